@@ -1,0 +1,1 @@
+"""How many records per second a job can take at each scale-out."""

@@ -1,0 +1,1 @@
+"""Forecasters of a job's workload behind one small contract."""

@@ -1,0 +1,46 @@
+"""How long a job stands still when it is rescaled or fails: learned from what was observed, within bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+OUT_S = 30.0  # Daedalus 3.4: anticipated downtimes before anything was observed
+IN_S = 15.0
+FLOOR_S = 1.0
+CEILING_S = 600.0
+
+
+@dataclass(frozen=True)
+class Downtimes:
+    """Anticipated downtimes in seconds: scaling out, scaling in, and a failure (no change of scale-out)."""
+
+    out_s: float = OUT_S
+    in_s: float = IN_S
+    failure_s: float = OUT_S
+
+    def between(self, current: int, candidate: int) -> float:
+        """Return the downtime of going from ``current`` to ``candidate`` workers; equal numbers mean a failure."""
+        if candidate == current:
+            return self.failure_s
+        return self.out_s if candidate > current else self.in_s
+
+    def observed(self, current: int, candidate: int, downtime_s: float, weight: float = 0.3) -> Self:
+        """Return downtimes moved towards an observation by ``weight``, kept within 1 s and 10 min.
+
+        The paper's program moves by one second per rescale for ever and without a floor; a share of the difference
+        settles within a few rescales and can never become negative.
+        """
+        name = "failure_s" if candidate == current else ("out_s" if candidate > current else "in_s")
+        moved = getattr(self, name) + weight * (downtime_s - getattr(self, name))
+        return replace(self, **{name: min(max(moved, FLOOR_S), CEILING_S)})
+
+    def to_state(self) -> dict[str, float]:
+        """Return a JSON-serialisable state."""
+        return {"out_s": self.out_s, "in_s": self.in_s, "failure_s": self.failure_s}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Rebuild from :meth:`to_state`; a missing key keeps its default."""
+        return cls(**{key: float(state[key]) for key in ("out_s", "in_s", "failure_s") if key in state})

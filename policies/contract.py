@@ -1,0 +1,114 @@
+"""The contract of a policy: a situation in, a decision out, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+from models.capacity.contract import Estimate
+from models.forecasting.contract import Forecast
+from models.recovery.downtime import Downtimes
+from settings.stream_job import Bounds, Objectives
+
+
+class Reason(StrEnum):
+    """Why a decision came out as it did; stable names for dashboards and ledgers."""
+
+    HOLD_GOOD = "hold_good"  # the current scale-out is the smallest that holds
+    HOLD_RECENT_RESCALE = "hold_recent_rescale"  # rescaled lately and still able to carry the load
+    HOLD_GRACE = "hold_grace"  # within the grace period after a rescale
+    HOLD_BLIND = "hold_blind"  # metrics missing or stale
+    HOLD_PAUSED = "hold_paused"  # an operator paused the job
+    HOLD_BUDGET = "hold_budget"  # the rescale budget of the day is spent
+    HOLD_UNKNOWN = "hold_unknown"  # nothing is known of the capacity yet
+    HOLD_UNSETTLED = "hold_unsettled"  # what runs is not yet what was asked for
+    SCALE_OUT = "scale_out"
+    SCALE_IN = "scale_in"
+    SCALE_MAXIMUM = "scale_maximum"  # no candidate holds; the largest useful scale-out is taken
+
+
+@dataclass(frozen=True)
+class Situation:
+    """All that a policy may know at one tick.
+
+    Attributes
+    ----------
+    now_s
+        Epoch seconds: the tick's one read of the clock.
+    scale_out
+        Workers that really run.
+    workload_per_s
+        Mean workload since the last tick, records/s.
+    recent_workload_per_s
+        Mean workload over the last checkpoint interval, records/s: what a restart must replay at worst.
+    lag_records
+        Consumer lag, records; ``None`` when it is not measured.
+    cpu_load
+        Mean CPU load over workers, ratio; ``None`` when it is not measured.
+    capacities
+        Scale-out -> estimate, for every scale-out within the bounds; empty when nothing is known.
+    since_rescale_s
+        Seconds since the last rescale was applied; infinite when there was none.
+    memory
+        What the policy asked to remember with its last decision.
+    """
+
+    now_s: float
+    scale_out: int
+    workload_per_s: float
+    recent_workload_per_s: float
+    lag_records: float | None
+    cpu_load: float | None
+    forecast: Forecast
+    capacities: Mapping[int, Estimate]
+    downtimes: Downtimes
+    bounds: Bounds
+    objectives: Objectives
+    since_rescale_s: float = float("inf")
+    tick_interval_s: float = 60.0
+    memory: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One scale-out that was examined, and the rule that rejected it (``None``: it was accepted)."""
+
+    scale_out: int
+    capacity_per_s: float
+    recovery_s: float | None
+    rejected_by: str | None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a policy chose, and why.
+
+    Attributes
+    ----------
+    scale_out
+        Workers to run.
+    sentence
+        The binding constraint in one sentence, with its numbers.
+    recovery_s
+        Predicted recovery time of the chosen scale-out in seconds; ``None`` where the policy predicts none.
+    """
+
+    policy: str
+    scale_out: int
+    reason: Reason
+    sentence: str
+    candidates: tuple[Candidate, ...] = ()
+    recovery_s: float | None = None
+    memory: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Policy(Protocol):
+    """Pure and deterministic: the same situation gives the same decision."""
+
+    name: str
+
+    def decide(self, situation: Situation) -> Decision:
+        """Choose a scale-out within the bounds."""
+        ...

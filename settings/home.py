@@ -1,0 +1,83 @@
+"""The folders under ``PERDIX_HOME``: one place that knows where state lives."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+HOME_VARIABLE = "PERDIX_HOME"
+CONF_VARIABLE = "PERDIX_CONF"
+PROJECT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Home:
+    """Layout of one perdix home (default ``.perdix`` in the working folder)."""
+
+    root: Path
+
+    @classmethod
+    def from_environment(cls) -> Home:
+        """Return the home named by ``PERDIX_HOME``, else ``.perdix`` in the working folder."""
+        return cls(Path(os.environ.get(HOME_VARIABLE, ".perdix")).expanduser().resolve())
+
+    @property
+    def landing(self) -> Path:
+        """Exports as they came, ``landing/<job>/<file>``."""
+        return self.root / "landing"
+
+    @property
+    def lake(self) -> Path:
+        """Parquet tables, written by :mod:`telemetry.lake` only."""
+        return self.root / "lake"
+
+    @property
+    def state_url(self) -> str:
+        """SQLAlchemy URL of the control loop's state; ``PERDIX_STATE_URL`` overrides it (PostgreSQL in production)."""
+        return os.environ.get("PERDIX_STATE_URL", f"sqlite:///{self.root / 'state.db'}")
+
+    @property
+    def mlflow_url(self) -> str:
+        """MLflow tracking and registry URI; ``MLFLOW_TRACKING_URI`` overrides it."""
+        return os.environ.get("MLFLOW_TRACKING_URI", f"sqlite:///{self.root / 'mlflow.db'}")
+
+    @property
+    def mlflow_artifacts(self) -> Path:
+        """Local artifact root of the embedded MLflow."""
+        return self.root / "mlartifacts"
+
+    @property
+    def champions(self) -> Path:
+        """The loop's local cache of champions: one folder per family and version."""
+        return self.root / "champions"
+
+    @property
+    def dagster(self) -> Path:
+        """``DAGSTER_HOME`` of the embedded instance."""
+        return self.root / "dagster"
+
+    @property
+    def reports(self) -> Path:
+        """HTML reports and pictures."""
+        return self.root / "reports"
+
+    @property
+    def java(self) -> Path:
+        """Where the launcher for the packaged JRE is written when the machine has no Java."""
+        return self.root / "java"
+
+    @property
+    def heartbeat(self) -> Path:
+        """File touched by each control tick: a dead-man switch that does not depend on Dagster."""
+        return self.root / "heartbeat.json"
+
+    def make(self) -> Home:
+        """Create the root folder and return self."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        return self
+
+
+def conf_folder() -> Path:
+    """Return the folder of configuration: ``PERDIX_CONF``, else ``conf`` of the project."""
+    return Path(os.environ.get(CONF_VARIABLE, PROJECT / "conf")).expanduser().resolve()

@@ -1,0 +1,136 @@
+"""One stream job, as an operator describes it in ``conf/jobs/<job>.yaml``.
+
+"Job" alone is Dagster's word; this is always a *stream job*.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from settings.yaml_files import SettingsError, load_model
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+Engine = Literal["flink", "kafka-streams", "spark-structured-streaming"]
+
+
+class Strict(BaseModel):
+    """Frozen, and a key that is not known is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Bounds(Strict):
+    """Smallest and largest scale-out that perdix may choose, in workers."""
+
+    minimum: Annotated[int, Field(ge=1)] = 1
+    maximum: Annotated[int, Field(ge=1, le=10_000)] = 12
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Bounds:
+        if self.minimum > self.maximum:
+            raise ValueError(f"minimum {self.minimum} is above maximum {self.maximum}; swap or widen them")
+        return self
+
+    def clamp(self, scale_out: int) -> int:
+        """Return ``scale_out`` moved into the bounds."""
+        return min(max(scale_out, self.minimum), self.maximum)
+
+
+class Objectives(Strict):
+    """What must hold while the smallest scale-out is sought."""
+
+    recovery_time_s: Annotated[float, Field(gt=0)] = 600.0
+    latency_p95_ms: Annotated[float, Field(gt=0)] = 5_000.0
+    checkpoint_interval_s: Annotated[float, Field(gt=0)] = 10.0
+    rescales_per_day: Annotated[int, Field(ge=0)] = 48
+
+
+class PrometheusSource(Strict):
+    """Where the job's metrics are read live."""
+
+    url: AnyHttpUrl
+    selector: dict[str, str] = Field(default_factory=dict)
+    token_file: Path | None = None
+    verify_tls: bool = True
+    scrape_interval_s: Annotated[float, Field(gt=0)] = 15.0
+
+
+class TargetSettings(Strict):
+    """What is scaled. ``advisory`` changes nothing."""
+
+    kind: Literal["advisory", "twin"] = "advisory"
+    url: AnyHttpUrl | None = None
+
+    @model_validator(mode="after")
+    def _reachable(self) -> TargetSettings:
+        if self.kind == "twin" and self.url is None:
+            raise ValueError("a twin target needs 'url'")
+        return self
+
+
+class PolicySettings(Strict):
+    """Which policy decides, and its own options."""
+
+    name: Literal["daedalus", "hpa", "static"] = "daedalus"
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+class StreamJob(Strict):
+    """A stream job: where its metrics are, what may be changed, and what must hold."""
+
+    name: str
+    engine: Engine = "flink"
+    prometheus: PrometheusSource | None = None
+    bounds: Bounds = Bounds()
+    objectives: Objectives = Objectives()
+    policy: PolicySettings = PolicySettings()
+    target: TargetSettings = TargetSettings()
+    mode: Literal["advise", "act"] = "advise"
+    paused_until: datetime | None = None
+
+    @field_validator("name")
+    @classmethod
+    def _named(cls, name: str) -> str:
+        if not NAME.fullmatch(name):
+            raise ValueError("use letters, digits, '.', '_' or '-' (at most 63, starting with a letter or digit)")
+        return name
+
+    @field_validator("paused_until")
+    @classmethod
+    def _zoned(cls, until: datetime | None) -> datetime | None:
+        if until is not None and until.tzinfo is None:
+            raise ValueError("give a time zone, for example 2026-01-31T06:00:00Z")
+        return until
+
+
+def load_stream_job(path: Path) -> StreamJob:
+    """Read one job file; the name defaults to the file's stem.
+
+    Raises
+    ------
+    SettingsError
+        Naming file, line and mend.
+    """
+    job = load_model(path, StreamJob, name=path.stem)
+    if job.name != path.stem:
+        raise SettingsError(f"{path}: the job is named '{job.name}'; rename the file or drop the key 'name'")
+    return job
+
+
+def load_stream_jobs(folder: Path) -> tuple[dict[str, StreamJob], list[SettingsError]]:
+    """Read every ``*.yaml`` of ``folder``: the jobs that could be read, and the errors of those that could not."""
+    jobs: dict[str, StreamJob] = {}
+    errors: list[SettingsError] = []
+    for path in sorted(folder.glob("*.yaml")):
+        try:
+            job = load_stream_job(path)
+        except SettingsError as error:
+            errors.append(error)
+        else:
+            jobs[job.name] = job
+    return jobs, errors

@@ -1,0 +1,93 @@
+"""YAML into pydantic models, with the file, the line and the mend in every error."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class SettingsError(Exception):
+    """A setting that cannot be used. The message names file, line, what is wrong and how to mend it."""
+
+
+def read_yaml(path: Path) -> Any:
+    """Read one YAML document, keeping line numbers.
+
+    Raises
+    ------
+    SettingsError
+        When the file is absent, not UTF-8, or not YAML.
+    """
+    try:
+        return YAML(typ="rt").load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SettingsError(f"{path}: no such file") from None
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8") from None
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise SettingsError(f"{path}:{line}: not YAML: {error.problem}") from None
+    except YAMLError as error:
+        raise SettingsError(f"{path}: not YAML: {error}") from None
+
+
+def load_model(path: Path, model: type[Model], **defaults: Any) -> Model:
+    """Read ``path`` into ``model``; ``defaults`` fill keys that the file leaves out.
+
+    Raises
+    ------
+    SettingsError
+        Naming file, line, key, what was wrong and the nearest known key.
+    """
+    document = read_yaml(path)
+    if not isinstance(document, dict):
+        raise SettingsError(f"{path}:1: expected a mapping of settings, found {type(document).__name__}")
+    try:
+        return model.model_validate({**defaults, **document})
+    except ValidationError as error:
+        lines = [_explain(path, document, model, item) for item in error.errors()]
+        raise SettingsError("\n".join(lines)) from None
+
+
+def _explain(path: Path, document: Any, model: type[BaseModel], item: Any) -> str:
+    location = tuple(item["loc"])
+    line = _line_of(document, location)
+    name = ".".join(str(part) for part in location)
+    if item["type"] == "extra_forbidden":
+        known = _fields_at(model, location[:-1])
+        close = difflib.get_close_matches(str(location[-1]), known, n=1)
+        mend = f"did you mean '{close[0]}'?" if close else f"known keys: {', '.join(sorted(known))}"
+        return f"{path}:{line}: unknown key '{name}'; {mend}"
+    if item["type"] == "missing":
+        return f"{path}:{line}: '{name}' is missing; add it"
+    message = item["msg"].removeprefix("Value error, ")
+    return f"{path}:{line}: '{name}': {message} (found {item['input']!r})"
+
+
+def _line_of(document: Any, location: tuple[Any, ...]) -> int:
+    line, node = 1, document
+    for part in location:
+        if not isinstance(node, CommentedMap | CommentedSeq):
+            break
+        try:
+            line = node.lc.key(part)[0] + 1 if isinstance(node, CommentedMap) else node.lc.item(part)[0] + 1
+            node = node[part]
+        except (KeyError, IndexError, TypeError):
+            break
+    return line
+
+
+def _fields_at(model: type[BaseModel], location: tuple[Any, ...]) -> list[str]:
+    current: Any = model
+    for part in location:
+        field = getattr(current, "model_fields", {}).get(part)
+        current = field.annotation if field else None
+    return list(getattr(current, "model_fields", {}))

@@ -1,0 +1,1 @@
+"""Readers of Prometheus exports: one module per format, all yielding series and quarantined rows."""

@@ -1,0 +1,41 @@
+"""The canonical metrics: the only names that the floors above know.
+
+An engine's own names (Flink, Kafka Streams, Spark) are mapped onto these by ``conf/queries/<engine>.yaml``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Scope(StrEnum):
+    """Whether a metric has one series per job or one per worker."""
+
+    JOB = "job"
+    WORKER = "worker"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A canonical metric: its name carries the unit; ``low``/``high`` bound what is physically possible."""
+
+    name: str
+    scope: Scope
+    unit: str
+    meaning: str
+    low: float = 0.0
+    high: float = float("inf")
+
+
+WORKLOAD = Metric("workload_per_s", Scope.JOB, "records/s", "records arriving at the job's sources")
+THROUGHPUT = Metric("throughput_per_s", Scope.WORKER, "records/s", "records that a worker's sources consumed")
+CPU = Metric("cpu_load", Scope.WORKER, "ratio", "share of the worker's CPU in use, mean of the last minute", high=1.5)
+LAG = Metric("consumer_lag_records", Scope.JOB, "records", "records available and not yet consumed")
+LATENCY = Metric("latency_p95_ms", Scope.JOB, "ms", "95th percentile of end-to-end latency")
+SCALE_OUT = Metric("scale_out", Scope.JOB, "workers", "workers that are registered")
+UPTIME = Metric("uptime_s", Scope.JOB, "s", "time since the job last (re)started")
+
+CANONICAL: dict[str, Metric] = {
+    metric.name: metric for metric in (WORKLOAD, THROUGHPUT, CPU, LAG, LATENCY, SCALE_OUT, UPTIME)
+}

@@ -1,0 +1,77 @@
+"""A window: everything that one read of the clock saw of one job, aligned on one grid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SampleCounts:
+    """Where every sample that was read went; ``read == used + masked + duplicate + outside``."""
+
+    read: int = 0
+    used: int = 0
+    masked: int = 0
+    duplicate: int = 0
+    outside: int = 0
+    out_of_order: int = 0  # information only: these are among the used
+    resets: int = 0  # counter resets seen: information only
+
+    def __add__(self, other: SampleCounts) -> SampleCounts:
+        return SampleCounts(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
+
+
+@dataclass(frozen=True)
+class Window:
+    """Aligned metrics of one job. A missing value is NaN in the arrays; ask :meth:`missing` for the mask.
+
+    Attributes
+    ----------
+    times_s
+        Grid of epoch seconds, shape ``(n,)``, spaced ``step_s``; the last one is the newest step that is complete.
+    job_metrics
+        Canonical job-level metric -> shape ``(n,)``.
+    worker_metrics
+        Canonical worker-level metric -> shape ``(n, len(workers))``, columns in the order of ``workers``.
+    newest_sample_s
+        Epoch seconds of the newest finite sample of any metric; ``None`` when there was none.
+    """
+
+    job: str
+    step_s: float
+    times_s: Values
+    workers: tuple[str, ...] = ()
+    job_metrics: Mapping[str, Values] = field(default_factory=dict)
+    worker_metrics: Mapping[str, Values] = field(default_factory=dict)
+    newest_sample_s: float | None = None
+    counts: SampleCounts = SampleCounts()
+
+    def __len__(self) -> int:
+        return len(self.times_s)
+
+    def job_metric(self, name: str) -> Values:
+        """Return a job-level metric, shape ``(n,)``; all NaN where it was never read."""
+        return self.job_metrics.get(name, np.full(len(self), np.nan))
+
+    def worker_metric(self, name: str) -> Values:
+        """Return a worker-level metric, shape ``(n, workers)``; all NaN where it was never read."""
+        return self.worker_metrics.get(name, np.full((len(self), len(self.workers)), np.nan))
+
+    def missing(self, name: str) -> NDArray[np.bool_]:
+        """Return the mask of missing values of a metric, in that metric's shape."""
+        return np.isnan(self.worker_metrics[name] if name in self.worker_metrics else self.job_metric(name))
+
+    def coverage(self, name: str) -> float:
+        """Return the share (0..1) of the metric's grid that has a value; 0 for an empty window."""
+        mask = self.missing(name)
+        return 1.0 - float(mask.mean()) if mask.size else 0.0
+
+    def age_s(self, now_s: float) -> float:
+        """Return how old the newest finite sample is at ``now_s``; infinite when there was none."""
+        return float("inf") if self.newest_sample_s is None else now_s - self.newest_sample_s
