@@ -48,6 +48,7 @@ def load_model(path: Path, model: type[Model], **defaults: Any) -> Model:
         Naming file, line, key, what was wrong and the nearest known key.
     """
     document = read_yaml(path)
+    document = {} if document is None else document  # only comments: every default
     if not isinstance(document, dict):
         raise SettingsError(f"{path}:1: expected a mapping of settings, found {type(document).__name__}")
     try:

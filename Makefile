@@ -1,0 +1,56 @@
+# One verb per act; CI uses the same ones. `make` alone lists them.
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+LOCK := requirements.lock
+STAMP := $(VENV)/.installed
+
+# The first interpreter that is new enough, tried rather than guessed: a name on PATH may be a shim without a Python behind it.
+FIND_PYTHON = for p in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
+	"$$p" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' >/dev/null 2>&1 && { echo "$$p"; break; }; done
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint dev doctor benchmarks lock clean
+
+help: ## list the verbs
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(STAMP): $(LOCK) pyproject.toml
+	@python=$$($(FIND_PYTHON)); \
+	if [ -z "$$python" ]; then echo "perdix needs Python 3.11, 3.12 or 3.13 with venv (Debian: apt-get install python3 python3-venv)" >&2; exit 1; fi; \
+	test -x $(BIN)/python || "$$python" -m venv $(VENV)
+	@echo "installing the locked dependencies (a few minutes the first time) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(LOCK)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+install: $(STAMP) ## create .venv with the locked dependencies
+
+demo: install ## the whole line on the embedded default: exports -> champions -> decisions -> report
+	@$(BIN)/perdix demo
+
+test: install lint ## every check and test (CI runs this)
+	$(BIN)/python -m pytest --cov --cov-report=term
+
+lint: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pipelines.validate
+
+dev: install ## Dagster UI + daemon, MLflow UI and a living twin on loopback; Ctrl-C ends all
+	@$(BIN)/perdix dev
+
+doctor: install ## check Java, Spark, stores and Prometheus
+	@$(BIN)/perdix doctor
+
+benchmarks: install ## print the tables behind docs/results.md
+	@for b in ingest validation capacity forecast twin tick; do echo "== $$b"; $(BIN)/python -m benchmarks.$$b || exit 1; done
+
+lock: install ## resolve requirements.lock anew from the bounds of pyproject.toml
+	@$(BIN)/python -m pip install --quiet uv && $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header \
+		--no-emit-index-url --no-annotate --generate-hashes --upgrade pyproject.toml --group dev --output-file $(LOCK)
+
+clean: ## remove the environment and caches (PERDIX_HOME is kept)
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

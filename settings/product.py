@@ -1,0 +1,56 @@
+"""Settings of the whole product: ``conf/perdix.yaml``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from settings.home import conf_folder
+from settings.stream_job import Strict
+from settings.yaml_files import load_model
+
+
+class SparkSettings(Strict):
+    """Where Spark runs: ``local[*]``, ``spark://...``, ``k8s://...``; plus any ``spark.*`` keys."""
+
+    master: str = "local[*]"
+    conf: dict[str, str] = Field(default_factory=dict)
+
+
+class ControlSettings(Strict):
+    """The control loop."""
+
+    tick_interval_s: Annotated[float, Field(gt=0)] = 60.0
+    soft_deadline_s: Annotated[float, Field(gt=0, lt=60)] = 25.0
+
+
+class TrainingSettings(Strict):
+    """The training pipeline."""
+
+    cron: str = "30 2 * * *"
+    forecast_families: tuple[str, ...] = ("last-value", "linear", "damped-trend", "auto-arima")
+    horizon_s: Annotated[float, Field(gt=0)] = 900.0
+    history_days: Annotated[int, Field(ge=1)] = 14
+    seed: int = 7
+
+
+class ProductSettings(Strict):
+    """Everything that is not about one stream job."""
+
+    spark: SparkSettings = SparkSettings()
+    control: ControlSettings = ControlSettings()
+    training: TrainingSettings = TrainingSettings()
+
+
+def load_product_settings(path: Path | None = None) -> ProductSettings:
+    """Read ``conf/perdix.yaml``; an absent file means the defaults.
+
+    Raises
+    ------
+    SettingsError
+        Naming file, line and mend.
+    """
+    path = path or conf_folder() / "perdix.yaml"
+    return load_model(path, ProductSettings) if path.exists() else ProductSettings()

@@ -1,0 +1,80 @@
+"""An operator's typo is answered with file, line and mend."""
+
+from pathlib import Path
+
+import pytest
+
+from settings.product import load_product_settings
+from settings.stream_job import Bounds, load_stream_job, load_stream_jobs
+from settings.yaml_files import SettingsError, read_yaml
+
+
+def job_file(folder: Path, text: str, name: str = "wordcount") -> Path:
+    path = folder / f"{name}.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("text", ["{}\n", "", "# nothing but a comment\n"])
+def test_an_empty_file_is_a_whole_job(tmp_path: Path, text: str) -> None:
+    job = load_stream_job(job_file(tmp_path, text))
+    assert (job.name, job.mode, job.target.kind) == ("wordcount", "advise", "advisory")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("engine: flink\nbound: {minimum: 1}\n", 2, "did you mean 'bounds'?"),
+        ("engine: flink\nbounds:\n  minimum: 1\n  maxmum: 3\n", 4, "did you mean 'maximum'?"),
+        ("objectives:\n  recovery_time_s: -5\n", 2, "greater than 0"),
+        ("bounds:\n  minimum: 9\n  maximum: 3\n", 1, "swap or widen"),
+        ("\n\nmode: go\n", 3, "'advise' or 'act'"),
+        ("name: other\n", 1, "rename the file"),
+        ("target: {kind: twin}\n", 1, "needs 'url'"),
+        ("paused_until: 2026-01-31T06:00:00\n", 1, "time zone"),
+        ("engine: [flink\n", 2, "not YAML"),
+        ("- engine\n", 1, "expected a mapping"),
+    ],
+)
+def test_a_wrong_setting_names_file_line_and_mend(tmp_path: Path, text: str, line: int, words: str) -> None:
+    path = job_file(tmp_path, text)
+    with pytest.raises(SettingsError) as error:
+        load_stream_job(path)
+    assert words in str(error.value)
+    if "rename" not in words:
+        assert f"{path}:{line}:" in str(error.value)
+    else:
+        assert str(path) in str(error.value)
+
+
+def test_all_wrong_keys_are_named_at_once(tmp_path: Path) -> None:
+    path = job_file(tmp_path, "engin: flink\nmode: go\n")
+    with pytest.raises(SettingsError) as error:
+        load_stream_job(path)
+    assert len(str(error.value).splitlines()) == 2
+
+
+def test_one_bad_file_leaves_the_other_jobs_alone(tmp_path: Path) -> None:
+    job_file(tmp_path, "{}\n", "good")
+    job_file(tmp_path, "mode: go\n", "bad")
+    jobs, errors = load_stream_jobs(tmp_path)
+    assert list(jobs) == ["good"]
+    assert len(errors) == 1
+    assert "bad.yaml" in str(errors[0])
+
+
+def test_a_file_that_is_not_utf8_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_bytes(b"mode: \xff\n")
+    with pytest.raises(SettingsError, match="not UTF-8 at byte 6"):
+        read_yaml(path)
+
+
+def test_the_committed_product_settings_are_the_defaults() -> None:
+    committed = load_product_settings(Path(__file__).parents[2] / "conf" / "perdix.yaml")
+    assert committed == load_product_settings(Path("absent.yaml"))
+
+
+def test_bounds_clamp() -> None:
+    bounds = Bounds(minimum=2, maximum=5)
+    assert [bounds.clamp(n) for n in (0, 2, 4, 9)] == [2, 2, 4, 5]
