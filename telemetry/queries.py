@@ -1,0 +1,327 @@
+"""What each engine calls the canonical metrics: PromQL for live pulls, and a map of raw exporter names for dumps.
+
+Belongs here: reading ``conf/queries/<engine>.yaml`` and turning it into query text or a canonical name. Does not belong
+here: asking Prometheus (``telemetry.prometheus``), or reading exports (``telemetry.exports``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from string import Template
+from typing import Annotated, Final
+
+from pydantic import Field, field_validator, model_validator
+
+from settings.home import conf_folder
+from settings.stream_job import Strict
+from settings.yaml_files import SettingsError, load_model
+from telemetry.metrics import CANONICAL, Scope
+from telemetry.series import Kind
+
+CANONICAL_ENGINE: Final = "canonical"
+LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+PLACEHOLDERS = frozenset({"selector", "window", "minute", "worker"})
+_SELECTOR_THEN_COMMA = re.compile(r"\$(?:selector|\{selector\})\s*,\s*")
+_COMMA_THEN_SELECTOR = re.compile(r",?\s*\$(?:selector|\{selector\})")
+
+
+class UnanswerableError(ValueError):
+    """No query of this metric can be asked with the labels of this selector."""
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """What a raw series is called here.
+
+    Attributes
+    ----------
+    metric
+        Canonical name.
+    worker
+        The worker, or ``None`` for a job-level metric (and where no label names a worker).
+    kind
+        ``counter`` values become rates on alignment.
+    scale
+        Raw values times ``scale`` have the canonical unit (Flink's uptime is in ms: 0.001). The reader multiplies.
+    """
+
+    metric: str
+    worker: str | None
+    kind: Kind
+    scale: float = 1.0
+
+
+def _known_metric(name: str) -> str:
+    if name not in CANONICAL:
+        raise ValueError(f"'{name}' is not a canonical metric; use one of {', '.join(CANONICAL)}")
+    return name
+
+
+def _compiled(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"'{pattern}' is not a regular expression: {error}") from None
+    return pattern
+
+
+class WorkerNaming(Strict):
+    """Which label names the worker: the first of ``labels`` that a series has; ``pattern`` group 1 trims its value."""
+
+    labels: Annotated[list[str], Field(min_length=1)]
+    pattern: str = "(.+)"
+
+    @field_validator("labels")
+    @classmethod
+    def _label_names(cls, labels: list[str]) -> list[str]:
+        for label in labels:
+            if not LABEL_NAME.fullmatch(label):
+                raise ValueError(f"'{label}' is not a Prometheus label name")
+        return labels
+
+    @field_validator("pattern")
+    @classmethod
+    def _has_group(cls, pattern: str) -> str:
+        if re.compile(_compiled(pattern)).groups < 1:
+            raise ValueError("needs one group in parentheses: what it holds is the worker's name")
+        return pattern
+
+    def worker(self, labels: Mapping[str, str]) -> str | None:
+        """Return the worker that ``labels`` name, or ``None``."""
+        value = next((labels[name] for name in self.labels if labels.get(name)), None)
+        if value is None:
+            return None
+        match = re.fullmatch(self.pattern, value)
+        return (match.group(1) if match else None) or value
+
+
+class QueryText(Strict):
+    """One way to ask for a metric.
+
+    ``needs`` are selector labels without which the question would be wrong; ``only`` keeps just these labels of the
+    selector, ``without`` drops these (a broker's series carry a topic, but not the job's labels).
+    """
+
+    promql: str
+    needs: list[str] = Field(default_factory=list)
+    only: list[str] | None = None
+    without: list[str] = Field(default_factory=list)
+
+    @field_validator("promql")
+    @classmethod
+    def _placeholders(cls, promql: str) -> str:
+        template = Template(promql)
+        if not template.is_valid():
+            raise ValueError("a lone '$'; write '$$' for a dollar sign")
+        names = set(template.get_identifiers())
+        if unknown := names - PLACEHOLDERS:
+            raise ValueError(f"unknown placeholder ${sorted(unknown)[0]}; known: {', '.join(sorted(PLACEHOLDERS))}")
+        if "selector" not in names:
+            raise ValueError("has no $selector, so it would read every job of the server")
+        return promql.strip()
+
+    def answers(self, selector: Mapping[str, str]) -> bool:
+        """Whether ``selector`` has every label that this question needs."""
+        return all(selector.get(label) for label in self.needs)
+
+    def render(self, selector: Mapping[str, str], window_s: float, worker_labels: Iterable[str]) -> str:
+        """Return the query with selector, windows and worker labels filled in."""
+        kept = {
+            name: value
+            for name, value in selector.items()
+            if name not in self.without and (self.only is None or name in self.only)
+        }
+        text = self.promql
+        if not kept:  # PromQL takes no leading comma, so an empty selector leaves with the comma beside it
+            text = _COMMA_THEN_SELECTOR.sub("", _SELECTOR_THEN_COMMA.sub("", text))
+        return Template(text).substitute(
+            selector=matchers(kept),
+            window=duration(window_s),
+            minute=duration(max(60.0, window_s)),
+            worker=", ".join(worker_labels),
+        )
+
+
+class SeriesRule(Strict):
+    """A raw series name (and conditions on its labels), as regular expressions that must match as a whole."""
+
+    name: str
+    metric: str
+    kind: Kind
+    labels: dict[str, str] = Field(default_factory=dict)
+    scale: Annotated[float, Field(gt=0)] = 1.0
+
+    @field_validator("metric")
+    @classmethod
+    def _canonical(cls, metric: str) -> str:
+        return _known_metric(metric)
+
+    @field_validator("name")
+    @classmethod
+    def _name_pattern(cls, name: str) -> str:
+        return _compiled(name)
+
+    @field_validator("labels")
+    @classmethod
+    def _conditions(cls, labels: dict[str, str]) -> dict[str, str]:
+        return {name: _compiled(pattern) for name, pattern in labels.items()}
+
+    def matches(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether a raw series is meant. An absent label reads as empty, as in Prometheus."""
+        return re.fullmatch(self.name, name) is not None and all(
+            re.fullmatch(pattern, labels.get(label, "")) is not None for label, pattern in self.labels.items()
+        )
+
+
+class EngineQueries(Strict):
+    """How one engine is read: ``conf/queries/<engine>.yaml``."""
+
+    engine: str
+    worker: WorkerNaming
+    queries: dict[str, Annotated[list[QueryText], Field(min_length=1)]]
+    series: list[SeriesRule] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _metrics(self) -> EngineQueries:
+        for name in self.queries:
+            _known_metric(name)
+        return self
+
+    def metrics(self, selector: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the canonical metrics that can be asked for with this selector."""
+        return tuple(name for name, texts in self.queries.items() if any(text.answers(selector) for text in texts))
+
+    def promql(self, metric: str, selector: Mapping[str, str], window_s: float) -> str:
+        """Return the query for one canonical metric.
+
+        Parameters
+        ----------
+        metric
+            Canonical name.
+        selector
+            Label -> value of the job; values are escaped, names are checked.
+        window_s
+            Range of ``rate()``: see :func:`rate_window_s`.
+
+        Raises
+        ------
+        UnanswerableError
+            When the engine has no query for this metric, or none that these labels can answer.
+        """
+        texts = self.queries.get(metric, [])
+        for text in texts:
+            if text.answers(selector):
+                return text.render(selector, window_s, self.worker.labels)
+        if not texts:
+            raise UnanswerableError(f"{self.engine}: no query for {metric}; add one to conf/queries/{self.engine}.yaml")
+        needs = " or ".join(", ".join(text.needs) for text in texts)
+        raise UnanswerableError(f"{self.engine}: {metric} needs the label {needs} in the job's prometheus.selector")
+
+    def worker_of(self, metric: str, labels: Mapping[str, str]) -> str | None:
+        """Return the worker that a result belongs to; ``None`` for a job-level metric."""
+        return self.worker.worker(labels) if CANONICAL[metric].scope is Scope.WORKER else None
+
+
+@dataclass(frozen=True)
+class SeriesMap:
+    """Raw exporter names of every engine, and the canonical names themselves."""
+
+    engines: tuple[EngineQueries, ...]
+
+    @cached_property
+    def _by_name(self) -> dict[str, tuple[tuple[SeriesRule, EngineQueries], ...]]:
+        return {}
+
+    @cached_property
+    def _any_worker(self) -> WorkerNaming:
+        labels = ["worker", *(label for engine in self.engines for label in engine.worker.labels)]
+        return WorkerNaming(labels=list(dict.fromkeys(labels)))
+
+    def canonical(self, name: str, labels: Mapping[str, str]) -> Mapped | None:
+        """Return what the series ``name{labels}`` is called here; ``None`` where it is not a canonical metric."""
+        if metric := CANONICAL.get(name):
+            worker = self._any_worker.worker(labels) if metric.scope is Scope.WORKER else None
+            return Mapped(name, worker, "gauge")
+        rules = self._by_name.get(name)
+        if rules is None:  # a dump repeats few names over many series: the name is matched once
+            rules = tuple((r, e) for e in self.engines for r in e.series if re.fullmatch(r.name, name))
+            self._by_name[name] = rules
+        for rule, engine in rules:
+            if rule.matches(name, labels):
+                return Mapped(rule.metric, engine.worker_of(rule.metric, labels), rule.kind, rule.scale)
+        return None
+
+
+def canonical_queries() -> EngineQueries:
+    """Return the queries of a server whose series have the canonical names: the twin, or your own recording rules."""
+    return EngineQueries(
+        engine=CANONICAL_ENGINE,
+        worker=WorkerNaming(labels=["worker"]),
+        queries={name: [QueryText(promql=f"{name}{{$selector}}")] for name in CANONICAL},
+    )
+
+
+def load_queries(engine: str, folder: Path | None = None) -> EngineQueries:
+    """Read the queries of one engine.
+
+    Parameters
+    ----------
+    engine
+        ``flink``, ``kafka-streams``, ``spark-structured-streaming``, any other file of the folder, or ``canonical``.
+    folder
+        Folder of ``<engine>.yaml``; ``conf/queries`` when left out.
+
+    Raises
+    ------
+    SettingsError
+        Naming file, line and mend.
+    """
+    if engine == CANONICAL_ENGINE:
+        return canonical_queries()
+    path = (folder or conf_folder() / "queries") / f"{engine}.yaml"
+    queries = load_model(path, EngineQueries, engine=engine)
+    if queries.engine != engine:
+        raise SettingsError(f"{path}: the engine is named '{queries.engine}'; rename the file or drop the key 'engine'")
+    return queries
+
+
+def load_series_map(folder: Path | None = None) -> SeriesMap:
+    """Read the raw names of every engine of ``folder`` (``conf/queries`` when left out). Raises ``SettingsError``."""
+    folder = folder or conf_folder() / "queries"
+    return SeriesMap(tuple(load_queries(path.stem, folder) for path in sorted(folder.glob("*.yaml"))))
+
+
+def rate_window_s(scrape_interval_s: float) -> float:
+    """Return a ``rate()`` range that still holds two samples after two lost scrapes: four scrape intervals."""
+    return 4.0 * scrape_interval_s
+
+
+def matchers(selector: Mapping[str, str]) -> str:
+    """Return ``a="x",b="y"`` with escaped values.
+
+    Raises
+    ------
+    ValueError
+        When a name is not a Prometheus label name.
+    """
+    for name in selector:
+        if not LABEL_NAME.fullmatch(name):
+            raise ValueError(f"selector: '{name}' is not a Prometheus label name (letters, digits and '_')")
+    return ",".join(f'{name}="{escaped(value)}"' for name, value in selector.items())
+
+
+def escaped(value: str) -> str:
+    """Return a label value as it stands between PromQL's double quotes."""
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def duration(seconds: float) -> str:
+    """Return a PromQL duration: ``60s``, ``1500ms``. Raises ``ValueError`` when it is not at least one millisecond."""
+    milliseconds = round(seconds * 1000)
+    if milliseconds < 1:
+        raise ValueError(f"{seconds} s is not a duration that Prometheus takes")
+    return f"{milliseconds // 1000}s" if milliseconds % 1000 == 0 else f"{milliseconds}ms"
