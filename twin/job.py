@@ -1,0 +1,333 @@
+"""The digital twin of one stream job, second by second."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twin import physics
+from twin.history import History
+from twin.parameters import RandomTime, TwinParameters
+from twin.workloads import workload
+
+Values = NDArray[np.float64]
+Arrivals = Callable[[int, int], Values]
+Cause = Literal["out", "in", "failure"]
+
+EXPECTATION_DRAWS = 4_000
+KEYS_REMEMBERED = 4_096
+_SPEEDS, _KEYS, _OUTAGE, _CAPACITY, _SHARES, _CPU, _LATENCY, _EXPECTATION = range(8)
+
+
+@dataclass(frozen=True)
+class Outage:
+    """One standstill: what caused it, how long it took, what was lost to the checkpoint."""
+
+    cause: Cause
+    start_s: int
+    end_s: int
+    from_scale_out: int
+    to_scale_out: int
+    replayed: float
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Records since the twin began; always ``arrived + replayed == processed + lag``, exactly."""
+
+    arrived: float
+    replayed: float
+    processed: float
+    lag: float
+
+
+def arrivals_from(values: Values, start_s: int) -> Arrivals:
+    """Return arrivals read from an array of records/s whose first second is ``start_s``; it ends with an error."""
+
+    def read(second: int, count: int) -> Values:
+        first = second - start_s
+        if first < 0 or first + count > len(values):
+            raise ValueError(
+                f"the workload covers {len(values)} s from second {start_s}; second {second + count - 1} is outside"
+            )
+        return values[first : first + count]
+
+    return read
+
+
+class JobTwin:
+    """A stream job whose truth is known.
+
+    Deterministic for ``parameters``, ``seed`` and the calls made; how the time is cut into steps makes no difference.
+    Noise is drawn per second whatever the job does, so that two policies are compared on the same luck.
+
+    Parameters
+    ----------
+    start_s
+        Epoch second at which it begins, running at ``scale_out`` with nothing waiting.
+    arrivals
+        ``(first epoch second, count) -> records/s``; by default the workload of the parameters.
+    """
+
+    def __init__(
+        self,
+        parameters: TwinParameters,
+        seed: int = 0,
+        *,
+        start_s: int = 0,
+        scale_out: int | None = None,
+        arrivals: Arrivals | None = None,
+    ) -> None:
+        self.parameters = parameters
+        self.seed = seed
+        maximum = parameters.workers.maximum
+        self.history = History(start_s, maximum)
+        self.outages: list[Outage] = []
+        rng = np.random.default_rng([seed, _SPEEDS])
+        speeds = physics.worker_speeds(maximum, parameters.workers.speed_spread, rng)
+        self._capacities = parameters.workers.capacity_per_s * speeds
+        self._noise = {stream: np.random.default_rng([seed, stream]) for stream in (_CAPACITY, _SHARES, _CPU, _LATENCY)}
+        self._expected: dict[int, float] = {}
+        self._arrivals = arrivals or self._own_arrivals()
+        self._now_s = start_s
+        self._lag = self._progress = self._arrived = self._replayed = self._processed = 0.0
+        self._keys_seen: OrderedDict[str, int] = OrderedDict()
+        self._down_until_s: int | None = None
+        self._failed_worker: int | None = None
+        self._deployment = -1
+        self._scale_out = self._requested = self._checked(scale_out or min(parameters.start_scale_out, maximum))
+        self._deploy()
+
+    # ---- what it is now -------------------------------------------------------------------------------------------
+
+    @property
+    def now_s(self) -> int:
+        """Epoch second that has been reached."""
+        return self._now_s
+
+    @property
+    def scale_out(self) -> int:
+        """Workers deployed; during a rescale still the old number."""
+        return self._scale_out
+
+    @property
+    def requested(self) -> int:
+        """Workers that were last asked for."""
+        return self._requested
+
+    @property
+    def settled(self) -> bool:
+        """False while the job stands still."""
+        return self._down_until_s is None
+
+    @property
+    def totals(self) -> Totals:
+        """Records since the twin began."""
+        return Totals(self._arrived, self._replayed, self._processed, self._lag)
+
+    def current_capacity(self) -> float:
+        """Return the true capacity of this deployment, records/s, once warm and without second-to-second noise."""
+        return float(physics.bottleneck_per_s(self._deployed_capacities(), self._shares))
+
+    def true_capacity(self, scale_out: int) -> float:
+        """Return the capacity to expect at ``scale_out``, records/s: the mean over many draws of the key skew."""
+        self._checked(scale_out)
+        if scale_out not in self._expected:
+            rng = np.random.default_rng([self.seed, _EXPECTATION, scale_out])
+            shares = physics.key_shares(scale_out, self.parameters.keys.skew_spread, rng, EXPECTATION_DRAWS)
+            capacities = self._capacities[:scale_out] * self._efficiency(scale_out)
+            self._expected[scale_out] = float(physics.bottleneck_per_s(capacities, shares).mean())
+        return self._expected[scale_out]
+
+    def recovery_time_s(self, outage: Outage) -> int | None:
+        """Return seconds from the outage's start until nothing waited any more; ``None`` if not yet, or forgotten."""
+        if outage.end_s < self.history.start_s:
+            return None
+        caught_up = np.flatnonzero(self.history.column("lag", outage.end_s) <= 0.0)
+        return outage.end_s - outage.start_s + int(caught_up[0]) + 1 if len(caught_up) else None
+
+    # ---- what can be done to it -----------------------------------------------------------------------------------
+
+    def step(self, seconds: int = 1) -> None:
+        """Let ``seconds`` seconds pass. Raises ``ValueError`` when negative."""
+        if seconds < 0:
+            raise ValueError(f"time does not run backwards: {seconds} s")
+        while seconds > 0:
+            block = seconds if self._down_until_s is None else min(seconds, self._down_until_s - self._now_s)
+            arrived = np.maximum(np.rint(self._arrivals(self._now_s, block)), 0.0)
+            self._pass(arrived)
+            seconds -= block
+            if self._down_until_s == self._now_s:
+                self._deploy()
+
+    def rescale(self, scale_out: int, key: str) -> bool:
+        """Ask for ``scale_out`` workers; the job stops at once and replays the work since its last checkpoint.
+
+        Returns
+        -------
+        bool
+            False when nothing changed: the key was used before for the same number, or that many run already.
+
+        Raises
+        ------
+        ValueError
+            When ``scale_out`` is outside the bounds, or the key was used for another number.
+        """
+        self._checked(scale_out)
+        if key in self._keys_seen:
+            if self._keys_seen[key] != scale_out:
+                raise ValueError(
+                    f"key {key!r} was used for {self._keys_seen[key]} workers; use another for {scale_out}"
+                )
+            return False
+        self._keys_seen[key] = scale_out
+        if len(self._keys_seen) > KEYS_REMEMBERED:
+            self._keys_seen.popitem(last=False)
+        if scale_out == self._requested:
+            return False
+        self._requested = scale_out
+        self._interrupt("out" if scale_out > self._scale_out else "in")
+        return True
+
+    def fail(self, worker: int = 0) -> None:
+        """Let ``worker`` (0-based, among those deployed) crash; the job restarts at the same scale-out."""
+        if not 0 <= worker < self._scale_out:
+            raise ValueError(f"worker {worker} is not deployed; 0..{self._scale_out - 1} are")
+        self._failed_worker = worker
+        self._interrupt("failure")
+
+    # ---- how it works ---------------------------------------------------------------------------------------------
+
+    def _own_arrivals(self) -> Arrivals:
+        peak_at = self.true_capacity(self.parameters.workers.maximum)
+        spec = self.parameters.workload.scaled_to(peak_at)
+        return lambda second, count: workload(spec, count, self.seed, second)
+
+    def _checked(self, scale_out: int) -> int:
+        maximum = self.parameters.workers.maximum
+        if not 1 <= scale_out <= maximum:
+            raise ValueError(f"scale-out {scale_out} is outside 1..{maximum}")
+        return scale_out
+
+    def _efficiency(self, scale_out: int) -> float:
+        workers = self.parameters.workers
+        return physics.efficiency(scale_out, workers.contention, workers.coherency)
+
+    def _deployed_capacities(self) -> Values:
+        return np.asarray(self._capacities[: self._scale_out] * self._efficiency(self._scale_out))
+
+    def _deploy(self) -> None:
+        """Start at the requested scale-out; the keys fall anew unless the same workers come back."""
+        same_workers = self._deployment >= 0 and self._requested == self._scale_out
+        self._scale_out = self._requested
+        self._deployment += 1
+        if not same_workers:
+            rng = np.random.default_rng([self.seed, _KEYS, self._deployment])
+            self._shares = physics.key_shares(self._scale_out, self.parameters.keys.skew_spread, rng)[0]
+        self._started_s, self._start_progress = self._now_s, self._progress
+        self._down_until_s, self._failed_worker = None, None
+
+    def _interrupt(self, cause: Cause) -> None:
+        """Stop the job: fall back to the last checkpoint, and draw how long it stands still."""
+        lost = 0.0 if self._down_until_s is not None else self._progress - self._checkpointed()
+        self._progress -= lost
+        self._lag += lost
+        self._replayed += lost
+        rng = np.random.default_rng([self.seed, _OUTAGE, len(self.outages)])
+        restart = self.parameters.restart
+        seconds = _draw(restart.failure if cause == "failure" else restart.out if cause == "out" else restart.in_, rng)
+        if cause == "failure":
+            seconds += _draw(restart.detection, rng)
+        self._down_until_s = max(self._now_s + math.ceil(seconds), self._down_until_s or 0)
+        self.outages.append(Outage(cause, self._now_s, self._down_until_s, self._scale_out, self._requested, lost))
+
+    def _checkpointed(self) -> float:
+        """Return the records that the last completed checkpoint covers."""
+        interval_s = self.parameters.restart.checkpoint_interval_s
+        covered_s = self._started_s + (self._now_s - self._started_s) // interval_s * interval_s
+        if covered_s == self._started_s:
+            return self._start_progress
+        return self.history.at("progress_total", covered_s - 1)
+
+    def _pass(self, arrived: Values) -> None:
+        """Let ``len(arrived)`` seconds pass in which nothing starts or stops."""
+        seconds, running = len(arrived), self._down_until_s is None
+        arrived_total = self._arrived + np.cumsum(arrived)
+        ends_s = np.arange(1.0, seconds + 1.0, dtype=np.float64) + self._now_s
+        uptime_s = ends_s - self._started_s
+        speed = self._speed(uptime_s)
+        capacity = np.floor(self.current_capacity() * speed) if running else np.zeros(seconds)
+        lag = physics.backlog(self._lag, arrived, capacity)
+        processed = np.concatenate(([self._lag], lag[:-1])) + arrived - lag
+        progress = self._progress + np.cumsum(processed)
+        per_worker, cpu = self._workers(processed, speed)
+        absent = np.full(seconds, np.nan)
+        latency_p95_ms = self._latency(ends_s, arrived_total, progress - processed, processed, capacity)
+        self.history.append(
+            {
+                "arrived": arrived,
+                "processed": processed,
+                "arrived_total": arrived_total,
+                "progress_total": progress,
+                "lag": lag,
+                "latency_p95_ms": latency_p95_ms,
+                "uptime_s": uptime_s if running else absent,
+                "scale_out": np.full(seconds, float(self._scale_out)),
+                "deployment": np.full(seconds, float(self._deployment)),
+                "worker_processed": per_worker,
+                "worker_cpu": cpu,
+            }
+        )
+        self._arrived, self._progress, self._lag = float(arrived_total[-1]), float(progress[-1]), float(lag[-1])
+        self._processed += float(processed.sum())
+        self._now_s += seconds
+
+    def _speed(self, uptime_s: Values) -> Values:
+        """Return the relative speed of all workers: warming up, and the noise of each second."""
+        restart, workers = self.parameters.restart, self.parameters.workers
+        noise = workers.capacity_noise * self._noise[_CAPACITY].standard_normal(len(uptime_s))
+        return physics.warm_up(uptime_s, restart.warm_up_s, restart.warm_up_speed) * np.maximum(1.0 + noise, 0.1)
+
+    def _workers(self, processed: Values, speed: Values) -> tuple[Values, Values]:
+        """Return records and CPU of each worker, both of shape ``(seconds, maximum)``."""
+        cpu, keys, shape = self.parameters.cpu, self.parameters.keys, (len(processed), self.parameters.workers.maximum)
+        wobble = 1.0 + keys.wobble * self._noise[_SHARES].standard_normal(shape)[:, : self._scale_out]
+        shares = self._shares * np.maximum(wobble, 0.1)
+        records = processed[:, None] * (shares / shares.sum(axis=1, keepdims=True))
+        busy = records / (self._deployed_capacities() * speed[:, None])
+        noise = cpu.noise * self._noise[_CPU].standard_normal(shape)[:, : self._scale_out]
+        all_records, all_cpu = np.full(shape, np.nan), np.full(shape, np.nan)
+        all_records[:, : self._scale_out] = records
+        all_cpu[:, : self._scale_out] = np.clip(cpu.idle + (1.0 - cpu.idle) * busy + noise, 0.0, 1.0)
+        if self._failed_worker is not None:
+            all_records[:, self._failed_worker] = all_cpu[:, self._failed_worker] = np.nan
+        return all_records, all_cpu
+
+    def _latency(
+        self, ends_s: Values, arrived_total: Values, before: Values, processed: Values, capacity: Values
+    ) -> Values:
+        """Return the p95 latency of each second in ms; NaN while nothing comes out."""
+        latency = self.parameters.latency
+        noise = np.maximum(1.0 + latency.noise * self._noise[_LATENCY].standard_normal(len(ends_s)), 0.1)
+        p95_ms = np.full(len(ends_s), np.nan)
+        out = np.flatnonzero(processed > 0)
+        if not len(out):
+            return p95_ms
+        earlier = self.history.column("arrived_total")
+        first = max(int(np.searchsorted(earlier, before[out[0]])) - 1, 0)
+        known = np.concatenate((earlier[first:], arrived_total))
+        times_s = np.arange(first, first + len(known), dtype=np.float64) + (self.history.start_s + 1)
+        waited = physics.waited_s(times_s, known, ends_s[out], before[out], processed[out])
+        factor = physics.queueing_factor(processed[out] / capacity[out], latency.queueing)
+        p95_ms[out] = latency.base_ms * factor * noise[out] + 1_000.0 * waited
+        return p95_ms
+
+
+def _draw(time: RandomTime, rng: np.random.Generator) -> float:
+    return float(time.median_s * np.exp(time.spread * rng.standard_normal()))
