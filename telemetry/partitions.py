@@ -53,18 +53,21 @@ def source_key(name: str) -> str:
 
 
 def find_table(table: str) -> Table:
+    """Return the table of this name; raise :class:`LakeError` naming the known ones."""
     if table not in TABLES:
         raise LakeError(f"unknown table '{table}'; known tables: {', '.join(sorted(TABLES))}")
     return TABLES[table]
 
 
 def safe_key(name: str, value: str) -> str:
+    """Return ``value`` when it can name a folder (it never leaves its parent); raise :class:`LakeError` otherwise."""
     if not _KEY.fullmatch(value):
         raise LakeError(f"'{value}' cannot be a {name}: use letters, digits, '.', '_', '+' or '-' (at most 128)")
     return value
 
 
-def isoiso_day(day: str | date) -> str:
+def iso_day(day: str | date) -> str:
+    """Return the day as ``2026-01-31``; raise :class:`LakeError` for anything else."""
     try:
         return (day if isinstance(day, date) else date.fromisoformat(day)).strftime("%Y-%m-%d")
     except ValueError:
@@ -72,12 +75,14 @@ def isoiso_day(day: str | date) -> str:
 
 
 def partition_keys(spec: Table, keys: Mapping[str, str]) -> dict[str, str]:
+    """Return the checked partition keys in the order of the table; raise :class:`LakeError` otherwise."""
     if set(keys) != set(spec.partition):
         raise LakeError(f"table '{spec.name}' is partitioned by {spec.partition}, not by {tuple(keys)}")
     return {key: iso_day(keys[key]) if key == "day" else safe_key(key, keys[key]) for key in spec.partition}
 
 
 def read_manifest(path: Path) -> Manifest | None:
+    """Return the manifest at ``path``; ``None`` when it is gone."""
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -88,6 +93,7 @@ def read_manifest(path: Path) -> Manifest | None:
 
 
 def write_manifest(path: Path, manifest: Manifest) -> None:
+    """Replace the manifest at ``path`` in one step."""
     part = path.with_suffix(".part")
     with part.open("w", encoding="utf-8") as stream:
         json.dump(asdict(manifest), stream, sort_keys=True)
