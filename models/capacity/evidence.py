@@ -1,0 +1,130 @@
+"""What is known of single scale-outs, how it ages, and the curve through it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+OBSERVED = "observed"
+DAY_S = 86_400.0
+DRIFT_PER_DAY = 0.10  # relative sd by which a job's capacity wanders in a day (same pod, two days: 13 %, originals)
+REDRAWN_SKEW = 0.04  # relative sd between scale-outs: each rescale deals the keys anew
+EFFICIENCY_SD = 0.15  # prior sd of the scaling exponent around 0 (linear); measured 1 -> 12 workers: -0.17
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What one scale-out was found to take.
+
+    Attributes
+    ----------
+    per_s, relative_sd
+        Capacity in records/s, and its standard deviation as a share of it, when it was found.
+    at_s
+        Epoch seconds of the newest sample behind it.
+    cpu_reach
+        Highest CPU load of the hottest worker that it rests on.
+    source
+        ``observed``, or the family of the regressor that says so.
+    """
+
+    scale_out: int
+    per_s: float
+    relative_sd: float
+    at_s: float
+    cpu_reach: float
+    source: str = OBSERVED
+
+    def variance(self, now_s: float) -> float:
+        """Return the variance of ``log(per_s)`` at ``now_s``: it grows linearly with age, as a random walk's."""
+        days = max(0.0, now_s - self.at_s) / DAY_S
+        return self.relative_sd**2 + DRIFT_PER_DAY**2 * days
+
+    def combined(self, newer: Evidence) -> Evidence:
+        """Return the precision-weighted mean (in logs) of this and newer evidence of the same scale-out."""
+        mine, theirs = 1.0 / self.variance(newer.at_s), 1.0 / newer.variance(newer.at_s)
+        log_value = (mine * math.log(self.per_s) + theirs * math.log(newer.per_s)) / (mine + theirs)
+        return Evidence(
+            newer.scale_out,
+            math.exp(log_value),
+            math.sqrt(1.0 / (mine + theirs)),
+            newer.at_s,
+            max(self.cpu_reach, newer.cpu_reach),
+            newer.source,
+        )
+
+    def to_state(self) -> dict[str, Any]:
+        """Return a JSON-serialisable state."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Rebuild from :meth:`to_state`. Raises ``ValueError`` when a number is missing or cannot be."""
+        try:
+            evidence = cls(
+                int(state["scale_out"]),
+                float(state["per_s"]),
+                float(state["relative_sd"]),
+                float(state["at_s"]),
+                float(state["cpu_reach"]),
+                str(state["source"]),
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not evidence of a scale-out: {dict(state)!r} ({error!r})") from None
+        if evidence.scale_out < 1 or not evidence.per_s > 0 or not evidence.relative_sd > 0:
+            raise ValueError(f"evidence needs a scale-out of 1 or more, a capacity and an sd above 0: {dict(state)!r}")
+        return evidence
+
+
+@dataclass(frozen=True)
+class Curve:
+    """``capacity(n) = a * n ** (1 + e)`` with ``e`` in [-1, 0]: the per-worker average, less the cost of being many.
+
+    With one scale-out known, ``e`` is its prior mean 0: the average per worker times ``n`` (Daedalus 3.1). Each further
+    one moves it. Above 0 (super-linear) is noise, and is cut.
+    """
+
+    log_scale: float
+    exponent: float
+    covariance: tuple[float, float, float]
+    points: int
+
+    @classmethod
+    def through(cls, evidence: Iterable[Evidence], now_s: float) -> Self:
+        """Return the posterior curve: weighted least squares in logs with a normal prior on the exponent."""
+        known = list(evidence)
+        logs = np.log([item.scale_out for item in known])
+        values = np.log([item.per_s for item in known]) - logs
+        weights = 1.0 / np.array([item.variance(now_s) + REDRAWN_SKEW**2 for item in known])
+        normal = np.array([[weights.sum(), weights @ logs], [weights @ logs, weights @ logs**2 + EFFICIENCY_SD**-2]])
+        covariance = np.linalg.inv(normal)
+        scale, exponent = covariance @ np.array([weights @ values, weights @ (logs * values)])
+        cut = float(np.clip(exponent, -1.0, 0.0))
+        if cut != exponent:
+            scale = float(weights @ (values - cut * logs) / weights.sum())
+        return cls(float(scale), cut, (covariance[0, 0], covariance[0, 1], covariance[1, 1]), len(known))
+
+    def log_value(self, scale_out: int) -> float:
+        """Return the logarithm of the capacity of ``scale_out`` workers in records/s."""
+        return self.log_scale + (1.0 + self.exponent) * math.log(scale_out)
+
+    def variance(self, scale_out: int) -> float:
+        """Return the variance of :meth:`log_value`, the skew being dealt anew."""
+        log = math.log(scale_out)
+        scale, cross, exponent = self.covariance
+        return scale + 2.0 * cross * log + exponent * log**2 + REDRAWN_SKEW**2
+
+
+def non_decreasing(values: list[float], weights: list[float]) -> list[float]:
+    """Return the weighted least-squares non-decreasing sequence (pool adjacent violators)."""
+    blocks: list[tuple[float, float, int]] = []
+    for value, weight in zip(values, weights, strict=True):
+        blocks.append((value, weight, 1))
+        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
+            (first, w1, n1), (second, w2, n2) = blocks[-2], blocks[-1]
+            blocks[-2:] = [((first * w1 + second * w2) / (w1 + w2), w1 + w2, n1 + n2)]
+    return [value for value, _, count in blocks for _ in range(count)]

@@ -1,0 +1,275 @@
+"""One worker's line: throughput over CPU load as an exact, mergeable simple regression (Daedalus 3.1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass
+from statistics import NormalDist
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Values = NDArray[np.float64]
+
+TYPICAL_NOISE = 0.02  # residual sd of throughput as a share of its mean, believed before residuals were seen
+NOISE_WEIGHT = 2.0  # how many samples that belief is worth
+STEADY_VARIANCE = 1e-8  # CPU variance below which a slope is rounding noise
+MODEL_ERROR = 0.02  # relative error of a straight line within the CPU loads that it has seen
+BEND_ERROR = 0.30  # its growth with the square of the distance beyond them (measured: benchmarks/capacity.py)
+
+
+@dataclass(frozen=True)
+class IdleShare:
+    """What is believed of the CPU load at which throughput is zero.
+
+    Measured on four runs of two jobs: 7.8 to 11.4 %. It fixes a line whose CPU load hardly varied: the line must pass
+    through ``(cpu, 0)``, give or take ``sd``.
+    """
+
+    cpu: float = 0.09
+    sd: float = 0.04
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A usable line: throughput = ``intercept + slope * cpu``, with what is needed for its uncertainty.
+
+    Attributes
+    ----------
+    slope, intercept
+        Records/s per unit of CPU load, and records/s.
+    noise
+        Residual standard deviation of one sample of weight 1, records/s.
+    weight, cpu_mean, spread
+        Weight of the data, their mean CPU load, and their sum of squared CPU deviations (anchor included).
+    reach
+        CPU load up to which the line was seen, as mean + 2 sd: it forgets as the data do, a maximum would not.
+    basis
+        How the slope is known, in words.
+    """
+
+    slope: float
+    intercept: float
+    noise: float
+    weight: float
+    cpu_mean: float
+    spread: float
+    reach: float
+    basis: str
+
+    def predict(self, cpu: float) -> float:
+        """Return the throughput at ``cpu``, records/s, never negative."""
+        return max(0.0, self.intercept + self.slope * cpu)
+
+    def sampling_sd(self, cpu: float) -> float:
+        """Return the standard error of :meth:`predict` from noise and from the uncertain slope, records/s."""
+        return self.noise * math.sqrt(1.0 / self.weight + (cpu - self.cpu_mean) ** 2 / self.spread)
+
+    def model_sd(self, cpu: float) -> float:
+        """Return the error of taking a straight line at all, records/s: grows with the distance beyond ``reach``."""
+        beyond = max(0.0, cpu - self.reach)
+        return self.predict(cpu) * (MODEL_ERROR + BEND_ERROR * beyond**2)
+
+    def sd(self, cpu: float) -> float:
+        """Return the standard deviation of :meth:`predict`, records/s."""
+        return math.hypot(self.sampling_sd(cpu), self.model_sd(cpu))
+
+
+@dataclass(frozen=True)
+class Line:
+    """Sufficient statistics of a simple regression of throughput on CPU load; immutable, ``O(1)`` in memory.
+
+    Attributes
+    ----------
+    weight
+        Sum of the samples' weights.
+    cpu_mean, throughput_mean
+        Weighted means; ratio and records/s.
+    cpu_m2, throughput_m2, comoment
+        Weighted sums of squared deviations and of their product.
+    """
+
+    weight: float = 0.0
+    cpu_mean: float = 0.0
+    throughput_mean: float = 0.0
+    cpu_m2: float = 0.0
+    throughput_m2: float = 0.0
+    comoment: float = 0.0
+
+    @classmethod
+    def of(cls, cpu: ArrayLike, throughput_per_s: ArrayLike, weights: ArrayLike = 1.0) -> Self:
+        """Return the line of paired samples; pairs with a NaN or infinity, or of no weight, are left out.
+
+        Parameters
+        ----------
+        cpu, throughput_per_s
+            Same shape; ratio and records/s.
+        weights
+            Broadcast to that shape; in units of independent samples, so a 10 s step of a one-minute mean weighs 1/6.
+        """
+        x, y = np.asarray(cpu, float).ravel(), np.asarray(throughput_per_s, float).ravel()
+        if x.shape != y.shape:
+            raise ValueError(f"{x.size} CPU samples against {y.size} throughput samples; pair them first")
+        w = np.broadcast_to(np.asarray(weights, float), np.shape(cpu)).ravel()
+        usable = np.isfinite(x) & np.isfinite(y) & (w > 0)
+        x, y, w = x[usable], y[usable], w[usable]
+        total = float(w.sum())
+        if total == 0.0:
+            return cls()
+        x_mean, y_mean = float(w @ x) / total, float(w @ y) / total
+        dx, dy = x - x_mean, y - y_mean
+        return cls(total, x_mean, y_mean, float(w @ dx**2), float(w @ dy**2), float(w @ (dx * dy)))
+
+    def merge(self, other: Line) -> Line:
+        """Return the line of both sets of samples: exact, commutative and associative (Chan et al.)."""
+        weight = self.weight + other.weight
+        if weight == 0.0:
+            return self
+        share, cross = other.weight / weight, self.weight * other.weight / weight
+        dx, dy = other.cpu_mean - self.cpu_mean, other.throughput_mean - self.throughput_mean
+        return Line(
+            weight,
+            self.cpu_mean + dx * share,
+            self.throughput_mean + dy * share,
+            self.cpu_m2 + other.cpu_m2 + dx * dx * cross,
+            self.throughput_m2 + other.throughput_m2 + dy * dy * cross,
+            self.comoment + other.comoment + dx * dy * cross,
+        )
+
+    def decayed(self, factor: float) -> Line:
+        """Return the line with every sample's weight multiplied by ``factor`` (0..1): exponential forgetting."""
+        if not 0.0 <= factor <= 1.0:
+            raise ValueError(f"decay factor {factor} is outside 0..1")
+        if factor == 0.0:
+            return Line()
+        return Line(
+            self.weight * factor,
+            self.cpu_mean,
+            self.throughput_mean,
+            self.cpu_m2 * factor,
+            self.throughput_m2 * factor,
+            self.comoment * factor,
+        )
+
+    @property
+    def slope(self) -> float:
+        """Least-squares slope, records/s per unit of CPU load; NaN when the CPU load did not vary."""
+        return self.comoment / self.cpu_m2 if self.cpu_m2 > STEADY_VARIANCE * self.weight else math.nan
+
+    @property
+    def intercept(self) -> float:
+        """Least-squares intercept, records/s; NaN when the CPU load did not vary."""
+        return self.throughput_mean - self.slope * self.cpu_mean
+
+    @property
+    def noise_variance(self) -> float:
+        """Residual variance of one sample, shrunk towards a typical noise while there are few; never zero."""
+        residual = self.throughput_m2
+        if self.cpu_m2 > STEADY_VARIANCE * self.weight:
+            residual = max(0.0, residual - self.comoment**2 / self.cpu_m2)
+        typical = (TYPICAL_NOISE * max(self.throughput_mean, 1e-9)) ** 2
+        return (residual + NOISE_WEIGHT * typical) / (max(self.weight - 2.0, 0.0) + NOISE_WEIGHT)
+
+    def predict(self, cpu: float) -> float:
+        """Return the throughput at ``cpu``: least squares where the slope is known and positive, else by the anchor.
+
+        Raises
+        ------
+        ValueError
+            When there is no sample at all.
+        """
+        if self.weight > 0.0 and self.slope > 0.0:
+            return max(0.0, self.intercept + self.slope * cpu)
+        return self.fit().predict(cpu)
+
+    def interval(self, cpu: float, level: float = 0.9) -> tuple[float, float]:
+        """Return the interval of the throughput at ``cpu`` that holds with probability ``level``, records/s."""
+        fit = self.fit()
+        half = NormalDist().inv_cdf(0.5 + level / 2.0) * fit.sd(cpu)
+        return max(0.0, fit.predict(cpu) - half), fit.predict(cpu) + half
+
+    def fit(self, idle: IdleShare | None = None) -> Fit:
+        """Return a line that is always usable: the data, with the idle share as one more, weak, sample.
+
+        The anchor ``(idle.cpu, 0)`` weighs as much as its own uncertainty allows against the noise of the samples, so
+        it decides where the CPU load was steady and vanishes where the load ranged widely. A negative slope is
+        refused: the line then goes through the mean and the anchor.
+
+        Raises
+        ------
+        ValueError
+            When there is no sample at all.
+        """
+        if self.weight <= 0.0:
+            raise ValueError("no CPU and throughput samples were paired for this worker yet")
+        idle = idle or IdleShare()
+        if self.cpu_mean <= idle.cpu + idle.sd:
+            return self._nearly_idle()
+        ratio = self.throughput_mean / (self.cpu_mean - idle.cpu)
+        noise = math.sqrt(self.noise_variance)
+        trust = min(noise**2 / max(ratio * idle.sd, 1e-9) ** 2, self.weight)
+        anchored = self.merge(Line(trust, idle.cpu))
+        if anchored.comoment <= 0.0:
+            return self._through_anchor(ratio, idle, noise)
+        by_anchor = 1.0 - self.cpu_m2 / anchored.cpu_m2
+        basis = "CPU range" if by_anchor < 0.5 else f"steady CPU, idle share {idle.cpu:.2f} assumed"
+        slope = anchored.comoment / anchored.cpu_m2
+        intercept = anchored.throughput_mean - slope * anchored.cpu_mean
+        return Fit(slope, intercept, noise, anchored.weight, anchored.cpu_mean, anchored.cpu_m2, self._reach, basis)
+
+    def _through_anchor(self, ratio: float, idle: IdleShare, noise: float) -> Fit:
+        distance = self.cpu_mean - idle.cpu
+        spread = noise**2 * distance**2 / max(ratio * idle.sd, 1e-9) ** 2
+        basis = f"throughput fell as CPU rose: slope refused, idle share {idle.cpu:.2f} assumed"
+        return Fit(ratio, -ratio * idle.cpu, noise, self.weight, self.cpu_mean, spread, self._reach, basis)
+
+    def _nearly_idle(self) -> Fit:
+        noise = math.sqrt(self.noise_variance)
+        if self.slope > 0.0:
+            basis = "CPU range, hardly above idle"
+            return Fit(self.slope, self.intercept, noise, self.weight, self.cpu_mean, self.cpu_m2, self._reach, basis)
+        # Nothing separates idle CPU from work here: the plain ratio errs low, and the spread says that it is a guess.
+        slope = self.throughput_mean / max(self.cpu_mean, 1e-3)
+        spread = (noise / max(slope, 1e-9)) ** 2
+        return Fit(slope, 0.0, noise, self.weight, self.cpu_mean, spread, self._reach, "idle CPU, ratio only")
+
+    @property
+    def _reach(self) -> float:
+        return self.cpu_mean + 2.0 * math.sqrt(max(self.cpu_m2, 0.0) / self.weight)
+
+    def to_state(self) -> list[float]:
+        """Return a JSON-serialisable state."""
+        return list(astuple(self))
+
+    @classmethod
+    def from_state(cls, state: ArrayLike | Mapping[str, Any]) -> Self:
+        """Rebuild from :meth:`to_state`. Raises ``ValueError`` when it is not six finite numbers."""
+        numbers = np.asarray(state, float)
+        if numbers.shape != (6,) or not np.isfinite(numbers).all() or numbers[[0, 3, 4]].min() < 0:
+            raise ValueError(f"not the state of a line: {state!r}; six finite numbers are needed")
+        return cls(*(float(number) for number in numbers))
+
+
+def pooled_idle_share(lines: list[Line], prior: IdleShare | None = None) -> IdleShare:
+    """Return the idle share that workers of one job agree on, by precision, starting from ``prior``.
+
+    Workers differ in speed by 17 % (measured), so a common line is useless; but they run the same program, whose cost
+    of doing nothing is common. Each line's own estimate is the CPU load at which it crosses zero; ``prior.sd`` / 2 is
+    believed of the difference between workers, and is the floor of what comes out.
+    """
+    prior = prior or IdleShare()
+    between = (prior.sd / 2.0) ** 2
+    precision, weighted = 1.0 / prior.sd**2, prior.cpu / prior.sd**2
+    for line in lines:
+        slope = line.slope if line.weight > 2.0 else math.nan
+        if not slope > 0.0:
+            continue
+        crossing = line.cpu_mean - line.throughput_mean / slope
+        variance = (
+            line.noise_variance * (1 / line.weight + (line.throughput_mean / slope) ** 2 / line.cpu_m2) / slope**2
+        )
+        precision += 1.0 / (variance + between)
+        weighted += crossing / (variance + between)
+    return IdleShare(float(np.clip(weighted / precision, 0.0, 0.5)), max(math.sqrt(1.0 / precision), prior.sd / 2.0))

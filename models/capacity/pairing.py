@@ -1,0 +1,126 @@
+"""Pairing CPU with throughput: the same minute of both, without warm-ups and without rows that were learnt before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from telemetry.metrics import CPU, SCALE_OUT, THROUGHPUT, UPTIME
+from telemetry.window import Window
+
+Values = NDArray[np.float64]
+
+MINUTE_S = 60.0
+WARM_UP_S = 120.0  # Daedalus' program: CPU and caches are not themselves before that
+HALF = 0.5  # share of the minute's samples that must be there
+COLUMNS = ("ts", "worker", "scale_out", "cpu_load", "throughput_per_s")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Paired rows: CPU (one-minute mean, as exporters give it) and the mean throughput of that same minute.
+
+    ``cpu`` and ``throughput_per_s`` have shape ``(n, workers)``; ``minutes_each`` is what one row is worth.
+    """
+
+    cpu: Values
+    throughput_per_s: Values
+    minutes_each: float
+    newest_s: float
+
+
+def trailing_mean(values: Values, steps: int) -> Values:
+    """Return the mean of each row and the ``steps - 1`` before it, NaN where fewer than half of ``steps`` are there.
+
+    Shape ``(n, workers)`` in and out. CPU is a mean over the last minute and so lags a momentary throughput by about
+    45 s (measured); on a ramp that tilts the line by some 5 %.
+    """
+    present = np.isfinite(values)
+    sums = np.cumsum(np.where(present, values, 0.0), axis=0)
+    counts = np.cumsum(present, axis=0)
+    if len(values) > steps:
+        sums[steps:], counts[steps:] = sums[steps:] - sums[:-steps], counts[steps:] - counts[:-steps]
+    enough = counts >= max(1.0, HALF * steps)
+    return np.where(enough, sums / np.maximum(counts, 1), np.nan)
+
+
+def paired_minutes(window: Window, scale_out: int, after_s: float, arrived_s: float) -> Rows | None:
+    """Return the rows of a window that a capacity model may learn from; ``None`` when there is none.
+
+    Left out: rows up to ``after_s``; rows of another scale-out; rows within 120 s of a (re)start, by the job's uptime
+    where it is known, else by when the scale-out was first seen (``arrived_s``).
+    """
+    if not len(window) or not window.workers:
+        return None
+    steps = max(1, round(MINUTE_S / window.step_s))
+    usable = window.times_s > after_s
+    running = window.job_metric(SCALE_OUT.name)
+    usable &= ~(np.isfinite(running) & (np.round(running) != scale_out))
+    uptime = window.job_metric(UPTIME.name)
+    if np.isfinite(uptime).any():
+        usable &= ~(np.isfinite(uptime) & (uptime < WARM_UP_S))
+    else:
+        usable &= window.times_s >= arrived_s + WARM_UP_S
+    if not usable.any():
+        return None
+    throughput = trailing_mean(window.worker_metric(THROUGHPUT.name), steps)[usable]
+    cpu = window.worker_metric(CPU.name)[usable]
+    return Rows(cpu, throughput, min(1.0, window.step_s / MINUTE_S), float(window.times_s[usable][-1]))
+
+
+@dataclass(frozen=True)
+class Run:
+    """A stretch of history at one scale-out; arrays of shape ``(n, len(workers))``, NaN where missing."""
+
+    scale_out: int
+    workers: tuple[str, ...]
+    times_s: Values
+    cpu: Values
+    throughput_per_s: Values
+    minutes_each: float
+
+
+def runs_of_scale_out(frame: pd.DataFrame) -> Iterator[Run]:
+    """Yield the stretches of a ``capacity_features`` frame at one scale-out, oldest first.
+
+    Raises
+    ------
+    ValueError
+        Naming the columns that are missing.
+    """
+    missing = [name for name in COLUMNS if name not in frame.columns]
+    if missing:
+        raise ValueError(f"capacity features lack {', '.join(missing)}; build them with the feature pipeline")
+    rows = frame.loc[frame["ts"].notna() & frame["worker"].notna(), list(COLUMNS)]
+    if rows.empty:
+        return
+    cpu = rows.pivot_table(index="ts", columns="worker", values="cpu_load", dropna=False, observed=True)
+    throughput = rows.pivot_table(index="ts", columns="worker", values="throughput_per_s", dropna=False, observed=True)
+    throughput = throughput.reindex(index=cpu.index, columns=cpu.columns)
+    times = epoch_s(cpu.index)
+    # Exports without the engine's own count (Grafana panels of pods, for one) still tell it by who reports.
+    told = rows.groupby("ts")["scale_out"].max().reindex(cpu.index).fillna(cpu.notna().sum(axis=1))
+    scale_outs = np.maximum(told.to_numpy(float).round().astype(int), 1)
+    minutes = min(1.0, float(np.median(np.diff(times))) / MINUTE_S) if len(times) > 1 else 1.0
+    starts = np.flatnonzero(np.diff(scale_outs, prepend=scale_outs[0] - 1))
+    for start, end in zip(starts, [*starts[1:], len(times)], strict=True):
+        part = slice(start, end)
+        reporting = cpu.iloc[part].notna().any(axis=0).to_numpy()
+        yield Run(
+            int(scale_outs[start]),
+            tuple(str(name) for name in cpu.columns[reporting]),
+            times[part],
+            cpu.iloc[part, reporting].to_numpy(float),
+            throughput.iloc[part, reporting].to_numpy(float),
+            minutes,
+        )
+
+
+def epoch_s(index: pd.Index | pd.Series) -> Values:
+    """Return epoch seconds of timestamps (naive ones are UTC)."""
+    stamps = pd.DatetimeIndex(pd.to_datetime(index, utc=True)).as_unit("us")
+    return np.asarray(stamps.astype("int64"), dtype=np.float64) / 1e6

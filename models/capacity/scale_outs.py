@@ -1,0 +1,315 @@
+"""The capacity of every scale-out: what runs now, what was seen before, and the curve through both (Daedalus 3.1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from statistics import NormalDist
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+
+from models.capacity.contract import Estimate
+from models.capacity.evidence import OBSERVED, Curve, Evidence, non_decreasing
+from models.capacity.pairing import paired_minutes, runs_of_scale_out
+from models.capacity.workers import Total, Workers
+from telemetry.window import Window
+
+STATE_FORMAT = 1
+HALF_LIFE_S = 6 * 3600.0  # the lines forget: a new release of the job must be able to move them
+ENOUGH_MINUTES = 0.5  # weight below which a scale-out that is left is not worth remembering
+REMEMBERED = 128  # scale-outs kept in memory, newest first
+DISAGREEMENT = 0.10  # relative difference of the two capacity rules worth telling
+SURPRISE = 0.20  # relative miss of the lines on fresh minutes that says: this is another program now
+SURPRISES_TO_FORGET = 3
+STALLED = 0.1  # share of the believed throughput below which the workers wait for something else than their CPU
+Z90 = NormalDist().inv_cdf(0.95)
+
+
+@dataclass(frozen=True)
+class ScaleOuts:
+    """A :class:`~models.capacity.contract.CapacityModel` that learns online. Immutable: updates return another one.
+
+    Attributes
+    ----------
+    scale_out
+        The current scale-out; ``None`` before anything was seen.
+    workers
+        Lines of the workers at it, started anew at every rescale because keys are dealt anew.
+    memory
+        What other scale-outs, and earlier stays at this one, were found to take.
+    newest_s
+        Epoch seconds of the newest sample that was used: what is newer than this has not been learnt from.
+    arrived_s
+        When the current scale-out was first seen.
+    surprises
+        Updates in a row in which the lines missed what the workers did by more than 20 %.
+    """
+
+    scale_out: int | None = None
+    workers: Workers = field(default_factory=Workers)
+    memory: Mapping[int, Evidence] = field(default_factory=dict)
+    newest_s: float = -math.inf
+    arrived_s: float = -math.inf
+    surprises: int = 0
+
+    # -- learning ------------------------------------------------------------------------------------------------------
+
+    def update(self, window: Window, scale_out: int) -> ScaleOuts:
+        """Learn from a window: rows that are newer than the last update, not of a warm-up, and of this scale-out.
+
+        Windows may overlap: no row counts twice. Give at least two minutes, so that every new row has the minute of
+        throughput before it that its one-minute mean of CPU covers.
+
+        Raises
+        ------
+        ValueError
+            When ``scale_out`` is below 1.
+        """
+        if scale_out < 1:
+            raise ValueError(f"a running job has at least one worker, found scale-out {scale_out}")
+        moved = self._arrived(scale_out, window)
+        rows = paired_minutes(window, scale_out, after_s=moved.newest_s, arrived_s=moved.arrived_s)
+        if rows is None:
+            return moved
+        fresh = Workers.of(window.workers, rows.cpu, rows.throughput_per_s, rows.minutes_each)
+        return moved._learnt(fresh, rows.newest_s) if len(fresh) else moved
+
+    def _arrived(self, scale_out: int, window: Window) -> ScaleOuts:
+        if scale_out == self.scale_out:
+            return self
+        arrived = float(window.times_s[0]) if len(window) and self.scale_out is not None else -math.inf
+        return replace(self._remembering(), scale_out=scale_out, workers=Workers(), arrived_s=arrived, surprises=0)
+
+    def _learnt(self, fresh: Workers, newest_s: float) -> ScaleOuts:
+        believed, done, doubt = self._surprise(fresh)
+        if done < STALLED * believed:
+            return replace(self, newest_s=newest_s)
+        missed = abs(done - believed) > max(SURPRISE * max(believed, done), 3.0 * doubt)
+        surprises = self.surprises + 1 if believed > 0 and missed else 0
+        if surprises >= SURPRISES_TO_FORGET:
+            # The program changed: neither its lines nor what other scale-outs took is worth much any more.
+            return replace(self, workers=fresh, memory={}, newest_s=newest_s, surprises=0)
+        elapsed = newest_s - self.newest_s if math.isfinite(self.newest_s) else 0.0
+        kept, reporting = self.workers.decayed(0.5 ** (elapsed / HALF_LIFE_S)), set(fresh.workers)
+        if len(kept) > len(reporting) >= (self.scale_out or 0):
+            kept = kept.only(reporting)  # pods that were replaced
+        return replace(self, workers=kept.merge(fresh), newest_s=newest_s, surprises=surprises)
+
+    def _surprise(self, fresh: Workers) -> tuple[float, float, float]:
+        """Return what the lines believed of these workers, what they did, and the lines' own doubt, records/s."""
+        believed = done = doubt = 0.0
+        for name, worker in fresh.workers.items():
+            if name in self.workers.workers:
+                fit = self.workers.workers[name].line.fit()
+                believed += fit.predict(worker.line.cpu_mean)
+                doubt += fit.sd(worker.line.cpu_mean)
+                done += worker.line.throughput_mean
+        return believed, done, doubt
+
+    def _remembering(self) -> ScaleOuts:
+        evidence = self._current()
+        if evidence is None or self.workers.weight < ENOUGH_MINUTES:
+            return self
+        newest = sorted({**self.memory, evidence.scale_out: evidence}.values(), key=lambda item: -item.at_s)
+        return replace(self, memory={item.scale_out: item for item in newest[:REMEMBERED]})
+
+    def believing(self, learnt: Iterable[Evidence]) -> ScaleOuts:
+        """Return the model with what a regressor says of scale-outs that were not observed."""
+        ours = {n: item for n, item in self.memory.items() if item.source == OBSERVED}
+        theirs = {item.scale_out: item for item in learnt if item.scale_out not in ours}
+        return replace(self, memory={**theirs, **ours})
+
+    @classmethod
+    def from_features(cls, frame: pd.DataFrame) -> ScaleOuts:
+        """Learn from a history in the form of the lake table ``capacity_features``, in the order of time.
+
+        Parameters
+        ----------
+        frame
+            Columns ``ts, worker, scale_out, cpu_load, throughput_per_s``; one-minute means, warm-up dropped.
+
+        Raises
+        ------
+        ValueError
+            When a column is missing or no row has both CPU and throughput.
+        """
+        model: ScaleOuts = cls()
+        for run in runs_of_scale_out(frame):
+            if run.scale_out != model.scale_out:
+                model = replace(model._remembering(), scale_out=run.scale_out, workers=Workers(), surprises=0)
+            # The same forgetting as online, in steps of an hour, so that a long history costs one pass.
+            hours = (run.times_s // 3600.0).astype(int)
+            for hour in np.unique(hours):
+                rows = hours == hour
+                fresh = Workers.of(run.workers, run.cpu[rows], run.throughput_per_s[rows], run.minutes_each)
+                if len(fresh):
+                    model = model._learnt(fresh, float(run.times_s[rows][-1]))
+        if model.scale_out is None or not len(model.workers):
+            raise ValueError(
+                "no minute has both CPU load and throughput of a worker; check the quality report of ingest"
+            )
+        return model
+
+    # -- answering -----------------------------------------------------------------------------------------------------
+
+    @property
+    def known(self) -> bool:
+        """True when anything is known of the capacity."""
+        return bool(self.memory) or bool(len(self.workers))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the reader should know of the current estimate."""
+        return self._total.warnings if self._total else ()
+
+    def capacity(self, scale_out: int) -> Estimate:
+        """Return the estimate for ``scale_out`` workers with a 90 % interval; non-decreasing in ``scale_out``.
+
+        Raises
+        ------
+        ValueError
+            Below 1, or when nothing is known yet (ask :attr:`known`).
+        """
+        if scale_out < 1:
+            raise ValueError(f"capacity is asked for 1 worker or more, not {scale_out}")
+        if not self.known:
+            raise ValueError("nothing is known of the capacity yet: no worker's CPU and throughput were paired")
+        log_value, variance = self._answers[min(scale_out, len(self._answers)) - 1]
+        if scale_out > len(self._answers):
+            log_value = max(log_value, self._curve.log_value(scale_out))
+            variance = self._curve.variance(scale_out)
+        half = Z90 * math.sqrt(variance)
+        return Estimate(
+            scale_out=scale_out,
+            per_s=math.exp(log_value),
+            low_per_s=math.exp(log_value - half),
+            high_per_s=math.exp(log_value + half),
+            seen=scale_out in self._evidence and self._evidence[scale_out].source == OBSERVED,
+            basis=self._basis(scale_out),
+        )
+
+    def table(self, maximum: int, minimum: int = 1) -> dict[int, Estimate]:
+        """Return the estimates from ``minimum`` to ``maximum`` workers; empty when nothing is known."""
+        return {n: self.capacity(n) for n in range(minimum, maximum + 1)} if self.known else {}
+
+    @cached_property
+    def _total(self) -> Total | None:
+        if self.scale_out is None or not len(self.workers):
+            return None
+        total = self.workers.total(self.scale_out)
+        return total if total.per_s > 0 else None
+
+    def _current(self) -> Evidence | None:
+        """Return what is known of the current scale-out: its lines, and what earlier stays at it left."""
+        if self._total is None or self.scale_out is None:
+            return None
+        total = self._total
+        relative = math.hypot(total.sd_per_s / total.per_s, 0.5 * self._disagreement)
+        here = Evidence(self.scale_out, total.per_s, relative, self.newest_s, total.cpu_reach)
+        earlier = self.memory.get(self.scale_out)
+        return earlier.combined(here) if earlier else here
+
+    @property
+    def _disagreement(self) -> float:
+        total = self._total
+        if total is None or total.share_rule_per_s <= 0:
+            return 0.0
+        return abs(math.log(total.share_rule_per_s / total.per_s))
+
+    @cached_property
+    def _evidence(self) -> dict[int, Evidence]:
+        current = self._current()
+        return {**self.memory, **({current.scale_out: current} if current else {})}
+
+    @cached_property
+    def _curve(self) -> Curve:
+        return Curve.through(self._evidence.values(), self._now_s)
+
+    @property
+    def _now_s(self) -> float:
+        return max([self.newest_s, *(item.at_s for item in self.memory.values())])
+
+    @cached_property
+    def _answers(self) -> list[tuple[float, float]]:
+        """Log capacity and its variance at 1 .. the largest scale-out known, pooled until non-decreasing."""
+        blended = [self._blended(n) for n in range(1, max(self._evidence) + 1)]
+        logs = non_decreasing([value for value, _ in blended], [1.0 / variance for _, variance in blended])
+        return [(log, variance) for log, (_, variance) in zip(logs, blended, strict=True)]
+
+    def _blended(self, scale_out: int) -> tuple[float, float]:
+        curve, variance = self._curve.log_value(scale_out), self._curve.variance(scale_out)
+        evidence = self._evidence.get(scale_out)
+        if evidence is None:
+            return curve, variance
+        own = 1.0 / evidence.variance(self._now_s)
+        # With a single scale-out the curve is that evidence: adding it again would feign precision.
+        other = 1.0 / variance if self._curve.points > 1 else 0.0
+        return (own * math.log(evidence.per_s) + other * curve) / (own + other), 1.0 / (own + other)
+
+    def _basis(self, scale_out: int) -> str:
+        evidence = self._evidence.get(scale_out)
+        if evidence is None:
+            return self._basis_unseen(scale_out)
+        if evidence.source != OBSERVED:
+            return f"learnt by {evidence.source} from other scale-outs, not seen"
+        age = _age(self._now_s - evidence.at_s)
+        text = f"observed {age} at {_count(scale_out)}, CPU up to {min(evidence.cpu_reach, 1.0):.2f}"
+        if scale_out != self.scale_out or self._total is None:
+            return text
+        notes = list(self._total.warnings)
+        if self._disagreement > DISAGREEMENT:
+            notes.append(f"the throughput-share rule says {self._total.share_rule_per_s:,.0f}/s")
+        return "; ".join([text, *notes])
+
+    def _basis_unseen(self, scale_out: int) -> str:
+        mean = math.exp(self._curve.log_scale + self._curve.exponent * math.log(scale_out))
+        text = f"{scale_out} x mean worker of {mean:,.0f}/s, not seen"
+        if self._curve.points > 1 and self._curve.exponent < -0.005:
+            text += f" (workers lose {100 * (1 - 2**self._curve.exponent):.0f} % per doubling)"
+        return text
+
+    # -- state ---------------------------------------------------------------------------------------------------------
+
+    def to_state(self) -> dict[str, Any]:
+        """Return a JSON-serialisable state below 50 kB, whatever the number of workers."""
+        return {
+            "format": STATE_FORMAT,
+            "scale_out": self.scale_out,
+            "workers": self.workers.to_state(),
+            "memory": [item.to_state() for item in self.memory.values()],
+            "newest_s": self.newest_s if math.isfinite(self.newest_s) else None,
+            "arrived_s": self.arrived_s if math.isfinite(self.arrived_s) else None,
+            "surprises": self.surprises,
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Rebuild from :meth:`to_state`. Raises ``ValueError`` when the state is not one of this model."""
+        if state.get("format") != STATE_FORMAT:
+            raise ValueError(f"not a capacity state of format {STATE_FORMAT}: format is {state.get('format')!r}")
+        memory = [Evidence.from_state(item) for item in state.get("memory", [])]
+        newest, arrived = state.get("newest_s"), state.get("arrived_s")
+        return cls(
+            scale_out=None if state.get("scale_out") is None else int(state["scale_out"]),
+            workers=Workers.from_state(state.get("workers", {})),
+            memory={item.scale_out: item for item in memory},
+            newest_s=-math.inf if newest is None else float(newest),
+            arrived_s=-math.inf if arrived is None else float(arrived),
+            surprises=int(state.get("surprises", 0)),
+        )
+
+
+def _count(scale_out: int) -> str:
+    return "1 worker" if scale_out == 1 else f"{scale_out} workers"
+
+
+def _age(seconds: float) -> str:
+    if seconds < 90:
+        return "just now"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min ago"
+    return f"{seconds / 3600:.0f} h ago" if seconds < 2 * 86_400 else f"{seconds / 86_400:.0f} days ago"

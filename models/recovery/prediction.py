@@ -1,0 +1,142 @@
+"""How long a job will take to catch up after a stop, by forecast, capacity and downtime (Daedalus 3.4)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from models.forecasting.contract import Forecast
+
+Values = NDArray[np.float64]
+
+
+def predict_recoveries_s(
+    forecast: Forecast,
+    capacities_per_s: ArrayLike,
+    downtimes_s: ArrayLike,
+    checkpoint_interval_s: float,
+    recent_workload_per_s: float,
+    lag_records: float = 0.0,
+    quantile: float | None = None,
+) -> Values:
+    """Return the recovery time of every candidate: from the stop until caught up, in seconds.
+
+    The job stops at the forecast's origin. Work to do is the consumer lag, one whole checkpoint interval of the recent
+    workload to be processed again (the worst case), and all that arrives. It is caught up at the first ``t`` with::
+
+        capacity * (t - downtime)  >=  replay + lag + arrivals(t)
+
+    so the downtime counts once, and a forecast above the capacity adds backlog. The forecast is constant within a step
+    and keeps its last value beyond the horizon.
+
+    Parameters
+    ----------
+    capacities_per_s, downtimes_s
+        Shape ``(n,)`` or broadcastable to it; records/s and seconds. A capacity that is NaN or not above 0 never
+        catches up.
+    checkpoint_interval_s
+        Time between checkpoints.
+    recent_workload_per_s
+        Mean workload over the last checkpoint interval, records/s.
+    lag_records
+        Consumer lag at the stop, records.
+    quantile
+        Use this quantile of the forecast instead of its mean.
+
+    Returns
+    -------
+    Shape ``(n,)``; infinite where the job never catches up.
+
+    Raises
+    ------
+    ValueError
+        When the forecast is empty or has NaN, or a number is NaN or negative.
+    """
+    rates = _rates(forecast, quantile)
+    replay = _known("recent workload", recent_workload_per_s) * _known("checkpoint interval", checkpoint_interval_s)
+    backlog = replay + _known("consumer lag", lag_records)
+    capacities, downtimes = np.broadcast_arrays(np.asarray(capacities_per_s, float), np.asarray(downtimes_s, float))
+    if not (np.isfinite(downtimes).all() and (downtimes >= 0).all()):
+        raise ValueError(f"downtimes must be finite and not negative: {downtimes.tolist()}")
+    if rates.min() == rates.max() or downtimes.size == 0:
+        return _beyond(capacities, downtimes, backlog, rates[-1], 0.0, 0.0)
+    return _through(rates, forecast.step_s, capacities, downtimes, backlog)
+
+
+def predict_recovery_s(
+    forecast: Forecast,
+    capacity_per_s: float,
+    downtime_s: float,
+    checkpoint_interval_s: float,
+    recent_workload_per_s: float,
+    lag_records: float = 0.0,
+    quantile: float | None = None,
+) -> float:
+    """Return the recovery time of one candidate in seconds; see :func:`predict_recoveries_s`."""
+    found = predict_recoveries_s(
+        forecast,
+        [capacity_per_s],
+        [downtime_s],
+        checkpoint_interval_s,
+        recent_workload_per_s,
+        lag_records,
+        quantile,
+    )
+    return float(found[0])
+
+
+def highest_utilisation(target_s: float, downtime_s: float, checkpoint_interval_s: float) -> float:
+    """Return the highest workload, as a share of capacity, that recovers within ``target_s`` under a flat workload.
+
+    From ``downtime + (downtime + checkpoint) r / (1 - r) <= target``; 0 when the downtime alone exceeds the target.
+    """
+    return max(0.0, (target_s - downtime_s) / (target_s + checkpoint_interval_s))
+
+
+def _through(rates: Values, step_s: float, capacities: Values, downtimes: Values, backlog: float) -> Values:
+    """Find the step in which the work done first reaches the work to do; shape ``(n,)``."""
+    ends = step_s * np.arange(1, len(rates) + 1)
+    arrived = np.cumsum(rates) * step_s
+    # Before the restart the job does nothing: the negative product there is below any backlog, as it must be.
+    spare = capacities[:, None] * (ends - downtimes[:, None]) - arrived
+    reached = spare >= backlog
+    within = reached.any(axis=1)
+    step = np.argmax(reached, axis=1)
+    found = _beyond(capacities, downtimes, backlog, rates[-1], ends[-1], arrived[-1])
+    gain = capacities - rates[step]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        crossing = ends[step] - (spare[np.arange(len(step)), step] - backlog) / gain
+    # A gain that is not positive can only reach the backlog at the restart itself, with nothing to catch up.
+    crossing = np.where(gain > 0, crossing, ends[step] - step_s)
+    return np.where(within, np.maximum(crossing, downtimes), found)
+
+
+def _beyond(
+    capacities: Values, downtimes: Values, backlog: float, rate: float, horizon_s: float, arrived: float
+) -> Values:
+    """Return when candidates that have not caught up by ``horizon_s`` do so, the workload staying at ``rate``."""
+    start = np.maximum(downtimes, horizon_s)
+    behind = backlog + arrived + rate * (start - horizon_s) - capacities * (start - downtimes)
+    gain = capacities - rate
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = start + np.maximum(behind, 0.0) / gain
+    caught_up = (behind <= 0) & (capacities > 0)
+    return np.where(gain > 0, found, np.where(caught_up, start, np.inf))
+
+
+def _rates(forecast: Forecast, quantile: float | None) -> Values:
+    rates = np.asarray(forecast.mean if quantile is None else forecast.quantiles[quantile], float)
+    if rates.size == 0:
+        raise ValueError("the forecast has no steps: forecast at least the target recovery time ahead")
+    missing = int(np.count_nonzero(~np.isfinite(rates)))
+    if missing:
+        raise ValueError(f"{missing} of {rates.size} forecast steps are not finite: use the fallback forecast")
+    return rates
+
+
+def _known(name: str, value: float) -> float:
+    if not math.isfinite(value) or value < 0:
+        raise ValueError(f"{name} must be finite and not negative to predict a recovery, found {value}")
+    return value
