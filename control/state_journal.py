@@ -1,0 +1,200 @@
+"""The tick journal: what each fleet tick did, how each job stands, what is paused, which retrains were asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
+
+from control.state_schema import Transactions, from_text, pauses, retrains, statuses, ticks, to_text
+
+
+class Status(StrEnum):
+    """How a job stands after a tick; stable names for dashboards."""
+
+    ACTING = "acting"
+    ADVISE = "advise"
+    PAUSED = "paused"
+    BLIND = "blind"  # metrics missing or stale
+    UNREACHABLE = "unreachable"  # the target cannot be read
+    OBSERVING = "observing"  # another controller holds the lease
+    LATE = "late"  # the tick's soft deadline came first
+    BROKEN = "broken"  # perdix itself failed on this job
+
+
+@dataclass(frozen=True)
+class JobStatus:
+    """A job's status: since when, as of when (epoch seconds), and why in one sentence."""
+
+    job: str
+    status: Status
+    updated_s: float
+    sentence: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    since_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Tick:
+    """One pass over the fleet by ``holder``."""
+
+    started_s: float
+    finished_s: float
+    holder: str
+    summary: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Pause:
+    """An operator's pause of a job until ``until_s`` (epoch seconds)."""
+
+    job: str
+    until_s: float
+    paused_s: float
+    why: str
+
+
+@dataclass(frozen=True)
+class Retrain:
+    """A retraining that was asked for; ``run_key`` is job, UTC day and attempt."""
+
+    run_key: str
+    job: str
+    attempt: int
+    requested_s: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class Journal:
+    """Reads and writes the journal. Each method is one transaction."""
+
+    transactions: Transactions
+
+    def record_tick(self, tick: Tick, jobs: list[JobStatus]) -> None:
+        """Keep a fleet tick and the status of the jobs that it looked at, all or none."""
+        row = {"finished_s": tick.finished_s, "summary": to_text(dict(tick.summary))}
+        key = (ticks.c.started_s == tick.started_s, ticks.c.holder == tick.holder)
+        with self.transactions.writing() as connection:
+            if connection.execute(ticks.update().where(*key).values(**row)).rowcount == 0:
+                connection.execute(ticks.insert().values(started_s=tick.started_s, holder=tick.holder, **row))
+            known = {row.job: row for row in connection.execute(sa.select(statuses))}
+            for status in jobs:
+                _keep_status(connection, status, known.get(status.job))
+
+    def ticks(self, limit: int = 20) -> list[Tick]:
+        """Return the latest fleet ticks, newest first."""
+        query = sa.select(ticks).order_by(ticks.c.started_s.desc()).limit(limit)
+        with self.transactions.reading() as connection:
+            rows = connection.execute(query).all()
+        return [Tick(row.started_s, row.finished_s, row.holder, from_text(row.summary)) for row in rows]
+
+    def statuses(self) -> dict[str, JobStatus]:
+        """Return the latest status of every job that a tick has looked at; ``since_s`` is when it last changed."""
+        with self.transactions.reading() as connection:
+            rows = connection.execute(sa.select(statuses).order_by(statuses.c.job)).all()
+        return {
+            row.job: JobStatus(
+                row.job, Status(row.status), row.updated_s, row.sentence, from_text(row.details), row.since_s
+            )
+            for row in rows
+        }
+
+    def pause(self, job: str, until_s: float, now_s: float, why: str = "") -> None:
+        """Pause a job until ``until_s``, in place of an earlier pause. An operator's act: needs no lease.
+
+        Raises
+        ------
+        ValueError
+            When ``until_s`` has already passed.
+        """
+        if until_s <= now_s:
+            raise ValueError(f"a pause must end in the future: it would have ended {now_s - until_s:.0f} s ago")
+        values = {"until_s": until_s, "paused_s": now_s, "why": why}
+        with self.transactions.writing() as connection:
+            if connection.execute(pauses.update().where(pauses.c.job == job).values(**values)).rowcount == 0:
+                connection.execute(pauses.insert().values(job=job, **values))
+
+    def resume(self, job: str) -> bool:
+        """End a pause; ``False`` when there was none."""
+        with self.transactions.writing() as connection:
+            return connection.execute(pauses.delete().where(pauses.c.job == job)).rowcount == 1
+
+    def pauses(self, now_s: float) -> dict[str, Pause]:
+        """Return the pauses that hold at ``now_s``, by job."""
+        with self.transactions.reading() as connection:
+            rows = connection.execute(sa.select(pauses).where(pauses.c.until_s > now_s)).all()
+        return {row.job: Pause(row.job, row.until_s, row.paused_s, row.why) for row in rows}
+
+    def request_retrain(
+        self, job: str, now_s: float, reason: str, *, cooldown_s: float = 3_600.0, most_per_day: int = 3
+    ) -> str | None:
+        """Ask for a retraining unless one is open, was asked for within ``cooldown_s``, or the day's are used up.
+
+        The run key ends in the attempt's number, because Dagster drops a key that it has seen, even of a failed run.
+
+        Returns
+        -------
+        str or None
+            The run key of the new request.
+        """
+        day = datetime.fromtimestamp(now_s, UTC).date().isoformat()
+        mine = sa.select(retrains).where(retrains.c.job == job)
+        try:
+            with self.transactions.writing() as connection:
+                latest = connection.execute(mine.order_by(retrains.c.requested_s.desc()).limit(1)).one_or_none()
+                if latest is not None and (latest.closed_s is None or now_s - latest.requested_s < cooldown_s):
+                    return None
+                attempt = len(connection.execute(mine.where(retrains.c.day == day)).all()) + 1
+                if attempt > most_per_day:
+                    return None
+                key = f"{job}:{day}:{attempt}"
+                row = {"run_key": key, "job": job, "day": day, "attempt": attempt}
+                connection.execute(retrains.insert().values(**row, requested_s=now_s, reason=reason))
+                return key
+        except IntegrityError:  # another controller asked at the same time
+            return None
+
+    def open_retrains(self) -> list[Retrain]:
+        """Return the requests not closed, oldest first: to be offered at each tick, as Dagster drops the known."""
+        query = sa.select(retrains).where(retrains.c.closed_s.is_(None)).order_by(retrains.c.requested_s)
+        with self.transactions.reading() as connection:
+            rows = connection.execute(query).all()
+        return [Retrain(row.run_key, row.job, row.attempt, row.requested_s, row.reason) for row in rows]
+
+    def close_retrain(self, run_key: str, now_s: float) -> bool:
+        """Note that a request was answered, or given up; ``False`` when it was not open."""
+        still_open = (retrains.c.run_key == run_key, retrains.c.closed_s.is_(None))
+        with self.transactions.writing() as connection:
+            return connection.execute(retrains.update().where(*still_open).values(closed_s=now_s)).rowcount == 1
+
+    def prune(self, before_s: float) -> int:
+        """Forget ticks, pauses that ended, closed retrain requests and statuses older than ``before_s``."""
+        old = (
+            ticks.delete().where(ticks.c.started_s < before_s),
+            statuses.delete().where(statuses.c.updated_s < before_s),
+            pauses.delete().where(pauses.c.until_s < before_s),
+            retrains.delete().where(retrains.c.requested_s < before_s, retrains.c.closed_s.is_not(None)),
+        )
+        with self.transactions.writing() as connection:
+            return sum(connection.execute(statement).rowcount for statement in old)
+
+
+def _keep_status(connection: sa.Connection, status: JobStatus, known: Any) -> None:
+    same = known is not None and known.status == status.status
+    values = {
+        "status": status.status,
+        "since_s": known.since_s if same else status.updated_s,
+        "updated_s": status.updated_s,
+        "sentence": status.sentence,
+        "details": to_text(dict(status.details)),
+    }
+    if known is None:
+        connection.execute(statuses.insert().values(job=status.job, **values))
+    else:
+        connection.execute(statuses.update().where(statuses.c.job == status.job).values(**values))

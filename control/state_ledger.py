@@ -1,0 +1,295 @@
+"""The decision ledger: what was decided and why, what became of it, and the scale-out that is wanted of each job.
+
+A decision that changes the scale-out goes ``intent -> applied -> confirmed``, or ends as ``failed`` or ``superseded``.
+One that changes nothing is ``held``; one made in advice-only mode is ``advised``. The intent is stored before anything
+is asked of the target and is reconciled at each tick, so a crash in between heals itself and nothing is done twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
+
+from control.state_schema import Transactions, decisions, desired_scales, from_text, to_text
+
+BACKOFF_S = 15.0
+BACKOFF_LIMIT_S = 600.0
+
+
+class State(StrEnum):
+    """What became of a decision."""
+
+    INTENT = "intent"  # stored, not yet accepted by the target
+    APPLIED = "applied"  # accepted by the target, not yet seen running
+    CONFIRMED = "confirmed"  # seen running
+    FAILED = "failed"  # given up
+    SUPERSEDED = "superseded"  # another decision, or its own expiry, came first
+    HELD = "held"  # nothing to do
+    ADVISED = "advised"  # advice only
+
+
+OPEN = (State.INTENT, State.APPLIED)
+
+
+@dataclass(frozen=True)
+class Intent:
+    """A decision as the tick hands it to the ledger.
+
+    Attributes
+    ----------
+    window_end_s
+        Epoch seconds of the newest grid step that the decision rests on.
+    made_s, valid_until_s
+        When it was made, and until when it may still be applied.
+    versions
+        Model family -> version that was believed.
+    explanation
+        All that a reader needs to understand it: candidates, forecast summary, capacities, WAPE, ...
+    act
+        False in advice-only mode: recorded, never applied.
+    """
+
+    job: str
+    window_end_s: float
+    made_s: float
+    from_scale_out: int
+    scale_out: int
+    policy: str
+    reason: str
+    sentence: str
+    valid_until_s: float
+    versions: Mapping[str, Any]
+    explanation: Mapping[str, Any]
+    predicted_recovery_s: float | None = None
+    act: bool = True
+
+    @property
+    def decision_id(self) -> str:
+        """Hash of job, window end, model versions and scale-out: the idempotency key."""
+        parts = [self.job, self.window_end_s, dict(self.versions), self.scale_out, self.act]
+        return hashlib.sha256(to_text(parts).encode()).hexdigest()[:32]
+
+    @property
+    def first_state(self) -> State:
+        """The state in which the ledger takes it."""
+        if not self.act:
+            return State.ADVISED
+        return State.HELD if self.scale_out == self.from_scale_out else State.INTENT
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A decision in the ledger and what became of it; times are epoch seconds.
+
+    ``next_attempt_s`` is when a failed application may be tried again, ``closed_s`` when it reached a final state.
+    """
+
+    decision_id: str
+    intent: Intent
+    state: State
+    attempts: int = 0
+    next_attempt_s: float | None = None
+    applied_s: float | None = None
+    closed_s: float | None = None
+    error: str | None = None
+    observed_recovery_s: float | None = None
+    outcome: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Desired:
+    """The scale-out that is wanted of a job since ``since_s``, and the decision that wants it."""
+
+    job: str
+    scale_out: int
+    since_s: float
+    decision: Entry
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Reads and writes decisions. Each method is one transaction; writers raise ``StaleLease`` under a lost lease."""
+
+    transactions: Transactions
+
+    def record(self, intent: Intent) -> bool:
+        """Store a decision and, when it changes the scale-out, make it the desired one; ``False`` if already stored.
+
+        Decisions of the job that are still open are superseded by one that changes the scale-out. All or nothing.
+        """
+        try:
+            with self.transactions.writing() as connection:
+                if _read(connection, intent.decision_id) is not None:
+                    return False
+                if intent.first_state is State.INTENT:
+                    _supersede(connection, intent.job, intent.made_s, f"by decision {intent.decision_id}")
+                    _desire(connection, intent)
+                connection.execute(decisions.insert().values(**_to_row(intent)))
+                return True
+        except IntegrityError:
+            if self.decision(intent.decision_id) is None:  # not a repetition that came at the same time
+                raise
+            return False
+
+    def desired(self, job: str) -> Desired | None:
+        """Return what is wanted of a job; ``None`` before the first decision that changed something."""
+        wanted = sa.select(desired_scales.c.scale_out.label("wanted"), desired_scales.c.since_s, decisions)
+        wanted = wanted.join(decisions, decisions.c.decision_id == desired_scales.c.decision_id)
+        with self.transactions.reading() as connection:
+            row = connection.execute(wanted.where(desired_scales.c.job == job)).one_or_none()
+        return None if row is None else Desired(job, row.wanted, row.since_s, _from_row(row))
+
+    def withdraw(self, job: str, now_s: float, why: str) -> bool:
+        """Supersede what is still open of a job and want nothing more; ``False`` when nothing was wanted."""
+        with self.transactions.writing() as connection:
+            _supersede(connection, job, now_s, why)
+            return connection.execute(desired_scales.delete().where(desired_scales.c.job == job)).rowcount == 1
+
+    def applied(self, decision_id: str, now_s: float) -> bool:
+        """Note that the target accepted; ``False`` when the decision was no longer an intent."""
+        values = {"state": State.APPLIED, "applied_s": now_s, "attempts": decisions.c.attempts + 1}
+        return self._move(decision_id, (State.INTENT,), {**values, "next_attempt_s": None, "error": None})
+
+    def confirmed(self, decision_id: str, now_s: float) -> bool:
+        """Note that the scale-out was seen running; ``False`` when the decision was not open.
+
+        Also from an intent: the controller may have died after the target accepted and before it could note so.
+        """
+        applied_s = sa.func.coalesce(decisions.c.applied_s, now_s)
+        values = {"state": State.CONFIRMED, "closed_s": now_s, "applied_s": applied_s, "next_attempt_s": None}
+        return self._move(decision_id, OPEN, values)
+
+    def failed(self, decision_id: str, now_s: float, error: str, *, retriable: bool) -> Entry | None:
+        """Note a failed application: it waits with a doubling pause, or is given up when not ``retriable``.
+
+        An applied decision that the target lost becomes an intent again. Returns the entry as it now stands.
+        """
+        with self.transactions.writing() as connection:
+            entry = _read(connection, decision_id)
+            if entry is None or entry.state not in OPEN:
+                return entry
+            attempts = entry.attempts + 1
+            values: dict[str, Any] = {"attempts": attempts, "error": error}
+            if retriable:
+                values |= {"state": State.INTENT, "next_attempt_s": now_s + backoff_s(attempts)}
+            else:
+                values |= {"state": State.FAILED, "next_attempt_s": None, "closed_s": now_s}
+            connection.execute(decisions.update().where(decisions.c.decision_id == decision_id).values(**values))
+            return _read(connection, decision_id)
+
+    def set_outcome(
+        self, decision_id: str, outcome: Mapping[str, Any], observed_recovery_s: float | None = None
+    ) -> bool:
+        """Keep how a decision turned out, over what was kept before; ``False`` when there is no such decision."""
+        with self.transactions.writing() as connection:
+            entry = _read(connection, decision_id)
+            if entry is None:
+                return False
+            values: dict[str, Any] = {"outcome": to_text({**(entry.outcome or {}), **outcome})}
+            if observed_recovery_s is not None:
+                values["observed_recovery_s"] = observed_recovery_s
+            connection.execute(decisions.update().where(decisions.c.decision_id == decision_id).values(**values))
+            return True
+
+    def decision(self, decision_id: str) -> Entry | None:
+        """Return one decision."""
+        with self.transactions.reading() as connection:
+            return _read(connection, decision_id)
+
+    def decisions(
+        self,
+        job: str | None = None,
+        *,
+        since_s: float | None = None,
+        until_s: float | None = None,
+        states: Sequence[State] = (),
+        limit: int = 100,
+    ) -> list[Entry]:
+        """Return decisions, newest first, made within ``[since_s, until_s]``; of every job when ``job`` is ``None``."""
+        query = sa.select(decisions).order_by(decisions.c.made_s.desc(), decisions.c.decision_id).limit(limit)
+        if job is not None:
+            query = query.where(decisions.c.job == job)
+        if since_s is not None:
+            query = query.where(decisions.c.made_s >= since_s)
+        if until_s is not None:
+            query = query.where(decisions.c.made_s <= until_s)
+        if states:
+            query = query.where(decisions.c.state.in_(states))
+        with self.transactions.reading() as connection:
+            return [_from_row(row) for row in connection.execute(query)]
+
+    def rescales(self, job: str, since_s: float) -> int:
+        """Return how many decisions were applied since ``since_s``: what counts against the budget."""
+        query = sa.select(sa.func.count()).where(decisions.c.job == job, decisions.c.applied_s >= since_s)
+        with self.transactions.reading() as connection:
+            return int(connection.execute(query).scalar_one())
+
+    def last_rescale_s(self, job: str) -> float | None:
+        """Return when a decision was last applied."""
+        query = sa.select(sa.func.max(decisions.c.applied_s)).where(decisions.c.job == job)
+        with self.transactions.reading() as connection:
+            return connection.execute(query).scalar()
+
+    def prune(self, before_s: float, quiet_before_s: float) -> int:
+        """Forget closed decisions made before ``before_s``, and ``held`` or ``advised`` ones before ``quiet_before_s``.
+
+        What is open or still desired stays. Returns how many went.
+        """
+        quiet = sa.and_(decisions.c.state.in_((State.HELD, State.ADVISED)), decisions.c.made_s < quiet_before_s)
+        old = sa.and_(decisions.c.state.not_in(OPEN), decisions.c.made_s < before_s)
+        wanted = decisions.c.decision_id.in_(sa.select(desired_scales.c.decision_id))
+        with self.transactions.writing() as connection:
+            return connection.execute(decisions.delete().where(sa.or_(quiet, old), sa.not_(wanted))).rowcount
+
+    def _move(self, decision_id: str, states: Sequence[State], values: Mapping[str, Any]) -> bool:
+        moving = decisions.update().where(decisions.c.decision_id == decision_id, decisions.c.state.in_(states))
+        with self.transactions.writing() as connection:
+            return connection.execute(moving.values(**values)).rowcount == 1
+
+
+def backoff_s(attempts: int) -> float:
+    """Return how long to wait after that many failed attempts: 15 s, doubling, at most 10 min."""
+    return float(min(BACKOFF_S * 2.0 ** min(attempts - 1, 16), BACKOFF_LIMIT_S))
+
+
+def _read(connection: sa.Connection, decision_id: str) -> Entry | None:
+    row = connection.execute(sa.select(decisions).where(decisions.c.decision_id == decision_id)).one_or_none()
+    return None if row is None else _from_row(row)
+
+
+def _supersede(connection: sa.Connection, job: str, now_s: float, why: str) -> None:
+    still_open = (decisions.c.job == job, decisions.c.state.in_(OPEN))
+    values = {"state": State.SUPERSEDED, "closed_s": now_s, "next_attempt_s": None, "error": f"superseded {why}"}
+    connection.execute(decisions.update().where(*still_open).values(**values))
+
+
+def _desire(connection: sa.Connection, intent: Intent) -> None:
+    values = {"scale_out": intent.scale_out, "decision_id": intent.decision_id, "since_s": intent.made_s}
+    known = connection.execute(desired_scales.update().where(desired_scales.c.job == intent.job).values(**values))
+    if known.rowcount == 0:
+        connection.execute(desired_scales.insert().values(job=intent.job, **values))
+
+
+def _to_row(intent: Intent) -> dict[str, Any]:
+    row = {name: getattr(intent, name) for name in intent.__dataclass_fields__}
+    documents = {"versions": to_text(dict(intent.versions)), "explanation": to_text(dict(intent.explanation))}
+    return {**row, **documents, "decision_id": intent.decision_id, "state": intent.first_state, "attempts": 0}
+
+
+def _from_row(row: Any) -> Entry:
+    values = {name: getattr(row, name) for name in Intent.__dataclass_fields__}
+    documents = {"versions": from_text(row.versions), "explanation": from_text(row.explanation)}
+    rest = ("attempts", "next_attempt_s", "applied_s", "closed_s", "error", "observed_recovery_s")
+    return Entry(
+        decision_id=row.decision_id,
+        intent=Intent(**{**values, **documents}),
+        state=State(row.state),
+        outcome=None if row.outcome is None else from_text(row.outcome),
+        **{name: getattr(row, name) for name in rest},
+    )

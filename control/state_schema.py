@@ -1,0 +1,269 @@
+"""The tables of the state store, and the one place that opens its database.
+
+Portable SQL only: SQLite (WAL) by default, PostgreSQL when shared. Times are epoch seconds, documents are JSON text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, OperationalError, ProgrammingError
+
+SCHEMA = 1
+BUSY_TIMEOUT_MS = 10_000
+_WRITES = "perdix_writes"
+
+metadata = sa.MetaData()
+
+state_version = sa.Table(
+    "state_version",
+    metadata,
+    sa.Column("name", sa.String(32), primary_key=True),
+    sa.Column("number", sa.Integer, nullable=False),
+)
+
+decisions = sa.Table(
+    "decisions",
+    metadata,
+    sa.Column("decision_id", sa.String(64), primary_key=True),
+    sa.Column("job", sa.String(63), nullable=False),
+    sa.Column("window_end_s", sa.Double, nullable=False),
+    sa.Column("made_s", sa.Double, nullable=False),
+    sa.Column("from_scale_out", sa.Integer, nullable=False),
+    sa.Column("scale_out", sa.Integer, nullable=False),
+    sa.Column("policy", sa.String(63), nullable=False),
+    sa.Column("reason", sa.String(63), nullable=False),
+    sa.Column("sentence", sa.Text, nullable=False),
+    sa.Column("versions", sa.Text, nullable=False),
+    sa.Column("valid_until_s", sa.Double, nullable=False),
+    sa.Column("predicted_recovery_s", sa.Double),
+    sa.Column("explanation", sa.Text, nullable=False),
+    sa.Column("act", sa.Boolean, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("next_attempt_s", sa.Double),
+    sa.Column("applied_s", sa.Double),
+    sa.Column("closed_s", sa.Double),
+    sa.Column("error", sa.Text),
+    sa.Column("observed_recovery_s", sa.Double),
+    sa.Column("outcome", sa.Text),
+    sa.Index("decisions_by_job", "job", "made_s"),
+    sa.Index("decisions_by_state", "state", "made_s"),
+    sa.Index("decisions_by_application", "job", "applied_s"),
+)
+
+desired_scales = sa.Table(
+    "desired_scales",
+    metadata,
+    sa.Column("job", sa.String(63), primary_key=True),
+    sa.Column("scale_out", sa.Integer, nullable=False),
+    sa.Column("decision_id", sa.String(64), nullable=False),
+    sa.Column("since_s", sa.Double, nullable=False),
+)
+
+forecasts = sa.Table(
+    "forecasts",
+    metadata,
+    sa.Column("job", sa.String(63), primary_key=True),
+    sa.Column("origin_s", sa.Double, primary_key=True),
+    sa.Column("step_s", sa.Double, nullable=False),
+    sa.Column("family", sa.String(63), nullable=False),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("probabilities", sa.Text, nullable=False),
+    sa.Column("rates", sa.LargeBinary),  # float32 rows: the mean, then one per probability; dropped once settled
+    sa.Column("settled_s", sa.Double),
+    sa.Column("wape", sa.Double),
+)
+
+learned = sa.Table(
+    "learned",
+    metadata,
+    sa.Column("job", sa.String(63), primary_key=True),
+    sa.Column("kind", sa.String(63), primary_key=True),
+    sa.Column("schema_number", sa.Integer, nullable=False),
+    sa.Column("document", sa.Text, nullable=False),
+    sa.Column("learned_s", sa.Double, nullable=False),
+)
+
+retrains = sa.Table(
+    "retrains",
+    metadata,
+    sa.Column("run_key", sa.String(160), primary_key=True),
+    sa.Column("job", sa.String(63), nullable=False),
+    sa.Column("day", sa.String(10), nullable=False),
+    sa.Column("attempt", sa.Integer, nullable=False),
+    sa.Column("requested_s", sa.Double, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("closed_s", sa.Double),
+    sa.Index("retrains_by_job", "job", "requested_s"),
+)
+
+ticks = sa.Table(
+    "ticks",
+    metadata,
+    sa.Column("started_s", sa.Double, primary_key=True),
+    sa.Column("holder", sa.String(160), primary_key=True),
+    sa.Column("finished_s", sa.Double, nullable=False),
+    sa.Column("summary", sa.Text, nullable=False),
+)
+
+statuses = sa.Table(
+    "statuses",
+    metadata,
+    sa.Column("job", sa.String(63), primary_key=True),
+    sa.Column("status", sa.String(32), nullable=False),
+    sa.Column("since_s", sa.Double, nullable=False),
+    sa.Column("updated_s", sa.Double, nullable=False),
+    sa.Column("sentence", sa.Text, nullable=False),
+    sa.Column("details", sa.Text, nullable=False),
+)
+
+pauses = sa.Table(
+    "pauses",
+    metadata,
+    sa.Column("job", sa.String(63), primary_key=True),
+    sa.Column("until_s", sa.Double, nullable=False),
+    sa.Column("paused_s", sa.Double, nullable=False),
+    sa.Column("why", sa.Text, nullable=False),
+)
+
+leases = sa.Table(
+    "leases",
+    metadata,
+    sa.Column("name", sa.String(160), primary_key=True),
+    sa.Column("holder", sa.String(160)),  # NULL: released; the row stays, because tokens must never start again
+    sa.Column("token", sa.BigInteger, nullable=False),
+    sa.Column("acquired_s", sa.Double, nullable=False),
+    sa.Column("expires_s", sa.Double, nullable=False),
+)
+
+
+class StateError(Exception):
+    """The state store cannot be used. The message says why, and the mend."""
+
+
+def to_text(document: Any) -> str:
+    """Return a document as JSON; NumPy values are taken, a number that is not finite becomes null."""
+    options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS | orjson.OPT_SORT_KEYS
+    return orjson.dumps(document, option=options).decode()
+
+
+def from_text(text: str) -> Any:
+    """Return the document that :func:`to_text` wrote."""
+    return orjson.loads(text)
+
+
+class Transactions(Protocol):
+    """Where the parts of the store get their transactions from."""
+
+    def reading(self) -> AbstractContextManager[sa.Connection]:
+        """Open a transaction that only reads."""
+        ...
+
+    def writing(self) -> AbstractContextManager[sa.Connection]:
+        """Open a transaction that writes: all of it is kept, or on an exception none of it."""
+        ...
+
+
+class Database:
+    """A connection pool whose transactions are either reading or writing.
+
+    Parameters
+    ----------
+    url
+        SQLAlchemy URL. Tables are made on first use; any number of processes may do so at once.
+
+    Raises
+    ------
+    StateError
+        When the database cannot be opened, or was written by a newer perdix.
+    """
+
+    def __init__(self, url: str) -> None:
+        mend = "check PERDIX_STATE_URL, and that it can be written"
+        try:
+            self.url = sa.make_url(url)
+        except ArgumentError:
+            raise StateError(f"state store: not a database URL (sqlite:///file or postgresql://...); {mend}") from None
+        try:
+            self._engine = _open(self.url)
+            self._create()
+        except (DBAPIError, ArgumentError, ImportError, OSError) as error:
+            cause = str(getattr(error, "orig", None) or error).strip()
+            raise StateError(f"state store {self.name}: {cause}; {mend}") from error
+
+    @property
+    def name(self) -> str:
+        """The URL without its password."""
+        return self.url.render_as_string(hide_password=True)
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """Open a transaction that only reads."""
+        with self._engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """Open a transaction that writes: all of it is kept, or on an exception none of it."""
+        with self._engine.connect() as connection:
+            connection.execution_options(**{_WRITES: True})
+            with connection.begin():
+                yield connection
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._engine.dispose()
+
+    def _create(self) -> None:
+        # Two processes may both find no tables; the slower one fails, and then finds those of the faster.
+        for left in range(4, -1, -1):
+            try:
+                with self.writing() as connection:
+                    metadata.create_all(connection)
+                    self._check_version(connection)
+                return
+            except (IntegrityError, ProgrammingError, OperationalError):
+                if left == 0:
+                    raise
+
+    def _check_version(self, connection: sa.Connection) -> None:
+        number = connection.execute(sa.select(state_version.c.number)).scalar()
+        if number is None:
+            connection.execute(state_version.insert().values(name="schema", number=SCHEMA))
+        elif number != SCHEMA:
+            raise StateError(
+                f"state store {self.name}: written with schema {number}, "
+                f"this perdix knows {SCHEMA}; use the perdix that wrote it, or point PERDIX_STATE_URL elsewhere"
+            )
+
+
+def _open(url: sa.URL) -> sa.Engine:
+    if url.get_backend_name() != "sqlite":
+        return sa.create_engine(url, pool_pre_ping=True)
+    if url.database and url.database != ":memory:":
+        Path(url.database).expanduser().parent.mkdir(parents=True, exist_ok=True)
+    engine = sa.create_engine(url)
+    sa.event.listen(engine, "connect", _prepare_sqlite)
+    sa.event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # the driver would begin late; _begin_sqlite begins
+    cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+    cursor.execute("PRAGMA journal_mode = WAL")
+    cursor.close()
+
+
+def _begin_sqlite(connection: sa.Connection) -> None:
+    # IMMEDIATE takes the write lock at once: a transaction that reads first and writes later would fail as "locked"
+    # without waiting when another one wrote in between.
+    writes = connection.get_execution_options().get(_WRITES, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
