@@ -1,0 +1,75 @@
+"""The code of a registered fleet model (MLflow "models from code"): one Parquet file in, answers per job out.
+
+For people and servers outside of perdix. The control loop reads the same Parquet file directly and never loads this.
+MLflow runs this file as a script and copies the packages it imports into each version.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import mlflow.models
+import mlflow.pyfunc
+import numpy as np
+import pandas as pd
+
+FORECAST = "perdix-forecast"
+
+
+class FleetModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]  # mlflow carries no types for it
+    """Answers for every job of the fleet table.
+
+    Forecast: ``(job, horizon_s)`` -> one row per step with ``at_s`` (epoch seconds at which the step begins) and rates
+    in records/s; parameter ``step_s``. Capacity: ``(job, scale_out)`` -> one row each, records/s with a 90 % interval.
+    """
+
+    def load_context(self, context: Any) -> None:
+        """Read the fleet table."""
+        fleet = pd.read_parquet(context.artifacts["fleet"], columns=["job", "family", "state"])
+        self._rows = {job: (family, state) for job, family, state in fleet.itertuples(index=False)}
+        self._forecasts = context.model_config["name"] == FORECAST
+
+    def predict(self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None) -> pd.DataFrame:  # noqa: ARG002  MLflow's signature
+        """Return the answers, in the order of the questions. Raises ``ValueError`` naming unknown jobs."""
+        unknown = sorted(set(model_input["job"]) - set(self._rows))
+        if unknown:
+            raise ValueError(f"not in this fleet: {', '.join(map(str, unknown[:10]))}")
+        if not self._forecasts:
+            asked = zip(model_input["job"], model_input["scale_out"], strict=True)
+            return pd.DataFrame([self._capacity(job, int(scale_out)) for job, scale_out in asked])
+        step_s = float((params or {}).get("step_s", 10.0))
+        wanted = zip(model_input["job"], model_input["horizon_s"], strict=True)
+        return pd.concat([self._forecast(job, float(h), step_s) for job, h in wanted], ignore_index=True)
+
+    def _forecast(self, job: str, horizon_s: float, step_s: float) -> pd.DataFrame:
+        from models.forecasting.families import forecaster_from_state  # noqa: PLC0415  on the path once loaded
+
+        family, state = self._rows[job]
+        forecast = forecaster_from_state(family, json.loads(state)).forecast(horizon_s, step_s)
+        return pd.DataFrame(
+            {
+                "job": job,
+                "at_s": forecast.origin_s + step_s * np.arange(len(forecast.mean)),
+                "mean_per_s": forecast.mean,
+                **{f"p{round(100 * p)}_per_s": forecast.quantiles[p] for p in (0.5, 0.9, 0.95)},
+            }
+        )
+
+    def _capacity(self, job: str, scale_out: int) -> dict[str, Any]:
+        _, state = self._rows[job]
+        known = {entry["scale_out"]: entry for entry in json.loads(state)["table"]}
+        if scale_out not in known:
+            raise ValueError(f"job '{job}': the table ends at {max(known)} workers, {scale_out} was asked for")
+        entry = known[scale_out]
+        return {
+            "job": job,
+            "scale_out": scale_out,
+            "per_s": float(entry["per_s"]),
+            "low_per_s": float(entry["low_per_s"]),
+            "high_per_s": float(entry["high_per_s"]),
+            "seen": bool(entry["seen"]),
+        }
+
+
+mlflow.models.set_model(FleetModel())

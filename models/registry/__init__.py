@@ -1,0 +1,40 @@
+"""The one place that speaks MLflow: runs of a training, versions of a fleet model, and who is champion.
+
+Belongs here: what is written to and read from MLflow, the fleet table that a version carries, and how rows of two
+versions merge. Does not belong here: fitting, backtesting, the verdict of the gate, and the loop's cache.
+
+Importing this package imports no MLflow (about 5 s): that happens at the first call that needs it.
+"""
+
+from models.registry.errors import FleetCorrupt, NotRegistered, RegistryError, RegistryUnavailable
+from models.registry.fleet_table import merge_rows, read_fleet
+from models.registry.publication import (
+    CAPACITY,
+    FORECAST,
+    Candidate,
+    FleetVersion,
+    JobDetail,
+    Publication,
+    Published,
+    TrainingData,
+)
+from models.registry.store import Registry, prepare
+
+__all__ = [
+    "CAPACITY",
+    "FORECAST",
+    "Candidate",
+    "FleetCorrupt",
+    "FleetVersion",
+    "JobDetail",
+    "NotRegistered",
+    "Publication",
+    "Published",
+    "Registry",
+    "RegistryError",
+    "RegistryUnavailable",
+    "TrainingData",
+    "merge_rows",
+    "prepare",
+    "read_fleet",
+]

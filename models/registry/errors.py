@@ -1,0 +1,19 @@
+"""What can go wrong with the registry, as types that the loop can act on."""
+
+from __future__ import annotations
+
+
+class RegistryError(Exception):
+    """The registry refused what was asked. The message says what and why."""
+
+
+class RegistryUnavailable(RegistryError):  # noqa: N818  a state, not a mistake
+    """MLflow or its artifact store cannot be reached now: keep the last good champion and try again later."""
+
+
+class NotRegistered(RegistryError):  # noqa: N818  a state, not a mistake
+    """There is no such model, version or alias."""
+
+
+class FleetCorrupt(RegistryError):  # noqa: N818
+    """A fleet table is not what was published: wrong digest, not Parquet, or columns are missing."""

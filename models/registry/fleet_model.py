@@ -1,0 +1,107 @@
+"""The fleet as a registered model: a pyfunc kept as source code over one Parquet file. Nothing in it is pickled."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from models.registry.fleet_table import FLEET_FILE, write_fleet
+from models.registry.provenance import pins
+from models.registry.publication import CAPACITY, FORECAST
+from settings.home import PROJECT
+
+_PYFUNC = PROJECT / "models" / "fleet_pyfunc.py"
+# Copied into each version (some 100 kB), so that it can be served where perdix is not installed.
+_CODE = ("settings", "telemetry", "models")
+_REQUIREMENTS = ("mlflow", "numpy", "pandas", "pyarrow", "scipy", "pydantic", "ruamel.yaml", "sqlalchemy")
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A version and the SHA-256 of its fleet table."""
+
+    version: int
+    digest: str
+
+
+def register(
+    client: Any, experiment_id: str, run_id: str, name: str, fleet: pd.DataFrame, *, digest_tag: str
+) -> Registered:
+    """Store the fleet as a logged model of the run ``run_id`` and register a version of it."""
+    from mlflow.entities import LoggedModelOutput  # noqa: PLC0415
+
+    model = client.create_logged_model(
+        experiment_id, name="fleet", source_run_id=run_id, model_type=name.removeprefix("perdix-")
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        digest = _save(Path(folder), name, fleet, model.model_id, run_id)
+        client.log_model_artifacts(model.model_id, str(Path(folder) / "model"))
+    client.finalize_logged_model(model.model_id, "READY")
+    client.log_outputs(run_id, [LoggedModelOutput(model.model_id, 0)])
+    _ensure_registered_model(client, name)
+    version = client.create_model_version(
+        name,
+        source=_source(model),
+        run_id=run_id,
+        model_id=model.model_id,
+        tags={digest_tag: digest, "perdix.jobs": str(len(fleet))},
+        description=_description(fleet),
+    )
+    return Registered(int(version.version), digest)
+
+
+def _save(folder: Path, name: str, fleet: pd.DataFrame, model_id: str, run_id: str) -> str:
+    import mlflow.pyfunc  # noqa: PLC0415
+    from mlflow.models import Model, infer_signature  # noqa: PLC0415
+
+    table = folder / FLEET_FILE
+    digest = write_fleet(fleet, table)
+    given, answered, parameters = _examples(name, str(fleet["job"].iloc[0]))
+    mlflow.pyfunc.save_model(
+        path=folder / "model",
+        python_model=str(_PYFUNC),
+        artifacts={"fleet": str(table)},
+        model_config={"name": name},
+        code_paths=[str(PROJECT / package) for package in _CODE],
+        signature=infer_signature(given, answered, params=parameters),
+        input_example=given,
+        pip_requirements=pins(_REQUIREMENTS),  # inferring them would import everything in a subprocess: 7 to 10 s
+        mlflow_model=Model(model_id=model_id, run_id=run_id),
+    )
+    return digest
+
+
+def _examples(name: str, job: str) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, float] | None]:
+    """Return what a question and its answer look like, for the signature."""
+    if name == FORECAST:
+        answer = {"job": job, "at_s": 0.0, "mean_per_s": 1.0, "p50_per_s": 1.0, "p90_per_s": 1.0, "p95_per_s": 1.0}
+        return pd.DataFrame([{"job": job, "horizon_s": 900.0}]), pd.DataFrame([answer]), {"step_s": 10.0}
+    if name == CAPACITY:
+        answer = {"job": job, "scale_out": 4, "per_s": 1.0, "low_per_s": 1.0, "high_per_s": 1.0, "seen": True}
+        return pd.DataFrame([{"job": job, "scale_out": 4}]), pd.DataFrame([answer]), None
+    raise ValueError(f"no such fleet model: '{name}'; known: {FORECAST}, {CAPACITY}")
+
+
+def _source(model: Any) -> str:
+    # For models:/<id> a database store asks MLflow's global URI, which perdix never sets; the location needs no asking.
+    location: str = model.artifact_location
+    return location if location.startswith("file:") else f"models:/{model.model_id}"
+
+
+def _ensure_registered_model(client: Any, name: str) -> None:
+    from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
+    try:
+        client.create_registered_model(name, description="One row per job; see the alias 'champion'.")
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+
+
+def _description(fleet: pd.DataFrame) -> str:
+    families = ", ".join(f"{family} {count}" for family, count in fleet["family"].value_counts().items())
+    return f"{len(fleet)} jobs: {families}"

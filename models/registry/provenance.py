@@ -1,0 +1,36 @@
+"""Where a training came from: the commit of the code and the version of perdix and of what it was made with."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+
+
+def git_commit(folder: Path) -> str | None:
+    """Return the commit checked out at ``folder``, ``None`` without git or outside of a checkout."""
+    git = shutil.which("git")
+    if git is None:
+        return None
+    try:
+        answer = subprocess.run(  # noqa: S603  a fixed command
+            [git, "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return answer.stdout.strip() or None
+
+
+def installed(package: str) -> str:
+    """Return the installed version of a package, ``unknown`` when it is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def pins(packages: Iterable[str]) -> list[str]:
+    """Return ``package==version`` of what is installed, so that MLflow does not spend seconds on guessing them."""
+    return [f"{package}=={installed(package)}" for package in packages if installed(package) != "unknown"]

@@ -1,0 +1,133 @@
+"""What a training hands to the registry, and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+FORECAST = "perdix-forecast"
+CAPACITY = "perdix-capacity"
+
+Pictures = Mapping[str, bytes]
+Parameter = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """The data that a training read.
+
+    Attributes
+    ----------
+    name
+        Short name, for example ``workload_features``.
+    location
+        Path or URI of the table.
+    digest
+        SHA-256 (or another digest) of what was read; MLflow shows its first 36 characters, a tag carries all of it.
+    rows
+        Rows that were read.
+    columns
+        Column -> type, in words.
+    """
+
+    name: str
+    location: str
+    digest: str
+    rows: int
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One family as it was tried on every job: one nested run.
+
+    Attributes
+    ----------
+    family
+        For example ``auto-arima``.
+    per_job
+        One row per job: column ``job``, float metrics (``wape``, ``fit_s``: the unit is in the name), booleans
+        (``beats_naive``) whose share is logged, and text (``error``) that only the table shows. All candidates of a
+        publication carry the same metrics, or the compare page would have holes.
+    parameters
+        Short settings of the family, shown as columns of the compare page.
+    pictures
+        File name (``.png``) -> PNG bytes.
+    """
+
+    family: str
+    per_job: pd.DataFrame
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    pictures: Pictures = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class JobDetail:
+    """One job under the family chosen for it: a nested run with pictures, for small fleets or on request."""
+
+    job: str
+    family: str
+    metrics: Mapping[str, float]
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    pictures: Pictures = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Publication:
+    """A training to be recorded, and the fleet that it proposes.
+
+    Attributes
+    ----------
+    name
+        Registered model: :data:`FORECAST` or :data:`CAPACITY`.
+    fleet
+        One row per job, ``job, family, state`` (JSON text) and the metrics that were judged; see
+        :func:`models.registry.merge_rows` for a retrain of some jobs.
+    candidates
+        Every family that was tried.
+    data
+        What was trained on.
+    started_at_s
+        Epoch seconds at which the training started.
+    details
+        Per-job runs; beyond ``Registry.DETAIL_LIMIT`` jobs they are left out unless ``all_details``.
+    tags
+        For example ``{"dagster.run_id": ...}``; the commit and perdix' version are added.
+    """
+
+    name: str
+    fleet: pd.DataFrame
+    candidates: Sequence[Candidate]
+    data: TrainingData
+    started_at_s: float
+    details: Sequence[JobDetail] = ()
+    all_details: bool = False
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+    pictures: Pictures = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FleetVersion:
+    """A registered version: its number, the SHA-256 of its fleet table, and the training run behind it."""
+
+    name: str
+    version: int
+    digest: str
+    run_id: str
+
+
+@dataclass(frozen=True)
+class Published:
+    """A version just registered, its alias being ``challenger``."""
+
+    name: str
+    version: int
+    digest: str
+    run_id: str
+    run_url: str
+    candidate_run_ids: Mapping[str, str]
+    detail_run_ids: Mapping[str, str]
+    details_left_out: int = 0

@@ -1,0 +1,189 @@
+"""The registry as the rest of perdix sees it: publish, promote, who is champion, fetch its table."""
+
+from __future__ import annotations
+
+import fcntl
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from models.registry import tracking
+from models.registry.errors import FleetCorrupt, NotRegistered
+from models.registry.fleet_table import FLEET_FILE, digest_of
+from models.registry.publication import CAPACITY, FORECAST, FleetVersion, Publication, Published
+from models.registry.publishing import publish
+from settings.home import Home
+
+CHAMPION, CHALLENGER, PREVIOUS = "champion", "challenger", "previous"
+DIGEST_TAG = "perdix.fleet_sha256"
+
+
+def prepare(home: Home, ui_url: str | None = None) -> Registry:
+    """Return the registry of a home, its database and experiments created if this is the first use.
+
+    Safe when several processes start at once: MLflow's migrations race, so they run under a file lock.
+
+    Raises
+    ------
+    RegistryUnavailable
+        When the database or the server cannot be used.
+    """
+    home.make()
+    registry = Registry(home.mlflow_url, home.mlflow_artifacts, ui_url=ui_url or Registry.ui_url)
+    with _locked(home.root / "mlflow.lock"):
+        registry.prepare()
+    return registry
+
+
+@dataclass(frozen=True)
+class Registry:
+    """MLflow behind one explicit URI.
+
+    Attributes
+    ----------
+    tracking_uri
+        Database or server that holds runs and versions.
+    artifact_root
+        Folder or URI (``s3://...``) for artifacts when ``tracking_uri`` is a database; a server decides for itself.
+    ui_url
+        Where people see it, for links in Dagster; a server's own address when there is one.
+    """
+
+    tracking_uri: str
+    artifact_root: Path | str
+    ui_url: str = "http://127.0.0.1:5000"
+
+    DETAIL_LIMIT: ClassVar[int] = 10
+
+    def prepare(self) -> None:
+        """Create tables and one experiment per fleet model, where they are absent."""
+        with tracking.reached(self.tracking_uri, "preparing the registry"):
+            client = tracking.client(self.tracking_uri)
+            for name in (FORECAST, CAPACITY):
+                if client.get_experiment_by_name(name) is None:
+                    client.create_experiment(name, artifact_location=self._artifact_location(name))
+
+    def publish(self, publication: Publication) -> Published:
+        """Record a training and register its fleet with the alias ``challenger``.
+
+        Raises
+        ------
+        ValueError
+            When the publication is not well-formed (see :class:`models.registry.Publication`).
+        RegistryUnavailable
+            When MLflow fails on the way; the parent run is then marked FAILED and no alias was moved.
+        """
+        limit = len(publication.details) if publication.all_details else self.DETAIL_LIMIT
+        with tracking.reached(self.tracking_uri, f"publishing {publication.name}"):
+            client = tracking.client(self.tracking_uri)
+            published = publish(client, publication, self.run_url, detail_limit=limit, digest_tag=DIGEST_TAG)
+            client.set_registered_model_alias(publication.name, CHALLENGER, str(published.version))
+        return published
+
+    def promote(self, name: str, version: int, because: str = "") -> FleetVersion:
+        """Make a version champion; the one it replaces becomes ``previous``. Repeating it changes nothing.
+
+        MLflow cannot compare and set an alias, so call it from one place only (the promoting asset, pool limit 1).
+
+        Raises
+        ------
+        NotRegistered, RegistryUnavailable
+        """
+        wanted = self.version(name, version)
+        champion = self.current_version(name)
+        if champion is not None and champion.version == version:
+            return wanted
+        with tracking.reached(self.tracking_uri, f"promoting {name} version {version}"):
+            client = tracking.client(self.tracking_uri)
+            tags = {"perdix.promoted_because": because, "perdix.previous": str(champion.version) if champion else ""}
+            for key, value in tags.items():
+                client.set_model_version_tag(name, str(version), key, value)
+            if champion is not None:
+                client.set_registered_model_alias(name, PREVIOUS, str(champion.version))
+            client.set_registered_model_alias(name, CHAMPION, str(version))
+        challenger = self.current_version(name, CHALLENGER)
+        if challenger is not None and challenger.version == version:
+            with tracking.reached(self.tracking_uri, f"promoting {name} version {version}"):
+                client.delete_registered_model_alias(name, CHALLENGER)
+        return wanted
+
+    def current_version(self, name: str, alias: str = CHAMPION) -> FleetVersion | None:
+        """Return the version that holds an alias, ``None`` when none does (one query: about 3 ms on SQLite).
+
+        Raises
+        ------
+        RegistryUnavailable
+        """
+        database = tracking.sqlite_file(self.tracking_uri)
+        if database is not None and not database.exists():
+            return None  # connecting would create and migrate it: 4 s that the loop does not have
+        try:
+            with tracking.reached(self.tracking_uri, f"reading alias '{alias}' of {name}"):
+                found = tracking.client(self.tracking_uri).get_model_version_by_alias(name, alias)
+        except NotRegistered:
+            return None
+        return _fleet_version(found)
+
+    def version(self, name: str, version: int) -> FleetVersion:
+        """Return one version. Raises ``NotRegistered`` or ``RegistryUnavailable``."""
+        with tracking.reached(self.tracking_uri, f"reading {name} version {version}"):
+            return _fleet_version(tracking.client(self.tracking_uri).get_model_version(name, str(version)))
+
+    def download(self, name: str, version: int, to: Path) -> Path:
+        """Fetch the fleet table of a version to the file ``to``, and nothing else: no model is loaded.
+
+        The file appears whole or not at all, so that readers need no lock.
+
+        Raises
+        ------
+        NotRegistered, RegistryUnavailable
+        FleetCorrupt
+            When what arrived is not what was published.
+        """
+        expected = self.version(name, version).digest
+        to.parent.mkdir(parents=True, exist_ok=True)
+        with (
+            tracking.reached(self.tracking_uri, f"downloading {name} version {version}"),
+            tempfile.TemporaryDirectory(dir=to.parent, prefix=".fetch-") as folder,
+        ):
+            from mlflow.store.artifact.artifact_repository_registry import (  # noqa: PLC0415
+                get_artifact_repository,
+            )
+
+            source = tracking.client(self.tracking_uri).get_model_version_download_uri(name, str(version))
+            store = get_artifact_repository(source, tracking_uri=self.tracking_uri, registry_uri=self.tracking_uri)
+            fetched = Path(store.download_artifacts(f"artifacts/{FLEET_FILE}", dst_path=folder))
+            if digest_of(fetched) != expected:
+                raise FleetCorrupt(
+                    f"{name} version {version}: the fleet table is not the one that was published "
+                    f"(SHA-256 {digest_of(fetched)[:12]} instead of {expected[:12]}); promote another version"
+                )
+            fetched.replace(to)
+        return to
+
+    def run_url(self, experiment_id: str, run_id: str) -> str:
+        """Return where a run is seen in MLflow's UI."""
+        base = self.tracking_uri if tracking.is_server(self.tracking_uri) else self.ui_url
+        return f"{tracking.without_password(base).rstrip('/')}/#/experiments/{experiment_id}/runs/{run_id}"
+
+    def _artifact_location(self, name: str) -> str | None:
+        if tracking.is_server(self.tracking_uri):
+            return None
+        if isinstance(self.artifact_root, str):
+            return f"{self.artifact_root.rstrip('/')}/{name}"
+        return (self.artifact_root.resolve() / name).as_uri()
+
+
+def _fleet_version(found: Any) -> FleetVersion:
+    digest = str(found.tags.get(DIGEST_TAG, ""))
+    return FleetVersion(name=found.name, version=int(found.version), digest=digest, run_id=found.run_id or "")
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield  # closing the file releases the lock

@@ -1,0 +1,95 @@
+"""How MLflow is reached: an explicit client, quiet and patient for seconds only, its failures as typed errors."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from models.registry.errors import NotRegistered, RegistryUnavailable
+
+# MLflow's own defaults are 120 s and 7 retries: the control loop would hang for minutes on a dead server.
+_ENVIRONMENT = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+}
+
+
+def quiet_environment() -> None:
+    """Set MLflow's environment before its import; what the operator has set stays."""
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+
+
+@lru_cache(maxsize=8)
+def client(tracking_uri: str) -> Any:
+    """Return the ``MlflowClient`` of a URI. The first one for a new database creates its tables (about 4 s)."""
+    quiet_environment()
+    from mlflow.tracking import MlflowClient  # noqa: PLC0415  importing MLflow takes seconds
+
+    # Its INFO lines (database migrations, saved examples) would end up in the middle of the commands' output.
+    logging.getLogger("mlflow").setLevel(logging.WARNING)
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    return MlflowClient(tracking_uri=tracking_uri, registry_uri=tracking_uri)
+
+
+def is_server(tracking_uri: str) -> bool:
+    """Return whether the URI names an MLflow server rather than a database."""
+    return urlsplit(tracking_uri).scheme in ("http", "https")
+
+
+def sqlite_file(tracking_uri: str) -> Path | None:
+    """Return the file of a SQLite URI, ``None`` for any other store."""
+    prefix = "sqlite:///"
+    return Path(tracking_uri.removeprefix(prefix)) if tracking_uri.startswith(prefix) else None
+
+
+def without_password(uri: str) -> str:
+    """Return a URI that may be shown: user and password are left out."""
+    parts = urlsplit(uri)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])) if "@" in parts.netloc else uri
+
+
+@contextmanager
+def reached(tracking_uri: str, doing: str) -> Iterator[None]:
+    """Turn what MLflow, its database and its artifact store raise into the registry's errors.
+
+    Raises
+    ------
+    NotRegistered
+        When MLflow says that there is no such thing.
+    RegistryUnavailable
+        For everything else: a server that does not answer, a locked or outdated database, an artifact that is gone.
+    """
+    quiet_environment()
+    from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
+    try:
+        yield
+    except MlflowException as error:
+        text = str(error)
+        if error.error_code == "RESOURCE_DOES_NOT_EXIST" or ("alias" in text and "not found" in text):
+            raise NotRegistered(f"{doing}: {_first_line(text)}") from error
+        raise RegistryUnavailable(_unavailable(tracking_uri, doing, text)) from error
+    except (SQLAlchemyError, OSError) as error:  # requests' errors are OSErrors
+        raise RegistryUnavailable(_unavailable(tracking_uri, doing, str(error))) from error
+
+
+def _unavailable(tracking_uri: str, doing: str, text: str) -> str:
+    mend = "start that server or mend MLFLOW_TRACKING_URI" if is_server(tracking_uri) else "check that database"
+    if "out-of-date database schema" in text:
+        mend = f"run: mlflow db upgrade {without_password(tracking_uri)}"
+    return f"{doing}: MLflow at {without_password(tracking_uri)} failed: {_first_line(text)}; {mend}"
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0] if text.strip() else "no reason given"
