@@ -16,7 +16,7 @@ from control.lease import Lease, check
 from control.state_journal import Journal
 from control.state_learned import LearnedState
 from control.state_ledger import Ledger
-from control.state_schema import Database
+from control.state_schema import Database, Transactions
 
 DAY_S = 86_400.0
 
@@ -49,6 +49,22 @@ class _Fenced:
             yield connection
 
 
+@dataclass(frozen=True)
+class _Shared:
+    """One open transaction for everything; a part that fails is undone alone."""
+
+    connection: sa.Connection
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        yield self.connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        with self.connection.begin_nested():
+            yield self.connection
+
+
 class StateStore:
     """Opens (and on first use makes) the state behind an SQLAlchemy URL; safe to share between threads.
 
@@ -66,13 +82,27 @@ class StateStore:
     """
 
     def __init__(self, url: str) -> None:
-        self._bind(Database(url), None)
+        database = Database(url)
+        self._bind(database, _Fenced(database))
 
     def under(self, lease: Lease) -> StateStore:
         """Return the same store whose every write raises ``StaleLease`` once ``lease`` was overtaken or released."""
-        fenced = StateStore.__new__(StateStore)
-        fenced._bind(self.database, lease)
-        return fenced
+        return self._over(_Fenced(self.database, lease))
+
+    @contextmanager
+    def together(self) -> Iterator[StateStore]:
+        """Open one transaction over several calls: on an exception none of them happened, and one commit pays for all.
+
+        Nothing but calls to the store it yields belongs inside: the database is locked for other writers meanwhile.
+
+        Examples
+        --------
+        >>> with store.under(lease).together() as once:  # doctest: +SKIP
+        ...     if once.ledger.record(intent):
+        ...         once.learned.learn(job, now_s, documents)
+        """
+        with self._transactions.writing() as connection:
+            yield self._over(_Shared(connection))
 
     def prune(self, now_s: float, retention: Retention | None = None) -> int:
         """Forget what is older than the retention; open decisions, desired scales and documents stay."""
@@ -87,9 +117,14 @@ class StateStore:
         """Close every connection."""
         self.database.close()
 
-    def _bind(self, database: Database, lease: Lease | None) -> None:
-        transactions = _Fenced(database, lease)
+    def _over(self, transactions: Transactions) -> StateStore:
+        bound = StateStore.__new__(StateStore)
+        bound._bind(self.database, transactions)
+        return bound
+
+    def _bind(self, database: Database, transactions: Transactions) -> None:
         self.database = database
+        self._transactions = transactions
         self.ledger = Ledger(transactions)
         self.learned = LearnedState(transactions)
         self.journal = Journal(transactions)

@@ -53,7 +53,8 @@ decisions = sa.Table(
     sa.Column("observed_recovery_s", sa.Double),
     sa.Column("outcome", sa.Text),
     sa.Index("decisions_by_job", "job", "made_s"),
-    sa.Index("decisions_by_state", "state", "made_s"),
+    sa.Index("decisions_by_state", "job", "state"),
+    sa.Index("decisions_by_time", "made_s"),
     sa.Index("decisions_by_application", "job", "applied_s"),
 )
 
