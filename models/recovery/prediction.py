@@ -18,6 +18,7 @@ def predict_recoveries_s(
     downtimes_s: ArrayLike,
     checkpoint_interval_s: float,
     recent_workload_per_s: float,
+    *,
     lag_records: float = 0.0,
     quantile: float | None = None,
 ) -> Values:
@@ -61,7 +62,7 @@ def predict_recoveries_s(
     if not (np.isfinite(downtimes).all() and (downtimes >= 0).all()):
         raise ValueError(f"downtimes must be finite and not negative: {downtimes.tolist()}")
     if rates.min() == rates.max() or downtimes.size == 0:
-        return _beyond(capacities, downtimes, backlog, rates[-1], 0.0, 0.0)
+        return _beyond(capacities, downtimes, backlog, rates[-1], horizon_s=0.0, arrived=0.0)
     return _through(rates, forecast.step_s, capacities, downtimes, backlog)
 
 
@@ -71,6 +72,7 @@ def predict_recovery_s(
     downtime_s: float,
     checkpoint_interval_s: float,
     recent_workload_per_s: float,
+    *,
     lag_records: float = 0.0,
     quantile: float | None = None,
 ) -> float:
@@ -81,8 +83,8 @@ def predict_recovery_s(
         [downtime_s],
         checkpoint_interval_s,
         recent_workload_per_s,
-        lag_records,
-        quantile,
+        lag_records=lag_records,
+        quantile=quantile,
     )
     return float(found[0])
 
@@ -104,7 +106,7 @@ def _through(rates: Values, step_s: float, capacities: Values, downtimes: Values
     reached = spare >= backlog
     within = reached.any(axis=1)
     step = np.argmax(reached, axis=1)
-    found = _beyond(capacities, downtimes, backlog, rates[-1], ends[-1], arrived[-1])
+    found = _beyond(capacities, downtimes, backlog, rates[-1], horizon_s=ends[-1], arrived=arrived[-1])
     gain = capacities - rates[step]
     with np.errstate(divide="ignore", invalid="ignore"):
         crossing = ends[step] - (spare[np.arange(len(step)), step] - backlog) / gain
@@ -114,7 +116,7 @@ def _through(rates: Values, step_s: float, capacities: Values, downtimes: Values
 
 
 def _beyond(
-    capacities: Values, downtimes: Values, backlog: float, rate: float, horizon_s: float, arrived: float
+    capacities: Values, downtimes: Values, backlog: float, rate: float, *, horizon_s: float, arrived: float
 ) -> Values:
     """Return when candidates that have not caught up by ``horizon_s`` do so, the workload staying at ``rate``."""
     start = np.maximum(downtimes, horizon_s)
