@@ -40,7 +40,9 @@ class Window:
     worker_metrics
         Canonical worker-level metric -> shape ``(n, len(workers))``, columns in the order of ``workers``.
     newest_sample_s
-        Epoch seconds of the newest finite sample of any metric; ``None`` when there was none.
+        Epoch seconds of the newest finite sample of any metric, up to the window's end; ``None`` when there was none.
+    ahead
+        Samples that lie more than a scrape interval after the window's end: a clock runs ahead. They are not used.
     """
 
     job: str
@@ -51,6 +53,7 @@ class Window:
     worker_metrics: Mapping[str, Values] = field(default_factory=dict)
     newest_sample_s: float | None = None
     counts: SampleCounts = SampleCounts()
+    ahead: int = 0
 
     def __len__(self) -> int:
         return len(self.times_s)
