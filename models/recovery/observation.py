@@ -1,0 +1,258 @@
+"""How long a recovery really took: anomalies of workload minus throughput, window by window (Daedalus 3.5)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from models.recovery.normal import STOPPED, Normal
+
+Values = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+TIMEOUT_S = 1800.0
+SETTLE_S = 30.0  # calm that must follow before a job counts as caught up
+FLOOR = 0.05  # an anomaly is at least this share of the workload, whatever the standard deviation
+LAG_FLOOR_S = 2.0  # consumer lag, in seconds of workload, that never counts as a backlog
+RESUMED = 0.1  # throughput, as a share of the workload, from which the job processes again
+GAP_STEPS = 3.0
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """A recovery that was seen to its end.
+
+    Attributes
+    ----------
+    downtime_s
+        From the first stop until the job processed again.
+    recovery_s
+        From the first stop until it had caught up; the downtime is part of it.
+    stopped_s, caught_up_s
+        The two moments in epoch seconds.
+    stop_seen
+        False where metrics were missing during the stop, so that it was put at the last sample before the gap.
+    """
+
+    downtime_s: float
+    recovery_s: float
+    stopped_s: float
+    caught_up_s: float
+    stop_seen: bool = True
+
+
+@dataclass(frozen=True)
+class TimedOut:
+    """No end was seen in time.
+
+    Attributes
+    ----------
+    waited_s
+        Seconds waited since the action.
+    stopped_s
+        Epoch seconds of the first stop; ``None`` when there was none to see.
+    """
+
+    waited_s: float
+    stopped_s: float | None
+
+
+@dataclass(frozen=True)
+class RecoveryWatch:
+    """Watches one recovery. Immutable; feed it the window of each tick, overlapping or not, and read the outcome.
+
+    The state is the samples since the action: at most a few hundred, so that every look judges the whole course.
+
+    Attributes
+    ----------
+    at_s
+        Epoch seconds of the action (or of the failure's detection) that is watched.
+    normal
+        The baseline, as it was then: recoveries are not fed to it.
+    """
+
+    at_s: float
+    normal: Normal
+    timeout_s: float = TIMEOUT_S
+    settle_s: float = SETTLE_S
+    samples: tuple[tuple[float, float, float, float], ...] = ()
+    outcome: Recovered | TimedOut | None = field(default=None)
+
+    @classmethod
+    def start(
+        cls, at_s: float, normal: Normal | None = None, timeout_s: float = TIMEOUT_S, settle_s: float = SETTLE_S
+    ) -> Self:
+        """Start watching at an action; without a baseline, a difference above 5 % of the workload is an anomaly."""
+        return cls(at_s, normal or Normal(), timeout_s, settle_s)
+
+    def observe(
+        self,
+        times_s: ArrayLike,
+        workload_per_s: ArrayLike,
+        throughput_per_s: ArrayLike,
+        lag_records: ArrayLike | None = None,
+    ) -> RecoveryWatch:
+        """Return the watch after a window; arrays of shape ``(n,)`` in the order of time.
+
+        A sample whose workload or throughput is NaN is missing, which is not an outage: it is left out. Consumer lag
+        is used where it is there: the job has caught up only when its backlog is gone, too.
+        """
+        if self.outcome is not None:
+            return self
+        times, workload, throughput = (
+            np.asarray(values, float) for values in (times_s, workload_per_s, throughput_per_s)
+        )
+        lag = np.full(times.shape, np.nan) if lag_records is None else np.asarray(lag_records, float)
+        newest = self.samples[-1][0] if self.samples else -np.inf
+        fresh = (times >= self.at_s) & (times > newest) & np.isfinite(workload) & np.isfinite(throughput)
+        added = np.column_stack([times, workload, throughput, lag])[fresh]
+        watch = replace(self, samples=(*self.samples, *(tuple(row) for row in added.tolist())))
+        now_s = float(times[-1]) if times.size else self.at_s
+        return replace(watch, outcome=watch._judged(now_s))
+
+    def _judged(self, now_s: float) -> Recovered | TimedOut | None:
+        stopped_s: float | None = None
+        if self.samples:
+            course = _Course.of(self)
+            stop = course.stop()
+            if stop is not None:
+                stopped_s = stop.at_s
+                caught_up = course.caught_up(stop)
+                if caught_up is not None:
+                    return course.recovered(stop, caught_up)
+        if now_s - self.at_s >= self.timeout_s:
+            return TimedOut(now_s - self.at_s, stopped_s)
+        return None
+
+    def to_state(self) -> dict[str, Any]:
+        """Return a JSON-serialisable state of a watch that has no outcome yet."""
+        rows = [[None if math.isnan(value) else value for value in row] for row in self.samples]  # NaN is not JSON
+        return {
+            "at_s": self.at_s,
+            "normal": self.normal.to_state(),
+            "timeout_s": self.timeout_s,
+            "settle_s": self.settle_s,
+            "samples": rows,
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Rebuild from :meth:`to_state`. Raises ``ValueError`` when a part is missing."""
+        try:
+            times = [tuple(np.nan if value is None else float(value) for value in row) for row in state["samples"]]
+            samples = tuple((row[0], row[1], row[2], row[3]) for row in times)
+            normal = Normal.from_state(state["normal"])
+            return cls(float(state["at_s"]), normal, float(state["timeout_s"]), float(state["settle_s"]), samples)
+        except (KeyError, TypeError, IndexError) as error:
+            raise ValueError(f"not the state of a recovery watch: {error!r}") from None
+
+
+@dataclass(frozen=True)
+class _Stop:
+    index: int  # first sample that belongs to the stop, or that follows an unseen one
+    at_s: float
+    seen: bool
+
+
+@dataclass(frozen=True)
+class _Course:
+    """All samples since the action as arrays of shape ``(n,)``, and what is anomalous among them."""
+
+    times_s: Values
+    workload: Values
+    throughput: Values
+    excess: Values  # difference less its normal mean, records/s
+    threshold: Values
+    behind: Mask  # consumer lag above normal
+    at_s: float
+    settle_s: float
+
+    @classmethod
+    def of(cls, watch: RecoveryWatch) -> _Course:
+        times, workload, throughput, lag = np.array(watch.samples).T
+        normal = watch.normal
+        threshold = np.maximum(normal.difference.sd, FLOOR * workload)
+        lag_limit = max(normal.lag_s.mean + normal.lag_s.sd, LAG_FLOOR_S) * workload
+        behind = np.isfinite(lag) & (lag > lag_limit)
+        excess = workload - throughput - normal.difference.mean
+        return cls(times, workload, throughput, excess, threshold, behind, watch.at_s, watch.settle_s)
+
+    def stop(self) -> _Stop | None:
+        """Return the first stop: throughput below half the workload, or a deficit that lasts for the settling time.
+
+        A job that was overloaded before it was rescaled falls behind first and stops then: the stop is what counts.
+        """
+        deficit = self.excess > self.threshold
+        halted = deficit & (self.throughput < STOPPED * self.workload)
+        for index in np.flatnonzero(deficit).tolist():
+            window = self._window(index)
+            lasting = window is not None and self.excess[window].mean() > self.threshold[window].mean()
+            if not halted[index] and not lasting:
+                continue
+            within: list[int] = window[halted[window]].tolist() if window is not None else []
+            first = within[0] if within else index
+            return self._unseen(before=first) or _Stop(first, float(self.times_s[first]), seen=True)
+        return self._unseen(before=len(self.times_s))
+
+    def _unseen(self, before: int) -> _Stop | None:
+        """Return a stop hidden in a gap of the metrics: a surplus follows that only a backlog explains."""
+        times = np.concatenate([[self.at_s], self.times_s])
+        steps = np.diff(times)
+        usual = float(np.median(steps[1:])) if len(steps) > 2 else self.settle_s
+        for index in np.flatnonzero(steps > max(GAP_STEPS * usual, 10.0)).tolist():
+            window = self._window(index)
+            if index >= before or window is None:
+                break
+            if -self.excess[window].mean() > self.threshold[window].mean():
+                return _Stop(index, float(times[index]), seen=False)
+        return None
+
+    def caught_up(self, stop: _Stop) -> int | None:
+        """Return the first sample after the stop from which a settling time of calm is seen.
+
+        Calm means: the mean difference is normal, and so are at least half of the samples (one standard deviation
+        leaves a third of them outside even when nothing is wrong), and consumer lag is normal where it is measured.
+        """
+        normal = np.abs(self.excess) <= self.threshold
+        running = (self.throughput >= RESUMED * self.workload) & ~self.behind
+        for index in np.flatnonzero(normal & running).tolist():
+            window = self._window(index)
+            if index < stop.index or window is None:
+                continue
+            level = abs(self.excess[window].mean()) <= self.threshold[window].mean()
+            if level and normal[window].mean() >= 0.5 and not self.behind[window].any():
+                return index
+        return None
+
+    def recovered(self, stop: _Stop, caught_up: int) -> Recovered:
+        """Return the outcome, the job having processed again after its last sample below a tenth of the workload."""
+        until = self.times_s[caught_up]
+        part = slice(stop.index, caught_up + 1)
+        silent = np.flatnonzero(self.throughput[part] < RESUMED * self.workload[part])
+        if len(silent):
+            downtime = self.times_s[part][silent[-1] + 1] - stop.at_s
+        elif not stop.seen:
+            downtime = self.times_s[stop.index] - stop.at_s
+        else:
+            downtime = self._equivalent_downtime(part)
+        return Recovered(float(downtime), float(until - stop.at_s), stop.at_s, float(until), stop.seen)
+
+    def _equivalent_downtime(self, part: slice) -> float:
+        """Return the downtime that would have left as much undone: for metrics that average a stop into a dip."""
+        deficit = np.maximum(self.excess[part], 0.0) / np.maximum(self.workload[part], 1e-9)
+        caught = np.flatnonzero(deficit == 0.0)
+        last = caught[0] if len(caught) else len(deficit) - 1
+        steps = np.diff(self.times_s[part])[:last]
+        return float(np.minimum(deficit[:last], 1.0) @ steps)
+
+    def _window(self, index: int) -> NDArray[np.int64] | None:
+        """Return the indices of the settling time that starts at ``index``; ``None`` before it is over."""
+        until = self.times_s[index] + self.settle_s
+        if self.times_s[-1] < until:
+            return None
+        return np.arange(index, int(np.searchsorted(self.times_s, until, side="right")))
