@@ -22,6 +22,7 @@ JOB_COLUMNS = (
 )
 WORKER_COLUMNS = (
     "worker_processed",  # records in this second; NaN where the worker is not there
+    "worker_counter",  # records since the worker's deployment began: what an exporter counts; NaN where it is not there
     "worker_cpu",  # ratio in this second; NaN where the worker is not there
 )
 

@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twin import physics
 from twin.history import History
-from twin.parameters import RandomTime, TwinParameters
-from twin.workloads import workload
+from twin.observables import Observables
+from twin.outages import Cause, Outage, draw_standstill_s
+from twin.parameters import TwinParameters
+from twin.workloads import Arrivals, workload
 
 Values = NDArray[np.float64]
-Arrivals = Callable[[int, int], Values]
-Cause = Literal["out", "in", "failure"]
 
 EXPECTATION_DRAWS = 4_000
 KEYS_REMEMBERED = 4_096
-_SPEEDS, _KEYS, _OUTAGE, _CAPACITY, _SHARES, _CPU, _LATENCY, _EXPECTATION = range(8)
-
-
-@dataclass(frozen=True)
-class Outage:
-    """One standstill: what caused it, how long it took, what was lost to the checkpoint."""
-
-    cause: Cause
-    start_s: int
-    end_s: int
-    from_scale_out: int
-    to_scale_out: int
-    replayed: float
+_SPEEDS, _KEYS, _OUTAGE, _EXPECTATION = 0, 1, 2, 7  # random streams; those of the observables lie between
 
 
 @dataclass(frozen=True)
@@ -45,20 +30,6 @@ class Totals:
     replayed: float
     processed: float
     lag: float
-
-
-def arrivals_from(values: Values, start_s: int) -> Arrivals:
-    """Return arrivals read from an array of records/s whose first second is ``start_s``; it ends with an error."""
-
-    def read(second: int, count: int) -> Values:
-        first = second - start_s
-        if first < 0 or first + count > len(values):
-            raise ValueError(
-                f"the workload covers {len(values)} s from second {start_s}; second {second + count - 1} is outside"
-            )
-        return values[first : first + count]
-
-    return read
 
 
 class JobTwin:
@@ -92,7 +63,7 @@ class JobTwin:
         rng = np.random.default_rng([seed, _SPEEDS])
         speeds = physics.worker_speeds(maximum, parameters.workers.speed_spread, rng)
         self._capacities = parameters.workers.capacity_per_s * speeds
-        self._noise = {stream: np.random.default_rng([seed, stream]) for stream in (_CAPACITY, _SHARES, _CPU, _LATENCY)}
+        self._observables = Observables(parameters, seed)
         self._expected: dict[int, float] = {}
         self._arrivals = arrivals or self._own_arrivals()
         self._now_s = start_s
@@ -227,6 +198,7 @@ class JobTwin:
         same_workers = self._deployment >= 0 and self._requested == self._scale_out
         self._scale_out = self._requested
         self._deployment += 1
+        self._counters = np.zeros(self.parameters.workers.maximum)
         if not same_workers:
             rng = np.random.default_rng([self.seed, _KEYS, self._deployment])
             self._shares = physics.key_shares(self._scale_out, self.parameters.keys.skew_spread, rng)[0]
@@ -240,11 +212,8 @@ class JobTwin:
         self._lag += lost
         self._replayed += lost
         rng = np.random.default_rng([self.seed, _OUTAGE, len(self.outages)])
-        restart = self.parameters.restart
-        seconds = _draw(restart.failure if cause == "failure" else restart.out if cause == "out" else restart.in_, rng)
-        if cause == "failure":
-            seconds += _draw(restart.detection, rng)
-        self._down_until_s = max(self._now_s + math.ceil(seconds), self._down_until_s or 0)
+        standstill_s = draw_standstill_s(cause, self.parameters.restart, rng)
+        self._down_until_s = max(self._now_s + standstill_s, self._down_until_s or 0)
         self.outages.append(Outage(cause, self._now_s, self._down_until_s, self._scale_out, self._requested, lost))
 
     def _checkpointed(self) -> float:
@@ -261,14 +230,17 @@ class JobTwin:
         arrived_total = self._arrived + np.cumsum(arrived)
         ends_s = np.arange(1.0, seconds + 1.0, dtype=np.float64) + self._now_s
         uptime_s = ends_s - self._started_s
-        speed = self._speed(uptime_s)
+        speed = self._observables.speed(uptime_s)
         capacity = np.floor(self.current_capacity() * speed) if running else np.zeros(seconds)
         lag = physics.backlog(self._lag, arrived, capacity)
         processed = np.concatenate(([self._lag], lag[:-1])) + arrived - lag
         progress = self._progress + np.cumsum(processed)
-        per_worker, cpu = self._workers(processed, speed)
+        per_worker, cpu = self._observables.workers(processed, speed, self._shares, self._deployed_capacities())
+        if self._failed_worker is not None:
+            per_worker[:, self._failed_worker] = cpu[:, self._failed_worker] = np.nan
         absent = np.full(seconds, np.nan)
-        latency_p95_ms = self._latency(ends_s, arrived_total, progress - processed, processed, capacity)
+        waited_s = self._waited_s(ends_s, arrived_total, progress - processed, processed)
+        utilisation = processed / np.maximum(capacity, 1.0)
         self.history.append(
             {
                 "arrived": arrived,
@@ -276,11 +248,12 @@ class JobTwin:
                 "arrived_total": arrived_total,
                 "progress_total": progress,
                 "lag": lag,
-                "latency_p95_ms": latency_p95_ms,
+                "latency_p95_ms": self._observables.latency_p95_ms(utilisation, waited_s),
                 "uptime_s": uptime_s if running else absent,
                 "scale_out": np.full(seconds, float(self._scale_out)),
                 "deployment": np.full(seconds, float(self._deployment)),
                 "worker_processed": per_worker,
+                "worker_counter": self._count(per_worker),
                 "worker_cpu": cpu,
             }
         )
@@ -288,46 +261,20 @@ class JobTwin:
         self._processed += float(processed.sum())
         self._now_s += seconds
 
-    def _speed(self, uptime_s: Values) -> Values:
-        """Return the relative speed of all workers: warming up, and the noise of each second."""
-        restart, workers = self.parameters.restart, self.parameters.workers
-        noise = workers.capacity_noise * self._noise[_CAPACITY].standard_normal(len(uptime_s))
-        return physics.warm_up(uptime_s, restart.warm_up_s, restart.warm_up_speed) * np.maximum(1.0 + noise, 0.1)
+    def _count(self, per_worker: Values) -> Values:
+        """Return each worker's counter after each second; a restart has set it to 0."""
+        counter = np.cumsum(np.vstack((self._counters, np.nan_to_num(per_worker))), axis=0)[1:]
+        self._counters = counter[-1].copy()
+        return np.where(np.isnan(per_worker), np.nan, counter)
 
-    def _workers(self, processed: Values, speed: Values) -> tuple[Values, Values]:
-        """Return records and CPU of each worker, both of shape ``(seconds, maximum)``."""
-        cpu, keys, shape = self.parameters.cpu, self.parameters.keys, (len(processed), self.parameters.workers.maximum)
-        wobble = 1.0 + keys.wobble * self._noise[_SHARES].standard_normal(shape)[:, : self._scale_out]
-        shares = self._shares * np.maximum(wobble, 0.1)
-        records = processed[:, None] * (shares / shares.sum(axis=1, keepdims=True))
-        busy = records / (self._deployed_capacities() * speed[:, None])
-        noise = cpu.noise * self._noise[_CPU].standard_normal(shape)[:, : self._scale_out]
-        all_records, all_cpu = np.full(shape, np.nan), np.full(shape, np.nan)
-        all_records[:, : self._scale_out] = records
-        all_cpu[:, : self._scale_out] = np.clip(cpu.idle + (1.0 - cpu.idle) * busy + noise, 0.0, 1.0)
-        if self._failed_worker is not None:
-            all_records[:, self._failed_worker] = all_cpu[:, self._failed_worker] = np.nan
-        return all_records, all_cpu
-
-    def _latency(
-        self, ends_s: Values, arrived_total: Values, before: Values, processed: Values, capacity: Values
-    ) -> Values:
-        """Return the p95 latency of each second in ms; NaN while nothing comes out."""
-        latency = self.parameters.latency
-        noise = np.maximum(1.0 + latency.noise * self._noise[_LATENCY].standard_normal(len(ends_s)), 0.1)
-        p95_ms = np.full(len(ends_s), np.nan)
+    def _waited_s(self, ends_s: Values, arrived_total: Values, before: Values, processed: Values) -> Values:
+        """Return how long what is processed in each second had waited; 0 where nothing is."""
+        waited = np.zeros(len(ends_s))
         out = np.flatnonzero(processed > 0)
-        if not len(out):
-            return p95_ms
-        earlier = self.history.column("arrived_total")
-        first = max(int(np.searchsorted(earlier, before[out[0]])) - 1, 0)
-        known = np.concatenate((earlier[first:], arrived_total))
-        times_s = np.arange(first, first + len(known), dtype=np.float64) + (self.history.start_s + 1)
-        waited = physics.waited_s(times_s, known, ends_s[out], before[out], processed[out])
-        factor = physics.queueing_factor(processed[out] / capacity[out], latency.queueing)
-        p95_ms[out] = latency.base_ms * factor * noise[out] + 1_000.0 * waited
-        return p95_ms
-
-
-def _draw(time: RandomTime, rng: np.random.Generator) -> float:
-    return float(time.median_s * np.exp(time.spread * rng.standard_normal()))
+        if len(out):
+            earlier = self.history.column("arrived_total")
+            first = max(int(np.searchsorted(earlier, before[out[0]])) - 1, 0)
+            known = np.concatenate((earlier[first:], arrived_total))
+            times_s = np.arange(first, first + len(known), dtype=np.float64) + (self.history.start_s + 1)
+            waited[out] = physics.waited_s(times_s, known, ends_s[out], before[out], processed[out])
+        return waited

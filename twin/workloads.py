@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -13,6 +14,7 @@ from settings.stream_job import Strict
 from twin.traces import read_trace
 
 Values = NDArray[np.float64]
+Arrivals = Callable[[int, int], Values]  # (first epoch second, count) -> records/s
 Shape = Literal["constant", "sine", "daily", "step", "spikes", "csv"]
 BLOCK_S = 3_600  # random numbers are keyed by the hour, so that any stretch can be made without the ones before it
 KNOT_S = 300  # the slow noise is a line through one random number every five minutes
@@ -87,6 +89,20 @@ def workload(spec: WorkloadSpec, seconds: int, seed: int, start_s: int = 0) -> V
     rate = _rate(spec, times_s, seed)
     relative = 1.0 + spec.noise * _second_noise(times_s, seed) + spec.slow_noise * _slow_noise(times_s, seed)
     return np.maximum(rate * relative, 0.0)
+
+
+def arrivals_from(values: Values, start_s: int) -> Arrivals:
+    """Return arrivals read from an array of records/s whose first second is ``start_s``; it ends with an error."""
+
+    def read(second: int, count: int) -> Values:
+        first = second - start_s
+        if first < 0 or first + count > len(values):
+            raise ValueError(
+                f"the workload covers {len(values)} s from second {start_s}; second {second + count - 1} is outside"
+            )
+        return values[first : first + count]
+
+    return read
 
 
 def _rate(spec: WorkloadSpec, times_s: NDArray[np.int64], seed: int) -> Values:

@@ -1,0 +1,117 @@
+"""Scraping a twin: its history turned into series, with jitter, lost scrapes, staleness and counter resets."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from telemetry.series import Series
+from twin.exposition import Exposed, Names, expose
+from twin.history import History
+from twin.job import JobTwin
+
+BLOCK = 512  # scrapes whose luck is drawn together, so that any range of time can be scraped by itself
+
+LOOK_BACK = 64  # scrapes among which the one before the range is found, however many were lost
+
+
+@dataclass(frozen=True)
+class Scraping:
+    """How a Prometheus scrapes the twin.
+
+    Attributes
+    ----------
+    interval_s
+        Scrape interval in seconds.
+    jitter_s
+        Standard deviation of a scrape's delay in seconds; a delay is never negative nor longer than 0.9 intervals.
+    loss
+        Share of an endpoint's scrapes that leave no samples at all.
+    """
+
+    interval_s: float = 15.0
+    jitter_s: float = 0.0
+    loss: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.interval_s <= 0 or self.jitter_s < 0 or not 0 <= self.loss < 1:
+            raise ValueError(f"expected interval_s > 0, jitter_s >= 0 and 0 <= loss < 1, found {self}")
+
+
+def emit(
+    twin: JobTwin,
+    scraping: Scraping | None = None,
+    *,
+    names: Names = "canonical",
+    from_s: float | None = None,
+    to_s: float | None = None,
+) -> list[Series]:
+    """Return all series of a twin with scrapes in ``[from_s, to_s)``, by default its whole history.
+
+    Series without a sample are left out. The same for the same twin, whatever the range it is asked for.
+    """
+    scraping = scraping or Scraping()
+    exposed = expose(twin, names, scraping.interval_s)
+    return scrape(twin, exposed, scraping, from_s=from_s, to_s=to_s)
+
+
+def scrape(
+    twin: JobTwin,
+    exposed: Iterable[Exposed],
+    scraping: Scraping,
+    *,
+    from_s: float | None = None,
+    to_s: float | None = None,
+) -> list[Series]:
+    """Return the samples of some of the twin's series; see :func:`emit`."""
+    history = twin.history
+    first_s = history.start_s + 1 if from_s is None else max(from_s, history.start_s + 1)
+    end_s = history.end_s + 1 if to_s is None else min(to_s, history.end_s + 1)
+    times: dict[str, NDArray[np.int64]] = {}
+    found = []
+    for entry in exposed:
+        if entry.endpoint not in times:
+            times[entry.endpoint] = scrape_times_ms(scraping, twin.seed, entry.endpoint, first_s, end_s)
+        series = _samples(history, entry, times[entry.endpoint], int(1000 * first_s))
+        if len(series):
+            found.append(series)
+    return found
+
+
+def scrape_times_ms(scraping: Scraping, seed: int, endpoint: str, from_s: float, to_s: float) -> NDArray[np.int64]:
+    """Return when an endpoint is scraped in ``[from_s, to_s)``, and the scrape before: it tells what went stale."""
+    first = max(int(from_s // scraping.interval_s) - LOOK_BACK, 0)
+    last = max(int(to_s // scraping.interval_s) + 1, first)
+    scrapes = np.arange(first, last + 1)
+    delay_s, luck = _luck(scrapes, seed, zlib.crc32(endpoint.encode()))
+    delay_s = np.minimum(np.abs(delay_s) * scraping.jitter_s, 0.9 * scraping.interval_s)
+    times_ms = np.floor(1000.0 * (scrapes * scraping.interval_s + delay_s)).astype(np.int64)
+    kept = times_ms[luck >= scraping.loss]
+    begin = max(int(np.searchsorted(kept, 1000.0 * from_s)) - 1, 0)
+    return kept[begin : int(np.searchsorted(kept, 1000.0 * to_s))]
+
+
+def _luck(scrapes: NDArray[np.int64], seed: int, endpoint: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    blocks = range(int(scrapes[0]) // BLOCK, int(scrapes[-1]) // BLOCK + 1)
+    generators = [np.random.default_rng([seed, endpoint, block]) for block in blocks]
+    delays = np.concatenate([rng.standard_normal(BLOCK) for rng in generators])
+    lost = np.concatenate([rng.random(BLOCK) for rng in generators])
+    positions = scrapes - blocks[0] * BLOCK
+    return delays[positions], lost[positions]
+
+
+def _samples(history: History, entry: Exposed, times_ms: NDArray[np.int64], first_ms: int) -> Series:
+    """Read one series; the first scrape that no longer shows it leaves a staleness marker (NaN), as Prometheus does."""
+    rows = times_ms // 1000 - 1 - history.start_s
+    inside = (rows >= 0) & (rows < len(history))
+    times_ms, rows = times_ms[inside], rows[inside]
+    values = entry.read(history, rows)
+    shown = ~np.isnan(values)
+    stale = np.zeros(len(shown), dtype=np.bool_)
+    stale[1:] = shown[:-1] & ~shown[1:]
+    kept = (shown | stale) & (times_ms >= first_ms)
+    return Series(entry.metric, entry.worker, times_ms[kept], values[kept], dict(entry.labels), entry.kind)

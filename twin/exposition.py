@@ -1,0 +1,188 @@
+"""What a twin's exporters expose: one entry per series, under canonical names or under Flink's own."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from telemetry import metrics
+from telemetry.series import Kind
+from twin.history import WORKER_COLUMNS, History
+from twin.job import JobTwin
+
+Values = NDArray[np.float64]
+Rows = NDArray[np.int64]
+Read = Callable[[History, Rows], Values]
+Names = Literal["canonical", "flink"]
+
+SOURCE = "Source: events"
+JOB_MANAGER, BROKER = "jobmanager", "broker"
+
+
+@dataclass(frozen=True)
+class Exposed:
+    """One series that can be scraped.
+
+    Attributes
+    ----------
+    endpoint
+        The exporter that serves it: all series of an endpoint are scraped, and lost, together.
+    read
+        ``(history, rows) -> values``, shape of ``rows``; NaN where the exporter does not show the series.
+    """
+
+    metric: str
+    endpoint: str
+    read: Read
+    worker: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    kind: Kind = "gauge"
+
+
+def worker_name(job: str, worker: int) -> str:
+    """Return the name of the worker's pod."""
+    return f"{job}-taskmanager-{worker:02d}"
+
+
+def expose(twin: JobTwin, names: Names = "canonical", interval_s: float = 15.0) -> list[Exposed]:
+    """Return every series of the twin's exporters.
+
+    Parameters
+    ----------
+    names
+        ``canonical``: perdix' own names, rates and one-minute CPU means. ``flink``: raw names as Flink's Prometheus
+        reporter and a Kafka broker show them, counters among them.
+    interval_s
+        The canonical rates are means over this many seconds: those since the last scrape.
+    """
+    if names == "canonical":
+        return _canonical(twin, max(1, round(interval_s)))
+    return _flink(twin)
+
+
+def _canonical(twin: JobTwin, interval_s: int) -> list[Exposed]:
+    job = twin.parameters.name
+    labels = {"job": job}
+    of_job: dict[str, Read] = {
+        metrics.WORKLOAD.name: _mean("arrived", interval_s),
+        metrics.LAG.name: _value("lag"),
+        metrics.LATENCY.name: _value("latency_p95_ms"),
+        metrics.SCALE_OUT.name: _value("scale_out"),
+        metrics.UPTIME.name: _value("uptime_s"),
+    }
+    exposed = [Exposed(name, JOB_MANAGER, read, labels=labels) for name, read in of_job.items()]
+    averaged_over_s = twin.parameters.cpu.averaged_over_s
+    for worker in range(twin.parameters.workers.maximum):
+        pod = worker_name(job, worker)
+        of_worker: dict[str, Read] = {
+            metrics.THROUGHPUT.name: _while_running(_mean("worker_processed", interval_s, worker)),
+            metrics.CPU.name: _mean("worker_cpu", averaged_over_s, worker),
+        }
+        exposed += [Exposed(name, pod, read, pod, {**labels, "worker": pod}) for name, read in of_worker.items()]
+    return exposed
+
+
+def _flink(twin: JobTwin) -> list[Exposed]:
+    job = twin.parameters.name
+    place = {"namespace": job}
+    of_job = {**place, "job_name": job, "job_id": hashlib.sha256(job.encode()).hexdigest()[:32]}
+    uptime_ms = _value("uptime_s", scale=1_000.0, absent=0.0)  # Flink shows 0 while a job is not yet running again
+    exposed = [
+        Exposed("flink_jobmanager_numRegisteredTaskManagers", JOB_MANAGER, _value("scale_out"), labels=place),
+        Exposed("flink_jobmanager_job_uptime", JOB_MANAGER, uptime_ms, labels=of_job),
+        Exposed("flink_jobmanager_job_numRestarts", JOB_MANAGER, _value("deployment"), labels=of_job),
+        Exposed(
+            "kafka_server_brokertopicmetrics_messagesin_total",
+            BROKER,
+            _value("arrived_total"),
+            labels={"namespace": "kafka", "topic": job},
+            kind="counter",
+        ),
+    ]
+    for worker in range(twin.parameters.workers.maximum):
+        exposed += _task_manager(worker, worker_name(job, worker), place, of_job)
+    return exposed
+
+
+def _task_manager(worker: int, pod: str, place: Mapping[str, str], of_job: Mapping[str, str]) -> list[Exposed]:
+    here = {"pod": pod, "tm_id": pod}
+    task = {**of_job, **here, "task_name": SOURCE, "operator_name": SOURCE, "subtask_index": str(worker)}
+    prefix = "flink_taskmanager_job_task_operator"
+    counted = _whole(_value("worker_counter", worker))
+    return [
+        Exposed("flink_taskmanager_Status_JVM_CPU_Load", pod, _value("worker_cpu", worker), pod, {**place, **here}),
+        Exposed(f"{prefix}_numRecordsIn", pod, _while_running(counted), pod, task, "counter"),
+        Exposed(f"{prefix}_pendingRecords", pod, _while_running(_pending(worker)), pod, task),
+        Exposed(
+            f"{prefix}_eventTimeLag",
+            pod,
+            _while_running(_only_where(counted, _value("latency_p95_ms"))),
+            pod,
+            {**task, "quantile": "0.95"},
+        ),
+    ]
+
+
+# ---- how a value is read off the history ------------------------------------------------------------------------
+
+
+def _column(history: History, name: str, worker: int | None) -> Values:
+    column = history.column(name)
+    return column[:, worker] if name in WORKER_COLUMNS else column
+
+
+def _value(name: str, worker: int | None = None, scale: float = 1.0, absent: float = np.nan) -> Read:
+    def read(history: History, rows: Rows) -> Values:
+        values = scale * _column(history, name, worker)[rows]
+        return np.where(np.isnan(values), absent, values)
+
+    return read
+
+
+def _whole(read: Read) -> Read:
+    """Read whole numbers: a counter counts records."""
+    return lambda history, rows: np.floor(read(history, rows))
+
+
+def _mean(name: str, seconds: int, worker: int | None = None) -> Read:
+    """Read the mean of the last ``seconds`` seconds in which there was a value; NaN where there is none now."""
+
+    def read(history: History, rows: Rows) -> Values:
+        if not len(rows):
+            return np.zeros(0)
+        first = max(int(rows.min()) - seconds + 1, 0)
+        values = _column(history, name, worker)[first : int(rows.max()) + 1]
+        present = ~np.isnan(values)
+        sums = np.concatenate(([0.0], np.cumsum(np.where(present, values, 0.0))))
+        counts = np.concatenate(([0], np.cumsum(present)))
+        last = rows - first + 1
+        begin = np.maximum(last - seconds, 0)
+        count = counts[last] - counts[begin]
+        mean = (sums[last] - sums[begin]) / np.maximum(count, 1)
+        return np.where(present[last - 1], mean, np.nan)
+
+    return read
+
+
+def _while_running(read: Read) -> Read:
+    """Show the series only while the job runs: its tasks are gone while it stands still."""
+    return _only_where(_value("uptime_s"), read)
+
+
+def _only_where(condition: Read, read: Read) -> Read:
+    return lambda history, rows: np.where(np.isnan(condition(history, rows)), np.nan, read(history, rows))
+
+
+def _pending(worker: int) -> Read:
+    """Read this subtask's part of the consumer lag: every deployed worker holds an equal number of partitions."""
+
+    def read(history: History, rows: Rows) -> Values:
+        lag, deployed = _value("lag"), _value("scale_out")
+        return lag(history, rows) / deployed(history, rows)
+
+    return _only_where(_value("worker_counter", worker), read)
