@@ -69,6 +69,10 @@ class LivingTwin:
         """Hold it while reading a twin's arrays."""
         return self._lock
 
+    def now_s(self) -> float:
+        """Return the clock's epoch seconds."""
+        return self._clock.now_s()
+
     def names(self) -> tuple[str, ...]:
         """Return the jobs' names."""
         return tuple(self._jobs)

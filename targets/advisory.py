@@ -1,0 +1,50 @@
+"""A target that only takes note of what it would have been advised to run."""
+
+from __future__ import annotations
+
+from targets.contract import Running, TargetError
+from targets.idempotency import Keys
+
+
+class AdvisoryTarget:
+    """Changes nothing. It reads the scale-out it is told, and remembers what was advised.
+
+    Parameters
+    ----------
+    scale_out
+        Workers that run, as far as is known; :meth:`observe` corrects it from the metrics.
+    """
+
+    def __init__(self, scale_out: int | None = None) -> None:
+        self._scale_out: int | None = None
+        self._advised: int | None = None
+        self._keys = Keys()
+        if scale_out is not None:
+            self.observe(scale_out)
+
+    @property
+    def advised(self) -> int | None:
+        """Workers that were last advised."""
+        return self._advised
+
+    def observe(self, scale_out: int) -> None:
+        """Tell the target how many workers the metrics show."""
+        if scale_out < 1:
+            raise TargetError(f"scale-out {scale_out} is below 1", retriable=False)
+        self._scale_out = scale_out
+
+    def read(self) -> Running:
+        """Return what runs, as it was told; advice never unsettles it."""
+        if self._scale_out is None:
+            raise TargetError("nobody has said yet how many workers run; wait for the metric scale_out")
+        return Running(self._scale_out, self._advised, settled=True)
+
+    def scale(self, scale_out: int, idempotency_key: str) -> Running:
+        """Remember the advice."""
+        if scale_out < 1:
+            raise TargetError(f"scale-out {scale_out} is below 1", retriable=False)
+        running = self.read()
+        if not self._keys.is_new(idempotency_key, scale_out):
+            return running
+        self._advised = scale_out
+        return self.read()
