@@ -1,0 +1,218 @@
+"""Daedalus: the smallest scale-out that carries the load, recovers in time and will last (paper 3.2, Algorithm 1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Annotated
+
+import numpy as np
+from pydantic import ConfigDict, Field
+
+from models.recovery.prediction import predict_recoveries_s
+from policies.contract import Candidate, Decision, Reason, Situation
+from policies.holding import blindness, hold
+from policies.wording import per_s, records, seconds, workers
+from settings.stream_job import Strict
+
+BLOCK = 64  # candidates whose recovery is predicted at once: bounds may reach 10,000, and most end within one block
+LAG_UNKNOWN = "the consumer lag is not measured, so there is no scaling in"
+
+
+class DaedalusOptions(Strict):
+    """Options of the policy; the defaults are the paper's.
+
+    Attributes
+    ----------
+    recovery_time_s
+        Target of the predicted recovery time in seconds; the job's objective when absent.
+    grace_s
+        No action for so long after a rescale.
+    recent_s
+        For so long after a rescale, a scale-out that carries the present load is kept.
+    long_lived
+        Whether a new scale-out must carry the maximum of the whole forecast.
+    count_lag
+        Whether the present consumer lag counts as work to catch up. The paper does not mention it; its program adds it.
+    least_gain
+        Share of capacity that must be gained to go to *fewer* workers when no candidate holds.
+    """
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+    recovery_time_s: Annotated[float, Field(gt=0)] | None = None
+    grace_s: Annotated[float, Field(ge=0)] = 180.0
+    recent_s: Annotated[float, Field(ge=0)] = 600.0
+    long_lived: bool = True
+    count_lag: bool = True
+    least_gain: Annotated[float, Field(ge=0)] = 0.05
+
+
+class Daedalus:
+    """Algorithm 1 with its order of checks and its comparisons, strict or not, as printed.
+
+    It differs in one place: where no candidate holds, the paper takes the maximum; this takes the greatest capacity
+    with the fewest workers, because the largest scale-out need not be the strongest. And it never scales in on what
+    was not measured.
+    """
+
+    name = "daedalus"
+
+    def __init__(self, options: DaedalusOptions | None = None) -> None:
+        self.options = options or DaedalusOptions()
+
+    def decide(self, situation: Situation) -> Decision:
+        """Choose a scale-out within the bounds, or hold what runs."""
+        return self._refrain(situation) or self._search(situation)
+
+    def _refrain(self, situation: Situation) -> Decision | None:
+        """Return the hold that precedes any search: blind, unknown, grace, or the 600 s rule."""
+        blind = blindness(situation)
+        if blind is not None:
+            return hold(self.name, situation, Reason.HOLD_BLIND, f"Blind: {blind}.")
+        capacity = _capacity(situation, situation.scale_out)
+        within = situation.bounds.minimum <= situation.scale_out <= situation.bounds.maximum
+        if not situation.capacities or (within and capacity is None):
+            unknown = f"The capacity of {workers(situation.scale_out)} is not known yet."
+            return hold(self.name, situation, Reason.HOLD_UNKNOWN, unknown)
+        since_s = situation.since_rescale_s
+        if since_s < self.options.grace_s:
+            grace = f"Rescaled {seconds(since_s)} ago, within the grace period of {seconds(self.options.grace_s)}."
+            return hold(self.name, situation, Reason.HOLD_GRACE, grace)
+        if since_s < self.options.recent_s and within and capacity is not None:
+            return self._recent(situation, capacity)
+        return None
+
+    def _recent(self, situation: Situation, capacity: float) -> Decision | None:
+        """Lines 1-3: after a recent rescale, keep a scale-out that carries the load until the next loop."""
+        soon = situation.forecast.maximum_per_s(situation.tick_interval_s)
+        if not (capacity > situation.workload_per_s and capacity > soon):
+            return None
+        sentence = (
+            f"Rescaled {seconds(situation.since_rescale_s)} ago, and {workers(situation.scale_out)} "
+            f"({per_s(capacity)}) carry both the mean workload of {per_s(situation.workload_per_s)} and the "
+            f"{per_s(soon)} forecast until the next tick."
+        )
+        return hold(self.name, situation, Reason.HOLD_RECENT_RESCALE, sentence)
+
+    def _search(self, situation: Situation) -> Decision:
+        """Lines 4-13: the first candidate, from the smallest, that no rule rejects."""
+        examined: list[Candidate] = []
+        for scale_out, recovery_s in self._recoveries(situation):
+            candidate = self._examine(situation, scale_out, recovery_s)
+            examined.append(candidate)
+            if candidate.rejected_by is None:
+                return self._chosen(situation, candidate, tuple(examined))
+        return self._none_holds(situation, tuple(examined))
+
+    def _examine(self, situation: Situation, scale_out: int, recovery_s: float) -> Candidate:
+        capacity = _capacity(situation, scale_out)
+        if capacity is None:
+            return Candidate(scale_out, math.nan, None, "its capacity is not known")
+        if not capacity > situation.workload_per_s:
+            load = f"{per_s(capacity)} do not exceed the mean workload of {per_s(situation.workload_per_s)}"
+            return Candidate(scale_out, capacity, None, load)
+        return Candidate(scale_out, capacity, recovery_s, self._rejection(situation, scale_out, capacity, recovery_s))
+
+    def _rejection(self, situation: Situation, scale_out: int, capacity: float, recovery_s: float) -> str | None:
+        """Return the first rule after ``capacity > mean workload`` that rejects a candidate, in the paper's order."""
+        target_s = self._target_s(situation)
+        if recovery_s > target_s:
+            return f"recovery would take {seconds(recovery_s)}, the target is {seconds(target_s)}"
+        meanwhile = situation.forecast.maximum_per_s(recovery_s)
+        if capacity < meanwhile:
+            return (
+                f"{per_s(capacity)} are below the {per_s(meanwhile)} forecast within {seconds(recovery_s)} of recovery"
+            )
+        return None if scale_out == situation.scale_out else self._rejected_change(situation, scale_out, capacity)
+
+    def _rejected_change(self, situation: Situation, scale_out: int, capacity: float) -> str | None:
+        """Return why it is too early to go to another scale-out, or not worth it."""
+        if scale_out < situation.scale_out:
+            lag = situation.lag_records
+            if lag is None:
+                return LAG_UNKNOWN
+            if capacity < lag:
+                return f"{per_s(capacity)} are below the consumer lag of {records(lag)}: catching up"
+        highest = situation.forecast.maximum_per_s()
+        if self.options.long_lived and not capacity > highest:
+            horizon = seconds(situation.forecast.horizon_s)
+            return f"{per_s(capacity)} do not exceed the {per_s(highest)} forecast within {horizon}: would not last"
+        return None
+
+    def _recoveries(self, situation: Situation) -> Iterator[tuple[int, float]]:
+        """Yield every scale-out within the bounds with its predicted recovery time in seconds, smallest first."""
+        bounds, current = situation.bounds, situation.scale_out
+        lag = (situation.lag_records or 0.0) if self.options.count_lag else 0.0
+        for first in range(bounds.minimum, bounds.maximum + 1, BLOCK):
+            block = range(first, min(first + BLOCK, bounds.maximum + 1))
+            capacities = [_capacity(situation, scale_out) for scale_out in block]
+            found = predict_recoveries_s(
+                situation.forecast,
+                np.array([math.nan if capacity is None else capacity for capacity in capacities]),
+                np.array([situation.downtimes.between(current, scale_out) for scale_out in block]),
+                situation.objectives.checkpoint_interval_s,
+                situation.recent_workload_per_s,
+                lag_records=lag,
+            )
+            yield from zip(block, found.tolist(), strict=True)
+
+    def _chosen(self, situation: Situation, chosen: Candidate, examined: tuple[Candidate, ...]) -> Decision:
+        target = f"recovery in {seconds(chosen.recovery_s or 0.0)} of {seconds(self._target_s(situation))} allowed"
+        holds = f"{workers(chosen.scale_out)} ({per_s(chosen.capacity_per_s)}, {target})"
+        below = examined[-2] if len(examined) > 1 else None
+        why = "the least that the bounds allow" if below is None else "the smallest that holds"
+        limit = "" if below is None else f"; {below.scale_out} would not: {below.rejected_by}"
+        sentence, current = f"{holds}: {why}{limit}.", situation.scale_out
+        if chosen.scale_out == current:
+            unseen = below is not None and below.rejected_by == LAG_UNKNOWN
+            reason = Reason.HOLD_BLIND if unseen else Reason.HOLD_GOOD
+        else:
+            reason = Reason.SCALE_OUT if chosen.scale_out > current else Reason.SCALE_IN
+        return Decision(
+            self.name, chosen.scale_out, reason, sentence, examined, chosen.recovery_s, memory=situation.memory
+        )
+
+    def _none_holds(self, situation: Situation, examined: tuple[Candidate, ...]) -> Decision:
+        """Line 14, with the greatest capacity at the least cost in place of the maximum."""
+        known = [candidate for candidate in examined if not math.isnan(candidate.capacity_per_s)]
+        if not known:
+            unknown = "No scale-out within the bounds holds a known capacity."
+            return hold(self.name, situation, Reason.HOLD_UNKNOWN, unknown, candidates=examined)
+        best = max(known, key=lambda candidate: (candidate.capacity_per_s, -candidate.scale_out))
+        kept = self._kept(situation, best)
+        if kept is not None:
+            sentence = f"No candidate holds; {workers(situation.scale_out)} stay: {kept}."
+            return hold(self.name, situation, Reason.SCALE_MAXIMUM, sentence, candidates=examined)
+        cheaper = " with the fewest workers" if best.scale_out < situation.bounds.maximum else ""
+        sentence = (
+            f"No candidate holds; {workers(best.scale_out)} have the greatest capacity ({per_s(best.capacity_per_s)})"
+            f"{cheaper}. {best.scale_out} would not hold: {best.rejected_by}."
+        )
+        recovery_s = best.recovery_s if best.recovery_s is not None and math.isfinite(best.recovery_s) else None
+        return Decision(
+            self.name, best.scale_out, Reason.SCALE_MAXIMUM, sentence, examined, recovery_s, memory=situation.memory
+        )
+
+    def _kept(self, situation: Situation, best: Candidate) -> str | None:
+        """Return why fewer workers with more capacity are not worth a rescale, if so."""
+        capacity = _capacity(situation, situation.scale_out)
+        if best.scale_out >= situation.scale_out:
+            return None
+        if situation.lag_records is None:
+            return LAG_UNKNOWN
+        if capacity is not None and best.capacity_per_s < capacity * (1.0 + self.options.least_gain):
+            more = best.capacity_per_s / capacity - 1.0 if capacity else 0.0
+            return f"{best.scale_out} would gain only {more:.1%} of capacity"
+        return None
+
+    def _target_s(self, situation: Situation) -> float:
+        return self.options.recovery_time_s or situation.objectives.recovery_time_s
+
+
+def _capacity(situation: Situation, scale_out: int) -> float | None:
+    """Return a candidate's capacity in records/s, or ``None`` when it is not known or not a usable number."""
+    estimate = situation.capacities.get(scale_out)
+    if estimate is None or not math.isfinite(estimate.per_s) or estimate.per_s < 0:
+        return None
+    return estimate.per_s
