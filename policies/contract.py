@@ -24,9 +24,11 @@ class Reason(StrEnum):
     HOLD_BUDGET = "hold_budget"  # the rescale budget of the day is spent
     HOLD_UNKNOWN = "hold_unknown"  # nothing is known of the capacity yet
     HOLD_UNSETTLED = "hold_unsettled"  # what runs is not yet what was asked for
+    HOLD_AVOIDED = "hold_avoided"  # the scale-out turned out badly not long ago
     SCALE_OUT = "scale_out"
     SCALE_IN = "scale_in"
     SCALE_MAXIMUM = "scale_maximum"  # no candidate holds; the largest useful scale-out is taken
+    ROLLBACK = "rollback"  # the effect of the last rescale was checked and failed
 
 
 @dataclass(frozen=True)
