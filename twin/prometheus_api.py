@@ -34,7 +34,7 @@ def query_range(living: LivingTwin, parameters: Mapping[str, str], newest_s: flo
             raise BadParameterError('invalid parameter "end": end timestamp must not be before start time')
         if (end_s - start_s) / step_s > MAXIMUM_POINTS:
             raise BadParameterError(_TOO_MANY)
-        steps_s = start_s + step_s * np.arange(math.floor((end_s - start_s) / step_s + 1e-9) + 1)
+        steps_s = start_s + step_s * np.arange(math.floor((end_s - start_s) / step_s + 1e-9) + 1, dtype=np.float64)
         results = _evaluated(living, parameters, steps_s, newest_s)
     except (PromQLError, BadParameterError) as error:
         return _bad(str(error))

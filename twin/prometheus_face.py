@@ -92,13 +92,13 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "perdix-twin"
     timeout = 30
 
-    def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
+    def do_GET(self) -> None:
         self._answer(b"")
 
-    def do_POST(self) -> None:  # noqa: N802
+    def do_POST(self) -> None:
         self._answer_with_body()
 
-    def do_PUT(self) -> None:  # noqa: N802
+    def do_PUT(self) -> None:
         self._answer_with_body()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
