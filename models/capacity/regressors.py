@@ -1,0 +1,233 @@
+"""Candidates for a job's capacity: from a worker's CPU load, its share and the scale-out to its throughput (P4)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from models.capacity.evidence import non_decreasing
+from models.capacity.line import IdleShare, Line
+from models.capacity.scale_outs import ScaleOuts
+
+Values = NDArray[np.float64]
+
+FEATURES = ("cpu_load", "cpu_share", "relative_throughput", "scale_out")
+MOST_ROWS = 6_000  # rows a tree family learns from: every k-th minute beyond that, which costs it nothing measurable
+NO_EXTRAPOLATION = "trees cannot extrapolate: beyond the throughput that was seen the answer stays flat"
+
+
+class Regressor(ABC):
+    """A family fitted to one job's ``capacity_features``. Deterministic for a frame and a seed."""
+
+    family: ClassVar[str]
+    notes: ClassVar[str] = ""
+
+    @classmethod
+    @abstractmethod
+    def fit(cls, frame: pd.DataFrame, seed: int) -> Self:
+        """Fit. Raises ``ValueError`` when the frame has no usable row."""
+
+    @abstractmethod
+    def predict(self, frame: pd.DataFrame) -> Values:
+        """Return the throughput of every row (a worker's minute), records/s, shape ``(len(frame),)``."""
+
+    @abstractmethod
+    def capacity(self, scale_out: int) -> float:
+        """Return the capacity of a scale-out, records/s."""
+
+    def table(self, maximum: int) -> dict[int, float]:
+        """Return the capacity of 1 .. ``maximum`` workers, non-decreasing."""
+        values = [self.capacity(n) for n in range(1, maximum + 1)]
+        return dict(enumerate(non_decreasing(values, [1.0] * maximum), start=1))
+
+
+class Linear(Regressor):
+    """A line per worker with proportional skew: the model that goes on learning in the loop (Daedalus 3.1)."""
+
+    family = "linear"
+    notes = "one line per worker, proportional skew; learns on in the loop"
+
+    def __init__(self, model: ScaleOuts, lines: dict[tuple[int, str], Line]) -> None:
+        self.model = model
+        self._fits = {key: line.fit() for key, line in lines.items()}
+        self._nearest: dict[int, Line] = {}
+        for (scale_out, _), line in lines.items():
+            self._nearest[scale_out] = self._nearest.get(scale_out, Line()).merge(line)
+
+    @classmethod
+    def fit(cls, frame: pd.DataFrame, seed: int) -> Self:  # noqa: ARG003  nothing is random here
+        """Fit."""
+        lines = {
+            (int(cast("int", scale_out)), str(worker)): line
+            for (scale_out, worker), rows in frame.groupby(["scale_out", "worker"], observed=True)
+            if (line := Line.of(rows["cpu_load"], rows["throughput_per_s"], rows["cpu_load"].clip(lower=0))).weight > 0
+        }
+        return cls(ScaleOuts.from_features(frame), lines)
+
+    def predict(self, frame: pd.DataFrame) -> Values:
+        """Return the worker's own line where it is known at that scale-out, else the mean worker's nearest to it."""
+        found = np.empty(len(frame))
+        columns = zip(frame["scale_out"], frame["worker"].astype(str), frame["cpu_load"], strict=True)
+        for row, (scale_out, worker, cpu) in enumerate(columns):
+            fit = self._fits.get((int(scale_out), worker))
+            if fit is None:
+                nearest = min(self._nearest, key=lambda n: (abs(np.log(n / scale_out)), n))
+                fit = self._nearest[nearest].fit()
+            found[row] = fit.predict(cpu)
+        return found
+
+    def capacity(self, scale_out: int) -> float:
+        """Return the capacity model's estimate."""
+        return self.model.capacity(scale_out).per_s
+
+
+class Ratio(Regressor):
+    """Throughput / CPU load, every worker to CPU 1: what is done without a model. The floor for all others."""
+
+    family = "ratio"
+    notes = "plain throughput / CPU: ignores idle CPU and skew; the floor that a model must beat"
+
+    def __init__(self, per_worker: float) -> None:
+        self._per_worker = per_worker
+
+    @classmethod
+    def fit(cls, frame: pd.DataFrame, seed: int) -> Self:  # noqa: ARG003  nothing is random here
+        """Fit."""
+        rows = frame[(frame["cpu_load"] > 0) & frame["throughput_per_s"].notna()]
+        if rows.empty:
+            raise ValueError("no row has both CPU load and throughput")
+        return cls(float((rows["throughput_per_s"] / rows["cpu_load"]).mean()))
+
+    def predict(self, frame: pd.DataFrame) -> Values:
+        """Return CPU load times the mean ratio."""
+        return self._per_worker * frame["cpu_load"].to_numpy(float)
+
+    def capacity(self, scale_out: int) -> float:
+        """Return the mean ratio times the workers."""
+        return self._per_worker * scale_out
+
+
+class Trees(Regressor):
+    """What the three families of trees share: features, thinning, and the capacity by asking at saturation."""
+
+    notes = NO_EXTRAPOLATION
+
+    def __init__(self, estimator: Any, profiles: dict[int, pd.DataFrame]) -> None:
+        self.estimator = estimator
+        self._profiles = profiles
+
+    @classmethod
+    @abstractmethod
+    def estimator_of(cls, seed: int) -> Any:
+        """Return the unfitted estimator."""
+
+    @classmethod
+    def fit(cls, frame: pd.DataFrame, seed: int) -> Self:
+        """Fit on at most 6,000 rows, whole minutes spread evenly."""
+        rows = _with_relative_throughput(frame)
+        rows = rows[rows["throughput_per_s"].notna() & rows["cpu_load"].notna()]
+        if rows.empty:
+            raise ValueError("no row has both CPU load and throughput")
+        kept = _thinned(rows)
+        estimator = cls.estimator_of(seed)
+        estimator.fit(kept[list(FEATURES)].to_numpy(float), kept["throughput_per_s"].to_numpy(float))
+        return cls(estimator, {int(cast("int", n)): _profile(group) for n, group in rows.groupby("scale_out")})
+
+    def predict(self, frame: pd.DataFrame) -> Values:
+        """Return the trees' answer; a row whose throughput share is missing counts as the mean worker."""
+        values = _with_relative_throughput(frame)[list(FEATURES)].to_numpy(float)
+        return np.asarray(self.estimator.predict(values), float)
+
+    def capacity(self, scale_out: int) -> float:
+        """Return the sum over workers at their expected CPU, skewed as at the nearest scale-out that was seen."""
+        nearest = min(self._profiles, key=lambda n: (abs(np.log(n / scale_out)), n))
+        profile = self._profiles[nearest]
+        # The same spread of shares, from however many workers it was seen on.
+        at = (np.arange(scale_out) + 0.5) / scale_out * len(profile) - 0.5
+        known = np.arange(len(profile))
+        share = np.interp(at, known, profile["cpu_share"])
+        relative = np.interp(at, known, profile["relative_throughput"])
+        asked = np.column_stack([share / share.max(), share / share.max(), relative, np.full(scale_out, scale_out)])
+        return float(np.sum(self.estimator.predict(asked)))
+
+
+class RandomForest(Trees):
+    """scikit-learn's random forest."""
+
+    family = "random-forest"
+
+    @classmethod
+    def estimator_of(cls, seed: int) -> Any:
+        """Return the unfitted estimator."""
+        from sklearn.ensemble import RandomForestRegressor  # noqa: PLC0415  the loop imports this package, not sklearn
+
+        return RandomForestRegressor(n_estimators=150, min_samples_leaf=2, random_state=seed, n_jobs=1)
+
+
+class GradientBoosting(Trees):
+    """scikit-learn's gradient boosting."""
+
+    family = "gradient-boosting"
+
+    @classmethod
+    def estimator_of(cls, seed: int) -> Any:
+        """Return the unfitted estimator."""
+        from sklearn.ensemble import GradientBoostingRegressor  # noqa: PLC0415
+
+        return GradientBoostingRegressor(
+            n_estimators=200, learning_rate=0.08, max_depth=3, subsample=0.8, random_state=seed
+        )
+
+
+class XGBoost(Trees):
+    """XGBoost, made to rise with CPU load."""
+
+    family = "xgboost"
+    notes = f"{NO_EXTRAPOLATION}; made to rise with CPU load"
+
+    @classmethod
+    def estimator_of(cls, seed: int) -> Any:
+        """Return the unfitted estimator."""
+        from xgboost import XGBRegressor  # noqa: PLC0415
+
+        return XGBRegressor(
+            n_estimators=200,
+            learning_rate=0.08,
+            max_depth=3,
+            subsample=0.8,
+            monotone_constraints=(1, 0, 0, 0),
+            random_state=seed,
+            n_jobs=1,
+        )
+
+    def model_bytes(self) -> bytes:
+        """Return the booster in UBJSON, XGBoost's own format without pickled objects."""
+        return bytes(self.estimator.get_booster().save_raw("ubj"))
+
+
+FAMILIES: tuple[type[Regressor], ...] = (Linear, RandomForest, GradientBoosting, XGBoost, Ratio)
+
+
+def _with_relative_throughput(frame: pd.DataFrame) -> pd.DataFrame:
+    """Add ``relative_throughput``: a worker's throughput share in units of the mean worker's, so that 1 is no skew."""
+    relative = frame["throughput_share"].to_numpy(float) * frame["scale_out"].to_numpy(float)
+    share = frame["cpu_share"].fillna(1.0)
+    return frame.assign(relative_throughput=np.where(np.isfinite(relative), relative, 1.0), cpu_share=share)
+
+
+def _thinned(rows: pd.DataFrame) -> pd.DataFrame:
+    every = -(-len(rows) // MOST_ROWS)
+    return rows[rows["ts"].isin(np.sort(rows["ts"].unique())[::every])]
+
+
+def _profile(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return each worker's mean shares over its loaded minutes, the hottest worker first."""
+    loaded = rows[rows["cpu_load"] > IdleShare().cpu + IdleShare().sd]
+    means = (
+        (loaded if len(loaded) else rows).groupby("worker", observed=True)[["cpu_share", "relative_throughput"]].mean()
+    )
+    return means.sort_values("cpu_share", ascending=False)

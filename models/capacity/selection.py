@@ -1,0 +1,257 @@
+"""Which capacity model a job gets: candidates judged on the same held-out minutes, and the gate to the champion."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from models.capacity.cross_validation import Fold, Score, capacity_score, high_cpu_fold, left_out_folds, newest_fold
+from models.capacity.evidence import Evidence
+from models.capacity.pairing import COLUMNS
+from models.capacity.regressors import FAMILIES, Linear, Regressor, XGBoost
+from models.capacity.scale_outs import ScaleOuts
+
+SHARES = ("cpu_share", "throughput_share")
+
+
+@dataclass(frozen=True)
+class CapacityCandidate:
+    """One family as it was tried on a job.
+
+    Attributes
+    ----------
+    mae_per_s, rmse_per_s, mape
+        Errors of a worker's throughput on the held-out high-CPU minutes.
+    capacity_mape
+        Error of the capacity on them, and ``unseen_mape`` on scale-outs that were left out whole; NaN where the history
+        allows no such split.
+    score
+        What decides: the mean of those two, as far as they are known; infinite where neither is. Lower is better.
+    fit_s
+        Seconds to fit to the whole history.
+    table
+        Scale-out -> capacity in records/s, fitted to the whole history.
+    error
+        Why the family could not be tried; empty when it could.
+    """
+
+    family: str
+    notes: str
+    mae_per_s: float = math.nan
+    rmse_per_s: float = math.nan
+    mape: float = math.nan
+    capacity_mape: float = math.nan
+    unseen_mape: float = math.nan
+    score: float = math.inf
+    fit_s: float = math.nan
+    table: Mapping[int, float] = field(default_factory=dict)
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class TrainedCapacity:
+    """A job's training: every candidate, the winner, and the model that the loop goes on with.
+
+    Attributes
+    ----------
+    model
+        Online model of the whole history; where a tree won, it believes that one on scale-outs it has not observed.
+    held_out
+        The winner's capacities when it had not learnt from the held-out minutes: what the gate judges.
+    xgboost_ubj
+        The XGBoost candidate in UBJSON, to be logged; the loop never reads it.
+    """
+
+    candidates: tuple[CapacityCandidate, ...]
+    winner: str
+    model: ScaleOuts
+    maximum: int
+    held_out: Mapping[int, float] = field(default_factory=dict)
+    xgboost_ubj: bytes | None = None
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """Metrics, one row per candidate, best first."""
+        rows = [{key: value for key, value in asdict(item).items() if key != "table"} for item in self.candidates]
+        return pd.DataFrame(rows).sort_values("score", kind="stable").reset_index(drop=True)
+
+    @property
+    def best(self) -> CapacityCandidate:
+        """The winner."""
+        return next(item for item in self.candidates if item.family == self.winner)
+
+    def to_state(self) -> dict[str, Any]:
+        """Return the state for the fleet table: the online model, and its capacities as numbers for any reader."""
+        estimates = self.model.table(self.maximum).values()
+        return {**self.model.to_state(), "family": self.winner, "table": [asdict(item) for item in estimates]}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the challenger takes over, judged on the same minutes as the champion."""
+
+    verdict: Literal["promote", "keep"]
+    champion_mape: float
+    challenger_mape: float
+    minutes: int
+    sentence: str
+
+    @property
+    def promoted(self) -> bool:
+        """True when the challenger takes over."""
+        return self.verdict == "promote"
+
+
+def select_capacity(
+    frame: pd.DataFrame,
+    bounds_maximum: int,
+    seed: int = 0,
+    *,
+    families: tuple[type[Regressor], ...] = FAMILIES,
+    timer: Callable[[], float] = time.perf_counter,
+) -> TrainedCapacity:
+    """Fit every family, judge each on the same held-out minutes, and return the best.
+
+    The linear model wins ties and histories that are too short to hold anything out, because it alone learns on in the
+    loop.
+
+    Parameters
+    ----------
+    frame
+        The lake table ``capacity_features`` of one job.
+    bounds_maximum
+        Largest scale-out of the capacity tables.
+    timer
+        Monotonic seconds.
+
+    Raises
+    ------
+    ValueError
+        When columns are missing, ``bounds_maximum`` is below 1, or no minute is usable for the linear model.
+    """
+    if bounds_maximum < 1:
+        raise ValueError(f"the largest scale-out must be 1 or more, not {bounds_maximum}")
+    rows = _usable(frame)
+    model = ScaleOuts.from_features(rows)
+    trial = _Trial(rows, high_cpu_fold(rows), left_out_folds(rows), bounds_maximum, seed, timer)
+    tried = [trial.of(family) for family in families]
+    candidates = tuple(candidate for candidate, _ in tried)
+    ranked = sorted(range(len(tried)), key=lambda i: (candidates[i].score, families[i] is not Linear))
+    winner = candidates[ranked[0]]
+    if winner.family != Linear.family:
+        model = model.believing(_learnt(winner, model))
+    held_out = trial.held_out(families[ranked[0]]) if not winner.error else {}
+    boosted = next((fitted for _, fitted in tried if isinstance(fitted, XGBoost)), None)
+    return TrainedCapacity(
+        candidates, winner.family, model, bounds_maximum, held_out, boosted.model_bytes() if boosted else None
+    )
+
+
+def challenge(champion: ScaleOuts | None, trained: TrainedCapacity, frame: pd.DataFrame, seed: int = 0) -> Verdict:
+    """Judge the winner of a training against the champion on the same minutes, none of which the winner learnt from.
+
+    Where the history goes on after the champion, both are judged on the hotter half of its newest minutes, the winner
+    refitted to what came before these: the same question to both, and the younger one has more to answer it with. Else
+    on the high-CPU minutes held out in training, which the champion may know: the doubt favours it.
+    """
+    if champion is None or not champion.known:
+        return Verdict("promote", math.nan, trained.best.capacity_mape, 0, "there is no champion yet")
+    rows = _usable(frame)
+    fold = newest_fold(rows, champion.newest_s)
+    if fold is not None:
+        family = next(family for family in FAMILIES if family.family == trained.winner)
+        test, refitted = fold.test, family.fit(fold.train, seed)
+        challenger = capacity_score(refitted.capacity, test)
+    else:
+        held = high_cpu_fold(rows)
+        if held is None or not trained.held_out:
+            return Verdict("keep", math.nan, math.nan, 0, "the history is too short to hold minutes out: champion kept")
+        test = held.test[held.test["scale_out"] <= max(trained.held_out)]
+        challenger = capacity_score(lambda n: trained.held_out[n], test)
+    incumbent = capacity_score(lambda n: champion.capacity(n).per_s, test)
+    minutes = int(test["ts"].nunique())
+    sentence = (
+        f"{trained.winner} is {100 * challenger.mape:.1f} % off on {minutes} minutes that it had not learnt from, "
+        f"the champion {100 * incumbent.mape:.1f} %"
+    )
+    better = challenger.mape < incumbent.mape
+    return Verdict("promote" if better else "keep", incumbent.mape, challenger.mape, minutes, sentence)
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """What every family is tried on alike."""
+
+    rows: pd.DataFrame
+    fold: Fold | None
+    left_out: list[Fold]
+    maximum: int
+    seed: int
+    timer: Callable[[], float]
+
+    def of(self, family: type[Regressor]) -> tuple[CapacityCandidate, Regressor | None]:
+        """Fit and judge one family; one that cannot be fitted says why and does not stop the others."""
+        try:
+            began = self.timer()
+            fitted = family.fit(self.rows, self.seed)
+            fit_s = self.timer() - began
+            workers, capacity = self._on_high_cpu(family)
+            unseen = [capacity_score(family.fit(f.train, self.seed).capacity, f.test).mape for f in self.left_out]
+            table = fitted.table(self.maximum)
+        except ValueError as error:
+            return CapacityCandidate(family.family, family.notes, error=str(error)), None
+        unseen_mape = float(np.mean(unseen)) if unseen else math.nan
+        known = [value for value in (capacity.mape, unseen_mape) if math.isfinite(value)]
+        candidate = CapacityCandidate(
+            family.family,
+            family.notes,
+            workers.mae_per_s,
+            workers.rmse_per_s,
+            workers.mape,
+            capacity.mape,
+            unseen_mape,
+            float(np.mean(known)) if known else math.inf,
+            fit_s,
+            table,
+        )
+        return candidate, fitted
+
+    def held_out(self, family: type[Regressor]) -> dict[int, float]:
+        """Return the family's capacities without the held-out minutes; empty where nothing was held out."""
+        return family.fit(self.fold.train, self.seed).table(self.maximum) if self.fold else {}
+
+    def _on_high_cpu(self, family: type[Regressor]) -> tuple[Score, Score]:
+        if self.fold is None:
+            nothing = Score(math.nan, math.nan, math.nan)
+            return nothing, nothing
+        fitted = family.fit(self.fold.train, self.seed)
+        test = self.fold.test
+        workers = Score.of(fitted.predict(test), test["throughput_per_s"].to_numpy(float))
+        return workers, capacity_score(fitted.capacity, test)
+
+
+def _learnt(winner: CapacityCandidate, model: ScaleOuts) -> list[Evidence]:
+    # An error's mean is 0.8 of its standard deviation when it is normal.
+    relative = max(0.02, 1.25 * winner.score)
+    return [
+        Evidence(n, per_s, relative, model.newest_s, 1.0, winner.family)
+        for n, per_s in winner.table.items()
+        if per_s > 0
+    ]
+
+
+def _usable(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows that have everything; an unknown scale-out is the number of workers that report."""
+    missing = [name for name in (*COLUMNS, *SHARES) if name not in frame.columns]
+    if missing:
+        raise ValueError(f"capacity features lack {', '.join(missing)}; build them with the feature pipeline")
+    rows = frame.dropna(subset=["ts", "worker", "cpu_load", "throughput_per_s"])
+    reporting = rows.groupby("ts")["worker"].transform("nunique")
+    scale_out = rows["scale_out"].astype(float).fillna(reporting).round().clip(lower=1).astype(int)
+    return rows.assign(scale_out=scale_out)
