@@ -13,6 +13,7 @@ from twin.job import JobTwin
 from twin.parameters import TwinParameters
 from twin.promql import Matcher
 from twin.promql_evaluation import NAME
+from twin.tending import tend
 
 KEEP_S = 3 * 86_400
 
@@ -136,12 +137,20 @@ def revive(
     hours: float = 2.0,
     scraping: Scraping | None = None,
 ) -> LivingTwin:
-    """Return living twins with ``hours`` of history before the clock's time; job ``k`` has the seed ``seed + k``."""
+    """Return living twins with ``hours`` of history before the clock's time; job ``k`` has the seed ``seed + k``.
+
+    In that history a plain CPU rule looked after the jobs (:mod:`twin.tending`).
+
+    Raises
+    ------
+    ValueError
+        When ``hours`` is negative.
+    """
     if hours < 0:
         raise ValueError(f"the history cannot be {hours} hours long")
     history_s = round(3_600 * hours)
     start_s = int(clock.now_s()) - history_s
     jobs = {name: JobTwin(job, seed + offset, start_s=start_s) for offset, (name, job) in enumerate(parameters.items())}
-    living = LivingTwin(jobs, clock, scraping=scraping, keep_s=max(KEEP_S, history_s))
-    living.advance()
-    return living
+    for twin in jobs.values():
+        tend(twin, history_s)
+    return LivingTwin(jobs, clock, scraping=scraping, keep_s=max(KEEP_S, history_s))

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from twin.exports import prometheus_text
 from twin.living import LivingTwin
 from twin.promql import PromQLError, parse, seconds_of
 from twin.promql_evaluation import evaluate
@@ -81,14 +82,7 @@ def _evaluated(
 
 def _points(steps_s: NDArray[np.float64], values: NDArray[np.float64]) -> list[list[Any]]:
     pairs = zip(steps_s.tolist(), values.tolist(), strict=True)
-    return [[round(time_s, 3), _text(value)] for time_s, value in pairs if not math.isnan(value)]
-
-
-def _text(value: float) -> str:
-    """Return a value as Prometheus writes it."""
-    if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
-    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+    return [[round(time_s, 3), prometheus_text(value)] for time_s, value in pairs if not math.isnan(value)]
 
 
 def _time(parameters: Mapping[str, str], name: str) -> float:
