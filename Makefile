@@ -37,7 +37,7 @@ lint: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pipelines.validate
+	$(BIN)/dagster definitions validate -w workspace.yaml
 
 dev: install ## Dagster UI + daemon, MLflow UI and a living twin on loopback; Ctrl-C ends all
 	@$(BIN)/perdix dev

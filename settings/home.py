@@ -58,6 +58,11 @@ class Home:
         return self.root / "dagster"
 
     @property
+    def jobs(self) -> Path:
+        """Stream-job files that perdix wrote itself (demo, dev), beside the operator's ``conf/jobs``."""
+        return self.root / "jobs"
+
+    @property
     def reports(self) -> Path:
         """HTML reports and pictures."""
         return self.root / "reports"

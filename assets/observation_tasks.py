@@ -1,0 +1,47 @@
+"""What a Spark task does for one stream job and one day: samples to observations, observations to features.
+
+Knows no Dagster, because Spark's workers import it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import pandas as pd
+import pyarrow.compute as pc
+
+from telemetry.features import capacity_features, workload_features
+from telemetry.lake import Lake
+from telemetry.observations import observe
+
+
+def write_observations(key: Mapping[str, Any]) -> dict[str, Any]:
+    """Align the samples of ``key`` (``lake``, ``job``, ``day``) and replace both observation tables there."""
+    lake, job, day = Lake(key["lake"]), key["job"], key["day"]
+    samples = samples_with_kind(lake, job, day)
+    of_job, of_workers, counts = observe(samples, job, day)
+    lake.replace("job_observations", job, day, of_job, counts=asdict(counts))
+    lake.replace("worker_observations", job, day, of_workers)
+    return {"job_rows": len(of_job), "worker_rows": len(of_workers), **asdict(counts)}
+
+
+def samples_with_kind(lake: Lake, job: str, day: str) -> pd.DataFrame:
+    """Return the day's samples of the canonical metrics, each with the kind of its series."""
+    series = lake.read("series", job, columns=["series_id", "source", "kind", "mapped"])
+    known = series.filter(pc.field("mapped")).drop_columns(["mapped"])
+    samples = lake.read("samples", job, days=[day]).join(known, ["series_id", "source"], join_type="inner")
+    return samples.to_pandas()
+
+
+def write_features(key: Mapping[str, Any]) -> dict[str, Any]:
+    """Derive both feature tables of ``key`` (``lake``, ``job``, ``day``) from its observations and replace them."""
+    lake, job, day = Lake(key["lake"]), key["job"], key["day"]
+    of_job = lake.read("job_observations", job, days=[day]).to_pandas().sort_values("ts")
+    of_workers = lake.read("worker_observations", job, days=[day]).to_pandas().sort_values(["ts", "worker"])
+    workload = workload_features(of_job.drop(columns=["job", "day"]))
+    capacity = capacity_features(of_workers.drop(columns=["job", "day"]), of_job.drop(columns=["job", "day"]))
+    lake.replace("workload_features", job, day, workload)
+    lake.replace("capacity_features", job, day, capacity)
+    return {"workload_rows": len(workload), "capacity_rows": len(capacity)}

@@ -1,0 +1,97 @@
+"""Samples into observations on one grid per job, and observations into what models are trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import dagster as dg
+
+from assets import observation_tasks
+from assets.checks import check_results, check_specs
+from assets.expectations import run_suite, suite
+from assets.ingest import samples
+from assets.metadata import records
+from assets.partitions import days, one_run
+from assets.resources import Spark, Workspace
+from assets.spark_tasks import Answer, run_tasks
+
+
+@dg.asset(
+    group_name="observe",
+    partitions_def=days,
+    backfill_policy=one_run,
+    deps=[samples],
+    kinds={"spark", "parquet"},
+    pool="spark",
+)
+def observations(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark) -> dg.MaterializeResult:
+    """Metrics of each job (``job_observations``) and worker (``worker_observations``) on one grid, gaps kept."""
+    answers = _per_job_and_day(context, workspace, spark, "samples", observation_tasks.write_observations)
+    counted = ("read", "used", "masked", "duplicate", "outside", "out_of_order", "resets")
+    totals = {name: sum(answer.result.get(name, 0) for answer in answers) for name in counted}
+    return _result(answers, ("job_rows", "worker_rows", *counted), {**totals, "dagster/row_count": _rows(answers)})
+
+
+@dg.multi_asset_check(specs=check_specs("observations", suite("observations"), days), can_subset=True, pool="spark")
+def observations_checks(
+    context: dg.AssetCheckExecutionContext, workspace: Workspace, spark: Spark
+) -> Iterator[dg.AssetCheckResult]:
+    """What must hold of observations before a model learns from them (conf/expectations/observations.yaml)."""
+    asked = list(context.op_execution_context.partition_keys)
+    frame = workspace.lake().to_spark(spark.session(), "job_observations", days=asked)
+    yield from check_results("observations", run_suite(frame, suite("observations")))
+
+
+@dg.asset(
+    group_name="observe",
+    partitions_def=days,
+    backfill_policy=one_run,
+    deps=[observations],
+    kinds={"spark", "parquet"},
+    pool="spark",
+)
+def features(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark) -> dg.MaterializeResult:
+    """Workload at 10 s (``workload_features``) and CPU against throughput per worker (``capacity_features``)."""
+    answers = _per_job_and_day(context, workspace, spark, "job_observations", observation_tasks.write_features)
+    return _result(answers, ("workload_rows", "capacity_rows"), {"dagster/row_count": _rows(answers)})
+
+
+def _per_job_and_day(
+    context: dg.AssetExecutionContext,
+    workspace: Workspace,
+    spark: Spark,
+    table: str,
+    task: Callable[[Mapping[str, Any]], Mapping[str, Any]],
+) -> list[Answer]:
+    """Run a task for every job and asked-for day that ``table`` holds; fail only when all of them failed."""
+    lake = workspace.lake()
+    keys = sorted({(part.keys["job"], part.keys["day"]) for part in lake.manifests(table, days=context.partition_keys)})
+    tasks = [{"lake": str(lake.root), "job": job, "day": day} for job, day in keys]
+    answers = run_tasks(spark.session(), tasks, task) if tasks else []
+    for answer in answers:
+        if answer.error:
+            context.log.warning(f"{answer.key['job']}, {answer.key['day']}: {answer.error}\n{answer.trace}")
+    if answers and all(answer.error for answer in answers):
+        raise dg.Failure(f"no job could be processed; the first said: {answers[0].error}")
+    return answers
+
+
+def _rows(answers: list[Answer]) -> int:
+    return sum(value for answer in answers for name, value in answer.result.items() if name.endswith("_rows"))
+
+
+def _result(answers: list[Answer], columns: tuple[str, ...], totals: Mapping[str, Any]) -> dg.MaterializeResult:
+    rows = [
+        {"job": answer.key["job"], "day": answer.key["day"], **answer.result, "error": answer.error}
+        for answer in sorted(answers, key=lambda answer: not answer.error)
+    ]
+    failed = sum(1 for answer in answers if answer.error)
+    return dg.MaterializeResult(
+        metadata={
+            **totals,
+            "failed": failed,
+            "seconds": round(sum(answer.seconds for answer in answers), 3),
+            "jobs": records(rows, ("job", "day", *columns, "error")),
+        }
+    )

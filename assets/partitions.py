@@ -1,0 +1,13 @@
+"""How assets are partitioned: metrics by day, models by stream job; never by both.
+
+One job x day grid would soon have more partitions than Dagster's pages can show.
+"""
+
+import dagster as dg
+
+# end_offset=1: today can be materialized before it is over, and again after.
+days = dg.DailyPartitionsDefinition(start_date="2020-01-01", end_offset=1)
+stream_jobs = dg.DynamicPartitionsDefinition(name="stream_jobs")
+
+# A range of days, or many jobs, is one run: a Spark session costs ten seconds, a partition milliseconds.
+one_run = dg.BackfillPolicy.single_run()

@@ -1,0 +1,73 @@
+"""What asset bodies need from outside, as Dagster resources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import dagster as dg
+from dagster_pyspark import LazyPySparkResource
+
+from settings.home import Home, conf_folder
+from settings.product import ProductSettings, load_product_settings
+from settings.stream_job import StreamJob, load_stream_jobs
+from settings.yaml_files import SettingsError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from models.registry import Registry
+    from telemetry.lake import Lake
+
+
+class Workspace(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """The perdix home, the configuration, and what is opened from them."""
+
+    home: str = ""  # empty: PERDIX_HOME
+    conf: str = ""  # empty: PERDIX_CONF, else the project's conf
+
+    def paths(self) -> Home:
+        """Return the layout of the home folder."""
+        return (Home(Path(self.home).resolve()) if self.home else Home.from_environment()).make()
+
+    def conf_folder(self) -> Path:
+        """Return the folder of configuration."""
+        return Path(self.conf) if self.conf else conf_folder()
+
+    def settings(self) -> ProductSettings:
+        """Return the product settings."""
+        return load_product_settings(self.conf_folder() / "perdix.yaml")
+
+    def stream_jobs(self) -> tuple[dict[str, StreamJob], list[SettingsError]]:
+        """Return the jobs of ``conf/jobs`` and of the home's own ``jobs`` folder (written by demo and dev)."""
+        jobs, errors = load_stream_jobs(self.conf_folder() / "jobs")
+        more, more_errors = load_stream_jobs(self.paths().jobs)
+        return {**jobs, **more}, [*errors, *more_errors]
+
+    def lake(self) -> Lake:
+        """Open the lake."""
+        from telemetry.lake import Lake
+
+        return Lake(self.paths().lake)
+
+    def registry(self) -> Registry:
+        """Open the model registry, creating the embedded one on first use."""
+        from models.registry import Registry, prepare
+
+        home = self.paths()
+        prepare(home)
+        return Registry(home.mlflow_url, home.mlflow_artifacts)
+
+
+class Spark(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """A Spark session, started on first use with the interpreter and the Java that perdix found."""
+
+    workspace: dg.ResourceDependency[Workspace]
+
+    def session(self) -> SparkSession:
+        """Return the session of this process. Raises ``NoJava`` with the mend when the machine has none."""
+        from telemetry.spark_session import prepare_environment, spark_conf
+
+        home, settings = self.workspace.paths(), self.workspace.settings().spark
+        prepare_environment(home)
+        return LazyPySparkResource(spark_config={**spark_conf(settings.master, home), **settings.conf}).spark_session

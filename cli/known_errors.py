@@ -1,0 +1,18 @@
+"""The errors that a user can mend: shown as one sentence, without a stack trace."""
+
+from __future__ import annotations
+
+from cli.output import UserError
+from settings.yaml_files import SettingsError
+
+
+def known_errors() -> tuple[type[Exception], ...]:
+    """Return the error types whose message names the place and the mend."""
+    from telemetry.prometheus import PrometheusError
+
+    from control.state_schema import StateError
+    from models.registry import RegistryError
+    from telemetry.java import NoJava
+    from telemetry.lake import LakeError
+
+    return (UserError, SettingsError, NoJava, LakeError, StateError, RegistryError, PrometheusError)

@@ -1,0 +1,49 @@
+"""Entry point of the ``perdix`` command."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+
+import typer
+
+from cli import demo, dev, doctor, explore, ingest, loop, train
+from cli.known_errors import known_errors
+from cli.output import run_guarded
+
+app = typer.Typer(
+    name="perdix",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="Keep stream-processing jobs at the smallest scale-out that holds their objectives.",
+    epilog="State lives under PERDIX_HOME (default .perdix). Every command takes --json; schemas: docs/json.md.",
+)
+
+app.command("demo")(demo.demo)
+app.command("ingest")(ingest.ingest)
+app.command("train")(train.train)
+app.command("capacity")(explore.capacity)
+app.command("forecast")(explore.forecast)
+app.command("explain")(explore.explain)
+app.command("jobs")(explore.jobs)
+app.command("tick")(loop.tick)
+app.command("controller")(loop.controller)
+app.command("pause")(loop.pause)
+app.command("resume")(loop.resume)
+app.command("doctor")(doctor.doctor)
+app.command("dev")(dev.dev)
+
+
+def main() -> None:
+    """Run the command line; known errors become one sentence and exit code 2."""
+    if not os.environ.get("PERDIX_DEBUG"):
+        warnings.filterwarnings("ignore")  # libraries talk to developers; users get what concerns them
+        logging.getLogger().setLevel(logging.ERROR)
+    raise SystemExit(run_guarded(lambda: app(standalone_mode=True), known_errors()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""What commands open: the home, the jobs, the lake, the state."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from cli.output import UserError, complaints
+from settings.home import Home, conf_folder
+from settings.stream_job import StreamJob, load_stream_jobs
+
+if TYPE_CHECKING:
+    from control.state import StateStore
+    from telemetry.lake import Lake
+
+
+def home() -> Home:
+    """Return the perdix home, created."""
+    return Home.from_environment().make()
+
+
+def lake() -> Lake:
+    """Open the lake."""
+    from telemetry.lake import Lake
+
+    return Lake(home().lake)
+
+
+@contextmanager
+def state() -> Iterator[StateStore]:
+    """Open the state store and close it afterwards."""
+    from control.state import StateStore
+
+    store = StateStore(home().state_url)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def stream_jobs() -> dict[str, StreamJob]:
+    """Return every job that has a readable file; the errors of the others go to standard error."""
+    jobs, errors = load_stream_jobs(conf_folder() / "jobs")
+    more, more_errors = load_stream_jobs(home().jobs)
+    for error in [*errors, *more_errors]:
+        complaints.print(f"[yellow]skipped[/] {error}", highlight=False)
+    return {**jobs, **more}
+
+
+def stream_job(name: str) -> StreamJob:
+    """Return a job's settings; a job that has no file yet gets the defaults, so that its exports can be looked at."""
+    return stream_jobs().get(name) or StreamJob(name=name)
+
+
+def known(name: str, names: Iterable[str], what: str, mend: str) -> str:
+    """Return ``name`` when it is among ``names``; else raise ``UserError`` with the nearest one and the mend."""
+    names = sorted(names)
+    if name in names:
+        return name
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean '{close[0]}'?" if close else (f"there are: {', '.join(names)}" if names else mend)
+    raise UserError(f"{what} '{name}' is not known; {hint}")

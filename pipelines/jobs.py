@@ -1,0 +1,33 @@
+"""Dagster jobs: ingest a day, train stream jobs.
+
+In-process execution: a Spark session costs ten seconds, and the default executor would start one per step.
+"""
+
+import dagster as dg
+
+INGEST_GROUPS = ("ingest", "observe")
+TRAIN_GROUPS = ("forecast", "capacity")
+
+ingest_day = dg.define_asset_job(
+    "ingest_day",
+    selection=dg.AssetSelection.groups(*INGEST_GROUPS),
+    executor_def=dg.in_process_executor,
+    description="One day (or a range of days) of exports: landed, ingested, validated, observed, turned into features.",
+    tags={"dagster/max_runtime": "3600"},
+)
+
+observe_day = dg.define_asset_job(
+    "observe_day",
+    selection=dg.AssetSelection.groups("observe") | dg.AssetSelection.checks_for_assets(dg.AssetKey("samples")),
+    executor_def=dg.in_process_executor,
+    description="What follows an ingest by hand: samples validated, observed, turned into features.",
+    tags={"dagster/max_runtime": "3600"},
+)
+
+train = dg.define_asset_job(
+    "train",
+    selection=dg.AssetSelection.groups(*TRAIN_GROUPS),
+    executor_def=dg.in_process_executor,
+    description="Fit and backtest every candidate of one or many stream jobs, compare them in MLflow, promote winners.",
+    tags={"dagster/max_runtime": "14400"},
+)

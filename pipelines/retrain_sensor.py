@@ -1,0 +1,46 @@
+"""Drift that the control loop found becomes exactly one training run (docs/decisions/0002)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+from assets.partitions import stream_jobs
+from assets.resources import Workspace
+from pipelines.jobs import train
+
+RUN_KEY = "dagster/run_key"
+
+
+@dg.sensor(job=train, minimum_interval_seconds=30, default_status=dg.DefaultSensorStatus.RUNNING)
+def retrain_on_drift(
+    context: dg.SensorEvaluationContext, workspace: Workspace
+) -> Iterator[dg.RunRequest | dg.SkipReason]:
+    """Request a run for each open retrain request; close those whose run has ended, well or not.
+
+    A request stays open until its run was seen to end, so a tick that is lost costs nothing: Dagster drops a run key
+    that it knows. A failed run closes the request too; the loop asks again after its cooldown, under the next attempt.
+    """
+    from control.clock import WallClock
+    from control.state import StateStore
+
+    store = StateStore(workspace.paths().state_url)
+    requested = 0
+    try:
+        for request in store.journal.open_retrains():
+            runs = context.instance.get_runs(dg.RunsFilter(tags={RUN_KEY: request.run_key}), limit=1)
+            if runs and runs[0].is_finished:
+                store.journal.close_retrain(request.run_key, WallClock().now_s())
+            elif not runs:
+                requested += 1
+                context.instance.add_dynamic_partitions(stream_jobs.name or "", [request.job])
+                yield dg.RunRequest(
+                    run_key=request.run_key,
+                    partition_key=request.job,
+                    tags={"perdix/reason": "drift", "perdix/why": request.reason[:250]},
+                )
+    finally:
+        store.close()
+    if not requested:
+        yield dg.SkipReason("no stream job has drifted")
