@@ -16,6 +16,7 @@ Values = NDArray[np.float64]
 
 MINUTE_S = 60.0
 WARM_UP_S = 120.0  # Daedalus' program: CPU and caches are not themselves before that
+ROWS_AROUND = 41  # of 15 s, where the scale-out has to be told from the workers that report
 HALF = 0.5  # share of the minute's samples that must be there
 COLUMNS = ("ts", "worker", "scale_out", "cpu_load", "throughput_per_s")
 
@@ -102,9 +103,7 @@ def runs_of_scale_out(frame: pd.DataFrame) -> Iterator[Run]:
     throughput = rows.pivot_table(index="ts", columns="worker", values="throughput_per_s", dropna=False, observed=True)
     throughput = throughput.reindex(index=cpu.index, columns=cpu.columns)
     times = epoch_s(cpu.index)
-    # Exports without the engine's own count (Grafana panels of pods, for one) still tell it by who reports.
-    told = rows.groupby("ts")["scale_out"].max().reindex(cpu.index).fillna(cpu.notna().sum(axis=1))
-    scale_outs = np.maximum(told.to_numpy(float).round().astype(int), 1)
+    scale_outs = scale_out_of(rows).groupby(rows["ts"]).max().reindex(cpu.index).to_numpy()
     minutes = min(1.0, float(np.median(np.diff(times))) / MINUTE_S) if len(times) > 1 else 1.0
     starts = np.flatnonzero(np.diff(scale_outs, prepend=scale_outs[0] - 1))
     for start, end in zip(starts, [*starts[1:], len(times)], strict=True):
@@ -118,6 +117,17 @@ def runs_of_scale_out(frame: pd.DataFrame) -> Iterator[Run]:
             throughput.iloc[part, reporting].to_numpy(float),
             minutes,
         )
+
+
+def scale_out_of(rows: pd.DataFrame) -> pd.Series[int]:
+    """Return the scale-out of every row, whole and at least 1.
+
+    Exports without the engine's own count (Grafana panels of pods, for one) still tell it by who reports: the most
+    workers in the ten minutes or so around a row, so that a pod that misses a scrape is not a rescale.
+    """
+    told = rows["scale_out"].astype(float)
+    reporting = rows.groupby("ts", sort=True)["worker"].nunique().rolling(ROWS_AROUND, center=True, min_periods=1).max()
+    return told.fillna(rows["ts"].map(reporting)).round().clip(lower=1).astype(int)
 
 
 def epoch_s(index: pd.Index | pd.Series) -> Values:

@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
+from models.capacity import basis
 from models.capacity.contract import Estimate
 from models.capacity.evidence import OBSERVED, Curve, Evidence, non_decreasing
 from models.capacity.pairing import paired_minutes, runs_of_scale_out
@@ -253,24 +254,13 @@ class ScaleOuts:
     def _basis(self, scale_out: int) -> str:
         evidence = self._evidence.get(scale_out)
         if evidence is None:
-            return self._basis_unseen(scale_out)
-        if evidence.source != OBSERVED:
-            return f"learnt by {evidence.source} from other scale-outs, not seen"
-        age = _age(self._now_s - evidence.at_s)
-        text = f"observed {age} at {_count(scale_out)}, CPU up to {min(evidence.cpu_reach, 1.0):.2f}"
+            return basis.of_curve(self._curve, scale_out)
         if scale_out != self.scale_out or self._total is None:
-            return text
-        notes = list(self._total.warnings)
+            return basis.of_evidence(evidence, self._now_s)
+        notes = self._total.warnings
         if self._disagreement > DISAGREEMENT:
-            notes.append(f"the throughput-share rule says {self._total.share_rule_per_s:,.0f}/s")
-        return "; ".join([text, *notes])
-
-    def _basis_unseen(self, scale_out: int) -> str:
-        mean = math.exp(self._curve.log_scale + self._curve.exponent * math.log(scale_out))
-        text = f"{scale_out} x mean worker of {mean:,.0f}/s, not seen"
-        if self._curve.points > 1 and self._curve.exponent < -0.005:
-            text += f" (workers lose {100 * (1 - 2**self._curve.exponent):.0f} % per doubling)"
-        return text
+            notes = (*notes, f"the throughput-share rule says {self._total.share_rule_per_s:,.0f}/s")
+        return basis.of_evidence(evidence, self._now_s, notes)
 
     # -- state ---------------------------------------------------------------------------------------------------------
 
@@ -301,15 +291,3 @@ class ScaleOuts:
             arrived_s=-math.inf if arrived is None else float(arrived),
             surprises=int(state.get("surprises", 0)),
         )
-
-
-def _count(scale_out: int) -> str:
-    return "1 worker" if scale_out == 1 else f"{scale_out} workers"
-
-
-def _age(seconds: float) -> str:
-    if seconds < 90:
-        return "just now"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min ago"
-    return f"{seconds / 3600:.0f} h ago" if seconds < 2 * 86_400 else f"{seconds / 86_400:.0f} days ago"

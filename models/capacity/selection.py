@@ -13,7 +13,7 @@ import pandas as pd
 
 from models.capacity.cross_validation import Fold, Score, capacity_score, high_cpu_fold, left_out_folds, newest_fold
 from models.capacity.evidence import Evidence
-from models.capacity.pairing import COLUMNS
+from models.capacity.pairing import COLUMNS, scale_out_of
 from models.capacity.regressors import FAMILIES, Linear, Regressor, XGBoost
 from models.capacity.scale_outs import ScaleOuts
 
@@ -252,6 +252,4 @@ def _usable(frame: pd.DataFrame) -> pd.DataFrame:
     if missing:
         raise ValueError(f"capacity features lack {', '.join(missing)}; build them with the feature pipeline")
     rows = frame.dropna(subset=["ts", "worker", "cpu_load", "throughput_per_s"])
-    reporting = rows.groupby("ts")["worker"].transform("nunique")
-    scale_out = rows["scale_out"].astype(float).fillna(reporting).round().clip(lower=1).astype(int)
-    return rows.assign(scale_out=scale_out)
+    return rows.assign(scale_out=scale_out_of(rows))
