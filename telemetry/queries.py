@@ -7,11 +7,10 @@ here: asking Prometheus (``telemetry.prometheus``), or reading exports (``teleme
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from string import Template
 from typing import Annotated, Final
 
 from pydantic import Field, field_validator, model_validator
@@ -20,13 +19,10 @@ from settings.home import conf_folder
 from settings.stream_job import Strict
 from settings.yaml_files import SettingsError, load_model
 from telemetry.metrics import CANONICAL, Scope
+from telemetry.query_text import LABEL_NAME, QueryText
 from telemetry.series import Kind
 
 CANONICAL_ENGINE: Final = "canonical"
-LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-PLACEHOLDERS = frozenset({"selector", "window", "minute", "worker"})
-_SELECTOR_THEN_COMMA = re.compile(r"\$(?:selector|\{selector\})\s*,\s*")
-_COMMA_THEN_SELECTOR = re.compile(r",?\s*\$(?:selector|\{selector\})")
 
 
 class UnanswerableError(ValueError):
@@ -97,53 +93,6 @@ class WorkerNaming(Strict):
             return None
         match = re.fullmatch(self.pattern, value)
         return (match.group(1) if match else None) or value
-
-
-class QueryText(Strict):
-    """One way to ask for a metric.
-
-    ``needs`` are selector labels without which the question would be wrong; ``only`` keeps just these labels of the
-    selector, ``without`` drops these (a broker's series carry a topic, but not the job's labels).
-    """
-
-    promql: str
-    needs: list[str] = Field(default_factory=list)
-    only: list[str] | None = None
-    without: list[str] = Field(default_factory=list)
-
-    @field_validator("promql")
-    @classmethod
-    def _placeholders(cls, promql: str) -> str:
-        template = Template(promql)
-        if not template.is_valid():
-            raise ValueError("a lone '$'; write '$$' for a dollar sign")
-        names = set(template.get_identifiers())
-        if unknown := names - PLACEHOLDERS:
-            raise ValueError(f"unknown placeholder ${sorted(unknown)[0]}; known: {', '.join(sorted(PLACEHOLDERS))}")
-        if "selector" not in names:
-            raise ValueError("has no $selector, so it would read every job of the server")
-        return promql.strip()
-
-    def answers(self, selector: Mapping[str, str]) -> bool:
-        """Whether ``selector`` has every label that this question needs."""
-        return all(selector.get(label) for label in self.needs)
-
-    def render(self, selector: Mapping[str, str], window_s: float, worker_labels: Iterable[str]) -> str:
-        """Return the query with selector, windows and worker labels filled in."""
-        kept = {
-            name: value
-            for name, value in selector.items()
-            if name not in self.without and (self.only is None or name in self.only)
-        }
-        text = self.promql
-        if not kept:  # PromQL takes no leading comma, so an empty selector leaves with the comma beside it
-            text = _COMMA_THEN_SELECTOR.sub("", _SELECTOR_THEN_COMMA.sub("", text))
-        return Template(text).substitute(
-            selector=matchers(kept),
-            window=duration(window_s),
-            minute=duration(max(60.0, window_s)),
-            worker=", ".join(worker_labels),
-        )
 
 
 class SeriesRule(Strict):
@@ -293,35 +242,3 @@ def load_series_map(folder: Path | None = None) -> SeriesMap:
     """Read the raw names of every engine of ``folder`` (``conf/queries`` when left out). Raises ``SettingsError``."""
     folder = folder or conf_folder() / "queries"
     return SeriesMap(tuple(load_queries(path.stem, folder) for path in sorted(folder.glob("*.yaml"))))
-
-
-def rate_window_s(scrape_interval_s: float) -> float:
-    """Return a ``rate()`` range that still holds two samples after two lost scrapes: four scrape intervals."""
-    return 4.0 * scrape_interval_s
-
-
-def matchers(selector: Mapping[str, str]) -> str:
-    """Return ``a="x",b="y"`` with escaped values.
-
-    Raises
-    ------
-    ValueError
-        When a name is not a Prometheus label name.
-    """
-    for name in selector:
-        if not LABEL_NAME.fullmatch(name):
-            raise ValueError(f"selector: '{name}' is not a Prometheus label name (letters, digits and '_')")
-    return ",".join(f'{name}="{escaped(value)}"' for name, value in selector.items())
-
-
-def escaped(value: str) -> str:
-    """Return a label value as it stands between PromQL's double quotes."""
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def duration(seconds: float) -> str:
-    """Return a PromQL duration: ``60s``, ``1500ms``. Raises ``ValueError`` when it is not at least one millisecond."""
-    milliseconds = round(seconds * 1000)
-    if milliseconds < 1:
-        raise ValueError(f"{seconds} s is not a duration that Prometheus takes")
-    return f"{milliseconds // 1000}s" if milliseconds % 1000 == 0 else f"{milliseconds}ms"

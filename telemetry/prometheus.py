@@ -1,0 +1,254 @@
+"""Live pulls over Prometheus' HTTP API: paging, retries, and errors in plain words.
+
+Belongs here: the conversation. Does not belong here: what to ask (``telemetry.queries``) and what to make of the answer
+(``telemetry.alignment``, ``telemetry.quality``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, Self
+
+import httpx
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
+
+from telemetry.prometheus_answers import PrometheusError, document_of, joined, results, warnings_of
+from telemetry.queries import EngineQueries, UnanswerableError
+from telemetry.query_text import rate_window_s
+from telemetry.series import Series
+
+POINTS_PER_PAGE: Final = 11_000  # what Prometheus allows per series and range query
+LARGEST_ANSWER_BYTES: Final = 512 * 1024 * 1024
+_PASSING: Final = frozenset({"unreachable", "timeout", "overloaded"})
+_OF_ONE_QUERY: Final = frozenset({"rejected", "malformed"})
+
+
+class Prometheus:
+    """Client of one server (or of Thanos, Mimir, VictoriaMetrics, the twin: all that answer ``query_range``).
+
+    Parameters
+    ----------
+    url
+        Base URL; a path prefix is kept.
+    token_file
+        Bearer token, read anew for each request because mounted tokens rotate.
+    verify_tls
+        Whether certificates are checked.
+    timeout_s
+        For connecting and between two reads.
+    deadline_s
+        For one whole answer, so that a server that drips bytes cannot hold a tick.
+    attempts
+        Tries per page.
+    transport, sleep, monotonic
+        Injected by tests.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token_file: Path | None = None,
+        verify_tls: bool = True,
+        timeout_s: float = 5.0,
+        deadline_s: float = 20.0,
+        attempts: int = 3,
+        transport: httpx.BaseTransport | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        base = httpx.URL(str(url))
+        self.name = str(base.copy_with(userinfo=b"", query=None)).rstrip("/")
+        self._endpoint = httpx.URL(str(base).rstrip("/") + "/api/v1/query_range")
+        self._token_file = token_file
+        self._deadline_s = deadline_s
+        self._monotonic = monotonic
+        self._warnings: list[str] = []
+        self._client = httpx.Client(
+            timeout=httpx.Timeout(timeout_s),
+            verify=verify_tls,
+            transport=transport,
+            trust_env=base.host not in {"localhost", "127.0.0.1", "::1"},  # a proxy does not lead back here
+        )
+        self._retrying = Retrying(
+            stop=stop_after_attempt(attempts),
+            wait=wait_exponential(multiplier=0.2, max=2.0),
+            retry=retry_if_exception(lambda error: isinstance(error, PrometheusError) and error.kind in _PASSING),
+            sleep=sleep,
+            reraise=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def drain_warnings(self) -> tuple[str, ...]:
+        """Return what the server (or a query that could not be asked) warned of since the last call."""
+        found, self._warnings = tuple(dict.fromkeys(self._warnings)), []
+        return found
+
+    def query_range(
+        self, promql: str, start_s: float, end_s: float, step_s: float, *, lookback_s: float | None = None
+    ) -> list[Series]:
+        """Evaluate a query at ``start_s``, ``start_s + step_s``, ... up to ``end_s``.
+
+        Parameters
+        ----------
+        promql
+            The query.
+        start_s, end_s
+            Epoch seconds, both included.
+        step_s
+            Seconds, at least a millisecond.
+        lookback_s
+            How old a sample may be and still count, where the server lets us say (else its own: five minutes, over
+            which a series that nobody marked stale is repeated).
+
+        Returns
+        -------
+        list of Series
+            One per label set, in the server's order; ``metric`` is the result's ``__name__`` (empty after an
+            aggregation).
+
+        Raises
+        ------
+        PrometheusError
+            After the retries.
+        """
+        found: dict[tuple[tuple[str, str], ...], list[tuple[list[float], list[float]]]] = {}
+        for first_ms, last_ms, step_ms in pages(start_s, end_s, step_s):
+            asked = {"query": promql, "start": _seconds(first_ms), "end": _seconds(last_ms), "step": _seconds(step_ms)}
+            if lookback_s is not None:
+                asked["lookback_delta"] = _seconds(round(lookback_s * 1000))
+            document = self._retrying(self._ask, asked)
+            self._warnings += warnings_of(document, self.name)
+            for labels, times, values in results(document, self.name):
+                found.setdefault(tuple(sorted(labels.items())), []).append((times, values))
+        return [joined(dict(labels), parts) for labels, parts in found.items()]
+
+    def pull(
+        self,
+        queries: EngineQueries,
+        selector: Mapping[str, str],
+        start_s: float,
+        end_s: float,
+        step_s: float,
+        *,
+        metrics: Iterable[str] | None = None,
+        scrape_interval_s: float | None = None,
+    ) -> list[Series]:
+        """Read the canonical metrics of one job.
+
+        Parameters
+        ----------
+        queries
+            Of the job's engine.
+        selector
+            The job's labels.
+        start_s, end_s, step_s
+            As for :meth:`query_range`.
+        metrics
+            Canonical names; all that the selector can answer when left out.
+        scrape_interval_s
+            Of the server; ``step_s`` when left out. ``rate()`` looks back over four of these.
+
+        Returns
+        -------
+        list of Series
+            Canonical and named by worker, ready for :func:`telemetry.alignment.align`. A metric whose query the server
+            refuses (or that cannot be asked) is left out, with a warning.
+
+        Raises
+        ------
+        PrometheusError
+            When the server cannot be reached or lets nobody in, or when every query failed.
+        """
+        scrape_s = scrape_interval_s or step_s
+        wanted = tuple(queries.metrics(selector) if metrics is None else metrics)
+        series: list[Series] = []
+        refused: list[PrometheusError] = []
+        for metric in wanted:
+            try:
+                promql = queries.promql(metric, selector, rate_window_s(scrape_s))
+                rows = self.query_range(promql, start_s, end_s, step_s, lookback_s=max(2.0 * scrape_s, step_s))
+            except UnanswerableError as error:
+                self._warnings.append(str(error))
+            except PrometheusError as error:
+                if error.kind not in _OF_ONE_QUERY:
+                    raise
+                self._warnings.append(f"{metric}: {error}")
+                refused.append(error)
+            else:
+                series += [
+                    Series(metric, queries.worker_of(metric, row.labels), row.times_ms, row.values, row.labels)
+                    for row in rows
+                ]
+        if refused and len(refused) == len(wanted):
+            raise refused[0]
+        return series
+
+    def _ask(self, asked: Mapping[str, str]) -> dict[str, Any]:
+        try:
+            return document_of(*self._get(asked), self.name)
+        except httpx.TimeoutException as error:
+            what = "connect" if isinstance(error, httpx.ConnectTimeout) else "answer"
+            raise PrometheusError("timeout", f"{self.name} did not {what} in time") from None
+        except httpx.RemoteProtocolError:
+            raise PrometheusError("unreachable", f"{self.name} broke off in the middle of its answer") from None
+        except httpx.TransportError as error:
+            raise PrometheusError("unreachable", f"{self.name} cannot be reached: {error}") from None
+        except httpx.DecodingError:
+            raise PrometheusError("malformed", f"{self.name} sent a body that cannot be unpacked") from None
+
+    def _get(self, asked: Mapping[str, str]) -> tuple[int, str, bytes]:
+        until = self._monotonic() + self._deadline_s
+        body = bytearray()
+        with self._client.stream("GET", self._endpoint, params=dict(asked), headers=self._headers()) as response:
+            for chunk in response.iter_bytes():
+                body += chunk
+                if len(body) > LARGEST_ANSWER_BYTES:
+                    size = LARGEST_ANSWER_BYTES // 2**20
+                    raise PrometheusError("rejected", f"{self.name} answers with more than {size} MB; ask for less")
+                if self._monotonic() > until:
+                    raise PrometheusError("timeout", f"{self.name} took over {self._deadline_s:g} s for one answer")
+            return response.status_code, response.headers.get("content-type", ""), bytes(body)
+
+    def _headers(self) -> dict[str, str]:
+        if self._token_file is None:
+            return {}
+        try:
+            token = self._token_file.read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not plain text"
+            raise PrometheusError("unauthorised", f"token file {self._token_file}: {reason}") from None
+        if not token or not token.isprintable():
+            raise PrometheusError("unauthorised", f"token file {self._token_file} does not hold one line of text")
+        return {"Authorization": f"Bearer {token}"}
+
+
+def pages(start_s: float, end_s: float, step_s: float) -> Iterator[tuple[int, int, int]]:
+    """Cut a range into ``(first_ms, last_ms, step_ms)`` of at most 11,000 points that neither overlap nor leave a gap.
+
+    Raises ``ValueError`` when the step is below a millisecond or the range is inverted.
+    """
+    first_ms, end_ms, step_ms = round(start_s * 1000), round(end_s * 1000), round(step_s * 1000)
+    if step_ms < 1:
+        raise ValueError(f"a step of {step_s} s is shorter than a millisecond")
+    if end_ms < first_ms:
+        raise ValueError(f"the range ends at {end_s} before it starts at {start_s}")
+    while first_ms <= end_ms:
+        last_ms = min(first_ms + (POINTS_PER_PAGE - 1) * step_ms, end_ms)
+        yield first_ms, last_ms, step_ms
+        first_ms += POINTS_PER_PAGE * step_ms
+
+
+def _seconds(milliseconds: int) -> str:
+    return f"{milliseconds // 1000}.{milliseconds % 1000:03d}"
