@@ -1,0 +1,128 @@
+"""An ARIMA model as numbers: its exact filter and its forecasts by linear recursion, without any fitting library.
+
+With ``z_t`` the differenced series minus its mean, the model is ``phi(B) z_t = theta(B) e_t``. The innovations are
+``e = phi(B) / theta(B) z``, one call of :func:`scipy.signal.lfilter`. The filter's unknown state before the first value
+has the stationary distribution as its prior; estimating it by least squares gives what the Kalman filter gives, in one
+small solve instead of a loop over time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from scipy.linalg import solve_discrete_lyapunov
+from scipy.signal import lfilter
+
+from models.forecasting.contract import Values
+
+
+@dataclass(frozen=True)
+class Arima:
+    """An ARIMA(p, d, q) with constant.
+
+    Attributes
+    ----------
+    d
+        Order of differencing, 0 to 2.
+    constant
+        ``c`` in ``z_t = c + sum(phi_i z_{t-i}) + ...``, in the series' unit.
+    ar, ma
+        Coefficients ``phi_1..phi_p`` and ``theta_1..theta_q``.
+    sigma2
+        Variance of the innovations, the series' unit squared.
+    """
+
+    d: int
+    constant: float
+    ar: tuple[float, ...]
+    ma: tuple[float, ...]
+    sigma2: float
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """Return ``(p, d, q)``."""
+        return len(self.ar), self.d, len(self.ma)
+
+    @property
+    def mean(self) -> float:
+        """Mean of the differenced series."""
+        return self.constant / (1.0 - sum(self.ar)) if self.constant else 0.0
+
+    @cached_property
+    def _polynomials(self) -> tuple[Values, Values]:
+        size = max(len(self.ar), len(self.ma)) + 1
+        phi, theta = np.zeros(size), np.zeros(size)
+        phi[0] = theta[0] = 1.0
+        phi[1 : len(self.ar) + 1] = -np.asarray(self.ar)
+        theta[1 : len(self.ma) + 1] = self.ma
+        return phi, theta
+
+    @cached_property
+    def _prior_root(self) -> Values:
+        """A square root ``L`` of the stationary covariance of the filter's state, in units of ``sigma2``."""
+        phi, theta = self._polynomials
+        gain = phi[1:] - theta[1:]
+        move = np.eye(len(gain), k=1)
+        move[:, 0] -= phi[1:]
+        variances, axes = np.linalg.eigh(solve_discrete_lyapunov(move, np.outer(gain, gain)))
+        return np.asarray(axes * np.sqrt(np.maximum(variances, 0.0)))
+
+    def forecast(self, series: Values, steps: int) -> Values:
+        """Forecast the ``steps`` values that follow a gap-free ``series``, shape ``(steps,)``.
+
+        Needs at least ``d + 1`` values; the filter warms up on the rest.
+        """
+        state = self._state_after(np.diff(series, n=self.d) - self.mean)
+        moves = np.full(steps, self.mean)
+        if len(state):
+            phi, _ = self._polynomials
+            moves -= lfilter([1.0], phi, np.zeros(steps), zi=state)[0]
+        for level in range(self.d - 1, -1, -1):
+            moves = np.diff(series, n=level)[-1] + np.cumsum(moves)
+        return moves
+
+    def _state_after(self, centred: Values) -> Values:
+        phi, theta = self._polynomials
+        size = len(phi) - 1
+        if size == 0:
+            return np.empty(0)
+        innovations, end = lfilter(phi, theta, centred, zi=np.zeros(size))
+        root = self._prior_root
+        responses, ends = lfilter(phi, theta, np.zeros((size, len(centred))), zi=root.T)
+        weights = np.linalg.solve(np.eye(size) + responses @ responses.T, -responses @ innovations)
+        return np.asarray(end + weights @ ends)
+
+    def standard_errors(self, steps: int) -> Values:
+        """Return the standard deviation of the forecast error by lead, from the psi weights, shape ``(steps,)``."""
+        phi, theta = self._polynomials
+        impulse = np.zeros(steps)
+        impulse[0] = 1.0
+        psi = lfilter(theta, phi, impulse)
+        for _ in range(self.d):
+            psi = np.cumsum(psi)
+        return np.asarray(np.sqrt(self.sigma2 * np.cumsum(psi**2)))
+
+    def to_state(self) -> dict[str, Any]:
+        """Return a JSON-serialisable state."""
+        return {
+            "d": self.d,
+            "constant": self.constant,
+            "ar": list(self.ar),
+            "ma": list(self.ma),
+            "sigma2": self.sigma2,
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Rebuild from :meth:`to_state`."""
+        return cls(
+            int(state["d"]),
+            float(state["constant"]),
+            tuple(float(value) for value in state["ar"]),
+            tuple(float(value) for value in state["ma"]),
+            float(state["sigma2"]),
+        )

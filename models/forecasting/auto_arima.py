@@ -1,0 +1,113 @@
+"""Auto-ARIMA on means over 10 s or 60 s, forecast at second level by our own recursion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from models.forecasting.arma import Arima
+from models.forecasting.contract import Values, Workload
+from models.forecasting.errors import wape
+from models.forecasting.order_search import Search, search
+from models.forecasting.regrid import bridged, mean_preserving
+from models.forecasting.spread import HORIZON_S, Spread, measure
+from models.forecasting.tail import Tail
+from models.forecasting.tail_forecaster import TailForecaster
+
+BINS_S = (10.0, 60.0)
+DIFFERENCES = (1, 2)
+LARGEST_SERIES = 720
+FIT_SPAN_S = 6 * 3600.0
+LEAST_SERIES = 20
+LONGEST_BRIDGE_S = 300.0
+ORIGINS = 24
+
+
+@dataclass(frozen=True)
+class AutoArima(TailForecaster):
+    """ARIMA(p, d, q) chosen by pmdarima among two bin lengths and two orders of differencing.
+
+    The choice is by WAPE over rolling origins of the history, 900 s ahead, because the information criteria of series
+    that are binned or differenced differently cannot be compared. Fitting is pmdarima's; filtering and forecasting are
+    :class:`~models.forecasting.arma.Arima`'s.
+    """
+
+    family: ClassVar[str] = "auto-arima"
+    keep_s: ClassVar[float] = 7200.0
+    least_cell_s: ClassVar[float] = 10.0
+
+    bin_s: float
+    arima: Arima
+    not_converged: int
+
+    @classmethod
+    def fit(cls, history: Workload, *, seed: int = 0) -> Self:  # noqa: ARG003 -- nothing here is random
+        """Fit to a history. Raises ``ValueError`` when fewer than 20 bins of 10 s follow its last long gap."""
+        tail = Tail.of(history, cls.least_cell_s, FIT_SPAN_S)
+        candidates: list[tuple[float, float, Search]] = []
+        for bin_s in sorted({max(length, tail.cell_s) for length in BINS_S}):
+            series = _series(tail, bin_s)[-LARGEST_SERIES:]
+            if len(series) < LEAST_SERIES:
+                continue
+            for d in DIFFERENCES:
+                found = search(series, d)
+                candidates.append((_rolling_wape(found.arima, series, bin_s), bin_s, found))
+        if not candidates:
+            raise ValueError(
+                f"{cls.family} needs {LEAST_SERIES} bins of {max(BINS_S[0], tail.cell_s):g} s in a row; the history "
+                f"has {len(_series(tail, max(BINS_S[0], tail.cell_s)))} since its last gap above {LONGEST_BRIDGE_S:g} s"
+            )
+        _, bin_s, best = min(candidates, key=lambda candidate: candidate[0])
+        spread = measure(
+            lambda seen, edges_s: _project(best.arima, bin_s, seen, edges_s), tail, LEAST_SERIES * bin_s / 2
+        )
+        not_converged = sum(found.not_converged for _, _, found in candidates)
+        return cls(tail.cut(cls.keep_s), spread, bin_s, best.arima, not_converged)
+
+    def project(self, tail: Tail, edges_s: Values) -> Values:
+        """Return the model's forecast, bin means interpolated so that they keep their means."""
+        return _project(self.arima, self.bin_s, tail, edges_s)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return bin, order and coefficients."""
+        return {"bin_s": self.bin_s, "not_converged": self.not_converged, "arima": self.arima.to_state()}
+
+    @classmethod
+    def with_parameters(cls, tail: Tail, spread: Spread, parameters: Mapping[str, Any]) -> Self:
+        """Rebuild."""
+        arima = Arima.from_state(parameters["arima"])
+        return cls(tail, spread, float(parameters["bin_s"]), arima, int(parameters["not_converged"]))
+
+
+def _series(tail: Tail, bin_s: float) -> Values:
+    """Return gap-free bins that end at the newest measurement; the last bin is held where most of it is missing."""
+    bins = tail.bins(bin_s, np.inf)
+    if len(bins) and not np.isfinite(bins[-1]):
+        bins[-1] = tail.per_s[np.isfinite(tail.per_s)][-1]
+    return bridged(bins, int(LONGEST_BRIDGE_S // bin_s))
+
+
+def _project(arima: Arima, bin_s: float, tail: Tail, edges_s: Values) -> Values:
+    series = _series(tail, bin_s)
+    if len(series) < arima.d + 1:  # the start after a long gap: the newest value stands for what is not known
+        newest = tail.per_s[np.isfinite(tail.per_s)][-1]
+        series = np.concatenate([np.full(arima.d + 1 - len(series), series[0] if len(series) else newest), series])
+    steps = int(np.ceil(edges_s[-1] / bin_s - 1e-9))
+    means = np.maximum(np.concatenate([series[-2:], arima.forecast(series, steps)]), 0.0)
+    knots_s = bin_s * np.arange(steps - len(means), steps + 1, dtype=np.float64)
+    return mean_preserving(knots_s, means, edges_s)
+
+
+def _rolling_wape(arima: Arima, series: Values, bin_s: float) -> float:
+    """Mean WAPE over origins of the series, as far as 900 s ahead as there is truth."""
+    steps = int(HORIZON_S / bin_s)
+    first = max(arima.d + 1, LEAST_SERIES // 2)
+    origins = np.unique(np.linspace(first, max(first, len(series) - steps), ORIGINS).astype(int))
+    errors = []
+    for origin in origins:
+        truth = series[origin : origin + steps]
+        errors.append(wape(truth, np.maximum(arima.forecast(series[:origin], len(truth)), 0.0)))
+    return float(np.mean(errors))

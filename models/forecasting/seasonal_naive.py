@@ -1,0 +1,70 @@
+"""The same time yesterday."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from models.forecasting.contract import Values, Workload
+from models.forecasting.regrid import mean_preserving
+from models.forecasting.spread import Spread, measure
+from models.forecasting.tail import NEEDED_COVERAGE, Tail
+from models.forecasting.tail_forecaster import TailForecaster
+
+
+@dataclass(frozen=True)
+class SeasonalNaive(TailForecaster):
+    """Repeats what was measured one season earlier; it needs two seasons, so that it can be judged on one."""
+
+    family: ClassVar[str] = "seasonal-naive"
+    season_s: ClassVar[float] = 86_400.0
+    keep_s: ClassVar[float] = 88_200.0
+    least_cell_s: ClassVar[float] = 60.0
+
+    @classmethod
+    def fit(cls, history: Workload, *, seed: int = 0) -> Self:  # noqa: ARG003 -- nothing here is random
+        """Fit to a history. Raises ``ValueError`` when it spans less than two seasons or is mostly missing."""
+        span_s = history.step_s * len(history)
+        if span_s < 2 * cls.season_s:
+            raise ValueError(
+                f"{cls.family} needs two seasons of {cls.season_s / 3600:g} h; the history spans {span_s / 3600:.1f} h"
+            )
+        tail = Tail.of(history, cls.least_cell_s)
+        if np.isfinite(tail.per_s).mean() < NEEDED_COVERAGE:
+            raise ValueError(f"{cls.family} needs values in half of the history; {_share(tail)} of it has one")
+        return cls(tail.cut(cls.keep_s), measure(cls._repeat, tail, cls.season_s))
+
+    @classmethod
+    def _repeat(cls, tail: Tail, edges_s: Values) -> Values:
+        at_s = edges_s + tail.measured_end_s - cls.season_s * np.ceil(max(edges_s[-1], 1.0) / cls.season_s)
+        first = max(0, int(np.floor((at_s[0] - tail.start_s) / tail.cell_s)) - 1)
+        last = min(len(tail.per_s), int(np.ceil((at_s[-1] - tail.start_s) / tail.cell_s)) + 1)
+        means = tail.per_s[first:last]
+        finite = np.flatnonzero(np.isfinite(means))
+        if at_s[0] < tail.start_s - 1e-6 or len(finite) < NEEDED_COVERAGE * max(len(means), 1):
+            raise ValueError(f"{cls.family}: the season before was not measured; use another family until it is")
+        knots_s = tail.start_s + tail.cell_s * np.arange(first, last + 1, dtype=np.float64)
+        filled = np.interp(np.arange(len(means)), finite, means[finite])
+        return mean_preserving(knots_s, filled, at_s)
+
+    def project(self, tail: Tail, edges_s: Values) -> Values:
+        """Return the rates of one season earlier."""
+        return self._repeat(tail, edges_s)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the season, for readers of the state."""
+        return {"season_s": self.season_s}
+
+    @classmethod
+    def with_parameters(cls, tail: Tail, spread: Spread, parameters: Mapping[str, Any]) -> Self:
+        """Rebuild. Raises ``ValueError`` when the state was fitted to another season."""
+        if float(parameters["season_s"]) != cls.season_s:
+            raise ValueError(f"the state has a season of {parameters['season_s']} s, not {cls.season_s} s; train again")
+        return cls(tail, spread)
+
+
+def _share(tail: Tail) -> str:
+    return f"{np.isfinite(tail.per_s).mean():.0%}"

@@ -1,0 +1,151 @@
+"""The newest part of a job's workload, kept in cells of one length: all that a fitted forecaster must remember.
+
+Appending ignores what was seen before, leaves gaps as NaN, and accepts any sampling step. Rates are means over time, so
+everything here moves *amounts* (records) and *covered seconds* from one grid to another and divides at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from models.forecasting.contract import Values, Workload
+
+EPSILON_S = 1e-6
+NEEDED_COVERAGE = 0.5
+
+
+@dataclass(frozen=True)
+class Tail:
+    """Mean rates in consecutive cells; the last cell may be cut short by ``end_s``.
+
+    Attributes
+    ----------
+    start_s
+        Epoch seconds at which the first cell begins.
+    cell_s
+        Length of a cell in seconds.
+    per_s
+        Mean rate of each cell over the part that has been measured, records/s, shape ``(n,)``; NaN in gaps.
+    end_s
+        Epoch seconds up to which time has passed: the origin of a forecast.
+    """
+
+    start_s: float
+    cell_s: float
+    per_s: Values
+    end_s: float
+
+    @classmethod
+    def of(cls, workload: Workload, least_cell_s: float, keep_s: float = np.inf) -> Self:
+        """Cut a workload into cells of its own step, or of ``least_cell_s`` where the step is finer.
+
+        Raises
+        ------
+        ValueError
+            When there is not a single finite rate.
+        """
+        if not np.isfinite(workload.per_s).any():
+            raise ValueError(
+                f"the history has {len(workload)} steps and none with a value; ingest more of the job's workload first"
+            )
+        cell_s = max(workload.step_s, least_cell_s)
+        return cls(workload.start_s, cell_s, np.empty(0), workload.start_s).append(workload, keep_s)
+
+    def edges_s(self) -> Values:
+        """Return the boundaries of the cells in epoch seconds, shape ``(n + 1,)``."""
+        edges = self.start_s + self.cell_s * np.arange(len(self.per_s) + 1, dtype=np.float64)
+        edges[-1] = self.end_s if len(self.per_s) else self.start_s
+        return edges
+
+    @property
+    def measured_end_s(self) -> float:
+        """Epoch seconds at which the newest finite cell ends; ``start_s`` when there is none."""
+        finite = np.flatnonzero(np.isfinite(self.per_s))
+        return min(self.end_s, self.start_s + self.cell_s * (finite[-1] + 1)) if len(finite) else self.start_s
+
+    def append(self, observed: Workload, keep_s: float) -> Self:
+        """Return the tail with what ``observed`` adds after the newest finite cell, cut to the last ``keep_s`` seconds.
+
+        Values inside what was already measured are ignored; a gap before ``observed`` becomes NaN cells, and one
+        longer than ``keep_s`` starts the tail anew.
+        """
+        if observed.end_s <= self.end_s + EPSILON_S:
+            return self
+        if observed.start_s - self.end_s > keep_s:
+            return type(self)(observed.start_s, self.cell_s, np.empty(0), observed.start_s).append(observed, keep_s)
+        seen_s = self.measured_end_s
+        first = int(np.floor((seen_s - self.start_s) / self.cell_s + EPSILON_S))
+        count = int(np.ceil((observed.end_s - self.start_s) / self.cell_s - EPSILON_S))
+        edges = self.start_s + self.cell_s * np.arange(first, count + 1, dtype=np.float64)
+        edges[-1] = observed.end_s
+        amount, covered = _moved(observed, np.maximum(edges, seen_s))
+        if first < len(self.per_s) and np.isfinite(self.per_s[first]):
+            part_s = seen_s - edges[0]
+            amount[0] += self.per_s[first] * part_s
+            covered[0] += part_s
+        per_s = np.concatenate([self.per_s[:first], _mean(amount, covered, np.diff(edges))])
+        return type(self)(self.start_s, self.cell_s, per_s, observed.end_s).cut(keep_s)
+
+    def cut(self, keep_s: float) -> Self:
+        """Return the newest whole cells that cover ``keep_s`` seconds."""
+        surplus = len(self.per_s) - int(np.ceil(keep_s / self.cell_s)) - 1 if np.isfinite(keep_s) else 0
+        if surplus <= 0:
+            return self
+        return type(self)(self.start_s + surplus * self.cell_s, self.cell_s, self.per_s[surplus:], self.end_s)
+
+    def until(self, end_s: float) -> Self:
+        """Return the tail as it was at ``end_s``, to the nearest cell that had ended by then."""
+        count = int(np.floor((min(end_s, self.end_s) - self.start_s) / self.cell_s + EPSILON_S))
+        return type(self)(self.start_s, self.cell_s, self.per_s[:count], self.start_s + count * self.cell_s)
+
+    def bins(self, bin_s: float, span_s: float) -> Values:
+        """Return means in bins of ``bin_s`` that end at :attr:`measured_end_s`, oldest first.
+
+        At most ``span_s`` seconds are covered; a bin of which less than half was measured is NaN.
+        """
+        end_s = self.measured_end_s
+        count = int(np.floor(min(span_s, end_s - self.start_s) / bin_s + EPSILON_S))
+        return self.means(end_s - bin_s * np.arange(count, -1, -1, dtype=np.float64))
+
+    def means(self, edges_s: Values) -> Values:
+        """Return mean rates between consecutive ``edges_s``, shape ``(len(edges_s) - 1,)``; NaN where mostly unseen."""
+        first = max(0, int((edges_s[0] - self.start_s) // self.cell_s))
+        last = max(first, int(np.ceil((edges_s[-1] - self.start_s) / self.cell_s)))
+        own = self.edges_s()[first : last + 1]
+        if len(own) < 2:
+            return np.full(len(edges_s) - 1, np.nan)
+        amount, covered = _between(own, self.per_s[first:last], edges_s)
+        return _mean(amount, covered, np.diff(edges_s))
+
+    def to_state(self) -> dict[str, Any]:
+        """Return a JSON-serialisable state; a gap is ``null``."""
+        cells = [float(value) if np.isfinite(value) else None for value in self.per_s]
+        return {"start_s": self.start_s, "cell_s": self.cell_s, "end_s": self.end_s, "per_s": cells}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Rebuild from :meth:`to_state`."""
+        per_s = np.array([np.nan if value is None else value for value in state["per_s"]], dtype=np.float64)
+        return cls(float(state["start_s"]), float(state["cell_s"]), per_s, float(state["end_s"]))
+
+
+def _moved(workload: Workload, edges_s: Values) -> tuple[Values, Values]:
+    own = workload.start_s + workload.step_s * np.arange(len(workload) + 1, dtype=np.float64)
+    return _between(own, workload.per_s, edges_s)
+
+
+def _between(own_edges_s: Values, per_s: Values, edges_s: Values) -> tuple[Values, Values]:
+    lengths = np.diff(own_edges_s)
+    finite = np.isfinite(per_s)
+    amount = np.concatenate([[0.0], np.cumsum(np.where(finite, per_s, 0.0) * lengths)])
+    covered = np.concatenate([[0.0], np.cumsum(np.where(finite, lengths, 0.0))])
+    return np.diff(np.interp(edges_s, own_edges_s, amount)), np.diff(np.interp(edges_s, own_edges_s, covered))
+
+
+def _mean(amount: Values, covered_s: Values, lengths_s: Values) -> Values:
+    enough = covered_s >= NEEDED_COVERAGE * lengths_s - EPSILON_S
+    return np.asarray(np.divide(amount, covered_s, out=np.full(len(amount), np.nan), where=enough & (covered_s > 0)))
