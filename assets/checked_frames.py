@@ -1,0 +1,158 @@
+"""What expectations look at: the rows of a table in a form that one pass can judge, and figures of the whole table.
+
+Both take a Spark or a pandas frame. Samples are long (one row per sample of any metric); here each canonical metric
+gets a column of its own, null in the rows of other metrics. Range checks of all metrics then share one aggregate, where
+a row condition per metric would cost Great Expectations a pass each (measured: twice the time).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from telemetry.metrics import CANONICAL
+from telemetry.tables import TABLES
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+    from pyspark.sql import DataFrame as SparkFrame
+
+Frame = Any  # a Spark or a pandas frame
+
+FACTS = {
+    "rows": "rows of the table",
+    "duplicate_share": "share of rows whose key another row has, too",
+    "wrong_day_share": "share of rows whose time is not of the day of their partition",
+    "ahead_of_clock_s": "how far the newest row is in the future, seconds",
+    "masked_share": "share of samples that hold no number (NaN, infinity, staleness marker)",
+    "unexplained_share": "share of samples without a number and without the reason, or with both",
+    "keyless_share": "share of rows that lack a part of their key",
+}
+_MASKS = ("nan", "inf", "stale")
+_FIGURES = ("rows", "keys", "newest_s", "wrong_day", "masked", "unexplained", "keyless")
+
+
+def checked_columns(table: str) -> list[str]:
+    """Return the columns that a rule may name. Raises ``ValueError`` for an unknown table."""
+    if table not in TABLES:
+        raise ValueError(f"no table '{table}' in the lake; known: {', '.join(TABLES)}")
+    names = list(TABLES[table].schema.names)
+    return [*names, *(metric for metric in CANONICAL if metric not in names)] if table == "samples" else names
+
+
+def with_kind(samples: SparkFrame, series: SparkFrame) -> SparkFrame:
+    """Add ``kind`` to samples from the table ``series``; the bounds of a metric then spare counters.
+
+    A counter of CPU seconds is far beyond what a CPU load can be, and right.
+    """
+    from pyspark.sql import functions as sf
+
+    keys = ["job", "series_id", "source"]
+    return samples.join(sf.broadcast(series.select(*keys, "kind").distinct()), keys, "left")
+
+
+def checked_rows(frame: Frame, table: str, wanted: Sequence[str]) -> Frame:
+    """Return the ``wanted`` columns of a table, canonical metrics of samples as columns, NaN as null.
+
+    A column that the frame lacks is left out: the expectation that needs it fails and says so.
+    """
+    if isinstance(frame, pd.DataFrame):
+        return _pandas_rows(frame, table, wanted)
+    return _spark_rows(frame, table, wanted)
+
+
+def facts_of(frame: Frame, key: Sequence[str], now_s: float) -> dict[str, float | None]:
+    """Return the figures :data:`FACTS` of a table in one pass; ``None`` where its columns do not allow one.
+
+    Parameters
+    ----------
+    key
+        Columns that name a row; those that the frame lacks take no part.
+    now_s
+        Epoch seconds of the caller's clock.
+    """
+    present = [name for name in key if name in frame.columns]
+    raw = _pandas_facts(frame, present) if isinstance(frame, pd.DataFrame) else _spark_facts(frame, present)
+    rows = float(raw["rows"])
+    facts: dict[str, float | None] = dict.fromkeys(FACTS)
+    facts["rows"] = rows
+    if raw["newest_s"] is not None:
+        facts["ahead_of_clock_s"] = max(0.0, float(raw["newest_s"]) - now_s)
+    if rows:
+        for name in ("wrong_day", "masked", "unexplained", "keyless"):
+            facts[f"{name}_share"] = None if raw[name] is None else float(raw[name]) / rows
+        facts["duplicate_share"] = 1.0 - float(raw["keys"]) / rows
+    return facts
+
+
+def _spark_rows(frame: SparkFrame, table: str, wanted: Sequence[str]) -> SparkFrame:
+    from pyspark.sql import functions as sf
+
+    real = {field.name for field in frame.schema.fields if field.dataType.typeName() in ("double", "float")}
+
+    def column(name: str) -> Column | None:
+        if name in frame.columns:
+            return sf.when(~sf.isnan(name), sf.col(name)).alias(name) if name in real else sf.col(name)
+        if table != "samples" or name not in CANONICAL or not {"metric", "value"} <= set(frame.columns):
+            return None
+        gauge = sf.lit(True) if "kind" not in frame.columns else sf.coalesce("kind", sf.lit("gauge")) == "gauge"
+        return sf.when((sf.col("metric") == name) & gauge & ~sf.isnan("value"), sf.col("value")).alias(name)
+
+    return frame.select(*[found for name in wanted if (found := column(name)) is not None])
+
+
+def _pandas_rows(frame: pd.DataFrame, table: str, wanted: Sequence[str]) -> pd.DataFrame:
+    rows = frame[[name for name in wanted if name in frame.columns]].copy()
+    if table == "samples" and {"metric", "value"} <= set(frame.columns):
+        gauge = frame["kind"].fillna("gauge") == "gauge" if "kind" in frame.columns else True
+        for name in wanted:
+            if name in CANONICAL and name not in frame.columns:
+                rows[name] = frame["value"].where((frame["metric"] == name) & gauge)
+    return rows
+
+
+def _spark_facts(frame: SparkFrame, key: Sequence[str]) -> dict[str, Any]:
+    from pyspark.sql import functions as sf
+
+    def count_of(condition: Column) -> Column:
+        return sf.count(sf.when(condition, sf.lit(1)))
+
+    has = set(frame.columns)
+    figures = {"rows": sf.count(sf.lit(1)), "keys": sf.count(sf.lit(1))}
+    if key:
+        # One number is counted faster than several columns, and unlike them it takes part when one of them is null.
+        figures["keys"] = sf.count_distinct(sf.xxhash64(*key))
+        figures["keyless"] = count_of(reduce(or_, (sf.col(name).isNull() for name in key)))
+    if "ts" in has:
+        figures["newest_s"] = sf.max(sf.unix_micros("ts")) / 1e6
+        if "day" in has:
+            figures["wrong_day"] = count_of(~sf.to_date("ts").eqNullSafe(sf.col("day").try_cast("date")))
+    if {"value", "mask"} <= has:
+        empty = sf.col("value").isNull() | sf.isnan("value")
+        explained = sf.coalesce(sf.col("mask").isin(*_MASKS), sf.lit(False))
+        figures["masked"] = sf.count("mask")
+        figures["unexplained"] = count_of(empty != explained)
+    row = frame.agg(*[figure.alias(name) for name, figure in figures.items()]).first()
+    return {name: row[name] if name in figures else None for name in _FIGURES}
+
+
+def _pandas_facts(frame: pd.DataFrame, key: Sequence[str]) -> dict[str, Any]:
+    has = set(frame.columns)
+    samples = {"value", "mask"} <= has
+    ts = pd.to_datetime(frame["ts"], utc=True) if "ts" in has else None
+    wrong_day = None
+    if ts is not None and "day" in has:
+        wrong_day = (ts.dt.strftime("%Y-%m-%d") != frame["day"].astype(str)).sum()
+    return {
+        "rows": len(frame),
+        "keys": len(frame.drop_duplicates(list(key))) if key else len(frame),
+        "newest_s": None if ts is None or ts.isna().all() else ts.max().timestamp(),
+        "wrong_day": wrong_day,
+        "masked": frame["mask"].notna().sum() if samples else None,
+        "unexplained": (frame["value"].isna() != frame["mask"].isin(_MASKS)).sum() if samples else None,
+        "keyless": frame[list(key)].isna().any(axis=1).sum() if key else None,
+    }

@@ -1,0 +1,115 @@
+"""Outcomes of expectations as Dagster asset checks. What an expectation means is in :mod:`assets.expectation_suite`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import dagster as dg
+
+from assets.expectation_suite import Suite
+from assets.expectations import ExpectationOutcome
+from assets.metadata import records
+
+
+def check_specs(asset: dg.CoercibleToAssetKey, suite: Suite) -> list[dg.AssetCheckSpec]:
+    """Return one spec per expectation; critical ones block what is downstream in the same run."""
+    return [
+        dg.AssetCheckSpec(
+            rule.name,
+            asset=asset,
+            description=rule.meaning,
+            blocking=rule.severity == "critical",
+            metadata={"expectation": rule.expect, "kwargs": json.dumps(rule.arguments(), default=str)},
+        )
+        for rule in (*suite.rules, *suite.facts)
+    ]
+
+
+def check_results(
+    asset: dg.CoercibleToAssetKey, outcomes: Sequence[ExpectationOutcome], partition: str | None = None
+) -> list[dg.AssetCheckResult]:
+    """Return the outcomes as results: a failed critical one is an ERROR, any other failure a WARN.
+
+    ``unexpected_percent``, ``observed`` and ``checked`` are numbers, so that the check's page plots them.
+    """
+    return [
+        dg.AssetCheckResult(
+            asset_key=asset,
+            check_name=outcome.name,
+            passed=outcome.success,
+            severity=dg.AssetCheckSeverity.ERROR if outcome.severity == "critical" else dg.AssetCheckSeverity.WARN,
+            description=_sentence(outcome),
+            metadata=_metadata(outcome, partition),
+        )
+        for outcome in outcomes
+    ]
+
+
+def suite_checks(
+    asset: dg.CoercibleToAssetKey,
+    suite: Suite,
+    judge: Callable[[dg.AssetCheckExecutionContext, Suite], Iterable[ExpectationOutcome]],
+    *,
+    required_resource_keys: set[str] | None = None,
+    pool: str | None = None,
+) -> dg.AssetChecksDefinition:
+    """Return one definition for all checks of a table: a single pass over the data, of which a part can be chosen.
+
+    Parameters
+    ----------
+    judge
+        Given the context and the suite of the chosen checks, reads the table and returns the outcomes.
+    """
+    key = dg.AssetKey.from_coercible(asset)
+
+    @dg.multi_asset_check(
+        name=f"{'_'.join(key.path)}_expectations",
+        specs=check_specs(key, suite),
+        can_subset=True,
+        required_resource_keys=required_resource_keys,
+        pool=pool,
+    )
+    def expectations(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+        chosen = {selected.name for selected in context.selected_asset_check_keys}
+        partition = context.partition_key if context.has_partition_key else None
+        yield from check_results(key, list(judge(context, suite.only(chosen))), partition)
+
+    return expectations
+
+
+def _sentence(outcome: ExpectationOutcome) -> str:
+    if outcome.success:
+        return "holds"
+    if outcome.error:
+        return f"could not be judged: {outcome.error}"
+    if outcome.unexpected is not None and outcome.checked:
+        found = (
+            f"{outcome.unexpected:,} of {outcome.checked:,} rows ({outcome.unexpected_percent:.3g} %) are unexpected"
+        )
+    else:
+        found = f"observed {outcome.observed}"
+    return f"{found}. {outcome.meaning}"
+
+
+def _metadata(outcome: ExpectationOutcome, partition: str | None) -> dict[str, dg.MetadataValue]:
+    values: dict[str, dg.MetadataValue] = {
+        "expectation": dg.MetadataValue.text(outcome.expectation),
+        "kwargs": dg.MetadataValue.json(json.loads(json.dumps(dict(outcome.kwargs), default=str))),
+        "meaning": dg.MetadataValue.text(outcome.meaning),
+    }
+    if partition is not None:
+        values["partition"] = dg.MetadataValue.text(partition)
+    for name in ("unexpected_percent", "observed", "checked", "unexpected"):
+        value = getattr(outcome, name)
+        if isinstance(value, bool):
+            continue
+        if isinstance(value, int | float):
+            values[name] = dg.MetadataValue.float(float(value))
+        elif value is not None:
+            values[name] = dg.MetadataValue.text(str(value))
+    if outcome.examples:
+        values["examples"] = records(outcome.examples, list(outcome.examples[0]))
+    if outcome.error:
+        values["error"] = dg.MetadataValue.text(outcome.error)
+    return values

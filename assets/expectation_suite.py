@@ -1,0 +1,155 @@
+"""Expectation suites as an operator writes them in ``conf/expectations``; reading one imports no Great Expectations."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from assets.checked_frames import FACTS, checked_columns
+from settings.home import conf_folder
+from settings.stream_job import Strict
+from settings.yaml_files import SettingsError, load_model, read_yaml
+from telemetry.metrics import CANONICAL
+
+Section = Literal["rules", "facts"]
+
+
+class Rule(Strict):
+    """One expectation.
+
+    Attributes
+    ----------
+    name
+        Becomes the name of the Dagster asset check.
+    expect, kwargs
+        A core expectation of Great Expectations in its own words, for example ``expect_column_values_to_be_between``
+        with ``{column: cpu_load, mostly: 0.99}``.
+    bounds_of
+        A canonical metric whose physical bounds become ``min_value`` and ``max_value``.
+    severity
+        ``critical`` stops what is downstream, ``warning`` is shown.
+    meaning
+        What it means when it fails, for a reader who did not write it.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+    expect: Annotated[str, Field(pattern=r"^expect_[a-z0-9_]+$")]
+    kwargs: dict[str, Any] = Field(default_factory=dict)
+    bounds_of: str | None = None
+    severity: Literal["critical", "warning"] = "warning"
+    meaning: Annotated[str, Field(min_length=10)]
+
+    @model_validator(mode="after")
+    def _bounded_by_a_metric(self) -> Self:
+        if self.bounds_of is not None and self.bounds_of not in CANONICAL:
+            raise ValueError(_unknown("metric", self.bounds_of, CANONICAL))
+        return self
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that the expectation reads."""
+        named = (self.kwargs.get(key) for key in ("column", "column_A", "column_B"))
+        return tuple(name for name in named if name is not None)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return ``kwargs`` with the bounds of the metric filled in; infinite bounds are no bounds."""
+        if self.bounds_of is None:
+            return dict(self.kwargs)
+        metric = CANONICAL[self.bounds_of]
+        bounds = {"min_value": metric.low, "max_value": metric.high}
+        return {**{name: bound for name, bound in bounds.items() if math.isfinite(bound)}, **self.kwargs}
+
+
+class Suite(Strict):
+    """The expectations of one table of the lake.
+
+    Attributes
+    ----------
+    file
+        The file it was read from.
+    key
+        Columns that name a row: what the fact ``duplicate_share`` counts.
+    shown
+        Columns shown beside an unexpected value.
+    rules
+        Judged on every row.
+    facts
+        Judged on figures of the whole table, each a column of :data:`assets.checked_frames.FACTS`.
+    """
+
+    file: Path
+    table: str
+    key: tuple[str, ...]
+    shown: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    facts: tuple[Rule, ...] = ()
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> Self:
+        columns = checked_columns(self.table)
+        for name in (*self.key, *self.shown):
+            if name not in columns:
+                raise ValueError(_unknown("column", name, columns))
+        for known, rules in ((columns, self.rules), (FACTS, self.facts)):
+            for rule in rules:
+                for name in rule.columns:
+                    if name not in known:
+                        raise ValueError(f"{rule.name}: {_unknown('column', name, known)}")
+        names = [rule.name for rule in (*self.rules, *self.facts)]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"more than one expectation is named {', '.join(twice)}")
+        return self
+
+    def only(self, names: Collection[str]) -> Suite:
+        """Return the suite with the named expectations only."""
+        rules = tuple(rule for rule in self.rules if rule.name in names)
+        facts = tuple(rule for rule in self.facts if rule.name in names)
+        return self.model_copy(update={"rules": rules, "facts": facts})
+
+    def place(self, rule: Rule) -> str:
+        """Return ``file:line`` of an expectation, for errors that only Great Expectations can find."""
+        document = read_yaml(self.file)
+        for section in ("rules", "facts"):
+            for index, item in enumerate(document.get(section) or []):
+                if item.get("name") == rule.name:
+                    return f"{self.file}:{document[section].lc.item(index)[0] + 1}"
+        return str(self.file)
+
+
+def load_suite(path: Path) -> Suite:
+    """Read one suite.
+
+    Raises
+    ------
+    SettingsError
+        Naming file, line and mend.
+    """
+    return load_model(path, Suite, file=path)
+
+
+def load_suites(folder: Path | None = None) -> Mapping[str, Suite]:
+    """Read every suite of a folder (``conf/expectations``), by table.
+
+    Raises
+    ------
+    SettingsError
+        When one cannot be used, or two judge the same table.
+    """
+    suites: dict[str, Suite] = {}
+    for path in sorted((folder or conf_folder() / "expectations").glob("*.yaml")):
+        suite = load_suite(path)
+        if suite.table in suites:
+            raise SettingsError(f"{path}:1: table '{suite.table}' is judged in {suites[suite.table].file} already")
+        suites[suite.table] = suite
+    return suites
+
+
+def _unknown(kind: str, name: str, known: Collection[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"no {kind} '{name}'; " + (f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}")

@@ -1,0 +1,243 @@
+"""Running a suite of Great Expectations on a table and reading its results. Knows no Dagster.
+
+A suite is judged in two passes. The first counts, in one aggregate for all rules. Only the rules that failed are judged
+again for examples, because collecting them costs Great Expectations several Spark jobs per rule.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import logging
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from assets.checked_frames import Frame, checked_rows, facts_of
+from assets.expectation_suite import Rule, Suite
+from settings.yaml_files import SettingsError
+
+MOST_EXAMPLES = 20
+_COUNTS = {"result_format": "BASIC", "partial_unexpected_count": 0}
+
+
+@dataclass(frozen=True)
+class ExpectationOutcome:
+    """What came of one expectation.
+
+    Attributes
+    ----------
+    success
+        False also when the expectation could not be judged; ``error`` then says why.
+    observed
+        What a whole-table expectation saw (a number as float); ``None`` for one that is judged row by row.
+    checked, unexpected, unexpected_percent
+        Rows that were judged (missing values take no part in a range), those that are unexpected, and their percentage.
+    examples
+        At most twenty unexpected rows: the columns that the suite shows and the value.
+    """
+
+    name: str
+    success: bool
+    severity: str
+    meaning: str
+    expectation: str
+    kwargs: Mapping[str, Any]
+    observed: Any = None
+    checked: int | None = None
+    unexpected: int | None = None
+    unexpected_percent: float | None = None
+    examples: tuple[Mapping[str, Any], ...] = ()
+    error: str | None = None
+
+    @property
+    def blocks(self) -> bool:
+        """Whether this failure stops what is downstream."""
+        return not self.success and self.severity == "critical"
+
+
+def run_suite(frame: Frame, suite: Suite, *, now_s: float) -> list[ExpectationOutcome]:
+    """Judge a table.
+
+    Parameters
+    ----------
+    frame
+        Spark or pandas frame with the table's columns (and ``kind`` for samples with counters, see
+        :func:`assets.checked_frames.with_kind`). A column that is missing fails the expectations that need it.
+    suite
+        See :func:`assets.expectation_suite.load_suite`.
+    now_s
+        Epoch seconds of the caller's clock.
+
+    Returns
+    -------
+    list of ExpectationOutcome
+        One per rule and fact of the suite, in its order.
+
+    Raises
+    ------
+    SettingsError
+        When Great Expectations does not know an expectation or refuses its arguments; names file and line.
+    """
+    wanted = dict.fromkeys([*suite.key, *suite.shown, *(name for rule in suite.rules for name in rule.columns)])
+    rows = checked_rows(frame, suite.table, list(wanted))
+    outcomes: dict[str, ExpectationOutcome] = {}
+    if suite.rules:
+        outcomes = _validated(rows, suite, suite.rules, _COUNTS)
+        failed = [rule for rule in suite.rules if outcomes[rule.name].unexpected]
+        if failed:
+            shown = [name for name in suite.shown if name in rows.columns]
+            outcomes |= _validated(rows, suite, failed, _with_examples(shown))
+    if suite.facts:
+        facts = facts_of(frame, suite.key, now_s)
+        judged = _validated(pd.DataFrame([facts]), suite, suite.facts, _COUNTS)
+        outcomes |= {rule.name: _about_the_table(judged[rule.name], rule, facts) for rule in suite.facts}
+    return [outcomes[rule.name] for rule in (*suite.rules, *suite.facts)]
+
+
+def verify_suite(suite: Suite) -> None:
+    """Build every expectation without running it. Raises ``SettingsError`` naming file and line."""
+    for rule in (*suite.rules, *suite.facts):
+        _expectation(suite, rule)
+
+
+def write_outcomes(outcomes: Sequence[ExpectationOutcome], path: Path, *, suite: Suite, at_s: float) -> Path:
+    """Write everything that is known about the outcomes as one JSON document, whole or not at all."""
+    document = {
+        "table": suite.table,
+        "suite": suite.file.name,
+        "at_s": at_s,
+        "success": all(outcome.success for outcome in outcomes),
+        "blocks": any(outcome.blocks for outcome in outcomes),
+        "outcomes": [asdict(outcome) for outcome in outcomes],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_text(json.dumps(document, indent=2, default=str), encoding="utf-8")
+    return partial.replace(path)
+
+
+def _validated(
+    frame: Frame, suite: Suite, rules: Sequence[Rule], result_format: Mapping[str, Any]
+) -> dict[str, ExpectationOutcome]:
+    gx = _great_expectations()
+    with _quiet():
+        context = gx.get_context(mode="ephemeral")
+        context.variables.progress_bars = {"globally": False}
+        sources = context.data_sources
+        source = sources.add_pandas("t") if isinstance(frame, pd.DataFrame) else sources.add_spark("t", persist=False)
+        batch = source.add_dataframe_asset("t").add_batch_definition_whole_dataframe("t")
+        expectations = [_expectation(suite, rule) for rule in rules]
+        definition = gx.ValidationDefinition(
+            name="v", data=batch, suite=context.suites.add(gx.ExpectationSuite(name="s", expectations=expectations))
+        )
+        result = definition.run(batch_parameters={"dataframe": frame}, result_format=dict(result_format))
+    # By name: Great Expectations reorders results.
+    named = {rule.name: rule for rule in rules}
+    found = [item.to_json_dict() for item in result.results]
+    return {name: _outcome(named[name], item) for item in found if (name := item["expectation_config"]["meta"]["rule"])}
+
+
+def _expectation(suite: Suite, rule: Rule) -> Any:
+    expectations = _great_expectations().expectations
+    known = {name: value for name, value in vars(expectations).items() if name.startswith("Expect")}
+    wanted = "".join(part.capitalize() for part in rule.expect.split("_"))
+    names = {name.lower(): name for name in known}
+    if wanted.lower() not in names:
+        close = difflib.get_close_matches(wanted, known, n=1)
+        hint = f"; did you mean '{_snake(close[0])}'?" if close else ""
+        raise SettingsError(f"{suite.place(rule)}: Great Expectations knows no '{rule.expect}'{hint}")
+    try:
+        return known[names[wanted.lower()]](**rule.arguments(), severity=rule.severity, meta={"rule": rule.name})
+    except (TypeError, ValueError) as error:  # pydantic's errors are ValueErrors
+        reason = "; ".join(line.strip() for line in str(error).splitlines()[1:]) or str(error)
+        raise SettingsError(f"{suite.place(rule)}: '{rule.expect}' refuses its kwargs: {reason}") from None
+
+
+def _outcome(rule: Rule, item: Mapping[str, Any]) -> ExpectationOutcome:
+    result = item.get("result") or {}
+    observed = result.get("observed_value")
+    rows = result.get("partial_unexpected_index_list") or [
+        {"value": value} for value in result.get("partial_unexpected_list") or []
+    ]
+    checked, missing = result.get("element_count"), result.get("missing_count")
+    return ExpectationOutcome(
+        name=rule.name,
+        success=bool(item["success"]),
+        severity=rule.severity,
+        meaning=rule.meaning,
+        expectation=rule.expect,
+        kwargs=rule.arguments(),
+        observed=float(observed) if isinstance(observed, int | float) else observed,
+        checked=None if checked is None else int(checked) - int(missing or 0),
+        unexpected=result.get("unexpected_count"),
+        unexpected_percent=result.get("unexpected_percent"),
+        examples=tuple({key: _plain(value) for key, value in row.items()} for row in rows[:MOST_EXAMPLES]),
+        error=_error_of(item.get("exception_info") or {}),
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Return a number as ``float`` (Great Expectations hands NumPy's on), text and null as they are."""
+    return value if value is None or isinstance(value, bool | int | str) else _number(value)
+
+
+def _number(value: Any) -> Any:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return str(value)
+
+
+def _error_of(info: Mapping[str, Any]) -> str | None:
+    """Return why an expectation could not be judged, from either form that Great Expectations gives it."""
+    nested = [value for value in info.values() if isinstance(value, Mapping)]
+    for entry in (info, *nested):
+        if entry.get("raised_exception"):
+            return str(entry.get("exception_message") or "no reason given").removeprefix("Error: ")
+    return None
+
+
+def _about_the_table(outcome: ExpectationOutcome, rule: Rule, facts: Mapping[str, float | None]) -> ExpectationOutcome:
+    """Tell the fact itself: that one row of one was unexpected says nothing."""
+    unknown = [name for name in rule.columns if facts.get(name) is None]
+    told = {**asdict(outcome), "checked": None, "unexpected": None, "unexpected_percent": None, "examples": ()}
+    if unknown and facts["rows"]:
+        told |= {"success": False, "error": f"the table lacks the columns for {', '.join(unknown)}"}
+    return ExpectationOutcome(**{**told, "observed": facts.get(rule.columns[0]) if rule.columns else outcome.observed})
+
+
+def _with_examples(shown: Sequence[str]) -> dict[str, Any]:
+    index = {"unexpected_index_column_names": list(shown)} if shown else {}
+    return {"result_format": "SUMMARY", "partial_unexpected_count": MOST_EXAMPLES, **index}
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
+
+
+def _great_expectations() -> Any:
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+    with warnings.catch_warnings():
+        # It imports sre_constants, which Python 3.11 deprecates: a fault that warnings-as-errors would make fatal.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        import great_expectations
+    return great_expectations
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep Great Expectations from logging what the outcomes say anyway, stack traces included."""
+    logger = logging.getLogger("great_expectations")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
