@@ -11,6 +11,7 @@ FUNCTIONS: Final = frozenset(
     {"rate", "increase", "avg_over_time", "sum_over_time", "count_over_time", "min_over_time", "max_over_time"}
     | {"last_over_time", "time"}
 )
+MAXIMUM_NESTING: Final = 64
 _LEVELS: Final = (
     ("or",),
     ("and", "unless"),
@@ -94,8 +95,13 @@ Expression = Selector | Number | Call | Aggregate | Binary
 
 def parse(text: str) -> Expression:
     """Return the syntax tree of an expression. Raises :class:`PromQLError` naming the place."""
+    if text.count("(") > MAXIMUM_NESTING:
+        raise PromQLError(f"nested too deeply: more than {MAXIMUM_NESTING} parentheses")
     reader = _Reader(text)
-    expression = reader.expression()
+    try:
+        expression = reader.expression()
+    except RecursionError:
+        raise PromQLError("nested too deeply") from None
     reader.end()
     return expression
 

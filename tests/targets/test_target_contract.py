@@ -1,0 +1,70 @@
+"""What every target keeps to, whatever its kind."""
+
+import pytest
+
+from targets.advisory import AdvisoryTarget
+from targets.contract import TargetError
+from targets.twin import LocalTwinTarget, TwinTarget
+from twin.living import LivingTwin, SimulatedClock
+from twin.prometheus_face import PrometheusFace
+
+START_S = 1_700_000_000
+
+
+@pytest.fixture(params=["advisory", "local-twin", "twin"])
+def target(request, twin):
+    if request.param == "advisory":
+        yield AdvisoryTarget(2)
+    elif request.param == "local-twin":
+        yield LocalTwinTarget(twin)
+    else:
+        living = LivingTwin({"orders": twin}, SimulatedClock(START_S + 600))
+        with PrometheusFace(living) as face, TwinTarget(face.url, "orders") as target:
+            yield target
+
+
+def test_reading_changes_nothing(target):
+    first = target.read()
+    assert first.scale_out == 2
+    assert first.settled
+    assert target.read() == first
+
+
+def test_scaling_is_remembered(target):
+    assert target.scale(4, "a").requested == 4
+    assert target.read().requested == 4
+
+
+def test_a_repeated_key_changes_nothing_more(target):
+    first = target.scale(4, "a")
+    assert target.scale(4, "a") == first
+    target.scale(3, "b")
+    target.scale(4, "a")  # a late repeat of the old request
+    assert target.read().requested == 3
+
+
+def test_a_key_for_another_number_is_refused_for_good(target):
+    target.scale(4, "a")
+    with pytest.raises(TargetError, match="was used for 4 workers") as refused:
+        target.scale(5, "a")
+    assert not refused.value.retriable
+    assert target.read().requested == 4
+
+
+@pytest.mark.parametrize("scale_out", [0, -3])
+def test_less_than_one_worker_is_refused_for_good(target, scale_out):
+    with pytest.raises(TargetError) as refused:
+        target.scale(scale_out, "a")
+    assert not refused.value.retriable
+    assert target.read().scale_out == 2
+
+
+def test_an_empty_key_is_refused_for_good(target):
+    with pytest.raises(TargetError) as refused:
+        target.scale(4, "")
+    assert not refused.value.retriable
+
+
+def test_asking_for_what_runs_is_settled(target):
+    running = target.scale(2, "a")
+    assert (running.scale_out, running.requested, running.settled) == (2, 2, True)

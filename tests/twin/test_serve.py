@@ -1,0 +1,45 @@
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from twin.serve import main
+
+PROJECT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_serves_until_a_signal_and_ends_clean(number):
+    command = [sys.executable, "-m", "twin.serve", "--hours", "0.5", "--job", "wordcount"]
+    process = subprocess.Popen(
+        command, cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
+    )
+    try:
+        line = process.stdout.readline()
+        url = re.search(r"http://127\.0\.0\.1:\d+", line)[0]
+        assert "wordcount" in line
+        answer = httpx.get(f"{url}/api/v1/query", params={"query": 'uptime_s{job="wordcount"}'}, timeout=10).json()
+        assert float(answer["data"]["result"][0]["value"][1]) > 0
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=20)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0
+    assert errors == ""
+
+
+def test_a_wrong_twin_is_named_with_its_line(tmp_path, capsys):
+    (tmp_path / "x.yaml").write_text("workers:\n  capacity_per_s: -1\nworkload: {shape: sine, peak_per_s: 5}\n")
+    assert main(["--conf", str(tmp_path)]) == 1
+    assert re.search(r"x\.yaml:2: 'workers\.capacity_per_s'", capsys.readouterr().err)
+
+
+def test_an_empty_folder_says_what_to_add(tmp_path, capsys):
+    assert main(["--conf", str(tmp_path)]) == 1
+    assert "add <name>.yaml" in capsys.readouterr().err
