@@ -124,18 +124,9 @@ class Ledger:
         Decisions of the job that are still open are superseded by one that changes the scale-out. All or nothing.
         """
         try:
-            with self.transactions.writing() as connection:
-                if _read(connection, intent.decision_id) is not None:
-                    return False
-                if intent.first_state is State.INTENT:
-                    _supersede(connection, intent.job, intent.made_s, f"by decision {intent.decision_id}")
-                    _desire(connection, intent)
-                connection.execute(decisions.insert().values(**_to_row(intent)))
-                return True
-        except IntegrityError:
-            if self.decision(intent.decision_id) is None:  # not a repetition that came at the same time
-                raise
-            return False
+            return self._record(intent)
+        except IntegrityError:  # another writer stored this decision, or the job's first, at the same time
+            return self._record(intent)
 
     def desired(self, job: str) -> Desired | None:
         """Return what is wanted of a job; ``None`` before the first decision that changed something."""
@@ -148,8 +139,9 @@ class Ledger:
     def withdraw(self, job: str, now_s: float, why: str) -> bool:
         """Supersede what is still open of a job and want nothing more; ``False`` when nothing was wanted."""
         with self.transactions.writing() as connection:
+            wanted = connection.execute(desired_scales.delete().where(desired_scales.c.job == job)).rowcount == 1
             _supersede(connection, job, now_s, why)
-            return connection.execute(desired_scales.delete().where(desired_scales.c.job == job)).rowcount == 1
+            return wanted
 
     def applied(self, decision_id: str, now_s: float) -> bool:
         """Note that the target accepted; ``False`` when the decision was no longer an intent."""
@@ -246,6 +238,17 @@ class Ledger:
         wanted = decisions.c.decision_id.in_(sa.select(desired_scales.c.decision_id))
         with self.transactions.writing() as connection:
             return connection.execute(decisions.delete().where(sa.or_(quiet, old), sa.not_(wanted))).rowcount
+
+    def _record(self, intent: Intent) -> bool:
+        with self.transactions.writing() as connection:
+            if _read(connection, intent.decision_id) is not None:
+                return False
+            if intent.first_state is State.INTENT:
+                # The desired row first: it makes writers of one job wait, so that each supersedes the one before it.
+                _desire(connection, intent)
+                _supersede(connection, intent.job, intent.made_s, f"by decision {intent.decision_id}")
+            connection.execute(decisions.insert().values(**_to_row(intent)))
+            return True
 
     def _move(self, decision_id: str, states: Sequence[State], values: Mapping[str, Any]) -> bool:
         moving = decisions.update().where(decisions.c.decision_id == decision_id, decisions.c.state.in_(states))

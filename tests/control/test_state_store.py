@@ -1,0 +1,173 @@
+"""The store as a whole: opened by many at once, all or nothing, and what a crash leaves behind."""
+
+import multiprocessing
+import os
+import signal
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from control.state import Retention, StateStore
+from control.state_journal import Tick
+from control.state_learned import Kind
+from control.state_ledger import Intent, State
+from control.state_schema import StateError, decisions, state_version
+
+NOW_S = 1_700_000_000.0
+SPAWN = multiprocessing.get_context("spawn")
+SEEN = Kind("seen")
+
+
+def intent(scale_out: int = 5, window_end_s: float = NOW_S) -> Intent:
+    return Intent(
+        "wordcount", window_end_s, NOW_S, 3, scale_out, "daedalus", "scale_out", "why", NOW_S + 900, {"forecast": 1}, {}
+    )
+
+
+def open_and_record(url: str, number: int) -> None:
+    store = StateStore(url)
+    store.ledger.record(intent(window_end_s=float(number)))
+    store.close()
+
+
+def test_any_number_of_processes_may_open_an_empty_database_at_once(state_url: str) -> None:
+    processes = [SPAWN.Process(target=open_and_record, args=(state_url, number)) for number in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(120)
+    assert [process.exitcode for process in processes] == [0, 0, 0, 0]
+    store = StateStore(state_url)
+    assert len(store.ledger.decisions("wordcount")) == 4
+    store.close()
+
+
+def test_many_threads_may_write_at_once(store: StateStore) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        stored = list(pool.map(lambda number: store.ledger.record(intent(window_end_s=float(number % 20))), range(80)))
+    assert sum(stored) == 20, "each decision is stored by exactly one of those that tried"
+    states = [entry.state for entry in store.ledger.decisions("wordcount")]
+    assert states.count(State.INTENT) == 1
+    assert states.count(State.SUPERSEDED) == 19
+
+
+def test_several_writes_happen_together_or_not_at_all(store: StateStore) -> None:
+    def write_and_fail() -> None:
+        with store.together() as once:
+            assert once.ledger.record(intent())
+            once.learned.learn("wordcount", NOW_S, {SEEN: {"windows": 1}})
+            assert once.ledger.desired("wordcount") is not None, "what was written is read back inside"
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_and_fail()
+    assert store.ledger.desired("wordcount") is None
+    assert store.learned.recall("wordcount", SEEN)["seen"].document is None
+    with store.together() as once:
+        assert once.ledger.record(intent())
+        assert not once.ledger.record(intent())
+        once.learned.learn("wordcount", NOW_S, {SEEN: {"windows": 1}})
+    assert store.ledger.desired("wordcount") is not None
+
+
+def test_a_part_that_fails_inside_is_undone_alone(store: StateStore) -> None:
+    with store.together() as once:
+        once.journal.pause("wordcount", NOW_S + 60, NOW_S)
+        with pytest.raises(sa.exc.IntegrityError):
+            once.ledger.record(Intent(**{**intent().__dict__, "sentence": None}))
+    assert list(store.journal.pauses(NOW_S)) == ["wordcount"]
+    assert store.ledger.desired("wordcount") is None, "the desired scale-out went with the decision that failed"
+    assert store.ledger.decisions() == []
+
+
+def die_inside(url: str) -> None:
+    store = StateStore(url)
+    store.ledger.record(intent(scale_out=4, window_end_s=1.0))
+    with store.together() as once:
+        once.ledger.record(intent(scale_out=9, window_end_s=2.0))
+        once.learned.learn("wordcount", NOW_S, {SEEN: {"windows": 2}})
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_controller_killed_in_the_middle_leaves_the_last_whole_truth(state_url: str) -> None:
+    process = SPAWN.Process(target=die_inside, args=(state_url,))
+    process.start()
+    process.join(120)
+    assert process.exitcode == -signal.SIGKILL
+    store = StateStore(state_url)
+    desired = store.ledger.desired("wordcount")
+    assert desired is not None
+    assert (desired.scale_out, desired.decision.state) == (4, State.INTENT)
+    assert store.learned.recall("wordcount", SEEN)["seen"].document is None
+    assert store.ledger.record(intent(scale_out=9, window_end_s=2.0)), "the repeated tick stores what was lost"
+    assert not store.ledger.record(intent(scale_out=4, window_end_s=1.0)), "and what was kept it does not store again"
+    store.close()
+
+
+def test_a_database_of_a_newer_perdix_is_refused(store: StateStore, state_url: str) -> None:
+    with store.database.writing() as connection:
+        connection.execute(state_version.update().values(number=99))
+    with pytest.raises(StateError, match="written with schema 99, this perdix knows 1"):
+        StateStore(state_url)
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("not a url", "not a database URL"),
+        ("nosuchdialect://host/db", "nosuchdialect"),
+        ("sqlite:////proc/perdix/state.db", "/proc/perdix"),
+        ("postgresql+nodriver://me:secret@host/db", "postgresql"),
+    ],
+)
+def test_an_unusable_url_is_answered_with_a_mend_and_without_the_password(url: str, says: str) -> None:
+    with pytest.raises(StateError) as caught:
+        StateStore(url)
+    assert says in str(caught.value)
+    assert "PERDIX_STATE_URL" in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    path.write_text("<html>not a database, and long enough to be taken for a header of one</html>" * 20)
+    before = path.read_bytes()
+    with pytest.raises(StateError, match="not a database"):
+        StateStore(f"sqlite:///{path}")
+    assert path.read_bytes() == before
+
+
+def test_sqlite_is_opened_with_a_write_ahead_log(tmp_path: Path) -> None:
+    store = StateStore(f"sqlite:///{tmp_path / 'state.db'}")
+    store.close()
+    connection = sqlite3.connect(tmp_path / "state.db")
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    connection.close()
+
+
+def test_reading_goes_on_while_another_writes(store: StateStore) -> None:
+    store.ledger.record(intent(scale_out=4))
+    with store.together() as once:
+        once.ledger.record(intent(scale_out=9, window_end_s=NOW_S + 60))
+        desired = store.ledger.desired("wordcount")
+        assert desired is not None
+        assert desired.scale_out == 4
+
+
+def test_pruning_bounds_the_store_and_keeps_what_is_desired(store: StateStore) -> None:
+    day = 86_400.0
+    for number in range(200):
+        at_s = NOW_S + number * day
+        store.ledger.record(Intent("w", at_s, at_s, 3, 3, "daedalus", "hold_good", "why", at_s, {}, {}))
+        store.journal.record_tick(Tick(at_s, at_s, "h"), [])
+    store.ledger.record(intent())
+    now_s = NOW_S + 200 * day
+    store.prune(now_s, Retention(decisions_s=30 * day, quiet_s=10 * day, journal_s=5 * day))
+    with store.database.reading() as connection:
+        assert connection.execute(sa.select(sa.func.count()).select_from(decisions)).scalar() == 10 + 1
+    assert len(store.journal.ticks(limit=1_000)) == 5
+    assert store.ledger.desired("wordcount") is not None
+    assert store.prune(now_s, Retention(decisions_s=30 * day, quiet_s=10 * day, journal_s=5 * day)) == 0
