@@ -201,9 +201,8 @@ class Daedalus:
             return None
         if situation.lag_records is None:
             return LAG_UNKNOWN
-        if capacity is not None and best.capacity_per_s < capacity * (1.0 + self.options.least_gain):
-            more = best.capacity_per_s / capacity - 1.0 if capacity else 0.0
-            return f"{best.scale_out} would gain only {more:.1%} of capacity"
+        if capacity is not None and not best.capacity_per_s > capacity * (1.0 + self.options.least_gain):
+            return f"{best.scale_out} would gain only {best.capacity_per_s / capacity - 1.0:.1%} of capacity"
         return None
 
     def _target_s(self, situation: Situation) -> float:
@@ -213,6 +212,6 @@ class Daedalus:
 def _capacity(situation: Situation, scale_out: int) -> float | None:
     """Return a candidate's capacity in records/s, or ``None`` when it is not known or not a usable number."""
     estimate = situation.capacities.get(scale_out)
-    if estimate is None or not math.isfinite(estimate.per_s) or estimate.per_s < 0:
+    if estimate is None or not math.isfinite(estimate.per_s) or estimate.per_s <= 0:
         return None
     return estimate.per_s

@@ -1,0 +1,171 @@
+"""What holds for every policy in every situation."""
+
+import copy
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from models.capacity.contract import Estimate
+from models.forecasting.contract import Forecast
+from models.recovery.downtime import Downtimes
+from policies.build import POLICIES, build_policy
+from policies.contract import Decision, Reason, Situation
+from policies.daedalus import Daedalus
+from settings.stream_job import Bounds, Objectives
+
+NOW_S = 1_700_000_000.0
+HOLDS = {reason for reason in Reason if reason.name.startswith("HOLD_")} | {Reason.SCALE_MAXIMUM}
+rates = st.one_of(st.just(0.0), st.floats(1e-3, 1e6))
+awkward = st.sampled_from([math.nan, math.inf, -math.inf, -1.0])
+since = st.one_of(st.just(math.inf), st.floats(0, 1_000))
+
+
+@st.composite
+def situations(draw: st.DrawFn, *, blind: bool = False, growing: bool = False, calm: bool = False) -> Situation:
+    """``blind``: any number may be unusable. ``growing``: each worker more adds capacity. ``calm``: some size holds."""
+    number = st.one_of(rates, awkward) if blind else rates
+    low = draw(st.integers(1, 6))
+    bounds = Bounds(minimum=low, maximum=low + draw(st.integers(0, 10)))
+    sizes = range(bounds.minimum, bounds.maximum + 1)
+    gains = [draw(st.floats(1, 1e5)) for _ in sizes]
+    values = np.cumsum(gains).tolist() if growing else [draw(number) for _ in sizes]
+    capacities = {n: Estimate(n, value, value, value, False, "drawn") for n, value in zip(sizes, values, strict=True)}
+    if calm:
+        number = st.floats(0, 0.5 * values[-1])
+    if blind:
+        capacities = {n: item for n, item in capacities.items() if draw(st.booleans())}
+    steps = draw(st.lists(number, min_size=0 if blind else 1, max_size=12))
+    optional = st.one_of(st.none(), number)
+    downtime = st.floats(1, 120)
+    return Situation(
+        now_s=NOW_S,
+        scale_out=draw(st.integers(bounds.minimum, bounds.maximum) if growing else st.integers(1, 20)),
+        workload_per_s=draw(number),
+        recent_workload_per_s=draw(number),
+        lag_records=draw(optional if blind else number),
+        cpu_load=draw(st.one_of(st.none(), awkward, st.floats(0, 2)) if blind else st.floats(0, 2)),
+        forecast=Forecast(NOW_S, 60.0, np.array(steps, dtype=float)),
+        capacities=capacities,
+        downtimes=Downtimes(draw(downtime), draw(downtime), draw(downtime)),
+        bounds=bounds,
+        objectives=Objectives(recovery_time_s=draw(st.floats(600 if calm else 1, 3_600))),
+        since_rescale_s=math.inf if calm else draw(since),
+        memory={"recommendations": [[NOW_S - 60.0, draw(st.integers(1, 20))]]},
+    )
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@given(data=st.data())
+def test_a_choice_is_within_the_bounds_or_leaves_what_runs(name: str, data: st.DataObject) -> None:
+    situation = data.draw(situations(blind=data.draw(st.booleans())))
+    decision = build_policy(name).decide(situation)
+    bounds = situation.bounds
+    inside = bounds.minimum <= decision.scale_out <= bounds.maximum
+    assert inside or (decision.scale_out == situation.scale_out and decision.reason in HOLDS)
+    expected = {Reason.SCALE_OUT: 1, Reason.SCALE_IN: -1}.get(decision.reason)
+    if expected is not None:
+        assert np.sign(decision.scale_out - situation.scale_out) == expected
+    elif decision.reason is not Reason.SCALE_MAXIMUM:
+        assert decision.scale_out == situation.scale_out
+    assert decision.sentence.endswith(".")
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@given(data=st.data())
+def test_the_same_situation_gives_the_same_decision_and_is_left_alone(name: str, data: st.DataObject) -> None:
+    situation = data.draw(situations(blind=data.draw(st.booleans())))
+    untouched = copy.deepcopy(situation)
+    policy = build_policy(name)
+    first = policy.decide(situation)
+    assert repr(policy.decide(situation)) == repr(first) == repr(build_policy(name).decide(untouched))
+    assert repr(situation) == repr(untouched)
+
+
+def blinded(situation: Situation, draw: Any) -> dict[str, Any]:
+    """One thing that Daedalus decides by, made unusable."""
+    forecasts = [[], [math.nan, 1.0], [math.inf]]
+    return draw(
+        st.sampled_from(
+            [
+                {"workload_per_s": math.nan},
+                {"workload_per_s": -1.0},
+                {"recent_workload_per_s": math.inf},
+                {"lag_records": None},
+                {"lag_records": math.nan},
+                {"capacities": {}},
+                {"since_rescale_s": math.nan},
+                {"downtimes": Downtimes(in_s=math.nan)},
+                *({"forecast": Forecast(NOW_S, 60.0, np.array(item))} for item in forecasts),
+                {"forecast": Forecast(NOW_S - 3_600.0, 60.0, np.ones(10))},
+            ]
+        )
+    )
+
+
+@given(data=st.data())
+def test_daedalus_never_scales_in_blind(data: st.DataObject) -> None:
+    situation = data.draw(situations(growing=True))
+    changed = Situation(**{**situation.__dict__, **blinded(situation, data.draw)})
+    assert Daedalus().decide(changed).scale_out >= situation.scale_out
+
+
+@given(data=st.data())
+def test_hpa_never_scales_blind(data: st.DataObject) -> None:
+    situation = data.draw(situations())
+    cpu = data.draw(st.one_of(st.none(), awkward))
+    decision = build_policy("hpa").decide(Situation(**{**situation.__dict__, "cpu_load": cpu}))
+    assert (decision.scale_out, decision.reason) == (situation.scale_out, Reason.HOLD_BLIND)
+
+
+def loaded(situation: Situation, factor: float, more: float) -> Situation:
+    forecast = situation.forecast
+    return Situation(
+        **{
+            **situation.__dict__,
+            "workload_per_s": situation.workload_per_s * factor + more,
+            "recent_workload_per_s": situation.recent_workload_per_s * factor + more,
+            "forecast": Forecast(forecast.origin_s, forecast.step_s, forecast.mean * factor + more),
+        }
+    )
+
+
+@given(situations(growing=True), st.floats(1, 3), st.floats(0, 1e5))
+def test_more_workload_never_gives_fewer_workers(situation: Situation, factor: float, more: float) -> None:
+    # Holds where each worker adds capacity; where one takes some away, the greatest capacity may be smaller.
+    less, greater = Daedalus().decide(situation), Daedalus().decide(loaded(situation, factor, more))
+    assert greater.scale_out >= less.scale_out
+
+
+@given(situations(growing=True), st.floats(1, 3))
+def test_more_capacity_never_gives_more_workers(situation: Situation, factor: float) -> None:
+    stronger = {
+        n: Estimate(n, item.per_s * factor, item.low_per_s, item.high_per_s, False, "drawn")
+        for n, item in situation.capacities.items()
+    }
+    roomy = Situation(**{**situation.__dict__, "capacities": stronger})
+    assert Daedalus().decide(roomy).scale_out <= Daedalus().decide(situation).scale_out
+
+
+@given(situations(growing=True, calm=True))
+def test_what_daedalus_takes_passes_each_rule_of_the_paper(situation: Situation) -> None:
+    decision = Daedalus().decide(situation)
+    assume(decision.reason in {Reason.SCALE_IN, Reason.SCALE_OUT})
+    capacity = situation.capacities[decision.scale_out].per_s
+    assert capacity > situation.workload_per_s
+    assert decision.recovery_s is not None
+    assert decision.recovery_s <= situation.objectives.recovery_time_s
+    assert capacity > situation.forecast.maximum_per_s()
+    assert situation.since_rescale_s >= 180.0
+    if decision.reason is Reason.SCALE_IN:
+        assert situation.lag_records is not None
+        assert capacity >= situation.lag_records
+    assert every_smaller_candidate_is_rejected(decision)
+
+
+def every_smaller_candidate_is_rejected(decision: Decision) -> bool:
+    *smaller, chosen = decision.candidates
+    return chosen.rejected_by is None and all(candidate.rejected_by for candidate in smaller)

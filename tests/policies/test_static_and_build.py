@@ -1,0 +1,74 @@
+"""The fixed scale-out, and policies by name and options."""
+
+import math
+from collections.abc import Callable
+from typing import get_args
+
+import pytest
+
+from policies.build import POLICIES, build_policy
+from policies.contract import Reason, Situation
+from policies.static import Static, StaticOptions
+from settings.stream_job import PolicySettings
+from settings.yaml_files import SettingsError
+
+Situate = Callable[..., Situation]
+
+
+def test_static_runs_the_upper_bound_unless_told_otherwise(situate: Situate) -> None:
+    assert Static().decide(situate(scale_out=5)).scale_out == 12
+    fixed = Static(StaticOptions(scale_out=5)).decide(situate(scale_out=5))
+    assert (fixed.scale_out, fixed.reason, fixed.sentence) == (5, Reason.HOLD_GOOD, "Fixed at 5 workers.")
+    assert Static(StaticOptions(scale_out=3)).decide(situate(scale_out=5)).reason is Reason.SCALE_IN
+
+
+def test_static_stays_in_the_bounds_and_says_so(situate: Situate) -> None:
+    decision = Static(StaticOptions(scale_out=24)).decide(situate(scale_out=5))
+    assert (decision.scale_out, decision.sentence) == (12, "Fixed at 12 workers, moved into the bounds from 24.")
+
+
+def test_static_needs_no_metrics(situate: Situate) -> None:
+    blind = situate(load=math.nan, capacities={}, lag_records=None, cpu_load=None)
+    assert Static(StaticOptions(scale_out=4)).decide(blind).scale_out == 4
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_policy_is_built_with_its_defaults_and_decides(situate: Situate, name: str) -> None:
+    policy = build_policy(name)
+    decision = policy.decide(situate())
+    assert policy.name == name == decision.policy
+    assert 1 <= decision.scale_out <= 12
+
+
+def test_job_files_may_name_every_policy_and_no_other() -> None:
+    assert set(get_args(PolicySettings.model_fields["name"].annotation)) == set(POLICIES)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "says"),
+    [
+        ("dedalus", {}, "unknown policy 'dedalus'; did you mean 'daedalus'?"),
+        ("zzz", {}, "unknown policy 'zzz'; known: daedalus, hpa, static"),
+        ("daedalus", {"grace": 60}, "policy 'daedalus': unknown option 'grace'; did you mean 'grace_s'?"),
+        ("hpa", {"target_cp": 0.8}, "policy 'hpa': unknown option 'target_cp'; did you mean 'target_cpu'?"),
+        ("static", {"zzz": 1}, "policy 'static': unknown option 'zzz'; known: scale_out"),
+        (
+            "daedalus",
+            {"grace_s": -1},
+            "policy 'daedalus': option 'grace_s': Input should be greater than or equal to 0",
+        ),
+        ("daedalus", {"recovery_time_s": float("nan")}, "option 'recovery_time_s': Input should be a finite number"),
+        ("hpa", {"target_cpu": 80}, "policy 'hpa': option 'target_cpu': Input should be less than or equal to 1"),
+        ("hpa", {"stabilisation": "papers"}, "option 'stabilisation': Input should be 'kubernetes' or 'paper'"),
+    ],
+)
+def test_a_wrong_name_or_option_is_answered_with_the_mend(name: str, options: dict[str, object], says: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        build_policy(name, options)
+    assert says in str(caught.value)
+
+
+def test_every_wrong_option_is_named_at_once() -> None:
+    with pytest.raises(SettingsError) as caught:
+        build_policy("daedalus", {"grace": 1, "recent_s": "x"})
+    assert len(str(caught.value).splitlines()) == 2
