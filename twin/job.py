@@ -13,7 +13,7 @@ from twin.history import History
 from twin.observables import Observables
 from twin.outages import Cause, Outage, draw_standstill_s
 from twin.parameters import TwinParameters
-from twin.workloads import Arrivals, workload
+from twin.workloads import Arrivals, in_blocks, workload
 
 Values = NDArray[np.float64]
 
@@ -178,7 +178,7 @@ class JobTwin:
     def _own_arrivals(self) -> Arrivals:
         peak_at = self.true_capacity(self.parameters.workers.maximum)
         spec = self.parameters.workload.scaled_to(peak_at)
-        return lambda second, count: workload(spec, count, self.seed, second)
+        return in_blocks(lambda second, count: workload(spec, count, self.seed, second))
 
     def _checked(self, scale_out: int) -> int:
         maximum = self.parameters.workers.maximum

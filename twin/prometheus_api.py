@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from twin.exports import prometheus_text
 from twin.living import LivingTwin
 from twin.promql import PromQLError, parse, seconds_of
-from twin.promql_evaluation import evaluate
+from twin.promql_evaluation import LOOKBACK_S, evaluate
 
 MAXIMUM_POINTS: Final = 11_000
 Answer = tuple[int, dict[str, Any]]
@@ -30,7 +30,7 @@ def query_range(living: LivingTwin, parameters: Mapping[str, str], newest_s: flo
     """Answer ``/api/v1/query_range``; samples after ``newest_s`` are not known (a scrape that stands still)."""
     try:
         start_s, end_s = _time(parameters, "start"), _time(parameters, "end")
-        step_s = _step(parameters)
+        step_s = _duration(parameters, "step")
         if end_s < start_s:
             raise BadParameterError('invalid parameter "end": end timestamp must not be before start time')
         if (end_s - start_s) / step_s > MAXIMUM_POINTS:
@@ -73,9 +73,13 @@ def _evaluated(
             'invalid parameter "query": unknown position: parse error: no expression found in input'
         )
     expression = parse(text)
+    lookback_s = _duration(parameters, "lookback_delta") if parameters.get("lookback_delta") else LOOKBACK_S
     until_s = math.inf if newest_s is None else newest_s
     found = evaluate(
-        expression, steps_s, lambda matchers, from_s, to_s: living.series(matchers, from_s, min(to_s, until_s))
+        expression,
+        steps_s,
+        lambda matchers, from_s, to_s: living.series(matchers, from_s, min(to_s, until_s)),
+        lookback_s,
     )
     return [(dict(result.labels), result.values) for result in found]
 
@@ -99,18 +103,17 @@ def _time(parameters: Mapping[str, str], name: str) -> float:
     return time_s
 
 
-def _step(parameters: Mapping[str, str]) -> float:
-    text = parameters.get("step", "")
+def _duration(parameters: Mapping[str, str], name: str) -> float:
     try:
-        step_s = seconds_of(text)
+        seconds = seconds_of(parameters.get(name, ""))
     except PromQLError as error:
-        raise BadParameterError(f'invalid parameter "step": {error}') from None
-    if not (step_s > 0 and math.isfinite(step_s)):
+        raise BadParameterError(f'invalid parameter "{name}": {error}') from None
+    if not (seconds > 0 and math.isfinite(seconds)):
         raise BadParameterError(
-            'invalid parameter "step": zero or negative query resolution step widths are not accepted. '
+            f'invalid parameter "{name}": zero or negative query resolution step widths are not accepted. '
             "Try a positive integer"
         )
-    return step_s
+    return seconds
 
 
 def _success(kind: str, result: list[dict[str, Any]]) -> Answer:

@@ -25,25 +25,27 @@ class Result:
     values: Values
 
 
-def evaluate(expression: Expression, steps_s: Values, fetch: Fetch) -> list[Result]:
+def evaluate(expression: Expression, steps_s: Values, fetch: Fetch, lookback_s: float = LOOKBACK_S) -> list[Result]:
     """Return the series of ``expression`` at ``steps_s``; a scalar becomes one series without labels.
 
-    ``fetch(matchers, from_s, to_s)`` gives the raw series; NaN in them is a staleness marker.
+    ``fetch(matchers, from_s, to_s)`` gives the raw series; NaN in them is a staleness marker. A sample counts for
+    ``lookback_s`` seconds.
 
     Raises
     ------
     PromQLError
         When the expression asks for what Prometheus would refuse, or for what the twin does not know.
     """
-    found = _Evaluation(steps_s, fetch).of(expression)
+    found = _Evaluation(steps_s, fetch, lookback_s).of(expression)
     results = [Result({}, found)] if isinstance(found, np.ndarray) else found
     return [result for result in results if not np.isnan(result.values).all()]
 
 
 class _Evaluation:
-    def __init__(self, steps_s: Values, fetch: Fetch) -> None:
+    def __init__(self, steps_s: Values, fetch: Fetch, lookback_s: float) -> None:
         self._steps_s = steps_s
         self._fetch = fetch
+        self._lookback_s = lookback_s
 
     def of(self, expression: Expression) -> list[Result] | Values:
         """Return a vector, or an array for a scalar."""
@@ -51,7 +53,9 @@ class _Evaluation:
             case Number(value):
                 return np.full(len(self._steps_s), value)
             case Selector(_, None):
-                return [Result(_named(series), self._instant(series)) for series in self._read(expression, LOOKBACK_S)]
+                return [
+                    Result(_named(series), self._instant(series)) for series in self._read(expression, self._lookback_s)
+                ]
             case Selector():
                 raise PromQLError("a range vector is only understood inside a function such as rate()")
             case Call():
@@ -73,7 +77,7 @@ class _Evaluation:
     def _instant(self, series: Series) -> Values:
         times_s = series.times_ms / 1000.0
         newest = np.searchsorted(times_s, self._steps_s, side="right") - 1
-        fresh = (newest >= 0) & (self._steps_s - times_s[np.maximum(newest, 0)] < LOOKBACK_S)
+        fresh = (newest >= 0) & (self._steps_s - times_s[np.maximum(newest, 0)] < self._lookback_s)
         return np.where(fresh, series.values[np.maximum(newest, 0)], np.nan)
 
     def _call(self, call: Call) -> list[Result] | Values:

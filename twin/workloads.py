@@ -105,6 +105,22 @@ def arrivals_from(values: Values, start_s: int) -> Arrivals:
     return read
 
 
+def in_blocks(read: Arrivals) -> Arrivals:
+    """Return the same arrivals, made an hour at a time and kept, so that single seconds cost nothing."""
+    begin_s, kept = -1, np.zeros(0)
+
+    def read_kept(second: int, count: int) -> Values:
+        nonlocal begin_s, kept
+        block_s = second - second % BLOCK_S
+        if second + count > block_s + BLOCK_S:
+            return read(second, count)
+        if block_s != begin_s:
+            begin_s, kept = block_s, read(block_s, BLOCK_S)
+        return kept[second - block_s : second - block_s + count]
+
+    return read_kept
+
+
 def _rate(spec: WorkloadSpec, times_s: NDArray[np.int64], seed: int) -> Values:
     if spec.shape == "csv":
         assert spec.file is not None

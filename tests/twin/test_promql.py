@@ -54,6 +54,8 @@ def test_instant_selector_takes_the_newest_sample_and_honours_staleness():
 def test_lookback_ends_after_five_minutes():
     assert ask('up{pod="a"}', 329.0)
     assert not ask('up{pod="a"}', 330.0)
+    assert evaluate(parse('up{pod="a"}'), np.array([39.0]), lambda *_: [STORE[0]], lookback_s=10.0)
+    assert not evaluate(parse('up{pod="a"}'), np.array([40.0]), lambda *_: [STORE[0]], lookback_s=10.0)
 
 
 @pytest.mark.parametrize(
