@@ -1,0 +1,112 @@
+"""The account of a decision: what was seen, believed and ruled out, small enough to keep for every tick."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from control.decide import Verdict
+from control.observe import Observation
+from models.capacity.contract import Estimate
+from models.forecasting.contract import Forecast
+from policies.contract import Candidate, Situation
+
+FORECAST_POINTS_S = (60.0, 300.0, 600.0, 900.0)
+CAPACITIES_TOLD = 24
+CANDIDATES_TOLD = 24
+
+
+def account(
+    observation: Observation, situation: Situation | None, verdict: Verdict | None, notes: Sequence[str]
+) -> dict[str, Any]:
+    """Return a JSON-serialisable account (about 2 kB for a job of 12 workers); numbers have four significant digits."""
+    told: dict[str, Any] = {"seen": _seen(observation), "notes": list(notes)}
+    if situation is not None:
+        told["believed"] = {
+            "forecast": _forecast(situation.forecast),
+            "capacities": _capacities(situation.capacities, situation),
+            "downtimes_s": {name: _short(value) for name, value in situation.downtimes.to_state().items()},
+            "since_rescale_s": _short(situation.since_rescale_s),
+        }
+    if verdict is not None:
+        told["candidates"] = [_candidate(item) for item in verdict.proposed.candidates[-CANDIDATES_TOLD:]]
+        if verdict.guarded:
+            proposed = verdict.proposed
+            told["proposed"] = {
+                "scale_out": proposed.scale_out,
+                "reason": proposed.reason,
+                "sentence": proposed.sentence,
+            }
+    return told
+
+
+def _seen(observation: Observation) -> dict[str, Any]:
+    window, quality = observation.window, observation.quality
+    numbers = {
+        "workload_per_s": observation.workload_per_s,
+        "recent_workload_per_s": observation.recent_workload_per_s,
+        "throughput_per_s": observation.throughput_per_s,
+        "consumer_lag_records": observation.lag_records,
+        "latency_p95_ms": observation.latency_p95_ms,
+        "cpu_load": observation.cpu_load,
+        "age_s": quality.age_s,
+    }
+    seen: dict[str, Any] = {name: _short(value) for name, value in numbers.items()}
+    seen["scale_out"] = observation.scale_out
+    seen["problems"] = list(observation.problems)
+    seen["coverage"] = {name: _short(value) for name, value in quality.coverage.items()}
+    if window is not None:
+        counts = window.counts
+        seen["samples"] = {"read": counts.read, "masked": counts.masked, "duplicate": counts.duplicate}
+        seen["samples"] |= {"out_of_order": counts.out_of_order, "resets": counts.resets}
+    return seen
+
+
+def _forecast(forecast: Forecast) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "family": forecast.family,
+        "version": forecast.version,
+        "origin_s": forecast.origin_s,
+        "wape": _short(forecast.wape),
+        "maximum_per_s": _short(forecast.maximum_per_s()),
+    }
+    if 0.9 in forecast.quantiles:
+        told["maximum_p90_per_s"] = _short(forecast.maximum_per_s(quantile=0.9))
+    ends = [min(int(at_s / forecast.step_s), len(forecast.mean)) for at_s in FORECAST_POINTS_S]
+    told["mean_per_s"] = {f"{at_s:.0f} s": _short(float(forecast.mean[end - 1])) for at_s, end in _pairs(ends)}
+    return told
+
+
+def _pairs(ends: Sequence[int]) -> list[tuple[float, int]]:
+    return [(at_s, end) for at_s, end in zip(FORECAST_POINTS_S, ends, strict=True) if end > 0]
+
+
+def _capacities(capacities: Mapping[int, Estimate], situation: Situation) -> list[dict[str, Any]]:
+    near = sorted(capacities, key=lambda n: (abs(n - situation.scale_out), n))[:CAPACITIES_TOLD]
+    return [
+        {
+            "scale_out": n,
+            "per_s": _short(capacities[n].per_s),
+            "low_per_s": _short(capacities[n].low_per_s),
+            "high_per_s": _short(capacities[n].high_per_s),
+            "seen": capacities[n].seen,
+            "basis": capacities[n].basis,
+        }
+        for n in sorted(near)
+    ]
+
+
+def _candidate(candidate: Candidate) -> dict[str, Any]:
+    return {
+        "scale_out": candidate.scale_out,
+        "capacity_per_s": _short(candidate.capacity_per_s),
+        "recovery_s": _short(candidate.recovery_s),
+        "rejected_by": candidate.rejected_by,
+    }
+
+
+def _short(value: float | None) -> float | None:
+    if value is None or not math.isfinite(value):
+        return None
+    return float(f"{value:.4g}")

@@ -1,0 +1,173 @@
+"""Decide: the policy proposes, the guards dispose. Pure: everything comes in, nothing is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from control.state import DAY_S
+from policies.contract import Decision, Policy, Reason, Situation
+from targets.contract import Running
+
+
+@dataclass(frozen=True)
+class Avoided:
+    """A scale-out that turned out badly, and is not tried again before ``until_s`` (epoch seconds)."""
+
+    scale_out: int
+    until_s: float
+    why: str
+    and_above: bool = False
+
+    def bars(self, scale_out: int, now_s: float) -> bool:
+        """Whether ``scale_out`` must not be chosen now."""
+        meant = scale_out >= self.scale_out if self.and_above else scale_out == self.scale_out
+        return meant and now_s < self.until_s
+
+    def to_state(self) -> dict[str, Any]:
+        """Return a JSON-serialisable state."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Avoided:
+        """Rebuild from :meth:`to_state`. Raises ``ValueError`` when a part is missing."""
+        try:
+            return cls(int(state["scale_out"]), float(state["until_s"]), str(state["why"]), bool(state["and_above"]))
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not a scale-out to avoid: {error!r}") from None
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What the guards must know beside the situation.
+
+    Attributes
+    ----------
+    running
+        What the target says.
+    wanted
+        The scale-out of a decision that is still being carried out; ``None`` when there is none.
+    rescales_today
+        Decisions applied within the last 24 hours.
+    paused
+        Why, and until when, in words; ``None`` when the job is not paused.
+    avoided
+        Scale-outs that are not to be tried for a while.
+    grace_s
+        No policy may rescale so soon after a rescale: metrics of a warm-up are not those of the job.
+    """
+
+    running: Running
+    wanted: int | None = None
+    rescales_today: int = 0
+    paused: str | None = None
+    avoided: Sequence[Avoided] = ()
+    grace_s: float = 120.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is to be done (``decision``), and what the policy proposed before the guards."""
+
+    decision: Decision
+    proposed: Decision
+
+    @property
+    def guarded(self) -> bool:
+        """Whether a guard changed the proposal."""
+        return self.decision.scale_out != self.proposed.scale_out or self.decision.reason != self.proposed.reason
+
+
+def decide(policy: Policy, situation: Situation, circumstances: Circumstances) -> Verdict:
+    """Ask the policy and apply the guards: paused, under way, bad sizes, grace, budget; the first that bites tells why.
+
+    The policy is asked even where a guard will hold, because it may have to remember the situation, and because a
+    reader wants to know what would have been done.
+    """
+    proposed = policy.decide(situation)
+    decision = proposed
+    for guard in (_paused, _unsettled, _avoided, _grace, _budget):
+        decision = guard(decision, situation, circumstances)
+    return Verdict(decision, proposed)
+
+
+def _paused(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:
+    if circumstances.paused is None or decision.reason is Reason.HOLD_PAUSED:
+        return decision
+    return _held(decision, situation, Reason.HOLD_PAUSED, f"Paused: {circumstances.paused}.")
+
+
+def _unsettled(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:
+    if not circumstances.running.settled:
+        return _held(decision, situation, Reason.HOLD_UNSETTLED, "A rescale is under way.")
+    wanted = circumstances.wanted
+    if _moves(decision, situation) and wanted == decision.scale_out:
+        # Recording it anew would give it another idempotency key and another retry clock.
+        return _held(decision, situation, Reason.HOLD_UNSETTLED, f"{wanted} workers are already asked for.")
+    return decision
+
+
+def _avoided(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:
+    barred = _bar(decision.scale_out, situation, circumstances)
+    if not _moves(decision, situation) or barred is None:
+        return decision
+    current = situation.scale_out
+    step = 1 if decision.scale_out < current else -1
+    # Towards what runs: a scale-in keeps more than was wanted, a scale-out stays below what could not be reached.
+    chosen = decision.scale_out
+    while chosen != current and _bar(chosen, situation, circumstances) is not None:
+        chosen += step
+    if chosen == current:
+        return _held(decision, situation, Reason.HOLD_AVOIDED, f"{barred.why}; not tried again for a while.")
+    sentence = f"{chosen} instead of {decision.scale_out} workers: {barred.why}. {decision.sentence}"
+    return replace(decision, scale_out=chosen, sentence=sentence, recovery_s=_recovery_s(decision, chosen))
+
+
+def _grace(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:
+    since_s, grace_s = situation.since_rescale_s, circumstances.grace_s
+    if not _moves(decision, situation) or since_s >= grace_s:
+        return decision
+    return _held(
+        decision,
+        situation,
+        Reason.HOLD_GRACE,
+        f"Rescaled {since_s:.0f} s ago; nothing is decided before {grace_s:.0f} s.",
+    )
+
+
+def _budget(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:
+    """Hold when the day's rescales are used up.
+
+    A job that cannot carry its present workload may overdraw: scaling in stays forbidden, so at most as many rescales
+    follow as there are sizes above. A budget of 0 means none at all.
+    """
+    budget, used = situation.objectives.rescales_per_day, circumstances.rescales_today
+    if not _moves(decision, situation) or used < budget:
+        return decision
+    here = situation.capacities.get(situation.scale_out)
+    overloaded = here is not None and here.per_s < situation.workload_per_s
+    if budget > 0 and overloaded and decision.scale_out > situation.scale_out:
+        sentence = f"{decision.sentence} Beyond the budget of {budget} rescales per day, because the job is overloaded."
+        return replace(decision, sentence=sentence)
+    spent = f"{used} of {budget} rescales within {DAY_S / 3600:.0f} h are used up."
+    return _held(decision, situation, Reason.HOLD_BUDGET, spent)
+
+
+def _moves(decision: Decision, situation: Situation) -> bool:
+    return decision.scale_out != situation.scale_out
+
+
+def _bar(scale_out: int, situation: Situation, circumstances: Circumstances) -> Avoided | None:
+    return next((item for item in circumstances.avoided if item.bars(scale_out, situation.now_s)), None)
+
+
+def _recovery_s(decision: Decision, scale_out: int) -> float | None:
+    return next((item.recovery_s for item in decision.candidates if item.scale_out == scale_out), None)
+
+
+def _held(decision: Decision, situation: Situation, reason: Reason, why: str) -> Decision:
+    would = ""
+    if _moves(decision, situation):
+        would = f" Without that, {decision.scale_out} workers: {decision.sentence}"
+    return replace(decision, scale_out=situation.scale_out, reason=reason, sentence=f"{why}{would}", recovery_s=None)

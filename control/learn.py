@@ -1,0 +1,110 @@
+"""Learn: what this tick's observation teaches, before anything is decided. Pure: no store, no target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from control.believe import adopt, history_of, update
+from control.champions import ChampionSource
+from control.decide import Avoided
+from control.job_memory import JobMemory
+from control.judge import Judgement, judge
+from control.observe import Observation
+from control.reconcile import AVOID_S, Progress
+from control.watching import Watched, look
+from models.forecasting.contract import Forecast
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What was learned in one tick.
+
+    Attributes
+    ----------
+    outcome
+        Decision id and how it turned out, when that has just become known; its observed recovery in seconds if it was
+        seen to its end.
+    retrain
+        Why the champion should be trained anew; ``None`` when it need not.
+    adopted
+        Whether another champion forecaster was taken in.
+    roll_back_to
+        Workers to go back to, because the effect of the last rescale was checked and failed; and why.
+    """
+
+    memory: JobMemory
+    judgement: Judgement = field(default_factory=Judgement)
+    outcome: tuple[str, Mapping[str, Any], float | None] | None = None
+    retrain: str | None = None
+    adopted: bool = False
+    roll_back_to: tuple[int, str] | None = None
+    notes: tuple[str, ...] = ()
+
+
+def learn(
+    memory: JobMemory,
+    observation: Observation,
+    progress: Progress,
+    *,
+    champions: ChampionSource,
+    pending: Sequence[Forecast],
+    job: str,
+    now_s: float,
+) -> Lesson:
+    """Take in champions, update every model, judge forecasts, and watch recoveries."""
+    version = memory.champion.version if memory.champion else 0
+    memory, notes = adopt(memory, champions, job)
+    adopted = memory.champion is not None and memory.champion.version != version
+    memory = update(memory, observation, progress.running)
+    memory, judgement, retrain = _judged(memory, pending)
+    memory, watched = _watched(memory, observation, progress)
+    avoided = [item for item in memory.avoided if item.until_s > now_s]
+    back = _unended(progress)
+    if watched is not None and watched.failed_scale_in and watched.ended is not None:
+        why = f"the job did not recover from scaling in to {watched.ended.scale_out} workers"
+        avoided.append(Avoided(watched.ended.scale_out, now_s + AVOID_S, why))
+        back = (watched.ended.from_scale_out, why)
+    if progress.avoided is not None:
+        avoided.append(progress.avoided)
+    memory = replace(memory, avoided=tuple(avoided))
+    return Lesson(memory, judgement, _outcome(watched), retrain, adopted, back, notes)
+
+
+def _judged(memory: JobMemory, pending: Sequence[Forecast]) -> tuple[JobMemory, Judgement, str | None]:
+    truth = None if memory.workload is None else history_of(memory.workload)
+    version = memory.champion.version if memory.champion else 0
+    judgement = judge(pending, truth, version, memory.scored_until_s)
+    if memory.champion is None:
+        return memory, judgement, None
+    error = judgement.first_minute_wape
+    drift = memory.drift.observe(error)
+    memory = replace(
+        memory,
+        drift=drift,
+        wape=memory.wape if error is None else error,
+        scored_until_s=judgement.scored_until_s,
+    )
+    if not drift.retrain_due:
+        return memory, judgement, None
+    return memory, judgement, f"{drift.poor_ticks} ticks in a row with a poor forecast (WAPE now {memory.wape:.0%})"
+
+
+def _watched(memory: JobMemory, observation: Observation, progress: Progress) -> tuple[JobMemory, Watched | None]:
+    if observation.window is None or not len(observation.window):
+        return memory, None
+    last = None if progress.desired is None else progress.desired.decision
+    watched = look(memory.watching, memory.normal, memory.downtimes, observation.window, last)
+    memory = replace(memory, watching=watched.watching, normal=watched.normal, downtimes=watched.downtimes)
+    return memory, watched
+
+
+def _outcome(watched: Watched | None) -> tuple[str, Mapping[str, Any], float | None] | None:
+    if watched is None or watched.ended is None or watched.outcome is None or watched.ended.decision_id is None:
+        return None
+    return watched.ended.decision_id, watched.outcome, watched.outcome.get("recovery_s")
+
+
+def _unended(progress: Progress) -> tuple[int, str] | None:
+    return None if progress.roll_back_to is None else (progress.roll_back_to, progress.sentence)

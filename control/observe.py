@@ -1,0 +1,121 @@
+"""Observe: read a job's metrics, judge whether they are good enough, and say what they show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from control.sources import BESIDE_THE_TICK_S, MetricsSource, SourceError
+from models.forecasting.contract import Workload
+from settings.stream_job import StreamJob
+from telemetry import metrics
+from telemetry.quality import NEEDED, Quality, assess
+from telemetry.window import Values, Window
+
+NEEDED_TO_DECIDE: Mapping[str, float] = {**NEEDED, metrics.WORKLOAD.name: 0.5}
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What one read showed. Numbers are ``None`` where nothing was measured, and never a guess.
+
+    Attributes
+    ----------
+    window
+        All that was read: what models learn from. ``None`` when the source could not be read.
+    quality
+        Judgement of its newest part, on which a decision would rest.
+    workload_per_s, throughput_per_s, cpu_load
+        Means since the last tick: records/s, records/s over all workers, ratio over workers.
+    recent_workload_per_s
+        Mean over the last checkpoint interval, records/s.
+    lag_records, latency_p95_ms, scale_out
+        Newest values.
+    """
+
+    window: Window | None
+    quality: Quality
+    workload_per_s: float | None = None
+    recent_workload_per_s: float | None = None
+    throughput_per_s: float | None = None
+    cpu_load: float | None = None
+    lag_records: float | None = None
+    latency_p95_ms: float | None = None
+    scale_out: int | None = None
+    problems: tuple[str, ...] = field(default=())
+
+    @property
+    def end_s(self) -> float | None:
+        """Epoch seconds of the newest complete step."""
+        return None if self.window is None or not len(self.window) else float(self.window.times_s[-1])
+
+
+def observe(job: StreamJob, source: MetricsSource, now_s: float, since_s: float, tick_interval_s: float) -> Observation:
+    """Read and judge; whatever is wrong with the metrics becomes a judgement, never an exception."""
+    try:
+        window = source.read(job, now_s, since_s)
+    except SourceError as error:
+        return Observation(None, Quality(ok=False, blind=True, problems=(str(error),)), problems=(str(error),))
+    recent = newest(window, tick_interval_s + BESIDE_THE_TICK_S)
+    quality = assess(recent, now_s, window.step_s, NEEDED_TO_DECIDE)
+    if not len(window):
+        return Observation(window, quality, problems=quality.problems)
+    tick = newest(window, tick_interval_s)
+    checkpoint = newest(window, max(job.objectives.checkpoint_interval_s, window.step_s))
+    scale_out = last_finite(window.job_metric(metrics.SCALE_OUT.name))
+    return Observation(
+        window=window,
+        quality=quality,
+        workload_per_s=_mean(tick.job_metric(metrics.WORKLOAD.name)),
+        recent_workload_per_s=_mean(checkpoint.job_metric(metrics.WORKLOAD.name)),
+        throughput_per_s=_mean(total_throughput(tick)),
+        cpu_load=_mean(tick.worker_metric(metrics.CPU.name)),
+        lag_records=last_finite(recent.job_metric(metrics.LAG.name)),
+        latency_p95_ms=last_finite(tick.job_metric(metrics.LATENCY.name)),
+        scale_out=None if scale_out is None else round(scale_out),
+        problems=quality.problems,
+    )
+
+
+def newest(window: Window, seconds: float) -> Window:
+    """Return the rows of the last ``seconds`` of a window; its counts still tell of the whole read."""
+    if not len(window):
+        return window
+    kept = window.times_s > window.times_s[-1] - seconds
+    return replace(
+        window,
+        times_s=window.times_s[kept],
+        job_metrics={name: values[kept] for name, values in window.job_metrics.items()},
+        worker_metrics={name: values[kept] for name, values in window.worker_metrics.items()},
+    )
+
+
+def workload_of(window: Window) -> Workload:
+    """Return the workload of a window in the form that forecasters take."""
+    start_s = float(window.times_s[0]) - window.step_s if len(window) else 0.0
+    return Workload(start_s, window.step_s, np.asarray(window.job_metric(metrics.WORKLOAD.name)))
+
+
+def total_throughput(window: Window) -> Values:
+    """Return records/s summed over workers, shape ``(n,)``; NaN where a worker that was there does not report.
+
+    A missing worker is not a worker that stands still: summing over those that report would look like an outage.
+    """
+    per_worker = window.worker_metric(metrics.THROUGHPUT.name)
+    reporting = np.isfinite(per_worker).sum(axis=1)
+    registered = window.job_metric(metrics.SCALE_OUT.name)
+    expected = np.where(np.isfinite(registered), registered, 1.0)
+    return np.where((reporting > 0) & (reporting >= expected), np.nansum(per_worker, axis=1), np.nan)
+
+
+def last_finite(values: Values) -> float | None:
+    """Return the newest value that was measured."""
+    known = np.flatnonzero(np.isfinite(values))
+    return float(values[known[-1]]) if len(known) else None
+
+
+def _mean(values: Values) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if known.size else None

@@ -1,0 +1,127 @@
+"""Plan: from what was seen and learned to a situation, and from there to a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from control.believe import Beliefs, believe
+from control.decide import Circumstances, Verdict, decide
+from control.learn import Lesson
+from control.observe import Observation
+from control.reconcile import Progress
+from policies.contract import Decision, Policy, Reason, Situation
+from settings.stream_job import StreamJob
+
+PERDIX = "perdix"  # who decides where no policy does
+
+
+@dataclass(frozen=True)
+class Ledgered:
+    """What the ledger tells about the past of a job.
+
+    Attributes
+    ----------
+    last_rescale_s
+        When a decision was last applied, epoch seconds; ``None`` if never.
+    rescales_today
+        Decisions applied within the last 24 hours.
+    """
+
+    last_rescale_s: float | None
+    rescales_today: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is believed, the situation that follows (``None``: no ground for a decision), and the verdict.
+
+    ``verdict`` is ``None`` when not even what runs is known.
+    """
+
+    beliefs: Beliefs
+    situation: Situation | None
+    verdict: Verdict | None
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What does not change during the tick."""
+
+    job: StreamJob
+    now_s: float
+    act: bool
+    paused: str | None
+    tick_interval_s: float
+    grace_s: float
+    policy_of: Callable[[StreamJob], Policy]
+
+
+def plan(
+    setting: Setting,
+    observation: Observation,
+    progress: Progress,
+    lesson: Lesson,
+    ledgered: Ledgered,
+) -> Plan:
+    """Decide, where there is ground for it: missing or stale metrics never lead to a decision of a policy."""
+    running, job = progress.running, setting.job
+    beliefs = believe(lesson.memory, job.bounds, job.bounds.minimum if running is None else running.scale_out)
+    if running is None:
+        return Plan(beliefs, None, None)
+    situation = _situation(
+        setting, observation, lesson, scale_out=running.scale_out, beliefs=beliefs, ledgered=ledgered
+    )
+    if lesson.roll_back_to is not None and setting.act and setting.paused is None:
+        to, why = lesson.roll_back_to
+        back = Decision(PERDIX, job.bounds.clamp(to), Reason.ROLLBACK, f"Rolled back to {to} workers: {why}.")
+        return Plan(beliefs, situation, Verdict(back, back))
+    if situation is None:
+        held = Decision(PERDIX, running.scale_out, Reason.HOLD_BLIND, f"Blind: {blindness(observation)}.")
+        return Plan(beliefs, None, Verdict(held, held))
+    circumstances = Circumstances(
+        running,
+        wanted=None if progress.open is None else progress.open.intent.scale_out,
+        rescales_today=ledgered.rescales_today,
+        paused=setting.paused,
+        avoided=lesson.memory.avoided,
+        grace_s=setting.grace_s,
+    )
+    return Plan(beliefs, situation, decide(setting.policy_of(job), situation, circumstances))
+
+
+def blindness(observation: Observation) -> str:
+    """Return in words why no decision can be made."""
+    return "; ".join(observation.problems) or "there is no workload to forecast from"
+
+
+def _situation(
+    setting: Setting,
+    observation: Observation,
+    lesson: Lesson,
+    *,
+    scale_out: int,
+    beliefs: Beliefs,
+    ledgered: Ledgered,
+) -> Situation | None:
+    workload = observation.workload_per_s
+    if not observation.quality.ok or beliefs.forecast is None or workload is None:
+        return None
+    memory, job, last_s = lesson.memory, setting.job, ledgered.last_rescale_s
+    recent = observation.recent_workload_per_s
+    return Situation(
+        now_s=setting.now_s,
+        scale_out=scale_out,
+        workload_per_s=workload,
+        recent_workload_per_s=workload if recent is None else recent,
+        lag_records=observation.lag_records,
+        cpu_load=observation.cpu_load,
+        forecast=beliefs.forecast,
+        capacities=beliefs.capacities,
+        downtimes=memory.downtimes,
+        bounds=job.bounds,
+        objectives=job.objectives,
+        since_rescale_s=float("inf") if last_s is None else max(setting.now_s - last_s, 0.0),
+        tick_interval_s=setting.tick_interval_s,
+        memory=memory.policy_memory if memory.policy == job.policy.name else {},
+    )

@@ -1,0 +1,186 @@
+"""Reconcile: compare what is wanted with what runs, and ask the target until they agree or it is given up.
+
+Nothing here decides. What is wanted was stored before; the decision's id is the idempotency key; so any step may be
+repeated after a crash, and every failure heals at a later tick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from control.decide import Avoided
+from control.state import StateStore
+from control.state_ledger import OPEN, Desired, Entry, State
+from targets.contract import Running, Target, TargetError
+
+ATTEMPTS = 6  # with the ledger's doubling pause: about a quarter of an hour
+SETTLE_S = 600.0
+AVOID_S = 3_600.0
+
+
+class Event(StrEnum):
+    """What happened between perdix and the target; stable names for dashboards."""
+
+    NOTHING = "nothing"
+    WAITING = "waiting"  # accepted and not yet seen running, or the next attempt is not due
+    APPLIED = "applied"
+    CONFIRMED = "confirmed"
+    REFUSED = "refused"  # tried again later
+    FELL_SHORT = "fell_short"  # tried again later
+    GIVEN_UP = "given_up"
+    EXPIRED = "expired"
+    WITHDRAWN = "withdrawn"
+    UNREACHABLE = "unreachable"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where the wanted scale-out stands.
+
+    Attributes
+    ----------
+    running
+        What the target says; ``None`` when it could not be read.
+    desired
+        What is wanted, as of before this step; its decision may be closed.
+    sentence
+        What happened, for the reader.
+    avoided
+        A size that has just turned out badly.
+    roll_back_to
+        Workers to go back to, because the last rescale never came to an end.
+    """
+
+    running: Running | None
+    desired: Desired | None = None
+    event: Event = Event.NOTHING
+    sentence: str = ""
+    avoided: Avoided | None = None
+    roll_back_to: int | None = None
+
+    @property
+    def open(self) -> Entry | None:
+        """The decision that is still being carried out, as of before this step."""
+        if self.desired is None or self.desired.decision.state not in OPEN:
+            return None
+        return self.desired.decision
+
+
+@dataclass(frozen=True)
+class Reconciler:
+    """Between the ledger and the target of one job, at one tick.
+
+    ``store`` is fenced; so what a controller that was overtaken writes here is refused.
+    """
+
+    store: StateStore
+    target: Target
+    job: str
+    now_s: float
+
+    def review(self, *, act: bool) -> Progress:
+        """Read what runs and note what became of the decision under way; asks nothing of the target."""
+        desired = self.store.ledger.desired(self.job)
+        try:
+            running = self.target.read()
+        except TargetError as error:
+            return Progress(None, desired, Event.UNREACHABLE, str(error))
+        if desired is None:
+            return Progress(running)
+        if not act:
+            self.store.ledger.withdraw(self.job, self.now_s, "by advice-only mode")
+            return Progress(running, None, Event.WITHDRAWN, "advice-only mode: nothing is carried out")
+        if desired.decision.state not in OPEN:
+            return self._closed(running, desired)
+        return self._open(running, desired)
+
+    def carry_out(self, running: Running, may_act: Callable[[], None]) -> Progress:
+        """Ask the target for what is wanted, if an attempt is due.
+
+        Parameters
+        ----------
+        may_act
+            Called just before the target is asked; raises when the lease was lost meanwhile.
+        """
+        desired = self.store.ledger.desired(self.job)
+        if desired is None or desired.decision.state is not State.INTENT:
+            return Progress(running, desired)
+        entry = desired.decision
+        if running.requested == desired.scale_out and not running.settled:
+            # The target accepted, and perdix died before it could note so.
+            self.store.ledger.applied(entry.decision_id, self.now_s)
+            return Progress(running, desired, Event.APPLIED, f"{desired.scale_out} workers had been asked for already")
+        late = self.now_s > entry.intent.valid_until_s
+        if late or (entry.next_attempt_s is not None and self.now_s < entry.next_attempt_s):
+            return Progress(running, desired, Event.WAITING, f"next attempt later: {entry.error}")
+        may_act()
+        try:
+            after = self.target.scale(desired.scale_out, entry.decision_id)
+        except TargetError as error:
+            return self._refused(running, desired, error)
+        self.store.ledger.applied(entry.decision_id, self.now_s)
+        return Progress(after, desired, Event.APPLIED, f"asked for {desired.scale_out} workers")
+
+    def _open(self, running: Running, desired: Desired) -> Progress:
+        if running.settled and running.scale_out == desired.scale_out:
+            return self._confirmed(running, desired)
+        applied = desired.decision.state is State.APPLIED
+        return self._applied(running, desired) if applied else self._waiting(running, desired)
+
+    def _confirmed(self, running: Running, desired: Desired) -> Progress:
+        self.store.ledger.confirmed(desired.decision.decision_id, self.now_s)
+        confirmed = self.store.ledger.desired(self.job)
+        return Progress(running, confirmed, Event.CONFIRMED, f"{running.scale_out} workers run")
+
+    def _closed(self, running: Running, desired: Desired) -> Progress:
+        """Somebody else may have asked for another size since: that is respected, not fought."""
+        others = running.requested is not None and running.requested != desired.scale_out
+        if not others or desired.decision.state is not State.CONFIRMED:
+            return Progress(running, desired)
+        why = f"by someone who asked the target for {running.requested} workers"
+        self.store.ledger.withdraw(self.job, self.now_s, why)
+        sentence = f"someone else asked for {running.requested} workers; perdix goes on from there"
+        return Progress(running, None, Event.WITHDRAWN, sentence)
+
+    def _waiting(self, running: Running, desired: Desired) -> Progress:
+        """An intent that was not accepted yet; what was decided too long ago is no longer carried out."""
+        entry = desired.decision
+        if self.now_s <= entry.intent.valid_until_s:
+            return Progress(running, desired)
+        self.store.ledger.withdraw(self.job, self.now_s, f"by its expiry, after {entry.attempts} attempts")
+        late_s = self.now_s - entry.intent.made_s
+        sentence = f"decided {late_s:.0f} s ago, too long to be carried out now"
+        return Progress(running, None, Event.EXPIRED, sentence)
+
+    def _applied(self, running: Running, desired: Desired) -> Progress:
+        entry = desired.decision
+        waited_s = self.now_s - (entry.applied_s if entry.applied_s is not None else entry.intent.made_s)
+        if not running.settled:
+            if waited_s <= SETTLE_S:
+                return Progress(running, desired, Event.WAITING, f"the rescale has taken {waited_s:.0f} s so far")
+            why = f"the rescale to {desired.scale_out} workers did not end within {waited_s:.0f} s"
+            return self._given_up(running, desired, why, roll_back_to=entry.intent.from_scale_out)
+        why = f"{running.scale_out} of {desired.scale_out} workers were reached"
+        if entry.attempts >= ATTEMPTS:
+            return self._given_up(running, desired, why)
+        self.store.ledger.failed(entry.decision_id, self.now_s, why, retriable=True)
+        return Progress(running, desired, Event.FELL_SHORT, f"{why}; tried again later")
+
+    def _refused(self, running: Running, desired: Desired, error: TargetError) -> Progress:
+        entry = desired.decision
+        if not error.retriable or entry.attempts + 1 >= ATTEMPTS:
+            return self._given_up(running, desired, f"the target refused {desired.scale_out} workers: {error}")
+        self.store.ledger.failed(entry.decision_id, self.now_s, str(error), retriable=True)
+        return Progress(running, desired, Event.REFUSED, f"{error}; tried again later")
+
+    def _given_up(self, running: Running, desired: Desired, why: str, roll_back_to: int | None = None) -> Progress:
+        """Close the decision as failed, and remember the size, so that the next tick does not ask for it again."""
+        with self.store.together() as once:
+            once.ledger.failed(desired.decision.decision_id, self.now_s, why, retriable=False)
+            once.ledger.withdraw(self.job, self.now_s, why)
+        short = running.settled and desired.decision.state is State.APPLIED and running.scale_out < desired.scale_out
+        size = running.scale_out + 1 if short else desired.scale_out
+        avoided = Avoided(size, self.now_s + AVOID_S, why, and_above=short)
+        return Progress(running, None, Event.GIVEN_UP, f"given up: {why}", avoided, roll_back_to)

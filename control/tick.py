@@ -1,0 +1,250 @@
+"""One tick of one job: observe, learn, plan, record, reconcile.
+
+Belongs here: the order of these steps, and what is stored when. Does not belong here: how any of them is done, several
+jobs (:mod:`control.fleet`), and the clock (``now_s`` is handed in).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from control.account import account
+from control.believe import coarse
+from control.job_memory import AVOIDED, JobMemory, changed, recall
+from control.learn import Lesson, learn
+from control.lease import Lease, renew
+from control.observe import Observation, observe
+from control.plan import Ledgered, Plan, Setting, blindness, plan
+from control.reconcile import Event, Progress, Reconciler
+from control.sources import since_s
+from control.state import DAY_S, StateStore
+from control.state_journal import Pause, Status
+from control.state_ledger import Intent
+from control.tick_io import TickIO, TickReport
+from settings.stream_job import StreamJob
+from targets.advisory import AdvisoryTarget
+from targets.contract import Running, Target
+
+LEASE_S = 55.0
+VALID_S = 900.0
+
+
+def tick(job: StreamJob, io: TickIO, now_s: float, lease: Lease | None = None) -> TickReport:
+    """Let one job's controller look at the world once, and act.
+
+    What is decided is stored before the target is asked, so a crash at any point is healed by the next tick and scales
+    nothing twice.
+
+    Parameters
+    ----------
+    now_s
+        Epoch seconds: the tick's one read of the clock.
+    lease
+        Fences every write and the call of the target; ``None`` when nobody else can be at work (replays, tests).
+
+    Raises
+    ------
+    StaleLease
+        When another controller took over in the middle; nothing that this one did after that was kept.
+    """
+    store = io.store if lease is None else io.store.under(lease)
+    stages = _Stages(io.stopwatch_s)
+    with stages("recall"):
+        memory, notes, documents = recall(store, job.name)
+        pause = store.journal.pauses(now_s).get(job.name)
+        act = job.mode == "act" and job.target.kind != "advisory"
+        paused = _paused(job, pause, now_s)
+        setting = Setting(job, now_s, act, paused, io.tick_interval_s, io.grace_s, io.policy_of)
+    with stages("observe"):
+        observation = _observe(setting, io, memory)
+    with stages("review"):
+        target = io.target_of(job)
+        progress = _review(setting, store, target, observation)
+    with stages("learn"):
+        pending = store.learned.pending_forecasts(job.name)
+        lesson = learn(
+            memory, observation, progress, champions=io.champions, pending=pending, job=job.name, now_s=now_s
+        )
+    with stages("plan"):
+        planned = plan(setting, observation, progress, lesson, _ledgered(store, setting))
+    with stages("record"):
+        notes = (*notes, *lesson.notes, *planned.beliefs.notes)
+        intent = _intent(setting, observation, progress, planned, notes)
+        retrain = _record(setting, store, lesson, planned, intent=intent, documents=documents)
+    with stages("reconcile"):
+        carried = _carry_out(setting, store, target, progress, lease)
+        if carried.avoided is not None and carried is not progress:
+            avoided = (*lesson.memory.avoided, carried.avoided)
+            store.learned.learn(job.name, now_s, {AVOIDED: {"sizes": [item.to_state() for item in avoided]}})
+    found = _Found(observation, progress, carried, lesson, planned, intent, retrain, notes)
+    return _report(setting, found, stages.milliseconds)
+
+
+@dataclass(frozen=True)
+class _Found:
+    observation: Observation
+    progress: Progress
+    carried: Progress
+    lesson: Lesson
+    planned: Plan
+    intent: Intent | None
+    retrain: str | None
+    notes: tuple[str, ...]
+
+
+class _Stages:
+    def __init__(self, stopwatch_s: Callable[[], float]) -> None:
+        self._stopwatch_s = stopwatch_s
+        self.milliseconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        began_s = self._stopwatch_s()
+        yield
+        self.milliseconds[name] = 1_000.0 * (self._stopwatch_s() - began_s)
+
+
+def _paused(job: StreamJob, pause: Pause | None, now_s: float) -> str | None:
+    """Return why and until when the job is paused, in words; a pause ends by itself."""
+    if pause is not None:
+        why = f" ({pause.why})" if pause.why else ""
+        return f"by an operator until {_utc(pause.until_s)}{why}"
+    if job.paused_until is not None and now_s < job.paused_until.timestamp():
+        return f"by the job file until {_utc(job.paused_until.timestamp())}"
+    return None
+
+
+def _utc(at_s: float) -> str:
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _observe(setting: Setting, io: TickIO, memory: JobMemory) -> Observation:
+    interval_s, job = setting.tick_interval_s, setting.job
+    from_s = since_s(setting.now_s, memory.newest_s, interval_s, job.objectives.checkpoint_interval_s)
+    return observe(job, io.source, setting.now_s, from_s, interval_s)
+
+
+def _review(setting: Setting, store: StateStore, target: Target, observation: Observation) -> Progress:
+    if isinstance(target, AdvisoryTarget) and observation.scale_out is not None:
+        target.observe(observation.scale_out)
+    progress = Reconciler(store, target, setting.job.name, setting.now_s).review(act=setting.act)
+    if progress.running is None and not setting.act and observation.scale_out is not None:
+        # Advice needs no target: the metrics tell what runs.
+        return replace(progress, running=Running(observation.scale_out, None, settled=True))
+    return progress
+
+
+def _ledgered(store: StateStore, setting: Setting) -> Ledgered:
+    job = setting.job.name
+    return Ledgered(store.ledger.last_rescale_s(job), store.ledger.rescales(job, setting.now_s - DAY_S))
+
+
+def _intent(
+    setting: Setting, observation: Observation, progress: Progress, planned: Plan, notes: tuple[str, ...]
+) -> Intent | None:
+    if planned.verdict is None or progress.running is None:
+        return None
+    decision = planned.verdict.decision
+    return Intent(
+        job=setting.job.name,
+        window_end_s=setting.now_s if observation.end_s is None else observation.end_s,
+        made_s=setting.now_s,
+        from_scale_out=progress.running.scale_out,
+        scale_out=decision.scale_out,
+        policy=decision.policy,
+        reason=decision.reason,
+        sentence=decision.sentence,
+        valid_until_s=setting.now_s + VALID_S,
+        versions=planned.beliefs.versions,
+        explanation=account(observation, planned.situation, planned.verdict, notes),
+        predicted_recovery_s=decision.recovery_s,
+        act=setting.act,
+    )
+
+
+def _record(
+    setting: Setting,
+    store: StateStore,
+    lesson: Lesson,
+    planned: Plan,
+    *,
+    intent: Intent | None,
+    documents: Mapping[str, Any],
+) -> str | None:
+    """Store all that was learned and decided, or nothing of it; return the run key of a new retrain request."""
+    job, now_s, memory = setting.job.name, setting.now_s, lesson.memory
+    if planned.situation is not None and planned.verdict is not None:
+        name = setting.job.policy.name
+        memory = replace(memory, policy=name, policy_memory=planned.verdict.proposed.memory)
+    with store.together() as once:
+        for forecast, realised in lesson.judgement.settled:
+            once.learned.settle(job, forecast.origin_s, now_s, realised.horizon_wape)
+        if planned.beliefs.champion is not None:
+            once.learned.save_forecast(job, coarse(planned.beliefs.champion))
+        new = changed(memory, documents)
+        if new:
+            once.learned.learn(job, now_s, new)
+        if lesson.outcome is not None:
+            once.ledger.set_outcome(*lesson.outcome)
+        if intent is not None:
+            once.ledger.record(intent)
+        if lesson.adopted:
+            _answered(once, job, now_s)
+        return once.journal.request_retrain(job, now_s, lesson.retrain) if lesson.retrain else None
+
+
+def _answered(store: StateStore, job: str, now_s: float) -> None:
+    for request in store.journal.open_retrains():
+        if request.job == job:
+            store.journal.close_retrain(request.run_key, now_s)
+
+
+def _carry_out(
+    setting: Setting, store: StateStore, target: Target, progress: Progress, lease: Lease | None
+) -> Progress:
+    """Ask for what is wanted; also on a blind tick, because it was decided when perdix could see."""
+    if not setting.act or setting.paused is not None or progress.running is None:
+        return progress
+
+    def may_act() -> None:
+        if lease is not None:
+            renew(store, lease, setting.now_s, LEASE_S)
+
+    reconciler = Reconciler(store, target, setting.job.name, setting.now_s)
+    carried = reconciler.carry_out(progress.running, may_act)
+    return progress if carried.event is Event.NOTHING else carried
+
+
+def _report(setting: Setting, found: _Found, stages_ms: Mapping[str, float]) -> TickReport:
+    verdict, progress, carried = found.planned.verdict, found.progress, found.carried
+    status, sentence = Status.ACTING if setting.act else Status.ADVISE, ""
+    if verdict is not None:
+        sentence = verdict.decision.sentence
+    if setting.act and progress.event is Event.UNREACHABLE:
+        status, sentence = Status.UNREACHABLE, f"The target cannot be read: {progress.sentence}."
+    elif not found.observation.quality.ok:
+        status, sentence = Status.BLIND, f"Blind: {blindness(found.observation)}."
+    elif setting.paused is not None:
+        status = Status.PAUSED
+    if carried.sentence and carried.event is not Event.UNREACHABLE:
+        sentence = f"{sentence} Target: {carried.sentence}.".strip()
+    desired = carried.open
+    return TickReport(
+        job=setting.job.name,
+        status=status,
+        sentence=sentence,
+        decision=None if verdict is None else verdict.decision,
+        decision_id=None if found.intent is None else found.intent.decision_id,
+        event=carried.event,
+        running=None if progress.running is None else progress.running.scale_out,
+        wanted=None if desired is None else desired.intent.scale_out,
+        forecast=found.planned.beliefs.forecast,
+        wape=found.lesson.memory.wape,
+        retrain=found.retrain,
+        notes=found.notes,
+        stages_ms=stages_ms,
+    )

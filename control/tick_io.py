@@ -1,0 +1,114 @@
+"""What one tick of one job is given, and what it reports."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from control.champions import ChampionSource
+from control.reconcile import Event
+from control.sources import MetricsSource
+from control.state import StateStore
+from control.state_journal import JobStatus, Status
+from models.forecasting.contract import Forecast
+from policies.build import build_policy
+from policies.contract import Decision, Policy
+from settings.stream_job import StreamJob
+from targets.contract import Target
+
+GRACE_S = 120.0
+
+
+def policy_of(job: StreamJob) -> Policy:
+    """Return the policy that a job's settings name."""
+    return build_policy(job.policy.name, job.policy.options)
+
+
+@dataclass(frozen=True)
+class TickIO:
+    """All that a tick touches.
+
+    Attributes
+    ----------
+    tick_interval_s
+        Seconds between ticks.
+    grace_s
+        No rescale so soon after another, whatever the policy.
+    stopwatch_s
+        For the stage times of the report only.
+    """
+
+    source: MetricsSource
+    store: StateStore
+    champions: ChampionSource
+    target_of: Callable[[StreamJob], Target]
+    policy_of: Callable[[StreamJob], Policy] = policy_of
+    tick_interval_s: float = 60.0
+    grace_s: float = GRACE_S
+    stopwatch_s: Callable[[], float] = time.perf_counter
+
+
+@dataclass(frozen=True)
+class TickReport:
+    """What one tick of one job did.
+
+    Attributes
+    ----------
+    decision
+        ``None`` where none could be made.
+    event
+        What happened between perdix and the target.
+    running, wanted
+        Workers that run, and that are to run; ``None`` where not known, and where nothing is under way.
+    wape
+        WAPE (1.0 = 100 %) of the champion's recent forecasts over their first minute.
+    retrain
+        Run key of a retraining that was asked for in this tick.
+    stages_ms
+        Stage -> milliseconds.
+    """
+
+    job: str
+    status: Status
+    sentence: str
+    decision: Decision | None = None
+    decision_id: str | None = None
+    event: Event = Event.NOTHING
+    running: int | None = None
+    wanted: int | None = None
+    forecast: Forecast | None = None
+    wape: float | None = None
+    retrain: str | None = None
+    notes: tuple[str, ...] = ()
+    stages_ms: Mapping[str, float] = field(default_factory=dict)
+
+    def job_status(self, now_s: float) -> JobStatus:
+        """Return the status that the journal keeps."""
+        details: dict[str, Any] = {"event": self.event, "scale_out": self.running, "wanted": self.wanted}
+        details |= {"wape": self.wape, "notes": list(self.notes), "decision_id": self.decision_id}
+        details["reason"] = None if self.decision is None else self.decision.reason
+        return JobStatus(self.job, self.status, now_s, self.sentence, details)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON-serialisable values; stable names."""
+        decision = self.decision
+        return {
+            "job": self.job,
+            "status": self.status.value,
+            "sentence": self.sentence,
+            "reason": None if decision is None else decision.reason.value,
+            "scale_out": None if decision is None else decision.scale_out,
+            "predicted_recovery_s": None if decision is None else decision.recovery_s,
+            "decision_id": self.decision_id,
+            "event": self.event.value,
+            "running": self.running,
+            "wanted": self.wanted,
+            "forecast_family": None if self.forecast is None else self.forecast.family,
+            "forecast_version": None if self.forecast is None else self.forecast.version,
+            "wape": self.wape,
+            "retrain": self.retrain,
+            "notes": list(self.notes),
+            "stages_ms": {name: round(value, 3) for name, value in self.stages_ms.items()},
+        }

@@ -1,0 +1,179 @@
+"""Watching: how long a rescale or a failure really stops the job, tick by tick and without ever blocking (D8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from control.observe import total_throughput
+from control.state_ledger import Entry
+from models.recovery.downtime import Downtimes
+from models.recovery.normal import Normal
+from models.recovery.observation import Recovered, RecoveryWatch, TimedOut
+from telemetry import metrics
+from telemetry.window import Values, Window
+
+BEFORE_A_RESTART_S = 120.0  # where the stop before an unplanned restart is looked for
+
+
+@dataclass(frozen=True)
+class Watching:
+    """One recovery that is being watched.
+
+    Attributes
+    ----------
+    decision_id
+        The decision that stopped the job; ``None`` for a failure that nobody asked for.
+    predicted_s
+        The recovery time that was predicted when it was decided.
+    """
+
+    watch: RecoveryWatch
+    from_scale_out: int
+    scale_out: int
+    decision_id: str | None = None
+    predicted_s: float | None = None
+
+    def to_state(self) -> dict[str, Any]:
+        """Return a JSON-serialisable state."""
+        return {
+            "watch": self.watch.to_state(),
+            "from_scale_out": self.from_scale_out,
+            "scale_out": self.scale_out,
+            "decision_id": self.decision_id,
+            "predicted_s": self.predicted_s,
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Watching:
+        """Rebuild from :meth:`to_state`. Raises ``ValueError`` or ``KeyError`` when a part is missing."""
+        return cls(
+            RecoveryWatch.from_state(state["watch"]),
+            int(state["from_scale_out"]),
+            int(state["scale_out"]),
+            state["decision_id"],
+            state["predicted_s"],
+        )
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What a look brought.
+
+    Attributes
+    ----------
+    watching
+        What goes on being watched.
+    ended
+        The watch that has just come to an end.
+    outcome
+        How a decision turned out, for the ledger.
+    """
+
+    watching: Watching | None
+    normal: Normal
+    downtimes: Downtimes
+    ended: Watching | None = None
+    outcome: Mapping[str, Any] | None = None
+
+    @property
+    def failed_scale_in(self) -> bool:
+        """Whether the job did not come back from a rescale to fewer workers."""
+        if self.ended is None or not isinstance(self.ended.watch.outcome, TimedOut):
+            return False
+        stalled = self.ended.watch.outcome.stopped_s is not None
+        return stalled and self.ended.decision_id is not None and self.ended.scale_out < self.ended.from_scale_out
+
+
+def look(
+    watching: Watching | None, normal: Normal, downtimes: Downtimes, window: Window, last: Entry | None
+) -> Watched:
+    """Go on watching, or start to.
+
+    Parameters
+    ----------
+    last
+        The decision that was applied last; it is watched from the moment at which it was applied.
+    """
+    watching = _begun(watching, normal, window, last)
+    series = (
+        window.times_s,
+        window.job_metric(metrics.WORKLOAD.name),
+        stopping_throughput(window),
+        window.job_metric(metrics.LAG.name),
+    )
+    if watching is None:
+        return Watched(None, normal.fed(*series), downtimes)
+    seen = replace(watching, watch=watching.watch.observe(*series))
+    result = seen.watch.outcome
+    if result is None:
+        return Watched(seen, normal, downtimes)
+    if isinstance(result, Recovered):
+        downtimes = downtimes.observed(seen.from_scale_out, seen.scale_out, result.downtime_s)
+    # What was watched is no normal operation, and a restart in it is not watched a second time.
+    until_s = result.caught_up_s if isinstance(result, Recovered) else float(window.times_s[-1])
+    normal = replace(normal, newest_s=max(normal.newest_s, until_s))
+    return Watched(None, normal, downtimes, seen, _outcome(seen, result))
+
+
+def stopping_throughput(window: Window) -> Values:
+    """Return records/s over all workers, shape ``(n,)``: 0 where the job is known to stand still, NaN where unknown.
+
+    Workers of a stopped job show no throughput at all. That is not a lost scrape when the job's other metrics go on
+    while its uptime is gone.
+    """
+    total = total_throughput(window)
+    silent = np.isnan(window.worker_metric(metrics.THROUGHPUT.name)).all(axis=1)
+    uptime = window.job_metric(metrics.UPTIME.name)
+    others = np.isfinite(window.job_metric(metrics.WORKLOAD.name)) & np.isfinite(
+        window.job_metric(metrics.SCALE_OUT.name)
+    )
+    stopped = silent & others & ~np.isfinite(uptime) & np.isfinite(uptime).any()
+    return np.where(stopped, 0.0, total)
+
+
+def _begun(watching: Watching | None, normal: Normal, window: Window, last: Entry | None) -> Watching | None:
+    if last is not None and last.applied_s is not None and last.outcome is None:
+        if watching is not None and watching.decision_id == last.decision_id:
+            return watching
+        intent = last.intent
+        watch = RecoveryWatch.start(last.applied_s, normal)
+        return Watching(watch, intent.from_scale_out, intent.scale_out, last.decision_id, intent.predicted_recovery_s)
+    return watching or _failure(normal, window, last)
+
+
+def _failure(normal: Normal, window: Window, last: Entry | None) -> Watching | None:
+    """Return a watch for a restart that no decision explains: the uptime began anew inside the window."""
+    uptime, scale_out = window.job_metric(metrics.UPTIME.name), window.job_metric(metrics.SCALE_OUT.name)
+    known = np.flatnonzero(np.isfinite(uptime))
+    if not len(known) or not np.isfinite(scale_out).any():
+        return None
+    restarted_s = float(window.times_s[known[-1]] - uptime[known[-1]])
+    ran_before = known[window.times_s[known] < restarted_s]
+    asked_s = last.applied_s if last is not None and last.applied_s is not None else -np.inf
+    explained = asked_s >= restarted_s - BEFORE_A_RESTART_S
+    # Above the newest baseline: a restart that was watched to its end is not watched again.
+    if not len(ran_before) or explained or restarted_s <= normal.newest_s:
+        return None
+    workers = round(float(scale_out[np.isfinite(scale_out)][-1]))
+    began_s = max(restarted_s - BEFORE_A_RESTART_S, float(window.times_s[0]))
+    return Watching(RecoveryWatch.start(began_s, normal), workers, workers)
+
+
+def _outcome(seen: Watching, result: Recovered | TimedOut) -> Mapping[str, Any]:
+    if isinstance(result, TimedOut):
+        stopped = "the job stopped and did not catch up" if result.stopped_s is not None else "no stop was seen"
+        return {"recovered": False, "waited_s": result.waited_s, "why": stopped}
+    outcome: dict[str, Any] = {
+        "recovered": True,
+        "downtime_s": result.downtime_s,
+        "recovery_s": result.recovery_s,
+        "stop_seen": result.stop_seen,
+    }
+    if seen.predicted_s:
+        outcome["predicted_s"] = seen.predicted_s
+        outcome["prediction_error"] = seen.predicted_s / result.recovery_s - 1.0 if result.recovery_s > 0 else None
+    return outcome
