@@ -26,13 +26,13 @@ class FleetModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]  # mlflow car
 
     def load_context(self, context: Any) -> None:
         """Read the fleet table."""
-        fleet = pd.read_parquet(context.artifacts["fleet"], columns=["job", "family", "state"])
-        self._rows = {job: (family, state) for job, family, state in fleet.itertuples(index=False)}
+        fleet = pd.read_parquet(context.artifacts["fleet"], columns=["job", "state"])
+        self._states = dict(zip(fleet["job"], fleet["state"], strict=True))
         self._forecasts = context.model_config["name"] == FORECAST
 
     def predict(self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None) -> pd.DataFrame:  # noqa: ARG002  MLflow's signature
         """Return the answers, in the order of the questions. Raises ``ValueError`` naming unknown jobs."""
-        unknown = sorted(set(model_input["job"]) - set(self._rows))
+        unknown = sorted(set(model_input["job"]) - set(self._states))
         if unknown:
             raise ValueError(f"not in this fleet: {', '.join(map(str, unknown[:10]))}")
         if not self._forecasts:
@@ -45,8 +45,7 @@ class FleetModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]  # mlflow car
     def _forecast(self, job: str, horizon_s: float, step_s: float) -> pd.DataFrame:
         from models.forecasting.families import forecaster_from_state  # noqa: PLC0415  on the path once loaded
 
-        family, state = self._rows[job]
-        forecast = forecaster_from_state(family, json.loads(state)).forecast(horizon_s, step_s)
+        forecast = forecaster_from_state(json.loads(self._states[job])).forecast(horizon_s, step_s)
         return pd.DataFrame(
             {
                 "job": job,
@@ -57,18 +56,16 @@ class FleetModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]  # mlflow car
         )
 
     def _capacity(self, job: str, scale_out: int) -> dict[str, Any]:
-        _, state = self._rows[job]
-        known = {entry["scale_out"]: entry for entry in json.loads(state)["table"]}
-        if scale_out not in known:
-            raise ValueError(f"job '{job}': the table ends at {max(known)} workers, {scale_out} was asked for")
-        entry = known[scale_out]
+        from models.capacity.scale_outs import ScaleOuts  # noqa: PLC0415
+
+        estimate = ScaleOuts.from_state(json.loads(self._states[job])).capacity(scale_out)
         return {
             "job": job,
             "scale_out": scale_out,
-            "per_s": float(entry["per_s"]),
-            "low_per_s": float(entry["low_per_s"]),
-            "high_per_s": float(entry["high_per_s"]),
-            "seen": bool(entry["seen"]),
+            "per_s": estimate.per_s,
+            "low_per_s": estimate.low_per_s,
+            "high_per_s": estimate.high_per_s,
+            "seen": estimate.seen,
         }
 
 

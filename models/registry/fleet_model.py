@@ -15,9 +15,9 @@ from models.registry.publication import CAPACITY, FORECAST
 from settings.home import PROJECT
 
 _PYFUNC = PROJECT / "models" / "fleet_pyfunc.py"
-# Copied into each version (some 100 kB), so that it can be served where perdix is not installed.
-_CODE = ("settings", "telemetry", "models")
-_REQUIREMENTS = ("mlflow", "numpy", "pandas", "pyarrow", "scipy", "pydantic", "ruamel.yaml", "sqlalchemy")
+# Copied into each version (some 300 kB), so that it can be served where perdix is not installed.
+_CODE = ("models", "telemetry")
+_REQUIREMENTS = ("mlflow", "numpy", "pandas", "pyarrow", "scipy")
 
 
 @dataclass(frozen=True)
