@@ -142,9 +142,8 @@ def _coverage(window: Window, name: str) -> float:
     begun = np.logical_or.accumulate(known, axis=0)
     unfinished = np.logical_or.accumulate(known[::-1], axis=0)[::-1]
     # A step in which no worker reports counts against all: an outage at either end of the window is not a rescale.
-    present = begun & unfinished
-    of_workers = known[present].mean()
-    return float(of_workers * known.any(axis=1).mean())
+    expected = (begun & unfinished) | ~known.any(axis=1)[:, None]
+    return float(known[expected].mean())
 
 
 def _silent_workers(window: Window, now_s: float, allowed_s: float, needed: Mapping[str, float]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from settings.home import conf_folder
 from settings.stream_job import Strict
@@ -98,26 +98,11 @@ class WorkerNaming(Strict):
 class SeriesRule(Strict):
     """A raw series name (and conditions on its labels), as regular expressions that must match as a whole."""
 
-    name: str
-    metric: str
+    name: Annotated[str, AfterValidator(_compiled)]
+    metric: Annotated[str, AfterValidator(_known_metric)]
     kind: Kind
-    labels: dict[str, str] = Field(default_factory=dict)
+    labels: dict[str, Annotated[str, AfterValidator(_compiled)]] = Field(default_factory=dict)
     scale: Annotated[float, Field(gt=0)] = 1.0
-
-    @field_validator("metric")
-    @classmethod
-    def _canonical(cls, metric: str) -> str:
-        return _known_metric(metric)
-
-    @field_validator("name")
-    @classmethod
-    def _name_pattern(cls, name: str) -> str:
-        return _compiled(name)
-
-    @field_validator("labels")
-    @classmethod
-    def _conditions(cls, labels: dict[str, str]) -> dict[str, str]:
-        return {name: _compiled(pattern) for name, pattern in labels.items()}
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
         """Whether a raw series is meant. An absent label reads as empty, as in Prometheus."""
@@ -131,14 +116,8 @@ class EngineQueries(Strict):
 
     engine: str
     worker: WorkerNaming
-    queries: dict[str, Annotated[list[QueryText], Field(min_length=1)]]
+    queries: dict[Annotated[str, AfterValidator(_known_metric)], Annotated[list[QueryText], Field(min_length=1)]]
     series: list[SeriesRule] = Field(default_factory=list)
-
-    @model_validator(mode="after")
-    def _metrics(self) -> EngineQueries:
-        for name in self.queries:
-            _known_metric(name)
-        return self
 
     def metrics(self, selector: Mapping[str, str]) -> tuple[str, ...]:
         """Return the canonical metrics that can be asked for with this selector."""
