@@ -1,0 +1,85 @@
+"""Text and JSON values into sample arrays, strictly: what is not a number is named, never guessed."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FIRST_MS = -62_135_596_800_000  # 0001-01-01, the oldest day that a Parquet reader can name
+LAST_MS = 253_402_300_799_999  # 9999-12-31
+_NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[iI]nf(?:inity)?|INF|[nN]a[nN]|NAN)")
+SECONDS_BELOW, MS_BELOW, US_BELOW = 1e11, 1e14, 1e17  # 1e11 s is the year 5138; 1e11 ms is 1973
+
+
+def number(value: Any) -> float | None:
+    """Return a sample's value: a JSON number, or text as Prometheus writes it; ``None`` for anything else."""
+    if isinstance(value, str):
+        return float(value) if _NUMBER.fullmatch(value) else None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except OverflowError:
+            return None
+    return None
+
+
+def time_ms(value: Any, unit_ms: float) -> int | None:
+    """Return epoch milliseconds of a number in units of ``unit_ms``; ``None`` where it is no time at all."""
+    plain = number(value)
+    if plain is None or not math.isfinite(plain):
+        return None
+    milliseconds = plain * unit_ms
+    return round(milliseconds) if FIRST_MS <= milliseconds <= LAST_MS else None
+
+
+def seconds_to_ms(times_s: NDArray[np.float64]) -> NDArray[np.int64] | None:
+    """Return epoch milliseconds, or ``None`` when any time is not finite or outside the years 1 to 9999."""
+    milliseconds = np.rint(times_s * 1000.0)
+    if not bool(np.all((milliseconds >= FIRST_MS) & (milliseconds <= LAST_MS))):
+        return None
+    return milliseconds.astype(np.int64)
+
+
+def unit_ms_of(value: float) -> float:
+    """Return the unit, in milliseconds, that an epoch number of this size is in: s, ms, µs or ns."""
+    size = abs(value)
+    if size < SECONDS_BELOW:
+        return 1000.0
+    if size < MS_BELOW:
+        return 1.0
+    return 1e-3 if size < US_BELOW else 1e-6
+
+
+def samples(
+    times: Sequence[Any], values: Sequence[Any], unit_ms: float
+) -> tuple[NDArray[np.int64], NDArray[np.float64], list[tuple[int, str]]]:
+    """Convert sample by sample.
+
+    Returns
+    -------
+    times_ms, values, bad
+        The good samples, shape ``(n,)``, and for each bad one its index and what is wrong with it.
+    """
+    good_times: list[int] = []
+    good_values: list[float] = []
+    bad: list[tuple[int, str]] = []
+    for index, (raw_time, raw_value) in enumerate(zip(times, values, strict=True)):
+        at, value = time_ms(raw_time, unit_ms), number(raw_value)
+        if at is None:
+            bad.append((index, f"time '{_short(raw_time)}' is no epoch time in the years 1 to 9999"))
+        elif value is None:
+            bad.append((index, f"value '{_short(raw_value)}' is not a number"))
+        else:
+            good_times.append(at)
+            good_values.append(value)
+    return np.array(good_times, dtype=np.int64), np.array(good_values, dtype=np.float64), bad
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else text[:40] + "…"
