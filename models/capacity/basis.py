@@ -12,7 +12,7 @@ def of_evidence(evidence: Evidence, now_s: float, notes: tuple[str, ...] = ()) -
     if evidence.source != OBSERVED:
         return f"learnt by {evidence.source} from other scale-outs, not seen"
     workers = "1 worker" if evidence.scale_out == 1 else f"{evidence.scale_out} workers"
-    reach = f"CPU up to {min(evidence.cpu_reach, 1.0):.2f}"
+    reach = f"CPU up to about {min(evidence.cpu_reach, 1.0):.2f}"
     return "; ".join([f"observed {age(now_s - evidence.at_s)} at {workers}, {reach}", *notes])
 
 

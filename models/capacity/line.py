@@ -45,7 +45,8 @@ class Fit:
     weight, cpu_mean, spread
         Weight of the data, their mean CPU load, and their sum of squared CPU deviations (anchor included).
     reach
-        CPU load up to which the line was seen, as mean + 2 sd: it forgets as the data do, a maximum would not.
+        CPU load up to which the line was seen, as mean + 1.5 sd (a uniform range ends at 1.7, a sine at 1.4): it
+        forgets as the data do, a maximum would not.
     basis
         How the slope is known, in words.
     """
@@ -237,7 +238,7 @@ class Line:
 
     @property
     def _reach(self) -> float:
-        return self.cpu_mean + 2.0 * math.sqrt(max(self.cpu_m2, 0.0) / self.weight)
+        return self.cpu_mean + 1.5 * math.sqrt(max(self.cpu_m2, 0.0) / self.weight)
 
     def to_state(self) -> list[float]:
         """Return a JSON-serialisable state."""

@@ -22,7 +22,8 @@ from telemetry.window import Window
 STATE_FORMAT = 1
 HALF_LIFE_S = 6 * 3600.0  # the lines forget: a new release of the job must be able to move them
 ENOUGH_MINUTES = 0.5  # weight below which a scale-out that is left is not worth remembering
-REMEMBERED = 128  # scale-outs kept in memory, newest first
+BATCH_S = 600.0  # of history that is learnt at once
+REMEMBERED = 96  # scale-outs kept in memory, newest first
 DISAGREEMENT = 0.10  # relative difference of the two capacity rules worth telling
 SURPRISE = 0.20  # relative miss of the lines on fresh minutes that says: this is another program now
 SURPRISES_TO_FORGET = 3
@@ -142,10 +143,9 @@ class ScaleOuts:
         for run in runs_of_scale_out(frame):
             if run.scale_out != model.scale_out:
                 model = replace(model._remembering(), scale_out=run.scale_out, workers=Workers(), surprises=0)
-            # The same forgetting as online, in steps of an hour, so that a long history costs one pass.
-            hours = (run.times_s // 3600.0).astype(int)
-            for hour in np.unique(hours):
-                rows = hours == hour
+            # The same forgetting and the same surprises as online, in coarser steps: a week costs about a second.
+            edges = np.flatnonzero(np.diff(run.times_s // BATCH_S, prepend=-1.0))
+            for rows in (slice(a, b) for a, b in zip(edges, [*edges[1:], len(run.times_s)], strict=True)):
                 fresh = Workers.of(run.workers, run.cpu[rows], run.throughput_per_s[rows], run.minutes_each)
                 if len(fresh):
                     model = model._learnt(fresh, float(run.times_s[rows][-1]))

@@ -14,7 +14,7 @@ from models.capacity.line import IdleShare, Line, pooled_idle_share
 
 Values = NDArray[np.float64]
 
-KEPT_IN_STATE = 256  # workers whose lines are stored; more are represented by these
+KEPT_IN_STATE = 144  # workers whose lines are stored; more are represented by these
 CPU_AT_CAPACITY = 1.0
 
 
@@ -52,7 +52,7 @@ class Total:
     share_rule_per_s
         The second opinion: capacity at which the first worker is saturated if throughput shares stay as they are.
     cpu_reach
-        Highest CPU load of the hottest worker that the lines rest on (mean + 2 sd).
+        Highest CPU load of the hottest worker that the lines rest on (mean + 1.5 sd).
     reporting
         Workers that have a line.
     warnings
@@ -192,7 +192,7 @@ class Workers:
         return ()
 
     def to_state(self) -> dict[str, list[float]]:
-        """Return a JSON-serialisable state; of more than 256 workers, 256 evenly spaced by CPU share."""
+        """Return a JSON-serialisable state; of more than 144 workers, 144 evenly spaced by CPU share."""
         ranked = sorted(self.cpu_shares().items(), key=lambda item: (-item[1], item[0]))
         keep = np.unique(np.linspace(0, len(ranked) - 1, min(len(ranked), KEPT_IN_STATE)).round().astype(int))
         names = [ranked[index][0] for index in keep]

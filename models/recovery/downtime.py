@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -31,10 +32,17 @@ class Downtimes:
 
         The paper's program moves by one second per rescale for ever and without a floor; a share of the difference
         settles within a few rescales and can never become negative.
+
+        Raises
+        ------
+        ValueError
+            When the observation is NaN, infinite or negative: a failed observation must not become a belief.
         """
+        if not (math.isfinite(downtime_s) and downtime_s >= 0):
+            raise ValueError(f"an observed downtime is finite and not negative, found {downtime_s}")
         name = "failure_s" if candidate == current else ("out_s" if candidate > current else "in_s")
         moved = getattr(self, name) + weight * (downtime_s - getattr(self, name))
-        return replace(self, **{name: min(max(moved, FLOOR_S), CEILING_S)})
+        return replace(self, **{name: _within_bounds(moved)})
 
     def to_state(self) -> dict[str, float]:
         """Return a JSON-serialisable state."""
@@ -42,5 +50,10 @@ class Downtimes:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Rebuild from :meth:`to_state`; a missing key keeps its default."""
-        return cls(**{key: float(state[key]) for key in ("out_s", "in_s", "failure_s") if key in state})
+        """Rebuild from :meth:`to_state`; a missing key, and one that is not finite, keeps its default."""
+        stored = {key: float(state[key]) for key in ("out_s", "in_s", "failure_s") if state.get(key) is not None}
+        return cls(**{key: _within_bounds(value) for key, value in stored.items() if math.isfinite(value)})
+
+
+def _within_bounds(downtime_s: float) -> float:
+    return min(max(downtime_s, FLOOR_S), CEILING_S)

@@ -1,0 +1,170 @@
+"""The line: exact, mergeable, forgetting, and usable when the data alone do not determine it."""
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from models.capacity.line import IdleShare, Line, pooled_idle_share
+
+cpu = st.floats(0.02, 1.0)
+sample = st.tuples(cpu, st.floats(0.0, 1e6), st.floats(0.05, 3.0))
+samples = st.lists(sample, min_size=2, max_size=40)
+
+
+def line_of(rows):
+    x, y, w = np.array(rows, dtype=float).reshape(-1, 3).T
+    return Line.of(x, y, w)
+
+
+def assert_same(one, other):
+    for name, mine, theirs in zip(
+        (f.name for f in dataclasses.fields(Line)), dataclasses.astuple(one), dataclasses.astuple(other), strict=True
+    ):
+        scale = {"throughput_m2": 1e12, "comoment": 1e6, "throughput_mean": 1e6}.get(name, 1.0) * max(1.0, one.weight)
+        assert mine == pytest.approx(theirs, rel=1e-9, abs=1e-11 * scale), name
+
+
+def ramp(slope=70_000.0, idle=0.09, low=0.1, high=0.7, n=60, noise=0.0, seed=0):
+    x = np.linspace(low, high, n)
+    return x, slope * (x - idle) + np.random.default_rng(seed).normal(0, noise, n)
+
+
+@given(samples)
+def test_equals_numpy_polyfit(rows):
+    x, y, w = np.array(rows).T
+    assume(np.ptp(x) > 0.05)
+    line = Line.of(x, y, w)
+    slope, intercept = np.polyfit(x, y, 1, w=np.sqrt(w))
+    assert line.slope == pytest.approx(slope, rel=1e-6, abs=1.0)
+    assert line.intercept == pytest.approx(intercept, rel=1e-6, abs=1.0)
+    if line.slope > 0:
+        assert line.predict(1.0) == pytest.approx(max(0.0, slope + intercept), rel=1e-6, abs=2.0)
+
+
+@given(samples, st.data())
+def test_any_split_of_the_data_gives_the_same_line(rows, data):
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=5)))
+    parts = [rows[a:b] for a, b in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
+    merged = Line()
+    for part in parts:
+        merged = merged.merge(line_of(part) if part else Line())
+    assert_same(merged, line_of(rows))
+
+
+@given(samples, samples, samples)
+def test_merge_is_commutative_and_associative(a, b, c):
+    a, b, c = line_of(a), line_of(b), line_of(c)
+    assert_same(a.merge(b), b.merge(a))
+    assert_same(a.merge(b).merge(c), a.merge(b.merge(c)))
+    assert_same(a.merge(Line()), a)
+
+
+@given(samples, st.floats(0.01, 1.0))
+def test_decay_is_the_same_as_smaller_weights(rows, factor):
+    lighter = [(x, y, w * factor) for x, y, w in rows]
+    assert_same(line_of(rows).decayed(factor), line_of(lighter))
+
+
+def test_is_immutable():
+    line = Line.of([0.1, 0.5], [1.0, 5.0])
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        line.weight = 3.0
+    before = dataclasses.astuple(line)
+    line.merge(Line.of([0.9], [9.0]))
+    assert dataclasses.astuple(line) == before
+
+
+def test_ignores_what_is_not_finite():
+    x, y = ramp()
+    dirty_x, dirty_y = np.append(x, [np.nan, 0.5, np.inf, 0.5]), np.append(y, [1.0, np.nan, 1.0, -np.inf])
+    assert_same(Line.of(dirty_x, dirty_y), Line.of(x, y))
+    assert Line.of([np.nan], [1.0]) == Line()
+
+
+def test_refuses_samples_that_are_not_paired():
+    with pytest.raises(ValueError, match="3 CPU samples against 2 throughput samples"):
+        Line.of([1, 2, 3], [1, 2])
+
+
+@pytest.mark.parametrize("load", [0.3, 0.6, 0.9])
+def test_steady_cpu_falls_back_to_the_idle_share_and_doubts_itself(load):
+    steady = Line.of(np.full(30, load), np.full(30, 70_000 * (load - 0.09)))
+    assert math.isnan(steady.slope)
+    assert steady.predict(1.0) == pytest.approx(70_000 * 0.91, rel=1e-3)
+    assert "idle share 0.09 assumed" in steady.fit().basis
+    low, high = steady.interval(1.0)
+    x, y = ramp(low=0.2, high=load)
+    ranged_low, ranged_high = Line.of(x, y).interval(1.0)
+    assert high - low > (ranged_high - ranged_low)
+    assert low < 70_000 * 0.91 < high
+
+
+def test_a_wide_range_of_cpu_outweighs_the_idle_share():
+    x, y = ramp(idle=0.02, low=0.15, high=0.95, noise=300.0)
+    line = Line.of(x, y)
+    assert line.fit().predict(1.0) == pytest.approx(line.predict(1.0), rel=0.005)
+    assert line.fit().basis == "CPU range"
+
+
+def test_refuses_a_negative_slope():
+    line = Line.of([0.5, 0.6, 0.7, 0.8], [60_000, 50_000, 40_000, 30_000])
+    assert line.slope < 0
+    fit = line.fit()
+    assert fit.slope > 0
+    assert "refused" in fit.basis
+    assert line.predict(1.0) > line.predict(0.5) > 0
+
+
+@given(st.lists(st.tuples(cpu, st.floats(0, 1e6)), min_size=1, max_size=20), st.floats(0.0, 1.0))
+def test_is_usable_whatever_was_measured(rows, asked):
+    line = Line.of(*np.array(rows).T)
+    fit = line.fit()
+    assert fit.slope >= 0
+    low, high = line.interval(asked)
+    assert 0 <= low <= high < math.inf
+    assert math.isfinite(line.predict(asked))
+
+
+def test_knows_nothing_without_samples():
+    with pytest.raises(ValueError, match="no CPU and throughput samples"):
+        Line().predict(1.0)
+
+
+def test_interval_widens_with_distance_and_level():
+    x, y = ramp(noise=500.0)
+    line = Line.of(x, y)
+    widths = [np.ptp(line.interval(at)) for at in (0.4, 0.8, 1.0)]
+    assert widths == sorted(widths)
+    assert np.ptp(line.interval(1.0, 0.5)) < np.ptp(line.interval(1.0, 0.99))
+
+
+@given(samples)
+def test_state_survives_json_exactly(rows):
+    line = line_of(rows)
+    assert Line.from_state(json.loads(json.dumps(line.to_state()))) == line
+
+
+@pytest.mark.parametrize("state", [[1, 2], [1, 2, 3, 4, 5, math.nan], [-1, 0, 0, 0, 0, 0], ["a"] * 6])
+def test_refuses_a_foreign_state(state):
+    with pytest.raises(ValueError, match=r"not the state of a line|could not convert"):
+        Line.from_state(state)
+
+
+def test_refuses_a_decay_that_would_invent_data():
+    with pytest.raises(ValueError, match=r"outside 0\.\.1"):
+        Line.of([0.1], [1.0]).decayed(1.5)
+
+
+def test_pooled_idle_share_moves_to_what_the_workers_say():
+    lines = [Line.of(*ramp(slope=s, idle=0.15, low=0.2, noise=100.0, seed=i)) for i, s in enumerate((40e3, 60e3, 70e3))]
+    pooled = pooled_idle_share(lines)
+    assert pooled.cpu == pytest.approx(0.15, abs=0.012)
+    assert pooled.sd < IdleShare().sd
+    assert pooled_idle_share([]).cpu == pytest.approx(IdleShare().cpu)
+    steady = Line.of(np.full(9, 0.5), np.full(9, 30_000.0))
+    assert pooled_idle_share([steady]).cpu == pytest.approx(IdleShare().cpu)

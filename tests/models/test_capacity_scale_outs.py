@@ -1,0 +1,314 @@
+"""Capacity of every scale-out: learnt online and from history, remembered, forgotten, never decreasing."""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.capacity.evidence import Curve, Evidence, non_decreasing
+from models.capacity.pairing import trailing_mean
+from models.capacity.scale_outs import ScaleOuts
+from telemetry.window import Window
+
+IDLE = 0.09
+STEP_S = 10.0
+
+
+def window(start_s, scale_out, per_worker=50_000.0, minutes=3, seed=0, **job):
+    """A window of a job whose load swings between 0.3 and 0.7; CPU is the mean of the last minute, as exported."""
+    times = start_s + STEP_S * np.arange(int(minutes * 60 / STEP_S))
+    rng = np.random.default_rng([seed, int(start_s)])
+    shares = np.linspace(1.0, 0.9, scale_out)[None, :]
+    per_step = [0.5 + 0.2 * np.sin((times - STEP_S * back) / 300.0) for back in range(6)]
+    cpu, load = np.mean(per_step, axis=0)[:, None] * shares, per_step[0][:, None] * shares
+    throughput = per_worker * (load - IDLE) / (1 - IDLE) + rng.normal(0, 100, cpu.shape)
+    workers = tuple(f"flink-taskmanager-658b48fc8c-{index:05d}" for index in range(scale_out))
+    metrics = {name: np.full(len(times), value, dtype=float) for name, value in job.items()}
+    return Window("job", STEP_S, times, workers, metrics, {"cpu_load": cpu, "throughput_per_s": throughput}, times[-1])
+
+
+def stay(model, scale_out, start_s=0.0, minutes=30, per_worker=50_000.0):
+    """Learn from a stay of some minutes as the loop does: a tick a minute, each with the last three minutes."""
+    for minute in range(3, minutes + 1):
+        model = model.update(window(start_s + 60 * (minute - 3), scale_out, per_worker), scale_out)
+    return model
+
+
+def history(stays, per_worker, start="2026-01-01", minutes=60, seed=0):
+    """Rows of ``capacity_features``: ``stays`` is the scale-out of each hour."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for hour, n in enumerate(stays):
+        ts = pd.Timestamp(start, tz="UTC") + pd.to_timedelta(3600 * hour + 60 * np.arange(minutes), unit="s")
+        load = 0.5 + 0.35 * np.sin(np.arange(minutes) / 8)
+        for worker, share in enumerate(np.linspace(1.0, 0.85, n)):
+            cpu = load * share + rng.normal(0, 0.005, minutes)
+            throughput = per_worker(n) * (cpu - IDLE) / (1 - IDLE) + rng.normal(0, 200, minutes)
+            parts.append(
+                pd.DataFrame(
+                    {
+                        "ts": ts,
+                        "worker": f"h{hour}w{worker}",
+                        "scale_out": n,
+                        "cpu_load": cpu,
+                        "throughput_per_s": np.maximum(throughput, 0),
+                    }
+                )
+            )
+    return pd.concat(parts, ignore_index=True)
+
+
+# -- answering ---------------------------------------------------------------------------------------------------------
+
+
+def test_other_scale_outs_are_the_mean_worker_times_n():
+    model = stay(ScaleOuts(), 4)
+    here = model.capacity(4)
+    assert here.seen
+    assert here.per_s == pytest.approx(4 * 50_000 * 0.95, rel=0.03)
+    assert here.basis.startswith("observed just now at 4 workers, CPU up to about 0.7")
+    for n in (1, 2, 8, 12):
+        other = model.capacity(n)
+        assert not other.seen
+        assert other.per_s == pytest.approx(here.per_s * n / 4, rel=1e-6)
+        assert f"{n} x mean worker of" in other.basis
+        assert other.high_per_s / other.low_per_s > here.high_per_s / here.low_per_s
+
+
+def test_unknown_is_said_not_guessed():
+    model = ScaleOuts()
+    assert not model.known
+    assert model.table(12) == {}
+    with pytest.raises(ValueError, match="nothing is known of the capacity yet"):
+        model.capacity(3)
+    with pytest.raises(ValueError, match="1 worker or more"):
+        stay(model, 2).capacity(0)
+    with pytest.raises(ValueError, match="at least one worker"):
+        model.update(window(0, 1), 0)
+
+
+def test_seen_values_are_preferred_to_the_average():
+    # 8 workers take far less than twice what 4 take.
+    model = stay(stay(ScaleOuts(), 8, per_worker=30_000.0), 4, start_s=4000.0)
+    assert model.capacity(8).seen
+    assert model.capacity(8).per_s == pytest.approx(8 * 30_000 * 0.95, rel=0.12)
+    assert model.capacity(8).per_s < 0.8 * 2 * model.capacity(4).per_s
+
+
+def test_a_stale_memory_loses_to_fresh_evidence():
+    model = stay(ScaleOuts(), 8, per_worker=30_000.0)
+    soon = stay(model, 4, start_s=4000.0)
+    late = stay(model, 4, start_s=30 * 86_400.0)
+    linear = 2 * soon.capacity(4).per_s
+    remembered = 8 * 30_000 * 0.95
+    assert abs(soon.capacity(8).per_s - remembered) < 0.5 * abs(late.capacity(8).per_s - remembered)
+    assert abs(late.capacity(8).per_s - linear) < abs(soon.capacity(8).per_s - linear)
+    assert "30 days ago" in late.capacity(8).basis
+
+
+def test_workers_that_lose_by_being_many_are_extrapolated_so():
+    model = ScaleOuts.from_features(history([2, 4, 8], lambda n: 50_000 * n**-0.2))
+    predicted, linear = model.capacity(16), 2 * model.capacity(8).per_s
+    assert predicted.per_s < 0.95 * linear
+    assert predicted.low_per_s < 16 * 50_000 * 16**-0.2 * 0.93 < predicted.high_per_s
+    assert "per doubling" in predicted.basis
+
+
+def test_never_super_linear():
+    model = ScaleOuts.from_features(history([2, 4, 8], lambda n: 30_000 * n**0.3))
+    assert model.capacity(16).per_s <= 2.05 * model.capacity(8).per_s
+
+
+evidences = st.lists(
+    st.tuples(st.integers(1, 24), st.floats(1e3, 1e6), st.floats(0.01, 0.5), st.floats(0, 1e6)),
+    min_size=1, max_size=8,
+)  # fmt: skip
+
+
+@settings(max_examples=60)
+@given(evidences)
+def test_capacity_never_decreases_and_intervals_hold_it(found):
+    memory = {n: Evidence(n, per_s, sd, at, 0.9) for n, per_s, sd, at in found}
+    table = list(ScaleOuts(memory=memory).table(36).values())
+    values = [estimate.per_s for estimate in table]
+    assert all(a <= b * (1 + 1e-9) for a, b in itertools.pairwise(values))
+    assert all(0 < e.low_per_s <= e.per_s <= e.high_per_s < math.inf for e in table)
+    assert {e.scale_out for e in table if e.seen} == set(memory)
+
+
+# -- learning ----------------------------------------------------------------------------------------------------------
+
+
+def test_overlapping_windows_count_once():
+    first, second = window(0, 3), window(60, 3)
+    once = ScaleOuts().update(first, 3)
+    assert once.update(first, 3) == once
+    overlapped = once.update(second, 3)
+    assert overlapped.workers.weight < 1.5 * once.workers.weight
+
+
+def test_is_immutable():
+    model = ScaleOuts()
+    model.update(window(0, 3), 3)
+    assert not model.known
+
+
+def test_warm_up_is_not_learnt_from():
+    cold = ScaleOuts().update(window(0, 3, uptime_s=30.0), 3)
+    assert not cold.known
+    assert ScaleOuts().update(window(0, 3, uptime_s=600.0), 3).known
+
+
+def test_a_rescale_without_uptime_waits_two_minutes():
+    model = stay(ScaleOuts(), 3)
+    moved = model.update(window(2000.0, 5, minutes=1), 5)
+    assert len(moved.workers) == 0
+    assert moved.capacity(3).seen
+    settled = moved.update(window(2000.0, 5, minutes=4), 5)
+    assert len(settled.workers) == 5
+
+
+def test_rows_of_another_scale_out_are_left_out():
+    assert not ScaleOuts().update(_told(window(0, 3), 5.0), 3).known
+    assert ScaleOuts().update(_told(window(0, 3), 3.0), 3).known
+
+
+def _told(seen, scale_out):
+    metrics = {**seen.job_metrics, "scale_out": np.full(len(seen), scale_out)}
+    return Window(seen.job, seen.step_s, seen.times_s, seen.workers, metrics, seen.worker_metrics, seen.newest_sample_s)
+
+
+def test_missing_metrics_teach_nothing():
+    seen = window(0, 3)
+    blank = {name: np.full_like(values, np.nan) for name, values in seen.worker_metrics.items()}
+    empty = Window(seen.job, STEP_S, seen.times_s, seen.workers, {}, blank)
+    model = stay(ScaleOuts(), 3)
+    later = Window(seen.job, STEP_S, seen.times_s + 5000, seen.workers, {}, blank)
+    assert not ScaleOuts().update(empty, 3).known
+    assert model.update(later, 3).capacity(3) == model.capacity(3)
+    assert not ScaleOuts().update(Window("job", STEP_S, np.empty(0)), 3).known
+
+
+def test_a_stall_is_not_taken_for_a_small_capacity():
+    model = stay(ScaleOuts(), 3)
+    for index in range(6):
+        seen = window(2000 + 180 * index, 3)
+        stalled = {"cpu_load": seen.worker_metrics["cpu_load"], "throughput_per_s": np.zeros((len(seen), 3))}
+        model = model.update(Window("job", STEP_S, seen.times_s, seen.workers, {}, stalled), 3)
+    assert model.capacity(3).per_s == pytest.approx(3 * 50_000 * 0.95, rel=0.03)
+
+
+def test_a_new_release_moves_the_estimate_within_minutes():
+    model = stay(stay(ScaleOuts(), 6, per_worker=50_000.0), 3, start_s=4000.0, per_worker=50_000.0, minutes=120)
+    changed = stay(model, 3, start_s=20_000.0, per_worker=30_000.0, minutes=12)
+    assert changed.capacity(3).per_s == pytest.approx(3 * 30_000 * 0.95, rel=0.08)
+    assert changed.capacity(6).per_s < 6 * 40_000
+    single = model.update(window(20_000.0, 3, 30_000.0), 3)
+    assert single.memory.keys() == model.memory.keys()
+
+
+def test_history_and_loop_agree():
+    frame = history([3], lambda _: 50_000.0)
+    by_history = ScaleOuts.from_features(frame)
+    cpu = frame.pivot(index="ts", columns="worker", values="cpu_load")
+    throughput = frame.pivot(index="ts", columns="worker", values="throughput_per_s")
+    times = cpu.index.as_unit("s").astype("int64").to_numpy().astype(float)
+    metrics = {"cpu_load": cpu.to_numpy(), "throughput_per_s": throughput.to_numpy()}
+    by_loop = ScaleOuts().update(Window("job", 60.0, times, tuple(cpu.columns), {}, metrics), 3)
+    assert by_loop.capacity(3).per_s == pytest.approx(by_history.capacity(3).per_s, rel=0.001)
+
+
+def test_history_remembers_earlier_scale_outs_in_any_row_order():
+    frame = history([4, 6, 4], lambda _: 50_000.0)
+    model = ScaleOuts.from_features(frame)
+    assert model.scale_out == 4
+    assert set(model.memory) == {4, 6}
+    shuffled = ScaleOuts.from_features(frame.sample(frac=1.0, random_state=1))
+    assert shuffled.capacity(12).per_s == pytest.approx(model.capacity(12).per_s)
+
+
+def test_history_without_a_scale_out_counts_the_workers():
+    frame = history([4], lambda _: 50_000.0)
+    told = ScaleOuts.from_features(frame)
+    gap = (frame["worker"] == "h0w2") & (frame["ts"].dt.minute == 30)
+    untold = ScaleOuts.from_features(frame[~gap].assign(scale_out=np.nan))
+    assert untold.scale_out == 4
+    assert untold.capacity(4).per_s == pytest.approx(told.capacity(4).per_s, rel=0.01)
+
+
+def test_history_that_cannot_be_used_names_the_mend():
+    with pytest.raises(ValueError, match="lack worker, cpu_load"):
+        ScaleOuts.from_features(pd.DataFrame({"ts": [], "scale_out": [], "throughput_per_s": []}))
+    frame = history([2], lambda _: 50_000.0).assign(cpu_load=np.nan)
+    with pytest.raises(ValueError, match="no minute has both CPU load and throughput"):
+        ScaleOuts.from_features(frame)
+    with pytest.raises(ValueError, match="no minute has both CPU load and throughput"):
+        ScaleOuts.from_features(frame.iloc[:0])
+
+
+# -- state -------------------------------------------------------------------------------------------------------------
+
+
+def test_state_survives_json_exactly_and_learns_on():
+    model = stay(stay(ScaleOuts(), 6), 3, start_s=4000.0)
+    text = json.dumps(model.to_state(), allow_nan=False)
+    back = ScaleOuts.from_state(json.loads(text))
+    assert back == model
+    following = window(9000.0, 3)
+    assert back.update(following, 3) == model.update(following, 3)
+    assert ScaleOuts.from_state(json.loads(json.dumps(ScaleOuts().to_state()))) == ScaleOuts()
+
+
+def test_state_stays_below_50_kb():
+    model = stay(ScaleOuts(), 300, minutes=3)
+    memory = {n: Evidence(n, 1e5 / 3 * n, 0.034567891234, 1.7e9 + n / 3, 0.91234) for n in range(1, 97)}
+    model = ScaleOuts(model.scale_out, model.workers, memory, 1.7e9, 1.7e9 - 100, 0)
+    assert len(json.dumps(model.to_state())) < 50_000
+
+
+@pytest.mark.parametrize(
+    "state",
+    [{}, {"format": 99}, {"format": 1, "memory": [{"scale_out": 3}]}, {"format": 1, "workers": {"w": [1, 2]}},
+     {"format": 1, "memory": [{**Evidence(3, 1.0, 1.0, 0.0, 1.0).to_state(), "scale_out": 0}]}],
+)  # fmt: skip
+def test_refuses_a_foreign_state(state):
+    with pytest.raises(ValueError, match=r"state|evidence|eight numbers"):
+        ScaleOuts.from_state(state)
+
+
+# -- parts -------------------------------------------------------------------------------------------------------------
+
+
+def test_one_point_gives_the_linear_rule():
+    curve = Curve.through([Evidence(4, 200_000.0, 0.02, 0.0, 0.9)], 0.0)
+    assert math.exp(curve.log_value(12)) == pytest.approx(600_000.0)
+    assert curve.exponent == 0.0
+
+
+def test_evidence_combines_by_precision_and_ages():
+    old = Evidence(4, 100.0, 0.1, 0.0, 0.8)
+    new = Evidence(4, 200.0, 0.1, 0.0, 0.9)
+    assert old.combined(new).per_s == pytest.approx(math.sqrt(100 * 200))
+    later = Evidence(4, 200.0, 0.1, 10 * 86_400.0, 0.9)
+    assert old.combined(later).per_s > 180
+
+
+@given(st.lists(st.tuples(st.floats(-10, 10), st.floats(0.1, 10)), min_size=1, max_size=20))
+def test_pooling_is_ordered_and_keeps_the_weighted_mean(rows):
+    values, weights = zip(*rows, strict=True)
+    pooled = non_decreasing(list(values), list(weights))
+    assert all(a <= b + 1e-9 for a, b in itertools.pairwise(pooled))
+    assert np.average(pooled, weights=weights) == pytest.approx(np.average(values, weights=weights), abs=1e-6)
+
+
+def test_trailing_mean_matches_pandas():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(50, 3))
+    values[rng.random((50, 3)) < 0.3] = np.nan
+    expected = pd.DataFrame(values).rolling(6, min_periods=3).mean().to_numpy()
+    np.testing.assert_allclose(trailing_mean(values, 6), expected)

@@ -1,0 +1,242 @@
+"""Candidates on the same held-out minutes, and the gate."""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from xgboost import Booster
+
+from models.capacity.cross_validation import Score, capacity_score, high_cpu_fold, left_out_folds, newest_fold
+from models.capacity.regressors import FAMILIES, GradientBoosting, Linear, RandomForest, Ratio, XGBoost
+from models.capacity.scale_outs import ScaleOuts
+from models.capacity.selection import CapacityCandidate, challenge, select_capacity
+
+IDLE = 0.09
+
+
+def features(stays=(4,), per_worker=50_000.0, minutes=90, start="2026-01-01", seed=0, exponent=0.0):
+    """Rows of ``capacity_features`` of a linear job: one stay per entry, each ``minutes`` long."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for index, n in enumerate(stays):
+        begin = pd.Timestamp(start, tz="UTC") + pd.Timedelta(minutes=index * minutes)
+        ts = begin + pd.to_timedelta(60 * np.arange(minutes), unit="s")
+        load = 0.55 - 0.4 * np.cos(np.arange(minutes) / 14)
+        for worker, share in enumerate(np.linspace(1.0, 0.8, n)):
+            cpu = IDLE + (load - IDLE) * share + rng.normal(0, 0.004, minutes)
+            throughput = per_worker * n**exponent * (cpu - IDLE) / (1 - IDLE) + rng.normal(0, 250, minutes)
+            rows = {"ts": ts, "worker": f"s{index}w{worker}", "scale_out": n, "cpu_load": cpu}
+            parts.append(pd.DataFrame(rows | {"throughput_per_s": np.maximum(throughput, 1.0)}))
+    frame = pd.concat(parts, ignore_index=True)
+    hottest = frame.groupby("ts")["cpu_load"].transform("max")
+    total = frame.groupby("ts")["throughput_per_s"].transform("sum")
+    return frame.assign(cpu_share=frame["cpu_load"] / hottest, throughput_share=frame["throughput_per_s"] / total)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return select_capacity(features((2, 4, 8)), 12, seed=7)
+
+
+def test_every_family_is_tried_and_the_extrapolating_one_wins(trained):
+    assert {item.family for item in trained.candidates} == {family.family for family in FAMILIES}
+    assert all(item.error == "" for item in trained.candidates)
+    assert trained.winner == "linear"
+    table = trained.table
+    assert table["family"].iloc[0] == "linear"
+    assert table["score"].is_monotonic_increasing
+    for name in ("mae_per_s", "rmse_per_s", "mape", "capacity_mape", "unseen_mape", "fit_s"):
+        assert table[name].gt(0).all(), name
+    assert (table["rmse_per_s"] >= table["mae_per_s"]).all()
+    assert table.set_index("family").loc["linear", "capacity_mape"] < 0.05
+
+
+def test_every_candidate_gives_capacities_as_numbers(trained):
+    for candidate in trained.candidates:
+        assert list(candidate.table) == list(range(1, 13))
+        values = list(candidate.table.values())
+        assert all(0 < a <= b * (1 + 1e-9) for a, b in itertools.pairwise(values)), candidate.family
+
+
+@pytest.mark.parametrize("family", [RandomForest, GradientBoosting, XGBoost])
+def test_trees_cannot_extrapolate_and_say_so(family):
+    frame = features((3,))
+    low = frame[frame["cpu_load"].groupby(frame["ts"]).transform("max") < 0.5]
+    fitted = family.fit(low, 0)
+    assert fitted.predict(frame).max() <= low["throughput_per_s"].max() * 1.05
+    assert fitted.capacity(3) < 0.7 * 3 * 50_000
+    assert "cannot extrapolate" in family.notes
+
+
+def test_the_same_seed_gives_the_same_training(trained):
+    again = select_capacity(features((2, 4, 8)), 12, seed=7)
+    for one, two in zip(trained.candidates, again.candidates, strict=True):
+        assert one.table == two.table
+        assert one.score == two.score
+    assert trained.xgboost_ubj == again.xgboost_ubj
+
+
+def test_xgboost_can_be_read_back_without_unpickling(trained, tmp_path):
+    path = tmp_path / "model.ubj"
+    path.write_bytes(trained.xgboost_ubj)
+    assert Booster(model_file=path).num_boosted_rounds() == 200
+
+
+def test_state_is_what_loop_and_registry_need(trained):
+    state = json.loads(json.dumps(trained.to_state(), allow_nan=False))
+    model = ScaleOuts.from_state(state)
+    assert [entry["scale_out"] for entry in state["table"]] == list(range(1, 13))
+    for entry in state["table"]:
+        assert model.capacity(entry["scale_out"]).per_s == pytest.approx(entry["per_s"])
+        assert entry["low_per_s"] <= entry["per_s"] <= entry["high_per_s"]
+        assert isinstance(entry["basis"], str)
+    assert len(json.dumps(state)) < 50_000
+
+
+def test_a_tree_that_wins_speaks_only_where_nothing_was_observed():
+    frame = features((2, 4, 8))
+    trained = select_capacity(frame, 12, families=(RandomForest,))
+    assert trained.winner == "random-forest"
+    for n in (2, 4, 8):
+        assert trained.model.capacity(n).seen
+    unseen = trained.model.capacity(6)
+    assert not unseen.seen
+    assert "learnt by random-forest" in unseen.basis
+
+
+def test_a_family_that_fails_does_not_stop_the_others():
+    class Broken(Ratio):
+        family = "broken"
+
+        @classmethod
+        def fit(cls, frame, seed):
+            raise ValueError("no luck today")
+
+    trained = select_capacity(features(), 6, families=(Broken, Linear))
+    assert trained.winner == "linear"
+    broken = trained.table.set_index("family").loc["broken"]
+    assert broken["error"] == "no luck today"
+    assert math.isinf(broken["score"])
+
+
+def test_a_short_history_still_gets_the_linear_model():
+    trained = select_capacity(features(minutes=4), 6)
+    assert trained.winner == "linear"
+    assert trained.held_out == {}
+    estimate = trained.model.capacity(4)
+    assert estimate.low_per_s < 4 * 50_000 * 0.9 < estimate.high_per_s
+
+
+def test_bad_features_name_the_mend():
+    with pytest.raises(ValueError, match="lack cpu_share; build them"):
+        select_capacity(features().drop(columns="cpu_share"), 6)
+    with pytest.raises(ValueError, match="1 or more"):
+        select_capacity(features(), 0)
+    with pytest.raises(ValueError, match="no minute has both"):
+        select_capacity(features().assign(cpu_load=np.nan), 6)
+
+
+def test_rows_without_shares_or_scale_out_are_used_all_the_same():
+    frame = features().assign(cpu_share=np.nan, throughput_share=np.nan, scale_out=np.nan)
+    trained = select_capacity(frame, 6, families=(Linear, GradientBoosting))
+    assert trained.model.scale_out == 4
+    assert all(item.error == "" for item in trained.candidates)
+
+
+# -- folds -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_high_cpu_fold_learns_low_and_is_judged_high():
+    frame = features((3, 5))
+    fold = high_cpu_fold(frame)
+    for n in (3, 5):
+        train, test = (part[part["scale_out"] == n] for part in (fold.train, fold.test))
+        assert train.groupby("ts")["cpu_load"].max().max() <= test.groupby("ts")["cpu_load"].max().min()
+    assert not set(fold.train["ts"]) & set(fold.test["ts"])
+
+
+def test_neighbours_of_held_out_minutes_are_not_learnt_from():
+    frame = features(minutes=60)
+    dense = frame.assign(ts=frame["ts"].min() + (frame["ts"] - frame["ts"].min()) / 4)
+    fold = high_cpu_fold(dense)
+    held = fold.test["ts"].unique()
+    gaps = [abs((held - ts).total_seconds()).min() for ts in fold.train["ts"].unique()]
+    assert min(gaps) >= 60
+
+
+def test_left_out_scale_outs_are_never_learnt_from():
+    folds = left_out_folds(features((2, 4, 6)))
+    assert [fold.unseen for fold in folds] == [2, 4, 6]
+    for fold in folds:
+        assert fold.unseen not in set(fold.train["scale_out"])
+        assert set(fold.test["scale_out"]) == {fold.unseen}
+    assert left_out_folds(features((2,))) == []
+
+
+def test_the_newest_fold_lies_behind_the_champion():
+    frame = features(minutes=100)
+    middle = frame["ts"].min().timestamp() + 50 * 60
+    fold = newest_fold(frame, middle)
+    assert fold.test["ts"].min() > fold.train["ts"].max()
+    assert fold.test["ts"].min().timestamp() > middle
+    assert newest_fold(frame, frame["ts"].max().timestamp() - 60) is None
+
+
+def test_the_yardstick_is_exact_for_the_truth():
+    frame = features((4,), minutes=60)
+    fold = high_cpu_fold(frame)
+    truth = 50_000 * np.linspace(1.0, 0.8, 4).sum()
+    assert capacity_score(lambda _: truth, fold.test).mape < 0.02
+    assert capacity_score(lambda _: truth * 1.2, fold.test).mape == pytest.approx(0.2, abs=0.02)
+
+
+def test_scores_by_hand():
+    score = Score.of(np.array([110.0, 80.0, np.nan]), np.array([100.0, 100.0, 5.0]))
+    assert (score.mae_per_s, score.mape) == (15.0, pytest.approx(0.15))
+    assert score.rmse_per_s == pytest.approx(math.sqrt(250))
+    assert math.isnan(Score.of(np.array([]), np.array([])).mape)
+
+
+# -- gate --------------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_champion_the_challenger_takes_over():
+    frame = features()
+    trained = select_capacity(frame, 6, families=(Linear,))
+    assert challenge(None, trained, frame).promoted
+    assert challenge(ScaleOuts(), trained, frame).promoted
+
+
+def test_a_job_that_changed_gets_the_challenger_on_minutes_neither_learnt_from():
+    before = features(minutes=120)
+    champion = select_capacity(before, 6, families=(Linear,)).model
+    after = features(per_worker=35_000.0, minutes=240, start="2026-01-01 03:00")
+    both = pd.concat([before, after], ignore_index=True)
+    verdict = challenge(champion, select_capacity(both, 6, families=(Linear,)), both)
+    assert verdict.promoted
+    assert verdict.challenger_mape < 0.1 < verdict.champion_mape
+    assert verdict.minutes > 30
+    assert f"{100 * verdict.challenger_mape:.1f} %" in verdict.sentence
+
+
+def test_a_worse_challenger_is_kept_out():
+    frame = features(minutes=240)
+    champion = select_capacity(frame.iloc[: len(frame) // 2], 6, families=(Linear,)).model
+    verdict = challenge(champion, select_capacity(frame, 6, families=(Ratio,)), frame)
+    assert not verdict.promoted
+    assert verdict.challenger_mape > verdict.champion_mape
+
+
+def test_without_new_minutes_the_doubt_favours_the_champion():
+    frame = features()
+    trained = select_capacity(frame, 6, families=(Linear,))
+    assert not challenge(trained.model, trained, frame).promoted
+    short = features(minutes=4)
+    assert "too short" in challenge(trained.model, select_capacity(short, 6, families=(Linear,)), short).sentence
+
+
+def test_candidates_default_to_unusable():
+    assert CapacityCandidate("x", "").score == math.inf

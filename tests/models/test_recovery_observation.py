@@ -1,0 +1,252 @@
+"""Observed recoveries: from the first stop until caught up, whatever the windows, gaps and noise."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.recovery.normal import Moments, Normal
+from models.recovery.observation import Recovered, RecoveryWatch, TimedOut
+
+METRICS = Path(__file__).parents[2] / "../shared/data/metrics"
+
+
+def job(stop_at=400, down=20, rate=50_000.0, capacity=80_000.0, seconds=900, noise=0.0, seed=0):
+    """A job second by second: it stands still for ``down`` seconds, then works off what queued up."""
+    rng = np.random.default_rng(seed)
+    workload, throughput, lag = np.full(seconds, rate), np.empty(seconds), np.empty(seconds)
+    queue = 0.0
+    for at in range(seconds):
+        able = 0.0 if stop_at <= at < stop_at + down else capacity
+        done = min(able, rate + queue)
+        queue += rate - done
+        throughput[at], lag[at] = done, queue
+    caught_up = stop_at + down + down * rate / (capacity - rate)
+    noisy = throughput * (1 + rng.normal(0, noise, seconds))
+    return np.arange(seconds, dtype=float), workload, np.where(throughput > 0, noisy, 0.0), lag, caught_up
+
+
+def watched(columns, at_s, tick_s=60, window_s=90, lag=True, every=1, **options):
+    """Feed a watch as the loop does, its state going through JSON between ticks."""
+    times, workload, throughput, lags = (values[::every] for values in columns[:4])
+    before = times < at_s
+    normal = Normal().fed(times[before], workload[before], throughput[before], lags[before] if lag else None)
+    watch = RecoveryWatch.start(at_s, normal, **options)
+    now = at_s
+    while watch.outcome is None and now < times[-1]:
+        now += tick_s
+        rows = (times >= now - window_s) & (times < now)
+        watch = watch.observe(times[rows], workload[rows], throughput[rows], lags[rows] if lag else None)
+        if watch.outcome is None:
+            watch = RecoveryWatch.from_state(json.loads(json.dumps(watch.to_state(), allow_nan=False)))
+    return watch.outcome
+
+
+@pytest.mark.parametrize("lag", [True, False])
+@pytest.mark.parametrize("down", [8, 20, 60])
+def test_finds_stop_downtime_and_recovery(down, lag):
+    columns = job(down=down)
+    outcome = watched(columns, at_s=395, lag=lag)
+    assert isinstance(outcome, Recovered)
+    assert outcome.stopped_s == 400
+    assert outcome.downtime_s == pytest.approx(down, abs=1)
+    assert outcome.recovery_s == pytest.approx(columns[4] - 400, abs=4)
+    assert outcome.caught_up_s == outcome.stopped_s + outcome.recovery_s
+    assert outcome.stop_seen
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000), st.floats(0.005, 0.06))
+def test_noise_is_neither_a_stop_nor_a_recovery(seed, noise):
+    columns = job(noise=noise, seed=seed)
+    outcome = watched(columns, at_s=395)
+    assert isinstance(outcome, Recovered)
+    assert outcome.stopped_s == 400
+    assert outcome.downtime_s == pytest.approx(20, abs=1)
+    assert outcome.recovery_s == pytest.approx(columns[4] - 400, abs=15)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(5, 90), st.integers(0, 60))
+def test_the_cut_into_windows_does_not_matter(tick_s, overlap):
+    assert watched(job(), 395, tick_s=tick_s, window_s=tick_s + overlap) == watched(job(), 395)
+
+
+@pytest.mark.parametrize("every", [5, 15])
+def test_coarse_scrapes(every):
+    columns = job(down=45)
+    outcome = watched(columns, at_s=395, every=every)
+    assert isinstance(outcome, Recovered)
+    assert outcome.recovery_s == pytest.approx(columns[4] - 400, abs=every + 2)
+
+
+def test_missing_samples_are_not_an_outage():
+    columns = job(stop_at=700, down=0)
+    throughput = columns[2].copy()
+    throughput[420:470] = np.nan
+    outcome = watched((columns[0], columns[1], throughput, columns[3]), at_s=400, timeout_s=300)
+    assert isinstance(outcome, TimedOut)
+    assert outcome.stopped_s is None
+
+
+def test_a_stop_hidden_in_a_gap_is_told_by_the_surplus_after_it():
+    columns = job(down=40)
+    throughput = columns[2].copy()
+    throughput[400:442] = np.nan
+    outcome = watched((columns[0], columns[1], throughput, columns[3]), at_s=395)
+    assert isinstance(outcome, Recovered)
+    assert not outcome.stop_seen
+    assert outcome.stopped_s == 399
+    assert outcome.downtime_s == pytest.approx(43, abs=1)
+    assert outcome.recovery_s == pytest.approx(columns[4] - 399, abs=4)
+
+
+def test_lag_above_normal_is_not_caught_up():
+    """The job keeps pace but never works off what queued: only the lag tells."""
+    times, workload, throughput, lag, _ = job(capacity=50_000.0001)
+    without = watched((times, workload, throughput, lag), 395, lag=False)
+    assert isinstance(without, Recovered)
+    outcome = watched((times, workload, throughput, lag), 395, timeout_s=400)
+    assert isinstance(outcome, TimedOut)
+    assert outcome.stopped_s == 400
+    assert outcome.waited_s >= 400
+
+
+def test_a_second_stop_during_recovery_prolongs_it():
+    times, workload, throughput, lag, _ = job(down=20)
+    throughput[440:450] = 0.0
+    outcome = watched((times, workload, throughput, lag), 395, lag=False)
+    assert outcome.stopped_s == 400
+    assert outcome.downtime_s == pytest.approx(50, abs=1)
+
+
+def test_an_outcome_is_final():
+    columns = job()
+    watch = RecoveryWatch.start(395.0, Normal().fed(*(values[:395] for values in columns[:3])))
+    rows = slice(395, 600)
+    done = watch.observe(*(values[rows] for values in columns[:3]))
+    assert isinstance(done.outcome, Recovered)
+    assert done.observe(columns[0][600:], columns[1][600:], columns[2][600:] * 0) is done
+    assert watch.samples == ()
+
+
+def test_times_out_without_any_sample():
+    watch = RecoveryWatch.start(0.0, timeout_s=120)
+    blank = np.full(60, np.nan)
+    watch = watch.observe(np.arange(60.0), blank, blank)
+    assert watch.outcome is None
+    watch = watch.observe(np.arange(60.0, 121.0), np.full(61, np.nan), np.full(61, np.nan))
+    assert watch.outcome == TimedOut(120.0, None)
+
+
+def test_works_without_a_baseline():
+    columns = job()
+    watch = RecoveryWatch.start(395.0).observe(*(values[395:] for values in columns[:4]))
+    assert watch.outcome.recovery_s == pytest.approx(columns[4] - 400, abs=4)
+
+
+@pytest.mark.parametrize("state", [{}, {"at_s": 1, "normal": {}, "timeout_s": 1, "settle_s": 1, "samples": []}])
+def test_refuses_a_foreign_state(state):
+    with pytest.raises(ValueError, match="not the state of"):
+        RecoveryWatch.from_state(state)
+
+
+# -- the baseline ------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(0.1, 5)), min_size=2, max_size=40), st.integers(1, 39))
+def test_moments_are_exact_in_any_split(rows, cut):
+    values, weights = np.array(rows).T
+    whole = Moments.of(values, weights)
+    parts = Moments.of(values[:cut], weights[:cut]).merge(Moments.of(values[cut:], weights[cut:]))
+    assert parts.mean == pytest.approx(whole.mean, rel=1e-9, abs=1e-6)
+    assert parts.sd == pytest.approx(whole.sd, rel=1e-6, abs=1e-3)
+    assert whole.mean == pytest.approx(np.average(values, weights=weights), rel=1e-9, abs=1e-6)
+
+
+def test_baseline_counts_a_sample_once_and_does_not_depend_on_windows():
+    times, workload, throughput, lag, _ = job(noise=0.03, seconds=390)
+    whole = Normal().fed(times, workload, throughput, lag)
+    parts = Normal()
+    for start in range(0, 390, 45):
+        rows = slice(max(0, start - 20), start + 45)
+        parts = parts.fed(times[rows], workload[rows], throughput[rows], lag[rows])
+    assert parts.difference.mean == pytest.approx(whole.difference.mean, rel=1e-6)
+    assert parts.difference.sd == pytest.approx(whole.difference.sd, rel=1e-6)
+    assert parts.fed(times, workload, throughput, lag) == parts
+
+
+def test_outages_and_blanks_do_not_become_normal():
+    times, workload, throughput, _, _ = job(noise=0.01)
+    before = Normal().fed(times[:400], workload[:400], throughput[:400])
+    assert before.fed(times[400:420], workload[400:420], throughput[400:420]) == before
+    blank = np.full(20, np.nan)
+    assert before.fed(times[400:420], blank, blank) == before
+    assert Normal.from_state(json.loads(json.dumps(before.to_state(), allow_nan=False))) == before
+    assert Normal.from_state(Normal().to_state()).newest_s == -math.inf
+
+
+def test_baseline_forgets():
+    n = 7200
+    times, workload = np.arange(n, dtype=float), np.full(n, 1e5)
+    throughput = np.where(times < 3600, 0.95, 1.05) * workload
+    assert Normal().fed(times, workload, throughput).difference.mean == pytest.approx(-5_000, rel=0.01)
+
+
+# -- measured ----------------------------------------------------------------------------------------------------------
+
+
+def measured(workload_csv, throughput_csv):
+    columns = [
+        pd.read_csv(METRICS / name, encoding="utf-8-sig", index_col=0).iloc[:, 0]
+        for name in (workload_csv, throughput_csv)
+    ]
+    both = pd.concat(columns, axis=1, keys=["workload", "throughput"]).apply(pd.to_numeric, errors="coerce")
+    index = both.index if both.index.dtype.kind in "if" else pd.to_datetime(both.index).as_unit("s").astype("int64")
+    return np.asarray(index, float), both["workload"].to_numpy(float), both["throughput"].to_numpy(float)
+
+
+needs_data = pytest.mark.skipif(not METRICS.is_dir(), reason="no measured data beside the project")
+
+
+@pytest.mark.shared
+@needs_data
+def test_the_measured_rescale_of_the_paper():
+    """One rescale at second 350: standing still 7 s, and caught up 68 s after the stop (read from the curves: 68)."""
+    times, workload, throughput = measured(
+        "figures/anomaly_detection_workload.csv", "figures/anomaly_detect_throughput.csv"
+    )
+    for at_s in (340.0, 349.0):
+        outcome = watched((times, workload, throughput, np.full(len(times), np.nan)), at_s)
+        assert isinstance(outcome, Recovered)
+        assert outcome.stopped_s == 350
+        assert outcome.downtime_s == pytest.approx(7, abs=1)
+        assert outcome.recovery_s == pytest.approx(68, abs=6)
+
+
+@pytest.mark.shared
+@needs_data
+@pytest.mark.parametrize(
+    ("at", "stopped", "recovery_s"),
+    [
+        ("20:52:45", "20:53:15", 135),
+        ("21:20:30", "21:21:00", 45),
+        ("21:52:00", "21:52:30", 210),
+        ("22:20:45", "22:21:15", 60),
+    ],
+)
+def test_four_measured_rescales_scraped_every_15_seconds(at, stopped, recovery_s):
+    times, workload, throughput = measured(
+        "testing/anomaly_detection_workload.csv", "testing/anomaly_detection_throughput.csv"
+    )
+    at_s = pd.Timestamp(f"2023-01-21 {at}").timestamp()
+    outcome = watched((times, workload, throughput, np.full(len(times), np.nan)), at_s)
+    assert isinstance(outcome, Recovered)
+    assert outcome.stopped_s == pd.Timestamp(f"2023-01-21 {stopped}").timestamp()
+    assert outcome.recovery_s == pytest.approx(recovery_s, abs=15)
+    assert 0 < outcome.downtime_s <= 30
