@@ -48,7 +48,9 @@ def write_tsdb_dump(series: Sequence[Series], path: Path) -> None:
 
 
 def write_grafana_csv(series: Sequence[Series], path: Path) -> None:
-    """Write what Grafana's panel inspector saves: a ``Time`` column (UTC, whole seconds) and one column per series.
+    """Write what Grafana's panel inspector saves: a ``Time`` column (UTC, whole seconds) and a column per series.
+
+    A column is headed by the series as Prometheus writes it, which is Grafana's legend unless someone changed it.
 
     Raises
     ------
@@ -58,20 +60,18 @@ def write_grafana_csv(series: Sequence[Series], path: Path) -> None:
     names = {entry.metric for entry in series}
     if len(names) > 1:
         raise ValueError(f"a Grafana panel shows one metric, these are {len(names)}: {', '.join(sorted(names))}")
-    rows: dict[int, list[str]] = {}
+    rows: dict[tuple[int, int], list[str]] = {}
     for column, entry in enumerate(series):
-        for time_ms, value in _samples(entry):
-            row = rows.setdefault(time_ms // 1000, [""] * len(series))
-            row[column] = prometheus_text(value)
-    header = ",".join(_quoted(cell) for cell in ("Time", *(entry.worker or entry.metric for entry in series)))
-    lines = (
-        f"{datetime.fromtimestamp(second, UTC):%Y-%m-%d %H:%M:%S}," + ",".join(rows[second]) for second in sorted(rows)
-    )
+        for place, value in _by_second(entry):
+            rows.setdefault(place, [""] * len(series))[column] = prometheus_text(value)
+    header = ",".join(_quoted(cell) for cell in ("Time", *(_legend(entry) for entry in series)))
+    times = {second: datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%d %H:%M:%S") for second, _ in rows}
+    lines = (",".join((times[place[0]], *rows[place])) for place in sorted(rows))
     _write(path, [f"\ufeff{header}\n", *(f"{line}\n" for line in lines)])
 
 
 def write_parquet(series: Sequence[Series], path: Path) -> None:
-    """Write the canonical form: columns ``metric, worker, labels, kind, ts, value``; a value may be NaN.
+    """Write the canonical form: columns ``metric, worker, labels, ts, value``; a value may be NaN.
 
     ``gzip`` is Parquet's own codec, chosen by the ending ``.gz`` as for the other formats.
     """
@@ -128,7 +128,6 @@ _ARROW_SCHEMA = pa.schema(
         ("metric", pa.string()),
         ("worker", pa.string()),
         ("labels", pa.string()),
-        ("kind", pa.string()),
         ("ts", pa.timestamp("us", tz="UTC")),
         ("value", pa.float64()),
     ]
@@ -141,7 +140,6 @@ def _arrow(entry: Series) -> pa.Table:
         pa.array([entry.metric] * count, pa.string()),
         pa.array([entry.worker] * count, pa.string()),
         pa.array([json.dumps(dict(sorted(entry.labels.items())))] * count, pa.string()),
-        pa.array([entry.kind] * count, pa.string()),
         pa.array(entry.times_ms * 1000, pa.timestamp("us", tz="UTC")),
         pa.array(entry.values, pa.float64()),
     ]
@@ -183,6 +181,19 @@ def _pairs(labels: Iterable[tuple[str, str]]) -> list[str]:
 
 def _escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _legend(entry: Series) -> str:
+    return f"{entry.metric}{{{', '.join(_pairs(entry.labels.items()))}}}"
+
+
+def _by_second(entry: Series) -> Iterator[tuple[tuple[int, int], float]]:
+    """Give each sample its second, and which one within that second it is, so that none overwrites another."""
+    before, count = -1, 0
+    for time_ms, value in _samples(entry):
+        second = time_ms // 1000
+        before, count = second, count + 1 if second == before else 0
+        yield (second, count), value
 
 
 def _quoted(cell: str) -> str:

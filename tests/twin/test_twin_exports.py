@@ -97,7 +97,7 @@ def test_nothing_is_lost_or_changed(series, tmp_path, form, gzipped):
 def test_parquet_holds_the_canonical_form(series, tmp_path):
     (path,) = write_exports(series, tmp_path, "parquet", "orders")
     table = pq.read_table(path)
-    assert table.column_names == ["metric", "worker", "labels", "kind", "ts", "value"]
+    assert table.column_names == ["metric", "worker", "labels", "ts", "value"]
     assert table.num_rows == sum(len(s) for s in series)
     rows = table.to_pylist()
     found = grouped(
@@ -112,14 +112,27 @@ def test_grafana_writes_a_panel_per_metric_with_empty_cells(series, tmp_path):
     assert len(paths) == len({s.metric for s in series})
     (path,) = [p for p in paths if "CPU_Load" in p.name]
     text = content(path)
-    assert text.startswith('\ufeff"Time","orders-taskmanager-00"')
+    assert text.startswith(
+        '\ufeff"Time","flink_taskmanager_Status_JVM_CPU_Load{namespace=""orders"", pod=""orders-task'
+    )
     rows = list(csv.DictReader(io.StringIO(text.removeprefix("\ufeff"))))
     cpu = [s for s in series if s.metric.endswith("CPU_Load")]
     for entry in cpu:
-        cells = {row["Time"]: row[entry.worker] for row in rows if row[entry.worker]}
-        assert len(cells) == len(entry)
-    assert any(row["orders-taskmanager-02"] == "" for row in rows)
+        (column,) = [name for name in rows[0] if f'pod="{entry.worker}"' in name]
+        cells = [row[column] for row in rows if row[column]]
+        assert [repr(float(cell)) for cell in cells] == [repr(v) for v in entry.values.tolist()]
+    assert "" in rows[0].values()  # a worker that came later
     assert rows[0]["Time"].startswith("2023-11-14 22:13:")
+
+
+def test_two_samples_within_a_second_are_two_rows(tmp_path):
+    entry = Series("m", None, np.array([1_000, 1_400, 2_000]), np.array([1.0, 2.0, 3.0]))
+    write_grafana_csv([entry], tmp_path / "m.csv")
+    assert content(tmp_path / "m.csv").splitlines()[1:] == [
+        "1970-01-01 00:00:01,1",
+        "1970-01-01 00:00:01,2",
+        "1970-01-01 00:00:02,3",
+    ]
 
 
 def test_a_panel_of_two_metrics_is_refused(series, tmp_path):
