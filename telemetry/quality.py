@@ -142,7 +142,7 @@ def _coverage(window: Window, name: str) -> float:
     begun = np.logical_or.accumulate(known, axis=0)
     unfinished = np.logical_or.accumulate(known[::-1], axis=0)[::-1]
     # A step in which no worker reports counts against all: an outage at either end of the window is not a rescale.
-    expected = (begun & unfinished) | ~known.any(axis=1)[:, None]
+    expected = (begun & unfinished) | ~known.any(axis=1, keepdims=True)
     return float(known[expected].mean())
 
 
