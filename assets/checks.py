@@ -1,7 +1,5 @@
 """Outcomes of expectations as Dagster asset checks. What an expectation means is in :mod:`assets.expectation_suite`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -12,7 +10,9 @@ from assets.expectations import ExpectationOutcome
 from assets.metadata import records
 
 
-def check_specs(asset: dg.CoercibleToAssetKey, suite: Suite) -> list[dg.AssetCheckSpec]:
+def check_specs(
+    asset: dg.CoercibleToAssetKey, suite: Suite, partitions: dg.PartitionsDefinition[str] | None = None
+) -> list[dg.AssetCheckSpec]:
     """Return one spec per expectation; critical ones block what is downstream in the same run."""
     return [
         dg.AssetCheckSpec(
@@ -20,6 +20,7 @@ def check_specs(asset: dg.CoercibleToAssetKey, suite: Suite) -> list[dg.AssetChe
             asset=asset,
             description=rule.meaning,
             blocking=rule.severity == "critical",
+            partitions_def=partitions,
             metadata={"expectation": rule.expect, "kwargs": json.dumps(rule.arguments(), default=str)},
         )
         for rule in (*suite.rules, *suite.facts)
@@ -51,6 +52,7 @@ def suite_checks(
     suite: Suite,
     judge: Callable[[dg.AssetCheckExecutionContext, Suite], Iterable[ExpectationOutcome]],
     *,
+    partitions: dg.PartitionsDefinition[str] | None = None,
     required_resource_keys: set[str] | None = None,
     pool: str | None = None,
 ) -> dg.AssetChecksDefinition:
@@ -65,17 +67,22 @@ def suite_checks(
 
     @dg.multi_asset_check(
         name=f"{'_'.join(key.path)}_expectations",
-        specs=check_specs(key, suite),
+        specs=check_specs(key, suite, partitions),
         can_subset=True,
         required_resource_keys=required_resource_keys,
         pool=pool,
     )
     def expectations(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         chosen = {selected.name for selected in context.selected_asset_check_keys}
-        partition = context.partition_key if context.has_partition_key else None
+        partition = _days(context) if partitions is not None else None
         yield from check_results(key, list(judge(context, suite.only(chosen))), partition)
 
     return expectations
+
+
+def _days(context: dg.AssetCheckExecutionContext) -> str:
+    asked = list(context.partition_keys)
+    return asked[0] if len(asked) == 1 else f"{asked[0]} to {asked[-1]}"
 
 
 def _sentence(outcome: ExpectationOutcome) -> str:

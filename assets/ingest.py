@@ -1,20 +1,16 @@
 """Exports into the lake: pulled from Prometheus or put into the landing folder, read by Spark, validated."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import dagster as dg
 
-from assets.checks import check_results, check_specs
-from assets.expectations import run_suite, suite
 from assets.metadata import records
 from assets.partitions import days, one_run, stream_jobs
 from assets.resources import Spark, Workspace
 from settings.home import Home
 from settings.stream_job import StreamJob
+from twin.exports import write_victoria_metrics
 
 FILE_COLUMNS = ("job", "file", "format", "read", "kept", "masked", "quarantined", "unmapped", "seconds")
 
@@ -45,8 +41,7 @@ def _pull_day(home: Home, job: StreamJob, day: str) -> int:
     """Pull one day of one job and land it; returns the number of series."""
     if job.prometheus is None:
         return 0
-    from telemetry.exports.victoriametrics import write
-    from telemetry.prometheus import Prometheus
+        from telemetry.prometheus import Prometheus
     from telemetry.queries import load_queries
 
     start = datetime.strptime(day, days.fmt).replace(tzinfo=UTC)
@@ -58,7 +53,7 @@ def _pull_day(home: Home, job: StreamJob, day: str) -> int:
         load_queries(job.engine), source.selector, start.timestamp(), end.timestamp() - step_s, step_s=step_s
     )
     if pulled:
-        write(pulled, home.landing / job.name / f"prometheus-{day}.json.gz")
+        write_victoria_metrics(pulled, home.landing / job.name / f"prometheus-{day}.json.gz")
     return len(pulled)
 
 
@@ -99,13 +94,3 @@ def ingest_metadata(reports: list[dict[str, Any]]) -> dict[str, Any]:
         "days": ", ".join(reached),
         "files": records(sorted(files, key=lambda file: -file["quarantined"]), FILE_COLUMNS),
     }
-
-
-@dg.multi_asset_check(specs=check_specs("samples", suite("samples"), days), can_subset=True, pool="spark")
-def samples_checks(
-    context: dg.AssetCheckExecutionContext, workspace: Workspace, spark: Spark
-) -> Iterator[dg.AssetCheckResult]:
-    """What must hold of samples before anything is made of them (conf/expectations/samples.yaml)."""
-    asked = list(context.op_execution_context.partition_keys)
-    frame = workspace.lake().to_spark(spark.session(), "samples", days=asked)
-    yield from check_results("samples", run_suite(frame, suite("samples")))

@@ -1,15 +1,11 @@
 """Samples into observations on one grid per job, and observations into what models are trained on."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import dagster as dg
 
 from assets import observation_tasks
-from assets.checks import check_results, check_specs
-from assets.expectations import run_suite, suite
 from assets.ingest import samples
 from assets.metadata import records
 from assets.partitions import days, one_run
@@ -31,16 +27,6 @@ def observations(context: dg.AssetExecutionContext, workspace: Workspace, spark:
     counted = ("read", "used", "masked", "duplicate", "outside", "out_of_order", "resets")
     totals = {name: sum(answer.result.get(name, 0) for answer in answers) for name in counted}
     return _result(answers, ("job_rows", "worker_rows", *counted), {**totals, "dagster/row_count": _rows(answers)})
-
-
-@dg.multi_asset_check(specs=check_specs("observations", suite("observations"), days), can_subset=True, pool="spark")
-def observations_checks(
-    context: dg.AssetCheckExecutionContext, workspace: Workspace, spark: Spark
-) -> Iterator[dg.AssetCheckResult]:
-    """What must hold of observations before a model learns from them (conf/expectations/observations.yaml)."""
-    asked = list(context.op_execution_context.partition_keys)
-    frame = workspace.lake().to_spark(spark.session(), "job_observations", days=asked)
-    yield from check_results("observations", run_suite(frame, suite("observations")))
 
 
 @dg.asset(

@@ -1,7 +1,5 @@
 """What asset bodies need from outside, as Dagster resources."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,13 +42,13 @@ class Workspace(dg.ConfigurableResource):  # type: ignore[type-arg]
         more, more_errors = load_stream_jobs(self.paths().jobs)
         return {**jobs, **more}, [*errors, *more_errors]
 
-    def lake(self) -> Lake:
+    def lake(self) -> "Lake":
         """Open the lake."""
         from telemetry.lake import Lake
 
         return Lake(self.paths().lake)
 
-    def registry(self) -> Registry:
+    def registry(self) -> "Registry":
         """Open the model registry, creating the embedded one on first use."""
         from models.registry import Registry, prepare
 
@@ -64,7 +62,7 @@ class Spark(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     workspace: dg.ResourceDependency[Workspace]
 
-    def session(self) -> SparkSession:
+    def session(self) -> "SparkSession":
         """Return the session of this process. Raises ``NoJava`` with the mend when the machine has none."""
         from telemetry.spark_session import prepare_environment, spark_conf
 

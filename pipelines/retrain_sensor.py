@@ -1,7 +1,5 @@
 """Drift that the control loop found becomes exactly one training run (docs/decisions/0002)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import dagster as dg

@@ -1,7 +1,5 @@
 """When things happen by themselves: each day is ingested after it ended, then every stream job is trained."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import timedelta
 

@@ -63,6 +63,16 @@ class Home:
         return self.root / "jobs"
 
     @property
+    def trainings(self) -> Path:
+        """The newest training of each job as JSON, ``trainings/<model>/<job>.json``."""
+        return self.root / "trainings"
+
+    @property
+    def validations(self) -> Path:
+        """Full results of validations as JSON, ``validations/<table>/<day>.json``."""
+        return self.root / "validations"
+
+    @property
     def reports(self) -> Path:
         """HTML reports and pictures."""
         return self.root / "reports"

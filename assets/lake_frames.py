@@ -1,0 +1,23 @@
+"""Lake tables as Spark frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from telemetry.lake import Lake
+from telemetry.tables import TABLES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def lake_frame(spark: SparkSession, lake: Lake, table: str, days: Iterable[str] | None = None) -> DataFrame:
+    """Return the live rows of a table, of the days asked for; empty with the right schema where there are none."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    schema = from_arrow_schema(TABLES[table].schema)
+    files = [str(path) for path in lake.files(table, days=days)]
+    if not files:
+        return spark.createDataFrame([], schema)
+    return spark.read.schema(schema).option("basePath", str(lake.root / table)).parquet(*files)

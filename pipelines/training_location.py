@@ -1,0 +1,40 @@
+"""Code location ``training``: ingest, validation, features, training, registration, and the sensor that retrains."""
+
+import dagster as dg
+
+from assets import ingest, observe
+from assets.resources import Spark, Workspace
+from assets.training import CAPACITY, FORECAST, build_training
+from assets.validation import build_checks
+from pipelines.jobs import ingest_day, observe_day, train
+from pipelines.progress import progress_logger
+from pipelines.retrain_sensor import retrain_on_drift
+from pipelines.schedules import daily_ingest, daily_training
+
+
+def build_training_defs(workspace: Workspace | None = None) -> dg.Definitions:
+    """Assemble the location; tests hand in a workspace of their own."""
+    workspace = workspace or Workspace()
+    return dg.Definitions(
+        assets=[
+            ingest.exports,
+            ingest.samples,
+            observe.observations,
+            observe.features,
+            *build_training(FORECAST),
+            *build_training(CAPACITY),
+        ],
+        asset_checks=build_checks(),
+        jobs=[ingest_day, observe_day, train],
+        schedules=[daily_ingest, daily_training],
+        sensors=[retrain_on_drift],
+        resources={"workspace": workspace, "spark": Spark(workspace=workspace)},
+        loggers={"progress": progress_logger, "console": dg.colored_console_logger},
+        executor=dg.in_process_executor,
+    )
+
+
+@dg.definitions
+def defs() -> dg.Definitions:
+    """Return the definitions that Dagster loads."""
+    return build_training_defs()
