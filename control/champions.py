@@ -70,6 +70,21 @@ class ChampionSource(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class GivenChampions:
+    """Champions that somebody has at hand: for replays, which need no registry. A :class:`ChampionSource`."""
+
+    fleets: Mapping[str, FleetChampions] = field(default_factory=dict)
+
+    def fleet(self, name: str) -> FleetChampions:
+        """Return the table that was given, else an empty one."""
+        return self.fleets.get(name, FleetChampions(name))
+
+    def refresh(self, now_s: float) -> tuple[str, ...]:  # noqa: ARG002 -- nothing can change or fail
+        """Return nothing: there is nowhere to look."""
+        return ()
+
+
 @dataclass
 class _Retry:
     failures: int = 0

@@ -243,6 +243,7 @@ def _report(setting: Setting, found: _Found, stages_ms: Mapping[str, float]) -> 
         running=None if progress.running is None else progress.running.scale_out,
         wanted=None if desired is None else desired.intent.scale_out,
         forecast=found.planned.beliefs.forecast,
+        capacities=found.planned.beliefs.capacities,
         wape=found.lesson.memory.wape,
         retrain=found.retrain,
         notes=found.notes,

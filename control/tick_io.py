@@ -12,6 +12,7 @@ from control.reconcile import Event
 from control.sources import MetricsSource
 from control.state import StateStore
 from control.state_journal import JobStatus, Status
+from models.capacity.contract import Estimate
 from models.forecasting.contract import Forecast
 from policies.build import build_policy
 from policies.contract import Decision, Policy
@@ -62,6 +63,8 @@ class TickReport:
         What happened between perdix and the target.
     running, wanted
         Workers that run, and that are to run; ``None`` where not known, and where nothing is under way.
+    forecast, capacities
+        What was believed: the forecast that was acted on, and the capacity of every scale-out that may be chosen.
     wape
         WAPE (1.0 = 100 %) of the champion's recent forecasts over their first minute.
     retrain
@@ -79,6 +82,7 @@ class TickReport:
     running: int | None = None
     wanted: int | None = None
     forecast: Forecast | None = None
+    capacities: Mapping[int, Estimate] = field(default_factory=dict)
     wape: float | None = None
     retrain: str | None = None
     notes: tuple[str, ...] = ()

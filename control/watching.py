@@ -16,6 +16,7 @@ from models.recovery.observation import Recovered, RecoveryWatch, TimedOut
 from telemetry import metrics
 from telemetry.window import Values, Window
 
+BEHIND_S = 5.0  # consumer lag, in seconds of workload, above which the job is not in normal operation
 BEFORE_A_RESTART_S = 120.0  # where the stop before an unplanned restart is looked for
 
 
@@ -106,7 +107,7 @@ def look(
         window.job_metric(metrics.LAG.name),
     )
     if watching is None:
-        return Watched(None, normal.fed(*series), downtimes)
+        return Watched(None, _fed(normal, *series), downtimes)
     seen = replace(watching, watch=watching.watch.observe(*series))
     result = seen.watch.outcome
     if result is None:
@@ -133,6 +134,13 @@ def stopping_throughput(window: Window) -> Values:
     )
     stopped = silent & others & ~np.isfinite(uptime) & np.isfinite(uptime).any()
     return np.where(stopped, 0.0, total)
+
+
+def _fed(normal: Normal, times_s: Values, workload: Values, throughput: Values, lag: Values) -> Normal:
+    """Feed the baseline with what is normal: a job that is behind works at another rate than its workload's."""
+    with np.errstate(invalid="ignore"):
+        behind = lag > BEHIND_S * workload
+    return normal.fed(times_s, workload, np.where(behind, np.nan, throughput), lag)
 
 
 def _begun(watching: Watching | None, normal: Normal, window: Window, last: Entry | None) -> Watching | None:
