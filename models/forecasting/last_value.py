@@ -19,7 +19,7 @@ class LastValue(TailForecaster):
     """Repeats the newest finite rate: the bar that every other family must clear."""
 
     family: ClassVar[str] = "last-value"
-    keep_s: ClassVar[float] = 120.0
+    keep_s: ClassVar[float] = 600.0
 
     @classmethod
     def fit(cls, history: Workload, *, seed: int = 0) -> Self:  # noqa: ARG003 -- nothing here is random

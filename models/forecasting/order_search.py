@@ -30,7 +30,8 @@ def search(series: Values, d: int) -> Search:
 
     The series is divided by the size of its steps before fitting: the optimiser's tolerance and statsmodels' diffuse
     prior (a variance of 1e6) are made for numbers near one, and rates of 1e5 records/s leave it with worse orders.
-    A constant belongs to ``d = 0`` only; with ``d = 2`` it would be a parabola over the whole horizon.
+    A constant belongs to ``d = 0`` only: differenced, it is a slope or a parabola over the whole horizon, for ever.
+    BLAS is held to one thread: its matrices are tiny here, and threads doubled the CPU time.
 
     Raises
     ------
@@ -40,9 +41,10 @@ def search(series: Values, d: int) -> Search:
     scale = float(np.std(np.diff(series))) if len(series) > 1 else 0.0
     if scale <= 1e-12 * float(np.max(np.abs(series), initial=1.0)):
         return Search(Arima(1, 0.0, (), (), 0.0), 0)  # constant: it stays as it is
-    from pmdarima import auto_arima  # noqa: PLC0415 -- seconds of import that only training pays
+    from pmdarima import ARIMA, auto_arima  # noqa: PLC0415 -- seconds of import that only training pays
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # noqa: PLC0415
 
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught, threadpool_limits(1):
         warnings.simplefilter("always")
         try:
             fitted = auto_arima(
@@ -57,6 +59,8 @@ def search(series: Values, d: int) -> Search:
                 error_action="ignore",
                 suppress_warnings=False,
             )
+            if d > 0 and fitted.with_intercept:  # the stepwise search tries a constant whatever it was told
+                fitted = ARIMA(fitted.order, maxiter=ITERATIONS, with_intercept=False).fit(series / scale)
         except (ValueError, np.linalg.LinAlgError) as error:
             raise ValueError(f"no ARIMA with d = {d} could be fitted to {len(series)} values ({error})") from error
     not_converged = sum("converge" in str(warning.message).lower() for warning in caught)

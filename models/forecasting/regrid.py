@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.interpolate import PchipInterpolator
+from scipy.interpolate import CubicHermiteSpline
 
 from models.forecasting.contract import Values
 
@@ -11,8 +11,9 @@ from models.forecasting.contract import Values
 def mean_preserving(knots_s: Values, means: Values, edges_s: Values) -> Values:
     """Return mean rates between ``edges_s`` of a smooth curve whose mean over every bin is the one given.
 
-    The cumulative amount is interpolated by a monotone cubic: since it never falls, no rate is negative, and since it
-    passes through every knot, every bin keeps its mean.
+    The cumulative amount is interpolated by a cubic whose rate at a knot is the mean of the two bins beside it, held
+    below three times the smaller one (Fritsch and Carlson's condition): it never falls, so no rate is negative; it
+    passes through every knot, so every bin keeps its mean; and bins on a straight line give a straight line.
 
     Parameters
     ----------
@@ -24,7 +25,13 @@ def mean_preserving(knots_s: Values, means: Values, edges_s: Values) -> Values:
         Boundaries of the wanted steps, inside the knots.
     """
     amounts = np.concatenate([[0.0], np.cumsum(means * np.diff(knots_s))])
-    return np.asarray(np.diff(PchipInterpolator(knots_s, amounts)(edges_s)) / np.diff(edges_s))
+    before, after = np.concatenate([means[:1], means]), np.concatenate([means, means[-1:]])
+    rates = (before + after) / 2
+    if len(means) > 1:
+        rates[0] += (means[0] - means[1]) / 2
+        rates[-1] += (means[-1] - means[-2]) / 2
+    rates = np.clip(rates, 0.0, 3.0 * np.minimum(before, after))
+    return np.asarray(np.diff(CubicHermiteSpline(knots_s, amounts, rates)(edges_s)) / np.diff(edges_s))
 
 
 def bridged(series: Values, longest: int) -> Values:

@@ -70,25 +70,26 @@ class Tail:
     def append(self, observed: Workload, keep_s: float) -> Self:
         """Return the tail with what ``observed`` adds after the newest finite cell, cut to the last ``keep_s`` seconds.
 
-        Values inside what was already measured are ignored; a gap before ``observed`` becomes NaN cells, and one
-        longer than ``keep_s`` starts the tail anew.
+        Values inside what was already measured are ignored, missing ones that arrive late are taken. A gap before
+        ``observed`` becomes NaN cells, and one longer than ``keep_s`` starts the tail anew.
         """
-        if observed.end_s <= self.end_s + EPSILON_S:
+        seen_s = self.measured_end_s
+        if observed.end_s <= seen_s + EPSILON_S:
             return self
         if observed.start_s - self.end_s > keep_s:
             return type(self)(observed.start_s, self.cell_s, np.empty(0), observed.start_s).append(observed, keep_s)
-        seen_s = self.measured_end_s
+        end_s = max(self.end_s, observed.end_s)
         first = int(np.floor((seen_s - self.start_s) / self.cell_s + EPSILON_S))
-        count = int(np.ceil((observed.end_s - self.start_s) / self.cell_s - EPSILON_S))
+        count = int(np.ceil((end_s - self.start_s) / self.cell_s - EPSILON_S))
         edges = self.start_s + self.cell_s * np.arange(first, count + 1, dtype=np.float64)
-        edges[-1] = observed.end_s
+        edges[-1] = end_s
         amount, covered = _moved(observed, np.maximum(edges, seen_s))
         if first < len(self.per_s) and np.isfinite(self.per_s[first]):
             part_s = seen_s - edges[0]
             amount[0] += self.per_s[first] * part_s
             covered[0] += part_s
         per_s = np.concatenate([self.per_s[:first], _mean(amount, covered, np.diff(edges))])
-        return type(self)(self.start_s, self.cell_s, per_s, observed.end_s).cut(keep_s)
+        return type(self)(self.start_s, self.cell_s, per_s, end_s).cut(keep_s)
 
     def cut(self, keep_s: float) -> Self:
         """Return the newest whole cells that cover ``keep_s`` seconds."""

@@ -1,0 +1,130 @@
+"""Our recursion against pmdarima's own predictions."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+from models.forecasting.arma import Arima
+from models.forecasting.auto_arima import AutoArima
+from models.forecasting.order_search import _numbers, search
+from models.forecasting.spread import Spread
+from models.forecasting.tail import Tail
+
+
+def simulated(count: int, d: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    noise = rng.normal(0, 1, count + 50)
+    series = np.zeros(count + 50)
+    for t in range(2, count + 50):
+        series[t] = 0.3 + 0.6 * series[t - 1] - 0.2 * series[t - 2] + noise[t] + 0.5 * noise[t - 1]
+    for _ in range(d):
+        series = np.cumsum(series)
+    return series[50:]
+
+
+@pytest.mark.parametrize(
+    ("order", "intercept"),
+    [
+        ((2, 0, 1), True),
+        ((1, 0, 2), False),
+        ((0, 1, 1), False),
+        ((2, 1, 2), True),
+        ((3, 1, 0), False),
+        ((1, 2, 2), False),
+        ((0, 1, 0), False),
+        ((0, 2, 0), False),
+    ],
+)
+def test_equal_to_pmdarima_after_the_fit_and_after_new_data(order, intercept):
+    pmdarima = pytest.importorskip("pmdarima")
+    series = simulated(160, order[1], seed=sum(order))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # convergence is not what is tested
+        fitted = pmdarima.ARIMA(order, with_intercept=intercept, maxiter=30).fit(series[:120])
+        ours = _numbers(fitted, 1.0)
+        scale = np.abs(series).max()
+        assert np.allclose(ours.forecast(series[:120], 60), fitted.predict(60), atol=1e-3 * scale)
+        fitted.arima_res_ = fitted.arima_res_.append(series[120:])  # new data, same parameters
+        expected = fitted.arima_res_.forecast(60)
+    assert np.allclose(ours.forecast(series, 60), expected, atol=1e-3 * scale)
+
+
+@pytest.mark.parametrize("order", [(1, 0, 1), (2, 1, 1), (1, 2, 1)])
+def test_standard_errors_equal_pmdarimas_interval(order):
+    pmdarima = pytest.importorskip("pmdarima")
+    series = simulated(150, order[1], seed=5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = pmdarima.ARIMA(order, with_intercept=False, maxiter=30).fit(series)
+        errors = fitted.arima_res_.get_forecast(30).se_mean
+    assert np.allclose(_numbers(fitted, 1.0).standard_errors(30), errors, rtol=1e-2)
+
+
+def test_an_unwritten_order_is_a_walk_a_drift_or_a_line():
+    series = np.array([1.0, 2.0, 4.0, 7.0])
+    assert Arima(1, 0.0, (), (), 1.0).forecast(series, 3).tolist() == [7.0, 7.0, 7.0]
+    assert Arima(1, 2.0, (), (), 1.0).forecast(series, 3).tolist() == [9.0, 11.0, 13.0]
+    assert Arima(2, 0.0, (), (), 1.0).forecast(series, 3).tolist() == [10.0, 13.0, 16.0]
+    assert Arima(0, 3.0, (0.5,), (), 1.0).forecast(np.array([10.0]), 2).tolist() == [8.0, 7.0]
+
+
+def test_the_search_finds_a_model_counts_warnings_and_shows_none(recwarn):
+    series = 1e5 + 1e4 * simulated(200, 1, seed=1)
+    found = search(series, 1)
+    assert found.arima.d == 1
+    assert found.not_converged >= 0
+    assert not recwarn.list
+    step = np.abs(np.diff(series)).mean()
+    assert np.abs(found.arima.forecast(series[:-1], 1)[0] - series[-1]) < 5 * step
+
+
+def test_no_constant_with_two_differences():
+    at = np.arange(150.0)
+    rng = np.random.default_rng(2)
+    parabola = 50.0 * at**2 + rng.normal(0, 30.0, 150)  # what pmdarima's own intercept switch would take
+    assert search(parabola, 2).arima.constant == 0.0
+
+
+def test_a_constant_series_is_a_walk_without_noise():
+    found = search(np.full(60, 12.5), 2)
+    assert found.arima == Arima(1, 0.0, (), (), 0.0)
+
+
+def test_a_state_is_numbers():
+    model = Arima(1, 0.5, (0.25, -0.125), (0.75,), 3.0)
+    assert Arima.from_state(json.loads(json.dumps(model.to_state()))) == model
+
+
+def test_the_loop_needs_no_fitting_library_and_few_milliseconds():
+    program = (
+        "import sys, numpy as np\n"
+        "from models.forecasting.families import AutoArima\n"
+        "from models.forecasting.arma import Arima\n"
+        "from models.forecasting.contract import Workload\n"
+        "from models.forecasting.spread import Spread\n"
+        "from models.forecasting.tail import Tail\n"
+        "tail = Tail(0.0, 10.0, np.linspace(1.0, 9.0, 720), 7200.0)\n"
+        "model = AutoArima(tail, Spread(np.array([30.0]), np.zeros((3, 1))), 10.0, Arima(1, 0, (.5,), (.2,), 1.0), 0)\n"
+        "model.update(Workload(7200.0, 1.0, np.ones(60))).forecast(900)\n"
+        "assert not {'pmdarima', 'statsmodels', 'sklearn', 'pandas'} & set(sys.modules), sorted(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_forecast_takes_under_five_milliseconds():
+    tail = Tail(0.0, 10.0, 1e4 + simulated(721, 1, seed=3), 7210.0)
+    spread = Spread(np.array([30.0, 870.0]), np.zeros((3, 2)))
+    model = AutoArima(tail, spread, 10.0, Arima(1, 0.0, (0.5, 0.1, 0.1), (0.2, 0.1, 0.1), 1.0), 0)
+    times = []
+    for _ in range(20):
+        began = time.perf_counter()
+        model.forecast(900, 1.0)
+        times.append(time.perf_counter() - began)
+    assert min(times) < 0.005

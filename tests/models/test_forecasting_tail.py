@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.forecasting.contract import Workload
+from models.forecasting.tail import Tail
+
+
+def seconds(*rates: float, start_s: float = 0.0, step_s: float = 1.0) -> Workload:
+    return Workload(start_s, step_s, np.array(rates, dtype=float))
+
+
+def test_cells_are_means_and_the_last_one_may_be_cut_short():
+    tail = Tail.of(seconds(1, 3, 5, 7, 9), 2.0)
+    assert tail.per_s.tolist() == [2.0, 6.0, 9.0]
+    assert tail.end_s == 5.0
+    assert tail.append(seconds(11, start_s=5.0), 100.0).per_s.tolist() == [2.0, 6.0, 10.0]
+
+
+def test_a_coarser_step_than_the_cell_makes_longer_cells():
+    assert Tail.of(seconds(1, 2, step_s=60.0), 10.0).cell_s == 60.0
+
+
+def test_a_gap_becomes_nan_cells_and_a_long_one_a_new_tail():
+    tail = Tail.of(seconds(1, 1), 1.0)
+    assert np.array_equal(
+        tail.append(seconds(4, start_s=4.0), 100.0).per_s, [1.0, 1.0, np.nan, np.nan, 4.0], equal_nan=True
+    )
+    fresh = tail.append(seconds(4, start_s=400.0), 100.0)
+    assert (fresh.start_s, fresh.per_s.tolist()) == (400.0, [4.0])
+
+
+def test_a_cell_of_which_less_than_half_was_measured_is_nan():
+    nan = float("nan")
+    assert np.array_equal(Tail.of(seconds(1, nan, nan, nan, 5, 7), 3.0).per_s, [np.nan, 6.0], equal_nan=True)
+
+
+def test_the_oldest_cells_are_dropped():
+    tail = Tail.of(seconds(*range(100)), 1.0, keep_s=10.0)
+    assert tail.end_s == 100.0
+    assert tail.start_s + len(tail.per_s) * tail.cell_s == 100.0
+    assert 10 <= len(tail.per_s) <= 11
+
+
+def test_bins_end_at_the_newest_measurement():
+    tail = Tail.of(seconds(*range(10), float("nan")), 1.0)
+    assert tail.bins(4.0, np.inf).tolist() == [3.5, 7.5]
+    assert tail.bins(4.0, 4.0).tolist() == [7.5]
+
+
+def test_until_is_what_was_known_then():
+    tail = Tail.of(seconds(*range(10)), 2.0)
+    then = tail.until(7.0)
+    assert (then.end_s, then.per_s.tolist()) == (6.0, [0.5, 2.5, 4.5])
+
+
+def test_nothing_finite_is_refused():
+    with pytest.raises(ValueError, match="none with a value"):
+        Tail.of(seconds(float("nan")), 1.0)
+
+
+@given(
+    rates=st.lists(st.floats(0, 1e6), min_size=2, max_size=60),
+    cuts=st.lists(st.integers(0, 60), max_size=6),
+    cell_s=st.sampled_from([1.0, 2.0, 7.0]),
+)
+def test_however_it_is_fed_the_amount_is_kept(rates, cuts, cell_s):
+    whole = Tail.of(seconds(*rates), cell_s)
+    tail = Tail.of(seconds(rates[0]), cell_s)
+    seen = 1
+    for end in sorted({cut for cut in cuts if 0 < cut < len(rates)} | {len(rates)}):
+        begin = seen // 2
+        tail = tail.append(seconds(*rates[begin:end], start_s=float(begin)), np.inf)
+        seen = end
+    known = np.isfinite(tail.per_s)
+    assert np.allclose(tail.per_s[known], whole.per_s[known])
+    amount = float(np.nansum(whole.per_s * np.diff(whole.edges_s())))
+    assert amount == pytest.approx(sum(rates), rel=1e-9, abs=1e-6)
+
+
+def test_a_state_keeps_gaps_through_json():
+    tail = Tail.of(seconds(1.5, float("nan"), 3.25), 1.0)
+    copy = Tail.from_state(json.loads(json.dumps(tail.to_state(), allow_nan=False)))
+    assert np.array_equal(copy.per_s, tail.per_s, equal_nan=True)
+    assert (copy.start_s, copy.cell_s, copy.end_s) == (tail.start_s, tail.cell_s, tail.end_s)
