@@ -69,7 +69,8 @@ def safe_key(name: str, value: str) -> str:
 def iso_day(day: str | date) -> str:
     """Return the day as ``2026-01-31``; raise :class:`LakeError` for anything else."""
     try:
-        return (day if isinstance(day, date) else date.fromisoformat(day)).strftime("%Y-%m-%d")
+        found = day if isinstance(day, date) else date.fromisoformat(day)
+        return date(found.year, found.month, found.day).isoformat()  # a datetime is a date, too
     except ValueError:
         raise LakeError(f"'{day}' is not a day; write it as 2026-01-31") from None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -65,6 +65,13 @@ class ExportReading:
         except OSError as error:
             self._quarantine(Quarantined(f"cannot be opened: '{error.strerror or error}'"))
 
+    def refuse(self, runs: Sequence[NamedSeries], reason: str) -> None:
+        """Count samples that were yielded and could not be stored as quarantined instead."""
+        samples, finite = sum(len(run.series) for run in runs), sum(_finite(run) for run in runs)
+        self.tally.kept -= finite
+        self.tally.masked -= samples - finite
+        self._quarantine(Quarantined(reason, samples=samples))
+
     def _read(self, content: Content) -> Iterator[NamedSeries]:
         try:
             for found in self._found(content):
@@ -106,7 +113,7 @@ class ExportReading:
         return read_parquet(content, self.limits)
 
     def _count(self, named: NamedSeries) -> NamedSeries:
-        finite = int(np.count_nonzero(np.isfinite(named.series.values)))
+        finite = _finite(named)
         self.tally.kept += finite
         self.tally.masked += len(named.series) - finite
         return named
@@ -114,6 +121,10 @@ class ExportReading:
     def _quarantine(self, row: Quarantined) -> None:
         self.tally.quarantined += row.samples
         self._log.add(row)
+
+
+def _finite(named: NamedSeries) -> int:
+    return int(np.count_nonzero(np.isfinite(named.series.values)))
 
 
 def file_stem(name: str) -> str:

@@ -1,0 +1,74 @@
+"""What an ingest did, file by file, in numbers that add up."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class FileReport:
+    """One file.
+
+    Attributes
+    ----------
+    read, kept, masked, quarantined
+        Samples; ``read == kept + masked + quarantined``.
+    unmapped
+        Series without a canonical metric; they are kept under their own names.
+    seconds
+        Reading time, summed over the slices of the file.
+    reasons
+        Reason of quarantine -> samples.
+    """
+
+    file: str
+    source: str
+    format: str
+    digest: str
+    bytes: int
+    kept: int
+    masked: int
+    quarantined: int
+    series: int
+    unmapped: int
+    seconds: float
+    days: tuple[str, ...]
+    remarks: tuple[str, ...]
+    reasons: dict[str, int]
+
+    @property
+    def read(self) -> int:
+        """Samples seen, readable or not."""
+        return self.kept + self.masked + self.quarantined
+
+
+@dataclass(frozen=True)
+class IngestReport:
+    """All files of one ingest."""
+
+    job: str
+    files: tuple[FileReport, ...]
+    seconds: float = 0.0
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """Sums over the files: read, kept, masked, quarantined, series, unmapped, bytes, files."""
+        names = ("read", "kept", "masked", "quarantined", "series", "unmapped", "bytes")
+        return {"files": len(self.files)} | {name: sum(getattr(file, name) for file in self.files) for name in names}
+
+    @property
+    def days(self) -> tuple[str, ...]:
+        """Days that hold samples of these files, sorted."""
+        return tuple(sorted({day for file in self.files for day in file.days}))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain values (JSON)."""
+        files = [{**asdict(file), "read": file.read} for file in self.files]
+        return {
+            "job": self.job,
+            "seconds": round(self.seconds, 3),
+            "totals": self.totals,
+            "days": list(self.days),
+            "files": [{**file, "days": list(file["days"]), "remarks": list(file["remarks"])} for file in files],
+        }
