@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.drift import CLOSED_TICKS, COOLDOWN_TICKS, POOR_TICKS, DriftState, come_true
+from models.forecasting.contract import Forecast, Workload
+
+ERRORS = st.one_of(
+    st.none(), st.floats(0.0, 2.0), st.just(math.inf), st.just(math.nan), st.sampled_from([0.05, 0.1, 0.25, 0.5])
+)
+
+
+def after(errors, state: DriftState | None = None) -> list[DriftState]:
+    states = [state or DriftState()]
+    for error in errors:
+        states.append(states[-1].observe(error))
+    return states[1:]
+
+
+def test_the_papers_thresholds():
+    assert not after([0.2499])[-1].use_fallback
+    assert after([0.25])[-1].use_fallback
+    assert after([0.0999])[-1].poor_ticks == 0
+    assert after([0.10])[-1].poor_ticks == 1
+
+
+def test_fifteen_poor_ticks_in_a_row_request_once():
+    states = after([0.15] * (POOR_TICKS + 20))
+    assert [index for index, state in enumerate(states) if state.retrain_due] == [POOR_TICKS - 1]
+    assert not any(state.use_fallback for state in states)
+    assert not any(state.retrain_due for state in after(([0.15] * (POOR_TICKS - 1) + [0.05]) * 20))
+
+
+def test_a_drift_that_lasts_is_tried_again_ever_more_rarely():
+    states = after([0.5] * 1000)
+    due = [index for index, state in enumerate(states) if state.retrain_due]
+    assert due[:3] == [POOR_TICKS - 1, POOR_TICKS - 1 + COOLDOWN_TICKS, POOR_TICKS - 1 + 3 * COOLDOWN_TICKS]
+    assert [states[index].attempt for index in due[:3]] == [1, 2, 3]
+    assert {states[index].drift for index in due} == {1}
+
+
+def test_after_it_was_good_again_the_next_drift_is_another():
+    states = after([0.5] * 20 + [0.01] * CLOSED_TICKS + [0.5] * 20)
+    assert [(state.drift, state.attempt) for state in states if state.retrain_due] == [(1, 1), (2, 1)]
+
+
+def test_one_good_tick_does_not_reopen_the_flood():
+    states = after(([0.5] * POOR_TICKS + [0.01]) * 20)
+    assert sum(state.retrain_due for state in states) <= 3
+
+
+def test_the_fallback_ends_at_once_when_good_and_after_three_when_usable():
+    assert not after([0.9, 0.05])[-1].use_fallback
+    assert [state.use_fallback for state in after([0.9, 0.2, 0.2, 0.2])] == [True, True, True, False]
+    assert after([0.9, 0.2, 0.2, 0.3, 0.2, 0.2])[-1].use_fallback
+
+
+def test_an_untried_model_must_show_itself_first():
+    assert DriftState.untried().use_fallback
+    assert not DriftState.untried().observe(0.04).use_fallback
+    assert DriftState.untried().observe(None).use_fallback
+
+
+def test_a_new_champion_starts_clean_but_not_the_cooldown():
+    drifting = after([0.5] * 20)[-1]
+    promoted = drifting.promoted()
+    assert (promoted.poor_ticks, promoted.attempt) == (0, 1)
+    states = after([0.5] * 30, promoted)
+    assert not any(state.retrain_due for state in states)
+
+
+def test_a_negative_error_is_refused():
+    with pytest.raises(ValueError, match="negative"):
+        DriftState().observe(-0.1)
+
+
+@given(st.lists(ERRORS, max_size=400))
+def test_requests_are_never_a_storm(errors):
+    states = after(errors)
+    due = [index for index, state in enumerate(states) if state.retrain_due]
+    gap = min(POOR_TICKS + CLOSED_TICKS, COOLDOWN_TICKS)
+    assert all(later - earlier >= gap for earlier, later in itertools.pairwise(due))
+    keys = [(states[index].drift, states[index].attempt) for index in due]
+    assert len(set(keys)) == len(keys)
+    for index in due:
+        known = [error for error in errors[: index + 1] if error is not None and not math.isnan(error)]
+        assert all(error >= 0.10 for error in known[-POOR_TICKS:])
+
+
+@given(st.lists(ERRORS, max_size=200))
+def test_the_fallback_follows_the_last_known_error(errors):
+    for error, state in zip(errors, after(errors), strict=True):
+        if error is not None and error >= 0.25:
+            assert state.use_fallback
+        if error is not None and error < 0.10:
+            assert not state.use_fallback
+
+
+@given(st.lists(ERRORS, max_size=100), st.lists(ERRORS, max_size=50))
+def test_a_restart_changes_nothing(before, then):
+    state = after(before)[-1] if before else DriftState()
+    restored = DriftState.from_state(json.loads(json.dumps(state.to_state())))
+    assert after(then, restored) == after(then, state)
+
+
+def test_a_state_of_another_release_is_read():
+    assert DriftState.from_state({"attempt": 2, "colour": "red"}) == DriftState(attempt=2)
+
+
+def forecast(mean, origin_s=1000.0, step_s=1.0) -> Forecast:
+    return Forecast(origin_s, step_s, np.asarray(mean, dtype=float))
+
+
+def test_a_forecast_comes_true_on_its_own_steps():
+    made = forecast(np.full(900, 110.0))
+    minute = come_true(made, Workload(940.0, 1.0, np.full(120, 100.0)))
+    assert minute.first_minute_wape == pytest.approx(0.1)
+    assert minute.horizon_wape is None
+    whole = come_true(made, Workload(1000.0, 10.0, np.full(90, 100.0)))
+    assert whole.horizon_wape == pytest.approx(0.1)
+    assert whole.maximum_error == pytest.approx(0.1)
+    later = come_true(made, Workload(1030.0, 1.0, np.full(900, 100.0)))  # half of the first minute was not read
+    assert later.first_minute_wape == pytest.approx(0.1)
+
+
+def test_what_was_not_measured_is_not_judged():
+    made = forecast(np.full(900, 100.0))
+    assert come_true(made, Workload(1000.0, 1.0, np.full(900, np.nan))).horizon_wape is None
+    assert come_true(made, Workload(0.0, 1.0, np.full(500, 1.0))).first_minute_wape is None
+    part = come_true(made, Workload(1000.0, 1.0, np.full(25, 100.0)))
+    assert part.first_minute_wape is None
+
+
+def test_coarse_steps_and_fine_measurements_meet():
+    made = forecast([100.0] * 15, step_s=60.0)
+    fine = come_true(made, Workload(1000.0, 1.0, np.tile([50.0, 150.0], 450)))
+    assert fine.horizon_wape == pytest.approx(0.0)
