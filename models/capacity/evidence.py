@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 OBSERVED = "observed"
 DAY_S = 86_400.0
 DRIFT_PER_DAY = 0.10  # relative sd by which a job's capacity wanders in a day (same pod, two days: 13 %, originals)
-REDRAWN_SKEW = 0.04  # relative sd between scale-outs: each rescale deals the keys anew
+REDRAWN_SKEW = 0.06  # relative sd between stays: each rescale deals the keys anew, and the unluckiest worker decides
 EFFICIENCY_SD = 0.15  # prior sd of the scaling exponent around 0 (linear); measured 1 -> 12 workers: -0.17
 
 
@@ -23,7 +23,8 @@ class Evidence:
     Attributes
     ----------
     per_s, relative_sd
-        Capacity in records/s, and its standard deviation as a share of it, when it was found.
+        Capacity in records/s, and its standard deviation as a share of it, when it was found. Of a stay that goes on it
+        is that stay's; of one that is over, see :meth:`of_any_stay`.
     at_s
         Epoch seconds of the newest sample behind it.
     cpu_reach
@@ -43,6 +44,10 @@ class Evidence:
         """Return the variance of ``log(per_s)`` at ``now_s``: it grows linearly with age, as a random walk's."""
         days = max(0.0, now_s - self.at_s) / DAY_S
         return self.relative_sd**2 + DRIFT_PER_DAY**2 * days
+
+    def of_any_stay(self) -> Evidence:
+        """Return what this says of another stay at the same scale-out, where the keys are dealt anew."""
+        return replace(self, relative_sd=math.hypot(self.relative_sd, REDRAWN_SKEW))
 
     def combined(self, newer: Evidence) -> Evidence:
         """Return the precision-weighted mean (in logs) of this and newer evidence of the same scale-out."""
@@ -95,11 +100,14 @@ class Curve:
 
     @classmethod
     def through(cls, evidence: Iterable[Evidence], now_s: float) -> Self:
-        """Return the posterior curve: weighted least squares in logs with a normal prior on the exponent."""
+        """Return the posterior curve: weighted least squares in logs with a normal prior on the exponent.
+
+        ``evidence`` is of any stay, at different scale-outs.
+        """
         known = list(evidence)
         logs = np.log([item.scale_out for item in known])
         values = np.log([item.per_s for item in known]) - logs
-        weights = 1.0 / np.array([item.variance(now_s) + REDRAWN_SKEW**2 for item in known])
+        weights = 1.0 / np.array([item.variance(now_s) for item in known])
         normal = np.array([[weights.sum(), weights @ logs], [weights @ logs, weights @ logs**2 + EFFICIENCY_SD**-2]])
         covariance = np.linalg.inv(normal)
         scale, exponent = covariance @ np.array([weights @ values, weights @ (logs * values)])
@@ -113,10 +121,10 @@ class Curve:
         return self.log_scale + (1.0 + self.exponent) * math.log(scale_out)
 
     def variance(self, scale_out: int) -> float:
-        """Return the variance of :meth:`log_value`, the skew being dealt anew."""
+        """Return the variance of :meth:`log_value`; a stay differs from it by ``REDRAWN_SKEW``."""
         log = math.log(scale_out)
         scale, cross, exponent = self.covariance
-        return scale + 2.0 * cross * log + exponent * log**2 + REDRAWN_SKEW**2
+        return scale + 2.0 * cross * log + exponent * log**2
 
 
 def non_decreasing(values: list[float], weights: list[float]) -> list[float]:

@@ -165,7 +165,7 @@ class RandomForest(Trees):
         """Return the unfitted estimator."""
         from sklearn.ensemble import RandomForestRegressor  # noqa: PLC0415  the loop imports this package, not sklearn
 
-        return RandomForestRegressor(n_estimators=150, min_samples_leaf=2, random_state=seed, n_jobs=1)
+        return RandomForestRegressor(n_estimators=100, min_samples_leaf=2, random_state=seed, n_jobs=1)
 
 
 class GradientBoosting(Trees):

@@ -14,7 +14,7 @@ import pandas as pd
 
 from models.capacity import basis
 from models.capacity.contract import Estimate
-from models.capacity.evidence import OBSERVED, Curve, Evidence, non_decreasing
+from models.capacity.evidence import OBSERVED, REDRAWN_SKEW, Curve, Evidence, non_decreasing
 from models.capacity.pairing import paired_minutes, runs_of_scale_out
 from models.capacity.workers import Total, Workers
 from telemetry.window import Window
@@ -87,7 +87,7 @@ class ScaleOuts:
         return replace(self._remembering(), scale_out=scale_out, workers=Workers(), arrived_s=arrived, surprises=0)
 
     def _learnt(self, fresh: Workers, newest_s: float) -> ScaleOuts:
-        believed, done, doubt = self._surprise(fresh)
+        believed, done, doubt = self.workers.against(fresh)
         if done < STALLED * believed:
             return replace(self, newest_s=newest_s)
         missed = abs(done - believed) > max(SURPRISE * max(believed, done), 3.0 * doubt)
@@ -101,21 +101,13 @@ class ScaleOuts:
             kept = kept.only(reporting)  # pods that were replaced
         return replace(self, workers=kept.merge(fresh), newest_s=newest_s, surprises=surprises)
 
-    def _surprise(self, fresh: Workers) -> tuple[float, float, float]:
-        """Return what the lines believed of these workers, what they did, and the lines' own doubt, records/s."""
-        believed = done = doubt = 0.0
-        for name, worker in fresh.workers.items():
-            if name in self.workers.workers:
-                fit = self.workers.workers[name].line.fit()
-                believed += fit.predict(worker.line.cpu_mean)
-                doubt += fit.sd(worker.line.cpu_mean)
-                done += worker.line.throughput_mean
-        return believed, done, doubt
-
     def _remembering(self) -> ScaleOuts:
-        evidence = self._current()
-        if evidence is None or self.workers.weight < ENOUGH_MINUTES:
+        stay = self._stay
+        if stay is None or self.workers.weight < ENOUGH_MINUTES:
             return self
+        earlier, evidence = self.memory.get(stay.scale_out), stay.of_any_stay()
+        if earlier is not None:
+            evidence = earlier.combined(evidence)
         newest = sorted({**self.memory, evidence.scale_out: evidence}.values(), key=lambda item: -item.at_s)
         return replace(self, memory={item.scale_out: item for item in newest[:REMEMBERED]})
 
@@ -182,7 +174,7 @@ class ScaleOuts:
         log_value, variance = self._answers[min(scale_out, len(self._answers)) - 1]
         if scale_out > len(self._answers):
             log_value = max(log_value, self._curve.log_value(scale_out))
-            variance = self._curve.variance(scale_out)
+            variance = self._curve.variance(scale_out) + REDRAWN_SKEW**2
         half = Z90 * math.sqrt(variance)
         return Estimate(
             scale_out=scale_out,
@@ -204,15 +196,20 @@ class ScaleOuts:
         total = self.workers.total(self.scale_out)
         return total if total.per_s > 0 else None
 
-    def _current(self) -> Evidence | None:
-        """Return what is known of the current scale-out: its lines, and what earlier stays at it left."""
-        if self._total is None or self.scale_out is None:
-            return None
+    @cached_property
+    def _stay(self) -> Evidence | None:
+        """What the lines say of the current stay."""
         total = self._total
+        if total is None or self.scale_out is None:
+            return None
         relative = math.hypot(total.sd_per_s / total.per_s, 0.5 * self._disagreement)
-        here = Evidence(self.scale_out, total.per_s, relative, self.newest_s, total.cpu_reach)
-        earlier = self.memory.get(self.scale_out)
-        return earlier.combined(here) if earlier else here
+        return Evidence(self.scale_out, total.per_s, relative, self.newest_s, total.cpu_reach)
+
+    @cached_property
+    def _current(self) -> Evidence | None:
+        """What is known of the current stay: its lines, and what earlier stays at this scale-out lead to expect."""
+        earlier = None if self._stay is None else self.memory.get(self._stay.scale_out)
+        return self._stay if earlier is None or self._stay is None else earlier.of_any_stay().combined(self._stay)
 
     @property
     def _disagreement(self) -> float:
@@ -223,12 +220,14 @@ class ScaleOuts:
 
     @cached_property
     def _evidence(self) -> dict[int, Evidence]:
-        current = self._current()
-        return {**self.memory, **({current.scale_out: current} if current else {})}
+        """The current stay, and of other scale-outs what earlier stays lead to expect of any."""
+        return {**self.memory, **({self._current.scale_out: self._current} if self._current else {})}
 
     @cached_property
     def _curve(self) -> Curve:
-        return Curve.through(self._evidence.values(), self._now_s)
+        current = self._current
+        typical = {**self.memory, **({current.scale_out: current.of_any_stay()} if current else {})}
+        return Curve.through(typical.values(), self._now_s)
 
     @property
     def _now_s(self) -> float:
@@ -242,14 +241,18 @@ class ScaleOuts:
         return [(log, variance) for log, (_, variance) in zip(logs, blended, strict=True)]
 
     def _blended(self, scale_out: int) -> tuple[float, float]:
+        """Return log capacity and variance from the curve and from what is known of this very scale-out."""
         curve, variance = self._curve.log_value(scale_out), self._curve.variance(scale_out)
-        evidence = self._evidence.get(scale_out)
+        evidence, redrawn = self._evidence.get(scale_out), REDRAWN_SKEW**2
         if evidence is None:
-            return curve, variance
+            return curve, variance + redrawn
+        # A stay that goes on is not an average over stays: the curve, which is one, tells less of it.
+        stays_on = evidence is self._current
         own = 1.0 / evidence.variance(self._now_s)
         # With a single scale-out the curve is that evidence: adding it again would feign precision.
-        other = 1.0 / variance if self._curve.points > 1 else 0.0
-        return (own * math.log(evidence.per_s) + other * curve) / (own + other), 1.0 / (own + other)
+        other = 1.0 / (variance + redrawn * stays_on) if self._curve.points > 1 else 0.0
+        log_value = (own * math.log(evidence.per_s) + other * curve) / (own + other)
+        return log_value, 1.0 / (own + other) + redrawn * (not stays_on)
 
     def _basis(self, scale_out: int) -> str:
         evidence = self._evidence.get(scale_out)

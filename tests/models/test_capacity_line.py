@@ -98,7 +98,7 @@ def test_steady_cpu_falls_back_to_the_idle_share_and_doubts_itself(load):
     assert steady.predict(1.0) == pytest.approx(70_000 * 0.91, rel=1e-3)
     assert "idle share 0.09 assumed" in steady.fit().basis
     low, high = steady.interval(1.0)
-    x, y = ramp(low=0.2, high=load)
+    x, y = ramp(low=0.1, high=1.0)
     ranged_low, ranged_high = Line.of(x, y).interval(1.0)
     assert high - low > (ranged_high - ranged_low)
     assert low < 70_000 * 0.91 < high
