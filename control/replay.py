@@ -1,7 +1,7 @@
 """Replay: the real tick on simulated time against a twin, so that policies are compared over hours in seconds.
 
-Belongs here: the loop of time, and what a whole run says. Does not belong here: any rule of its own. What is replayed is
-:func:`control.tick.tick` with the real state store (in memory), the real alignment and the real models.
+Belongs here: the loop of time, and what a whole run says. Does not belong here: any rule of its own. What is replayed
+is :func:`control.tick.tick` with the real state store (in memory), the real alignment and the real models.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def replay(
         reports.append(report)
     recoveries = _recoveries(store, job.name, twin)
     store.close()
-    return _result(job, twin, began_s, reports, truth, recoveries)
+    return _result(job, twin, began_s, reports=reports, truth=truth, recoveries=recoveries)
 
 
 @dataclass
@@ -178,6 +178,7 @@ def _result(
     job: StreamJob,
     twin: JobTwin,
     began_s: int,
+    *,
     reports: Sequence[TickReport],
     truth: _Truth,
     recoveries: tuple[Recovery, ...],

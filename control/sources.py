@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Protocol
 
-from settings.stream_job import StreamJob
+from settings.stream_job import PrometheusSource, StreamJob
+from settings.yaml_files import SettingsError
+from telemetry.alignment import align
+from telemetry.prometheus import Prometheus
+from telemetry.prometheus_answers import PrometheusError
+from telemetry.queries import EngineQueries, load_queries
 from telemetry.window import Window
 
 LONGEST_READ_S = 3_600.0
+DOWN_S = 30.0
 BESIDE_THE_TICK_S = 120.0  # one-minute means reach a minute back, and the newest steps may still be owed
 
 
@@ -35,3 +43,88 @@ def since_s(now_s: float, newest_s: float | None, tick_interval_s: float, checkp
     usual_s = now_s - tick_interval_s - max(BESIDE_THE_TICK_S, checkpoint_interval_s)
     earliest_s = now_s - LONGEST_READ_S
     return earliest_s if newest_s is None else max(min(usual_s, newest_s), earliest_s)
+
+
+def connected(source: PrometheusSource) -> Prometheus:
+    """Return a client with time-outs that fit a tick: a server that does not answer costs seconds, not the minute."""
+    return Prometheus(
+        str(source.url),
+        token_file=source.token_file,
+        verify_tls=source.verify_tls,
+        timeout_s=3.0,
+        deadline_s=8.0,
+        attempts=2,
+    )
+
+
+class LiveSource:
+    """Prometheus, read with the PromQL of each job's engine; one client per server.
+
+    Parameters
+    ----------
+    connect
+        Makes a client from a job's settings; tests hand in one with another transport.
+    queries_of
+        PromQL of an engine.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[PrometheusSource], Prometheus] = connected,
+        queries_of: Callable[[str], EngineQueries] = load_queries,
+    ) -> None:
+        self._connect = connect
+        self._queries_of = queries_of
+        self._clients: dict[str, Prometheus] = {}
+        self._down: dict[str, tuple[float, str]] = {}
+        self._queries: dict[str, EngineQueries] = {}
+
+    def read(self, job: StreamJob, now_s: float, since_s: float) -> Window:
+        """Return the window ``(since_s, now_s]``; raises :class:`SourceError` naming the server and the mend."""
+        source = job.prometheus
+        if source is None:
+            raise SourceError(f"job '{job.name}' has no 'prometheus' in its file; add its url and selector")
+        self._refuse_if_down(source, now_s)
+        step_s = source.scrape_interval_s
+        start_s = math.floor(since_s / step_s) * step_s
+        try:
+            series = self._client(source).pull(
+                self._queries_for(job.engine),
+                source.selector,
+                start_s,
+                math.floor(now_s / step_s) * step_s,
+                step_s,
+                scrape_interval_s=step_s,
+            )
+            return align(job.name, series, since_s, now_s, step_s)
+        except (PrometheusError, SettingsError, ValueError) as error:
+            if isinstance(error, PrometheusError) and error.kind in {"unreachable", "timeout", "overloaded"}:
+                self._down[_server(source)] = (now_s, str(error))
+            raise SourceError(str(error)) from error
+
+    def close(self) -> None:
+        """Close every connection."""
+        for client in self._clients.values():
+            client.close()
+        self._clients.clear()
+
+    def _refuse_if_down(self, source: PrometheusSource, now_s: float) -> None:
+        """Do not let every job of a fleet wait for the same dead server."""
+        failed_s, why = self._down.get(_server(source), (-math.inf, ""))
+        if 0.0 <= now_s - failed_s < DOWN_S:
+            raise SourceError(f"{why} (asked {now_s - failed_s:.0f} s ago; not asked again for {DOWN_S:.0f} s)")
+
+    def _client(self, source: PrometheusSource) -> Prometheus:
+        key = _server(source)
+        if key not in self._clients:
+            self._clients[key] = self._connect(source)
+        return self._clients[key]
+
+    def _queries_for(self, engine: str) -> EngineQueries:
+        if engine not in self._queries:
+            self._queries[engine] = self._queries_of(engine)
+        return self._queries[engine]
+
+
+def _server(source: PrometheusSource) -> str:
+    return source.model_dump_json(include={"url", "token_file", "verify_tls"})

@@ -23,7 +23,7 @@ from control.reconcile import Event, Progress, Reconciler
 from control.sources import since_s
 from control.state import DAY_S, StateStore
 from control.state_journal import Pause, Status
-from control.state_ledger import Intent
+from control.state_ledger import Intent, State
 from control.tick_io import TickIO, TickReport
 from settings.stream_job import StreamJob
 from targets.advisory import AdvisoryTarget
@@ -76,7 +76,7 @@ def tick(job: StreamJob, io: TickIO, now_s: float, lease: Lease | None = None) -
         intent = _intent(setting, observation, progress, planned, notes)
         retrain = _record(setting, store, lesson, planned, intent=intent, documents=documents)
     with stages("reconcile"):
-        carried = _carry_out(setting, store, target, progress, lease)
+        carried = _carry_out(setting, store, target, progress, intent=intent, lease=lease)
         if carried.avoided is not None and carried is not progress:
             avoided = (*lesson.memory.avoided, carried.avoided)
             store.learned.learn(job.name, now_s, {AVOIDED: {"sizes": [item.to_state() for item in avoided]}})
@@ -204,10 +204,19 @@ def _answered(store: StateStore, job: str, now_s: float) -> None:
 
 
 def _carry_out(
-    setting: Setting, store: StateStore, target: Target, progress: Progress, lease: Lease | None
+    setting: Setting,
+    store: StateStore,
+    target: Target,
+    progress: Progress,
+    *,
+    intent: Intent | None,
+    lease: Lease | None,
 ) -> Progress:
     """Ask for what is wanted; also on a blind tick, because it was decided when perdix could see."""
+    decided = intent is not None and intent.first_state is State.INTENT
     if not setting.act or setting.paused is not None or progress.running is None:
+        return progress
+    if not decided and (progress.open is None or progress.open.state is not State.INTENT):
         return progress
 
     def may_act() -> None:

@@ -1,0 +1,67 @@
+"""The controller without Dagster: a tick of the fleet once, or one every interval until told to stop."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from control.clock import Clock
+from control.fleet import SOFT_DEADLINE_S, FleetReport, tick_fleet
+from control.tick_io import TickIO
+from settings.stream_job import StreamJob
+
+
+class Stop(Protocol):
+    """Something that is told to stop; :class:`threading.Event` is one."""
+
+    def wait(self, timeout: float) -> bool:
+        """Wait up to ``timeout`` seconds; return whether it is time to stop."""
+        ...
+
+
+def run(
+    jobs: Callable[[], Mapping[str, StreamJob]],
+    io: TickIO,
+    clock: Clock,
+    *,
+    holder: str,
+    stop: Stop | None = None,
+    ticks: int | None = None,
+    soft_deadline_s: float = SOFT_DEADLINE_S,
+    heartbeat: Path | None = None,
+) -> Iterator[FleetReport]:
+    """Tick the fleet every ``io.tick_interval_s`` seconds, yielding each report.
+
+    Ticks start at fixed times: one that takes long does not push the following ones back, and those that it swallows
+    are left out.
+
+    Parameters
+    ----------
+    jobs
+        Asked anew before each tick, so that job files may change while it runs.
+    stop
+        Ends the loop between two ticks; a single tick needs none.
+    ticks
+        End after so many; never when left out.
+    """
+    stop = stop or threading.Event()
+    started_s, done = clock.now_s(), 0
+    while True:
+        yield tick_fleet(
+            jobs().values(),
+            io,
+            clock,
+            holder=holder,
+            soft_deadline_s=soft_deadline_s,
+            heartbeat=heartbeat,
+            keep_lease=ticks != 1,
+        )
+        done += 1
+        if ticks is not None and done >= ticks:
+            return
+        elapsed_s = clock.now_s() - started_s
+        next_s = (elapsed_s // io.tick_interval_s + 1) * io.tick_interval_s
+        if stop.wait(next_s - elapsed_s):
+            return

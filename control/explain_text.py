@@ -1,0 +1,127 @@
+"""An explanation as plain text, for a terminal, a chat or a log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from control.explain import Explanation
+from control.state_ledger import Entry, State
+
+Document = Mapping[str, Any]
+
+
+def render(explanation: Explanation) -> str:
+    """Return the explanation as lines of plain text; no colours, no width assumed."""
+    return "\n".join(_lines(explanation))
+
+
+def _lines(explanation: Explanation) -> Iterator[str]:
+    entry = explanation.entry
+    if explanation.status is not None:
+        yield f"{explanation.job}: {explanation.status.status}. {explanation.status.sentence}".rstrip()
+    if explanation.pause is not None:
+        yield f"Paused until {_time(explanation.pause.until_s)}. {explanation.pause.why}".rstrip()
+    if entry is None:
+        yield f"{explanation.job}: no decision is in the ledger{_by(explanation.at_s)}."
+        return
+    yield from _decided(explanation.job, entry)
+    told = entry.intent.explanation
+    yield from _seen(told.get("seen", {}))
+    yield from _believed(told.get("believed"), explanation)
+    yield from _candidates(told.get("candidates", ()))
+    yield from _came_of(entry)
+    last = explanation.last_rescale
+    if last is not None and last.decision_id != entry.decision_id:
+        change = f"{last.intent.from_scale_out} to {last.intent.scale_out} workers"
+        yield f"Last rescale: {_time(last.intent.made_s)}, {change}, {last.state}: {last.intent.sentence}"
+        yield from _came_of(last)
+    for note in told.get("notes", ()):
+        yield f"Note: {note}"
+
+
+def _decided(job: str, entry: Entry) -> Iterator[str]:
+    intent = entry.intent
+    change = f"{intent.scale_out} workers stay"
+    if intent.scale_out != intent.from_scale_out:
+        change = f"{intent.from_scale_out} to {intent.scale_out} workers"
+    how = "" if intent.act else ", advice only"
+    yield f"{job} at {_time(intent.made_s)}: {change} ({intent.reason}, by {intent.policy}{how})"
+    yield f"  {intent.sentence}"
+    proposed = intent.explanation.get("proposed")
+    if proposed:
+        yield f"  The policy had proposed {proposed['scale_out']} workers: {proposed['sentence']}"
+
+
+def _seen(seen: Document) -> Iterator[str]:
+    parts = [
+        _part(seen, "workload_per_s", "workload", "/s"),
+        _part(seen, "throughput_per_s", "throughput", "/s"),
+        _part(seen, "consumer_lag_records", "consumer lag", " records"),
+        _part(seen, "latency_p95_ms", "p95 latency", " ms"),
+        None if seen.get("cpu_load") is None else f"CPU {seen['cpu_load']:.0%}",
+        _part(seen, "age_s", "newest sample", " s old"),
+    ]
+    yield "Seen: " + (", ".join(part for part in parts if part) or "nothing")
+    for problem in seen.get("problems", ()):
+        yield f"  {problem}"
+
+
+def _believed(believed: Document | None, explanation: Explanation) -> Iterator[str]:
+    if believed is None:
+        return
+    forecast = believed["forecast"]
+    text = f"Believed: at most {forecast['maximum_per_s']:,.0f}/s ahead"
+    if forecast.get("maximum_p90_per_s") is not None:
+        text += f" (p90 {forecast['maximum_p90_per_s']:,.0f}/s)"
+    text += f", by {forecast['family']} version {forecast['version']}"
+    if forecast.get("wape") is not None:
+        text += f", recent WAPE {forecast['wape']:.1%}"
+    if explanation.score is not None and explanation.score.wape is not None:
+        text += f"; the champion's forecast of that moment turned out {explanation.score.wape:.1%} off"
+    yield text
+    for one in believed["capacities"]:
+        if one["per_s"] is None:
+            continue
+        interval = f"{one['low_per_s'] or 0:,.0f} to {one['high_per_s'] or 0:,.0f}"
+        yield f"  {one['scale_out']:>3} workers take {one['per_s']:,.0f}/s ({interval}): {one['basis']}"
+
+
+def _candidates(candidates: list[Document]) -> Iterator[str]:
+    if candidates:
+        yield "Examined:"
+    for one in candidates:
+        recovery = "" if one["recovery_s"] is None else f", recovery in {one['recovery_s']:.0f} s"
+        verdict = "accepted" if one["rejected_by"] is None else f"rejected: {one['rejected_by']}"
+        yield f"  {one['scale_out']:>3} workers{recovery}: {verdict}"
+
+
+def _came_of(entry: Entry) -> Iterator[str]:
+    if entry.state in (State.HELD, State.ADVISED):
+        return
+    text = f"What came of it: {entry.state} after {entry.attempts} attempts"
+    if entry.applied_s is not None:
+        text += f", accepted at {_time(entry.applied_s)}"
+    if entry.error:
+        text += f" ({entry.error})"
+    yield text
+    predicted, observed = entry.intent.predicted_recovery_s, entry.observed_recovery_s
+    if observed is not None:
+        against = "" if predicted is None else f", {predicted:.0f} s had been predicted"
+        yield f"  Caught up after {observed:.0f} s{against}"
+    elif entry.outcome is not None and not entry.outcome.get("recovered", True):
+        yield f"  {entry.outcome.get('why', 'it did not recover')}"
+
+
+def _part(seen: Document, key: str, name: str, unit: str) -> str | None:
+    value = seen.get(key)
+    return None if value is None else f"{name} {value:,.0f}{unit}"
+
+
+def _by(at_s: float | None) -> str:
+    return "" if at_s is None else f" up to {_time(at_s)}"
+
+
+def _time(at_s: float) -> str:
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,0 +1,237 @@
+"""One tick of a fleet: every job for itself, under a lease and a soft deadline, with one summary.
+
+Belongs here: who is served, in which order, and what is said about all of them. Does not belong here: what happens to
+one job (:mod:`control.tick`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+from sqlalchemy.exc import SQLAlchemyError
+
+from control.champions import write_whole
+from control.clock import Clock
+from control.lease import Lease, StaleLease, acquire, holder_of, release
+from control.state_journal import JobStatus, Status, Tick
+from control.state_schema import StateError
+from control.tick import LEASE_S, tick
+from control.tick_io import TickIO, TickReport
+from settings.stream_job import StreamJob
+
+SOFT_DEADLINE_S = 25.0
+LEASE_SHARE = 0.9  # of the interval between ticks
+RETRAIN_EXPIRES_S = 6 * 3_600.0
+PRUNE_EVERY_S = 3_600.0
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RetrainRequest:
+    """A champion that should be trained anew; ``run_key`` stays the same until it was answered or has expired."""
+
+    job: str
+    run_key: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class FleetReport:
+    """What one tick of a fleet did.
+
+    Attributes
+    ----------
+    reports
+        Job -> report, for the jobs that were served.
+    others
+        Job -> status, for those that were not: leased elsewhere, late, or broken.
+    retrains
+        Every request that is still open: to be offered again and again, as the run key makes that harmless.
+    """
+
+    started_s: float
+    finished_s: float
+    reports: Mapping[str, TickReport] = field(default_factory=dict)
+    others: Mapping[str, JobStatus] = field(default_factory=dict)
+    retrains: tuple[RetrainRequest, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def statuses(self) -> dict[str, JobStatus]:
+        """Every job's status."""
+        served = {name: report.job_status(self.started_s) for name, report in self.reports.items()}
+        return {**served, **self.others}
+
+    def counts(self) -> dict[str, int]:
+        """Return status -> how many jobs have it."""
+        return dict(Counter(status.status.value for status in self.statuses.values()))
+
+    def summary(self) -> dict[str, Any]:
+        """Return the tick in a few JSON-serialisable numbers; stable names."""
+        decisions = [report.decision for report in self.reports.values() if report.decision is not None]
+        return {
+            "jobs": len(self.reports) + len(self.others),
+            "statuses": self.counts(),
+            "reasons": dict(Counter(decision.reason.value for decision in decisions)),
+            "events": dict(Counter(report.event.value for report in self.reports.values())),
+            "workers": sum(report.running or 0 for report in self.reports.values()),
+            "retrains": len(self.retrains),
+            "seconds": round(self.finished_s - self.started_s, 3),
+            "notes": list(self.notes),
+        }
+
+    def sentence(self) -> str:
+        """Return the tick in one sentence, for a status line."""
+        if not self.reports and not self.others:
+            return "No stream jobs: write one to conf/jobs."
+        counts = ", ".join(f"{number} {status}" for status, number in sorted(self.counts().items()))
+        applied = [name for name, report in self.reports.items() if report.event.value == "applied"]
+        scaled = f"; scaled {', '.join(sorted(applied))}" if applied else ""
+        return f"{counts}{scaled}; {self.finished_s - self.started_s:.1f} s."
+
+
+def tick_fleet(
+    jobs: Iterable[StreamJob],
+    io: TickIO,
+    clock: Clock,
+    *,
+    holder: str,
+    soft_deadline_s: float = SOFT_DEADLINE_S,
+    heartbeat: Path | None = None,
+    keep_lease: bool = True,
+) -> FleetReport:
+    """Tick every job once.
+
+    Parameters
+    ----------
+    clock
+        Read once per job: that job's ``now_s``.
+    holder
+        Name of this controller: who it is that holds a lease.
+    soft_deadline_s
+        Checked between jobs; those that are left are reported as late and served first the next time.
+    heartbeat
+        File that is written at the end: a dead-man switch outside of any scheduler.
+    keep_lease
+        Keep each job's lease for most of the interval, so that of several controllers only one acts per interval; ``False`` gives it
+        back at once (a single tick by hand).
+    """
+    started_s = clock.now_s()
+    notes = io.champions.refresh(started_s)
+    fleet = _Fleet(io, clock, holder, keep_lease, started_s)
+    reports: dict[str, TickReport] = {}
+    others: dict[str, JobStatus] = {}
+    for job in _longest_unserved_first(jobs, io):
+        if clock.now_s() - started_s > soft_deadline_s:
+            others[job.name] = _late(job, clock.now_s(), soft_deadline_s)
+            continue
+        served = fleet.serve(job)
+        if isinstance(served, TickReport):
+            reports[job.name] = served
+        else:
+            others[job.name] = served
+    report = _journal(io, FleetReport(started_s, clock.now_s(), reports, others, notes=tuple(notes)), holder)
+    if heartbeat is not None:
+        write_heartbeat(heartbeat, report, holder)
+    return report
+
+
+def write_heartbeat(path: Path, report: FleetReport, holder: str) -> None:
+    """Write when the last tick ended and what it did; the file appears whole or not at all."""
+    beat = {"finished_s": report.finished_s, "holder": holder, **report.summary()}
+    write_whole(path, orjson.dumps(beat, option=orjson.OPT_INDENT_2))
+
+
+@dataclass(frozen=True)
+class _Fleet:
+    io: TickIO
+    clock: Clock
+    holder: str
+    keep_lease: bool
+    started_s: float
+
+    def serve(self, job: StreamJob) -> TickReport | JobStatus:
+        """Tick one job; whatever goes wrong stays with that job."""
+        now_s = self.clock.now_s()
+        lease: Lease | None = None
+        try:
+            # Counted from the tick's start: a job that is served late now and early the next time meets no lease of
+            # this controller's own.
+            ttl_s = min(LEASE_S, LEASE_SHARE * self.io.tick_interval_s)
+            lease = acquire(self.io.store, lease_name(job), self.holder, self.started_s, ttl_s)
+            if lease is None:
+                return self._observing(job, now_s)
+            return tick(job, self.io, now_s, lease)
+        except StaleLease as error:
+            return JobStatus(job.name, Status.OBSERVING, now_s, f"Another controller took over: {error}.")
+        except Exception as error:  # one job's failure must not stop the others
+            _log.exception("the tick of job '%s' failed", job.name)
+            return JobStatus(job.name, Status.BROKEN, now_s, f"{type(error).__name__}: {error}")
+        finally:
+            if lease is not None and not self.keep_lease:
+                self._release(lease)
+
+    def _observing(self, job: StreamJob, now_s: float) -> JobStatus:
+        held = holder_of(self.io.store, lease_name(job), now_s)
+        who = "another controller" if held is None else f"{held.holder} for {held.expires_s - now_s:.0f} s more"
+        return JobStatus(job.name, Status.OBSERVING, now_s, f"Observing only: the lease is held by {who}.")
+
+    def _release(self, lease: Lease) -> None:
+        try:
+            release(self.io.store, lease)
+        except Exception:
+            _log.exception("lease '%s' could not be given back; it expires by itself", lease.name)
+
+
+def lease_name(job: StreamJob) -> str:
+    """Return the name of a job's lease."""
+    return f"job:{job.name}"
+
+
+def _longest_unserved_first(jobs: Iterable[StreamJob], io: TickIO) -> list[StreamJob]:
+    """Order jobs by when they were last served, so that what the deadline cut off comes first the next time."""
+    try:
+        served_s = {name: status.updated_s for name, status in io.store.journal.statuses().items()}
+    except (StateError, SQLAlchemyError):
+        _log.exception("the order of the last tick cannot be read")
+        served_s = {}
+    return sorted(jobs, key=lambda job: (served_s.get(job.name, float("-inf")), job.name))
+
+
+def _late(job: StreamJob, now_s: float, deadline_s: float) -> JobStatus:
+    sentence = f"Not served: the soft deadline of {deadline_s:.0f} s came first; first in the next tick."
+    return JobStatus(job.name, Status.LATE, now_s, sentence)
+
+
+def _retrains(io: TickIO, now_s: float) -> tuple[RetrainRequest, ...]:
+    """Return the open requests; one that nobody answered for hours is closed, so that another may follow."""
+    still_open = []
+    for request in io.store.journal.open_retrains():
+        if now_s - request.requested_s > RETRAIN_EXPIRES_S:
+            io.store.journal.close_retrain(request.run_key, now_s)
+        else:
+            still_open.append(RetrainRequest(request.job, request.run_key, request.reason))
+    return tuple(still_open)
+
+
+def _journal(io: TickIO, report: FleetReport, holder: str) -> FleetReport:
+    """Keep one summary per tick, and how the jobs stand that this controller answers for.
+
+    A job that is leased elsewhere has its status written there. A late one keeps its old status, whose age then tells.
+    """
+    try:
+        report = replace(report, retrains=_retrains(io, report.started_s))
+        ours = [one for one in report.statuses.values() if one.status not in (Status.OBSERVING, Status.LATE)]
+        io.store.journal.record_tick(Tick(report.started_s, report.finished_s, holder, report.summary()), ours)
+        if report.started_s % PRUNE_EVERY_S < io.tick_interval_s:
+            io.store.prune(report.started_s)
+    except (StateError, SQLAlchemyError) as error:
+        _log.exception("the tick could not be journalled")
+        return replace(report, notes=(*report.notes, f"the tick could not be journalled: {error}"))
+    return report

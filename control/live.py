@@ -1,0 +1,86 @@
+"""The live loop put together: what ``perdix tick``, ``perdix controller`` and the Dagster sensor share."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+
+from control.champions import ChampionRegistry, Champions
+from control.sources import LiveSource
+from control.state import StateStore
+from control.tick_io import TickIO
+from models.registry import Registry
+from settings.home import Home, conf_folder
+from settings.product import ControlSettings
+from settings.stream_job import StreamJob, load_stream_jobs
+from settings.yaml_files import SettingsError
+from targets.build import build_target
+from targets.contract import Target
+from targets.twin import TwinTarget
+
+
+class Targets:
+    """One target per job, kept as long as the job's settings of it stay the same."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[str, Target]] = {}
+
+    def __call__(self, job: StreamJob) -> Target:
+        """Return the job's target."""
+        settings = job.target.model_dump_json()
+        kept = self._kept.get(job.name)
+        if kept is None or kept[0] != settings:
+            if kept is not None:
+                _close(kept[1])
+            kept = self._kept[job.name] = (settings, build_target(job))
+        return kept[1]
+
+    def close(self) -> None:
+        """Close every connection."""
+        for _, target in self._kept.values():
+            _close(target)
+        self._kept.clear()
+
+
+def _close(target: Target) -> None:
+    if isinstance(target, TwinTarget):
+        target.close()
+
+
+def holder_name(of: str = "controller") -> str:
+    """Return a name for this process among all controllers: what it is, host, and process id."""
+    return f"{of}@{socket.gethostname()}:{os.getpid()}"
+
+
+@contextmanager
+def live_io(home: Home, settings: ControlSettings, registry: ChampionRegistry | None = None) -> Iterator[TickIO]:
+    """Open all that a live tick touches, and close it at the end. Opening asks nothing of MLflow or Prometheus.
+
+    Parameters
+    ----------
+    registry
+        The home's MLflow when left out.
+
+    Raises
+    ------
+    StateError
+        When the state store cannot be opened.
+    """
+    home.make()
+    with ExitStack() as stack:
+        store = StateStore(home.state_url)
+        stack.callback(store.close)
+        source, targets = LiveSource(), Targets()
+        stack.callback(source.close)
+        stack.callback(targets.close)
+        champions = Champions(home.champions, registry or Registry(home.mlflow_url, home.mlflow_artifacts))
+        yield TickIO(source, store, champions, targets, tick_interval_s=settings.tick_interval_s)
+
+
+def stream_jobs(home: Home) -> tuple[Mapping[str, StreamJob], list[SettingsError]]:
+    """Read the job files of the operator, and those that perdix wrote itself; the operator's win."""
+    own, own_errors = load_stream_jobs(home.jobs)
+    operators, errors = load_stream_jobs(conf_folder() / "jobs")
+    return {**own, **operators}, [*own_errors, *errors]
