@@ -1,8 +1,8 @@
 """The decision ledger: what was decided and why, what became of it, and the scale-out that is wanted of each job.
 
 A decision that changes the scale-out goes ``intent -> applied -> confirmed``, or ends as ``failed`` or ``superseded``.
-One that changes nothing is ``held``; one made in advice-only mode is ``advised``. The intent is stored before anything
-is asked of the target and is reconciled at each tick, so a crash in between heals itself and nothing is done twice.
+The intent is stored before anything is asked of the target and is reconciled at each tick, so that a crash in between
+heals itself and nothing is done twice.
 """
 
 from __future__ import annotations
@@ -43,10 +43,8 @@ class Intent:
 
     Attributes
     ----------
-    window_end_s
-        Epoch seconds of the newest grid step that the decision rests on.
-    made_s, valid_until_s
-        When it was made, and until when it may still be applied.
+    window_end_s, made_s, valid_until_s
+        Epoch seconds: the newest grid step it rests on, when it was made, until when it may still be applied.
     versions
         Model family -> version that was believed.
     explanation
@@ -241,10 +239,12 @@ class Ledger:
 
     def _record(self, intent: Intent) -> bool:
         with self.transactions.writing() as connection:
+            # Writers of one job wait for each other here, and so supersede one another.
+            wanted = sa.select(desired_scales.c.job).where(desired_scales.c.job == intent.job)
+            connection.execute(wanted.with_for_update())
             if _read(connection, intent.decision_id) is not None:
                 return False
             if intent.first_state is State.INTENT:
-                # The desired row first: it makes writers of one job wait, so that each supersedes the one before it.
                 _desire(connection, intent)
                 _supersede(connection, intent.job, intent.made_s, f"by decision {intent.decision_id}")
             connection.execute(decisions.insert().values(**_to_row(intent)))
