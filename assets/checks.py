@@ -11,7 +11,7 @@ from assets.metadata import records
 
 
 def check_specs(
-    asset: dg.CoercibleToAssetKey, suite: Suite, partitions: dg.PartitionsDefinition[str] | None = None
+    asset: "dg.CoercibleToAssetKey", suite: Suite, partitions: "dg.PartitionsDefinition[str] | None" = None
 ) -> list[dg.AssetCheckSpec]:
     """Return one spec per expectation; critical ones block what is downstream in the same run."""
     return [
@@ -28,7 +28,7 @@ def check_specs(
 
 
 def check_results(
-    asset: dg.CoercibleToAssetKey, outcomes: Sequence[ExpectationOutcome], partition: str | None = None
+    asset: "dg.CoercibleToAssetKey", outcomes: Sequence[ExpectationOutcome], partition: str | None = None
 ) -> list[dg.AssetCheckResult]:
     """Return the outcomes as results: a failed critical one is an ERROR, any other failure a WARN.
 
@@ -48,11 +48,11 @@ def check_results(
 
 
 def suite_checks(
-    asset: dg.CoercibleToAssetKey,
+    asset: "dg.CoercibleToAssetKey",
     suite: Suite,
     judge: Callable[[dg.AssetCheckExecutionContext, Suite], Iterable[ExpectationOutcome]],
     *,
-    partitions: dg.PartitionsDefinition[str] | None = None,
+    partitions: "dg.PartitionsDefinition[str] | None" = None,
     required_resource_keys: set[str] | None = None,
     pool: str | None = None,
 ) -> dg.AssetChecksDefinition:

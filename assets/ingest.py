@@ -1,5 +1,6 @@
 """Exports into the lake: pulled from Prometheus or put into the landing folder, read by Spark, validated."""
 
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -28,7 +29,7 @@ def exports(context: dg.AssetExecutionContext, workspace: Workspace) -> dg.Mater
     for job in jobs.values():
         for day in context.partition_keys:
             try:
-                pulled += _pull_day(workspace.paths(), job, day)
+                pulled += _pull_day(context, workspace.paths(), job, day)
             except Exception as error:  # one job's Prometheus must not keep the others from being trained
                 problems.append(f"{job.name}, {day}: {error}")
     for problem in problems:
@@ -37,23 +38,31 @@ def exports(context: dg.AssetExecutionContext, workspace: Workspace) -> dg.Mater
     return dg.MaterializeResult(metadata={"series": pulled, "jobs": len(jobs), "problems": problems})
 
 
-def _pull_day(home: Home, job: StreamJob, day: str) -> int:
+def _pull_day(context: dg.AssetExecutionContext, home: Home, job: StreamJob, day: str) -> int:
     """Pull one day of one job and land it; returns the number of series."""
-    if job.prometheus is None:
-        return 0
-        from telemetry.prometheus import Prometheus
+    from telemetry.prometheus import Prometheus
     from telemetry.queries import load_queries
 
+    if job.prometheus is None:
+        return 0
+    source, interval_s = job.prometheus, job.prometheus.scrape_interval_s
     start = datetime.strptime(day, days.fmt).replace(tzinfo=UTC)
-    end = start + timedelta(days=1)
-    source = job.prometheus
-    client = Prometheus(str(source.url), token_file=source.token_file, verify_tls=source.verify_tls)
-    step_s = source.scrape_interval_s
-    pulled = client.pull(
-        load_queries(job.engine), source.selector, start.timestamp(), end.timestamp() - step_s, step_s=step_s
-    )
+    end_s = (start + timedelta(days=1)).timestamp() - interval_s
+    with closing(Prometheus(str(source.url), token_file=source.token_file, verify_tls=source.verify_tls)) as client:
+        pulled = client.pull(
+            load_queries(job.engine),
+            source.selector,
+            start.timestamp(),
+            end_s,
+            step_s=interval_s,
+            scrape_interval_s=interval_s,
+        )
+        for warning in client.drain_warnings():
+            context.log.warning(f"{job.name}, {day}: {warning}")
     if pulled:
-        write_victoria_metrics(pulled, home.landing / job.name / f"prometheus-{day}.json.gz")
+        folder = home.landing / job.name
+        folder.mkdir(parents=True, exist_ok=True)
+        write_victoria_metrics(pulled, folder / f"prometheus-{day}.json.gz")
     return len(pulled)
 
 

@@ -28,8 +28,8 @@ def write_observations(key: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def samples_with_kind(lake: Lake, job: str, day: str) -> pd.DataFrame:
-    """Return the day's samples of the canonical metrics, each with the kind of its series."""
-    series = lake.read("series", job, columns=["series_id", "source", "kind", "mapped"])
+    """Return the day's samples of the canonical metrics, each with the kind and the labels of its series."""
+    series = lake.read("series", job, columns=["series_id", "source", "labels", "kind", "mapped"])
     known = series.filter(pc.field("mapped")).drop_columns(["mapped"])
     samples = lake.read("samples", job, days=[day]).join(known, ["series_id", "source"], join_type="inner")
     return samples.to_pandas()

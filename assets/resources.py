@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 
+from control.live import stream_jobs
 from settings.home import Home, conf_folder
 from settings.product import ProductSettings, load_product_settings
-from settings.stream_job import StreamJob, load_stream_jobs
+from settings.stream_job import StreamJob
 from settings.yaml_files import SettingsError
 
 if TYPE_CHECKING:
@@ -37,10 +38,9 @@ class Workspace(dg.ConfigurableResource):  # type: ignore[type-arg]
         return load_product_settings(self.conf_folder() / "perdix.yaml")
 
     def stream_jobs(self) -> tuple[dict[str, StreamJob], list[SettingsError]]:
-        """Return the jobs of ``conf/jobs`` and of the home's own ``jobs`` folder (written by demo and dev)."""
-        jobs, errors = load_stream_jobs(self.conf_folder() / "jobs")
-        more, more_errors = load_stream_jobs(self.paths().jobs)
-        return {**jobs, **more}, [*errors, *more_errors]
+        """Return every job that has a readable file, and the errors of those that have not."""
+        jobs, errors = stream_jobs(self.paths(), self.conf_folder())
+        return dict(jobs), errors
 
     def lake(self) -> "Lake":
         """Open the lake."""
@@ -50,11 +50,9 @@ class Workspace(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     def registry(self) -> "Registry":
         """Open the model registry, creating the embedded one on first use."""
-        from models.registry import Registry, prepare
+        from models.registry import prepare
 
-        home = self.paths()
-        prepare(home)
-        return Registry(home.mlflow_url, home.mlflow_artifacts)
+        return prepare(self.paths())
 
 
 class Spark(dg.ConfigurableResource):  # type: ignore[type-arg]

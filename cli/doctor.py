@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +15,8 @@ import typer
 
 from cli.options import JsonOption
 from cli.output import console, emit
-from settings.home import Home, conf_folder
+from control.clock import WallClock
+from settings.home import Home
 
 
 @dataclass(frozen=True)
@@ -124,34 +125,36 @@ def _mlflow(home: Home) -> Iterator[Finding]:
 
 
 def _configuration(home: Home) -> Iterator[Finding]:
+    from control.live import stream_jobs
     from settings.product import load_product_settings
-    from settings.stream_job import load_stream_jobs
     from telemetry.queries import load_series_map
 
     load_product_settings()
     load_series_map()
-    for folder in (conf_folder() / "jobs", home.jobs):
-        jobs, errors = load_stream_jobs(folder)
-        yield Finding(f"jobs in {folder}", not errors, ", ".join(jobs) or "none", "; ".join(map(str, errors)))
+    jobs, errors = stream_jobs(home)
+    yield Finding("stream jobs", not errors, ", ".join(jobs) or "none yet", "; ".join(map(str, errors)))
 
 
 def _prometheus(home: Home) -> Iterator[Finding]:
-    from settings.stream_job import load_stream_jobs
+    from control.live import stream_jobs
+    from control.sources import connected
+    from telemetry.prometheus_answers import PrometheusError
 
-    jobs = {**load_stream_jobs(conf_folder() / "jobs")[0], **load_stream_jobs(home.jobs)[0]}
-    for job in jobs.values():
+    for job in stream_jobs(home)[0].values():
+        check = f"prometheus of {job.name}"
         if job.prometheus is None:
-            yield Finding(f"prometheus of {job.name}", ok=True, found="none configured: trained on exports only")
+            yield Finding(check, ok=True, found="none configured: trained on exports only")
             continue
-        url = job.prometheus.url
+        now_s = WallClock().now_s()
         try:
-            socket.create_connection((url.host or "", url.port or 80), timeout=3).close()
-        except OSError as error:
+            with closing(connected(job.prometheus)) as client:
+                client.query_range("vector(1)", now_s - 1, now_s, 1)
+        except PrometheusError as error:
             yield Finding(
-                f"prometheus of {job.name}", ok=False, found=f"{url}: {error}", mend="start it, or mend the url"
+                check, ok=False, found=str(error), mend="start it, or mend 'prometheus.url' in the job's file"
             )
         else:
-            yield Finding(f"prometheus of {job.name}", ok=True, found=f"{url} answers")
+            yield Finding(check, ok=True, found=f"{job.prometheus.url} answers")
 
 
 def _spark(_: Home) -> Iterator[Finding]:

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from cli.output import UserError, complaints
-from settings.home import Home, conf_folder
-from settings.stream_job import StreamJob, load_stream_jobs
+from settings.home import Home
+from settings.stream_job import StreamJob
 
 if TYPE_CHECKING:
     from control.state import StateStore
@@ -42,11 +42,12 @@ def state() -> Iterator[StateStore]:
 
 def stream_jobs() -> dict[str, StreamJob]:
     """Return every job that has a readable file; the errors of the others go to standard error."""
-    jobs, errors = load_stream_jobs(conf_folder() / "jobs")
-    more, more_errors = load_stream_jobs(home().jobs)
-    for error in [*errors, *more_errors]:
+    from control import live
+
+    jobs, errors = live.stream_jobs(home())
+    for error in errors:
         complaints.print(f"[yellow]skipped[/] {error}", highlight=False)
-    return {**jobs, **more}
+    return dict(jobs)
 
 
 def stream_job(name: str) -> StreamJob:

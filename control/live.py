@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 from control.champions import ChampionRegistry, Champions
 from control.sources import LiveSource
@@ -79,8 +80,8 @@ def live_io(home: Home, settings: ControlSettings, registry: ChampionRegistry | 
         yield TickIO(source, store, champions, targets, tick_interval_s=settings.tick_interval_s)
 
 
-def stream_jobs(home: Home) -> tuple[Mapping[str, StreamJob], list[SettingsError]]:
+def stream_jobs(home: Home, conf: Path | None = None) -> tuple[Mapping[str, StreamJob], list[SettingsError]]:
     """Read the job files of the operator, and those that perdix wrote itself; the operator's win."""
     own, own_errors = load_stream_jobs(home.jobs)
-    operators, errors = load_stream_jobs(conf_folder() / "jobs")
+    operators, errors = load_stream_jobs((conf or conf_folder()) / "jobs")
     return {**own, **operators}, [*own_errors, *errors]

@@ -21,7 +21,7 @@ Engine = Literal["flink", "kafka-streams", "spark-structured-streaming"]
 class Strict(BaseModel):
     """Frozen, and a key that is not known is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Bounds(Strict):

@@ -1,0 +1,216 @@
+"""Commands that look: capacity, forecast, explain, jobs. They need neither Spark nor Dagster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Annotated, TypeVar
+
+import pandas as pd
+import typer
+
+from cli.options import JobArgument, JsonOption
+from cli.output import UserError, clock_time, console, emit, number, table
+from cli.stores import home, known, lake, state, stream_job, stream_jobs
+from models.capacity.contract import Estimate
+from models.forecasting.contract import Forecast
+from settings.product import load_product_settings
+
+T = TypeVar("T")
+INGEST_FIRST = "ingest its exports first: perdix ingest FILES --job NAME"
+
+
+def capacity(
+    job: JobArgument,
+    cpu_below: Annotated[
+        float | None, typer.Option("--cpu-below", help="Learn from minutes below this CPU load only (0..1).")
+    ] = None,
+    maximum: Annotated[int | None, typer.Option("--maximum", help="Largest scale-out to show.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what a job can take at each scale-out, with a 90 % interval and how it is known.
+
+    Example: perdix capacity ramp --cpu-below 0.7
+    """
+    from assets.history import capacity_history
+    from models.capacity.report import capacity_report
+
+    store = lake()
+    known(job, store.jobs("capacity_features"), "job", INGEST_FIRST)
+    settings = load_product_settings().training
+    rows = _mended(lambda: capacity_history(store, job, settings.history_days))
+    most = maximum or stream_job(job).bounds.maximum
+    estimates = _mended(lambda: capacity_report(rows, most, cpu_below))
+    observed = _observed(rows)
+    document = {"job": job, "cpu_below": cpu_below, "observed": observed, "capacities": estimates}
+    emit("perdix.capacity/1", document, as_json=as_json, show=lambda: _show_capacity(job, estimates, observed))
+
+
+def _observed(rows: pd.DataFrame) -> dict[str, float]:
+    """Return the highest scale-out's throughput while its hottest worker was saturated (CPU above 95 %)."""
+    totals = rows.groupby("ts").agg(
+        throughput=("throughput_per_s", "sum"), hottest=("cpu_load", "max"), workers=("worker", "nunique")
+    )
+    hot = totals[totals["hottest"] > 0.95]
+    if hot.empty:
+        return {}
+    workers = int(hot["workers"].max())
+    hot = hot[hot["workers"] == workers]
+    return {"workers": workers, "saturated_minutes": len(hot), "throughput_per_s": float(hot["throughput"].mean())}
+
+
+def _show_capacity(job: str, estimates: list[Estimate], observed: dict[str, float]) -> None:
+    table(
+        f"capacity of {job}",
+        ["workers", "records/s", "low", "high", "how it is known"],
+        [[e.scale_out, e.per_s, e.low_per_s, e.high_per_s, e.basis] for e in estimates],
+    )
+    if observed:
+        console.print(
+            f"observed with the hottest worker above 95 % CPU, {observed['workers']:.0f} workers: "
+            f"{number(observed['throughput_per_s'])} records/s",
+            highlight=False,
+        )
+
+
+def forecast(
+    job: JobArgument,
+    horizon_s: Annotated[float, typer.Option("--horizon", help="Seconds ahead.", min=60, max=86_400)] = 900.0,
+    family: Annotated[str | None, typer.Option("--family", help="Fit this family instead of the champion.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Forecast a job's workload from the newest exports, by its champion; by a line when none was trained yet.
+
+    Example: perdix forecast ads --horizon 1800
+    """
+    from assets.history import workload_history
+    from models.forecasting.families import fallback, family_named, forecaster_from_state
+
+    store, settings = lake(), load_product_settings().training
+    known(job, store.jobs("workload_features"), "job", INGEST_FIRST)
+    history = _mended(lambda: workload_history(store, job, settings.history_days))
+    champion, version = (None, 0) if family else _champion(job)
+    if family:
+        model = _mended(lambda: family_named(family).fit(history, seed=settings.seed))
+    elif champion is not None:
+        model = forecaster_from_state(champion).on(history)
+    else:
+        model = _mended(lambda: fallback(history))
+    made = _mended(lambda: model.forecast(horizon_s, max(1.0, round(horizon_s / 900))))
+    document = {
+        "job": job,
+        "family": made.family,
+        "version": version,
+        "origin_s": made.origin_s,
+        "step_s": made.step_s,
+        "mean_per_s": made.mean,
+        **{f"p{round(100 * p)}_per_s": values for p, values in sorted(made.quantiles.items())},
+    }
+    emit("perdix.forecast/1", document, as_json=as_json, show=lambda: _show_forecast(job, made, version))
+
+
+def _champion(job: str) -> tuple[dict[str, object] | None, int]:
+    from control.champions import Champions
+    from control.clock import WallClock
+    from models.registry import FORECAST, Registry
+
+    place = home()
+    champions = Champions(place.champions, Registry(place.mlflow_url, place.mlflow_artifacts))
+    champions.refresh(WallClock().now_s())
+    fleet = champions.fleet(FORECAST)
+    row = fleet.rows.get(job)
+    return (dict(row.state), row.version) if row else (None, 0)
+
+
+def _show_forecast(job: str, made: Forecast, version: int) -> None:
+    known_as = f"champion version {version}" if version else "not from the registry"
+    steps = len(made.mean)
+    picked = sorted({0, *(round(steps * part / 10) - 1 for part in range(1, 11))})
+    rows = [
+        [
+            clock_time(made.origin_s + (k + 1) * made.step_s),
+            float(made.mean[k]),
+            *(float(made.quantiles[p][k]) for p in (0.5, 0.9, 0.95)),
+        ]
+        for k in picked
+    ]
+    table(f"workload of {job}, records/s: {made.family} ({known_as})", ["at", "mean", "p50", "p90", "p95"], rows)
+    console.print(f"highest mean {number(made.maximum_per_s())}, highest p95 {number(made.maximum_per_s(None, 0.95))}")
+
+
+def explain(
+    job: JobArgument,
+    at: Annotated[str | None, typer.Option("--at", help="Moment, for example 2026-01-31T03:12:00Z.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say why a job was scaled (or not): what was seen, believed, examined and rejected, and how it turned out.
+
+    Example: perdix explain wordcount --at 2026-01-31T03:12:00Z
+    """
+    from control.explain import explain as explained
+    from control.explain_text import render
+
+    at_s = _moment(at) if at else None
+    with state() as store:
+        known(job, {*store.journal.statuses(), *stream_jobs()}, "job", "no tick has been made yet: perdix tick")
+        explanation = explained(store, job, at_s)
+    emit(
+        "perdix.explain/1",
+        {**explanation.to_dict()},
+        as_json=as_json,
+        show=lambda: console.print(render(explanation), highlight=False, markup=False),
+    )
+
+
+def jobs(as_json: JsonOption = False) -> None:
+    """List every stream job: how it stands, what runs, and what is known of it.
+
+    Example: perdix jobs --json
+    """
+    configured, store = stream_jobs(), lake()
+    ingested = set(store.jobs("samples"))
+    with state() as opened:
+        statuses = opened.journal.statuses()
+    rows = [
+        {
+            "job": name,
+            "configured": name in configured,
+            "ingested": name in ingested,
+            "mode": configured[name].mode if name in configured else None,
+            "status": statuses[name].status.value if name in statuses else None,
+            "scale_out": statuses[name].details.get("scale_out") if name in statuses else None,
+            "wape": statuses[name].details.get("wape") if name in statuses else None,
+            "sentence": statuses[name].sentence if name in statuses else "",
+        }
+        for name in sorted({*configured, *ingested, *statuses})
+    ]
+
+    def show() -> None:
+        columns = ["job", "configured", "ingested", "mode", "status", "scale_out", "wape", "sentence"]
+        table("stream jobs", columns, [[_cell(row[column]) for column in columns] for row in rows])
+        if not rows:
+            console.print("none yet: perdix ingest FILES --job NAME, or write conf/jobs/<job>.yaml")
+
+    emit("perdix.jobs/1", {"jobs": rows}, as_json=as_json, show=show)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return number(value) if isinstance(value, int | float) else str(value if value is not None else "-")
+
+
+def _moment(text: str) -> float:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise UserError(f"--at {text}: not a moment; write it as 2026-01-31T03:12:00Z") from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _mended(make: Callable[[], T]) -> T:
+    """Call ``make``; a ``ValueError`` of the models is about the data, so it is the user's to know."""
+    try:
+        return make()
+    except ValueError as error:
+        raise UserError(str(error)) from None

@@ -1,0 +1,145 @@
+"""Commands of the control loop: tick, controller, pause, resume."""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+
+from cli.options import JobArgument, JsonOption
+from cli.output import UserError, clock_time, console, emit, table
+from cli.stores import home, known, state, stream_jobs
+from control.clock import WallClock
+from control.fleet import FleetReport
+from settings.product import load_product_settings
+from settings.stream_job import StreamJob
+
+DURATION = re.compile(r"(\d+)([smhd])")
+SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+def tick(
+    job: Annotated[str | None, typer.Option("--job", help="This job only.", show_default="every job")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make one tick now: observe, forecast, decide, act (or advise), learn.
+
+    Example: perdix tick --job ads --json
+    """
+    from control.controller import run
+    from control.live import holder_name, live_io
+
+    settings, jobs = load_product_settings().control, _chosen(job)
+    with live_io(home(), settings) as io:
+        reports = run(lambda: jobs, io, WallClock(), holder=holder_name("tick"), ticks=1, heartbeat=home().heartbeat)
+        report = next(iter(reports))
+    document = {
+        "started_s": report.started_s,
+        **report.summary(),
+        "reports": [one.to_dict() for one in report.reports.values()],
+        "others": {name: one.sentence for name, one in report.others.items()},
+    }
+    emit("perdix.tick/1", document, as_json=as_json, show=lambda: show_tick(report))
+
+
+def controller(
+    interval_s: Annotated[float | None, typer.Option("--interval", help="Seconds between ticks.", min=1)] = None,
+    ticks: Annotated[int | None, typer.Option("--ticks", help="End after so many ticks.", min=1)] = None,
+) -> None:
+    """Tick every minute without Dagster, until Ctrl-C. Only one controller acts on a job at a time.
+
+    Example: perdix controller --interval 60
+    """
+    from dataclasses import replace
+
+    from control.controller import run
+    from control.live import holder_name, live_io
+
+    stop = threading.Event()
+    for sign in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(sign, lambda *_: stop.set())
+    settings = load_product_settings().control
+    with live_io(home(), settings) as io:
+        paced = replace(io, tick_interval_s=interval_s or settings.tick_interval_s)
+        for report in run(
+            stream_jobs,
+            paced,
+            WallClock(),
+            holder=holder_name(),
+            stop=stop,
+            ticks=ticks,
+            soft_deadline_s=settings.soft_deadline_s,
+            heartbeat=home().heartbeat,
+        ):
+            console.print(f"{clock_time(report.started_s)} {report.sentence()}", highlight=False)
+
+
+def pause(
+    job: JobArgument,
+    duration: Annotated[str, typer.Option("--for", help="How long, for example 90m, 6h or 2d.")] = "1h",
+    why: Annotated[str, typer.Option("--why", help="Shown to whoever asks why nothing happens.")] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Stop perdix from scaling a job until a time; it goes on watching, and resumes by itself.
+
+    Example: perdix pause ads --for 6h --why "load test"
+    """
+    parts = DURATION.findall(duration)
+    seconds = sum(int(count) * SECONDS[unit] for count, unit in parts)
+    if not seconds or "".join(count + unit for count, unit in parts) != duration:
+        raise UserError(f"--for {duration}: not a duration; write it as 90m, 6h or 1d12h")
+    known(job, stream_jobs(), "job", "no job has a file yet: write conf/jobs/<job>.yaml")
+    now_s = WallClock().now_s()
+    with state() as store:
+        store.journal.pause(job, now_s + seconds, now_s, why)
+    document = {"job": job, "until_s": now_s + seconds, "why": why}
+    emit(
+        "perdix.pause/1",
+        document,
+        as_json=as_json,
+        show=lambda: console.print(f"{job} is paused until {clock_time(now_s + seconds)}", highlight=False),
+    )
+
+
+def resume(job: JobArgument, as_json: JsonOption = False) -> None:
+    """End a pause before its time.
+
+    Example: perdix resume ads
+    """
+    with state() as store:
+        was_paused = store.journal.resume(job)
+    said = f"{job} is resumed" if was_paused else f"{job} was not paused"
+    emit("perdix.resume/1", {"job": job, "was_paused": was_paused}, as_json=as_json, show=lambda: console.print(said))
+
+
+def show_tick(report: FleetReport) -> None:
+    """Print a fleet tick: a line per job, and the sentence of the whole."""
+    rows = [
+        [
+            one.job,
+            one.status.value,
+            "-" if one.running is None else one.running,
+            "-" if one.decision is None else one.decision.scale_out,
+            "-" if one.decision is None else one.decision.reason.value,
+            one.sentence,
+        ]
+        for one in report.reports.values()
+    ]
+    rows += [[name, one.status.value, "-", "-", "-", one.sentence] for name, one in report.others.items()]
+    table("tick", ["job", "status", "runs", "decided", "reason", "why"], rows)
+    console.print(report.sentence(), highlight=False)
+    for note in report.notes:
+        console.print(f"[yellow]note[/] {note}", highlight=False)
+
+
+def _chosen(job: str | None) -> Mapping[str, StreamJob]:
+    jobs = stream_jobs()
+    if job is None:
+        if not jobs:
+            raise UserError("no stream job has a file yet: write conf/jobs/<job>.yaml (see conf/jobs/README.md)")
+        return jobs
+    return {job: jobs[known(job, jobs, "job", "write conf/jobs/<job>.yaml")]}
