@@ -119,8 +119,8 @@ def tick_fleet(
     heartbeat
         File that is written at the end: a dead-man switch outside of any scheduler.
     keep_lease
-        Keep each job's lease for most of the interval, so that of several controllers only one acts per interval; ``False`` gives it
-        back at once (a single tick by hand).
+        Keep each job's lease for most of the interval, so that of several controllers only one acts in it; ``False``
+        gives it back at once (a single tick by hand).
     """
     started_s = clock.now_s()
     notes = io.champions.refresh(started_s)

@@ -15,6 +15,7 @@ from control.observe import Observation
 from control.reconcile import AVOID_S, Progress
 from control.watching import Watched, look
 from models.forecasting.contract import Forecast
+from settings.stream_job import StreamJob
 
 
 @dataclass(frozen=True)
@@ -50,16 +51,16 @@ def learn(
     *,
     champions: ChampionSource,
     pending: Sequence[Forecast],
-    job: str,
+    job: StreamJob,
     now_s: float,
 ) -> Lesson:
     """Take in champions, update every model, judge forecasts, and watch recoveries."""
     version = memory.champion.version if memory.champion else 0
-    memory, notes = adopt(memory, champions, job)
+    memory, notes = adopt(memory, champions, job.name)
     adopted = memory.champion is not None and memory.champion.version != version
     memory = update(memory, observation, progress.running)
     memory, judgement, retrain = _judged(memory, pending)
-    memory, watched = _watched(memory, observation, progress)
+    memory, watched = _watched(memory, observation, progress, job.objectives.recovery_time_s)
     avoided = [item for item in memory.avoided if item.until_s > now_s]
     back = _unended(progress)
     if watched is not None and watched.failed_scale_in and watched.ended is not None:
@@ -91,11 +92,15 @@ def _judged(memory: JobMemory, pending: Sequence[Forecast]) -> tuple[JobMemory, 
     return memory, judgement, f"{drift.poor_ticks} ticks in a row with a poor forecast (WAPE now {memory.wape:.0%})"
 
 
-def _watched(memory: JobMemory, observation: Observation, progress: Progress) -> tuple[JobMemory, Watched | None]:
+def _watched(
+    memory: JobMemory, observation: Observation, progress: Progress, objective_s: float
+) -> tuple[JobMemory, Watched | None]:
     if observation.window is None or not len(observation.window):
         return memory, None
     last = None if progress.desired is None else progress.desired.decision
-    watched = look(memory.watching, memory.normal, memory.downtimes, observation.window, last)
+    watched = look(
+        memory.watching, memory.normal, memory.downtimes, observation.window, last=last, objective_s=objective_s
+    )
     memory = replace(memory, watching=watched.watching, normal=watched.normal, downtimes=watched.downtimes)
     return memory, watched
 

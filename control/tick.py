@@ -66,9 +66,7 @@ def tick(job: StreamJob, io: TickIO, now_s: float, lease: Lease | None = None) -
         progress = _review(setting, store, target, observation)
     with stages("learn"):
         pending = store.learned.pending_forecasts(job.name)
-        lesson = learn(
-            memory, observation, progress, champions=io.champions, pending=pending, job=job.name, now_s=now_s
-        )
+        lesson = learn(memory, observation, progress, champions=io.champions, pending=pending, job=job, now_s=now_s)
     with stages("plan"):
         planned = plan(setting, observation, progress, lesson, _ledgered(store, setting))
     with stages("record"):

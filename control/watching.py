@@ -12,10 +12,12 @@ from control.observe import total_throughput
 from control.state_ledger import Entry
 from models.recovery.downtime import Downtimes
 from models.recovery.normal import Normal
-from models.recovery.observation import Recovered, RecoveryWatch, TimedOut
+from models.recovery.observation import TIMEOUT_S, Recovered, RecoveryWatch, TimedOut
 from telemetry import metrics
 from telemetry.window import Values, Window
 
+PATIENCE = 1.5
+LEAST_S = 300.0
 BEHIND_S = 5.0  # consumer lag, in seconds of workload, above which the job is not in normal operation
 BEFORE_A_RESTART_S = 120.0  # where the stop before an unplanned restart is looked for
 
@@ -90,7 +92,13 @@ class Watched:
 
 
 def look(
-    watching: Watching | None, normal: Normal, downtimes: Downtimes, window: Window, last: Entry | None
+    watching: Watching | None,
+    normal: Normal,
+    downtimes: Downtimes,
+    window: Window,
+    *,
+    last: Entry | None,
+    objective_s: float,
 ) -> Watched:
     """Go on watching, or start to.
 
@@ -98,8 +106,10 @@ def look(
     ----------
     last
         The decision that was applied last; it is watched from the moment at which it was applied.
+    objective_s
+        The job's recovery time objective: a recovery that takes half as long again has failed.
     """
-    watching = _begun(watching, normal, window, last)
+    watching = _begun(watching, normal, window, last, min(max(PATIENCE * objective_s, LEAST_S), TIMEOUT_S))
     series = (
         window.times_s,
         window.job_metric(metrics.WORKLOAD.name),
@@ -143,12 +153,14 @@ def _fed(normal: Normal, times_s: Values, workload: Values, throughput: Values, 
     return normal.fed(times_s, workload, np.where(behind, np.nan, throughput), lag)
 
 
-def _begun(watching: Watching | None, normal: Normal, window: Window, last: Entry | None) -> Watching | None:
+def _begun(
+    watching: Watching | None, normal: Normal, window: Window, last: Entry | None, timeout_s: float
+) -> Watching | None:
     if last is not None and last.applied_s is not None and last.outcome is None:
         if watching is not None and watching.decision_id == last.decision_id:
             return watching
         intent = last.intent
-        watch = RecoveryWatch.start(last.applied_s, normal)
+        watch = RecoveryWatch.start(last.applied_s, normal, timeout_s)
         return Watching(watch, intent.from_scale_out, intent.scale_out, last.decision_id, intent.predicted_recovery_s)
     return watching or _failure(normal, window, last)
 

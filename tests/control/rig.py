@@ -1,0 +1,181 @@
+"""A whole loop for tests: the real tick, a real twin, a real state store; failures happen where they do in life."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import orjson
+
+from control.champions import ChampionRow, ChampionSource, FleetChampions, GivenChampions
+from control.replay import TwinSource
+from control.sources import SourceError
+from control.state import StateStore
+from control.tick import tick
+from control.tick_io import TickIO, TickReport
+from models.forecasting.contract import Workload
+from models.forecasting.families import family_named
+from models.registry import FORECAST
+from settings.stream_job import Bounds, Objectives, PolicySettings, StreamJob, TargetSettings
+from targets.contract import Running, TargetError
+from targets.twin import LocalTwinTarget
+from telemetry.window import Window
+from twin.emission import Scraping
+from twin.job import JobTwin
+from twin.parameters import Keys, TwinParameters, Workers
+from twin.workloads import WorkloadSpec, arrivals_from
+
+START_S = 1_760_000_000
+MINUTE = 60
+HIGH, LOW = 60_000.0, 8_000.0  # records/s: about six workers, and one
+
+
+def parameters(maximum: int = 8, capacity_per_s: float = 10_000.0) -> TwinParameters:
+    return TwinParameters(
+        name="orders",
+        workers=Workers(capacity_per_s=capacity_per_s, maximum=maximum, speed_spread=0.03),
+        keys=Keys(skew_spread=0.03),
+        workload=WorkloadSpec(shape="sine", peak_utilisation=0.8),
+        start_scale_out=4,
+    )
+
+
+def constant(per_s: float, hours: float = 12.0) -> np.ndarray:
+    return np.full(int(3600 * hours), per_s)
+
+
+@dataclass
+class FaultySource:
+    """A twin's metrics through a filter that a test may change at any time."""
+
+    inner: TwinSource
+    change: Callable[[Window], Window] | None = None
+    error: str | None = None
+    reads: int = 0
+
+    def read(self, job: StreamJob, now_s: float, since_s: float) -> Window:
+        self.reads += 1
+        if self.error is not None:
+            raise SourceError(self.error)
+        window = self.inner.read(job, now_s, since_s)
+        return window if self.change is None else self.change(window)
+
+
+@dataclass
+class FaultyTarget:
+    """A twin that may refuse, time out, or come up with fewer workers than it was asked for."""
+
+    twin: JobTwin
+    unreadable: str | None = None
+    refusing: TargetError | None = None
+    reaching: int | None = None
+    never_settling: bool = False
+    asked: list[tuple[int, str]] = field(default_factory=list)
+
+    def read(self) -> Running:
+        if self.unreadable is not None:
+            raise TargetError(self.unreadable)
+        running = LocalTwinTarget(self.twin).read()
+        if self.never_settling:
+            return replace(running, settled=False)
+        if self.reaching is not None and running.settled and running.scale_out > self.reaching:
+            return Running(self.reaching, running.requested, settled=True)
+        return running
+
+    def scale(self, scale_out: int, idempotency_key: str) -> Running:
+        self.asked.append((scale_out, idempotency_key))
+        if self.refusing is not None:
+            raise self.refusing
+        LocalTwinTarget(self.twin).scale(scale_out, idempotency_key)
+        return self.read()
+
+
+def a_job(**changes: Any) -> StreamJob:
+    settings: dict[str, Any] = {
+        "name": "orders",
+        "bounds": Bounds(minimum=1, maximum=8),
+        "objectives": Objectives(),
+        "policy": PolicySettings(name="daedalus"),
+        "target": TargetSettings(kind="twin", url="http://in.process"),
+        "mode": "act",
+    }
+    return StreamJob(**{**settings, **changes})
+
+
+@dataclass
+class Rig:
+    """One job and its loop; time passes only in :meth:`minutes`."""
+
+    twin: JobTwin
+    store: StateStore
+    job: StreamJob
+    source: FaultySource
+    target: FaultyTarget
+    champions: ChampionSource
+    reports: list[TickReport] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls,
+        store: StateStore,
+        per_s: float | np.ndarray = 15_000.0,
+        *,
+        scale_out: int = 4,
+        warm_s: int = 1800,
+        interval_s: float = 5.0,
+        champions: ChampionSource | None = None,
+        **job: Any,
+    ) -> "Rig":
+        arrivals = constant(per_s) if isinstance(per_s, float) else per_s
+        twin = JobTwin(parameters(), 3, start_s=START_S, scale_out=scale_out, arrivals=arrivals_from(arrivals, START_S))
+        twin.step(warm_s)
+        source = FaultySource(TwinSource(twin, Scraping(interval_s=interval_s)))
+        return cls(twin, store, a_job(**job), source, FaultyTarget(twin), champions or GivenChampions())
+
+    @property
+    def io(self) -> TickIO:
+        return TickIO(self.source, self.store, self.champions, lambda _: self.target)
+
+    @property
+    def now_s(self) -> float:
+        return float(self.twin.now_s)
+
+    def tick(self) -> TickReport:
+        report = tick(self.job, self.io, self.now_s)
+        self.reports.append(report)
+        return report
+
+    def minutes(self, count: int) -> list[TickReport]:
+        """Let minutes pass, with a tick at the end of each."""
+        reports = []
+        for _ in range(count):
+            self.twin.step(MINUTE)
+            reports.append(self.tick())
+        return reports
+
+
+def champion(history: np.ndarray, end_s: float, version: int = 1, family: str = "damped-trend") -> GivenChampions:
+    """A forecaster really fitted to a history of one-second rates that ends at ``end_s``."""
+    fitted = family_named(family).fit(Workload(end_s - len(history), 1.0, np.asarray(history, dtype=float)))
+    row = ChampionRow(family, orjson.dumps(fitted.to_state()).decode(), version)
+    return GivenChampions({FORECAST: FleetChampions(FORECAST, version, {"orders": row})})
+
+
+def masked(window: Window, share: float, seed: int, metrics: Iterable[str] | None = None) -> Window:
+    """The window with a random ``share`` of its values missing (of some metrics, or of all)."""
+    rng = np.random.default_rng(seed)
+    chosen = set(metrics) if metrics is not None else {*window.job_metrics, *window.worker_metrics}
+
+    def lost(name: str, values: np.ndarray) -> np.ndarray:
+        return np.where(rng.random(values.shape) < share, np.nan, values) if name in chosen else values
+
+    return replace(
+        window,
+        job_metrics={name: lost(name, values) for name, values in window.job_metrics.items()},
+        worker_metrics={name: lost(name, values) for name, values in window.worker_metrics.items()},
+    )
+
+
+def applied(rig: Rig) -> list[tuple[int, int]]:
+    """Every change of scale-out that the twin really went through."""
+    return [(one.from_scale_out, one.to_scale_out) for one in rig.twin.outages if one.cause != "failure"]

@@ -1,0 +1,313 @@
+"""DESIGN section 5, row by row: what goes wrong, and what perdix does."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from control.decide import Avoided
+from control.job_memory import CAPACITY, WORKLOAD
+from control.reconcile import Event
+from control.state import StateStore
+from control.state_journal import Status
+from control.state_ledger import State
+from policies.contract import Reason
+from settings.stream_job import Objectives, PolicySettings
+from targets.contract import TargetError
+from telemetry.window import Window
+from tests.control.rig import HIGH, LOW, START_S, Rig, applied, champion, constant, masked
+
+# ---- the line that works -------------------------------------------------------------------------
+
+
+def test_an_overloaded_job_is_scaled_out_and_a_calm_one_in(store: StateStore) -> None:
+    rising = np.concatenate([constant(LOW, 0.5), constant(HIGH, 1.0), constant(LOW, 3.0)])
+    rig = Rig.of(store, rising, scale_out=2)
+    first = rig.minutes(3)
+    assert first[0].decision is not None
+    assert any(one.reason is Reason.SCALE_OUT for one in decisions(first))
+    assert max(to for _, to in applied(rig)) >= 6
+    rest = rig.minutes(120)
+    assert any(one.reason is Reason.SCALE_IN for one in decisions(rest))
+    assert rig.twin.scale_out <= 2
+    assert rig.twin.totals.lag == 0
+    assert rest[-1].status is Status.ACTING
+
+
+def decisions(reports):
+    return [report.decision for report in reports if report.decision is not None]
+
+
+# ---- Prometheus unreachable, empty, or stale -----------------------------------------------------
+
+
+@pytest.mark.parametrize("case", ["unreachable", "empty", "stale"])
+def test_without_fresh_metrics_the_job_is_blind_and_nothing_is_decided(store: StateStore, case: str) -> None:
+    rig = Rig.of(store, LOW, scale_out=6)
+    if case == "unreachable":
+        rig.source.error = "http://prometheus cannot be reached"
+    elif case == "empty":
+        rig.source.change = lambda window: Window(window.job, window.step_s, window.times_s)
+    else:
+        rig.source.change = lambda window: _cut_after(window, START_S + 1800 + 60)
+    rig.twin.step(240)
+    report = rig.tick()
+    assert report.status is Status.BLIND
+    assert report.decision is not None
+    assert report.decision.reason is Reason.HOLD_BLIND
+    assert report.decision.scale_out == 6
+    assert applied(rig) == []
+    assert "Blind" in report.sentence
+    assert store.ledger.decisions("orders")[0].intent.reason == "hold_blind"
+
+
+def test_a_job_that_was_blind_sees_again(store: StateStore) -> None:
+    rig = Rig.of(store, LOW, scale_out=6)
+    rig.source.error = "down"
+    assert rig.minutes(2)[-1].status is Status.BLIND
+    rig.source.error = None
+    assert rig.minutes(1)[-1].status is Status.ACTING
+
+
+def test_a_stored_scale_out_is_still_carried_out_while_blind(store: StateStore) -> None:
+    rig = Rig.of(store, HIGH, scale_out=2)
+    rig.target.refusing = TargetError("busy")
+    assert rig.minutes(1)[-1].event is Event.REFUSED
+    rig.target.refusing, rig.source.error = None, "down"
+    report = rig.minutes(1)[-1]
+    assert report.status is Status.BLIND
+    assert report.event is Event.APPLIED
+    assert applied(rig) == [(2, rig.twin.requested)]
+
+
+def _cut_after(window: Window, at_s: float) -> Window:
+    late = window.times_s > at_s
+    return replace(
+        window,
+        job_metrics={name: np.where(late, np.nan, values) for name, values in window.job_metrics.items()},
+        worker_metrics={name: np.where(late[:, None], np.nan, v) for name, v in window.worker_metrics.items()},
+        newest_sample_s=at_s,
+    )
+
+
+# ---- NaN, gaps, duplicates, resets: never a scale-in on missing data -----------------------------
+
+
+def test_a_window_below_the_needed_coverage_makes_no_decision(store: StateStore) -> None:
+    rig = Rig.of(store, LOW, scale_out=6)
+    rig.source.change = lambda window: masked(window, 0.4, 1, ["throughput_per_s"])
+    report = rig.minutes(1)[-1]
+    assert report.decision is not None
+    assert report.decision.reason is Reason.HOLD_BLIND
+    assert "throughput_per_s covers" in report.sentence
+    assert applied(rig) == []
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(share=st.floats(0.25, 1.0), seed=st.integers(0, 2**16))
+def test_never_scales_in_on_missing_data(share: float, seed: int) -> None:
+    """Whatever is missing, in whatever pattern: a job that could shrink to two workers keeps its eight."""
+    memory = StateStore("sqlite://")
+    try:
+        rig = Rig.of(memory, LOW, scale_out=8)
+        rig.source.change = lambda window: masked(window, share, seed)
+        for report in rig.minutes(3):
+            assert report.decision is None or report.decision.scale_out >= 8
+        assert applied(rig) == []
+    finally:
+        memory.close()
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(metric=st.sampled_from(["workload_per_s", "throughput_per_s", "cpu_load", "consumer_lag_records"]))
+def test_never_scales_in_when_one_metric_is_gone(metric: str) -> None:
+    memory = StateStore("sqlite://")
+    try:
+        rig = Rig.of(memory, LOW, scale_out=8)
+        rig.source.change = lambda window: masked(window, 1.1, 0, [metric])
+        rig.minutes(3)
+        assert applied(rig) == []
+    finally:
+        memory.close()
+
+
+def test_the_same_job_does_scale_in_when_nothing_is_missing(store: StateStore) -> None:
+    """The property above would hold for a loop that does nothing; this one would not."""
+    rig = Rig.of(store, LOW, scale_out=8)
+    rig.minutes(3)
+    assert applied(rig)[0][1] < 8
+
+
+# ---- MLflow: champions (their cache is tested in test_champions.py) ------------------------------
+
+
+def test_without_any_champion_the_linear_fallback_forecasts_and_says_so(store: StateStore) -> None:
+    report = Rig.of(store, LOW).minutes(1)[-1]
+    assert report.forecast is not None
+    assert (report.forecast.family, report.forecast.version) == ("linear", 0)
+    assert any("no champion can forecast" in note for note in report.notes)
+
+
+def test_a_champion_whose_state_is_damaged_leaves_the_one_in_use(store: StateStore) -> None:
+    history = constant(LOW, 0.5)
+    rig = Rig.of(store, LOW, champions=champion(history, START_S + 1800))
+    rig.minutes(3)
+    good = rig.minutes(1)[-1]
+    assert good.forecast is not None
+    assert good.forecast.version == 1
+    broken = champion(history, START_S + 1800, version=2)
+    row = broken.fleets["perdix-forecast"].rows["orders"]
+    broken.fleets["perdix-forecast"].rows["orders"] = replace(row, state='{"family": "damped-trend", "format": 1}')
+    rig.champions = broken
+    report = rig.minutes(1)[-1]
+    assert report.forecast is not None
+    assert report.forecast.version == 1
+    assert any("version 2 cannot be used" in note for note in report.notes)
+
+
+# ---- forecast poor -------------------------------------------------------------------------------
+
+
+def test_poor_forecasts_lead_to_the_fallback_and_to_exactly_one_retrain_request(store: StateStore) -> None:
+    jumping = np.repeat(np.tile([LOW, 4 * LOW], 400), 97)[: 8 * 3600]
+    rig = Rig.of(store, jumping, scale_out=8, policy=PolicySettings(name="static"))
+    # A model of another job's flat workload: it forecasts that the level stays, which is wrong every minute here.
+    rig.champions = champion(constant(100.0, 0.5), rig.now_s, family="damped-trend")
+    reports = rig.minutes(45)
+    assert reports[-1].forecast is not None
+    assert reports[-1].forecast.family == "linear"
+    assert any("poor" in note for note in reports[-1].notes)
+    keys = [report.retrain for report in reports if report.retrain is not None]
+    assert len(keys) == 1
+    assert [request.run_key for request in store.journal.open_retrains()] == keys
+    assert keys[0].startswith("orders:")
+
+
+def test_a_new_champion_answers_the_retrain_request_and_is_used_without_a_restart(store: StateStore) -> None:
+    rig = Rig.of(store, LOW, scale_out=4, champions=champion(constant(LOW, 0.5), START_S + 1800))
+    rig.minutes(3)
+    key = store.journal.request_retrain("orders", rig.now_s, "drift")
+    assert key is not None
+    rig.champions = champion(constant(LOW, 0.5), START_S + 1800, version=2, family="last-value")
+    reports = rig.minutes(3)
+    assert reports[-1].forecast is not None
+    assert (reports[-1].forecast.family, reports[-1].forecast.version) == ("last-value", 2)
+    assert store.journal.open_retrains() == []
+
+
+# ---- flapping: grace, budget, pause, advice ------------------------------------------------------
+
+
+def test_a_fresh_rescale_is_left_alone_whatever_the_policy(store: StateStore) -> None:
+    rig = Rig.of(store, LOW, scale_out=6, policy=PolicySettings(name="static", options={"scale_out": 3}))
+    rig.minutes(1)
+    rig.job = rig.job.model_copy(update={"policy": PolicySettings(name="static", options={"scale_out": 5})})
+    report = rig.minutes(1)[-1]
+    assert report.decision is not None
+    assert report.decision.reason is Reason.HOLD_GRACE
+    rig.minutes(3)
+    assert applied(rig) == [(6, 3), (3, 5)]
+
+
+def test_the_budget_of_the_day_holds_back_scaling_in(store: StateStore) -> None:
+    waves = np.concatenate([constant(LOW, 0.5), *[np.r_[constant(HIGH, 0.4), constant(LOW, 0.4)] for _ in range(6)]])
+    rig = Rig.of(store, waves, scale_out=2, objectives=Objectives(rescales_per_day=2))
+    reports = rig.minutes(240)
+    held = [one for one in decisions(reports) if one.reason is Reason.HOLD_BUDGET]
+    assert held
+    assert "of 2 rescales within 24 h are used up" in held[0].sentence
+    after = applied(rig)[2:]
+    assert all(to > came for came, to in after), "beyond the budget only an overloaded job scales out"
+
+
+def test_a_budget_of_zero_means_no_rescale_at_all(store: StateStore) -> None:
+    rig = Rig.of(store, HIGH, scale_out=2, objectives=Objectives(rescales_per_day=0))
+    reports = rig.minutes(5)
+    assert applied(rig) == []
+    assert reports[-1].decision is not None
+    assert reports[-1].decision.reason is Reason.HOLD_BUDGET
+
+
+def test_a_pause_holds_and_ends_by_itself(store: StateStore) -> None:
+    rig = Rig.of(store, HIGH, scale_out=2)
+    store.journal.pause("orders", rig.now_s + 200, rig.now_s, "maintenance")
+    reports = rig.minutes(3)
+    assert {report.status for report in reports} == {Status.PAUSED}
+    assert reports[0].decision is not None
+    assert reports[0].decision.reason is Reason.HOLD_PAUSED
+    assert "maintenance" in reports[0].sentence
+    assert "Without that" in reports[0].sentence
+    assert applied(rig) == []
+    rig.minutes(2)
+    assert len(applied(rig)) == 1
+
+
+def test_the_pause_of_the_job_file_ends_by_itself(store: StateStore) -> None:
+    until = datetime.fromtimestamp(START_S + 1800 + 130, UTC)
+    rig = Rig.of(store, HIGH, scale_out=2, paused_until=until)
+    assert [report.status for report in rig.minutes(3)] == [Status.PAUSED, Status.PAUSED, Status.ACTING]
+
+
+def test_a_pause_stops_what_was_decided_before_it(store: StateStore) -> None:
+    rig = Rig.of(store, HIGH, scale_out=2)
+    rig.target.refusing = TargetError("busy")
+    rig.minutes(1)
+    rig.target.refusing = None
+    store.journal.pause("orders", rig.now_s + 150, rig.now_s)
+    rig.minutes(2)
+    assert applied(rig) == []
+    rig.minutes(2)
+    assert len(applied(rig)) == 1
+
+
+def test_advice_changes_nothing_and_is_recorded(store: StateStore) -> None:
+    rig = Rig.of(store, HIGH, scale_out=2, mode="advise")
+    report = rig.minutes(3)[-1]
+    assert report.status is Status.ADVISE
+    assert report.decision is not None
+    assert report.decision.scale_out > 2
+    assert rig.target.asked == []
+    assert {one.state for one in store.ledger.decisions("orders")} == {State.ADVISED}
+
+
+def test_a_job_that_is_put_back_to_advice_withdraws_what_was_wanted(store: StateStore) -> None:
+    rig = Rig.of(store, HIGH, scale_out=2)
+    rig.target.refusing = TargetError("busy")
+    rig.minutes(1)
+    rig.job = rig.job.model_copy(update={"mode": "advise"})
+    rig.target.refusing = None
+    assert rig.minutes(1)[-1].event is Event.WITHDRAWN
+    assert store.ledger.desired("orders") is None
+    assert applied(rig) == []
+
+
+def test_what_was_decided_too_long_ago_is_no_longer_carried_out(store: StateStore) -> None:
+    rig = Rig.of(store, HIGH, scale_out=2)
+    rig.target.refusing = TargetError("busy")
+    rig.minutes(1)
+    rig.target.refusing, rig.source.error = None, "down"
+    rig.twin.step(3_600)
+    report = rig.tick()
+    assert report.event is Event.EXPIRED
+    assert applied(rig) == []
+
+
+def test_documents_that_cannot_be_read_are_started_afresh(store: StateStore) -> None:
+    rig = Rig.of(store, LOW, scale_out=4)
+    rig.minutes(3)
+    store.learned.learn("orders", rig.now_s, {CAPACITY: {"state": {"format": 99}, "version": 1}, WORKLOAD: {"x": 1}})
+    report = rig.minutes(1)[-1]
+    assert sum("starting afresh" in note for note in report.notes) == 2
+    assert report.status is Status.ACTING
+
+
+def test_an_avoided_size_is_kept_only_while_it_lasts() -> None:
+    size = Avoided(4, until_s=100.0, why="too small")
+    assert size.bars(4, 99.0)
+    assert not size.bars(4, 100.0)
+    assert not size.bars(5, 99.0)
+    assert replace(size, and_above=True).bars(9, 99.0)
+    assert Avoided.from_state(size.to_state()) == size

@@ -1,0 +1,162 @@
+"""DESIGN section 5 between perdix and the target: refusals, time-outs, shortfalls, rollbacks, crashes."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from control.job_memory import recall
+from control.reconcile import Event
+from control.state import StateStore
+from control.state_journal import Status
+from control.state_ledger import State
+from policies.contract import Reason
+from settings.stream_job import PolicySettings
+from targets.contract import TargetError
+from tests.control.rig import HIGH, LOW, Rig, applied
+
+# ---- the target refuses, times out, or reaches less ----------------------------------------------
+
+
+def test_an_unreadable_target_means_no_decision(store: StateStore) -> None:
+    rig = Rig.of(store, HIGH, scale_out=2)
+    rig.target.unreadable = "no answer in time"
+    report = rig.minutes(1)[-1]
+    assert report.status is Status.UNREACHABLE
+    assert report.decision is None
+    assert "no answer in time" in report.sentence
+    rig.target.unreadable = None
+    assert rig.minutes(1)[-1].event is Event.APPLIED
+
+
+def test_a_refusing_target_is_asked_again_with_the_same_key_and_growing_pauses(store: StateStore) -> None:
+    rig = Rig.of(store, HIGH, scale_out=2)
+    rig.target.refusing = TargetError("503: rebalancing")
+    events = [report.event for report in rig.minutes(4)]
+    assert events[0] is Event.REFUSED
+    desired = store.ledger.desired("orders")
+    assert desired is not None
+    assert desired.decision.state is State.INTENT
+    assert "rebalancing" in (desired.decision.error or "")
+    assert len({key for _, key in rig.target.asked}) == 1
+    rig.target.refusing = None
+    reports = rig.minutes(6)
+    assert Event.CONFIRMED in [report.event for report in reports]
+    assert len(applied(rig)) == 1
+
+
+def test_a_final_refusal_is_remembered_and_not_repeated_each_minute(store: StateStore) -> None:
+    rig = Rig.of(store, HIGH, scale_out=2)
+    rig.target.refusing = TargetError("quota of 5 workers", retriable=False)
+    report = rig.minutes(1)[-1]
+    assert report.event is Event.GIVEN_UP
+    wanted = rig.target.asked[0][0]
+    memory, _, _ = recall(store, "orders")
+    assert memory.avoided[0].bars(wanted, rig.now_s)
+    assert not memory.avoided[0].bars(wanted, rig.now_s + 3_601)
+    rig.target.refusing = None
+    rig.minutes(2)
+    assert wanted not in [size for size, _ in rig.target.asked[1:]]
+    assert rig.twin.requested < wanted
+
+
+def test_a_target_that_reaches_less_is_retried_then_given_up_and_larger_sizes_avoided(store: StateStore) -> None:
+    rig = Rig.of(store, HIGH, scale_out=2)
+    rig.target.reaching = 4
+    reports = rig.minutes(20)
+    events = [report.event for report in reports]
+    assert Event.FELL_SHORT in events
+    assert Event.GIVEN_UP in events
+    given_up = reports[events.index(Event.GIVEN_UP)]
+    assert "4 of" in given_up.sentence
+    memory, _, _ = recall(store, "orders")
+    assert any(one.and_above and one.scale_out == 5 for one in memory.avoided)
+    failed = store.ledger.decisions("orders", states=[State.FAILED])
+    assert len(failed) == 1
+    assert len(applied(rig)) == 1
+
+
+def test_a_rescale_that_never_ends_is_rolled_back(store: StateStore) -> None:
+    rig = Rig.of(store, HIGH, scale_out=2)
+    rig.minutes(1)
+    rig.target.never_settling = True
+    reports = rig.minutes(12)
+    back = next(report for report in reports if report.decision and report.decision.reason is Reason.ROLLBACK)
+    assert back.decision is not None
+    assert back.decision.scale_out == 2
+    assert "did not end" in back.sentence
+    assert rig.target.asked[-1][0] == 2
+
+
+def test_a_scale_in_that_the_job_does_not_survive_is_rolled_back_and_avoided(store: StateStore) -> None:
+    rig = Rig.of(store, 22_000.0, scale_out=6, policy=PolicySettings(name="static", options={"scale_out": 1}))
+    reports = rig.minutes(25)
+    back = [report for report in reports if report.decision and report.decision.reason is Reason.ROLLBACK]
+    assert back
+    assert back[0].decision is not None
+    assert back[0].decision.scale_out == 6
+    assert rig.twin.requested > 1  # the policy still wants one worker, and is not allowed to
+    assert any(report.decision and report.decision.reason is Reason.HOLD_AVOIDED for report in reports[-5:])
+    outcome = next(one.outcome for one in store.ledger.decisions("orders") if one.outcome)
+    assert outcome["recovered"] is False
+
+
+def test_somebody_else_who_scales_the_job_is_respected(store: StateStore) -> None:
+    rig = Rig.of(store, LOW, scale_out=6)
+    rig.minutes(8)
+    assert rig.twin.scale_out < 6
+    rig.job = rig.job.model_copy(update={"policy": PolicySettings(name="static", options={"scale_out": 3})})
+    rig.minutes(8)
+    rig.job = rig.job.model_copy(update={"paused_until": datetime.fromtimestamp(rig.now_s + 3_000, UTC)})
+    rig.twin.rescale(7, "by hand")
+    reports = rig.minutes(4)
+    assert rig.twin.scale_out == 7
+    assert Event.WITHDRAWN in [report.event for report in reports]
+    assert store.ledger.desired("orders") is None
+
+
+# ---- restart in the middle of a tick -------------------------------------------------------------
+
+POINTS = [
+    ("control.state_ledger.Ledger.record", "before the intent is stored"),
+    ("control.tick.Reconciler.carry_out", "between storing and asking"),
+    ("targets.twin.LocalTwinTarget.scale", "while asking"),
+    ("control.state_ledger.Ledger.applied", "after asking, before noting so"),
+    ("control.state_ledger.Ledger.confirmed", "before noting what runs"),
+]
+
+
+@pytest.mark.parametrize(("point", "when"), POINTS, ids=[when for _, when in POINTS])
+@pytest.mark.parametrize("later_s", [0, 60], ids=["rerun at once", "at the next tick"])
+def test_a_crash_never_scales_twice(
+    store: StateStore, monkeypatch: pytest.MonkeyPatch, point: str, when: str, later_s: int
+) -> None:
+    rig = Rig.of(store, HIGH, scale_out=2)
+    rig.twin.step(60)
+    before = store.ledger.desired("orders")
+    with monkeypatch.context() as patched:
+        patched.setattr(point, _crash)
+        for _ in range(2 if "confirmed" in point else 1):
+            try:
+                rig.tick()
+            except _Crash:
+                break
+            rig.twin.step(60)
+        else:
+            pytest.fail(f"{when}: the point was never reached")
+    assert before is None
+    rig.twin.step(later_s)
+    reports = [rig.tick(), *rig.minutes(4)]
+    assert len(applied(rig)) == 1
+    keys = {key for _, key in rig.target.asked}
+    assert len(keys) == 1
+    assert [one.state for one in store.ledger.decisions("orders", states=[State.CONFIRMED])] == [State.CONFIRMED]
+    assert keys == {store.ledger.decisions("orders", states=[State.CONFIRMED])[0].decision_id}
+    assert reports[-1].status is Status.ACTING
+
+
+class _Crash(BaseException):
+    """Nothing catches it, as nothing catches a killed process."""
+
+
+def _crash(*_args: object, **_options: object) -> None:
+    raise _Crash
