@@ -17,7 +17,6 @@ BUCKET_S = 60.0
 HORIZON_S = 900.0
 ORIGINS = 60
 LEAST_ORIGINS = 8
-LEVEL_WINDOW_S = 60.0
 
 Projection = Callable[[Tail, Values], Values]
 """(tail, edges in seconds after the newest measurement) -> mean rates between the edges."""
@@ -25,25 +24,28 @@ Projection = Callable[[Tail, Values], Values]
 
 @dataclass(frozen=True)
 class Spread:
-    """Quantiles of ``(actual - forecast) / level`` by lead; the level is the mean rate just before the origin.
+    """Quantiles of ``actual - forecast`` by lead, records/s.
+
+    Errors are not divided by the level of the workload: on the measured traces that made the 0.9 quantile two to twelve
+    times as costly (pinball loss) where the workload had once been near zero.
 
     Attributes
     ----------
     leads_s
         Centres of the buckets of lead, shape ``(buckets,)``.
     offsets
-        One row per probability of :data:`PROBABILITIES`, shape ``(3, buckets)``; rows never decrease with the
-        probability, and the upper ones never with the lead.
+        Records/s, one row per probability of :data:`PROBABILITIES`, shape ``(3, buckets)``; rows never decrease with
+        the probability, and the upper ones never with the lead.
     """
 
     leads_s: Values
     offsets: Values
 
-    def around(self, mean: Values, leads_s: Values, level_per_s: float) -> dict[float, Values]:
+    def around(self, mean: Values, leads_s: Values) -> dict[float, Values]:
         """Return the quantiles of a forecast, probability -> records/s, never negative, each of ``mean``'s shape."""
         growth = np.sqrt(np.maximum(leads_s / self.leads_s[-1], 1.0))
         return {
-            probability: np.maximum(mean + level_per_s * growth * np.interp(leads_s, self.leads_s, row), 0.0)
+            probability: np.maximum(mean + growth * np.interp(leads_s, self.leads_s, row), 0.0)
             for probability, row in zip(PROBABILITIES, self.offsets, strict=True)
         }
 
@@ -55,14 +57,6 @@ class Spread:
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Rebuild from :meth:`to_state`."""
         return cls(np.asarray(state["leads_s"], dtype=np.float64), np.asarray(state["offsets"], dtype=np.float64))
-
-
-def level_of(tail: Tail) -> float:
-    """Return the mean rate of the last measured minute (at least one cell), records/s."""
-    span_s = max(LEVEL_WINDOW_S, tail.cell_s)
-    end_s = tail.measured_end_s
-    begin_s = max(end_s - span_s, tail.start_s)
-    return float(np.nan_to_num(tail.means(np.array([begin_s, end_s]))[0]))
 
 
 def measure(project: Projection, history: Tail, needed_s: float) -> Spread:
@@ -97,13 +91,10 @@ def _errors(project: Projection, history: Tail, needed_s: float, edges_s: Values
         seen = history.until(origin_s)
         if not len(seen.per_s) or not np.isfinite(seen.per_s[-1]):
             continue
-        level = level_of(seen)
-        if level <= 0.0:
-            continue
         forecast = np.maximum(project(seen, edges_s), 0.0)
         absolute = seen.end_s + edges_s
         actual = np.where(absolute[1:] <= history.measured_end_s + 1e-6, history.means(absolute), np.nan)
-        rows.append((actual - forecast) / level)
+        rows.append(actual - forecast)
     return np.array(rows).reshape(-1, len(edges_s) - 1)
 
 
@@ -116,7 +107,6 @@ def _ordered(offsets: Values) -> Values:
 def _random_walk(history: Tail, leads_s: Values) -> Spread:
     steps = np.diff(history.per_s)
     steps = steps[np.isfinite(steps)]
-    level = float(np.nanmean(history.per_s))
-    sigma = float(np.sqrt(np.mean(steps**2))) / level if len(steps) and level > 0.0 else 0.0
+    sigma = float(np.sqrt(np.mean(steps**2))) if len(steps) else 0.0
     growth = np.sqrt(np.maximum(leads_s / history.cell_s, 1.0))
     return Spread(leads_s, sigma * np.outer(NORMAL_QUANTILES, growth))

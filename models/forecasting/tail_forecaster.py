@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from models.forecasting.contract import Forecast, Forecaster, Values, Workload
-from models.forecasting.spread import Spread, level_of
+from models.forecasting.spread import Spread
 from models.forecasting.tail import Tail
 
 STATE_FORMAT = 1
@@ -72,7 +72,7 @@ class TailForecaster(Forecaster):
         gap_s = self.tail.end_s - self.tail.measured_end_s
         edges_s = gap_s + step_s * np.arange(int(np.ceil(horizon_s / step_s - 1e-9)) + 1, dtype=np.float64)
         mean = np.maximum(self.project(self.tail, edges_s), 0.0)
-        quantiles = self.spread.around(mean, edges_s[1:], level_of(self.tail))
+        quantiles = self.spread.around(mean, edges_s[1:])
         return Forecast(self.tail.end_s, step_s, mean, quantiles, self.family)
 
     def to_state(self) -> dict[str, Any]:

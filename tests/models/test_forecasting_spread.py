@@ -31,14 +31,14 @@ def test_offsets_grow_with_the_lead_and_the_probability():
 
 
 def test_beyond_the_measured_leads_the_spread_goes_on_growing():
-    spread = Spread(np.array([30.0, 870.0]), np.array([[0.0, 0.0], [0.1, 0.2], [0.1, 0.3]]))
-    upper = spread.around(np.full(2, 100.0), np.array([870.0, 4 * 870.0]), 100.0)[0.9]
+    spread = Spread(np.array([30.0, 870.0]), np.array([[0.0, 0.0], [10.0, 20.0], [10.0, 30.0]]))
+    upper = spread.around(np.full(2, 100.0), np.array([870.0, 4 * 870.0]))[0.9]
     assert upper.tolist() == pytest.approx([120.0, 140.0])
 
 
 def test_quantiles_are_never_negative():
-    spread = Spread(np.array([30.0]), np.array([[-2.0], [0.1], [0.2]]))
-    assert spread.around(np.full(1, 10.0), np.array([30.0]), 100.0)[0.5].tolist() == [0.0]
+    spread = Spread(np.array([30.0]), np.array([[-20.0], [1.0], [2.0]]))
+    assert spread.around(np.full(1, 10.0), np.array([30.0]))[0.5].tolist() == [0.0]
 
 
 def test_a_short_history_falls_back_on_a_random_walk():
