@@ -79,12 +79,12 @@ class Content:
     def read_whole(self, limit: int) -> bytes | None:
         """Return everything that is left; ``None`` when that is more than ``limit`` bytes."""
         blocks, size = [], 0
-        while block := self.read():
+        while limit >= 0 and (block := self.read()):
             size += len(block)
             if size > limit:
                 return None
             blocks.append(block)
-        return b"".join(blocks)
+        return b"".join(blocks) if limit >= 0 else None
 
     def digest(self) -> str:
         """Return the SHA-256 of the stored bytes (of the slice), reading what was left over."""

@@ -60,7 +60,8 @@ def _foreign(head: bytes, text: bytes) -> str:
             return reason
     if text.startswith(b"<"):
         return "an HTML or XML page (a login or error page was saved?); export again and look at the answer"
-    return "binary content of no known format" if _CONTROL.search(head[:4096]) else ""
+    first = text.partition(b"\n")[0]  # zeros further on may be what a crash left of the last block
+    return "binary content of no known format" if _CONTROL.search(first[:4096]) else ""
 
 
 def _braces(text: bytes) -> Format:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, groupby
 
 from telemetry.exports.content import Content
 from telemetry.exports.records import Limits, excerpt
@@ -116,19 +116,35 @@ class _Walk:
         elif self.content.damage:
             yield Cut(self.offset, self.line, excerpt(data))
         elif data:
-            yield Lines(data, self.offset, self.line)
+            yield from self._lines(data)
 
-    def _lines(self, data: bytes) -> Iterator[Lines]:
+    def _lines(self, data: bytes) -> Iterator[Lines | LongLine]:
         end = self.content.end
         if end is not None and self.offset + len(data) + 1 >= end:  # keep the lines that begin before the end
             reach = data.find(b"\n", max(0, end - self.offset - 1))
             data = data if reach < 0 else data[:reach]
             self.finished = True
-        yield Lines(data, self.offset, self.line)
+        if len(data) <= self.limit:
+            yield self._taken(data)
+        else:
+            yield from self._one_by_one(data)
+        self._stop_at_end()
+
+    def _one_by_one(self, data: bytes) -> Iterator[Lines | LongLine]:
+        for is_long, group in groupby(data.split(b"\n"), key=lambda line: len(line) > self.limit):
+            if not is_long:
+                yield self._taken(b"\n".join(group))
+                continue
+            for line in group:
+                self.held_bytes, self.excerpt = len(line), excerpt(line)
+                yield self._long(0)
+
+    def _taken(self, data: bytes) -> Lines:
+        taken = Lines(data, self.offset, self.line)
         self.offset += len(data) + 1
         if self.line is not None:
             self.line += data.count(b"\n") + 1
-        self._stop_at_end()
+        return taken
 
     def _hold(self, block: bytes) -> None:
         if not block:

@@ -125,7 +125,7 @@ class MatrixReader:
     # ------------------------------------------------------------------ documents without the usual series
 
     def _whole(self, head: Head) -> Iterator[RawSeries | Quarantined | Remark]:
-        rest = self.content.read_whole(self.limits.document_bytes)
+        rest = self.content.read_whole(self.limits.document_bytes - len(head.data))
         place = (None, 0, excerpt(head.data))
         if rest is None:
             yield Quarantined(

@@ -16,6 +16,7 @@ from telemetry.exports.records import Limits, Quarantined, excerpt
 
 START = re.compile(rb'\{\s*"metric"\s*:\s*\{')
 _END_OF_SERIES = re.compile(rb"\]\s*\]\s*\}")
+_TAIL = re.compile(rb"\s*\]\s*(?:\}|,\s*\"|$)")
 _OVERLAP_BYTES = 64  # no start of a series is longer than this, whatever its white space
 _HEAD_BYTES = 1 << 20
 
@@ -52,24 +53,19 @@ def read_head(content: Content) -> Head:
 def pieces(head: Head, content: Content, limits: Limits) -> Iterator[Piece | Quarantined]:
     """Yield every series after ``head``; one over ``limits.line_bytes`` is passed over and quarantined."""
     buffer, base = head.rest, len(head.data)  # buffer[0] is byte `base` of the document
-    begin, scan = 0, 1
-    skipped: Quarantined | None = None
+    begin, scan = 0, 1  # the series at hand begins at buffer[begin]; no start of another before buffer[scan]
+    skipped: tuple[int, str] | None = None  # offset and beginning of a series that became too long to hold
     while True:
         if following := START.search(buffer, scan):
             end = following.start()
-            yield (
-                _passed_over(skipped, base + end)
-                if skipped
-                else Piece(buffer[begin:end].rstrip(b", \t\r\n"), base + begin)
-            )
+            if skipped:
+                yield _too_long(*skipped, base + end, limits)
+            else:
+                yield _bounded(Piece(buffer[begin:end].rstrip(b", \t\r\n"), base + begin), limits)
             begin, scan, skipped = end, end + 1, None
             continue
-        if len(buffer) - begin > limits.line_bytes or skipped:
-            skipped = skipped or Quarantined(
-                f"a series of more than {limits.line_bytes} bytes; export a shorter range",
-                byte_offset=base + begin,
-                excerpt=excerpt(buffer[begin : begin + 200]),
-            )
+        if skipped or len(buffer) - begin > limits.line_bytes:
+            skipped = skipped or (base + begin, excerpt(buffer[begin : begin + 200]))
             begin = max(begin, len(buffer) - _OVERLAP_BYTES)
         scan = max(0 if skipped else 1, len(buffer) - begin - _OVERLAP_BYTES)
         base, buffer, begin = base + begin, buffer[begin:], 0
@@ -77,20 +73,28 @@ def pieces(head: Head, content: Content, limits: Limits) -> Iterator[Piece | Qua
         if not block:
             break
         buffer += block
-    yield _passed_over(skipped, base + len(buffer)) if skipped else without_tail(Piece(buffer, base))
-
-
-def _passed_over(row: Quarantined, end: int) -> Quarantined:
-    assert row.byte_offset is not None
-    return Quarantined(
-        f"{row.reason} ('{end - row.byte_offset}' bytes)", byte_offset=row.byte_offset, excerpt=row.excerpt
+    yield (
+        _too_long(*skipped, base + len(buffer), limits)
+        if skipped
+        else _bounded(without_tail(Piece(buffer, base)), limits)
     )
+
+
+def _bounded(piece: Piece, limits: Limits) -> Piece | Quarantined:
+    if len(piece.data) <= limits.line_bytes:
+        return piece
+    return _too_long(piece.offset, excerpt(piece.data), piece.offset + len(piece.data), limits)
+
+
+def _too_long(offset: int, beginning: str, end: int, limits: Limits) -> Quarantined:
+    reason = f"a series of more than {limits.line_bytes} bytes; export a shorter range ('{end - offset}' bytes)"
+    return Quarantined(reason, byte_offset=offset, excerpt=beginning)
 
 
 def without_tail(last: Piece) -> Piece:
     """Return the last series without the brackets that close the document; ``cut`` when they are not there."""
     found = _END_OF_SERIES.search(last.data)
-    if found and last.data[found.end() :].lstrip().startswith(b"]"):
+    if found and _TAIL.match(last.data, found.end()):
         return Piece(last.data[: found.end()], last.offset)
     try:  # an unusual series, for example one with histograms
         text = last.data.decode("utf-8", "surrogateescape")
@@ -98,5 +102,4 @@ def without_tail(last: Piece) -> Piece:
     except (ValueError, RecursionError):
         return Piece(last.data, last.offset, cut=True)
     end = len(text[:length].encode("utf-8", "surrogateescape"))
-    closed = last.data[end:].lstrip().startswith(b"]")
-    return Piece(last.data[:end], last.offset, cut=not closed)
+    return Piece(last.data[:end], last.offset, cut=not _TAIL.match(last.data, end))

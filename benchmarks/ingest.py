@@ -1,0 +1,134 @@
+"""How fast are exports ingested, against DuckDB reading the same files on the same cores, run in turns?
+
+    python benchmarks/ingest.py --files 4 --cores 2
+
+Writes ``query_range`` documents (300 series x 4,320 samples = 1.3 M samples, 28 MB each; seeded), then measures, in
+turns and after one warm-up each:
+
+- ``perdix``: the whole ingest: Spark session warm, files read, named, checked, hashed, split by day, written as
+  Parquet, published with manifests, series, quarantine and sources tables.
+- ``duckdb``: ``read_json`` + ``unnest`` into one Parquet file of the columns series, metric, worker, ts, value.
+- ``duckdb, read only``: the same query, but only counted and summed.
+
+The ratio is perdix's rate over DuckDB's, both the median of the repeats.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import numpy as np
+
+from settings.home import Home
+from telemetry.ingest import ingest
+from telemetry.lake import Lake
+from telemetry.spark_session import spark_session
+
+SERIES, SAMPLES = 300, 4_320
+START_S, STEP_S = 1_700_000_000, 15
+NAME = "flink_taskmanager_Status_JVM_CPU_Load"
+
+_QUERY = """
+select hash(m.__name__, m.tm_id) as series_id, m.__name__ as metric, m.tm_id as worker,
+       to_timestamp(cast(p[1] as double)) as ts, try_cast(p[2] as double) as value
+from (select r.metric as m, unnest(r."values") as p from (select unnest(data.result) as r from read_json(
+    [{files}], maximum_object_size = 1000000000, columns = {{status: 'VARCHAR', data:
+    'STRUCT(resultType VARCHAR, result STRUCT(metric STRUCT(__name__ VARCHAR, tm_id VARCHAR),
+     "values" VARCHAR[][])[])'}})))
+"""
+
+
+def write_document(path: Path, seed: int) -> None:
+    """Write one compact ``query_range`` document."""
+    rng = np.random.default_rng(seed)
+    times = START_S + np.arange(SAMPLES) * STEP_S
+    result = []
+    for number in range(SERIES):
+        values = np.round(np.abs(np.cumsum(rng.normal(size=SAMPLES))), 4 if number % 3 else 0)
+        texts = [f"{value:g}" if number % 3 == 0 else repr(float(value)) for value in values]
+        labels = {"__name__": NAME, "job": "flink", "tm_id": f"tm-{seed}-{number}"}
+        result.append({"metric": labels, "values": list(zip(times.tolist(), texts, strict=True))})
+    document = {"status": "success", "data": {"resultType": "matrix", "result": result}}
+    path.write_text(json.dumps(document, separators=(",", ":")), encoding="utf-8")
+
+
+def seconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def measure(files: int, cores: int, repeats: int) -> list[dict[str, float]]:
+    """Return one row per number of files: 1, 2, 4, ... up to ``files``."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        paths = [root / f"export-{seed}.json" for seed in range(files)]
+        for seed, path in enumerate(paths):
+            write_document(path, seed)
+        spark = spark_session(Home(root / "home").make(), f"local[{cores}]")
+        database = duckdb.connect()
+        database.execute(f"set threads = {cores}")
+        counts = sorted({min(2**power, files) for power in range(files.bit_length())} | {files})
+        rows = []
+        for count in counts:
+            chosen = paths[:count]
+            query = _QUERY.format(files=", ".join(f"'{path}'" for path in chosen))
+            works: dict[str, Callable[[], object]] = {
+                "perdix": lambda chosen=chosen, root=root: ingest(spark, Lake(root / "lake"), chosen, "benchmark"),
+                "duckdb": lambda query=query, root=root: database.execute(
+                    f"copy ({query}) to '{root}/duckdb.parquet' (format parquet, compression zstd)"
+                ),
+                "duckdb_read": lambda query=query: database.execute(
+                    f"select count(*), sum(value), max(ts), max(worker) from ({query})"
+                ).fetchall(),
+            }
+            times: dict[str, list[float]] = {name: [] for name in works}
+            for repeat in range(repeats + 1):
+                for name, work in works.items():
+                    taken = seconds(work)
+                    if repeat:  # the first one warms up
+                        times[name].append(taken)
+            samples = count * SERIES * SAMPLES
+            rates = {name: samples / statistics.median(taken) for name, taken in times.items()}
+            rows.append(
+                {
+                    "files": count,
+                    "samples": samples,
+                    **{f"{name}_samples_per_s": round(rate) for name, rate in rates.items()},
+                    "ratio": round(rates["perdix"] / rates["duckdb"], 2),
+                    "ratio_to_read_only": round(rates["perdix"] / rates["duckdb_read"], 2),
+                }
+            )
+        spark.stop()
+        return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--files", type=int, default=4, help="documents of 1.3 M samples (default 4)")
+    parser.add_argument("--cores", type=int, default=2, help="Spark's local cores and DuckDB's threads (default 2)")
+    parser.add_argument("--repeats", type=int, default=5, help="repeats after one warm-up (default 5)")
+    parser.add_argument("--json", action="store_true", help="print the rows as JSON")
+    options = parser.parse_args()
+    rows = measure(options.files, options.cores, options.repeats)
+    if options.json:
+        print(json.dumps({"cores": options.cores, "repeats": options.repeats, "rows": rows}, indent=2))
+        return
+    print("files  samples     perdix M/s  duckdb M/s  ratio  duckdb read-only M/s  ratio")
+    for row in rows:
+        print(
+            f"{row['files']:5d}  {row['samples']:10,d}  {row['perdix_samples_per_s'] / 1e6:10.2f}"
+            f"  {row['duckdb_samples_per_s'] / 1e6:10.2f}  {row['ratio']:5.2f}"
+            f"  {row['duckdb_read_samples_per_s'] / 1e6:20.2f}  {row['ratio_to_read_only']:5.2f}"
+        )
+
+
+if __name__ == "__main__":
+    main()

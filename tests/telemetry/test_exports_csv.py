@@ -1,0 +1,141 @@
+"""CSV as Grafana and people write it."""
+
+from __future__ import annotations
+
+import pytest
+
+from telemetry.exports.naming import Hint, HintError
+from telemetry.exports.time_text import parse_times
+
+
+def one(named):
+    assert len(named) == 1
+    return named[0].series
+
+
+@pytest.mark.parametrize(
+    ("texts", "zone", "first_ms", "local"),
+    [
+        (["2023-02-22 11:10:00", "2023-02-22 11:10:15"], "UTC", 1_677_064_200_000, True),
+        (["2023-02-22 11:10:00", "2023-02-22 11:10:15"], "Europe/Berlin", 1_677_060_600_000, True),
+        (["2023-02-22T11:10:00Z", "2023-02-22T11:10:15Z"], "Europe/Berlin", 1_677_064_200_000, False),
+        (["2023-02-22T11:10:00.250+01:00"], "UTC", 1_677_060_600_250, False),
+        (["1677064200", "1677064215"], "UTC", 1_677_064_200_000, False),
+        (["1677064200000", "1677064215000"], "UTC", 1_677_064_200_000, False),
+        (["1677064200000000"], "UTC", 1_677_064_200_000, False),
+        (["1677064200000000000"], "UTC", 1_677_064_200_000, False),
+        (["-400", "-399"], "UTC", -400_000, False),
+        (["2023-02-22 11:10:00", "nonsense"], "UTC", 1_677_064_200_000, True),
+        (["2023-02-22T11:10:00Z", "2023-02-22 11:10:00"], "Europe/Berlin", 1_677_064_200_000, True),
+    ],
+)
+def test_times(texts, zone, first_ms, local):
+    times = parse_times(texts, zone)
+    assert times.times_ms[0] == first_ms
+    assert times.local is local
+    assert times.good.tolist() == [text != "nonsense" for text in texts]
+
+
+def test_an_hour_that_the_clock_repeats_is_read_once():
+    times = parse_times(["2023-10-29 02:30:00", "2023-10-29 03:30:00"], "Europe/Berlin")
+    assert (times.times_ms[1] - times.times_ms[0]) / 3_600_000 == 2  # 02:30 is taken for the first of the two
+
+
+def test_delimiters_and_empty_cells(read):
+    named, reading = read(b"sep=;\nTime;cpu a;cpu b\n2023-02-22 11:10:00;0.5;\n2023-02-22 11:10:15;;0.25\n", "cpu.csv")
+    assert [(s.series.worker, s.series.values.tolist()) for s in named] == [("cpu a", [0.5]), ("cpu b", [0.25])]
+    assert reading.tally.read == 2
+    assert reading.remarks == ["date-times carry no zone; they were read as UTC"]
+
+
+def test_a_long_table(read):
+    named, _ = read(b"Series;Time;Value\ncpu_load;2023-02-22T11:10:00Z;0.5\ncpu_load;2023-02-22T11:10:15Z;0.6\n")
+    assert (one(named).metric, one(named).values.tolist()) == ("cpu_load", [0.5, 0.6])
+
+
+def test_a_long_table_with_worker_and_labels(read):
+    named, _ = read(b"ts,metric,worker,zone,value\n1677064200,cpu_load,a,x,0.5\n1677064200,cpu_load,b,,0.6\n")
+    assert {(s.series.worker, str(dict(s.series.labels))) for s in named} == {
+        ("a", "{'worker': 'a', 'zone': 'x'}"),
+        ("b", "{'worker': 'b'}"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("title", "metric", "worker"),
+    [
+        ("tm-7", "cpu_load", "tm-7"),
+        ("Value", "cpu_load", None),
+        ('"{pod=""tm-7""}"', "cpu_load", "tm-7"),
+        ('"{job=""flink""}"', "cpu_load", None),
+        ('"flink_taskmanager_Status_JVM_CPU_Load{tm_id=""tm-7""}"', "cpu_load", "tm-7"),
+    ],
+)
+def test_titles_and_legends_name_the_worker(read, title, metric, worker):
+    named, _ = read(f"Time,{title}\n1677064200,0.5\n".encode(), "run_cpu_3.csv.gz")
+    assert (one(named).metric, one(named).worker) == (metric, worker)
+
+
+@pytest.mark.parametrize(
+    ("name", "metric", "mapped"),
+    [
+        ("throughput.csv", "throughput_per_s", True),
+        ("Workload-1.csv", "workload_per_s", True),
+        ("latency_1.csv", "latency_p95_ms", True),
+        ("consumer lag.csv", "consumer_lag_records", True),
+        ("uptime_s.csv", "uptime_s", True),
+        ("cpu_and_throughput.csv", "a", False),
+        ("plane.csv", "a", False),
+    ],
+)
+def test_the_file_name_tells_the_metric(read, name, metric, mapped):
+    named, _ = read(b"Time,a\n1677064200,0.5\n", name)
+    assert (named[0].series.metric, named[0].mapped) == (metric, mapped)
+
+
+def test_a_hint_tells_the_metric_and_the_zone(read):
+    hint = Hint("cpu_load", "America/New_York")
+    named, reading = read(b"Time,a\n2023-02-22 11:10:00,0.5\n", "latency.csv", hint)
+    assert (one(named).metric, one(named).worker, one(named).times_ms[0]) == ("cpu_load", "a", 1_677_082_200_000)
+    assert "America/New_York" in reading.remarks[0]
+
+
+def test_a_hint_does_not_rename_what_has_a_known_name(read):
+    named, _ = read(b"ts,metric,value\n1677064200,scale_out,5\n1677064200,mine,6\n", "x.csv", Hint("workload_per_s"))
+    assert [s.series.metric for s in named] == ["scale_out", "workload_per_s"]
+
+
+@pytest.mark.parametrize("hint", [{"metric": "cpu"}, {"timezone": "Mars/Olympus"}, {"timezone": "../etc/passwd"}])
+def test_a_hint_that_cannot_be_used_says_so(hint):
+    with pytest.raises(HintError, match="use"):
+        Hint(**hint)
+
+
+def test_bad_cells_and_rows_are_counted_by_their_samples(read):
+    content = (
+        b"Time,a,b\n"
+        b"2023-02-22 11:10:00,1,2\n"
+        b"yesterday,3,4\n"  # two samples without a time
+        b"2023-02-22 11:10:15,12.5 %,6\n"  # one formatted cell
+        b"2023-02-22 11:10:30,7\n"  # an unreadable line
+        b"\n"
+        b"2023-02-22 11:10:45,undefined,NaN\n"
+    )
+    _, reading = read(content, "cpu.csv")
+    assert (reading.tally.kept, reading.tally.masked, reading.tally.quarantined) == (3, 1, 2 + 1 + 1)
+    rows = {row.line: (row.samples, row.reason) for row in reading.quarantined}
+    assert rows[3][0] == 2
+    assert "localized" in rows[3][1]
+    assert "without formatting" in rows[4][1]
+    assert "'2' cells where the header has 3" in rows[5][1]
+
+
+def test_a_table_that_is_only_a_header_is_empty(read):
+    named, reading = read(b"Time,a\n", "cpu.csv")
+    assert (named, reading.tally.read, reading.format) == ([], 0, "csv")
+
+
+def test_relative_times_are_kept_and_said(read):
+    named, reading = read(b"second|adCount\n0|50000\n1|50017\n", "sine_workload.csv")
+    assert one(named).times_ms.tolist() == [0, 1000]
+    assert "count from an event" in reading.remarks[0]

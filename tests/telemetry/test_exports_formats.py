@@ -1,0 +1,118 @@
+"""Each format, plain and gzipped: what was written is what is read."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.telemetry.export_writers import FORMATS, WRITERS, Written, gzipped, query_range
+
+START = 1_700_000_000_000
+PLAIN = [
+    Written("cpu_load", {"worker": "tm-0"}, tuple((START + 15_000 * k, 0.5 + k / 100) for k in range(20))),
+    Written("cpu_load", {"worker": "tm-1"}, tuple((START + 15_000 * k, 0.25 + k / 100) for k in range(20))),
+    Written("workload_per_s", {}, tuple((START + 15_000 * k, 1e5 + k) for k in range(20))),
+]
+
+
+def gathered(named):
+    """Samples of each series over all of its runs, in the order in which they were read."""
+    series = {}
+    for one in named:
+        key = (one.series.metric, one.series.worker, tuple(sorted(one.series.labels.items())))
+        series.setdefault(key, []).extend(zip(one.series.times_ms.tolist(), one.series.values.tolist(), strict=True))
+    return series
+
+
+def expected(series):
+    return {
+        (one.name, one.labels.get("worker"), tuple(sorted(one.labels.items()))): list(one.samples)
+        for one in series
+        if one.samples
+    }
+
+
+@pytest.mark.parametrize("zipped", [False, True], ids=["plain", "gzip"])
+@pytest.mark.parametrize("form", WRITERS)
+def test_reads_back_what_was_written(read, form, zipped):
+    content = WRITERS[form](PLAIN)
+    named, reading = read(gzipped(content) if zipped else content, "anything.at.all")
+    assert reading.format == FORMATS[form]
+    assert gathered(named) == expected(PLAIN)
+    assert (reading.tally.kept, reading.tally.masked, reading.tally.quarantined) == (60, 0, 0)
+    assert all(one.mapped for one in named)
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_values_that_are_no_numbers_are_kept_apart(read, form):
+    odd = Written("cpu_load", {"worker": "a"}, ((START, math.nan), (START + 1000, math.inf), (START + 2000, -math.inf)))
+    named, reading = read(WRITERS[form]([PLAIN[0], odd]))
+    values = np.concatenate([one.series.values for one in named if one.series.worker == "a"])
+    assert np.isnan(values[0])
+    assert values[1:].tolist() == [math.inf, -math.inf]
+    assert (reading.tally.kept, reading.tally.masked, reading.tally.quarantined) == (20, 3, 0)
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_order_and_duplicates_are_kept_as_they_came(read, form):
+    if form == "csv":
+        pytest.skip("a wide table has one row per time")
+    samples = ((START + 3000, 3.0), (START, 1.0), (START, 1.0), (START + 1000, 2.0))
+    named, reading = read(WRITERS[form]([Written("workload_per_s", {}, samples)]))
+    assert gathered(named) == {("workload_per_s", None, ()): list(samples)}
+    assert reading.tally.kept == 4
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("sort_keys", [False, True])
+def test_a_query_range_document_may_be_printed_prettily(read, indent, sort_keys):
+    named, reading = read(query_range(PLAIN, indent=indent, sort_keys=sort_keys))
+    assert gathered(named) == expected(PLAIN)
+    assert reading.quarantined == []
+
+
+@pytest.mark.parametrize("wrap", ["{0}", '{{"resultType":"matrix","result":{0}}}', '{{"data":{{"result":{0}}}}}'])
+def test_a_result_may_stand_alone(read, wrap):
+    bare = query_range(PLAIN).decode()
+    bare = bare[bare.index('"result":') + 9 : -2]
+    named, _ = read(wrap.format(bare).encode())
+    assert gathered(named) == expected(PLAIN)
+
+
+# ------------------------------------------------------------------ property-based
+
+_label_text = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12)
+_labels = st.dictionaries(st.from_regex(r"[a-z_][a-z0-9_]{0,8}", fullmatch=True), _label_text, max_size=3)
+_samples = st.lists(
+    st.tuples(st.integers(0, 4_000_000_000_000), st.floats(width=64, allow_nan=False)), min_size=1, max_size=8
+)
+_series = st.builds(
+    Written,
+    st.from_regex(r"[a-zA-Z_:][a-zA-Z0-9_:]{0,12}", fullmatch=True),
+    _labels.filter(lambda labels: not {"__name__", "worker"} & set(labels)),
+    _samples.map(tuple),
+)
+_exact = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.mark.parametrize("form", ["query_range", "victoriametrics", "tsdb_dump", "parquet"])
+@_exact
+@given(
+    series=st.lists(_series, min_size=1, max_size=4, unique_by=lambda one: (one.name, str(sorted(one.labels.items()))))
+)
+def test_any_series_survives_the_round_trip(read, form, series):
+    if form == "tsdb_dump":  # its milliseconds are told from seconds by their size
+        series = [Written(s.name, s.labels, tuple((at + 100_000_000_000, v) for at, v in s.samples)) for s in series]
+    named, reading = read(WRITERS[form](series))
+    seen = {}
+    for one in named:
+        samples = zip(one.series.times_ms.tolist(), one.series.values.tolist(), strict=True)
+        seen.setdefault((one.name, tuple(sorted(one.series.labels.items()))), []).extend(samples)
+    assert seen == {(one.name, tuple(sorted(one.labels.items()))): list(one.samples) for one in series}
+    finite = sum(math.isfinite(value) for one in series for _, value in one.samples)
+    total = sum(len(one.samples) for one in series)
+    assert (reading.tally.kept, reading.tally.masked, reading.tally.quarantined) == (finite, total - finite, 0)
