@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,23 @@ _PYFUNC = PROJECT / "models" / "fleet_pyfunc.py"
 # Copied into each version (some 300 kB), so that it can be served where perdix is not installed.
 _CODE = ("models", "telemetry")
 _REQUIREMENTS = ("mlflow", "numpy", "pandas", "pyarrow", "scipy")
+
+_RATES = ("mean_per_s", "p50_per_s", "p90_per_s", "p95_per_s")
+_COLUMNS = {
+    FORECAST: (
+        {"job": "string", "horizon_s": "long"},
+        {"job": "string", "at_s": "double", **dict.fromkeys(_RATES, "double")},
+    ),
+    CAPACITY: (
+        {"job": "string", "scale_out": "long"},
+        {
+            "job": "string",
+            "scale_out": "long",
+            **dict.fromkeys(("per_s", "low_per_s", "high_per_s"), "double"),
+            "seen": "boolean",
+        },
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -55,35 +74,49 @@ def register(
 
 
 def _save(folder: Path, name: str, fleet: pd.DataFrame, model_id: str, run_id: str) -> str:
-    import mlflow.pyfunc  # noqa: PLC0415
-    from mlflow.models import Model, infer_signature  # noqa: PLC0415
+    pyfunc = _pyfunc()
+    from mlflow.models import Model  # noqa: PLC0415
 
     table = folder / FLEET_FILE
     digest = write_fleet(fleet, table)
-    given, answered, parameters = _examples(name, str(fleet["job"].iloc[0]))
-    mlflow.pyfunc.save_model(
+    pyfunc.save_model(
         path=folder / "model",
         python_model=str(_PYFUNC),
         artifacts={"fleet": str(table)},
         model_config={"name": name},
         code_paths=[str(PROJECT / package) for package in _CODE],
-        signature=infer_signature(given, answered, params=parameters),
-        input_example=given,
+        signature=_signature(name),
+        input_example=_example(name, str(fleet["job"].iloc[0])),
         pip_requirements=pins(_REQUIREMENTS),  # inferring them would import everything in a subprocess: 7 to 10 s
         mlflow_model=Model(model_id=model_id, run_id=run_id),
     )
     return digest
 
 
-def _examples(name: str, job: str) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, float] | None]:
-    """Return what a question and its answer look like, for the signature."""
-    if name == FORECAST:
-        answer = {"job": job, "at_s": 0.0, "mean_per_s": 1.0, "p50_per_s": 1.0, "p90_per_s": 1.0, "p95_per_s": 1.0}
-        return pd.DataFrame([{"job": job, "horizon_s": 900.0}]), pd.DataFrame([answer]), {"step_s": 10.0}
-    if name == CAPACITY:
-        answer = {"job": job, "scale_out": 4, "per_s": 1.0, "low_per_s": 1.0, "high_per_s": 1.0, "seen": True}
-        return pd.DataFrame([{"job": job, "scale_out": 4}]), pd.DataFrame([answer]), None
-    raise ValueError(f"no such fleet model: '{name}'; known: {FORECAST}, {CAPACITY}")
+def _pyfunc() -> Any:
+    with warnings.catch_warnings():
+        # It warns about type hints in its own modules, once, while it is imported.
+        warnings.simplefilter("ignore", UserWarning)
+        import mlflow.pyfunc  # noqa: PLC0415
+
+        return mlflow.pyfunc
+
+
+def _signature(name: str) -> Any:
+    """Return what a fleet model is asked and answers; written out, since MLflow infers ``any`` where it is unsure."""
+    from mlflow.models import ModelSignature  # noqa: PLC0415
+    from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema  # noqa: PLC0415
+
+    def schema(columns: Mapping[str, str]) -> Any:
+        return Schema([ColSpec(kind, column) for column, kind in columns.items()])
+
+    asked, answered = _COLUMNS[name]
+    step = ParamSchema([ParamSpec("step_s", "double", 10.0)]) if name == FORECAST else None
+    return ModelSignature(schema(asked), schema(answered), step)
+
+
+def _example(name: str, job: str) -> pd.DataFrame:
+    return pd.DataFrame([{"job": job, "horizon_s": 900} if name == FORECAST else {"job": job, "scale_out": 4}])
 
 
 def _source(model: Any) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from models.registry.errors import FleetCorrupt
@@ -108,29 +108,25 @@ def aggregate(per_job: pd.DataFrame) -> dict[str, float]:
     metrics = {"jobs": float(len(per_job))}
     if "error" in per_job:
         metrics["jobs_failed"] = float(per_job["error"].fillna("").astype(str).ne("").sum())
-    for name in metric_columns(per_job):
-        column = per_job[name]
-        values = column.astype(float).replace([float("inf"), float("-inf")], float("nan")).dropna()
-        if values.empty:
+    for name in per_job.columns:
+        known = per_job[name].dropna()
+        if (
+            known.empty
+            or not known.map(lambda value: isinstance(value, bool | int | float | np.number | np.bool_)).all()
+        ):
+            continue  # text, or nothing to aggregate
+        if known.map(lambda value: isinstance(value, bool | np.bool_)).all():
+            metrics[f"{name}_share"] = float(known.astype(float).mean())
             continue
-        if pd.api.types.is_bool_dtype(column):
-            metrics[f"{name}_share"] = float(values.mean())
+        values = known.astype(float)
+        values = values[np.isfinite(values)]
+        if values.empty:
             continue
         metrics[f"{name}_median"] = float(values.median())
         metrics[f"{name}_p90"] = float(values.quantile(0.9))
         if name == "fit_s":
             metrics["fit_s_total"] = float(values.sum())
     return metrics
-
-
-def metric_columns(per_job: pd.DataFrame) -> list[str]:
-    """Return the columns that hold numbers or booleans, in order."""
-    return [str(name) for name in per_job.select_dtypes(include=["number", "bool", "boolean"]).columns]
-
-
-def columns_of(fleet: pd.DataFrame) -> Mapping[str, str]:
-    """Return column -> type of a frame, as text."""
-    return {str(name): str(kind) for name, kind in fleet.dtypes.items()}
 
 
 def _ordered(fleet: pd.DataFrame) -> pd.DataFrame:

@@ -49,8 +49,8 @@ class Candidate:
         For example ``auto-arima``.
     per_job
         One row per job: column ``job``, float metrics (``wape``, ``fit_s``: the unit is in the name), booleans
-        (``beats_naive``) whose share is logged, and text (``error``) that only the table shows. All candidates of a
-        publication carry the same metrics, or the compare page would have holes.
+        (``beats_naive``) whose share is logged, and text that only the table shows, but for ``error``, whose count
+        is logged. Name metrics alike in all candidates: the compare page puts one name into one row.
     parameters
         Short settings of the family, shown as columns of the compare page.
     pictures

@@ -18,9 +18,18 @@ from typing import Any
 import pandas as pd
 
 from models.registry.fleet_model import register
-from models.registry.fleet_table import aggregate, checked_fleet, metric_columns
+from models.registry.fleet_table import aggregate, checked_fleet
 from models.registry.provenance import git_commit, installed
-from models.registry.publication import Candidate, JobDetail, Parameter, Pictures, Publication, Published
+from models.registry.publication import (
+    CAPACITY,
+    FORECAST,
+    Candidate,
+    JobDetail,
+    Parameter,
+    Pictures,
+    Publication,
+    Published,
+)
 from settings.home import PROJECT
 
 _DATASET_DIGEST_LENGTH = 36  # MLflow's column is no longer
@@ -35,8 +44,10 @@ def publish(
     digest_tag: str,
 ) -> Published:
     """Record a training and register its fleet; moves no alias."""
+    if publication.name not in (FORECAST, CAPACITY):
+        raise ValueError(f"no such fleet model: '{publication.name}'; known: {FORECAST}, {CAPACITY}")
     fleet = checked_fleet(publication.fleet)
-    refuse_uneven_candidates(publication.candidates)
+    _refuse_twins(publication.candidates)
     details = publication.details if len(publication.details) <= detail_limit else ()
     recorder = _Recorder(
         client, client.get_experiment_by_name(publication.name).experiment_id, publication, _provenance(publication)
@@ -58,18 +69,10 @@ def publish(
     )
 
 
-def refuse_uneven_candidates(candidates: Sequence[Candidate]) -> None:
-    """Raise ``ValueError`` when two candidates share a name or differ in their metrics: no page could compare them."""
+def _refuse_twins(candidates: Sequence[Candidate]) -> None:
     families = [candidate.family for candidate in candidates]
     if len(set(families)) != len(families):
-        raise ValueError(f"two candidates of one family: {', '.join(families)}")
-    for candidate in candidates:
-        known, found = set(metric_columns(candidates[0].per_job)), set(metric_columns(candidate.per_job))
-        if known != found:
-            raise ValueError(
-                f"candidates '{families[0]}' and '{candidate.family}' differ in their metrics: "
-                f"{', '.join(sorted(known ^ found))}; give every candidate the same numeric columns"
-            )
+        raise ValueError(f"two candidates of one family: {', '.join(families)}; put their jobs into one table")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from models.registry import tracking
-from models.registry.errors import FleetCorrupt, NotRegistered
+from models.registry.errors import FleetCorrupt, NotRegistered, RegistryUnavailable
 from models.registry.fleet_table import FLEET_FILE, digest_of
 from models.registry.publication import CAPACITY, FORECAST, FleetVersion, Publication, Published
 from models.registry.publishing import publish
@@ -145,17 +145,8 @@ class Registry:
         """
         expected = self.version(name, version).digest
         to.parent.mkdir(parents=True, exist_ok=True)
-        with (
-            tracking.reached(self.tracking_uri, f"downloading {name} version {version}"),
-            tempfile.TemporaryDirectory(dir=to.parent, prefix=".fetch-") as folder,
-        ):
-            from mlflow.store.artifact.artifact_repository_registry import (  # noqa: PLC0415
-                get_artifact_repository,
-            )
-
-            source = tracking.client(self.tracking_uri).get_model_version_download_uri(name, str(version))
-            store = get_artifact_repository(source, tracking_uri=self.tracking_uri, registry_uri=self.tracking_uri)
-            fetched = Path(store.download_artifacts(f"artifacts/{FLEET_FILE}", dst_path=folder))
+        with tempfile.TemporaryDirectory(dir=to.parent, prefix=".fetch-") as folder:
+            fetched = self._fetch(name, version, folder)
             if digest_of(fetched) != expected:
                 raise FleetCorrupt(
                     f"{name} version {version}: the fleet table is not the one that was published "
@@ -163,6 +154,19 @@ class Registry:
                 )
             fetched.replace(to)
         return to
+
+    def _fetch(self, name: str, version: int, folder: str) -> Path:
+        try:
+            with tracking.reached(self.tracking_uri, f"downloading {name} version {version}"):
+                from mlflow.store.artifact.artifact_repository_registry import (  # noqa: PLC0415
+                    get_artifact_repository,
+                )
+
+                source = tracking.client(self.tracking_uri).get_model_version_download_uri(name, str(version))
+                store = get_artifact_repository(source, tracking_uri=self.tracking_uri, registry_uri=self.tracking_uri)
+                return Path(store.download_artifacts(f"artifacts/{FLEET_FILE}", dst_path=folder))
+        except NotRegistered as error:  # the version is known: it is its artifact that is not there
+            raise RegistryUnavailable(f"{error}; restore that folder or promote another version") from error
 
     def run_url(self, experiment_id: str, run_id: str) -> str:
         """Return where a run is seen in MLflow's UI."""

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from models.registry.errors import NotRegistered, RegistryUnavailable
+from models.registry.errors import NotRegistered, RegistryError, RegistryUnavailable
 
 # MLflow's own defaults are 120 s and 7 retries: the control loop would hang for minutes on a dead server.
 _ENVIRONMENT = {
@@ -67,6 +67,8 @@ def reached(tracking_uri: str, doing: str) -> Iterator[None]:
     ------
     NotRegistered
         When MLflow says that there is no such thing.
+    RegistryError
+        When MLflow refuses what it was given, a metric's name for instance.
     RegistryUnavailable
         For everything else: a server that does not answer, a locked or outdated database, an artifact that is gone.
     """
@@ -79,6 +81,8 @@ def reached(tracking_uri: str, doing: str) -> Iterator[None]:
         text = str(error)
         if error.error_code == "RESOURCE_DOES_NOT_EXIST" or ("alias" in text and "not found" in text):
             raise NotRegistered(f"{doing}: {_first_line(text)}") from error
+        if error.error_code == "INVALID_PARAMETER_VALUE":
+            raise RegistryError(f"{doing}: MLflow refuses it: {_first_line(text)}") from error
         raise RegistryUnavailable(_unavailable(tracking_uri, doing, text)) from error
     except (SQLAlchemyError, OSError) as error:  # requests' errors are OSErrors
         raise RegistryUnavailable(_unavailable(tracking_uri, doing, str(error))) from error

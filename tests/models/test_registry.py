@@ -1,0 +1,290 @@
+"""The registry on a real MLflow: SQLite and files in a temporary folder."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+
+from models.registry import (
+    CAPACITY,
+    FORECAST,
+    Candidate,
+    FleetCorrupt,
+    JobDetail,
+    NotRegistered,
+    Publication,
+    Registry,
+    RegistryError,
+    RegistryUnavailable,
+    TrainingData,
+    prepare,
+    read_fleet,
+    tracking,
+)
+from settings.home import PROJECT, Home
+
+# MLflow 3.17 asks SQLAlchemy 2.1 for a loader strategy that it deprecates; nothing that perdix could mend.
+pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
+
+STARTED_S = 1_700_000_000.0
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with MLflow's tables: making one takes seconds, copying it nothing."""
+    path = tmp_path_factory.mktemp("mlflow") / "empty.db"
+    tracking.client(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture
+def registry(tmp_path: Path, migrated: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    home = Home(tmp_path / "home").make()
+    shutil.copy(migrated, home.root / "mlflow.db")
+    return prepare(home)
+
+
+@pytest.fixture
+def client(registry: Registry):
+    return tracking.client(registry.tracking_uri)
+
+
+def table_of(**wape: float) -> pd.DataFrame:
+    return pd.DataFrame({"job": list(wape), "wape": list(wape.values()), "fit_s": 1.5})
+
+
+@pytest.fixture
+def publication() -> Callable[..., Publication]:
+    def build(name: str = FORECAST, **changes) -> Publication:
+        fleet = pd.DataFrame(
+            {"job": ["orders", "clicks"], "family": ["linear", "auto-arima"], "state": ["{}", '{"order":[2,0,1]}']}
+        ).assign(wape=[0.08, 0.04])
+        base = {
+            "fleet": fleet,
+            "candidates": [
+                Candidate("linear", table_of(orders=0.08, clicks=0.12).assign(beats_naive=[True, False])),
+                Candidate(
+                    "auto-arima",
+                    table_of(orders=0.09, clicks=0.04).assign(beats_naive=True),
+                    {"max_p": 5},
+                    {"wape.png": PNG},
+                ),
+            ],
+            "data": TrainingData("workload_features", "lake/workload_features", "ab" * 32, 4711, {"ts": "datetime"}),
+            "started_at_s": STARTED_S,
+            "tags": {"dagster.run_id": "run-1"},
+        }
+        return Publication(name=name, **{**base, **changes})
+
+    return build
+
+
+def test_importing_the_registry_imports_no_mlflow() -> None:
+    code = "import sys, models.registry; sys.exit('mlflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=False).returncode == 0
+
+
+def test_a_publication_is_a_challenger_and_nothing_else(registry: Registry, publication) -> None:
+    published = registry.publish(publication())
+    challenger = registry.current_version(FORECAST, "challenger")
+    assert challenger is not None
+    assert (challenger.version, challenger.digest, challenger.run_id) == (1, published.digest, published.run_id)
+    assert registry.current_version(FORECAST) is None
+    assert registry.current_version(CAPACITY) is None
+    assert published.run_url.endswith(f"/runs/{published.run_id}")
+
+
+def test_the_compare_page_has_what_it_needs(registry: Registry, client, publication, tmp_path: Path) -> None:
+    published = registry.publish(publication())
+    parent = client.get_run(published.run_id)
+    assert parent.data.metrics["wape_median"] == pytest.approx(0.06)
+    assert parent.data.tags["dagster.run_id"] == "run-1"
+    assert parent.data.tags["perdix.data_digest"] == "ab" * 32
+    assert parent.info.status == "FINISHED"
+    assert parent.info.start_time == STARTED_S * 1000
+
+    linear, arima = (client.get_run(published.candidate_run_ids[name]) for name in ("linear", "auto-arima"))
+    assert linear.data.tags["mlflow.parentRunId"] == published.run_id
+    assert set(linear.data.metrics) == set(arima.data.metrics)
+    assert linear.data.metrics["wape_median"] == pytest.approx(0.10)
+    assert (linear.data.metrics["beats_naive_share"], linear.data.metrics["chosen_share"]) == (0.5, 0.5)
+    assert arima.data.params == {"family": "auto-arima", "max_p": "5"}
+    (used,) = arima.inputs.dataset_inputs
+    assert (used.dataset.name, used.dataset.digest) == ("workload_features", ("ab" * 32)[:36])
+    names = {item.path for item in client.list_artifacts(published.candidate_run_ids["auto-arima"])}
+    assert names == {"jobs.json", "pictures"}
+    tabled = client.download_artifacts(published.candidate_run_ids["auto-arima"], "jobs.json", str(tmp_path))
+    shown = pd.read_json(tabled, orient="split")
+    assert list(zip(shown["job"], shown["wape"], strict=True)) == [("orders", 0.09), ("clicks", 0.04)]
+
+
+def test_a_missing_metric_is_an_empty_cell(registry: Registry, client, publication) -> None:
+    failed = pd.DataFrame({"job": ["orders"], "wape": [np.nan], "error": ["history too short"]})
+    published = registry.publish(publication(candidates=[Candidate("auto-arima", failed)]))
+    metrics = client.get_run(published.candidate_run_ids["auto-arima"]).data.metrics
+    assert "wape_median" not in metrics
+    assert metrics["jobs_failed"] == 1
+
+
+@pytest.mark.parametrize(("jobs", "everything", "left_out"), [(2, False, 0), (11, False, 11), (11, True, 0)])
+def test_single_jobs_get_runs_in_small_fleets(
+    registry: Registry, client, publication, jobs: int, everything: bool, left_out: int
+) -> None:
+    details = [JobDetail(f"job-{n}", "linear", {"wape": 0.1}, {}, {"forecast.png": PNG}) for n in range(jobs)]
+    published = registry.publish(publication(details=details, all_details=everything))
+    assert (len(published.detail_run_ids), published.details_left_out) == (jobs - left_out, left_out)
+    for run_id in published.detail_run_ids.values():
+        assert client.get_run(run_id).data.tags["mlflow.parentRunId"] == published.run_id
+        assert [item.path for item in client.list_artifacts(run_id, "pictures")] == ["pictures/forecast.png"]
+
+
+def test_promotion_moves_the_aliases_and_can_be_repeated_and_undone(registry: Registry, client, publication) -> None:
+    def held() -> dict[str, int | None]:
+        found = {alias: registry.current_version(FORECAST, alias) for alias in ("champion", "challenger", "previous")}
+        return {alias: version and version.version for alias, version in found.items()}
+
+    registry.publish(publication())
+    registry.promote(FORECAST, 1, "first champion")
+    assert held() == {"champion": 1, "challenger": None, "previous": None}
+    registry.publish(publication())
+    assert held() == {"champion": 1, "challenger": 2, "previous": None}
+    for _ in range(2):
+        registry.promote(FORECAST, 2, "WAPE 4 % against 6 %")
+        assert held() == {"champion": 2, "challenger": None, "previous": 1}
+    tags = client.get_model_version(FORECAST, "2").tags
+    assert (tags["perdix.promoted_because"], tags["perdix.previous"]) == ("WAPE 4 % against 6 %", "1")
+    registry.promote(FORECAST, 1, "rolled back")
+    assert held() == {"champion": 1, "challenger": None, "previous": 2}
+
+
+def test_promoting_what_is_not_there_changes_nothing(registry: Registry, publication) -> None:
+    registry.publish(publication())
+    with pytest.raises(NotRegistered, match="version 7"):
+        registry.promote(FORECAST, 7)
+    assert registry.current_version(FORECAST) is None
+
+
+def test_the_downloaded_table_is_the_published_one(registry: Registry, publication, tmp_path: Path) -> None:
+    wanted = publication()
+    published = registry.publish(wanted)
+    path = registry.download(FORECAST, published.version, tmp_path / "cache" / FORECAST / "1.parquet")
+    assert [item.name for item in path.parent.iterdir()] == ["1.parquet"]
+    fleet = read_fleet(path)
+    expected = wanted.fleet.sort_values("job").reset_index(drop=True)
+    assert fleet[["job", "family", "state", "wape"]].equals(expected[["job", "family", "state", "wape"]])
+
+
+def artifact_of(client, version: int) -> Path:
+    location = client.get_model_version_download_uri(FORECAST, str(version))
+    return Path(unquote(urlsplit(location).path)) / "artifacts" / "fleet.parquet"
+
+
+def test_a_table_that_was_changed_is_not_believed(registry: Registry, client, publication, tmp_path: Path) -> None:
+    registry.publish(publication())
+    artifact = artifact_of(client, 1)
+    read_fleet(artifact).assign(family="forged").to_parquet(artifact)
+    with pytest.raises(FleetCorrupt, match="not the one that was published"):
+        registry.download(FORECAST, 1, tmp_path / "1.parquet")
+    assert not list(tmp_path.glob("*.parquet"))
+
+
+def test_an_artifact_that_is_gone_is_the_store_being_unavailable(
+    registry: Registry, client, publication, tmp_path: Path
+) -> None:
+    registry.publish(publication())
+    artifact_of(client, 1).unlink()
+    with pytest.raises(RegistryUnavailable, match=f"downloading {FORECAST} version 1"):
+        registry.download(FORECAST, 1, tmp_path / "1.parquet")
+    with pytest.raises(NotRegistered, match="version 2"):
+        registry.download(FORECAST, 2, tmp_path / "2.parquet")
+
+
+def test_looking_for_a_champion_creates_no_database(tmp_path: Path) -> None:
+    database = tmp_path / "mlflow.db"
+    assert Registry(f"sqlite:///{database}", tmp_path).current_version(FORECAST) is None
+    assert not database.exists()
+
+
+def test_a_server_that_does_not_answer_is_unavailable_within_seconds(tmp_path: Path) -> None:
+    registry = Registry("http://someone:secret@127.0.0.1:9", tmp_path)
+    began = time.monotonic()
+    with pytest.raises(RegistryUnavailable, match="start that server") as caught:
+        registry.current_version(FORECAST)
+    assert time.monotonic() - began < 20
+    assert "someone:secret" not in str(caught.value).split(" failed: ")[0]
+
+
+def test_a_database_that_is_none_is_unavailable(tmp_path: Path) -> None:
+    database = tmp_path / "mlflow.db"
+    database.write_text("an HTML error page")
+    with pytest.raises(RegistryUnavailable, match="check that database"):
+        Registry(f"sqlite:///{database}", tmp_path).current_version(FORECAST)
+
+
+def test_a_refused_publication_leaves_a_failed_run_and_no_alias(registry: Registry, client, publication) -> None:
+    strange = Candidate("linear", pd.DataFrame({"job": ["orders"], "wape\n%": [0.1]}))
+    with pytest.raises(RegistryError, match=f"publishing {FORECAST}"):
+        registry.publish(publication(candidates=[strange]))
+    experiment = client.get_experiment_by_name(FORECAST)
+    assert {run.info.status for run in client.search_runs([experiment.experiment_id])} == {"FAILED"}
+    assert registry.current_version(FORECAST, "challenger") is None
+
+
+def test_two_candidates_of_one_family_are_refused(registry: Registry, publication) -> None:
+    twice = [Candidate("linear", table_of(orders=0.1)), Candidate("linear", table_of(clicks=0.1))]
+    with pytest.raises(ValueError, match="two candidates"):
+        registry.publish(publication(candidates=twice))
+
+
+def test_nothing_outside_of_the_home_is_touched(
+    registry: Registry, publication, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty = tmp_path / "elsewhere"
+    empty.mkdir()
+    monkeypatch.chdir(empty)
+    registry.publish(publication())
+    registry.promote(FORECAST, 1)
+    assert mlflow.active_run() is None
+    assert not list(empty.iterdir())
+    assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "true"
+
+
+def test_a_large_fleet_is_one_version_published_in_seconds(registry: Registry, publication, tmp_path: Path) -> None:
+    jobs = [f"job-{n:04d}" for n in range(2000)]
+    fleet = pd.DataFrame({"job": jobs, "family": "linear", "state": '{"tail": [1.0, 2.0]}', "wape": 0.1})
+    candidates = [Candidate("linear", fleet[["job", "wape"]])]
+    began = time.monotonic()
+    registry.publish(publication(fleet=fleet, candidates=candidates))
+    assert time.monotonic() - began < 20  # one version per job took 12 minutes per 5,000
+    assert len(read_fleet(registry.download(FORECAST, 1, tmp_path / "1.parquet"))) == 2000
+
+
+@pytest.mark.slow
+def test_processes_that_start_at_once_make_one_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    code = (
+        "import sys; from pathlib import Path; from models.registry import prepare, FORECAST;"
+        "from settings.home import Home;"
+        "print(prepare(Home(Path(sys.argv[1]))).current_version(FORECAST))"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "home")]
+    started = [
+        subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    answers = [process.communicate(timeout=180) for process in started]
+    assert [(process.returncode, out.strip()) for process, (out, _) in zip(started, answers, strict=True)] == [
+        (0, "None"),
+        (0, "None"),
+    ], answers

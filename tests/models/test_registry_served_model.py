@@ -1,0 +1,109 @@
+"""The registered model answers by itself: in another process, with the code and the table of its own version only."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from models.capacity.scale_outs import ScaleOuts
+from models.forecasting.contract import Workload
+from models.forecasting.families import family_named
+from models.registry import CAPACITY, FORECAST, Candidate, Publication, TrainingData, prepare, tracking
+from settings.home import PROJECT, Home
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning"),
+]
+
+# Without the checkout on the path, so that `models` can only come from the version itself.
+ASK = """
+import sys
+sys.path = [entry for entry in sys.path if entry not in ("", sys.argv[1])]
+sys.meta_path = [finder for finder in sys.meta_path if "__editable__" not in repr(finder)]
+import mlflow, pandas as pd
+model = mlflow.pyfunc.load_model(sys.argv[2])
+answer = model.predict(pd.read_json(sys.argv[3], orient="split"))
+import models
+assert models.__file__.startswith(sys.argv[2]), models.__file__
+answer.to_json(sys.argv[4], orient="split")
+"""
+
+
+def states() -> dict[str, tuple[str, dict]]:
+    rng = np.random.default_rng(3)
+    workload = Workload(1_700_000_000.0, 10.0, 1000.0 + np.arange(360) + rng.normal(0, 5, 360))
+    forecaster = family_named("damped-trend").fit(workload)
+    minutes = pd.date_range("2026-01-01", periods=120, freq="60s", tz="UTC").repeat(2)
+    cpu = rng.uniform(0.2, 0.7, 240)
+    features = pd.DataFrame({"ts": minutes, "worker": ["a", "b"] * 120, "scale_out": 2.0, "cpu_load": cpu})
+    features["throughput_per_s"] = 2000.0 * (cpu - 0.08)
+    return {
+        FORECAST: ("damped-trend", forecaster.to_state()),
+        CAPACITY: ("linear", ScaleOuts.from_features(features).to_state()),
+    }
+
+
+@pytest.fixture(scope="module")
+def locations(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Each fleet model published, its artifacts moved away from where they were made."""
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    registry = prepare(Home(tmp_path_factory.mktemp("home")))
+    found = {}
+    for name, (family, state) in states().items():
+        fleet = pd.DataFrame({"job": ["orders"], "family": [family], "state": [json.dumps(state)]})
+        data = TrainingData("features", "lake", "0" * 64, 1)
+        published = registry.publish(Publication(name, fleet, [Candidate(family, fleet[["job"]])], data, 0.0))
+        uri = tracking.client(registry.tracking_uri).get_model_version_download_uri(name, str(published.version))
+        found[name] = tmp_path_factory.mktemp("served") / name
+        shutil.copytree(uri.removeprefix("file://"), found[name])
+    monkeypatch.undo()
+    return found
+
+
+def asked(location: Path, question: pd.DataFrame, folder: Path) -> pd.DataFrame:
+    question.to_json(folder / "question.json", orient="split")
+    given, answer = folder / "question.json", folder / "answer.json"
+    command = [sys.executable, "-c", ASK, str(PROJECT), str(location), str(given), str(answer)]
+    process = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=180, check=False)
+    assert process.returncode == 0, process.stderr[-3000:]
+    return pd.read_json(answer, orient="split")
+
+
+def test_the_forecast_model_answers_as_the_forecaster_does(locations: dict[str, Path], tmp_path: Path) -> None:
+    question = pd.DataFrame({"job": ["orders"], "horizon_s": [300]})
+    answer = asked(locations[FORECAST], question, tmp_path)
+    _, state = states()[FORECAST]
+    expected = family_named("damped-trend").from_state(state).forecast(300.0, 10.0)
+    assert len(answer) == 30
+    np.testing.assert_allclose(answer["mean_per_s"], expected.mean, rtol=1e-6)
+    np.testing.assert_allclose(answer["p90_per_s"], expected.quantiles[0.9], rtol=1e-6)
+    np.testing.assert_allclose(answer["at_s"].iloc[[0, -1]], [1_700_003_600.0, 1_700_003_890.0])
+
+
+def test_the_capacity_model_answers_as_the_loop_would(locations: dict[str, Path], tmp_path: Path) -> None:
+    question = pd.DataFrame({"job": ["orders", "orders"], "scale_out": [2, 5]})
+    answer = asked(locations[CAPACITY], question, tmp_path)
+    _, state = states()[CAPACITY]
+    model = ScaleOuts.from_state(state)
+    np.testing.assert_allclose(answer["per_s"], [model.capacity(n).per_s for n in (2, 5)], rtol=1e-6)
+    assert list(answer["seen"]) == [True, False]
+    assert pd.api.types.is_bool_dtype(answer["seen"])
+
+
+def test_an_unknown_job_is_named(locations: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="not in this fleet: payments"):
+        asked(locations[CAPACITY], pd.DataFrame({"job": ["payments"], "scale_out": [2]}), tmp_path)
+
+
+def test_the_version_says_what_it_needs(locations: dict[str, Path]) -> None:
+    pins = (locations[FORECAST] / "requirements.txt").read_text().split()
+    assert {pin.split("==")[0] for pin in pins} >= {"mlflow", "numpy", "pandas", "pyarrow", "scipy"}
+    assert all("==" in pin for pin in pins)
+    assert not list(locations[FORECAST].rglob("*.pkl"))
