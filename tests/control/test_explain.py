@@ -1,0 +1,96 @@
+"""Explanations from the ledger of a real run."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from control.explain import explain
+from control.explain_text import render
+from control.state import StateStore
+from policies.contract import Reason
+from tests.control.rig import LOW, START_S, Rig, champion, constant
+
+BUSY = 40_000.0
+
+
+@pytest.fixture
+def rig(store: StateStore) -> Rig:
+    rising = np.concatenate([constant(LOW, 0.5), constant(BUSY, 4.0)])
+    rig = Rig.of(store, rising, scale_out=2, champions=champion(constant(LOW, 0.5), START_S + 1800))
+    rig.minutes(30)
+    return rig
+
+
+def test_it_tells_what_was_seen_believed_ruled_out_and_how_it_turned_out(rig: Rig, store: StateStore) -> None:
+    scaled = next(one for one in rig.reports if one.decision and one.decision.reason is Reason.SCALE_OUT)
+    entry = next(one for one in store.ledger.decisions("orders") if one.decision_id == scaled.decision_id)
+    document = explain(store, "orders", entry.intent.made_s).to_dict()
+    decision = document["decision"]
+    assert decision["reason"] == "scale_out"
+    assert decision["from_scale_out"] == 2
+    assert decision["scale_out"] == scaled.decision.scale_out
+    assert decision["seen"]["workload_per_s"] == pytest.approx(BUSY, rel=0.01)
+    assert {one["scale_out"] for one in decision["believed"]["capacities"]} == set(range(1, 9))
+    rejected = [one for one in decision["candidates"] if one["rejected_by"]]
+    assert rejected
+    assert all(one["scale_out"] < scaled.decision.scale_out for one in rejected)
+    assert decision["state"] == "confirmed"
+    assert decision["observed_recovery_s"] > 0
+    assert decision["predicted_recovery_s"] > 0
+    assert decision["outcome"]["recovered"] is True
+    assert document["forecast_wape"] is not None
+    json.dumps(document, allow_nan=False)
+
+
+def test_the_past_is_explained_by_the_decision_that_held_then(rig: Rig, store: StateStore) -> None:
+    made = [one.intent.made_s for one in reversed(store.ledger.decisions("orders"))]
+    between = explain(store, "orders", made[3] + 30.0)
+    assert between.entry is not None
+    assert between.entry.intent.made_s == made[3]
+    assert between.status is None
+    assert explain(store, "orders", made[0] - 1).entry is None
+    now = explain(store, "orders")
+    assert now.entry is not None
+    assert now.entry.intent.made_s == made[-1]
+
+
+def test_the_text_has_the_numbers_and_the_rules(rig: Rig, store: StateStore) -> None:
+    scaled = next(one for one in rig.reports if one.decision and one.decision.reason is Reason.SCALE_OUT)
+    made_s = next(
+        one for one in store.ledger.decisions("orders") if one.decision_id == scaled.decision_id
+    ).intent.made_s
+    text = render(explain(store, "orders", made_s))
+    assert re.search(r"2 to \d workers \(scale_out, by daedalus\)", text)
+    assert scaled.decision.sentence in text
+    assert "rejected: " in text
+    assert "accepted" in text
+    assert re.search(r"Caught up after \d+ s, \d+ s had been predicted", text)
+    assert "turned out" in text
+    assert "\x1b" not in text
+
+
+def test_a_held_decision_points_to_the_last_rescale(rig: Rig, store: StateStore) -> None:
+    text = render(explain(store, "orders"))
+    assert "Last rescale: " in text
+
+
+def test_a_blind_tick_and_a_pause_are_explained(store: StateStore) -> None:
+    rig = Rig.of(store, LOW, scale_out=2)
+    rig.source.error = "http://prometheus:9090 did not answer in time"
+    rig.minutes(1)
+    assert "did not answer in time" in render(explain(store, "orders"))
+    rig.source.error = None
+    store.journal.pause("orders", rig.now_s + 600, rig.now_s, "load test")
+    rig.minutes(1)
+    text = render(explain(store, "orders"))
+    assert "Paused until" in text
+    assert "load test" in text
+
+
+def test_an_unknown_job_is_no_error(store: StateStore) -> None:
+    explanation = explain(store, "nobody")
+    assert explanation.entry is None
+    assert "no decision is in the ledger" in render(explanation)
+    assert explanation.to_dict()["decision"] is None
