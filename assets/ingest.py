@@ -1,5 +1,6 @@
 """Exports into the lake: pulled from Prometheus or put into the landing folder, read by Spark, validated."""
 
+import hashlib
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,8 +12,11 @@ from assets.partitions import days, one_run, stream_jobs
 from assets.resources import Spark, Workspace
 from settings.home import Home
 from settings.stream_job import StreamJob
+from telemetry.lake import Lake
+from telemetry.landing import ExportFile, landed
 from twin.exports import write_victoria_metrics
 
+DIGEST_UP_TO_BYTES = 128 << 20  # larger files are read in slices, whose digests are another number
 FILE_COLUMNS = ("job", "file", "format", "read", "kept", "masked", "quarantined", "unmapped", "seconds")
 
 
@@ -77,29 +81,51 @@ def _pull_day(context: dg.AssetExecutionContext, home: Home, job: StreamJob, day
 def samples(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark) -> dg.MaterializeResult:
     """Every sample of every landed export, one row each; what could not be read is in ``quarantine`` with its reason.
 
-    Takes files that are new or changed, and files that hold rows of the days asked for: running it twice gives the same
-    lake. Days of a file that were not asked for are written, too, and named in the metadata.
+    Reads the files that are new or changed; all their days are written, also those that were not asked for. A day
+    whose files are in the lake already is only counted, so running it twice changes nothing.
     """
-    from telemetry.ingest import ingest, landed
+    from telemetry.ingest import ingest
 
-    lake, reports = workspace.lake(), []
-    for job, files in landed(workspace.paths(), lake, set(context.partition_keys)).items():
-        reports.append(ingest(spark.session(), lake, files, job))
+    home, lake, reports = workspace.paths(), workspace.lake(), []
+    for job in landed_jobs(home):
+        files = [file for file in landed(home, job) if _is_new(lake, job, file)]
+        if files:
+            report = ingest(spark.session(), lake, files, job)
+            reports.append(report.to_dict())
+            totals = report.totals
+            context.log.info(f"{job}: {totals['files']} file(s), {totals['read']:,} samples read")
         context.instance.add_dynamic_partitions(stream_jobs.name or "", [job])
-        context.log.info(f"{job}: {reports[-1].sentence}")
-    return dg.MaterializeResult(metadata=ingest_metadata([report.to_dict() for report in reports]))
+    rows = sum(part.rows for part in lake.manifests("samples", days=context.partition_keys))
+    return dg.MaterializeResult(metadata={**ingest_metadata(reports), "dagster/row_count": rows})
+
+
+def landed_jobs(home: Home) -> list[str]:
+    """Return the jobs that have a landing folder."""
+    return sorted(path.name for path in home.landing.iterdir() if path.is_dir()) if home.landing.is_dir() else []
+
+
+def _is_new(lake: Lake, job: str, file: ExportFile) -> bool:
+    """Say whether the lake has no row of this very file; large files are told by their size alone."""
+    known = lake.read("sources", job, columns=["source", "digest", "bytes"]).to_pylist()
+    mine = next((row for row in known if row["source"] == file.source), None)
+    if mine is None or file.problem:
+        return True
+    size = file.path.stat().st_size
+    if size != mine["bytes"] or size > DIGEST_UP_TO_BYTES:
+        return bool(size != mine["bytes"])
+    with file.path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest() != mine["digest"]
 
 
 def ingest_metadata(reports: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the counts of one or more ingest reports, and a table of their files, as Dagster metadata."""
+    """Return the counts of ingest reports, and a table of their files, as Dagster metadata."""
+    counted = ("read", "kept", "masked", "quarantined", "unmapped")
+    totals = {name: sum(report["totals"][name] for report in reports) for name in counted}
     files = [{"job": report["job"], **file} for report in reports for file in report["files"]]
-    totals = {name: sum(file[name] for file in files) for name in ("read", "kept", "masked", "quarantined", "unmapped")}
-    reached = sorted({day for file in files for day in file["days"]})
     return {
         **totals,
-        "dagster/row_count": totals["kept"] + totals["masked"],
         "adds_up": totals["read"] == totals["kept"] + totals["masked"] + totals["quarantined"],
-        "seconds": round(sum(file["seconds"] for file in files), 3),
-        "days": ", ".join(reached),
+        "seconds": round(sum(report["seconds"] for report in reports), 3),
+        "days": ", ".join(sorted({day for report in reports for day in report["days"]})),
         "files": records(sorted(files, key=lambda file: -file["quarantined"]), FILE_COLUMNS),
     }

@@ -1,5 +1,6 @@
 """What asset bodies need from outside, as Dagster resources."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,7 +53,7 @@ class Workspace(dg.ConfigurableResource):  # type: ignore[type-arg]
         """Open the model registry, creating the embedded one on first use."""
         from models.registry import prepare
 
-        return prepare(self.paths())
+        return prepare(self.paths(), os.environ.get("PERDIX_MLFLOW_UI"))
 
 
 class Spark(dg.ConfigurableResource):  # type: ignore[type-arg]

@@ -52,16 +52,18 @@ def ingest_files(
     """Land and ingest files, then observe the days they reach. Returns the report, the days, failed checks."""
     from assets.ingest import ingest_metadata
     from telemetry import ingest as ingestion
+    from telemetry.exports.naming import Hint
+    from telemetry.landing import land
     from telemetry.spark_session import spark_session
 
     place, settings = home(), load_product_settings()
-    landed = ingestion.land(place, paths, job)
+    landed = land(place, paths, job)
     with console.status("starting Spark (about ten seconds) ...") if show else _nothing():
         spark = spark_session(place, settings.spark.master, settings.spark.conf)
     with console.status(f"reading {len(landed)} file(s) ...") if show else _nothing():
-        report = ingestion.ingest(spark, lake(), landed, job, hint=metric)
+        report = ingestion.ingest(spark, lake(), landed, job, hint=Hint(metric=metric))
     document = report.to_dict()
-    days = sorted({day for file in document["files"] for day in file["days"]})
+    days = list(report.days)
     problems: list[str] = []
     with runs.instance(place) as opened:
         opened.add_dynamic_partitions("stream_jobs", [job])

@@ -1,0 +1,194 @@
+"""``perdix demo``: the whole line on the embedded default, from a twin's exports to decisions and a report."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cli import runs
+from cli.demo_comparison import compare
+from cli.demo_report import write_report
+from cli.options import JsonOption
+from cli.output import console, emit, number, table
+from cli.stores import home, lake
+from cli.train import train_jobs
+from cli.twin_jobs import SCRAPE_INTERVAL_S, write_twin_jobs
+from control.clock import WallClock
+from control.explain import explain
+from control.explain_text import render
+from control.fleet import FleetReport, tick_fleet
+from control.live import holder_name, live_io, stream_jobs
+from settings.home import Home
+from settings.product import load_product_settings
+from telemetry.landing import land
+from twin.emission import Scraping
+from twin.emission import emit as scrapes
+from twin.exports import write_exports
+from twin.living import LivingTwin, SimulatedClock, revive
+from twin.parameters import load_twins
+from twin.prometheus_face import PrometheusFace
+
+TICKS = 10
+FORMS = ("query-range", "victoria-metrics", "openmetrics")  # a format each, so that several are shown
+NAMES = ("flink", "canonical", "flink")
+
+
+def demo(
+    hours: Annotated[float, typer.Option("--hours", help="Hours of exports.", min=2, max=24)] = 4.0,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same twins.")] = 7,
+    as_json: JsonOption = False,
+) -> None:
+    """Run everything once: a twin's exports -> lake -> champions -> ten ticks of the loop -> comparison and report.
+
+    Nothing outside this machine is touched; state goes to PERDIX_HOME.
+
+    Example: perdix demo --hours 6
+    """
+    started = time.monotonic()
+    show = not as_json
+    place, settings = home(), load_product_settings().control
+    shutil.rmtree(place.jobs, ignore_errors=True)  # those of an earlier demo, whose twin is gone
+    # The loop's ten minutes end now, so that what comes after (perdix dev, perdix explain) goes on from here.
+    clock = SimulatedClock(WallClock().now_s() // 60 * 60 - TICKS * settings.tick_interval_s)
+    with _step("1/5 three twins live through the past, and are exported", show):
+        living = revive(load_twins(), clock, seed=seed, hours=hours, scraping=Scraping(interval_s=SCRAPE_INTERVAL_S))
+        files = _export(place, living, hours, clock.now_s())
+    with _step("2/5 ingest, validate, observe (Dagster, Spark)", show):
+        ingested = _ingest(place, files, clock.now_s() - 3600 * hours, clock.now_s(), show=show)
+    with _step("3/5 train, backtest, register (Dagster, Spark, MLflow)", show):
+        trained = train_jobs(list(living.names()), show=show)
+    with _step(f"4/5 {TICKS} ticks of the control loop against the living twin", show):
+        ticks = _tick(place, living, clock, show=show)
+    with _step("5/5 the same two hours under each policy", show):
+        rows, results = compare(place, trained, living, seed=seed)
+    with live_io(place, settings) as io:
+        explained = {name: explain(io.store, name) for name in living.names()}
+    report = write_report(place, rows, results, explained)
+    document: dict[str, Any] = {
+        "seconds": round(time.monotonic() - started, 1),
+        "ingest": ingested,
+        "train": trained,
+        "ticks": [tick.summary() for tick in ticks],
+        "jobs": rows,
+        "explained": {name: one.to_dict() for name, one in explained.items()},
+        "report": {name: str(path) for name, path in report.items()},
+    }
+    emit("perdix.demo/1", document, as_json=as_json, show=lambda: _show(document, render(_liveliest(explained))))
+
+
+def _liveliest(explained: dict[str, Any]) -> Any:
+    """Return the explanation worth reading: of the job that was scaled last, else of any."""
+    scaled = [one for one in explained.values() if one.last_rescale is not None]
+    if not scaled:
+        return next(iter(explained.values()))
+    latest = max(scaled, key=lambda one: one.last_rescale.intent.made_s)
+    return replace(latest, entry=latest.last_rescale)
+
+
+@contextmanager
+def _step(title: str, show: bool) -> Iterator[None]:
+    began = time.monotonic()
+    if show:
+        console.print(f"[bold]{title}[/]", highlight=False)
+    yield
+    if show:
+        console.print(f"  [dim]{time.monotonic() - began:.1f} s[/]", highlight=False)
+
+
+def _export(place: Home, living: LivingTwin, hours: float, until_s: float) -> dict[str, list[Path]]:
+    """Write what each twin's Prometheus would export, a format per job, gzipped."""
+    folder, found = place.root / "exports", {}
+    for name, form, names in zip(living.names(), FORMS, NAMES, strict=False):
+        series = scrapes(living.job(name), living.scraping, names, until_s - 3600 * hours, until_s)
+        target = folder / name
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir(parents=True)
+        found[name] = write_exports(series, target, form, name, gzipped=True)
+    return found
+
+
+def _ingest(place: Home, files: dict[str, list[Path]], from_s: float, until_s: float, *, show: bool) -> dict[str, Any]:
+    for name, paths in files.items():
+        shutil.rmtree(place.landing / name, ignore_errors=True)
+        land(place, paths, name)
+    first, last = (datetime.fromtimestamp(at, UTC).date() for at in (from_s, until_s))
+    with runs.instance(place) as opened:
+        result = runs.run_job("ingest_day", (str(first), str(last)), opened, console if show else None)
+        said = runs.metadata(result)
+        failed = runs.failed_checks(result)
+    days = [str(first + timedelta(days=k)) for k in range((last - first).days + 1)]
+    counts = {name: said["samples"][name] for name in ("read", "kept", "masked", "quarantined", "unmapped", "adds_up")}
+    if show:
+        console.print(
+            f"  {number(counts['read'])} samples read = {number(counts['kept'])} kept"
+            f" + {number(counts['masked'])} masked + {number(counts['quarantined'])} quarantined;"
+            f" checks that did not pass: {', '.join(failed) or 'none'}",
+            highlight=False,
+        )
+    return {**counts, "days": days, "failed_checks": failed, "jobs": lake().jobs()}
+
+
+def _tick(place: Home, living: LivingTwin, clock: SimulatedClock, *, show: bool) -> list[FleetReport]:
+    settings = load_product_settings().control
+    found = []
+    with PrometheusFace(living) as face, live_io(place, settings) as io:
+        names = write_twin_jobs(place, face.url, mode="act")
+        jobs = [job for name, job in stream_jobs(place)[0].items() if name in names]
+        for number_of_tick in range(TICKS):
+            clock.advance(settings.tick_interval_s)
+            report = tick_fleet(jobs, io, clock, holder=holder_name("demo"), heartbeat=place.heartbeat)
+            found.append(report)
+            if show:
+                runs_on = ", ".join(f"{name} {one.running}" for name, one in sorted(report.reports.items()))
+                console.print(
+                    f"  [dim]tick {number_of_tick + 1:>2}[/] workers: {runs_on}; {report.sentence()}", highlight=False
+                )
+    return found
+
+
+def _show(document: dict[str, Any], explanation: str) -> None:
+    columns = {
+        "job": "job",
+        "family": "champion",
+        "wape": "WAPE, 15 min",
+        "capacity_error": "capacity error",
+        "daedalus_workers": "workers: perdix",
+        "hpa_workers": "HPA 80",
+        "static_workers": "static",
+        "daedalus_p95_ms": "p95 latency, s: perdix",
+        "hpa_p95_ms": "HPA 80",
+        "static_p95_ms": "static",
+    }
+    percent, seconds = {"wape", "capacity_error"}, {"daedalus_p95_ms", "hpa_p95_ms", "static_p95_ms"}
+
+    def cell(row: dict[str, Any], name: str) -> str:
+        value = row[name]
+        if value is None or isinstance(value, str):
+            return value or "-"
+        if name in percent:
+            return f"{100 * value:.1f} %"
+        return f"{value / 1000:.1f}" if name in seconds else f"{value:.2f}"
+
+    rows = [[cell(row, name) for name in columns] for row in document["jobs"]]
+    console.print()
+    table("two hours of each job under three policies, same workload and seed", list(columns.values()), rows)
+    console.print("\n[bold]why did it scale?[/]")
+    console.print(explanation, highlight=False, markup=False)
+    console.print(
+        f"\nreport: {document['report']['html']}\n"
+        f"done in {document['seconds']:.0f} s. Next:\n"
+        "  perdix dev                  Dagster, MLflow and a living twin in the browser\n"
+        "  perdix capacity wordcount   what each scale-out can take, and how that is known\n"
+        "  perdix forecast ads         the champion's forecast\n"
+        "  perdix explain traffic      the last decision\n"
+        "  perdix ingest FILES --job NAME   your own exports",
+        highlight=False,
+    )

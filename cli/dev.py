@@ -1,0 +1,75 @@
+"""``perdix dev``: Dagster, MLflow and a living twin on loopback, to look at and to play with."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli import runs
+from cli.output import console
+from cli.processes import LOOPBACK, Processes, free_port
+from cli.stores import home
+from cli.twin_jobs import write_twin_jobs
+from settings.home import PROJECT, Home
+
+
+def dev(
+    hours: Annotated[float, typer.Option("--hours", help="Hours of past that the twin begins with.")] = 6.0,
+    act: Annotated[bool, typer.Option(help="Let perdix scale the twin; else it advises.")] = True,
+) -> None:
+    """Start the Dagster UI with its daemon, the MLflow UI, and a living twin of three jobs. Ctrl-C ends all.
+
+    Everything listens on 127.0.0.1 only. The control loop is on: its ticks are on the sensor's page.
+
+    Example: perdix dev --hours 12
+    """
+    place = home()
+    from models.registry import prepare
+
+    prepare(place)
+    with runs.instance(place):
+        pass
+    ports = {"dagster": free_port(3000), "mlflow": free_port(5000), "twin": free_port(9099)}
+    urls = {name: f"http://{LOOPBACK}:{port}" for name, port in ports.items()}
+    with Processes(place.root / "logs") as processes:
+        _start(processes, place, ports, hours)
+        processes.wait_until_answers("twin", f"{urls['twin']}/-/healthy")
+        jobs = write_twin_jobs(place, urls["twin"], mode="act" if act else "advise")
+        console.print(f"the twin lives: {', '.join(jobs)} at {urls['twin']}", highlight=False)
+        with console.status("waiting for MLflow and Dagster (half a minute) ..."):
+            processes.wait_until_answers("mlflow", urls["mlflow"])
+            processes.wait_until_answers("dagster", f"{urls['dagster']}/server_info", timeout_s=240)
+        console.print(
+            f"[bold]Dagster[/]  {urls['dagster']}  (sensor control_loop ticks every minute; assets train)\n"
+            f"[bold]MLflow[/]   {urls['mlflow']}  (experiments perdix-forecast, perdix-capacity)\n"
+            f"[bold]twin[/]     {urls['twin']}/api/v1/query?query=scale_out\n"
+            f"in another shell: perdix jobs; perdix explain {jobs[0]}\n"
+            f"logs: {processes.logs}; Ctrl-C ends all",
+            highlight=False,
+        )
+        processes.watch()
+
+
+def _start(processes: Processes, place: Home, ports: dict[str, int], hours: float) -> None:
+    python = sys.executable
+    environment = {
+        "PERDIX_HOME": str(place.root),
+        "DAGSTER_HOME": str(place.dagster),
+        "PERDIX_AUTOSTART": "1",
+        "PERDIX_MLFLOW_UI": f"http://{LOOPBACK}:{ports['mlflow']}",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "GX_ANALYTICS_ENABLED": "false",
+        "PYTHONWARNINGS": "ignore",
+        "PATH": f"{Path(python).parent}:{os.environ.get('PATH', '')}",
+    }
+    twin = ["--host", LOOPBACK, "--port", str(ports["twin"]), "--hours", str(hours)]
+    processes.start("twin", [python, "-m", "twin.serve", *twin], environment)
+    mlflow = ["--host", LOOPBACK, "--port", str(ports["mlflow"]), "--workers", "1"]
+    stores = ["--backend-store-uri", place.mlflow_url, "--default-artifact-root", place.mlflow_artifacts.as_uri()]
+    processes.start("mlflow", [python, "-m", "mlflow", "server", *mlflow, *stores], environment)
+    workspace = ["-w", str(PROJECT / "workspace.yaml"), "-h", LOOPBACK, "-p", str(ports["dagster"])]
+    processes.start("dagster", [python, "-m", "dagster", "dev", *workspace], environment)

@@ -1,0 +1,28 @@
+"""Code location ``control``: the loop that scales. Imports neither Spark, Great Expectations nor any trainer."""
+
+from datetime import timedelta
+
+import dagster as dg
+
+from assets.resources import Workspace
+from pipelines.control_sensor import DECISIONS, control_loop
+
+
+def build_control_defs(workspace: Workspace | None = None) -> dg.Definitions:
+    """Assemble the location; tests hand in a workspace of their own."""
+    decisions = dg.AssetSpec(
+        DECISIONS,
+        group_name="control",
+        kinds={"prometheus"},
+        description="What the control loop decided: one materialization per tick, from the sensor control_loop.",
+        freshness_policy=dg.FreshnessPolicy.time_window(
+            warn_window=timedelta(minutes=3), fail_window=timedelta(minutes=5)
+        ),
+    )
+    return dg.Definitions(assets=[decisions], sensors=[control_loop], resources={"workspace": workspace or Workspace()})
+
+
+@dg.definitions
+def defs() -> dg.Definitions:
+    """Return the definitions that Dagster loads."""
+    return build_control_defs()

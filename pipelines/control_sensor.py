@@ -1,0 +1,88 @@
+"""The control loop as a Dagster sensor: thin, because everything is in ``control``.
+
+What Dagster guarantees is little: a tick that times out goes on and overlaps the next, its cursor is lost, a second
+daemon acts too. So the tick keeps its own state and leases, and this module only reports.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+
+import dagster as dg
+
+from assets.partitions import stream_jobs
+from assets.resources import Workspace
+from control.clock import WallClock
+from control.fleet import FleetReport, tick_fleet
+from control.live import holder_name, live_io
+from control.tick_io import TickIO
+from settings.home import Home
+
+DECISIONS = dg.AssetKey("scaling_decisions")
+AUTOSTART = "PERDIX_AUTOSTART"
+"""Set to 1 (``perdix dev`` does) to have the loop run as soon as Dagster does; else an operator starts the sensor."""
+
+
+@lru_cache(maxsize=4)
+def _opened(home: Home) -> "tuple[TickIO, object]":
+    """Open what a tick touches once per process: models stay cached between ticks."""
+    keeping = _kept(home)
+    return keeping.__enter__(), keeping
+
+
+@contextmanager
+def _kept(home: Home) -> Iterator[TickIO]:
+    with live_io(home, Workspace(home=str(home.root)).settings().control) as io:
+        yield io
+
+
+@dg.sensor(
+    name="control_loop",
+    minimum_interval_seconds=60,
+    default_status=(
+        dg.DefaultSensorStatus.RUNNING if os.environ.get(AUTOSTART) == "1" else dg.DefaultSensorStatus.STOPPED
+    ),
+    description="Every minute: observe, forecast, decide, act (or advise), learn, for every stream job.",
+)
+def control_loop(context: dg.SensorEvaluationContext, workspace: Workspace) -> dg.SensorResult:
+    """Make one tick of the fleet and report it as one materialization of ``scaling_decisions``."""
+    home, settings = workspace.paths(), workspace.settings().control
+    jobs, errors = workspace.stream_jobs()
+    io, _ = _opened(home)
+    report = tick_fleet(
+        jobs.values(),
+        io,
+        WallClock(),
+        holder=holder_name("sensor"),
+        soft_deadline_s=settings.soft_deadline_s,
+        heartbeat=home.heartbeat,
+    )
+    for error in errors:
+        context.log.warning(str(error))
+    known = set(context.instance.get_dynamic_partitions(stream_jobs.name or ""))
+    unknown = sorted(set(jobs) - known)
+    return dg.SensorResult(
+        skip_reason=dg.SkipReason(report.sentence()),
+        asset_events=[dg.AssetMaterialization(DECISIONS, metadata=tick_metadata(report))],
+        dynamic_partitions_requests=[stream_jobs.build_add_request(unknown)] if unknown else [],
+    )
+
+
+def tick_metadata(report: FleetReport) -> dict[str, object]:
+    """Return a tick as metadata: numbers that the asset page plots over time, and a sentence per job."""
+    summary = report.summary()
+    wapes = [one.wape for one in report.reports.values() if one.wape is not None]
+    statuses = report.statuses
+    rows = [f"| {name} | {one.status.value} | {one.sentence} |" for name, one in sorted(statuses.items())[:50]]
+    return {
+        "jobs": summary["jobs"],
+        "workers": summary["workers"],
+        "seconds": float(summary["seconds"]),
+        "open_retrains": summary["retrains"],
+        "rescales": summary["events"].get("applied", 0),
+        "blind": summary["statuses"].get("blind", 0),
+        **({"wape_mean": sum(wapes) / len(wapes)} if wapes else {}),
+        "why": dg.MetadataValue.md("\n".join(["| job | status | why |", "| --- | --- | --- |", *rows])),
+        "notes": "; ".join(report.notes),
+    }
