@@ -22,8 +22,10 @@ _JVM_FOLDERS = (Path("/usr/lib/jvm"), Path("/Library/Java/JavaVirtualMachines"),
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _NATIVE_ACCESS_WARNS_FROM = 24
 
+_FOUND = "# Found: "
 _LAUNCHER = """#!/bin/sh
 # Written by perdix: starts Java without the flags that only cost Spark a warning, or that this runtime lacks.
+{found}{origin}
 for argument do
     shift
     case $argument in
@@ -75,10 +77,12 @@ def find_java(home: Path, environment: Mapping[str, str] | None = None) -> Java:
         version = _version(java)
         if version is None:
             continue
+        if java.is_relative_to(home.resolve()):  # an earlier call of this process set JAVA_HOME to our own launcher
+            return Java(java.parent.parent, version, _origin(java))
         if version < OLDEST:
             too_old.append(f"Java {version} ({origin})")
             continue
-        return Java(_write_launcher(home, java, version), version, origin)
+        return Java(_write_launcher(home, java, version, origin), version, origin)
     seen = f"; found only {', '.join(too_old)}" if too_old else ""
     raise NoJava(
         f"Spark needs Java {OLDEST} or newer{seen}: install a JRE (for example openjdk-17-jre-headless), set JAVA_HOME,"
@@ -88,7 +92,7 @@ def find_java(home: Path, environment: Mapping[str, str] | None = None) -> Java:
 
 def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
     if named := environment.get("JAVA_HOME"):
-        yield Path(named) / "bin" / "java", f"JAVA_HOME {named}"
+        yield (Path(named) / "bin" / "java").absolute(), f"JAVA_HOME {named}"
     if on_path := shutil.which("java", path=environment.get("PATH", "")):
         yield Path(on_path), f"PATH {on_path}"
     for folder in _JVM_FOLDERS:
@@ -117,13 +121,21 @@ def _version(java: Path) -> int | None:
     return int(said.group(1)) if answer.returncode == 0 and said else None
 
 
-def _write_launcher(home: Path, java: Path, version: int) -> Path:
+def _origin(launcher: Path) -> str:
+    lines = launcher.read_text(encoding="utf-8").splitlines()
+    return next((line.removeprefix(_FOUND) for line in lines if line.startswith(_FOUND)), str(launcher))
+
+
+def _write_launcher(home: Path, java: Path, version: int, origin: str) -> Path:
     """Write ``<home>/<version>/bin/java`` and return ``<home>/<version>``."""
     dropped = added = ""
     if version >= _NATIVE_ACCESS_WARNS_FROM:
         dropped = "\n        --add-opens=java.base/sun.security.action=*) ;;"
         added = " --enable-native-access=ALL-UNNAMED --sun-misc-unsafe-memory-access=allow"
-    text = _LAUNCHER.format(java=shlex.quote(str(java.resolve())), dropped=dropped, added=added)
+    said = origin.replace("\n", " ")
+    text = _LAUNCHER.format(
+        java=shlex.quote(str(java.resolve())), found=_FOUND, origin=said, dropped=dropped, added=added
+    )
     folder = home.resolve() / f"java-{version}"
     launcher = folder / "bin" / "java"
     if not launcher.exists() or launcher.read_text(encoding="utf-8") != text:

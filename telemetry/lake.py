@@ -162,6 +162,7 @@ class Lake:
     ) -> Manifest:
         """Replace the partition named by ``keys`` (every partition key of the table) by ``data``."""
         spec = find_table(table)
+        keys = partition_keys(spec, keys)
         rows = _conform(spec, data)
         with self.staging() as staging:
             files = []

@@ -1,0 +1,80 @@
+"""Which files are meant, and their copies."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from settings.home import Home
+from telemetry.landing import export_files, land, landed
+
+
+@pytest.fixture
+def exports(tmp_path):
+    folder = tmp_path / "exports"
+    (folder / "deep" / "deeper").mkdir(parents=True)
+    (folder / "a.csv").write_text("Time,a\n1,2\n")
+    (folder / "deep" / "a.csv").write_text("Time,a\n3,4\n")
+    (folder / "deep" / "deeper" / "b c.json").write_text("{}")
+    (folder / ".hidden").write_text("x")
+    return folder
+
+
+def test_a_folder_is_read_to_its_depths(exports):
+    files = export_files([exports])
+    assert [file.name for file in files] == ["a.csv", "deep/a.csv", "deep/deeper/b c.json"]
+    assert len({file.source for file in files}) == 3
+    assert not any(file.problem for file in files)
+
+
+def test_a_file_given_twice_is_read_once(exports):
+    assert [file.name for file in export_files([exports / "a.csv", exports])] == [
+        "a.csv",
+        "deep/a.csv",
+        "deep/deeper/b c.json",
+    ]
+
+
+def test_files_of_the_same_name_are_told_apart_by_their_folders(exports):
+    files = export_files([exports / "a.csv", exports / "deep" / "a.csv"])
+    assert [file.name for file in files] == ["deep/a.csv", "exports/a.csv"]
+    assert len({file.source for file in files}) == 2
+
+
+def test_what_cannot_be_read_is_named(exports, tmp_path):
+    secret = tmp_path / "secret.csv"
+    secret.write_text("Time,a\n5,6\n")
+    (exports / "escape.csv").symlink_to(secret)
+    (exports / "inside.csv").symlink_to(exports / "a.csv")
+    (exports / "dangling.csv").symlink_to(exports / "gone.csv")
+    os.mkfifo(exports / "pipe")
+    problems = {file.name: file.problem for file in export_files([exports, tmp_path / "absent.csv"]) if file.problem}
+    assert set(problems) == {"escape.csv", "dangling.csv", "pipe", "absent.csv"}
+    assert "leads out" in problems["escape.csv"]
+    assert problems["absent.csv"] == "no such file"
+
+
+def test_landed_copies_keep_their_partitions_and_replace_each_other(exports, tmp_path):
+    home = Home(tmp_path / "home")
+    first = land(home, [exports], "job")
+    assert [file.source for file in first] == [file.source for file in export_files([exports])]
+    (exports / "a.csv").write_text("Time,a\n7,8\n")
+    land(home, [exports], "job")
+    again = landed(home, "job")
+    assert {file.source for file in again} == {file.source for file in first}
+    assert (home.landing / "job" / "a.csv").read_text() == "Time,a\n7,8\n"
+    assert land(home, [home.landing / "job"], "job") == again
+
+
+def test_a_copy_does_not_change_with_the_original(exports, tmp_path):
+    [copy] = land(Home(tmp_path / "home"), [exports / "a.csv"], "job")
+    with (exports / "a.csv").open("a") as stream:
+        stream.write("9,9\n")
+    assert copy.path.read_text() == "Time,a\n1,2\n"
+
+
+def test_a_job_cannot_name_another_folder(exports, tmp_path):
+    with pytest.raises(Exception, match="cannot be a job"):
+        land(Home(tmp_path / "home"), [exports], "../elsewhere")
+    assert landed(Home(tmp_path / "home"), "nobody") == []
