@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from control.sources import BESIDE_THE_TICK_S, MetricsSource, SourceError
 from models.forecasting.contract import Workload
@@ -59,7 +60,8 @@ def observe(job: StreamJob, source: MetricsSource, now_s: float, since_s: float,
     except SourceError as error:
         return Observation(None, Quality(ok=False, blind=True, problems=(str(error),)), problems=(str(error),))
     recent = newest(window, tick_interval_s + BESIDE_THE_TICK_S)
-    quality = assess(recent, now_s, window.step_s, NEEDED_TO_DECIDE)
+    # A job that is known to stand still has no throughput to miss: after a rescale that would read as blindness.
+    quality = assess(rows(recent, ~standing_still(recent)), now_s, window.step_s, NEEDED_TO_DECIDE)
     if not len(window):
         return Observation(window, quality, problems=quality.problems)
     tick = newest(window, tick_interval_s)
@@ -80,10 +82,12 @@ def observe(job: StreamJob, source: MetricsSource, now_s: float, since_s: float,
 
 
 def newest(window: Window, seconds: float) -> Window:
-    """Return the rows of the last ``seconds`` of a window; its counts still tell of the whole read."""
-    if not len(window):
-        return window
-    kept = window.times_s > window.times_s[-1] - seconds
+    """Return the rows of the last ``seconds`` of a window."""
+    return rows(window, window.times_s > window.times_s[-1] - seconds) if len(window) else window
+
+
+def rows(window: Window, kept: NDArray[np.bool_]) -> Window:
+    """Return some rows of a window, shape of the mask ``(n,)``; its counts still tell of the whole read."""
     return replace(
         window,
         times_s=window.times_s[kept],
@@ -108,6 +112,19 @@ def total_throughput(window: Window) -> Values:
     registered = window.job_metric(metrics.SCALE_OUT.name)
     expected = np.where(np.isfinite(registered), registered, 1.0)
     return np.where((reporting > 0) & (reporting >= expected), np.nansum(per_worker, axis=1), np.nan)
+
+
+def standing_still(window: Window) -> NDArray[np.bool_]:
+    """Return where the job is known to stand still, shape ``(n,)``.
+
+    Its workers show no throughput and it has no uptime, while its other metrics go on. That is no lost scrape.
+    """
+    silent = np.isnan(window.worker_metric(metrics.THROUGHPUT.name)).all(axis=1)
+    uptime = window.job_metric(metrics.UPTIME.name)
+    others = np.isfinite(window.job_metric(metrics.WORKLOAD.name)) & np.isfinite(
+        window.job_metric(metrics.SCALE_OUT.name)
+    )
+    return np.asarray(silent & others & ~np.isfinite(uptime) & np.isfinite(uptime).any())
 
 
 def last_finite(values: Values) -> float | None:

@@ -12,6 +12,7 @@ from control.observe import Observation
 from control.reconcile import Progress
 from policies.contract import Decision, Policy, Reason, Situation
 from settings.stream_job import StreamJob
+from targets.contract import Running
 
 PERDIX = "perdix"  # who decides where no policy does
 
@@ -77,7 +78,7 @@ def plan(
         back = Decision(PERDIX, job.bounds.clamp(to), Reason.ROLLBACK, f"Rolled back to {to} workers: {why}.")
         return Plan(beliefs, situation, Verdict(back, back))
     if situation is None:
-        held = Decision(PERDIX, running.scale_out, Reason.HOLD_BLIND, f"Blind: {blindness(observation)}.")
+        held = _without_ground(running, observation)
         return Plan(beliefs, None, Verdict(held, held))
     circumstances = Circumstances(
         running,
@@ -88,6 +89,12 @@ def plan(
         grace_s=setting.grace_s,
     )
     return Plan(beliefs, situation, decide(setting.policy_of(job), situation, circumstances))
+
+
+def _without_ground(running: Running, observation: Observation) -> Decision:
+    if not running.settled:
+        return Decision(PERDIX, running.scale_out, Reason.HOLD_UNSETTLED, "A rescale is under way.")
+    return Decision(PERDIX, running.scale_out, Reason.HOLD_BLIND, f"Blind: {blindness(observation)}.")
 
 
 def blindness(observation: Observation) -> str:

@@ -233,7 +233,7 @@ def _report(setting: Setting, found: _Found, stages_ms: Mapping[str, float]) -> 
         sentence = verdict.decision.sentence
     if setting.act and progress.event is Event.UNREACHABLE:
         status, sentence = Status.UNREACHABLE, f"The target cannot be read: {progress.sentence}."
-    elif not found.observation.quality.ok:
+    elif not found.observation.quality.ok and (progress.running is None or progress.running.settled):
         status, sentence = Status.BLIND, f"Blind: {blindness(found.observation)}."
     elif setting.paused is not None:
         status = Status.PAUSED

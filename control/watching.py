@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from control.observe import total_throughput
+from control.observe import standing_still, total_throughput
 from control.state_ledger import Entry
 from models.recovery.downtime import Downtimes
 from models.recovery.normal import Normal
@@ -131,19 +131,8 @@ def look(
 
 
 def stopping_throughput(window: Window) -> Values:
-    """Return records/s over all workers, shape ``(n,)``: 0 where the job is known to stand still, NaN where unknown.
-
-    Workers of a stopped job show no throughput at all. That is not a lost scrape when the job's other metrics go on
-    while its uptime is gone.
-    """
-    total = total_throughput(window)
-    silent = np.isnan(window.worker_metric(metrics.THROUGHPUT.name)).all(axis=1)
-    uptime = window.job_metric(metrics.UPTIME.name)
-    others = np.isfinite(window.job_metric(metrics.WORKLOAD.name)) & np.isfinite(
-        window.job_metric(metrics.SCALE_OUT.name)
-    )
-    stopped = silent & others & ~np.isfinite(uptime) & np.isfinite(uptime).any()
-    return np.where(stopped, 0.0, total)
+    """Return records/s over all workers, shape ``(n,)``: 0 where the job is known to stand still, NaN where unknown."""
+    return np.where(standing_still(window), 0.0, total_throughput(window))
 
 
 def _fed(normal: Normal, times_s: Values, workload: Values, throughput: Values, lag: Values) -> Normal:

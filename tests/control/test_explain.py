@@ -9,6 +9,8 @@ import pytest
 from control.explain import explain
 from control.explain_text import render
 from control.state import StateStore
+from control.state_ledger import Entry
+from control.tick_io import TickReport
 from policies.contract import Reason
 from tests.control.rig import LOW, START_S, Rig, champion, constant
 
@@ -23,13 +25,19 @@ def rig(store: StateStore) -> Rig:
     return rig
 
 
+def recovered(rig: Rig, store: StateStore) -> tuple[Entry, TickReport]:
+    """The first scale-out that was seen to its end, and the report of the tick that decided it."""
+    made = reversed(store.ledger.decisions("orders"))
+    entry = next(one for one in made if one.intent.reason == Reason.SCALE_OUT and one.observed_recovery_s)
+    return entry, next(one for one in rig.reports if one.decision_id == entry.decision_id)
+
+
 def test_it_tells_what_was_seen_believed_ruled_out_and_how_it_turned_out(rig: Rig, store: StateStore) -> None:
-    scaled = next(one for one in rig.reports if one.decision and one.decision.reason is Reason.SCALE_OUT)
-    entry = next(one for one in store.ledger.decisions("orders") if one.decision_id == scaled.decision_id)
+    entry, scaled = recovered(rig, store)
     document = explain(store, "orders", entry.intent.made_s).to_dict()
     decision = document["decision"]
     assert decision["reason"] == "scale_out"
-    assert decision["from_scale_out"] == 2
+    assert decision["from_scale_out"] == entry.intent.from_scale_out
     assert decision["scale_out"] == scaled.decision.scale_out
     assert decision["seen"]["workload_per_s"] == pytest.approx(BUSY, rel=0.01)
     assert {one["scale_out"] for one in decision["believed"]["capacities"]} == set(range(1, 9))
@@ -57,12 +65,9 @@ def test_the_past_is_explained_by_the_decision_that_held_then(rig: Rig, store: S
 
 
 def test_the_text_has_the_numbers_and_the_rules(rig: Rig, store: StateStore) -> None:
-    scaled = next(one for one in rig.reports if one.decision and one.decision.reason is Reason.SCALE_OUT)
-    made_s = next(
-        one for one in store.ledger.decisions("orders") if one.decision_id == scaled.decision_id
-    ).intent.made_s
+    entry, scaled = recovered(rig, store)
     text = render(explain(store, "orders", made_s))
-    assert re.search(r"2 to \d workers \(scale_out, by daedalus\)", text)
+    assert re.search(r"\d to \d workers \(scale_out, by daedalus\)", text)
     assert scaled.decision.sentence in text
     assert "rejected: " in text
     assert "accepted" in text
