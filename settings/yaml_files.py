@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
@@ -89,6 +89,9 @@ def _line_of(document: Any, location: tuple[Any, ...]) -> int:
 def _fields_at(model: type[BaseModel], location: tuple[Any, ...]) -> list[str]:
     current: Any = model
     for part in location:
+        if isinstance(part, int):  # an item of a list or a tuple
+            current = next(iter(get_args(current)), None)
+            continue
         field = getattr(current, "model_fields", {}).get(part)
         current = field.annotation if field else None
     return list(getattr(current, "model_fields", {}))

@@ -1,0 +1,255 @@
+"""Suites judged by the real Great Expectations, on pandas and on Spark alike."""
+
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from assets.checked_frames import checked_rows, facts_of, with_kind
+from assets.expectation_suite import Suite, load_suites
+from assets.expectations import ExpectationOutcome, run_suite, write_outcomes
+from settings.home import PROJECT, Home
+from telemetry.spark_session import spark_session
+
+NOW_S = pd.Timestamp("2026-01-02", tz="UTC").timestamp()
+METRICS = {
+    "cpu_load": 0.5,
+    "throughput_per_s": 900.0,
+    "workload_per_s": 1000.0,
+    "consumer_lag_records": 10.0,
+    "latency_p95_ms": 250.0,
+    "scale_out": 4.0,
+    "uptime_s": 60.0,
+}
+
+
+@pytest.fixture(scope="module")
+def suites() -> dict[str, Suite]:
+    return dict(load_suites(PROJECT / "conf" / "expectations"))
+
+
+def samples(steps: int = 50, job: str = "orders") -> pd.DataFrame:
+    times = pd.date_range("2026-01-01T06:00:00", periods=steps, freq="15s", tz="UTC")
+    parts = [
+        pd.DataFrame({"series_id": number, "metric": metric, "ts": times, "value": value})
+        for number, (metric, value) in enumerate(METRICS.items())
+    ]
+    frame = pd.concat(parts, ignore_index=True)
+    return frame.assign(worker=None, mask=None, job=job, day="2026-01-01", source="a.json").astype({"mask": object})
+
+
+def observations(steps: int = 100) -> pd.DataFrame:
+    times = pd.date_range("2026-01-01T06:00:00", periods=steps, freq="15s", tz="UTC")
+    return pd.DataFrame(
+        {
+            "ts": times,
+            "workload_per_s": 1000.0,
+            "throughput_per_s": 990.0,
+            "consumer_lag_records": 5.0,
+            "latency_p95_ms": np.nan,
+            "scale_out": 4.0,
+            "uptime_s": np.arange(steps) * 15.0,
+            "cpu_load_mean": 0.5,
+            "cpu_load_max": 0.6,
+            "workers_reporting": 4,
+            "job": "orders",
+            "day": "2026-01-01",
+        }
+    )
+
+
+def judged(frame: Any, suite: Suite) -> dict[str, ExpectationOutcome]:
+    return {outcome.name: outcome for outcome in run_suite(frame, suite, now_s=NOW_S)}
+
+
+def failed(outcomes: dict[str, ExpectationOutcome]) -> set[str]:
+    return {name for name, outcome in outcomes.items() if not outcome.success}
+
+
+def test_good_tables_pass_and_every_expectation_is_answered_in_order(suites: dict[str, Suite]) -> None:
+    for table, frame in (("samples", samples()), ("job_observations", observations())):
+        outcomes = run_suite(frame, suites[table], now_s=NOW_S)
+        suite = suites[table]
+        assert [outcome.name for outcome in outcomes] == [rule.name for rule in (*suite.rules, *suite.facts)]
+        assert all(outcome.success and outcome.error is None for outcome in outcomes)
+
+
+def with_value(metric: str, value: float, share: float = 0.1) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    def change(frame: pd.DataFrame) -> pd.DataFrame:
+        rows = frame.index[frame["metric"] == metric]
+        frame.loc[rows[: math.ceil(share * len(rows))], "value"] = value
+        return frame
+
+    return change
+
+
+def timeless(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.assign(ts=frame["ts"].where(frame.index > 0))
+
+
+def tomorrow(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.assign(ts=frame["ts"] + pd.Timedelta("1d"), day="2026-01-02")
+
+
+@pytest.mark.parametrize(
+    ("change", "names"),
+    [
+        (with_value("cpu_load", 55.0, 1.0), {"cpu_load_is_a_ratio"}),
+        (with_value("cpu_load", 55.0, 0.005), {"cpu_load_is_a_ratio"}),  # one of 50: more than 1 %
+        (with_value("workload_per_s", -5.0), {"workload_is_not_negative"}),
+        (with_value("throughput_per_s", -5.0), {"throughput_is_not_negative"}),
+        (with_value("consumer_lag_records", -1.0), {"lag_is_not_negative"}),
+        (with_value("latency_p95_ms", 1e9), {"latency_is_plausible"}),
+        (with_value("scale_out", 1e6), {"scale_out_is_plausible"}),
+        (with_value("uptime_s", -1.0), {"uptime_is_not_negative"}),
+        (lambda frame: frame.iloc[:0], {"has_rows"}),
+        (timeless, {"keys_are_whole", "days_match_their_partition"}),
+        (lambda frame: frame.assign(value=frame["value"].where(frame.index > 0)), {"missing_values_have_a_reason"}),
+        (lambda frame: frame.assign(mask="nan"), {"missing_values_have_a_reason", "few_values_are_masked"}),
+        (lambda frame: frame.assign(mask="nan", value=np.nan), {"few_values_are_masked"}),
+        (lambda frame: frame.assign(day="2026-01-02"), {"days_match_their_partition"}),
+        (tomorrow, {"no_sample_is_from_the_future"}),
+        (lambda frame: pd.concat([frame, frame.iloc[:20].assign(source="b.json")]), {"few_duplicates"}),
+    ],
+)
+def test_what_is_wrong_with_samples_is_named(
+    suites: dict[str, Suite], change: Callable[[pd.DataFrame], pd.DataFrame], names: set[str]
+) -> None:
+    assert failed(judged(change(samples()), suites["samples"])) == names
+
+
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [
+        ({"workload_per_s": -1.0}, {"workload_in_range"}),
+        ({"throughput_per_s": np.nan}, {"throughput_is_covered"}),
+        ({"cpu_load_max": 2.0}, {"cpu_load_in_range"}),
+        ({"cpu_load_max": 0.4}, {"hottest_worker_is_hottest"}),
+        ({"consumer_lag_records": -3.0}, {"lag_in_range"}),
+        ({"workload_per_s": np.nan}, {"workload_is_covered"}),
+        ({"workers_reporting": 3}, {"workers_all_report"}),
+        ({"ts": pd.Timestamp("2026-01-01", tz="UTC")}, {"keys_are_unique"}),
+        ({"job": None}, {"keys_are_whole"}),
+    ],
+)
+def test_what_is_wrong_with_observations_is_named(
+    suites: dict[str, Suite], changes: dict[str, Any], names: set[str]
+) -> None:
+    assert failed(judged(observations().assign(**changes), suites["job_observations"])) == names
+
+
+def test_a_failure_says_how_much_and_shows_examples(suites: dict[str, Suite]) -> None:
+    frame = with_value("cpu_load", 55.0, 0.8)(samples())
+    outcome = judged(frame, suites["samples"])["cpu_load_is_a_ratio"]
+    assert (outcome.checked, outcome.unexpected, outcome.unexpected_percent) == (50, 40, 80.0)
+    assert outcome.blocks
+    assert len(outcome.examples) == 20
+    assert outcome.examples[0]["cpu_load"] == 55.0
+    assert outcome.examples[0]["job"] == "orders"
+    assert outcome.examples[0]["ts"].startswith("2026-01-01T06:00:00")
+    assert json.loads(json.dumps(asdict(outcome)))["examples"][0]["cpu_load"] == 55.0
+
+
+def test_a_warning_does_not_block(suites: dict[str, Suite]) -> None:
+    outcome = judged(with_value("consumer_lag_records", -1.0)(samples()), suites["samples"])["lag_is_not_negative"]
+    assert not outcome.success
+    assert not outcome.blocks
+
+
+def test_a_missing_column_fails_its_expectations_and_says_so(suites: dict[str, Suite]) -> None:
+    outcomes = judged(observations().drop(columns=["consumer_lag_records", "day"]), suites["job_observations"])
+    assert failed(outcomes) == {"lag_in_range", "days_match_their_partition"}
+    assert "consumer_lag_records" in str(outcomes["lag_in_range"].error)
+    assert "wrong_day_share" in str(outcomes["days_match_their_partition"].error)
+
+
+def test_bounds_spare_counters(suites: dict[str, Suite]) -> None:
+    frame = with_value("cpu_load", 1e9, 1.0)(samples())
+    assert failed(judged(frame.assign(kind="counter"), suites["samples"])) == set()
+    assert failed(judged(frame.assign(kind="gauge"), suites["samples"])) == {"cpu_load_is_a_ratio"}
+
+
+def test_a_part_of_a_suite_can_be_run(suites: dict[str, Suite]) -> None:
+    chosen = suites["samples"].only({"has_rows", "lag_is_not_negative"})
+    assert list(judged(samples(), chosen)) == ["lag_is_not_negative", "has_rows"]
+
+
+def test_everything_is_written_beside_the_data(suites: dict[str, Suite], tmp_path: Path) -> None:
+    outcomes = run_suite(with_value("cpu_load", 55.0, 1.0)(samples()), suites["samples"], now_s=NOW_S)
+    path = write_outcomes(outcomes, tmp_path / "a" / "2026-01-01.json", suite=suites["samples"], at_s=NOW_S)
+    written = json.loads(path.read_text())
+    assert (written["table"], written["success"], written["blocks"]) == ("samples", False, True)
+    assert [item["name"] for item in written["outcomes"]] == [outcome.name for outcome in outcomes]
+    assert [item.name for item in path.parent.iterdir()] == ["2026-01-01.json"]
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return spark_session(Home(tmp_path_factory.mktemp("home")), "local[2]")
+
+
+def as_spark(session: Any, frame: pd.DataFrame) -> Any:
+    """Text columns without a value have no type of their own, so every one of them is said to be text."""
+    texts = {"metric", "worker", "mask", "job", "day", "source", "kind"}
+    kinds = {"ts": "timestamp", "series_id": "long", "workers_reporting": "long"}
+    schema = ", ".join(f"{name} {'string' if name in texts else kinds.get(name, 'double')}" for name in frame.columns)
+    return session.createDataFrame(frame, schema)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_spark_and_pandas_judge_alike(spark: Any, suites: dict[str, Suite]) -> None:
+    bad = with_value("cpu_load", 55.0, 0.8)(samples())
+    bad = pd.concat([bad, bad.iloc[:20].assign(source="b.json"), bad.iloc[:3].assign(value=np.nan, ts=pd.NaT)])
+    for table, frame in (
+        ("samples", bad),
+        ("samples", samples()),
+        ("job_observations", observations().assign(cpu_load_max=0.4).drop(columns=["consumer_lag_records"])),
+    ):
+        on_spark, on_pandas = judged(as_spark(spark, frame), suites[table]), judged(frame, suites[table])
+        assert list(on_spark) == list(on_pandas)
+        for name, outcome in on_spark.items():
+            other = on_pandas[name]
+            assert (outcome.success, outcome.checked, outcome.unexpected, outcome.error) == (
+                other.success,
+                other.checked,
+                other.unexpected,
+                other.error,
+            ), name
+            assert outcome.observed == pytest.approx(other.observed), name
+            assert len(outcome.examples) == len(other.examples), name
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_kind_of_a_series_reaches_its_samples(spark: Any, suites: dict[str, Suite]) -> None:
+    frame = with_value("cpu_load", 1e9, 1.0)(samples())
+    series = frame[["job", "series_id", "source"]].drop_duplicates().assign(kind="counter")
+    joined = with_kind(as_spark(spark, frame), as_spark(spark, series))
+    assert joined.count() == len(frame)
+    assert failed(judged(joined, suites["samples"])) == set()
+
+
+def test_facts_of_a_table_without_rows_are_not_known() -> None:
+    facts = facts_of(samples().iloc[:0], ["job", "series_id", "ts"], NOW_S)
+    assert facts["rows"] == 0.0
+    assert facts["duplicate_share"] is None
+
+
+def test_only_wanted_columns_are_looked_at() -> None:
+    rows = checked_rows(samples(), "samples", ["ts", "cpu_load", "uptime_s"])
+    assert list(rows.columns) == ["ts", "cpu_load", "uptime_s"]
+    assert rows["cpu_load"].notna().sum() == 50
+
+
+def test_importing_this_part_imports_no_great_expectations() -> None:
+    code = "import sys, assets.expectations, assets.checks; sys.exit('great_expectations' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=False).returncode == 0
