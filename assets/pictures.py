@@ -70,7 +70,8 @@ def residuals(job: str, backtest: Backtest) -> bytes:
     ahead.axhline(0.0, color=GREY, lw=0.8)
     ahead.set_xlabel("ahead of the origin (s)")
     _rate_axis(ahead, "forecast - measured", from_zero=False)
-    ahead.legend(loc="best", frameon=False)
+    if seen.any():
+        ahead.legend(loc="best", frameon=False)
     finite = error[np.isfinite(error)]
     spread.hist(finite, bins=min(40, max(5, finite.size // 20)), color=SKY, edgecolor="white", lw=0.4)
     spread.axvline(0.0, color=GREY, lw=0.8)
