@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from control.sources import BESIDE_THE_TICK_S, MetricsSource, SourceError
+from control.sources import BESIDE_THE_TICK_S, NEEDED_TO_DECIDE, MetricsSource, SourceError
 from models.forecasting.contract import Workload
 from settings.stream_job import StreamJob
 from telemetry import metrics
-from telemetry.quality import NEEDED, Quality, assess
+from telemetry.quality import Quality, assess
 from telemetry.window import Values, Window
-
-NEEDED_TO_DECIDE: Mapping[str, float] = {**NEEDED, metrics.WORKLOAD.name: 0.5}
 
 
 @dataclass(frozen=True)
@@ -56,14 +53,15 @@ class Observation:
 def observe(job: StreamJob, source: MetricsSource, now_s: float, since_s: float, tick_interval_s: float) -> Observation:
     """Read and judge; whatever is wrong with the metrics becomes a judgement, never an exception."""
     try:
-        window = source.read(job, now_s, since_s)
+        reading = source.read(job, now_s, since_s)
     except SourceError as error:
         return Observation(None, Quality(ok=False, blind=True, problems=(str(error),)), problems=(str(error),))
+    window = reading.window
     recent = newest(window, tick_interval_s + BESIDE_THE_TICK_S)
     # A job that is known to stand still has no throughput to miss: after a rescale that would read as blindness.
     quality = assess(rows(recent, ~standing_still(recent)), now_s, window.step_s, NEEDED_TO_DECIDE)
     if not len(window):
-        return Observation(window, quality, problems=quality.problems)
+        return Observation(window, quality, problems=(*quality.problems, *reading.warnings))
     tick = newest(window, tick_interval_s)
     checkpoint = newest(window, max(job.objectives.checkpoint_interval_s, window.step_s))
     scale_out = last_finite(window.job_metric(metrics.SCALE_OUT.name))
@@ -77,7 +75,7 @@ def observe(job: StreamJob, source: MetricsSource, now_s: float, since_s: float,
         lag_records=last_finite(recent.job_metric(metrics.LAG.name)),
         latency_p95_ms=last_finite(tick.job_metric(metrics.LATENCY.name)),
         scale_out=None if scale_out is None else round(scale_out),
-        problems=quality.problems,
+        problems=(*quality.problems, *reading.warnings),
     )
 
 

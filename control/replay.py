@@ -14,6 +14,7 @@ import numpy as np
 
 from control.believe import coarse
 from control.champions import ChampionSource, GivenChampions
+from control.sources import Reading
 from control.state import StateStore
 from control.tick import tick
 from control.tick_io import TickIO, TickReport
@@ -22,7 +23,6 @@ from models.forecasting.contract import Forecast, Values, Workload
 from settings.stream_job import Bounds, Objectives, PolicySettings, StreamJob, TargetSettings
 from targets.twin import LocalTwinTarget
 from telemetry.alignment import align
-from telemetry.window import Window
 from twin.emission import Scraping, emit
 from twin.job import JobTwin
 
@@ -97,11 +97,11 @@ class TwinSource:
     twin: JobTwin
     scraping: Scraping = field(default_factory=lambda: Scraping(interval_s=5.0))
 
-    def read(self, job: StreamJob, now_s: float, since_s: float) -> Window:
+    def read(self, job: StreamJob, now_s: float, since_s: float) -> Reading:
         """Return the window ``(since_s, now_s]``."""
         interval_s = self.scraping.interval_s
         series = emit(self.twin, self.scraping, from_s=since_s - 2.0 * interval_s, to_s=now_s + 1e-3)
-        return align(job.name, series, since_s, now_s, interval_s)
+        return Reading(align(job.name, series, since_s, now_s, interval_s))
 
 
 def replay(

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from settings.stream_job import PrometheusSource, StreamJob
 from settings.yaml_files import SettingsError
 from telemetry.alignment import align
+from telemetry.metrics import WORKLOAD
 from telemetry.prometheus import Prometheus
 from telemetry.prometheus_answers import PrometheusError
+from telemetry.quality import NEEDED
 from telemetry.queries import EngineQueries, load_queries
 from telemetry.window import Window
 
 LONGEST_READ_S = 3_600.0
+NEEDED_TO_DECIDE: Mapping[str, float] = {**NEEDED, WORKLOAD.name: 0.5}  # metric -> least coverage
 DOWN_S = 30.0
 BESIDE_THE_TICK_S = 120.0  # one-minute means reach a minute back, and the newest steps may still be owed
 
@@ -23,10 +27,18 @@ class SourceError(Exception):
     """The metrics of a job could not be read now. The message says where and why."""
 
 
+@dataclass(frozen=True)
+class Reading:
+    """A window, and what the source warned of, in words: a query that was refused, a label that the selector lacks."""
+
+    window: Window
+    warnings: tuple[str, ...] = ()
+
+
 class MetricsSource(Protocol):
     """Raises nothing but :class:`SourceError`."""
 
-    def read(self, job: StreamJob, now_s: float, since_s: float) -> Window:
+    def read(self, job: StreamJob, now_s: float, since_s: float) -> Reading:
         """Return the window ``(since_s, now_s]`` up to its newest complete step; the step is the scrape interval."""
         ...
 
@@ -79,7 +91,7 @@ class LiveSource:
         self._down: dict[str, tuple[float, str]] = {}
         self._queries: dict[str, EngineQueries] = {}
 
-    def read(self, job: StreamJob, now_s: float, since_s: float) -> Window:
+    def read(self, job: StreamJob, now_s: float, since_s: float) -> Reading:
         """Return the window ``(since_s, now_s]``; raises :class:`SourceError` naming the server and the mend."""
         source = job.prometheus
         if source is None:
@@ -87,16 +99,19 @@ class LiveSource:
         self._refuse_if_down(source, now_s)
         step_s = source.scrape_interval_s
         start_s = math.floor(since_s / step_s) * step_s
+        client = self._client(source)
+        client.drain_warnings()
         try:
-            series = self._client(source).pull(
+            series = client.pull(
                 self._queries_for(job.engine),
                 source.selector,
                 start_s,
                 math.floor(now_s / step_s) * step_s,
                 step_s,
+                metrics=self._wanted(job, source),
                 scrape_interval_s=step_s,
             )
-            return align(job.name, series, since_s, now_s, step_s)
+            return Reading(align(job.name, series, since_s, now_s, step_s), client.drain_warnings())
         except (PrometheusError, SettingsError, ValueError) as error:
             if isinstance(error, PrometheusError) and error.kind in {"unreachable", "timeout", "overloaded"}:
                 self._down[_server(source)] = (now_s, str(error))
@@ -119,6 +134,11 @@ class LiveSource:
         if key not in self._clients:
             self._clients[key] = self._connect(source)
         return self._clients[key]
+
+    def _wanted(self, job: StreamJob, source: PrometheusSource) -> tuple[str, ...]:
+        """Return what can be asked for, and what must be: so that a label that is missing for it is told."""
+        answerable = self._queries_for(job.engine).metrics(source.selector)
+        return tuple(dict.fromkeys((*answerable, *NEEDED_TO_DECIDE)))
 
     def _queries_for(self, engine: str) -> EngineQueries:
         if engine not in self._queries:

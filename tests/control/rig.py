@@ -9,7 +9,7 @@ import orjson
 
 from control.champions import ChampionRow, ChampionSource, FleetChampions, GivenChampions
 from control.replay import TwinSource
-from control.sources import SourceError
+from control.sources import Reading, SourceError
 from control.state import StateStore
 from control.tick import tick
 from control.tick_io import TickIO, TickReport
@@ -53,12 +53,12 @@ class FaultySource:
     error: str | None = None
     reads: int = 0
 
-    def read(self, job: StreamJob, now_s: float, since_s: float) -> Window:
+    def read(self, job: StreamJob, now_s: float, since_s: float) -> Reading:
         self.reads += 1
         if self.error is not None:
             raise SourceError(self.error)
-        window = self.inner.read(job, now_s, since_s)
-        return window if self.change is None else self.change(window)
+        reading = self.inner.read(job, now_s, since_s)
+        return reading if self.change is None else Reading(self.change(reading.window))
 
 
 @dataclass

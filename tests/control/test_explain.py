@@ -66,7 +66,7 @@ def test_the_past_is_explained_by_the_decision_that_held_then(rig: Rig, store: S
 
 def test_the_text_has_the_numbers_and_the_rules(rig: Rig, store: StateStore) -> None:
     entry, scaled = recovered(rig, store)
-    text = render(explain(store, "orders", made_s))
+    text = render(explain(store, "orders", entry.intent.made_s))
     assert re.search(r"\d to \d workers \(scale_out, by daedalus\)", text)
     assert scaled.decision.sentence in text
     assert "rejected: " in text

@@ -1,0 +1,206 @@
+"""The live loop over real HTTP: a living twin's Prometheus face, its scale resource, and how they fail."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from control.champions import GivenChampions
+from control.fleet import tick_fleet
+from control.live import Targets, live_io, stream_jobs
+from control.reconcile import Event
+from control.sources import LONGEST_READ_S, LiveSource, SourceError, since_s
+from control.state import StateStore
+from control.state_journal import Status
+from control.tick import tick
+from control.tick_io import TickIO
+from policies.contract import Reason
+from settings.home import Home
+from settings.product import ControlSettings
+from settings.stream_job import PolicySettings, PrometheusSource, StreamJob, TargetSettings
+from telemetry.prometheus import Prometheus
+from tests.control.rig import HIGH, LOW, START_S, a_job, constant, parameters
+from twin.emission import Scraping
+from twin.job import JobTwin
+from twin.living import LivingTwin, SimulatedClock
+from twin.prometheus_face import PrometheusFace, Trouble
+from twin.workloads import arrivals_from
+
+SELECTOR = {"namespace": "orders", "job_name": "orders", "topic": "orders"}
+
+
+class Live:
+    """One job of a living twin behind HTTP, and the loop that reads and scales it there."""
+
+    def __init__(self, face: PrometheusFace, clock: SimulatedClock, store: StateStore) -> None:
+        self.face, self.clock = face, clock
+        self.job = a_job(
+            prometheus=PrometheusSource(url=face.url, selector=SELECTOR, scrape_interval_s=5.0),
+            target=TargetSettings(kind="twin", url=face.url),
+        )
+        self.source, self.targets = LiveSource(connect=_at_once), Targets()
+        self.io = TickIO(self.source, store, GivenChampions(), self.targets)
+
+    def minutes(self, count: int):
+        reports = []
+        for _ in range(count):
+            self.clock.advance(60.0)
+            reports.append(tick(self.job, self.io, self.clock.now_s()))
+        return reports
+
+    @property
+    def twin(self) -> JobTwin:
+        return self.face.living.job("orders")
+
+
+def _at_once(source: PrometheusSource) -> Prometheus:
+    return Prometheus(str(source.url), timeout_s=0.5, deadline_s=2.0, attempts=2, sleep=lambda _: None)
+
+
+@pytest.fixture(params=[HIGH], ids=["overloaded"])
+def live(request: pytest.FixtureRequest, store: StateStore) -> Iterator[Live]:
+    clock = SimulatedClock(START_S + 1_800)
+    arrivals = arrivals_from(constant(request.param), START_S)
+    twin = JobTwin(parameters(), 3, start_s=START_S, scale_out=2, arrivals=arrivals)
+    living = LivingTwin({"orders": twin}, clock, scraping=Scraping(interval_s=5.0))
+    with PrometheusFace(living) as face:
+        made = Live(face, clock, store)
+        try:
+            yield made
+        finally:
+            made.source.close()
+            made.targets.close()
+
+
+def test_it_reads_through_the_engines_promql_and_scales_over_http(live: Live) -> None:
+    first, *_, last = live.minutes(8)
+    assert first.status is Status.ACTING
+    assert first.event is Event.APPLIED
+    assert first.decision is not None
+    assert first.decision.reason in (Reason.SCALE_OUT, Reason.SCALE_MAXIMUM)
+    assert live.twin.scale_out > 2
+    assert last.running == live.twin.scale_out
+
+
+@pytest.mark.parametrize(
+    ("trouble", "sentence"),
+    [
+        (Trouble(down=True), "503"),
+        (Trouble(delay_s=3.0), "did not answer in time"),
+        (Trouble(newest_s=START_S + 1_500), "old"),
+    ],
+    ids=["down", "hanging", "stale"],
+)
+def test_a_failing_prometheus_leaves_the_job_blind_and_unscaled(live: Live, trouble: Trouble, sentence: str) -> None:
+    live.face.trouble = trouble
+    report = live.minutes(1)[-1]
+    assert report.status in (Status.BLIND, Status.UNREACHABLE)
+    assert live.twin.requested == 2
+    assert sentence in report.sentence
+    live.face.trouble = Trouble()
+    live.clock.advance(60.0)
+    assert live.minutes(1)[-1].status is Status.ACTING
+
+
+def test_a_target_that_refuses_is_asked_again(live: Live) -> None:
+    live.face.trouble = Trouble(refuse_scaling=True)
+    assert live.minutes(1)[-1].event is Event.REFUSED
+    live.face.trouble = Trouble()
+    events = [report.event for report in live.minutes(3)]
+    assert Event.APPLIED in events
+    assert Event.CONFIRMED in events
+    assert len(live.twin.outages) == 1
+
+
+def test_a_dead_server_is_asked_once_for_a_whole_fleet(live: Live) -> None:
+    live.face.trouble = Trouble(down=True)
+    now_s = live.clock.now_s()
+    with pytest.raises(SourceError, match="503"):
+        live.source.read(live.job, now_s, now_s - 180)
+    live.face.trouble = Trouble()
+    with pytest.raises(SourceError, match="not asked again for 30 s"):
+        live.source.read(live.job, now_s + 5, now_s - 180)
+    assert len(live.source.read(live.job, now_s + 31, now_s - 180).window)
+
+
+def test_what_the_selector_lacks_is_told(live: Live) -> None:
+    source = live.job.prometheus.model_copy(update={"selector": {"namespace": "orders", "job_name": "orders"}})
+    live.job = live.job.model_copy(update={"prometheus": source})
+    report = live.minutes(1)[-1]
+    assert report.status is Status.BLIND
+    assert "workload_per_s is absent" in report.sentence
+    assert "topic" in report.sentence
+
+
+def test_a_job_without_prometheus_is_told_how_to_mend(live: Live) -> None:
+    with pytest.raises(SourceError, match="has no 'prometheus' in its file"):
+        live.source.read(live.job.model_copy(update={"prometheus": None}), 0.0, 0.0)
+
+
+def test_an_advisory_job_is_advised_from_its_metrics_alone(live: Live) -> None:
+    live.job = live.job.model_copy(update={"target": TargetSettings(), "mode": "act"})
+    report = live.minutes(1)[-1]
+    assert report.status is Status.ADVISE
+    assert report.running == 2
+    assert report.decision is not None
+    assert report.decision.scale_out > 2
+    assert live.twin.requested == 2
+
+
+def test_targets_are_kept_until_their_settings_change(live: Live) -> None:
+    first = live.targets(live.job)
+    assert live.targets(live.job) is first
+    moved = live.job.model_copy(update={"target": TargetSettings(kind="twin", url="http://127.0.0.1:9")})
+    assert live.targets(moved) is not first
+
+
+def test_the_whole_live_loop_opens_and_ticks(live: Live, tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    with live_io(home, ControlSettings()) as io:
+        live.clock.advance(60.0)
+        report = tick_fleet([live.job], io, live.clock, holder="a", heartbeat=home.heartbeat)
+    assert "orders" in report.reports
+    assert report.notes == ()
+    assert home.heartbeat.exists()
+
+
+def test_operators_job_files_win_over_those_that_perdix_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERDIX_CONF", str(tmp_path / "conf"))
+    home = Home(tmp_path / "home")
+    for folder, name, workers in ((home.jobs, "ads", 3), (home.jobs, "demo", 3), (tmp_path / "conf/jobs", "ads", 9)):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.yaml").write_text(f"bounds: {{maximum: {workers}}}\n")
+    (tmp_path / "conf/jobs/bad.yaml").write_text("bonds: 3\n")
+    jobs, errors = stream_jobs(home)
+    assert {name: job.bounds.maximum for name, job in jobs.items()} == {"ads": 9, "demo": 3}
+    assert "bad.yaml:1: unknown key 'bonds'" in str(errors[0])
+
+
+def test_how_far_back_a_tick_reads() -> None:
+    now_s = 10_000.0
+    assert since_s(now_s, None, 60.0, 10.0) == now_s - LONGEST_READ_S
+    assert since_s(now_s, now_s - 60.0, 60.0, 10.0) == now_s - 180.0
+    assert since_s(now_s, now_s - 600.0, 60.0, 10.0) == now_s - 600.0
+    assert since_s(now_s, now_s - 90_000.0, 60.0, 10.0) == now_s - LONGEST_READ_S
+    assert since_s(now_s, now_s - 60.0, 60.0, 300.0) == now_s - 360.0
+
+
+def test_a_job_of_an_unknown_policy_option_is_broken_alone(live: Live) -> None:
+    wrong: StreamJob = live.job.model_copy(update={"policy": PolicySettings(name="hpa", options={"target": 0.8})})
+    live.clock.advance(60.0)
+    report = tick_fleet([wrong], replace(live.io), live.clock, holder="a")
+    assert report.others["orders"].status is Status.BROKEN
+    assert "did you mean 'target_cpu'" in report.others["orders"].sentence
+
+
+def test_low_load_is_scaled_in_over_http(store: StateStore) -> None:
+    clock = SimulatedClock(START_S + 1_800)
+    twin = JobTwin(parameters(), 3, start_s=START_S, scale_out=6, arrivals=arrivals_from(constant(LOW), START_S))
+    living = LivingTwin({"orders": twin}, clock, scraping=Scraping(interval_s=5.0))
+    with PrometheusFace(living) as face:
+        live = Live(face, clock, store)
+        live.minutes(4)
+        assert live.twin.scale_out < 6
+        live.source.close()
+        live.targets.close()
