@@ -9,11 +9,9 @@ from typing import Annotated
 
 import typer
 
-from cli import runs
 from cli.output import console
 from cli.processes import LOOPBACK, Processes, free_port
 from cli.stores import home
-from cli.twin_jobs import write_twin_jobs
 from settings.home import PROJECT, Home
 
 
@@ -28,6 +26,8 @@ def dev(
     Example: perdix dev --hours 12
     """
     place = home()
+    from cli import runs
+    from cli.twin_jobs import write_twin_jobs
     from models.registry import prepare
 
     prepare(place)

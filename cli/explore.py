@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
-import pandas as pd
 import typer
 
 from cli.options import JobArgument, JsonOption
 from cli.output import UserError, clock_time, console, emit, number, table
 from cli.stores import home, known, lake, state, stream_job, stream_jobs
-from models.capacity.contract import Estimate
-from models.forecasting.contract import Forecast
 from settings.product import load_product_settings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from models.capacity.contract import Estimate
+    from models.forecasting.contract import Forecast
 
 T = TypeVar("T")
 INGEST_FIRST = "ingest its exports first: perdix ingest FILES --job NAME"

@@ -6,10 +6,8 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
-import dagster as dg
 import typer
 
-from cli import runs
 from cli.options import JsonOption
 from cli.output import UserError, console, emit, number, table
 from cli.stores import home, lake
@@ -50,7 +48,10 @@ def ingest_files(
     paths: list[Path], job: str, metric: str | None, *, show: bool
 ) -> tuple[dict[str, Any], list[str], list[str]]:
     """Land and ingest files, then observe the days they reach. Returns the report, the days, failed checks."""
+    import dagster as dg
+
     from assets.ingest import ingest_metadata
+    from cli import runs
     from telemetry import ingest as ingestion
     from telemetry.exports.naming import Hint
     from telemetry.landing import land

@@ -6,7 +6,7 @@ import re
 import signal
 import threading
 from collections.abc import Mapping
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,9 +14,11 @@ from cli.options import JobArgument, JsonOption
 from cli.output import UserError, clock_time, console, emit, table
 from cli.stores import home, known, state, stream_jobs
 from control.clock import WallClock
-from control.fleet import FleetReport
 from settings.product import load_product_settings
 from settings.stream_job import StreamJob
+
+if TYPE_CHECKING:
+    from control.fleet import FleetReport
 
 DURATION = re.compile(r"(\d+)([smhd])")
 SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}

@@ -42,7 +42,7 @@ def main() -> None:
     if not os.environ.get("PERDIX_DEBUG"):
         warnings.filterwarnings("ignore")  # libraries talk to developers; users get what concerns them
         logging.getLogger().setLevel(logging.ERROR)
-    raise SystemExit(run_guarded(lambda: app(standalone_mode=True), known_errors()))
+    raise SystemExit(run_guarded(lambda: app(standalone_mode=True), known_errors))
 
 
 if __name__ == "__main__":

@@ -76,17 +76,20 @@ def clock_time(epoch_s: float) -> str:
     return datetime.fromtimestamp(epoch_s, tz=UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
-def run_guarded(main: Callable[[], None], known: tuple[type[Exception], ...]) -> int:
-    """Run ``main``; known errors become one plain message and exit code 2, unknown ones a short report and 1."""
+def run_guarded(main: Callable[[], None], known: Callable[[], tuple[type[Exception], ...]]) -> int:
+    """Run ``main``; known errors become one plain message and exit code 2, unknown ones a short report and 1.
+
+    ``known`` is asked only when something was raised, because naming the types imports what defines them.
+    """
     try:
         main()
     except KeyboardInterrupt:
         complaints.print("interrupted")
         return 130
-    except known as error:
-        complaints.print(f"[bold red]perdix:[/] {_escape(str(error))}", highlight=False)
-        return 2
     except Exception as error:  # the last line of defence: a user never sees a stack trace unless asked for
+        if isinstance(error, known()):
+            complaints.print(f"[bold red]perdix:[/] {_escape(str(error))}", highlight=False)
+            return 2
         if os.environ.get("PERDIX_DEBUG"):
             raise
         complaints.print(

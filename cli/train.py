@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from cli import runs
 from cli.options import JsonOption
 from cli.output import console, emit, table
 from cli.stores import home, known, lake
@@ -35,6 +34,8 @@ def train(
 
 def train_jobs(jobs: list[str], *, show: bool) -> dict[str, Any]:
     """Train ``jobs`` through Dagster in this process; returns what each was trained to, per model."""
+    from cli import runs
+
     with runs.instance(home()) as opened:
         opened.add_dynamic_partitions("stream_jobs", jobs)
         ordered = [name for name in opened.get_dynamic_partitions("stream_jobs") if name in jobs]
@@ -42,17 +43,29 @@ def train_jobs(jobs: list[str], *, show: bool) -> dict[str, Any]:
         unbroken = every[every.index(ordered[0]) : every.index(ordered[-1]) + 1] == ordered
         stretches = [(ordered[0], ordered[-1])] if unbroken else [(name, name) for name in ordered]
         results = [runs.run_job("train", stretch, opened, console if show else None) for stretch in stretches]
-    return {"jobs": jobs, "models": {model: _trained(results, model) for model in MODELS}}
+    return {"jobs": jobs, "models": {model: _trained(results, model, jobs) for model in MODELS}}
 
 
-def _trained(results: list[Any], model: str) -> dict[str, Any]:
-    rows: list[dict[str, Any]] = []
+def _trained(results: list[Any], model: str, jobs: list[str]) -> dict[str, Any]:
+    from assets.training_record import read_trained
+    from cli import runs
+
+    metric, registered = MODELS[model], f"perdix-{model}"
     version, url = 0, None
     for result in results:
-        said = runs.metadata(result)
-        rows += [dict(record.data) for record in said[f"{model}_candidates"]["jobs"]]
-        champions = said.get(f"{model}_champions", {})
+        champions = runs.metadata(result).get(f"{model}_champions", {})
         version, url = champions.get("version", version), champions.get("mlflow_run", url)
+    rows = [
+        {
+            "job": one.job,
+            "winner": one.result.get("winner"),
+            metric: one.score(metric),
+            "promoted": bool(one.result.get("promote")),
+            "verdict": one.result.get("verdict"),
+            "error": one.error,
+        }
+        for one in read_trained(home().trainings / registered, jobs)
+    ]
     return {"version": version, "mlflow_run": url, "jobs": rows}
 
 
