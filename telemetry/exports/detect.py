@@ -10,7 +10,8 @@ from telemetry.exports.label_text import parse_series
 from telemetry.exports.parquet_table import MAGIC
 
 SNIFF_BYTES = 64 << 10
-_VICTORIA = re.compile(rb'\{\s*"metric"\s*:\s*\{')
+_LOOKED_AT = 20
+_VICTORIA = re.compile(rb'\{\s*"metric"\s*:\s*\{.*"values"\s*:')
 _MATRIX_ELEMENT = re.compile(rb'"values"\s*:\s*\[\s*\[')
 _DUMP = re.compile(rb'\{\s*(?:[a-zA-Z_][a-zA-Z0-9_]*\s*=\s*"|"(?:[^"\\]|\\.)*"\s*[,}=])')
 _FOREIGN = {
@@ -40,15 +41,21 @@ SPLITTABLE = frozenset({Format.VICTORIAMETRICS, Format.OPENMETRICS})
 
 
 def detect(head: bytes) -> Format | str:
-    """Return the format of a file that begins with ``head`` (decompressed), or why it has none."""
+    """Return the format of a file that begins with ``head`` (decompressed), or why it has none.
+
+    Some lines are looked at, not only the first: that one may be the damaged one.
+    """
     if head.startswith(MAGIC):
         return Format.PARQUET
     text = head.removeprefix(BOM).lstrip()
     if problem := _foreign(head, text):
         return problem
-    if text.startswith(b"{"):
-        return _braces(text)
-    return Format.QUERY_RANGE if text.startswith(b"[") else _lines(text)
+    lines = [line for line in text.split(b"\n", _LOOKED_AT) if line.strip()][:_LOOKED_AT]
+    if any(_VICTORIA.match(line) and not _MATRIX_ELEMENT.search(line) for line in lines):
+        return Format.VICTORIAMETRICS
+    if any(_DUMP.match(line) for line in lines):
+        return Format.OPENMETRICS
+    return Format.QUERY_RANGE if text.startswith((b"{", b"[")) else _lines(lines)
 
 
 def _foreign(head: bytes, text: bytes) -> str:
@@ -64,15 +71,7 @@ def _foreign(head: bytes, text: bytes) -> str:
     return "binary content of no known format" if _CONTROL.search(first[:4096]) else ""
 
 
-def _braces(text: bytes) -> Format:
-    if _VICTORIA.match(text):
-        first = text.partition(b"\n")[0]
-        return Format.QUERY_RANGE if _MATRIX_ELEMENT.search(first) else Format.VICTORIAMETRICS
-    return Format.OPENMETRICS if _DUMP.match(text) else Format.QUERY_RANGE
-
-
-def _lines(text: bytes) -> Format | str:
-    lines = [line for line in text.split(b"\n", 20) if line.strip()]
+def _lines(lines: list[bytes]) -> Format | str:
     table = next(line for line in [*lines[:2], b""] if not line.startswith(b"sep="))
     if parse_header(table):
         return Format.CSV

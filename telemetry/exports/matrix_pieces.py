@@ -17,6 +17,7 @@ from telemetry.exports.records import Limits, Quarantined, excerpt
 START = re.compile(rb'\{\s*"metric"\s*:\s*\{')
 _END_OF_SERIES = re.compile(rb"\]\s*\]\s*\}")
 _TAIL = re.compile(rb"\s*\]\s*(?:\}|,\s*\"|$)")
+_NOTHING = re.compile(rb"\s*$")
 _OVERLAP_BYTES = 64  # no start of a series is longer than this, whatever its white space
 _HEAD_BYTES = 1 << 20
 
@@ -52,6 +53,7 @@ def read_head(content: Content) -> Head:
 
 def pieces(head: Head, content: Content, limits: Limits) -> Iterator[Piece | Quarantined]:
     """Yield every series after ``head``; one over ``limits.line_bytes`` is passed over and quarantined."""
+    bare = b"[" not in head.data  # series after series, as ``jq -c '.data.result[]'`` prints them
     buffer, base = head.rest, len(head.data)  # buffer[0] is byte `base` of the document
     begin, scan = 0, 1  # the series at hand begins at buffer[begin]; no start of another before buffer[scan]
     skipped: tuple[int, str] | None = None  # offset and beginning of a series that became too long to hold
@@ -76,7 +78,7 @@ def pieces(head: Head, content: Content, limits: Limits) -> Iterator[Piece | Qua
     yield (
         _too_long(*skipped, base + len(buffer), limits)
         if skipped
-        else _bounded(without_tail(Piece(buffer, base)), limits)
+        else _bounded(without_tail(Piece(buffer, base), bare), limits)
     )
 
 
@@ -91,10 +93,14 @@ def _too_long(offset: int, beginning: str, end: int, limits: Limits) -> Quaranti
     return Quarantined(reason, byte_offset=offset, excerpt=beginning)
 
 
-def without_tail(last: Piece) -> Piece:
-    """Return the last series without the brackets that close the document; ``cut`` when they are not there."""
+def without_tail(last: Piece, bare: bool = False) -> Piece:
+    """Return the last series without the brackets that close the document; ``cut`` when they are not there.
+
+    With ``bare``, series stand by themselves and nothing needs to close them.
+    """
+    tail = _NOTHING if bare else _TAIL
     found = _END_OF_SERIES.search(last.data)
-    if found and _TAIL.match(last.data, found.end()):
+    if found and tail.match(last.data, found.end()):
         return Piece(last.data[: found.end()], last.offset)
     try:  # an unusual series, for example one with histograms
         text = last.data.decode("utf-8", "surrogateescape")
@@ -102,4 +108,4 @@ def without_tail(last: Piece) -> Piece:
     except (ValueError, RecursionError):
         return Piece(last.data, last.offset, cut=True)
     end = len(text[:length].encode("utf-8", "surrogateescape"))
-    return Piece(last.data[:end], last.offset, cut=not _TAIL.match(last.data, end))
+    return Piece(last.data[:end], last.offset, cut=not tail.match(last.data, end))

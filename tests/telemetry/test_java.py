@@ -95,7 +95,23 @@ def test_spark_runs_on_the_packaged_jre(tmp_path):
     )
     tools = tmp_path / "tools"  # what Spark's scripts call; no java among it
     tools.mkdir()
-    for name in "bash sh env dirname basename ps uname sed head cat chmod nice mkdir readlink ls".split():
+    for name in [
+        "bash",
+        "sh",
+        "env",
+        "dirname",
+        "basename",
+        "ps",
+        "uname",
+        "sed",
+        "head",
+        "cat",
+        "chmod",
+        "nice",
+        "mkdir",
+        "readlink",
+        "ls",
+    ]:
         for folder in ("/bin", "/usr/bin"):
             if (Path(folder) / name).exists() and not (tools / name).exists():
                 (tools / name).symlink_to(Path(folder) / name)
