@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -10,7 +9,7 @@ import numpy as np
 import orjson
 
 from control.champions import ChampionSource
-from control.job_memory import Adopted, JobMemory
+from control.job_memory import Adopted, JobMemory, history_of
 from control.observe import Observation, workload_of
 from models.capacity.contract import Estimate
 from models.capacity.scale_outs import ScaleOuts
@@ -18,13 +17,14 @@ from models.drift import DriftState
 from models.forecasting.contract import Forecast, Forecaster, Workload
 from models.forecasting.families import fallback, forecaster_from_state
 from models.forecasting.tail import Tail
+from models.forecasting.tail_forecaster import TailForecaster
 from models.registry import CAPACITY, FORECAST
 from settings.stream_job import Bounds
 from targets.contract import Running
 
 HORIZON_S = 900.0
 TRUTH_CELL_S = 10.0
-TRUTH_KEPT_S = 7_200.0
+TRUTH_KEPT_S = 2_400.0
 FALLBACK_HISTORY_S = 1_800.0
 MEASURED_ANEW_S = 3_600.0  # the fallback's spread
 
@@ -130,13 +130,6 @@ def coarse(forecast: Forecast, step_s: float = TRUTH_CELL_S) -> Forecast:
     return replace(forecast, step_s=width * forecast.step_s, mean=mean, quantiles=quantiles)
 
 
-def history_of(tail: Tail, seconds: float = math.inf) -> Workload:
-    """Return the newest ``seconds`` of a tail as a history, in whole cells."""
-    recent = tail.cut(seconds)
-    whole = int(np.floor((recent.end_s - recent.start_s) / recent.cell_s + 1e-6))
-    return Workload(recent.start_s, recent.cell_s, recent.per_s[:whole])
-
-
 def _adopt_forecaster(memory: JobMemory, row: tuple[str, int] | None) -> JobMemory:
     if row is None:
         return replace(memory, champion=None, drift=DriftState.untried(), wape=None)
@@ -144,11 +137,17 @@ def _adopt_forecaster(memory: JobMemory, row: tuple[str, int] | None) -> JobMemo
     if memory.champion is not None and memory.champion.version == version:
         return memory
     forecaster: Forecaster = forecaster_from_state(orjson.loads(state))
-    if memory.workload is not None:
-        forecaster = forecaster.update(history_of(memory.workload))
+    for tail in (_tail_of(memory.champion), memory.workload):
+        if tail is not None:
+            forecaster = forecaster.update(history_of(tail))
     first = memory.champion is None
     drift = DriftState.untried() if first else memory.drift.promoted()
     return replace(memory, champion=Adopted(forecaster, version), drift=drift, wape=None)
+
+
+def _tail_of(adopted: Adopted | None) -> Tail | None:
+    """Return what the former champion remembers: it reaches further back than the workload that is kept."""
+    return adopted.forecaster.tail if adopted is not None and isinstance(adopted.forecaster, TailForecaster) else None
 
 
 def _adopt_capacity(memory: JobMemory, row: tuple[str, int] | None) -> JobMemory:

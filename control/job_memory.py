@@ -5,9 +5,12 @@ A document that cannot be used is reported and started afresh; it never stops th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
+
+import numpy as np
 
 from control.decide import Avoided
 from control.state import StateStore
@@ -15,7 +18,7 @@ from control.state_learned import Kind, Learned
 from control.watching import Watching
 from models.capacity.scale_outs import ScaleOuts
 from models.drift import DriftState
-from models.forecasting.contract import Forecaster
+from models.forecasting.contract import Forecaster, Workload
 from models.forecasting.families import forecaster_from_state
 from models.forecasting.tail import Tail
 from models.recovery.downtime import Downtimes
@@ -33,6 +36,8 @@ POLICY = Kind("policy")
 AVOIDED = Kind("avoided")
 KINDS = (WORKLOAD, CHAMPION, FALLBACK, CAPACITY, DOWNTIMES, DRIFT, NORMAL, WATCHING, POLICY, AVOIDED)
 
+UNSTORED_S = 1_200.0  # the newest part of a forecaster's tail that is rebuilt from the workload instead
+
 Part = TypeVar("Part")
 Document = Mapping[str, Any]
 
@@ -43,6 +48,13 @@ class Adopted:
 
     forecaster: Forecaster
     version: int
+
+
+def history_of(tail: Tail, seconds: float = math.inf) -> Workload:
+    """Return the newest ``seconds`` of a tail as a history, in whole cells."""
+    recent = tail.cut(seconds)
+    whole = int(np.floor((recent.end_s - recent.start_s) / recent.cell_s + 1e-6))
+    return Workload(recent.start_s, recent.cell_s, recent.per_s[:whole])
 
 
 @dataclass(frozen=True)
@@ -93,10 +105,16 @@ def recall(store: StateStore, job: str) -> tuple[JobMemory, tuple[str, ...], Map
     capacity = read.part(CAPACITY, lambda document: (ScaleOuts.from_state(document["state"]), document["version"]))
     drift = read.part(DRIFT, _drift) or (DriftState.untried(), None, 0.0)
     policy = found[POLICY.name].document or {}
+    workload = read.part(WORKLOAD, Tail.from_state)
+
+    def forecaster(document: Document) -> Forecaster:
+        stored = forecaster_from_state(document["state"])
+        return stored if workload is None else stored.update(history_of(workload))
+
     memory = JobMemory(
-        workload=read.part(WORKLOAD, Tail.from_state),
-        champion=read.part(CHAMPION, lambda item: Adopted(forecaster_from_state(item["state"]), int(item["version"]))),
-        fallback=read.part(FALLBACK, lambda item: (forecaster_from_state(item["state"]), float(item["measured_s"]))),
+        workload=workload,
+        champion=read.part(CHAMPION, lambda item: Adopted(forecaster(item), int(item["version"]))),
+        fallback=read.part(FALLBACK, lambda item: (forecaster(item), float(item["measured_s"]))),
         capacity=capacity[0] if capacity else ScaleOuts(),
         capacity_version=int(capacity[1]) if capacity else 0,
         downtimes=read.part(DOWNTIMES, Downtimes.from_state) or Downtimes(),
@@ -114,7 +132,10 @@ def recall(store: StateStore, job: str) -> tuple[JobMemory, tuple[str, ...], Map
 
 
 def changed(memory: JobMemory, before: Mapping[str, Document]) -> dict[Kind, Document]:
-    """Return the documents of ``memory`` that differ from those stored."""
+    """Return the documents of ``memory`` that differ from those stored.
+
+    Forecasters are large, and their newest part is the workload's: they are stored anew every 20 minutes only.
+    """
     documents: dict[Kind, Document] = {
         CAPACITY: {"version": memory.capacity_version, "state": memory.capacity.to_state()},
         DOWNTIMES: memory.downtimes.to_state(),
@@ -126,11 +147,20 @@ def changed(memory: JobMemory, before: Mapping[str, Document]) -> dict[Kind, Doc
     }
     if memory.workload is not None:
         documents[WORKLOAD] = memory.workload.to_state()
-    if memory.champion is not None:
-        documents[CHAMPION] = {"version": memory.champion.version, "state": memory.champion.forecaster.to_state()}
-    if memory.fallback is not None:
-        documents[FALLBACK] = {"measured_s": memory.fallback[1], "state": memory.fallback[0].to_state()}
-    return {kind: document for kind, document in documents.items() if before.get(kind.name) != document}
+    now_s = memory.newest_s or 0.0
+    champion, fallback = memory.champion, memory.fallback
+    if champion is not None and _due(before.get(CHAMPION.name), "version", champion.version, now_s):
+        state = champion.forecaster.to_state()
+        documents[CHAMPION] = {"version": champion.version, "stored_s": now_s, "state": state}
+    elif champion is None:
+        documents[CHAMPION] = {}
+    if fallback is not None and _due(before.get(FALLBACK.name), "measured_s", fallback[1], now_s):
+        documents[FALLBACK] = {"measured_s": fallback[1], "stored_s": now_s, "state": fallback[0].to_state()}
+    return {kind: document for kind, document in documents.items() if before.get(kind.name, {}) != document}
+
+
+def _due(stored: Document | None, key: str, value: float, now_s: float) -> bool:
+    return not stored or stored.get(key) != value or now_s - stored.get("stored_s", 0.0) > UNSTORED_S
 
 
 @dataclass(frozen=True)

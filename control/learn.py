@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from control.believe import adopt, history_of, update
+from control.believe import adopt, update
 from control.champions import ChampionSource
 from control.decide import Avoided
-from control.job_memory import JobMemory
+from control.job_memory import JobMemory, history_of
 from control.judge import Judgement, judge
 from control.observe import Observation
 from control.reconcile import AVOID_S, Progress

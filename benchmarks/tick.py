@@ -1,0 +1,140 @@
+"""What a tick costs: milliseconds per stage, and jobs per second for fleets of 1, 100 and 1,000 jobs.
+
+Metrics come from memory (a twin's series, aligned beforehand) and targets are in process, so that what is measured is
+perdix: models, policy, state store. Run ``python -m benchmarks.tick [--jobs 1 100 1000] [--store URL] [--json]``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import orjson
+
+from control.champions import ChampionRow, FleetChampions, GivenChampions
+from control.fleet import tick_fleet
+from control.replay import TwinSource
+from control.sources import Reading
+from control.state import StateStore
+from control.tick_io import TickIO
+from models.forecasting.contract import Workload
+from models.forecasting.families import family_named
+from models.registry import FORECAST
+from settings.stream_job import Bounds, PolicySettings, StreamJob, TargetSettings
+from targets.contract import Running, Target
+from twin.job import JobTwin
+from twin.living import SimulatedClock
+from twin.parameters import load_twin
+
+START_S = 1_760_000_000
+WARM_S = 7_200
+TICKS = 6
+
+
+@dataclass
+class Memory:
+    """One twin's windows, read by every job of the fleet."""
+
+    source: TwinSource
+    kept: dict[tuple[float, float], Reading] = field(default_factory=dict)
+
+    def read(self, job: StreamJob, now_s: float, since_s: float) -> Reading:
+        """Return the twin's window under the job's name."""
+        key = (now_s, since_s)
+        if key not in self.kept:
+            self.kept[key] = self.source.read(job, now_s, since_s)
+        found = self.kept[key]
+        return replace(found, window=replace(found.window, job=job.name))
+
+
+@dataclass
+class Instant:
+    """A target that is where it is wanted at once."""
+
+    scale_out: int
+
+    def read(self) -> Running:
+        """Return what was last asked for."""
+        return Running(self.scale_out, self.scale_out, settled=True)
+
+    def scale(self, scale_out: int, idempotency_key: str) -> Running:  # noqa: ARG002
+        """Be there at once."""
+        self.scale_out = scale_out
+        return self.read()
+
+
+def champions(names: list[str], twin: JobTwin, family: str) -> GivenChampions:
+    history = Workload(float(twin.history.start_s), 1.0, np.asarray(twin.history.column("arrived")))
+    row = ChampionRow(family, orjson.dumps(family_named(family).fit(history).to_state()).decode(), 1)
+    return GivenChampions({FORECAST: FleetChampions(FORECAST, 1, dict.fromkeys(names, row))})
+
+
+def measure(count: int, url: str, family: str) -> dict[str, float]:
+    """Return what a tick of ``count`` jobs costs once it is under way (the first two ticks are left out)."""
+    twin = JobTwin(load_twin("wordcount"), 7, start_s=START_S)
+    twin.step(WARM_S)
+    names = [f"job-{number:04d}" for number in range(count)]
+    bounds = Bounds(minimum=1, maximum=twin.parameters.workers.maximum)
+    target = TargetSettings(kind="twin", url="http://in.process")
+    jobs = [StreamJob(name=name, bounds=bounds, policy=PolicySettings(), target=target, mode="act") for name in names]
+    held = Instant(twin.scale_out)
+    memory = Memory(TwinSource(twin))
+    clock = SimulatedClock(float(twin.now_s))
+    store = StateStore(url)
+
+    def target_of(_: StreamJob) -> Target:
+        return held
+
+    io = TickIO(memory, store, champions(names, twin, family), target_of)
+    stages: dict[str, list[float]] = {}
+    seconds = []
+    for number in range(TICKS):
+        twin.step(60)
+        clock.advance(60.0)
+        memory.kept.clear()
+        memory.read(jobs[0], clock.now_s(), clock.now_s() - 180.0)
+        began_s = time.perf_counter()
+        report = tick_fleet(jobs, io, clock, holder="benchmark", soft_deadline_s=3_600.0)
+        if number < 2:
+            continue
+        seconds.append(time.perf_counter() - began_s)
+        if report.others:
+            raise RuntimeError(next(iter(report.others.values())).sentence)
+        for one in report.reports.values():
+            for stage, milliseconds in one.stages_ms.items():
+                stages.setdefault(stage, []).append(milliseconds)
+    store.close()
+    result = {f"{stage}_ms": float(np.median(values)) for stage, values in stages.items()}
+    result["tick_ms"] = 1_000.0 * float(np.median(seconds)) / count
+    result["jobs_per_s"] = count / float(np.median(seconds))
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, nargs="+", default=[1, 100, 1_000])
+    parser.add_argument("--store", help="SQLAlchemy URL; a SQLite file when left out")
+    parser.add_argument("--family", default="auto-arima")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    results = {}
+    for count in options.jobs:
+        with tempfile.TemporaryDirectory() as folder:
+            url = options.store or f"sqlite:///{Path(folder) / 'state.db'}"
+            results[count] = measure(count, url, options.family)
+    if options.json:
+        json.dump(results, sys.stdout, indent=2)
+        return
+    for count, result in results.items():
+        print(f"{count} jobs: {result['tick_ms']:.1f} ms per job, {result['jobs_per_s']:.0f} jobs/s")
+        print("   " + ", ".join(f"{name[:-3]} {value:.2f}" for name, value in result.items() if name[-3:] == "_ms"))
+
+
+if __name__ == "__main__":
+    main()

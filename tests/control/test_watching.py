@@ -1,0 +1,98 @@
+"""Recoveries watched window by window: rescales, failures that nobody asked for, and what is normal."""
+
+import numpy as np
+import pytest
+
+from control.job_memory import recall
+from control.observe import newest, rows, standing_still, total_throughput
+from control.state import StateStore
+from control.watching import Watching, stopping_throughput
+from models.recovery.downtime import Downtimes
+from settings.stream_job import PolicySettings
+from telemetry.window import Window
+from tests.control.rig import HIGH, LOW, Rig
+
+
+def test_a_failure_that_nobody_asked_for_is_watched_and_its_downtime_learnt(store: StateStore) -> None:
+    rig = Rig.of(store, 2 * LOW, scale_out=4, policy=PolicySettings(name="static", options={"scale_out": 4}))
+    rig.minutes(3)
+    rig.twin.fail(1)
+    rig.minutes(6)
+    true_s = rig.twin.outages[-1].end_s - rig.twin.outages[-1].start_s
+    memory, _, _ = recall(store, "orders")
+    assert memory.watching is None, "it was watched to its end, and not begun anew"
+    learnt = Downtimes().observed(4, 4, float(true_s)).failure_s
+    assert memory.downtimes.failure_s == pytest.approx(learnt, abs=0.3 * 10.0)
+    assert (memory.downtimes.out_s, memory.downtimes.in_s) == (Downtimes().out_s, Downtimes().in_s)
+
+
+def test_a_rescale_teaches_the_downtime_of_its_own_direction(store: StateStore) -> None:
+    rig = Rig.of(store, LOW, scale_out=4, policy=PolicySettings(name="static", options={"scale_out": 6}))
+    rig.minutes(6)
+    memory, _, _ = recall(store, "orders")
+    entry = next(one for one in store.ledger.decisions("orders") if one.outcome)
+    assert entry.outcome is not None
+    stop = rig.twin.outages[-1]
+    assert entry.outcome["downtime_s"] == pytest.approx(stop.end_s - stop.start_s, abs=6.0)
+    assert memory.downtimes == Downtimes().observed(4, 6, entry.outcome["downtime_s"])
+    true_s = rig.twin.recovery_time_s(rig.twin.outages[-1])
+    assert entry.observed_recovery_s == pytest.approx(true_s, abs=10.0)
+
+
+def test_an_overload_never_becomes_normal(store: StateStore) -> None:
+    rig = Rig.of(store, HIGH, scale_out=2, policy=PolicySettings(name="static", options={"scale_out": 2}))
+    rig.minutes(5)
+    memory, _, _ = recall(store, "orders")
+    assert abs(memory.normal.difference.mean) < 0.05 * HIGH
+
+
+def test_a_watch_survives_a_restart_of_the_controller(store: StateStore) -> None:
+    rig = Rig.of(store, LOW, scale_out=4, policy=PolicySettings(name="static", options={"scale_out": 6}))
+    rig.minutes(2)
+    memory, _, _ = recall(store, "orders")
+    assert memory.watching is not None
+    again = Watching.from_state(memory.watching.to_state())
+    assert again.decision_id == memory.watching.decision_id
+    assert again.watch.samples == memory.watching.watch.samples
+
+
+def window(throughput: list[list[float]], uptime: list[float], scale_out: float = 2.0) -> Window:
+    count = len(uptime)
+    return Window(
+        "orders",
+        5.0,
+        5.0 * np.arange(1, count + 1),
+        ("a", "b"),
+        {
+            "workload_per_s": np.full(count, 10.0),
+            "scale_out": np.full(count, scale_out),
+            "uptime_s": np.array(uptime),
+        },
+        {"throughput_per_s": np.array(throughput)},
+    )
+
+
+NONE = float("nan")
+
+
+def test_a_missing_worker_is_no_outage_and_a_stopped_job_is() -> None:
+    one = window([[5.0, 5.0], [5.0, NONE], [NONE, NONE], [NONE, NONE]], [100.0, 105.0, NONE, 115.0])
+    assert total_throughput(one).tolist()[0] == 10.0
+    assert np.isnan(total_throughput(one)[1:]).all()
+    assert standing_still(one).tolist() == [False, False, True, False]
+    assert stopping_throughput(one).tolist()[2] == 0.0
+    assert np.isnan(stopping_throughput(one)[3])
+
+
+def test_without_an_uptime_metric_silence_is_not_taken_for_a_stop() -> None:
+    one = window([[NONE, NONE]] * 3, [NONE] * 3)
+    assert not standing_still(one).any()
+
+
+def test_rows_are_cut_from_every_metric() -> None:
+    one = window([[1.0, 1.0]] * 4, [1.0, 2.0, 3.0, 4.0])
+    assert newest(one, 10.0).times_s.tolist() == [15.0, 20.0]
+    assert newest(one, 10.0).worker_metrics["throughput_per_s"].shape == (2, 2)
+    none = rows(one, np.zeros(4, dtype=bool))
+    assert len(none) == 0
+    assert len(newest(none, 10.0)) == 0
