@@ -159,7 +159,7 @@ def explain(
         explanation = explained(store, job, at_s)
     emit(
         "perdix.explain/1",
-        {**explanation.to_dict()},
+        {name: value for name, value in explanation.to_dict().items() if name != "schema"},
         as_json=as_json,
         show=lambda: console.print(render(explanation), highlight=False, markup=False),
     )

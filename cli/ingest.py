@@ -40,7 +40,7 @@ def ingest(
         if not path.exists():
             raise UserError(f"{path}: no such file or folder")
     report, days, problems = ingest_files(paths, job, metric, show=not as_json)
-    document = {"job": job, **report, "days": days, "problems": problems}
+    document = {**report, "days": days, "problems": problems}
     emit("perdix.ingest/1", document, as_json=as_json, show=lambda: _show(document))
 
 

@@ -1,0 +1,179 @@
+"""The commands as a user calls them, on measured-like files: output, JSON, and errors in plain words."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from cli.known_errors import known_errors
+from cli.main import app
+from cli.output import run_guarded
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "json.md"
+Command = Callable[..., dict[str, object]]
+
+
+def documented() -> dict[str, set[str]]:
+    """Schema -> top-level keys, as docs/json.md says."""
+    rows = re.findall(r"^\| `(perdix\.\w+/\d+)` \| ([^|]*) \|", DOCS.read_text(), re.MULTILINE)
+    return {schema: set(re.findall(r"`(\w+)`", keys)) for schema, keys in rows}
+
+
+def grafana_csv(path: Path, column: str, values: np.ndarray) -> Path:
+    """Write what Grafana exports: a Time column, a column per series, a byte-order mark."""
+    start = datetime(2026, 3, 4, 11, tzinfo=UTC)
+    lines = [f"{start + timedelta(seconds=15 * k):%Y-%m-%d %H:%M:%S},{value:.4f}" for k, value in enumerate(values)]
+    path.write_text("﻿" + "\n".join([f'"Time","{column}"', *lines]) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def ramp(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """One worker from idle to 65 % CPU: throughput 0 at 9 % CPU, 60,000/s at 100 %."""
+    folder = tmp_path_factory.mktemp("exports")
+    rng = np.random.default_rng(3)
+    throughput = np.linspace(500, 37_000, 240)
+    cpu = 0.09 + 0.91 * throughput / 60_000 + rng.normal(0, 0.004, 240)
+    return [
+        grafana_csv(folder / "cpu_1.csv", "tm-1", cpu),
+        grafana_csv(folder / "throughput_1.csv", "tm-1", throughput),
+        grafana_csv(folder / "workload_1.csv", "events", throughput * 1.001),
+    ]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, home: Path) -> Command:
+    """Run a command with --json and return its document, whose keys must be those of docs/json.md."""
+    monkeypatch.setenv("PERDIX_HOME", str(home))
+
+    def run(*arguments: str) -> dict[str, object]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = CliRunner().invoke(app, [*arguments, "--json"])
+        if result.exception and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        document = json.loads(result.stdout)
+        schema = document.pop("schema")
+        assert set(document) == documented()[schema], schema
+        return document
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.usefixtures("spark")
+class TestFromFilesToAnswers:
+    """A job needs no file before its exports can be ingested and looked at."""
+
+    def test_ingest_counts_what_it_read(self, command: Command, ramp: list[Path]) -> None:
+        said = command("ingest", *map(str, ramp), "--job", "ramp")
+        assert said["totals"]["read"] == said["totals"]["kept"] == 3 * 240
+        assert said["days"] == ["2026-03-04"]
+        assert said["problems"] == []
+
+    def test_capacity_is_read_off_the_line_beyond_what_was_seen(self, command: Command) -> None:
+        said = command("capacity", "ramp", "--cpu-below", "0.6", "--maximum", "2")
+        first = said["capacities"][0]
+        assert first["per_s"] == pytest.approx(60_000, rel=0.05)
+        assert first["low_per_s"] < 60_000 < first["high_per_s"]
+
+    def test_forecast_falls_back_to_a_line_before_any_training(self, command: Command) -> None:
+        said = command("forecast", "ramp")
+        assert (said["family"], said["version"]) == ("linear", 0)
+        assert len(said["mean_per_s"]) == 900
+        assert said["mean_per_s"][-1] > 37_000
+
+    def test_jobs_lists_it(self, command: Command) -> None:
+        said = command("jobs")
+        assert [(row["job"], row["ingested"], row["configured"]) for row in said["jobs"]] == [("ramp", True, False)]
+
+    def test_an_error_page_is_quarantined_and_the_rest_is_read(
+        self, command: Command, ramp: list[Path], tmp_path: Path
+    ) -> None:
+        page = tmp_path / "page.csv"
+        page.write_text("<!doctype html><title>503</title>")
+        said = command("ingest", str(page), str(ramp[0]), "--job", "mixed")
+        assert said["totals"]["quarantined"] == 1
+        assert said["totals"]["kept"] == 240
+
+    def test_a_misspelt_job_is_answered_with_the_nearest(
+        self, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setenv("PERDIX_HOME", str(home))
+        code = run_guarded(lambda: app(["capacity", "ranp"], standalone_mode=False), known_errors)
+        assert code == 2
+        assert "did you mean 'ramp'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["ingest", "absent.csv", "--job", "x"], "absent.csv: no such file"),
+        (["ingest", str(DOCS), "--job", "../x"], "cannot be a job's name"),
+        (["ingest", str(DOCS), "--job", "x", "--metric", "cpu"], "not a canonical metric"),
+        (["capacity", "nobody"], "ingest its exports first"),
+        (["train"], "ingest exports first"),
+        (["tick"], "no stream job has a file yet"),
+        (["explain", "nobody"], "no tick has been made yet"),
+        (["explain", "nobody", "--at", "yesterday"], "not a moment"),
+        (["pause", "nobody", "--for", "soon"], "not a duration"),
+    ],
+)
+def test_what_a_user_gets_wrong_is_said_in_one_sentence(
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PERDIX_HOME", str(tmp_path / "home"))
+    assert run_guarded(lambda: app(arguments, standalone_mode=False), known_errors) == 2
+    said = capsys.readouterr().err
+    assert words in " ".join(said.split())
+    assert "Traceback" not in said
+
+
+def test_a_job_is_paused_and_resumed(command: Command, home: Path) -> None:
+    (home / "jobs").mkdir(parents=True, exist_ok=True)
+    (home / "jobs" / "ads.yaml").write_text("{}\n")
+    assert command("pause", "ads", "--for", "1d12h", "--why", "load test")["why"] == "load test"
+    assert command("resume", "ads")["was_paused"] is True
+    assert command("resume", "ads")["was_paused"] is False
+    (home / "jobs" / "ads.yaml").unlink()
+
+
+def test_a_tick_of_a_job_without_prometheus_is_blind_and_scales_nothing(command: Command, home: Path) -> None:
+    (home / "jobs").mkdir(parents=True, exist_ok=True)
+    (home / "jobs" / "dark.yaml").write_text("mode: act\n")
+    said = command("tick")
+    assert said["statuses"] == {"blind": 1}
+    assert said["reports"][0]["scale_out"] is None
+    assert "prometheus" in said["reports"][0]["sentence"]
+    assert command("explain", "dark")["decision"] is None
+    (home / "jobs" / "dark.yaml").unlink()
+
+
+def test_doctor_finds_this_machine_well(command: Command) -> None:
+    said = command("doctor", "--no-spark")
+    assert [finding for finding in said["findings"] if not finding["ok"]] == []
+    assert {finding["check"] for finding in said["findings"]} >= {"python", "packages", "java", "state store", "mlflow"}
+
+
+def test_every_command_has_an_example_in_its_help() -> None:
+    for registered in app.registered_commands:
+        assert registered.callback is not None
+        assert f"Example: perdix {registered.name}" in (registered.callback.__doc__ or ""), registered.name

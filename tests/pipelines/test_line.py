@@ -1,0 +1,232 @@
+"""The whole line through Dagster for real: landing folder, Spark, Great Expectations, MLflow, and the sensors."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from assets.resources import Workspace
+from cli.twin_jobs import write_twin_jobs
+from control.live import live_io
+from control.state import StateStore
+from models.capacity.scale_outs import ScaleOuts
+from models.registry import CAPACITY, FORECAST, read_fleet
+from settings.home import PROJECT, Home
+from telemetry.lake import Lake
+from telemetry.landing import land
+from twin.emission import Scraping, emit
+from twin.exports import write_exports
+from twin.living import LivingTwin, SimulatedClock, revive
+from twin.parameters import load_twin
+from twin.prometheus_face import PrometheusFace
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+NOW_S = datetime(2026, 3, 4, 15, tzinfo=UTC).timestamp()
+DAY = "2026-03-04"
+RANGE = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
+JOBS = {"ads": "victoria-metrics", "wordcount": "query-range"}
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
+    from pipelines.control_location import build_control_defs
+    from pipelines.control_sensor import control_loop
+    from pipelines.retrain_sensor import retrain_on_drift
+    from pipelines.training_location import build_training_defs
+
+
+@dataclass
+class Line:
+    """What one pass over the line left behind."""
+
+    home: Home
+    workspace: Workspace
+    instance: dg.DagsterInstance
+    definitions: dg.Definitions
+    living: LivingTwin
+    clock: SimulatedClock
+
+    def run(self, job: str, first: str, last: str) -> dg.ExecuteInProcessResult:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # libraries' own; perdix' modules are tested with warnings as errors
+            return self.definitions.resolve_job_def(job).execute_in_process(
+                instance=self.instance, tags={RANGE[0]: first, RANGE[1]: last}, raise_on_error=False
+            )
+
+    @property
+    def lake(self) -> Lake:
+        return Lake(self.home.lake)
+
+
+@pytest.fixture(scope="module")
+def line(tmp_path_factory: pytest.TempPathFactory, spark: object) -> Iterator[Line]:
+    """Two twins' exports and one broken file, ingested, observed and trained once."""
+    home = Home(tmp_path_factory.mktemp("line")).make()
+    conf = tmp_path_factory.mktemp("conf")
+    for folder in ("queries", "expectations", "twins"):
+        (conf / folder).symlink_to(PROJECT / "conf" / folder)
+    (conf / "perdix.yaml").write_text("training: {forecast_families: [last-value, damped-trend]}\n")
+    clock = SimulatedClock(NOW_S)
+    living = revive({name: load_twin(name) for name in JOBS}, clock, hours=2.0, scraping=Scraping(interval_s=10.0))
+    for name, form in JOBS.items():
+        series = emit(living.job(name), living.scraping, names="flink", from_s=NOW_S - 7200, to_s=NOW_S)
+        folder = home.root / "exports" / name
+        folder.mkdir(parents=True)
+        land(home, write_exports(series, folder, form, name, gzipped=True), name)
+    (home.landing / "ads" / "page.json").write_text("<html><body>502 Bad Gateway</body></html>")
+    workspace = Workspace(home=str(home.root), conf=str(conf))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        definitions = build_training_defs(workspace)
+    with dg.instance_for_test(temp_dir=str(tmp_path_factory.mktemp("dagster"))) as instance:
+        made = Line(home, workspace, instance, definitions, living, clock)
+        ingested = made.run("ingest_day", DAY, DAY)
+        assert ingested.success, [event.event_specific_data for event in ingested.all_events if event.is_failure]
+        trained = made.run("train", "ads", "wordcount")
+        assert trained.success, [event.event_specific_data for event in trained.all_events if event.is_failure]
+        yield made
+
+
+def metadata(line: Line, asset: str) -> dict[str, object]:
+    event = line.instance.get_latest_materialization_event(dg.AssetKey(asset))
+    assert event is not None
+    assert event.asset_materialization is not None
+    return {name: value.value for name, value in event.asset_materialization.metadata.items()}
+
+
+def test_counts_of_the_ingest_add_up_and_the_broken_file_is_in_quarantine(line: Line) -> None:
+    said = metadata(line, "samples")
+    assert said["adds_up"]
+    assert said["read"] == said["kept"] + said["masked"] + said["quarantined"]  # type: ignore[operator]
+    assert said["quarantined"] == 1
+    rows = line.lake.read("quarantine", "ads").to_pylist()
+    assert len(rows) == 1
+    assert "HTML" in rows[0]["reason"]
+    assert rows[0]["file"] == "page.json"
+
+
+def test_every_layer_holds_rows_of_both_jobs(line: Line) -> None:
+    for table in ("job_observations", "worker_observations", "workload_features", "capacity_features"):
+        assert line.lake.jobs(table) == ["ads", "wordcount"], table
+
+
+def test_checks_of_both_layers_were_judged_and_kept_beside_the_data(line: Line) -> None:
+    for table in ("samples", "job_observations"):
+        document = json.loads((line.home.validations / table / f"{DAY}.json").read_text())
+        assert len(document["outcomes"]) >= 8
+        assert not document["blocks"]
+
+
+def test_ingesting_again_changes_nothing(line: Line) -> None:
+    before = {part.keys["source"]: part.digest for part in line.lake.manifests("samples")}
+    assert line.run("ingest_day", DAY, DAY).success
+    assert {part.keys["source"]: part.digest for part in line.lake.manifests("samples")} == before
+
+
+def test_champions_are_registered_and_readable_without_unpickling(line: Line, tmp_path: Path) -> None:
+    registry = line.workspace.registry()
+    for name in (FORECAST, CAPACITY):
+        champion = registry.current_version(name)
+        assert champion is not None
+        fleet = read_fleet(registry.download(name, champion.version, tmp_path / f"{name}.parquet"))
+        assert list(fleet["job"]) == ["ads", "wordcount"]
+
+
+def test_the_capacity_champion_knows_the_twin(line: Line, tmp_path: Path) -> None:
+    registry = line.workspace.registry()
+    champion = registry.current_version(CAPACITY)
+    assert champion is not None
+    fleet = read_fleet(registry.download(CAPACITY, champion.version, tmp_path / "fleet.parquet"))
+    for row in fleet.to_dict("records"):
+        model = ScaleOuts.from_state(json.loads(row["state"]))
+        twin = line.living.job(row["job"])
+        estimate = model.capacity(twin.scale_out)
+        assert estimate.per_s == pytest.approx(twin.current_capacity(), rel=0.15)
+
+
+def test_a_second_training_challenges_the_champion_on_the_same_windows(line: Line) -> None:
+    assert line.run("train", "ads", "ads").success
+    said = metadata(line, "forecast_champions")
+    assert said["kept"] == 1
+    assert said["promoted"] == 0
+    registry = line.workspace.registry()
+    champion, challenger = registry.current_version(FORECAST), registry.current_version(FORECAST, "challenger")
+    assert champion is not None
+    assert challenger is not None
+    assert challenger.version > champion.version
+
+
+def test_a_blocking_check_stops_what_is_downstream(line: Line) -> None:
+    """Samples that are all missing fail a critical expectation; observations of that day are not made."""
+    day = "2026-03-09"
+    at_ms = int(datetime(2026, 3, 9, 12, tzinfo=UTC).timestamp() * 1000)
+    rows = [f'{{__name__="cpu_load", worker="w-{k % 3}"}} -7.5 {at_ms + 15_000 * k}' for k in range(600)]
+    broken = line.home.landing / "broken"
+    broken.mkdir()
+    (broken / "dump.txt").write_text("\n".join(rows) + "\n")
+    result = line.run("ingest_day", day, day)
+    failed = [item.check_name for item in result.get_asset_check_evaluations() if not item.passed]
+    assert failed
+    assert not result.success
+    assert line.lake.days("samples", "broken") == [day]
+    assert "broken" not in line.lake.jobs("job_observations")
+
+
+class TestSensors:
+    @pytest.fixture
+    def ticking(self, line: Line) -> Iterator[Line]:
+        with PrometheusFace(line.living) as face:
+            write_twin_jobs(line.home, face.url, mode="advise", scrape_interval_s=10.0)
+            for other in ("traffic",):
+                (line.home.jobs / f"{other}.yaml").unlink()
+            yield line
+
+    def test_a_tick_of_the_control_sensor_decides_with_the_champions(
+        self, ticking: Line, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ticking.clock.advance(60)
+        monkeypatch.setattr("control.clock.WallClock.now_s", lambda _: ticking.clock.now_s())
+        definitions = build_control_defs(ticking.workspace)
+        context = dg.build_sensor_context(
+            instance=ticking.instance, definitions=definitions, resources={"workspace": ticking.workspace}
+        )
+        result = control_loop(context)
+        assert isinstance(result, dg.SensorResult)
+        assert len(result.asset_events) == 1
+        said = result.asset_events[0].metadata
+        assert said["jobs"].value == 2
+        assert said["blind"].value == 0
+        with live_io(ticking.home, ticking.workspace.settings().control) as io:
+            statuses = io.store.journal.statuses()
+            assert {status.status.value for status in statuses.values()} == {"advise"}
+            entry = io.store.ledger.decisions("ads", limit=1)[0]
+        assert entry.intent.versions
+
+    def test_drift_becomes_one_run_and_is_closed_when_that_has_ended(self, ticking: Line) -> None:
+        store = StateStore(ticking.home.state_url)
+        key = store.journal.request_retrain("ads", NOW_S, "WAPE 0.31 for 15 ticks")
+        assert key
+
+        def requests() -> list[dg.RunRequest]:
+            context = dg.build_sensor_context(instance=ticking.instance, resources={"workspace": ticking.workspace})
+            return [item for item in retrain_on_drift(context) if isinstance(item, dg.RunRequest)]
+
+        first, second = requests(), requests()
+        assert [item.run_key for item in first] == [item.run_key for item in second] == [key]
+        assert first[0].partition_key == "ads"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            done = ticking.definitions.resolve_job_def("train").execute_in_process(
+                instance=ticking.instance, partition_key="ads", tags={"dagster/run_key": key}
+            )
+        assert done.success
+        assert requests() == []
+        assert store.journal.open_retrains() == []
+        store.close()

@@ -1,0 +1,34 @@
+"""Both code locations load, and the slim one stays slim."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+def imported_by(module: str) -> set[str]:
+    code = f"import sys, warnings; warnings.simplefilter('ignore'); import {module}; print(' '.join(sys.modules))"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PROJECT)
+    return {name.split(".")[0] for name in answer.stdout.split()}
+
+
+def test_the_control_location_imports_nothing_that_trains() -> None:
+    heavy = {"pyspark", "great_expectations", "pmdarima", "sklearn", "xgboost", "mlflow", "matplotlib"}
+    # dagster_pyspark itself imports pyspark (half a second); sessions are made by the training location only.
+    assert imported_by("pipelines.control_location") & (heavy - {"pyspark"}) == set()
+
+
+def test_importing_the_training_location_loads_no_library_that_it_uses_only_when_it_runs() -> None:
+    heavy = {"great_expectations", "pmdarima", "sklearn", "xgboost", "mlflow", "matplotlib"}
+    assert imported_by("pipelines.training_location") & heavy == set()
+
+
+@pytest.mark.parametrize("package", ["assets", "models", "pipelines", "cli", "control", "settings", "telemetry"])
+def test_packages_are_those_of_this_checkout(package: str) -> None:
+    found = __import__(package)
+    assert Path(found.__file__ or "").resolve().is_relative_to(PROJECT)
