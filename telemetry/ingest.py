@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -196,9 +196,15 @@ def _publish(
 
 
 def _merged_series(receipts: Sequence[Receipt]) -> pa.Table:
-    """Return each series once: slices of a file meet the same ones, and only the first meets their types."""
-    tables = [pq.read_table(receipt.series, schema=SERIES.columns) for receipt in receipts]
-    rows = {row["series_id"]: row for table in reversed(tables) for row in table.to_pylist()}
+    """Return each series once. Slices of a file meet the same ones, and not each meets the line that tells a type."""
+    rows: dict[int, dict[str, Any]] = {}
+    for receipt in receipts:
+        for row in pq.read_table(receipt.series, schema=SERIES.columns).to_pylist():
+            rows.setdefault(row["series_id"], row)
+    counters = {row["name"] for row in rows.values() if row["kind"] == "counter" and not row["mapped"]}
+    for row in rows.values():
+        if not row["mapped"] and row["name"] in counters:
+            row["kind"] = "counter"
     return pa.Table.from_pylist([rows[identity] for identity in sorted(rows)], schema=SERIES.columns)
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -51,14 +52,15 @@ class ReadOptions:
         engines = [engine.model_dump(mode="json") for engine in self.series_map.engines]
         return json.dumps({"engines": engines, "hint": asdict(self.hint), "limits": asdict(self.limits)})
 
-    @classmethod
-    def from_json(cls, text: str | None) -> ReadOptions:
+    @staticmethod
+    @lru_cache(maxsize=4)  # a worker process runs many tasks with the same options
+    def from_json(text: str | None) -> ReadOptions:
         """Return the options that :meth:`to_json` wrote; the project's defaults when there are none."""
         if text is None:
-            return cls(load_series_map(), Hint(), Limits())
+            return ReadOptions(load_series_map(), Hint(), Limits())
         fields = json.loads(text)
         engines = tuple(EngineQueries.model_validate(engine) for engine in fields["engines"])
-        return cls(SeriesMap(engines), Hint(**fields["hint"]), Limits(**fields["limits"]))
+        return ReadOptions(SeriesMap(engines), Hint(**fields["hint"]), Limits(**fields["limits"]))
 
 
 class StagingSource(DataSource):  # type: ignore[misc]  # pyspark is read untyped

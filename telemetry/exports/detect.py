@@ -55,7 +55,9 @@ def detect(head: bytes) -> Format | str:
         return Format.VICTORIAMETRICS
     if any(_DUMP.match(line) for line in lines):
         return Format.OPENMETRICS
-    return Format.QUERY_RANGE if text.startswith((b"{", b"[")) else _lines(lines)
+    if text.startswith((b"{", b"[")) and not any(_is_sample(line) for line in lines[1:]):
+        return Format.QUERY_RANGE
+    return _lines(lines)
 
 
 def _foreign(head: bytes, text: bytes) -> str:

@@ -64,8 +64,11 @@ class ExpositionReader:
         odd: list[int] = []
         where: list[int] = []
         for index, line in enumerate(lines):
+            if line.startswith(b"#"):
+                self._comment(line)
+                continue
             parts = line.rsplit(b" ", 2)
-            if len(parts) == 3 and (parts[0] in codes or self._starts(parts[0])):
+            if len(parts) == 3 and (parts[0] in codes or self._named(parts[0])):
                 owners.append(codes.setdefault(parts[0], len(codes)))
                 rows.append(parts[1] + b"," + parts[2])
                 where.append(index)
@@ -78,9 +81,6 @@ class ExpositionReader:
             yield from self._runs(list(codes), np.array(owners, dtype=np.int64), times_ms, values)
         yield from self._one_by_one(block, lines, odd)
 
-    def _starts(self, head: bytes) -> bool:
-        return not head.startswith(b"#") and self._named(head) is not None
-
     def _runs(self, heads: list[bytes], owners: Owners, times_ms: Times, values: Values) -> Iterator[RawSeries]:
         order = np.argsort(owners, kind="stable")
         bounds = np.searchsorted(owners[order], np.arange(len(heads) + 1))
@@ -91,12 +91,10 @@ class ExpositionReader:
             yield RawSeries(*named, times_ms[mine], values[mine], self._kind(named[0]))
 
     def _one_by_one(self, block: Lines, lines: list[bytes], odd: list[int]) -> Iterator[RawSeries | Quarantined]:
-        """Read lines that are not written in the usual way: comments, exemplars, tabs, and what is no sample."""
+        """Read lines that are not written in the usual way: exemplars, tabs, and what is no sample."""
         for index in odd:
             line = lines[index]
-            if line.startswith(b"#"):
-                self._comment(line)
-            elif not line.isspace():
+            if not line.isspace():
                 found = self._sample(line)
                 yield found if isinstance(found, RawSeries) else Quarantined(found, *block.place(index), excerpt(line))
 

@@ -214,8 +214,9 @@ def _elements(document: Any) -> tuple[str, list[Any]]:
 
 def read_element(element: Any, offset: int) -> Iterator[RawSeries | Quarantined]:
     """Yield the samples of one parsed series, and a quarantined row for each that is none."""
-    place = (None, offset, excerpt(str(element)[:200].encode("utf-8", "backslashreplace")))
-    named = labels_of(element.get("metric")) if isinstance(element, dict) else None
+    metric = element.get("metric") if isinstance(element, dict) else None
+    place = (None, offset, excerpt(str(metric or element)[:200].encode("utf-8", "backslashreplace")))
+    named = labels_of(metric)
     if named is None:
         yield Quarantined("an entry of the result without its 'metric' labels", *place)
         return

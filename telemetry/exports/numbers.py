@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 FIRST_MS = -62_135_596_800_000  # 0001-01-01, the oldest day that a Parquet reader can name
@@ -65,6 +66,9 @@ def samples(
     times_ms, values, bad
         The good samples, shape ``(n,)``, and for each bad one its index and what is wrong with it.
     """
+    whole = _at_once(times, values, unit_ms)
+    if whole is not None:
+        return *whole, []
     good_times: list[int] = []
     good_values: list[float] = []
     bad: list[tuple[int, str]] = []
@@ -78,6 +82,22 @@ def samples(
             good_times.append(at)
             good_values.append(value)
     return np.array(good_times, dtype=np.int64), np.array(good_values, dtype=np.float64), bad
+
+
+def _at_once(
+    times: Sequence[Any], values: Sequence[Any], unit_ms: float
+) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+    """Convert numbers and text as arrays; ``None`` unless every sample is plainly good."""
+    if not set(map(type, times)) <= {int, float} or not set(map(type, values)) <= {str}:
+        return None
+    try:
+        numbers = pa.array(values, pa.string()).cast(pa.float64()).to_numpy(zero_copy_only=False)
+        times_ms = np.rint(np.array(times, dtype=np.float64) * unit_ms)
+    except (pa.ArrowInvalid, OverflowError):
+        return None
+    if not bool(np.all((times_ms >= FIRST_MS) & (times_ms <= LAST_MS))):
+        return None
+    return times_ms.astype(np.int64), numbers
 
 
 def _short(value: Any) -> str:

@@ -1,0 +1,231 @@
+"""Ingest through real Spark: idempotent, counted, and no file costs another."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+
+from telemetry.exports.naming import Hint
+from telemetry.exports.records import Limits
+from telemetry.ingest import ingest
+from telemetry.lake import Lake, LakeError
+from telemetry.spark_source import ExportSource, StagingReader, StagingSource
+from tests.telemetry.export_writers import FORMATS, WRITERS, Written, gzipped, openmetrics, query_range
+
+pytestmark = pytest.mark.spark
+
+MIDNIGHT = 1_700_006_400_000  # 2023-11-15T00:00Z
+
+
+def around_midnight(worker, count=40):
+    return Written("cpu_load", {"worker": worker}, tuple((MIDNIGHT + 1000 * (k - 20), k / 7) for k in range(count)))
+
+
+@pytest.fixture
+def lake(tmp_path):
+    return Lake(tmp_path / "lake")
+
+
+@pytest.fixture
+def exports(tmp_path):
+    """One file per format (half of them gzipped) beside some that are not exports."""
+    folder = tmp_path / "exports"
+    folder.mkdir()
+    for number, (form, write) in enumerate(WRITERS.items()):
+        series = [around_midnight(f"{form}-a"), around_midnight(f"{form}-b"), Written("mine", {}, ((MIDNIGHT, 1.0),))]
+        content = write(series)
+        (folder / form).write_bytes(gzipped(content) if number % 2 else content)
+    (folder / "login.html").write_bytes(b"<html>401</html>")
+    (folder / "empty.json").write_bytes(b"")
+    (folder / "cut.json.gz").write_bytes(gzipped(query_range([around_midnight("cut", 4000)]))[:-200])
+    return folder
+
+
+def truth(lake, job="job"):
+    """Everything that the lake says of a job, in a comparable form."""
+    tables = {}
+    for name in ("samples", "series", "quarantine", "sources"):
+        table = lake.read(name, job)
+        tables[name] = sorted(table.to_pylist(), key=str)
+    return tables
+
+
+def check_counts(lake, report):
+    """The report, the manifests, the tables and the quarantine tell the same numbers."""
+    samples, quarantine = lake.read("samples", report.job), lake.read("quarantine", report.job)
+    for file in report.files:
+        assert file.read == file.kept + file.masked + file.quarantined
+        rows = samples.filter(pc.equal(samples["source"], file.source))
+        assert rows.num_rows == file.kept + file.masked
+        assert rows["value"].null_count == file.masked == rows.num_rows - rows["mask"].null_count
+        mine = quarantine.filter(pc.equal(quarantine["source"], file.source))
+        assert (pc.sum(mine["samples"]).as_py() or 0) == file.quarantined == sum(file.reasons.values())
+        assert sorted(set(rows["day"].to_pylist())) == list(file.days)
+    sources = lake.read("sources", report.job)
+    for name in ("read", "kept", "masked", "quarantined", "unmapped"):
+        assert pc.sum(sources[name]).as_py() == report.totals[name]
+
+
+def test_every_format_is_ingested_and_ingesting_again_changes_nothing(spark, lake, exports):
+    report = ingest(spark, lake, [exports], "job")
+    check_counts(lake, report)
+    formats = {file.file: file.format for file in report.files}
+    assert {name: formats[name] for name in FORMATS} == FORMATS
+    for file in report.files:
+        if file.file in FORMATS:
+            assert (file.kept, file.masked, file.quarantined) == (81, 0, 0), file
+            assert (file.series, file.unmapped) == (3, 1)
+            assert file.days == ("2023-11-14", "2023-11-15")
+        else:
+            assert file.quarantined == 1
+    assert json.loads(json.dumps(report.to_dict()))["totals"]["files"] == len(WRITERS) + 3
+    before, files = truth(lake), lake.files("samples")
+    again = ingest(spark, lake, [exports], "job")
+    assert truth(lake) == before
+    assert lake.files("samples") == files
+    assert again.totals == report.totals
+
+
+def test_samples_carry_names_workers_and_masks(spark, lake, tmp_path):
+    odd = Written(
+        "cpu_load", {"worker": "a"}, ((MIDNIGHT, 0.5), (MIDNIGHT + 1, float("nan")), (MIDNIGHT + 2, float("-inf")))
+    )
+    (tmp_path / "x.json").write_bytes(query_range([odd]))
+    report = ingest(spark, lake, [tmp_path / "x.json"], "job")
+    check_counts(lake, report)
+    rows = lake.read("samples", "job").to_pylist()
+    assert [(row["metric"], row["worker"], row["value"], row["mask"]) for row in rows] == [
+        ("cpu_load", "a", 0.5, None),
+        ("cpu_load", "a", None, "nan"),
+        ("cpu_load", "a", None, "inf"),
+    ]
+    [series] = lake.read("series", "job").to_pylist()
+    assert series["series_id"] == rows[0]["series_id"]
+    assert json.loads(series["labels"]) == {"worker": "a"}
+    [source] = lake.read("sources", "job").to_pylist()
+    assert (source["first_ts"].timestamp(), source["last_ts"].timestamp()) == (MIDNIGHT / 1000, MIDNIGHT / 1000 + 0.002)
+
+
+def test_a_changed_file_supersedes_what_it_left_before(spark, lake, tmp_path):
+    first, other = tmp_path / "x.json", tmp_path / "other.json"
+    first.write_bytes(query_range([around_midnight("a")]))
+    other.write_bytes(query_range([around_midnight("b")]))
+    ingest(spark, lake, [first, other], "job")
+    assert lake.days("samples", "job") == ["2023-11-14", "2023-11-15"]
+    kept = lake.read("samples", "job", columns=["source"])["source"].to_pylist().count("other.json")
+    first.write_bytes(query_range([Written("cpu_load", {"worker": "a"}, ((MIDNIGHT + 90_000_000, 1.0),))]))
+    check_counts(lake, ingest(spark, lake, [first, other], "job"))
+    mine = lake.read("samples", "job").filter(pc.field("source") == "x.json")
+    assert mine["day"].to_pylist() == ["2023-11-16"]
+    assert lake.read("samples", "job", columns=["source"])["source"].to_pylist().count("other.json") == kept
+    first.write_bytes(b"<html>")
+    report = ingest(spark, lake, [first], "job")
+    assert report.totals["quarantined"] == 1
+    assert lake.days("samples", "job") == ["2023-11-14", "2023-11-15"]
+
+
+def test_slices_tell_the_same_truth(spark, tmp_path):
+    series = [
+        Written("requests_total", {"n": str(n)}, tuple((MIDNIGHT + 1000 * k, k) for k in range(50))) for n in range(30)
+    ]
+    path = tmp_path / "dump.txt"
+    path.write_bytes(b"# TYPE requests counter\n" + openmetrics(series).replace(b"\n", b"\nbad\n", 5))
+    whole, sliced = Lake(tmp_path / "whole"), Lake(tmp_path / "sliced")
+    one = ingest(spark, whole, [path], "job")
+    many = ingest(spark, sliced, [path], "job", slice_bytes=20_000)
+    check_counts(sliced, many)
+    assert one.totals == many.totals
+    columns = ["series_id", "ts", "value"]
+    assert sorted(map(str, whole.read("samples", columns=columns).to_pylist())) == sorted(
+        map(str, sliced.read("samples", columns=columns).to_pylist())
+    )
+    assert len(sliced.files("samples")) > 1
+    assert truth(sliced)["series"] == truth(whole)["series"]
+    assert {row["kind"] for row in truth(whole)["series"]} == {"counter"}
+
+
+def test_problems_are_reported_and_the_other_files_go_on(spark, lake, tmp_path):
+    (tmp_path / "good.json").write_bytes(query_range([around_midnight("a")]))
+    report = ingest(spark, lake, [tmp_path / "good.json", tmp_path / "absent.json"], "job")
+    check_counts(lake, report)
+    by_name = {file.file: file for file in report.files}
+    assert by_name["good.json"].kept == 40
+    assert by_name["absent.json"].reasons == {"no such file": 1}
+
+
+def test_a_file_that_kills_its_worker_costs_only_itself(spark, lake, tmp_path, monkeypatch):
+    """Native code that fails takes the Python worker down; then the files are read one by one."""
+
+    class KillingReader(StagingReader):
+        def read(self, partition):
+            for part in partition.parts:
+                if part.file == "killer.json":
+                    os._exit(7)
+            yield from super().read(partition)
+
+    class Killing(StagingSource):
+        def reader(self, schema):
+            return KillingReader(json.loads(self.options["parts"]), self.options["staging"], self.options["read"])
+
+    monkeypatch.setattr("telemetry.ingest.StagingSource", Killing)
+    for name in ("a.json", "killer.json", "z.json"):
+        (tmp_path / name).write_bytes(query_range([around_midnight(name)]))
+    report = ingest(spark, lake, [tmp_path / name for name in ("a.json", "killer.json", "z.json")], "job")
+    check_counts(lake, report)
+    assert [(file.file, file.kept, file.quarantined) for file in report.files] == [
+        ("a.json", 40, 0),
+        ("killer.json", 0, 1),
+        ("z.json", 40, 0),
+    ]
+    assert "Spark could not read it" in next(iter(report.files[1].reasons))
+
+
+def test_hints_and_limits_reach_the_tasks(spark, lake, tmp_path):
+    (tmp_path / "plane.csv").write_text("Time,a\n2023-02-22 11:10:00,0.5\n" + "x" * 3000 + "\n")
+    report = ingest(
+        spark,
+        lake,
+        [tmp_path / "plane.csv"],
+        "job",
+        hint=Hint("cpu_load", "Europe/Berlin"),
+        limits=Limits(line_bytes=1000),
+    )
+    [row] = lake.read("samples", "job").to_pylist()
+    assert (row["metric"], row["worker"], row["ts"].isoformat()) == ("cpu_load", "a", "2023-02-22T10:10:00+00:00")
+    assert report.totals["quarantined"] == 1
+    assert "over the bound" in next(iter(report.files[0].reasons))
+
+
+def test_a_job_that_cannot_name_a_partition_is_refused(spark, lake):
+    with pytest.raises(LakeError, match="cannot be a job"):
+        ingest(spark, lake, [], "../job")
+
+
+def test_exports_can_be_looked_at_as_a_spark_data_source(spark, exports):
+    spark.dataSource.register(ExportSource)
+    frame = spark.read.format("perdix_export").load(str(exports))
+    assert frame.count() > len(WRITERS) * 81
+    rows = frame.where("worker = 'query_range-a'").orderBy("ts").collect()
+    assert [row["value"] for row in rows] == [k / 7 for k in range(40)]
+
+
+@pytest.mark.shared
+def test_the_measured_runs(spark, lake, shared_data):
+    report = ingest(spark, lake, [shared_data / "metrics"], "daedalus")
+    check_counts(lake, report)
+    assert (report.totals["files"], report.totals["quarantined"], report.totals["unmapped"]) == (20, 0, 0)
+    files = {Path(file.file).name: file for file in report.files}
+    assert {name: files[name].kept for name in ("cpu_1.csv", "throughput_1.csv", "data_skew_cpu_12.csv")} == {
+        "cpu_1.csv": 84,
+        "throughput_1.csv": 84,
+        "data_skew_cpu_12.csv": 62 * 12,
+    }
+    skewed = lake.read("samples", "daedalus").filter(pc.field("source") == files["data_skew_cpu_12.csv"].source)
+    assert len(set(skewed["worker"].to_pylist())) == 12
+    assert set(skewed["metric"].to_pylist()) == {"cpu_load"}
+    assert float(np.max(skewed["value"].to_numpy())) <= 1.0
