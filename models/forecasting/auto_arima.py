@@ -17,9 +17,8 @@ from models.forecasting.spread import HORIZON_S, Spread, measure
 from models.forecasting.tail import Tail
 from models.forecasting.tail_forecaster import TailForecaster
 
-BINS_S = (10.0, 60.0)
-DIFFERENCES = (1, 2)
-LARGEST_SERIES = 720
+CANDIDATES = ((10.0, 1), (10.0, 2), (60.0, 1))  # bin in seconds, order of differencing
+LARGEST_SERIES = 360  # the last hour of 10 s, the last six of 60 s
 FIT_SPAN_S = 6 * 3600.0
 LEAST_SERIES = 20
 LONGEST_BRIDGE_S = 300.0
@@ -28,11 +27,11 @@ ORIGINS = 24
 
 @dataclass(frozen=True)
 class AutoArima(TailForecaster):
-    """ARIMA(p, d, q) chosen by pmdarima among two bin lengths and two orders of differencing.
+    """ARIMA(p, d, q): p and q by pmdarima, the bin and d by how well they forecast 900 s from origins of the history.
 
-    The choice is by WAPE over rolling origins of the history, 900 s ahead, because the information criteria of series
-    that are binned or differenced differently cannot be compared. Fitting is pmdarima's; filtering and forecasting are
-    :class:`~models.forecasting.arma.Arima`'s.
+    Information criteria cannot choose between series that are binned or differenced differently. Bins of 10 s with two
+    differences follow a smooth workload best, bins of 60 s with one a noisy workload (``benchmarks/forecast.py``).
+    Fitting is pmdarima's; filtering and forecasting are :class:`~models.forecasting.arma.Arima`'s.
     """
 
     family: ClassVar[str] = "auto-arima"
@@ -48,17 +47,15 @@ class AutoArima(TailForecaster):
         """Fit to a history. Raises ``ValueError`` when fewer than 20 bins of 10 s follow its last long gap."""
         tail = Tail.of(history, cls.least_cell_s, FIT_SPAN_S)
         candidates: list[tuple[float, float, Search]] = []
-        for bin_s in sorted({max(length, tail.cell_s) for length in BINS_S}):
-            series = _series(tail, bin_s)[-LARGEST_SERIES:]
-            if len(series) < LEAST_SERIES:
-                continue
-            for d in DIFFERENCES:
-                found = search(series, d)
+        for bin_s, d in sorted({(max(bin_s, tail.cell_s), d) for bin_s, d in CANDIDATES}):
+            series = _series(tail, bin_s)
+            if len(series) >= LEAST_SERIES:
+                found = search(series[-LARGEST_SERIES:], d)
                 candidates.append((_rolling_wape(found.arima, series, bin_s), bin_s, found))
         if not candidates:
             raise ValueError(
-                f"{cls.family} needs {LEAST_SERIES} bins of {max(BINS_S[0], tail.cell_s):g} s in a row; the history "
-                f"has {len(_series(tail, max(BINS_S[0], tail.cell_s)))} since its last gap above {LONGEST_BRIDGE_S:g} s"
+                f"{cls.family} needs {LEAST_SERIES} bins of {tail.cell_s:g} s in a row; the history has "
+                f"{len(_series(tail, tail.cell_s))} since its last gap above {LONGEST_BRIDGE_S:g} s"
             )
         _, bin_s, best = min(candidates, key=lambda candidate: candidate[0])
         spread = measure(
@@ -102,12 +99,12 @@ def _project(arima: Arima, bin_s: float, tail: Tail, edges_s: Values) -> Values:
 
 
 def _rolling_wape(arima: Arima, series: Values, bin_s: float) -> float:
-    """Mean WAPE over origins of the series, as far as 900 s ahead as there is truth."""
+    """WAPE over origins of the series, all together, as far as 900 s ahead as there is truth."""
     steps = int(HORIZON_S / bin_s)
     first = max(arima.d + 1, LEAST_SERIES // 2)
     origins = np.unique(np.linspace(first, max(first, len(series) - steps), ORIGINS).astype(int))
-    errors = []
+    pairs = []
     for origin in origins:
         truth = series[origin : origin + steps]
-        errors.append(wape(truth, np.maximum(arima.forecast(series[:origin], len(truth)), 0.0)))
-    return float(np.mean(errors))
+        pairs.append((truth, np.maximum(arima.forecast(series[:origin], len(truth)), 0.0)))
+    return wape(np.concatenate([truth for truth, _ in pairs]), np.concatenate([guess for _, guess in pairs]))

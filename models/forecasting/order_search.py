@@ -14,7 +14,7 @@ from models.forecasting.arma import Arima
 from models.forecasting.contract import Values
 
 LARGEST_ORDER = 3
-ITERATIONS = 50
+ITERATIONS = 30
 
 
 @dataclass(frozen=True)

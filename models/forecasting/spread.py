@@ -91,7 +91,10 @@ def _errors(project: Projection, history: Tail, needed_s: float, edges_s: Values
         seen = history.until(origin_s)
         if not len(seen.per_s) or not np.isfinite(seen.per_s[-1]):
             continue
-        forecast = np.maximum(project(seen, edges_s), 0.0)
+        try:
+            forecast = np.maximum(project(seen, edges_s), 0.0)
+        except ValueError:  # a gap left this origin with too little: it says nothing of the others
+            continue
         absolute = seen.end_s + edges_s
         actual = np.where(absolute[1:] <= history.measured_end_s + 1e-6, history.means(absolute), np.nan)
         rows.append(actual - forecast)

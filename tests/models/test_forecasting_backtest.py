@@ -33,13 +33,13 @@ def test_origins_are_on_the_grid_and_leave_a_whole_truth():
 
 @pytest.mark.parametrize("family", [*QUICK, AutoArima])
 def test_a_poisoned_future_changes_no_forecast_made_before_it(family):
-    history = trace(count=600)
-    origins_s = spaced_origins(history, 6, history.start_s + 2400)
+    history = trace(count=360)
+    origins_s = spaced_origins(history, 5, history.start_s + 1200)
     poisoned = history.per_s.copy()
     third = round((origins_s[2] - history.start_s) / history.step_s)
     poisoned[third:] = 1e9
-    clean = backtest(family, history, origins_s=origins_s, refit_every=2)
-    spoilt = backtest(family, Workload(history.start_s, 10.0, poisoned), origins_s=origins_s, refit_every=2)
+    clean = backtest(family, history, origins_s=origins_s, refit_every=3)
+    spoilt = backtest(family, Workload(history.start_s, 10.0, poisoned), origins_s=origins_s, refit_every=3)
     assert np.array_equal(clean.forecast[:3], spoilt.forecast[:3])
     assert np.array_equal(clean.upper[:3], spoilt.upper[:3])
     assert not np.array_equal(clean.forecast[3:], spoilt.forecast[3:])
