@@ -12,6 +12,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from telemetry.metrics import CANONICAL
@@ -42,17 +43,6 @@ def checked_columns(table: str) -> list[str]:
         raise ValueError(f"no table '{table}' in the lake; known: {', '.join(TABLES)}")
     names = list(TABLES[table].schema.names)
     return [*names, *(metric for metric in CANONICAL if metric not in names)] if table == "samples" else names
-
-
-def with_kind(samples: SparkFrame, series: SparkFrame) -> SparkFrame:
-    """Add ``kind`` to samples from the table ``series``; the bounds of a metric then spare counters.
-
-    A counter of CPU seconds is far beyond what a CPU load can be, and right.
-    """
-    from pyspark.sql import functions as sf
-
-    keys = ["job", "series_id", "source"]
-    return samples.join(sf.broadcast(series.select(*keys, "kind").distinct()), keys, "left")
 
 
 def checked_rows(frame: Frame, table: str, wanted: Sequence[str]) -> Frame:
@@ -143,16 +133,23 @@ def _spark_facts(frame: SparkFrame, key: Sequence[str]) -> dict[str, Any]:
 def _pandas_facts(frame: pd.DataFrame, key: Sequence[str]) -> dict[str, Any]:
     has = set(frame.columns)
     samples = {"value", "mask"} <= has
-    ts = pd.to_datetime(frame["ts"], utc=True) if "ts" in has else None
-    wrong_day = None
-    if ts is not None and "day" in has:
-        wrong_day = (ts.dt.strftime("%Y-%m-%d") != frame["day"].astype(str)).sum()
+    newest = pd.to_datetime(frame["ts"], utc=True).max() if "ts" in has else pd.NaT
+    hashes = pd.util.hash_pandas_object(frame[list(key)], index=False) if key else None
     return {
         "rows": len(frame),
-        "keys": len(frame.drop_duplicates(list(key))) if key else len(frame),
-        "newest_s": None if ts is None or ts.isna().all() else ts.max().timestamp(),
-        "wrong_day": wrong_day,
+        "keys": len(frame) if hashes is None else hashes.nunique(),
+        "newest_s": None if pd.isna(newest) else newest.timestamp(),
+        "wrong_day": _wrong_days(frame) if {"ts", "day"} <= has else None,
         "masked": frame["mask"].notna().sum() if samples else None,
         "unexplained": (frame["value"].isna() != frame["mask"].isin(_MASKS)).sum() if samples else None,
         "keyless": frame[list(key)].isna().any(axis=1).sum() if key else None,
     }
+
+
+def _wrong_days(frame: pd.DataFrame) -> int:
+    filed = frame["day"].astype("category")  # a handful of days: parse each once
+    parsed = pd.to_datetime(pd.Series(filed.cat.categories, dtype=object), utc=True, errors="coerce")
+    days = parsed.dt.tz_localize(None).to_numpy()
+    filed_under = np.append(days, np.datetime64("NaT"))[filed.cat.codes.to_numpy()]
+    own = pd.to_datetime(frame["ts"], utc=True).dt.tz_localize(None).dt.floor("D").to_numpy()
+    return int((own != filed_under).sum())

@@ -69,7 +69,7 @@ def run_suite(frame: Frame, suite: Suite, *, now_s: float) -> list[ExpectationOu
     ----------
     frame
         Spark or pandas frame with the table's columns (and ``kind`` for samples with counters, see
-        :func:`assets.checked_frames.with_kind`). A column that is missing fails the expectations that need it.
+        :func:`assets.judged_frames.judged_frame`). A column that is missing fails the expectations that need it.
     suite
         See :func:`assets.expectation_suite.load_suite`.
     now_s

@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 import dagster as dg
 
-from assets.checked_frames import with_kind
 from assets.checks import suite_checks
 from assets.expectation_suite import Suite, load_suites
 from assets.expectations import ExpectationOutcome, run_suite, write_outcomes
-from assets.lake_frames import lake_frame
+from assets.judged_frames import judged_frame
 from assets.partitions import days
 from assets.resources import Spark, Workspace
 from control.clock import WallClock
@@ -22,10 +21,8 @@ def _judge(table: str) -> Judge:
     def judge(context: dg.AssetCheckExecutionContext, suite: Suite) -> list[ExpectationOutcome]:
         workspace: Workspace = context.resources.workspace
         spark: Spark = context.resources.spark
-        asked, lake, session = list(context.partition_keys), workspace.lake(), spark.session()
-        frame = lake_frame(session, lake, table, asked)
-        if table == "samples":
-            frame = with_kind(frame, lake_frame(session, lake, "series"))
+        asked = list(context.partition_keys)
+        frame = judged_frame(workspace.lake(), table, asked, spark.session)
         now_s = WallClock().now_s()
         outcomes = run_suite(frame, suite, now_s=now_s)
         for day in asked:

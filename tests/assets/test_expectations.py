@@ -13,10 +13,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from assets.checked_frames import checked_rows, facts_of, with_kind
+from assets.checked_frames import checked_rows, facts_of
 from assets.expectation_suite import Suite, load_suites
 from assets.expectations import ExpectationOutcome, run_suite, write_outcomes
+from assets.judged_frames import judged_frame
 from settings.home import PROJECT, Home
+from telemetry.lake import Lake
 from telemetry.spark_session import spark_session
 
 NOW_S = pd.Timestamp("2026-01-02", tz="UTC").timestamp()
@@ -228,14 +230,47 @@ def test_spark_and_pandas_judge_alike(spark: Any, suites: dict[str, Suite]) -> N
             assert len(outcome.examples) == len(other.examples), name
 
 
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """A day of gauges, and of a counter of CPU seconds that no CPU load could reach."""
+    lake = Lake(tmp_path / "lake")
+    frame = with_value("cpu_load", 1e9, 1.0)(samples())
+    keys = {"job": "orders", "source": "a.json"}
+    stored = frame.drop(columns=["job", "day", "source"])
+    lake.put("samples", {**keys, "day": "2026-01-01"}, stored)
+    series = stored[["series_id", "metric", "worker"]].drop_duplicates().assign(name="", labels="{}", mapped=True)
+    kinds = ["counter" if metric == "cpu_load" else "gauge" for metric in series["metric"]]
+    lake.put("series", keys, series.assign(kind=kinds))
+    lake.replace("job_observations", "orders", "2026-01-01", observations().drop(columns=["job", "day"]))
+    return lake
+
+
+def no_spark() -> Any:
+    pytest.fail("a small table needs no Spark")
+
+
+@pytest.mark.parametrize("table", ["samples", "job_observations"])
+def test_a_small_table_is_judged_in_memory_with_the_kinds_of_its_series(
+    lake: Lake, suites: dict[str, Suite], table: str
+) -> None:
+    frame = judged_frame(lake, table, ["2026-01-01"], no_spark)
+    assert failed(judged(frame, suites[table])) == set()
+    assert failed(judged(judged_frame(lake, table, ["2026-01-02"], no_spark), suites[table])) >= {"has_rows"}
+
+
 @pytest.mark.spark
 @pytest.mark.slow
-def test_the_kind_of_a_series_reaches_its_samples(spark: Any, suites: dict[str, Suite]) -> None:
-    frame = with_value("cpu_load", 1e9, 1.0)(samples())
-    series = frame[["job", "series_id", "source"]].drop_duplicates().assign(kind="counter")
-    joined = with_kind(as_spark(spark, frame), as_spark(spark, series))
-    assert joined.count() == len(frame)
-    assert failed(judged(joined, suites["samples"])) == set()
+def test_a_large_table_is_judged_on_spark_with_the_kinds_of_its_series(
+    spark: Any, lake: Lake, suites: dict[str, Suite]
+) -> None:
+    frame = judged_frame(lake, "samples", ["2026-01-01"], lambda: spark, in_memory=10)
+    assert frame.count() == 350
+    outcomes = judged(frame, suites["samples"])
+    in_memory = judged(judged_frame(lake, "samples", None, no_spark), suites["samples"])
+    assert failed(outcomes) == failed(in_memory) == set()
+    assert {name: item.checked for name, item in outcomes.items()} == {
+        name: item.checked for name, item in in_memory.items()
+    }
 
 
 def test_facts_of_a_table_without_rows_are_not_known() -> None:

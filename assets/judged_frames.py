@@ -1,0 +1,75 @@
+"""Which form of a lake table expectations are judged on: in memory where it fits, on Spark where it does not.
+
+Great Expectations counts half a million rows in memory in the time that Spark takes to plan its four queries for them
+(benchmarks/validation.py), and what it finds is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from assets.checked_frames import Frame
+from assets.lake_frames import lake_frame
+from telemetry.lake import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame as SparkFrame
+    from pyspark.sql import SparkSession
+
+MOST_ROWS_IN_MEMORY = 5_000_000  # about 0.5 GB while they are judged
+
+
+def judged_frame(
+    lake: Lake,
+    table: str,
+    days: Sequence[str] | None,
+    session: Callable[[], SparkSession],
+    *,
+    in_memory: int = MOST_ROWS_IN_MEMORY,
+) -> Frame:
+    """Return a lake table for :func:`assets.expectations.run_suite`: pandas up to ``in_memory`` rows, else Spark.
+
+    Samples get the column ``kind`` (``gauge`` or ``counter``), because the bounds of a metric do not hold for counters:
+    one of CPU seconds is far beyond what a CPU load can be, and right.
+
+    Parameters
+    ----------
+    session
+        Called only when Spark is needed.
+    """
+    rows = sum(manifest.rows for manifest in lake.manifests(table, days=days))
+    counters = _counters(lake) if table == "samples" else None
+    if rows > in_memory:
+        frame = lake_frame(session(), lake, table, days)
+        return frame if counters is None else _with_kind(frame, counters)
+    held = _in_memory(lake.read(table, days=days))
+    if counters is not None:
+        kinds = held["series_id"].isin(counters.to_pylist()).astype("int8")
+        held["kind"] = pd.Categorical.from_codes(kinds, categories=["gauge", "counter"])
+    return held
+
+
+def _counters(lake: Lake) -> pa.Array:
+    """Return the identities of counters: one is of the metric, name and labels, so it means the same in every job."""
+    series = lake.read("series", columns=["series_id", "kind"])
+    return pc.unique(series.filter(pc.field("kind") == "counter")["series_id"])
+
+
+def _in_memory(rows: pa.Table) -> pd.DataFrame:
+    """Return a pandas frame whose repeated texts are categories: compared as numbers, and a tenth of the size."""
+    coded = [column.dictionary_encode() if pa.types.is_string(column.type) else column for column in rows.itercolumns()]
+    return pa.table(coded, names=rows.column_names).to_pandas(split_blocks=True, self_destruct=True)
+
+
+def _with_kind(samples: SparkFrame, counters: pa.Array) -> SparkFrame:
+    from pyspark.sql import functions as sf
+
+    known = samples.sparkSession.createDataFrame(
+        pa.table({"series_id": counters, "kind": pa.array(["counter"] * len(counters))})
+    )
+    return samples.join(sf.broadcast(known), "series_id", "left")
