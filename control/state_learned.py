@@ -158,6 +158,8 @@ def _not_finite(value: Any, place: str) -> str | None:
     if isinstance(value, Mapping):
         found = (_not_finite(item, f"{place}.{key}") for key, item in value.items())
     elif isinstance(value, list | tuple):
+        if all(type(item) is float for item in value):  # by far the most: the tail of a workload
+            return None if np.isfinite(value).all() else place
         found = (_not_finite(item, f"{place}[{index}]") for index, item in enumerate(value))
     elif isinstance(value, float | np.floating | np.ndarray):
         return None if np.isfinite(value).all() else place
