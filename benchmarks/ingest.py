@@ -1,6 +1,6 @@
-"""How fast are exports ingested, against DuckDB reading the same files on the same cores, run in turns?
+"""How fast exports are ingested, against DuckDB reading the same files on the same cores, in turns.
 
-    python benchmarks/ingest.py --files 4 --cores 2
+    python -m benchmarks.ingest --files 4 --cores 2
 
 Writes ``query_range`` documents (300 series x 4,320 samples = 1.3 M samples, 28 MB each; seeded), then measures, in
 turns and after one warm-up each:

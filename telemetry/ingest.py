@@ -1,8 +1,8 @@
 """Ingest exports into the lake: plan the tasks, let Spark read and stage, publish file by file.
 
 A file's partitions are replaced as a whole, so ingesting twice gives the same truth, and a changed file of the same
-name supersedes what its earlier version left, also on days that it no longer covers. A file that cannot be read is in
-the report and in the ``quarantine`` table; the others go on.
+name supersedes what its earlier version left, also on days that it no longer covers. What cannot be
+read is in the report and in the ``quarantine`` table; the other files go on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from telemetry.exports.content import Content
 from telemetry.exports.detect import SNIFF_BYTES, SPLITTABLE, detect
 from telemetry.exports.naming import Hint
 from telemetry.exports.records import Limits
-from telemetry.ingest_report import FileReport, IngestReport
+from telemetry.ingest_report import FileReport, IngestReport, unread_file
 from telemetry.lake import Lake
 from telemetry.landing import ExportFile, export_files
 from telemetry.partitions import safe_key
@@ -175,23 +175,26 @@ def _by_source(receipts: Iterable[Receipt]) -> dict[str, list[Receipt]]:
 def _publish(
     lake: Lake, job: str, file: ExportFile, receipts: dict[str, list[Receipt] | str], known_days: set[str]
 ) -> FileReport:
-    """Replace the file's partitions: samples first, the ``sources`` row that vouches for them last."""
+    """Replace the file's partitions: samples first, the ``sources`` row that vouches for them last.
+
+    A file that could not be opened, or that Spark could not read, changes nothing: the next ingest may meet it well.
+    """
     outcome = receipts.get(file.source, file.problem)
-    mine = outcome if isinstance(outcome, list) else []
-    problem = outcome if isinstance(outcome, str) else ""
+    if isinstance(outcome, str):
+        return unread_file(file, outcome)
     keys = {"job": job, "source": file.source}
-    days = sorted({day for receipt in mine for day in receipt.samples})
+    days = sorted({day for receipt in outcome for day in receipt.samples})
     for day in days:
-        staged = [Path(path) for receipt in mine for path in receipt.samples.get(day, [])]
+        staged = [Path(path) for receipt in outcome for path in receipt.samples.get(day, [])]
         lake.adopt("samples", {**keys, "day": day}, staged)
     for day in known_days - set(days):
         lake.drop("samples", {**keys, "day": day})
-    series = _merged_series(mine)
-    quarantine = _quarantine(mine, file, problem)
-    report = _report(file, mine, days, series, quarantine)
+    series = _merged_series(outcome)
+    quarantine = pa.concat_tables([pq.read_table(one.quarantine, schema=QUARANTINE.columns) for one in outcome])
+    report = _report(file, outcome, days, series, quarantine)
     lake.put("series", keys, series)
     lake.put("quarantine", keys, quarantine)
-    lake.put("sources", keys, _source_row(report, mine), counts={"read": report.read, "kept": report.kept})
+    lake.put("sources", keys, _source_row(report, outcome), counts={"read": report.read, "kept": report.kept})
     return report
 
 
@@ -208,14 +211,6 @@ def _merged_series(receipts: Sequence[Receipt]) -> pa.Table:
     return pa.Table.from_pylist([rows[identity] for identity in sorted(rows)], schema=SERIES.columns)
 
 
-def _quarantine(receipts: Sequence[Receipt], file: ExportFile, problem: str) -> pa.Table:
-    tables = [pq.read_table(receipt.quarantine, schema=QUARANTINE.columns) for receipt in receipts]
-    if problem:
-        row = {"file": file.name, "reason": problem, "excerpt": "", "samples": 1}
-        tables.append(pa.Table.from_pylist([row], schema=QUARANTINE.columns))
-    return pa.concat_tables(tables) if tables else QUARANTINE.columns.empty_table()
-
-
 def _report(
     file: ExportFile, receipts: Sequence[Receipt], days: list[str], series: pa.Table, quarantine: pa.Table
 ) -> FileReport:
@@ -224,12 +219,12 @@ def _report(
     return FileReport(
         file=file.name,
         source=file.source,
-        format=receipts[0].format if receipts else "unknown",
+        format=receipts[0].format,
         digest=digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest(),
         bytes=sum(receipt.bytes for receipt in receipts),
         kept=sum(receipt.kept for receipt in receipts),
         masked=sum(receipt.masked for receipt in receipts),
-        quarantined=sum(receipt.quarantined for receipt in receipts) + (0 if receipts else quarantine.num_rows),
+        quarantined=sum(receipt.quarantined for receipt in receipts),
         series=series.num_rows,
         unmapped=series.num_rows - int(pc.sum(series["mapped"]).as_py() or 0),
         seconds=round(sum(receipt.seconds for receipt in receipts), 4),

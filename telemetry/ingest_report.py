@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from telemetry.landing import ExportFile
+
 
 @dataclass(frozen=True)
 class FileReport:
@@ -20,6 +22,8 @@ class FileReport:
         Reading time, summed over the slices of the file.
     reasons
         Reason of quarantine -> samples.
+    stored
+        False when the file was not read at all, and what the lake holds of it is unchanged.
     """
 
     file: str
@@ -36,11 +40,29 @@ class FileReport:
     days: tuple[str, ...]
     remarks: tuple[str, ...]
     reasons: dict[str, int]
+    stored: bool = True
 
     @property
     def read(self) -> int:
         """Samples seen, readable or not."""
         return self.kept + self.masked + self.quarantined
+
+
+def unread_file(file: ExportFile, problem: str) -> FileReport:
+    """Return the report of a file that was not read at all: one quarantined sample stands for it."""
+    nothing = {"bytes": 0, "kept": 0, "masked": 0, "quarantined": 1, "series": 0, "unmapped": 0}
+    return FileReport(
+        file=file.name,
+        source=file.source,
+        format="unknown",
+        digest="",
+        seconds=0.0,
+        days=(),
+        remarks=("not read; what the lake holds of it is unchanged",),
+        reasons={problem: 1},
+        stored=False,
+        **nothing,
+    )
 
 
 @dataclass(frozen=True)

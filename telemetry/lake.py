@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Lake", "LakeError", "Manifest", "source_key"]
 _STAGING = "_staging"
+_LIVING = ".lock"  # in each staging folder, held by its writer: what nobody holds was left by a crash
+_READ_ATTEMPTS = 10
 
 
 class Lake:
@@ -84,10 +86,12 @@ class Lake:
                 raise LakeError(f"table '{table}' has no column {unknown}; it has {schema.names}")
             schema = pa.schema([schema.field(name) for name in columns])
         wanted = None if days is None else list(days)
-        try:
-            return self._scan(spec, schema, job, wanted)
-        except FileNotFoundError:  # a writer swapped the partition between our look at the manifest and the file
-            return self._scan(spec, schema, job, wanted)
+        for _ in range(_READ_ATTEMPTS):
+            try:
+                return self._scan(spec, schema, job, wanted)
+            except FileNotFoundError:  # a writer replaced the partition after we had read its manifest: look again
+                continue
+        raise LakeError(f"table '{table}' is being rewritten faster than it can be read; read it again")
 
     def files(self, table: str, job: str | None = None, *, days: Iterable[str | date] | None = None) -> list[Path]:
         """Return the live data files, for a reader that takes paths (``spark.read.parquet`` with ``basePath``)."""
@@ -175,15 +179,17 @@ class Lake:
     def staging(self) -> Iterator[Path]:
         """Yield an empty folder inside the lake that no reader looks at; it is removed at the end."""
         parent = self.root / _STAGING
-        parent.mkdir(parents=True, exist_ok=True)
-        path = Path(tempfile.mkdtemp(dir=parent))
-        with (path / ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # held while we live: what is not locked is a crash's leftover
-            self._sweep(parent)
-            try:
-                yield path
-            finally:
-                shutil.rmtree(path, ignore_errors=True)
+        with self._locked("staging"):  # so that no other writer takes a folder in the making for a leftover
+            parent.mkdir(parents=True, exist_ok=True)
+            _sweep(parent)
+            path = Path(tempfile.mkdtemp(dir=parent))
+            living = (path / _LIVING).open("w")
+            fcntl.flock(living, fcntl.LOCK_EX)
+        try:
+            yield path
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+            living.close()
 
     def adopt(
         self,
@@ -201,13 +207,13 @@ class Lake:
         spec = find_table(table)
         keys = partition_keys(spec, keys)
         folder = self._folder(spec, keys)
-        folder.mkdir(parents=True, exist_ok=True)
         digests = sorted((_digest(path), path) for path in staged)
         names = tuple(f"{digest[:32]}-{order}.parquet" for order, (digest, _) in enumerate(digests))
         rows = sum(pq.read_metadata(path).num_rows for _, path in digests)
         total = hashlib.sha256("".join(digest for digest, _ in digests).encode()).hexdigest()
         manifest = Manifest(table, keys, rows, total, names, dict(counts or {}))
-        with self._writing(keys["job"]):
+        with self._locked(f"job={keys['job']}"):
+            folder.mkdir(parents=True, exist_ok=True)
             for name, (_, path) in zip(names, digests, strict=True):
                 path.replace(folder / name)
             write_manifest(folder / MANIFEST, manifest)
@@ -221,7 +227,7 @@ class Lake:
         spec = find_table(table)
         keys = partition_keys(spec, keys)
         folder = self._folder(spec, keys)
-        with self._writing(keys["job"]):
+        with self._locked(f"job={keys['job']}"):
             (folder / MANIFEST).unlink(missing_ok=True)  # first: from here on no reader sees it
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -245,23 +251,23 @@ class Lake:
         return dataset.to_table(columns=schema.names)
 
     @contextmanager
-    def _writing(self, job: str) -> Iterator[None]:
+    def _locked(self, name: str) -> Iterator[None]:
         locks = self.root / "_locks"
         locks.mkdir(parents=True, exist_ok=True)
-        with (locks / job).open("w") as lock:
+        with (locks / name).open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
-    @staticmethod
-    def _sweep(parent: Path) -> None:
-        """Remove staging folders whose writer is gone."""
-        for path in parent.iterdir():
-            try:
-                with (path / ".lock").open("r") as lock:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    shutil.rmtree(path, ignore_errors=True)
-            except OSError:  # in use by a living writer, or just being made or removed
-                continue
+
+def _sweep(staging: Path) -> None:
+    """Remove the folders of writers that are gone: those whose lock nobody holds."""
+    for path in staging.iterdir():
+        try:
+            with (path / _LIVING).open("a") as living:
+                fcntl.flock(living, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path, ignore_errors=True)
+        except OSError:  # its writer lives, or has just removed it
+            continue
 
 
 def _conform(spec: Table, data: pa.Table | pd.DataFrame) -> pa.Table:

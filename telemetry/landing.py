@@ -90,7 +90,9 @@ def _problem(path: Path) -> str:
         return "no such file"
     except OSError as error:
         return f"cannot be opened: {error.strerror}"
-    return "" if stat.S_ISREG(mode) else "not a regular file (a pipe, a socket or a device)"
+    if not stat.S_ISREG(mode):
+        return "not a regular file (a pipe, a socket or a device)"
+    return "" if os.access(path, os.R_OK) else "cannot be opened: permission denied"
 
 
 def _told_apart(files: list[ExportFile]) -> list[ExportFile]:

@@ -3,10 +3,11 @@
 ``perdix_export`` yields the samples as Arrow record batches with an explicit schema, for looking at exports in Spark:
 ``spark.read.format("perdix_export").load("folder")``. ``perdix_staging`` is what :mod:`telemetry.ingest` runs: each
 task reads its files once, writes samples, series and quarantined rows as Parquet beside the lake's tables, and yields
-one small receipt per file, from which the driver publishes. Rows do not pass through the JVM then. Measured side by
-side on 2 cores with four ``query_range`` documents of 1.3 M samples each, into Parquet of the same columns: rows
-through the JVM 0.8 M samples/s, arrays exploded there 1.3 M, staged by the tasks 2.7 M, DuckDB 2.0 M; for a single
-document 0.6, 0.9, 1.9 and 2.3 M (``benchmarks/ingest.py`` measures again).
+one small receipt per file, from which the driver publishes. Rows do not pass through the JVM then. When this
+was chosen, prototypes were measured in turns on 2 cores, best of four, into Parquet of the same columns, in samples/s:
+four ``query_range`` documents of 1.3 M samples each, rows through the JVM 0.8 M, arrays exploded there 1.3 M, staged by
+the tasks 2.7 M, DuckDB 2.0 M; a single document 0.6, 0.9, 1.9 and 2.3 M. ``benchmarks/ingest.py`` measures
+the code as it is.
 """
 
 from __future__ import annotations

@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 from telemetry.exports.content import Content
 from telemetry.exports.label_text import parse_series
-from telemetry.exports.lines import Lines, line_blocks
+from telemetry.exports.lines import Lines, line_blocks, unread
 from telemetry.exports.numbers import number
 from telemetry.exports.records import Limits, Quarantined, RawSeries, Remark, excerpt
 from telemetry.exports.time_text import Times, parse_times
-from telemetry.exports.victoriametrics import unread
 
 BOM = b"\xef\xbb\xbf"
 COLUMN = "column"  # the label that keeps a plain column header

@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 
 from telemetry.exports.content import Content
 from telemetry.exports.label_text import parse_series
-from telemetry.exports.lines import Lines, line_blocks
+from telemetry.exports.lines import Lines, line_blocks, unread
 from telemetry.exports.numbers import FIRST_MS, LAST_MS, SECONDS_BELOW, number, time_ms
 from telemetry.exports.records import Limits, Quarantined, RawSeries, Remark, excerpt
-from telemetry.exports.victoriametrics import unread
 from telemetry.series import Kind
 
 _KNOWN_SERIES = 200_000

@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import accumulate, groupby
 
 from telemetry.exports.content import Content
-from telemetry.exports.records import Limits, excerpt
+from telemetry.exports.records import Limits, Quarantined, excerpt
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,15 @@ def line_blocks(content: Content, limits: Limits) -> Iterator[Lines | LongLine |
         yield from walk.feed(block)
     if not walk.finished:
         yield from walk.close()
+
+
+def unread(block: LongLine | Cut, content: Content) -> Quarantined:
+    """Return the row for a line that was passed over."""
+    if isinstance(block, LongLine):
+        reason = f"a line over the bound: '{block.length}' bytes; export shorter ranges"
+        return Quarantined(reason, block.line, block.offset, block.excerpt)
+    reason = content.damage.reason if content.damage else "the file ends inside a line"
+    return Quarantined(reason, block.line, block.offset, block.excerpt)
 
 
 class _Walk:

@@ -12,7 +12,7 @@ import numpy as np
 
 from telemetry.exports.content import Content
 from telemetry.exports.json_text import labels_of, loads
-from telemetry.exports.lines import Cut, Lines, LongLine, line_blocks
+from telemetry.exports.lines import Lines, line_blocks, unread
 from telemetry.exports.numbers import FIRST_MS, LAST_MS, samples
 from telemetry.exports.records import Limits, Quarantined, RawSeries, Remark, excerpt
 
@@ -41,15 +41,6 @@ def read_victoriametrics(content: Content, limits: Limits) -> Iterator[RawSeries
                     yield found
     if repaired:
         yield Remark(f"{repaired} lines have labels that are not UTF-8; their bytes are shown as \\xNN")
-
-
-def unread(block: LongLine | Cut, content: Content) -> Quarantined:
-    """Return the row for a line that was passed over."""
-    if isinstance(block, LongLine):
-        reason = f"a line over the bound: '{block.length}' bytes; export shorter ranges"
-        return Quarantined(reason, block.line, block.offset, block.excerpt)
-    reason = content.damage.reason if content.damage else "the file ends inside a line"
-    return Quarantined(reason, block.line, block.offset, block.excerpt)
 
 
 def _series(document: Any) -> Iterator[RawSeries | Quarantined]:

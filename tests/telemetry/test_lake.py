@@ -128,11 +128,13 @@ def test_a_crash_before_the_manifest_leaves_the_old_partition(lake, monkeypatch)
 
 
 def test_a_staging_folder_left_by_a_crash_is_swept_and_a_living_one_is_not(lake):
-    left = lake.root / "_staging" / "left"
+    left, unborn = lake.root / "_staging" / "left", lake.root / "_staging" / "unborn"
     left.mkdir(parents=True)
+    unborn.mkdir()
     (left / ".lock").touch()
     with lake.staging() as living:
         assert not left.exists()
+        assert not unborn.exists()
         with lake.staging():
             assert living.exists()
     assert list((lake.root / "_staging").iterdir()) == []
@@ -167,6 +169,25 @@ def test_writers_of_one_partition_do_not_lose_each_others_files(lake):
     for writer in writers:
         writer.join()
     assert rows_of(lake) in ([1] * 10, [2] * 10)
+
+
+def test_many_writers_stage_at_once(lake):
+    failed = []
+
+    def write(number):
+        try:
+            for _ in range(10):
+                lake.replace("workload_features", f"job-{number}", DAY, workload([number]))
+        except Exception as error:
+            failed.append(error)
+
+    writers = [threading.Thread(target=write, args=(number,)) for number in range(8)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert failed == []
+    assert sorted(rows_of(lake)) == list(range(8))
 
 
 def test_adopted_files_are_moved_and_counted(lake):

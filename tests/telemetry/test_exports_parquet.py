@@ -1,0 +1,97 @@
+"""Parquet of the canonical form, and of its cousins."""
+
+from __future__ import annotations
+
+import io
+import struct
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from telemetry.sample_rows import STALE_NAN, sample_rows
+from tests.telemetry.export_writers import gzipped
+
+T0 = 1_700_000_000_000
+
+
+def written(**columns):
+    sink = io.BytesIO()
+    pq.write_table(pa.table(columns), sink)
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        pa.array([T0, T0 + 1000], pa.timestamp("ms", "UTC")),
+        pa.array([T0 * 1000, (T0 + 1000) * 1000], pa.timestamp("us")),
+        pa.array([T0 * 10**6 + 7, (T0 + 1000) * 10**6], pa.timestamp("ns", "Europe/Berlin")),
+        pa.array([T0 // 1000, T0 // 1000 + 1], pa.timestamp("s")),
+        pa.array([T0 // 1000, T0 // 1000 + 1]),
+        pa.array([T0, T0 + 1000]),
+        pa.array([T0 / 1000, T0 / 1000 + 1]),
+    ],
+    ids=lambda column: str(column.type),
+)
+@pytest.mark.parametrize("name", ["ts", "Time", "timestamp"])
+def test_times_of_any_type(read, times, name):
+    named, reading = read(
+        written(**{name: times, "metric": ["cpu_load"] * 2, "value": [0.5, 0.6], "worker": ["a", "b"]})
+    )
+    assert reading.format == "parquet"
+    assert [(one.series.worker, one.series.times_ms.tolist()) for one in named] == [("a", [T0]), ("b", [T0 + 1000])]
+
+
+def test_labels_of_any_form(read):
+    as_map = pa.array([[("pod", "a")], [("pod", "b")], None, []], pa.map_(pa.string(), pa.string()))
+    as_text = pa.array(['{"pod": "a"}', '{"pod": "b"}', None, "no json"])
+    for labels in (as_map, as_text):
+        named, reading = read(written(ts=[T0] * 4, metric=["cpu_load"] * 4, value=[1.0, 2.0, 3.0, 4.0], labels=labels))
+        assert {one.series.worker for one in named} == {"a", "b", None}
+        assert reading.tally.kept == 4
+
+
+def test_further_text_columns_are_labels_and_numbers_are_not(read):
+    zone = pa.array(["x", "x", None]).dictionary_encode()
+    named, _ = read(written(ts=[T0, T0, T0], metric=["m"] * 3, value=[1, 2, 3], zone=zone, rank=[1, 2, 3]))
+    assert {(str(dict(one.series.labels)), len(one.series)) for one in named} == {("{'zone': 'x'}", 2), ("{}", 1)}
+
+
+def test_rows_without_a_time_are_quarantined_and_without_a_value_masked(read):
+    times = pa.array([T0, None, T0 + 1, 10**18], pa.timestamp("ms"))
+    _, reading = read(written(ts=times, metric=["m"] * 4, value=[1.0, 2.0, None, 4.0]))
+    assert (reading.tally.kept, reading.tally.masked, reading.tally.quarantined) == (1, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        ({"ts": [T0], "value": [1.0]}, "without the columns"),
+        ({"ts": [T0], "metric": ["m"], "value": ["one"]}, "cannot be read"),
+        ({"ts": ["yesterday"], "metric": ["m"], "value": [1.0]}, "cannot be read"),
+    ],
+)
+def test_what_is_not_of_the_form_is_named(read, columns, says):
+    named, reading = read(written(**columns))
+    assert named == []
+    assert says in reading.quarantined[0].reason
+    assert reading.tally.read == 1
+
+
+def test_gzipped_and_cut_parquet(read):
+    content = written(ts=[T0], metric=["m"], value=[1.0])
+    assert read(gzipped(content))[1].tally.kept == 1
+    for broken in (content[:-20], gzipped(content)[:-30], content[:40]):
+        _, reading = read(broken)
+        assert (reading.tally.kept, reading.tally.quarantined) == (0, 1)
+
+
+def test_a_staleness_marker_is_told_from_a_nan(read):
+    [stale] = struct.unpack("<d", struct.pack("<Q", STALE_NAN))
+    values = np.array([1.0, np.nan, stale, np.inf, -np.inf])
+    named, _ = read(written(ts=[T0 + k for k in range(5)], metric=["m"] * 5, value=values))
+    rows = sample_rows(named)
+    assert rows["mask"].to_pylist() == [None, "nan", "stale", "inf", "inf"]
+    assert rows["value"].to_pylist() == [1.0, None, None, None, None]
