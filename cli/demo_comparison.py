@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from twin.parameters import TwinParameters
 from twin.tending import tend
 
 HOURS = 2.0
-PAST_S = 3_600
+SETTLE_S = 600  # before the first tick, so that the static deployment has its workers
 
 
 @dataclass(frozen=True)
@@ -38,15 +38,20 @@ class _Case:
     parameters: TwinParameters
     seed: int
     policy: str
+    past_s: int
     champions: Path
 
 
 def compare(
-    place: Home, trained: dict[str, Any], living: LivingTwin, *, seed: int
+    place: Home, trained: dict[str, Any], living: LivingTwin, *, seed: int, hours: float
 ) -> tuple[list[dict[str, Any]], dict[str, list[Course]]]:
-    """Replay every job under Daedalus, HPA at 80 % CPU and static at the maximum; a row and three courses per job."""
+    """Replay every job under Daedalus, HPA at 80 % CPU and static at the maximum; a row and three courses per job.
+
+    The twins are those whose exports were trained on (same seed, same past), two hours on.
+    """
+    past_s = round(3_600 * hours)
     cases = [
-        _Case(living.job(name).parameters, seed + 100 + index, policy, place.champions)
+        _Case(living.job(name).parameters, seed + index, policy, past_s, place.champions)
         for index, name in enumerate(living.names())
         for policy in ("daedalus", "hpa", "static")
     ]
@@ -61,21 +66,17 @@ def compare(
 
 
 def _play(case: _Case) -> tuple[ReplayResult, Course]:
-    twin = JobTwin(case.parameters, case.seed, scale_out=_start(case))
-    if case.policy != "static":
-        tend(twin, PAST_S)
-    else:
-        twin.step(PAST_S)
+    twin = JobTwin(case.parameters, case.seed)
+    tend(twin, case.past_s - SETTLE_S)
+    if case.policy == "static":
+        twin.rescale(case.parameters.workers.maximum, "static")
+    twin.step(SETTLE_S)
     began_s = twin.now_s
     result = replay(twin, _settings(case), HOURS, champions=Champions(case.champions, None))
-    return _without_reports(result), Course(case.policy, *(_minutes(twin, name, began_s) for name in _COLUMNS))
+    return replace(result, reports=()), Course(case.policy, *(_minutes(twin, name, began_s) for name in _COLUMNS))
 
 
 _COLUMNS = ("arrived", "scale_out", "latency_p95_ms")
-
-
-def _start(case: _Case) -> int:
-    return case.parameters.workers.maximum if case.policy == "static" else case.parameters.start_scale_out
 
 
 def _settings(case: _Case) -> PolicySettings:
@@ -85,12 +86,6 @@ def _settings(case: _Case) -> PolicySettings:
         "static": {"scale_out": case.parameters.workers.maximum},
     }
     return PolicySettings(name=case.policy, options=options[case.policy])  # type: ignore[arg-type]
-
-
-def _without_reports(result: ReplayResult) -> ReplayResult:
-    from dataclasses import replace
-
-    return replace(result, reports=())
 
 
 def _minutes(twin: JobTwin, column: str, from_s: int) -> list[float]:

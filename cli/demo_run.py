@@ -58,7 +58,7 @@ def run_demo(hours: float, seed: int, *, as_json: bool) -> None:
     with _step(f"4/5 {TICKS} ticks of the control loop against the living twin", show):
         ticks = _tick(place, living, clock, show=show)
     with _step("5/5 the same two hours under each policy", show):
-        rows, results = compare(place, trained, living, seed=seed)
+        rows, results = compare(place, trained, living, seed=seed, hours=hours)
     with live_io(place, settings) as io:
         explained = {name: explain(io.store, name) for name in living.names()}
     report = write_report(place, rows, results, explained)
@@ -175,9 +175,9 @@ def _show(document: dict[str, Any], explanation: str) -> None:
         ]
         for row in document["jobs"]
     ]
-    console.print("\n[bold]two hours of each job: perdix / HPA at 80 % CPU / static[/] (same workload, same seed)")
-    table("", ["job", "champion", "WAPE", "capacity error", "workers on average", "p95 latency, s"], rows)
-    console.print("[dim]WAPE: of 15-minute forecasts, backtested. Capacity error: against the twin's truth.[/]")
+    console.print("\n[bold]two hours on: perdix / HPA at 80 % CPU / static[/] (same workload, same seed)")
+    table("", ["job", "champion", "WAPE", "capacity", "mean workers", "p95 latency, s"], rows)
+    console.print("[dim]WAPE of 15-minute forecasts, backtested; capacity: mean error against the twin's truth.[/]")
     console.print("\n[bold]why did it scale?[/]")
     console.print(explanation, highlight=False, markup=False)
     console.print(

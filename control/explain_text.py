@@ -81,26 +81,27 @@ def _believed(believed: Document | None, explanation: Explanation) -> Iterator[s
     if explanation.score is not None and explanation.score.wape is not None:
         text += f"; the champion's forecast of that moment turned out {explanation.score.wape:.1%} off"
     yield text
+    yield "Capacity by workers (90 % interval), and how it is known:"
     for one in believed["capacities"]:
         if one["per_s"] is None:
             continue
         interval = f"{one['low_per_s'] or 0:,.0f} to {one['high_per_s'] or 0:,.0f}"
-        yield f"  {one['scale_out']:>3} workers take {one['per_s']:,.0f}/s ({interval}): {one['basis']}"
+        yield f"  {one['scale_out']:>3}: {one['per_s']:,.0f}/s ({interval}), {one['basis']}"
 
 
 def _candidates(candidates: list[Document]) -> Iterator[str]:
     if candidates:
-        yield "Examined:"
+        yield "Examined, by workers:"
     for one in candidates:
         recovery = "" if one["recovery_s"] is None else f", recovery in {one['recovery_s']:.0f} s"
         verdict = "accepted" if one["rejected_by"] is None else f"rejected: {one['rejected_by']}"
-        yield f"  {one['scale_out']:>3} workers{recovery}: {verdict}"
+        yield f"  {one['scale_out']:>3}: {verdict}{recovery}"
 
 
 def _came_of(entry: Entry) -> Iterator[str]:
     if entry.state in (State.HELD, State.ADVISED):
         return
-    text = f"What came of it: {entry.state} after {entry.attempts} attempts"
+    text = f"What came of it: {entry.state} after {entry.attempts} attempt{'s' if entry.attempts != 1 else ''}"
     if entry.applied_s is not None:
         text += f", accepted at {_time(entry.applied_s)}"
     if entry.error:

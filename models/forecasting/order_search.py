@@ -42,7 +42,7 @@ def search(series: Values, d: int) -> Search:
     if scale <= 1e-12 * float(np.max(np.abs(series), initial=1.0)):
         return Search(Arima(1, 0.0, (), (), 0.0), 0)  # constant: it stays as it is
     from pmdarima import ARIMA, auto_arima  # noqa: PLC0415 -- seconds of import that only training pays
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # noqa: PLC0415
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415
 
     with warnings.catch_warnings(record=True) as caught, threadpool_limits(1):
         warnings.simplefilter("always")

@@ -19,6 +19,8 @@ from settings.home import Home
 
 CHAMPION, CHALLENGER, PREVIOUS = "champion", "challenger", "previous"
 DIGEST_TAG = "perdix.fleet_sha256"
+# Without it MLflow's pages open on tools for language models, and the runs are a click away.
+_SHOWN_AS_TRAINING = {"mlflow.experimentKind": "custom_model_development"}
 
 
 def prepare(home: Home, ui_url: str | None = None) -> Registry:
@@ -64,7 +66,9 @@ class Registry:
             client = tracking.client(self.tracking_uri)
             for name in (FORECAST, CAPACITY):
                 if client.get_experiment_by_name(name) is None:
-                    client.create_experiment(name, artifact_location=self._artifact_location(name))
+                    client.create_experiment(
+                        name, artifact_location=self._artifact_location(name), tags=_SHOWN_AS_TRAINING
+                    )
 
     def publish(self, publication: Publication) -> Published:
         """Record a training and register its fleet with the alias ``challenger``.
