@@ -38,6 +38,7 @@ class _Case:
     parameters: TwinParameters
     seed: int
     policy: str
+    start_s: int
     past_s: int
     champions: Path
 
@@ -51,7 +52,14 @@ def compare(
     """
     past_s = round(3_600 * hours)
     cases = [
-        _Case(living.job(name).parameters, seed + index, policy, past_s, place.champions)
+        _Case(
+            living.job(name).parameters,
+            seed + index,
+            policy,
+            living.job(name).history.start_s,
+            past_s,
+            place.champions,
+        )
         for index, name in enumerate(living.names())
         for policy in ("daedalus", "hpa", "static")
     ]
@@ -66,7 +74,7 @@ def compare(
 
 
 def _play(case: _Case) -> tuple[ReplayResult, Course]:
-    twin = JobTwin(case.parameters, case.seed)
+    twin = JobTwin(case.parameters, case.seed, start_s=case.start_s)
     tend(twin, case.past_s - SETTLE_S)
     if case.policy == "static":
         twin.rescale(case.parameters.workers.maximum, "static")
