@@ -1,7 +1,7 @@
 """Which form of a lake table expectations are judged on: in memory where it fits, on Spark where it does not.
 
-Great Expectations counts half a million rows in memory in the time that Spark takes to plan its four queries for them
-(benchmarks/validation.py), and what it finds is the same.
+Measured on 2 cores (benchmarks/validation.py): 0.5 s for half a million samples in memory, 2.4 s on Spark;
+and what is found is the same.
 """
 
 from __future__ import annotations

@@ -160,6 +160,15 @@ def test_a_failure_says_how_much_and_shows_examples(suites: dict[str, Suite]) ->
     assert json.loads(json.dumps(asdict(outcome)))["examples"][0]["cpu_load"] == 55.0
 
 
+def test_examples_of_a_pair_are_rows_that_break_it(suites: dict[str, Suite]) -> None:
+    frame = observations(200).assign(cpu_load_mean=np.linspace(0.1, 0.9, 200))
+    frame["cpu_load_max"] = frame["cpu_load_mean"].where(frame.index % 2 == 0, frame["cpu_load_mean"].iloc[::-1].values)
+    outcome = judged(frame, suites["job_observations"])["hottest_worker_is_hottest"]
+    assert outcome.unexpected == 50
+    assert len(outcome.examples) == 20
+    assert all(row["cpu_load_max"] < row["cpu_load_mean"] for row in outcome.examples)
+
+
 def test_a_warning_does_not_block(suites: dict[str, Suite]) -> None:
     outcome = judged(with_value("consumer_lag_records", -1.0)(samples()), suites["samples"])["lag_is_not_negative"]
     assert not outcome.success
