@@ -163,6 +163,7 @@ def _publish(context: dg.AssetExecutionContext, workspace: Workspace, model: Mod
         model.registered,
         workspace.lake(),
         model.table,
+        score=model.score,
         started_at_s=WallClock().now_s(),
         tags={"dagster.run_id": context.run.run_id, "perdix.reason": context.run.tags.get("perdix/reason", "manual")},
     )
@@ -185,6 +186,10 @@ def _publish(context: dg.AssetExecutionContext, workspace: Workspace, model: Mod
                 [{"job": one.job, "family": one.result.get("winner"), "verdict": one.why} for one in trained],
                 ("job", "family", "verdict"),
             ),
+            **{
+                name.removesuffix(".png"): picture(png, f"{model.name} candidates")
+                for name, png in publication.pictures.items()
+            },
             **_first_picture(trained),
         },
         check_results=[

@@ -71,6 +71,7 @@ def publication_of(
     lake: Lake,
     table: str,
     *,
+    score: str,
     started_at_s: float,
     tags: Mapping[str, str],
 ) -> Publication:
@@ -91,10 +92,12 @@ def publication_of(
     anyone = any(one.result["promote"] for one in usable)
     rows = pd.DataFrame([_fleet_row(one, take=one.result["promote"] or not anyone) for one in usable])
     families = dict.fromkeys(item["family"] for one in usable for item in one.result["candidates"])
+    tables = {family: _per_job(family, trained) for family in families}
     return Publication(
         name=registered,
         fleet=merge_rows(champion, rows),
-        candidates=[Candidate(family, _per_job(family, trained)) for family in families],
+        candidates=[Candidate(family, tables[family]) for family in families],
+        pictures=_error_picture(tables, score, [str(one.result["winner"]) for one in usable]),
         data=_data(lake, table, [one.job for one in usable], sum(one.result["rows"] for one in usable)),
         started_at_s=started_at_s,
         details=[_detail(one) for one in usable],
@@ -129,6 +132,17 @@ def _per_job(family: str, trained: Sequence[Trained]) -> pd.DataFrame:
     for name in frame.columns.intersection(["beats_naive", "in_sample"]):
         frame[name] = frame[name].astype("boolean")
     return frame
+
+
+def _error_picture(tables: Mapping[str, pd.DataFrame], score: str, chosen: Sequence[str]) -> dict[str, bytes]:
+    """Draw every family's error, a dot per job: what one looks at first in the parent run."""
+    errors = pd.concat([table.assign(family=family) for family, table in tables.items()], ignore_index=True)
+    if score not in errors or errors[score].notna().sum() == 0:
+        return {}
+    from assets.pictures import candidates_error
+
+    title = "WAPE over 900 s" if score.startswith("wape") else "error of the capacity, held out"
+    return {"candidates.png": candidates_error(errors, metric=score, title=title, chosen=chosen)}
 
 
 def _columns(one: Trained, trained: Sequence[Trained]) -> dict[str, None]:
