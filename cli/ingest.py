@@ -13,6 +13,7 @@ from cli.output import UserError, console, emit, number, table
 from cli.stores import home, lake
 from settings.product import load_product_settings
 from settings.stream_job import NAME
+from telemetry.exports.naming import Hint, HintError
 from telemetry.metrics import CANONICAL
 
 
@@ -23,6 +24,7 @@ def ingest(
         str | None,
         typer.Option("--metric", help=f"What a file without metric names holds: {', '.join(CANONICAL)}."),
     ] = None,
+    timezone: Annotated[str, typer.Option("--timezone", help="Zone of date-times that carry none (CSV).")] = "UTC",
     as_json: JsonOption = False,
 ) -> None:
     """Read Prometheus exports into the lake; bad rows are quarantined with file, line and reason.
@@ -34,26 +36,25 @@ def ingest(
     """
     if not NAME.fullmatch(job):
         raise UserError(f"'{job}' cannot be a job's name: use letters, digits, '.', '_' or '-', at most 63")
-    if metric is not None and metric not in CANONICAL:
-        raise UserError(f"--metric {metric}: not a canonical metric; use one of {', '.join(CANONICAL)}")
     for path in paths:
         if not path.exists():
             raise UserError(f"{path}: no such file or folder")
-    report, days, problems = ingest_files(paths, job, metric, show=not as_json)
+    try:
+        hint = Hint(metric=metric, timezone=timezone)
+    except HintError as error:
+        raise UserError(str(error)) from None
+    report, days, problems = ingest_files(paths, job, hint, show=not as_json)
     document = {**report, "days": days, "problems": problems}
     emit("perdix.ingest/1", document, as_json=as_json, show=lambda: _show(document))
 
 
-def ingest_files(
-    paths: list[Path], job: str, metric: str | None, *, show: bool
-) -> tuple[dict[str, Any], list[str], list[str]]:
+def ingest_files(paths: list[Path], job: str, hint: Hint, *, show: bool) -> tuple[dict[str, Any], list[str], list[str]]:
     """Land and ingest files, then observe the days they reach. Returns the report, the days, failed checks."""
     import dagster as dg
 
     from assets.ingest import ingest_metadata
     from cli import runs
     from telemetry import ingest as ingestion
-    from telemetry.exports.naming import Hint
     from telemetry.landing import land
     from telemetry.spark_session import spark_session
 
@@ -62,7 +63,7 @@ def ingest_files(
     with console.status("starting Spark (about ten seconds) ...") if show else _nothing():
         spark = spark_session(place, settings.spark.master, settings.spark.conf)
     with console.status(f"reading {len(landed)} file(s) ...") if show else _nothing():
-        report = ingestion.ingest(spark, lake(), landed, job, hint=Hint(metric=metric))
+        report = ingestion.ingest(spark, lake(), landed, job, hint=hint)
     document = report.to_dict()
     days = list(report.days)
     problems: list[str] = []

@@ -103,12 +103,14 @@ def workload_of(window: Window) -> Workload:
 def total_throughput(window: Window) -> Values:
     """Return records/s summed over workers, shape ``(n,)``; NaN where a worker that was there does not report.
 
-    A missing worker is not a worker that stands still: summing over those that report would look like an outage.
+    A missing worker is not a worker that stands still: summing over those that report would look like an outage. A
+    registered worker that never reports in the window (a spare one, without a source) is not waited for.
     """
     per_worker = window.worker_metric(metrics.THROUGHPUT.name)
     reporting = np.isfinite(per_worker).sum(axis=1)
     registered = window.job_metric(metrics.SCALE_OUT.name)
-    expected = np.where(np.isfinite(registered), registered, 1.0)
+    most = reporting.max(initial=0)
+    expected = np.minimum(np.where(np.isfinite(registered), registered, 1.0), max(most, 1))
     return np.where((reporting > 0) & (reporting >= expected), np.nansum(per_worker, axis=1), np.nan)
 
 

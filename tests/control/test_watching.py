@@ -84,6 +84,12 @@ def test_a_missing_worker_is_no_outage_and_a_stopped_job_is() -> None:
     assert np.isnan(stopping_throughput(one)[3])
 
 
+def test_a_spare_worker_that_never_reports_is_not_waited_for() -> None:
+    one = window([[5.0, 5.0], [5.0, 6.0], [5.0, NONE]], [100.0, 105.0, 110.0], scale_out=3.0)
+    assert total_throughput(one).tolist()[:2] == [10.0, 11.0]
+    assert np.isnan(total_throughput(one)[2])
+
+
 def test_without_an_uptime_metric_silence_is_not_taken_for_a_stop() -> None:
     one = window([[NONE, NONE]] * 3, [NONE] * 3)
     assert not standing_still(one).any()
