@@ -20,7 +20,7 @@ $(STAMP): $(LOCK) pyproject.toml
 	if [ -z "$$python" ]; then echo "perdix needs Python 3.11, 3.12 or 3.13 with venv (Debian: apt-get install python3 python3-venv)" >&2; exit 1; fi; \
 	test -x $(BIN)/python || "$$python" -m venv $(VENV)
 	@echo "installing the locked dependencies (a few minutes the first time) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(LOCK)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $(LOCK)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
