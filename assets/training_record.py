@@ -29,6 +29,11 @@ class Trained:
     seconds: float
 
     @property
+    def usable(self) -> bool:
+        """Whether there is a model that could be registered."""
+        return not self.error and self.result["state"] is not None
+
+    @property
     def why(self) -> str:
         """The verdict, or the error, in one sentence."""
         return self.error or str(self.result["verdict"])
@@ -85,7 +90,7 @@ def publication_of(
     ValueError
         When no job has a model.
     """
-    usable = [one for one in trained if not one.error and one.result["state"] is not None]
+    usable = [one for one in trained if one.usable]
     if not usable:
         reasons = "; ".join(f"{one.job}: {one.why}" for one in trained[:5])
         raise ValueError(f"no job has a model that could be registered: {reasons}")

@@ -8,11 +8,10 @@ from settings.yaml_files import SettingsError
 
 def known_errors() -> tuple[type[Exception], ...]:
     """Return the error types whose message names the place and the mend."""
-    from telemetry.prometheus import PrometheusError
-
     from control.state_schema import StateError
     from models.registry import RegistryError
     from telemetry.java import NoJava
     from telemetry.lake import LakeError
+    from telemetry.prometheus import PrometheusError
 
     return (UserError, SettingsError, NoJava, LakeError, StateError, RegistryError, PrometheusError)

@@ -87,7 +87,18 @@ def train_forecasters(
         origins_s = spaced_origins(history, ORIGINS, middle_s)
     candidates = {name: _candidate(name, family, history, origins_s, seed) for name, family in families.items()}
     winner, sentence = _winner(candidates)
+    if winner is None and len(origins_s) < LEAST_EVIDENCE:
+        sentence = _too_short(history)
     return TrainedForecast(candidates, winner, sentence)
+
+
+def _too_short(history: Workload) -> str:
+    measured_min = len(history) * history.step_s / 60.0
+    needed_min = (HORIZONS_S[-1] / (1.0 - FIRST_SHARE) + LEAST_EVIDENCE * history.step_s / (1.0 - FIRST_SHARE)) / 60.0
+    return (
+        f"{measured_min:.0f} minutes of workload are too few to judge a forecast of {HORIZONS_S[-1] / 60:.0f} minutes; "
+        f"ingest {np.ceil(needed_min):.0f} or more"
+    )
 
 
 def _candidate(name: str, family: type[TailForecaster], history: Workload, origins_s: Values, seed: int) -> Candidate:

@@ -61,10 +61,9 @@ def test_a_family_that_fails_keeps_its_reason_and_the_others_go_on():
 def test_a_short_history_has_candidates_but_no_winner():
     trained = train_forecasters(ramp(0.3), FAMILIES)
     assert trained.winner is None
+    assert "18 minutes of workload are too few to judge a forecast of 15 minutes; ingest 33 or more" in trained.sentence
     assert trained.champion is None
     assert trained.candidates["linear"].forecaster is not None
-    assert "8 origins" in trained.sentence
-    assert "seasonal-naive" in trained.sentence
 
 
 def test_an_empty_history_has_neither():
