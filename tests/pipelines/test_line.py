@@ -234,8 +234,7 @@ class TestSensors:
 
 def test_a_job_with_too_short_a_history_gets_no_champion_and_fails_nothing(line: Line) -> None:
     """Twenty minutes cannot judge a forecast of fifteen: said so, as a warning; the loop uses its fallback."""
-    rows = [f"{45_000 + 10 * k},{int(NOW_S) + 15 * k}" for k in range(80)]
-    lines = [f'workload_per_s {value.split(",")[0]} {value.split(",")[1]}' for value in rows]
+    lines = [f"workload_per_s {45_000 + 10 * k} {int(NOW_S) + 15 * k}" for k in range(80)]
     short = line.home.landing / "short"
     short.mkdir()
     (short / "short.txt").write_text("# TYPE workload_per_s gauge\n" + "\n".join(lines) + "\n# EOF\n")
