@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from cli.output import console
+from cli.options import JsonOption
+from cli.output import console, emit
 from cli.processes import LOOPBACK, Processes, free_port
 from cli.stores import home
 from settings.home import PROJECT, Home
@@ -18,6 +19,7 @@ from settings.home import PROJECT, Home
 def dev(
     hours: Annotated[float, typer.Option("--hours", help="Hours of past that the twin begins with.")] = 6.0,
     act: Annotated[bool, typer.Option(help="Let perdix scale the twin; else it advises.")] = True,
+    as_json: JsonOption = False,
 ) -> None:
     """Start the Dagster UI with its daemon, the MLflow UI, and a living twin of three jobs. Ctrl-C ends all.
 
@@ -39,19 +41,25 @@ def dev(
         _start(processes, place, ports, hours)
         processes.wait_until_answers("twin", f"{urls['twin']}/-/healthy")
         jobs = write_twin_jobs(place, urls["twin"], mode="act" if act else "advise")
-        console.print(f"the twin lives: {', '.join(jobs)} at {urls['twin']}", highlight=False)
-        with console.status("waiting for MLflow and Dagster (half a minute) ..."):
-            processes.wait_until_answers("mlflow", urls["mlflow"])
-            processes.wait_until_answers("dagster", f"{urls['dagster']}/server_info", timeout_s=240)
-        console.print(
-            f"[bold]Dagster[/]  {urls['dagster']}  (sensor control_loop ticks every minute; assets train)\n"
-            f"[bold]MLflow[/]   {urls['mlflow']}  (experiments perdix-forecast, perdix-capacity)\n"
-            f"[bold]twin[/]     {urls['twin']}/api/v1/query?query=scale_out\n"
-            f"in another shell: perdix jobs; perdix explain {jobs[0]}\n"
-            f"logs: {processes.logs}; Ctrl-C ends all",
-            highlight=False,
-        )
+        if not as_json:
+            console.print(f"the twin lives: {', '.join(jobs)} at {urls['twin']}", highlight=False)
+            console.print("waiting for MLflow and Dagster (half a minute) ...")
+        processes.wait_until_answers("mlflow", urls["mlflow"])
+        processes.wait_until_answers("dagster", f"{urls['dagster']}/server_info", timeout_s=240)
+        document = {"urls": urls, "jobs": jobs, "logs": processes.logs}
+        emit("perdix.dev/1", document, as_json=as_json, show=lambda: _show(urls, jobs, processes.logs))
         processes.watch()
+
+
+def _show(urls: dict[str, str], jobs: list[str], logs: Path) -> None:
+    console.print(
+        f"[bold]Dagster[/]  {urls['dagster']}  (sensor control_loop ticks every minute; assets train)\n"
+        f"[bold]MLflow[/]   {urls['mlflow']}  (experiments perdix-forecast, perdix-capacity)\n"
+        f"[bold]twin[/]     {urls['twin']}/api/v1/query?query=scale_out\n"
+        f"in another shell: perdix jobs; perdix explain {jobs[0]}\n"
+        f"logs: {logs}; Ctrl-C ends all",
+        highlight=False,
+    )
 
 
 def _start(processes: Processes, place: Home, ports: dict[str, int], hours: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import threading
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import JobArgument, JsonOption
-from cli.output import UserError, clock_time, console, emit, table
+from cli.output import UserError, clock_time, console, emit, plain, table
 from cli.stores import home, known, state, stream_jobs
 from control.clock import WallClock
 from settings.product import load_product_settings
@@ -51,8 +52,11 @@ def tick(
 def controller(
     interval_s: Annotated[float | None, typer.Option("--interval", help="Seconds between ticks.", min=1)] = None,
     ticks: Annotated[int | None, typer.Option("--ticks", help="End after so many ticks.", min=1)] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Tick every minute without Dagster, until Ctrl-C. Only one controller acts on a job at a time.
+
+    With --json, one document per tick and line.
 
     Example: perdix controller --interval 60
     """
@@ -77,7 +81,11 @@ def controller(
             soft_deadline_s=settings.soft_deadline_s,
             heartbeat=home().heartbeat,
         ):
-            console.print(f"{clock_time(report.started_s)} {report.sentence()}", highlight=False)
+            if as_json:
+                line = plain({"schema": "perdix.controller/1", "started_s": report.started_s, **report.summary()})
+                print(json.dumps(line), flush=True)  # noqa: T201 - a stream of lines, not one document
+            else:
+                console.print(f"{clock_time(report.started_s)} {report.sentence()}", highlight=False)
 
 
 def pause(

@@ -28,6 +28,7 @@ def emit(schema: str, document: Mapping[str, Any], *, as_json: bool, show: Calla
     """Print ``document`` as JSON under ``schema`` (for example ``perdix.ingest/1``), or call ``show`` for people."""
     if as_json:
         sys.stdout.write(json.dumps(plain({"schema": schema, **document}), indent=2, allow_nan=False) + "\n")
+        sys.stdout.flush()
     else:
         show()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import warnings
@@ -165,6 +166,19 @@ def test_a_tick_of_a_job_without_prometheus_is_blind_and_scales_nothing(command:
     assert "prometheus" in said["reports"][0]["sentence"]
     assert command("explain", "dark")["decision"] is None
     (home / "jobs" / "dark.yaml").unlink()
+
+
+def test_the_controller_prints_a_line_per_tick(command: Command, home: Path) -> None:
+    (home / "jobs").mkdir(parents=True, exist_ok=True)
+    (home / "jobs" / "dark.yaml").write_text("mode: act\n")
+    assert command("controller", "--ticks", "1")["statuses"] == {"blind": 1}
+    (home / "jobs" / "dark.yaml").unlink()
+
+
+def test_every_command_takes_json() -> None:
+    for registered in app.registered_commands:
+        assert registered.callback is not None
+        assert "as_json" in inspect.signature(registered.callback).parameters, registered.name
 
 
 def test_doctor_finds_this_machine_well(command: Command) -> None:
