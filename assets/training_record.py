@@ -97,7 +97,7 @@ def publication_of(
     anyone = any(one.result["promote"] for one in usable)
     rows = pd.DataFrame([_fleet_row(one, take=one.result["promote"] or not anyone) for one in usable])
     families = dict.fromkeys(item["family"] for one in usable for item in one.result["candidates"])
-    tables = {family: _per_job(family, trained) for family in families}
+    tables = {family: _per_job(family, trained, score) for family in families}
     return Publication(
         name=registered,
         fleet=merge_rows(champion, rows),
@@ -125,12 +125,13 @@ def _fleet_row(one: Trained, *, take: bool) -> dict[str, Any]:
     }
 
 
-def _per_job(family: str, trained: Sequence[Trained]) -> pd.DataFrame:
+def _per_job(family: str, trained: Sequence[Trained], score: str) -> pd.DataFrame:
+    """Return one row per job; the score comes first, because MLflow's compare page plots the first metric."""
     rows = []
     for one in trained:
         item = one.candidate(family)
         error = one.error or item.get("error", "not tried")
-        rows.append({"job": one.job, **_columns(one, trained), **item.get("metrics", {}), "error": error})
+        rows.append({"job": one.job, score: None, **_columns(one, trained), **item.get("metrics", {}), "error": error})
     frame = pd.DataFrame(rows)
     for name in frame.columns.difference(["job", "error", "beats_naive", "in_sample"]):
         frame[name] = frame[name].astype(float)

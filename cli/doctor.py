@@ -148,7 +148,7 @@ def _prometheus(home: Home) -> Iterator[Finding]:
         now_s = WallClock().now_s()
         try:
             with closing(connected(job.prometheus)) as client:
-                client.query_range("vector(1)", now_s - 1, now_s, 1)
+                client.query_range("time()", now_s - 1, now_s, 1)
         except PrometheusError as error:
             yield Finding(
                 check, ok=False, found=str(error), mend="start it, or mend 'prometheus.url' in the job's file"

@@ -189,18 +189,29 @@ def jobs(as_json: JsonOption = False) -> None:
     ]
 
     def show() -> None:
-        columns = ["job", "configured", "ingested", "mode", "status", "scale_out", "wape", "sentence"]
-        table("stream jobs", columns, [[_cell(row[column]) for column in columns] for row in rows])
+        table(
+            "stream jobs",
+            ["job", "status", "mode", "workers", "WAPE", "why"],
+            [
+                [
+                    row["job"],
+                    row["status"] or "-",
+                    row["mode"] or "-",
+                    number(row["scale_out"]),
+                    _share(row["wape"]),
+                    row["sentence"] or ("no tick yet" if row["configured"] else "ingested; no file in conf/jobs"),
+                ]
+                for row in rows
+            ],
+        )
         if not rows:
             console.print("none yet: perdix ingest FILES --job NAME, or write conf/jobs/<job>.yaml")
 
     emit("perdix.jobs/1", {"jobs": rows}, as_json=as_json, show=show)
 
 
-def _cell(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return number(value) if isinstance(value, int | float) else str(value if value is not None else "-")
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f} %"
 
 
 def _moment(text: str) -> float:
