@@ -59,7 +59,7 @@ def _observed(rows: pd.DataFrame) -> dict[str, float]:
         return {}
     workers = int(hot["workers"].max())
     hot = hot[hot["workers"] == workers]
-    return {"workers": workers, "saturated_minutes": len(hot), "throughput_per_s": float(hot["throughput"].mean())}
+    return {"workers": workers, "saturated_rows": len(hot), "throughput_per_s": float(hot["throughput"].mean())}
 
 
 def _show_capacity(job: str, estimates: list[Estimate], observed: dict[str, float]) -> None:
