@@ -11,7 +11,7 @@ from assets.metadata import records
 from assets.partitions import days, one_run, stream_jobs
 from assets.resources import Spark, Workspace
 from settings.home import Home
-from settings.stream_job import StreamJob
+from settings.stream_job import NAME, StreamJob
 from telemetry.lake import Lake
 from telemetry.landing import ExportFile, landed
 from twin.exports import write_victoria_metrics
@@ -87,8 +87,11 @@ def samples(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spar
     from telemetry.ingest import ingest
 
     home, lake, reports = workspace.paths(), workspace.lake(), []
-    for job in landed_jobs(home):
-        files = [file for file in landed(home, job) if _is_new(lake, job, file)]
+    jobs, problems = landed_jobs(home)
+    for problem in problems:
+        context.log.warning(problem)
+    for job in jobs:
+        files = _new_files(lake, job, landed(home, job))
         if files:
             report = ingest(spark.session(), lake, files, job)
             reports.append(report.to_dict())
@@ -96,25 +99,33 @@ def samples(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spar
             context.log.info(f"{job}: {totals['files']} file(s), {totals['read']:,} samples read")
         context.instance.add_dynamic_partitions(stream_jobs.name or "", [job])
     rows = sum(part.rows for part in lake.manifests("samples", days=context.partition_keys))
-    return dg.MaterializeResult(metadata={**ingest_metadata(reports), "dagster/row_count": rows})
+    return dg.MaterializeResult(metadata={**ingest_metadata(reports), "dagster/row_count": rows, "problems": problems})
 
 
-def landed_jobs(home: Home) -> list[str]:
-    """Return the jobs that have a landing folder."""
-    return sorted(path.name for path in home.landing.iterdir() if path.is_dir()) if home.landing.is_dir() else []
+def landed_jobs(home: Home) -> tuple[list[str], list[str]]:
+    """Return the jobs that have a landing folder, and what is wrong with folders that cannot name a job."""
+    found = sorted(path.name for path in home.landing.iterdir() if path.is_dir()) if home.landing.is_dir() else []
+    jobs = [name for name in found if NAME.fullmatch(name)]
+    mend = "rename the folder: letters, digits, '.', '_' or '-', at most 63"
+    return jobs, [f"{home.landing / name}: not a job's name; {mend}" for name in found if name not in jobs]
 
 
-def _is_new(lake: Lake, job: str, file: ExportFile) -> bool:
-    """Say whether the lake has no row of this very file; large files are told by their size alone."""
+def _new_files(lake: Lake, job: str, files: list[ExportFile]) -> list[ExportFile]:
+    """Return the files of which the lake has no row yet, or rows of another content."""
     known = lake.read("sources", job, columns=["source", "digest", "bytes"]).to_pylist()
-    mine = next((row for row in known if row["source"] == file.source), None)
-    if mine is None or file.problem:
-        return True
+    by_source = {row["source"]: row for row in known}
+    return [file for file in files if file.problem or _differs(file, by_source.get(file.source))]
+
+
+def _differs(file: ExportFile, known: dict[str, Any] | None) -> bool:
+    """Say whether a file is not what the lake knows of it; large ones are told by their size alone."""
     size = file.path.stat().st_size
-    if size != mine["bytes"] or size > DIGEST_UP_TO_BYTES:
-        return bool(size != mine["bytes"])
+    if known is None or size != known["bytes"]:
+        return True
+    if size > DIGEST_UP_TO_BYTES:
+        return False
     with file.path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest() != mine["digest"]
+        return bool(hashlib.file_digest(stream, "sha256").hexdigest() != known["digest"])
 
 
 def ingest_metadata(reports: list[dict[str, Any]]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -37,5 +38,5 @@ def _cell(value: Any) -> str | float | int | None:
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
-        return round(value, 4) if value == value and abs(value) != float("inf") else None  # noqa: PLR0124 - NaN
+        return round(value, 4) if math.isfinite(value) else None
     return str(value)

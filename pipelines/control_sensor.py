@@ -4,9 +4,9 @@ What Dagster guarantees is little: a tick that times out goes on and overlaps th
 daemon acts too. So the tick keeps its own state and leases, and this module only reports.
 """
 
+import atexit
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from functools import lru_cache
 
 import dagster as dg
@@ -18,6 +18,7 @@ from control.fleet import FleetReport, tick_fleet
 from control.live import holder_name, live_io
 from control.tick_io import TickIO
 from settings.home import Home
+from settings.product import ControlSettings
 
 DECISIONS = dg.AssetKey("scaling_decisions")
 AUTOSTART = "PERDIX_AUTOSTART"
@@ -25,16 +26,11 @@ AUTOSTART = "PERDIX_AUTOSTART"
 
 
 @lru_cache(maxsize=4)
-def _opened(home: Home) -> "tuple[TickIO, object]":
-    """Open what a tick touches once per process: models stay cached between ticks."""
-    keeping = _kept(home)
-    return keeping.__enter__(), keeping
-
-
-@contextmanager
-def _kept(home: Home) -> Iterator[TickIO]:
-    with live_io(home, Workspace(home=str(home.root)).settings().control) as io:
-        yield io
+def _opened(home: Home, settings: ControlSettings) -> TickIO:
+    """Open what a tick touches once per process, so that models stay cached between ticks; closed at its exit."""
+    stack = ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(live_io(home, settings))
 
 
 @dg.sensor(
@@ -49,7 +45,7 @@ def control_loop(context: dg.SensorEvaluationContext, workspace: Workspace) -> d
     """Make one tick of the fleet and report it as one materialization of ``scaling_decisions``."""
     home, settings = workspace.paths(), workspace.settings().control
     jobs, errors = workspace.stream_jobs()
-    io, _ = _opened(home)
+    io = _opened(home, settings)
     report = tick_fleet(
         jobs.values(),
         io,

@@ -81,6 +81,7 @@ def line(tmp_path_factory: pytest.TempPathFactory, spark: object) -> Iterator[Li
         folder.mkdir(parents=True)
         land(home, write_exports(series, folder, form, name, gzipped=True), name)
     (home.landing / "ads" / "page.json").write_text("<html><body>502 Bad Gateway</body></html>")
+    (home.landing / "not a job").mkdir()
     workspace = Workspace(home=str(home.root), conf=str(conf))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -110,6 +111,12 @@ def test_counts_of_the_ingest_add_up_and_the_broken_file_is_in_quarantine(line: 
     assert len(rows) == 1
     assert "HTML" in rows[0]["reason"]
     assert rows[0]["file"] == "page.json"
+
+
+def test_a_folder_that_cannot_name_a_job_is_told_and_stops_nobody(line: Line) -> None:
+    (problem,) = metadata(line, "samples")["problems"]  # type: ignore[misc, attr-defined]
+    assert "not a job" in problem
+    assert "rename the folder" in problem
 
 
 def test_every_layer_holds_rows_of_both_jobs(line: Line) -> None:
