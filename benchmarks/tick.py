@@ -19,7 +19,7 @@ import orjson
 
 from control.champions import ChampionRow, FleetChampions, GivenChampions
 from control.fleet import tick_fleet
-from control.replay import TwinSource
+from replay.twin_source import TwinSource
 from control.sources import Reading
 from control.state import StateStore
 from control.tick_io import TickIO

@@ -67,6 +67,8 @@ class TickReport:
         What was believed: the forecast that was acted on, and the capacity of every scale-out that may be chosen.
     wape
         WAPE (1.0 = 100 %) of the champion's recent forecasts over their first minute.
+    failure_recovery_s
+        How long the recovery would take if a worker failed now, in seconds; ``None`` where it cannot be said.
     retrain
         Run key of a retraining that was asked for in this tick.
     stages_ms
@@ -84,6 +86,7 @@ class TickReport:
     forecast: Forecast | None = None
     capacities: Mapping[int, Estimate] = field(default_factory=dict)
     wape: float | None = None
+    failure_recovery_s: float | None = None
     retrain: str | None = None
     notes: tuple[str, ...] = ()
     stages_ms: Mapping[str, float] = field(default_factory=dict)

@@ -15,6 +15,7 @@ JOB_COLUMNS = (
     "arrived_total",  # records since the twin began
     "progress_total",  # records finished for good; falls back to the last checkpoint at a restart
     "lag",  # records waiting at the end of the second
+    "capacity",  # records that could be processed in this second; 0 while the job stands still
     "latency_p95_ms",  # NaN while nothing comes out
     "uptime_s",  # since the last start; NaN while the job stands still
     "scale_out",  # workers deployed

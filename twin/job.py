@@ -102,6 +102,10 @@ class JobTwin:
         """Records since the twin began."""
         return Totals(self._arrived, self._replayed, self._processed, self._lag)
 
+    def arrivals(self, second: int, count: int) -> Values:
+        """Return records in each of ``count`` seconds from epoch second ``second``, whole numbers, shape ``(count,)``."""
+        return np.maximum(np.rint(self._arrivals(second, count)), 0.0)
+
     def current_capacity(self) -> float:
         """Return the true capacity of this deployment, records/s, once warm and without second-to-second noise."""
         return float(physics.bottleneck_per_s(self._deployed_capacities(), self._shares))
@@ -131,8 +135,7 @@ class JobTwin:
             raise ValueError(f"time does not run backwards: {seconds} s")
         while seconds > 0:
             block = seconds if self._down_until_s is None else min(seconds, self._down_until_s - self._now_s)
-            arrived = np.maximum(np.rint(self._arrivals(self._now_s, block)), 0.0)
-            self._pass(arrived)
+            self._pass(self.arrivals(self._now_s, block))
             seconds -= block
             if self._down_until_s == self._now_s:
                 self._deploy()
@@ -248,6 +251,7 @@ class JobTwin:
                 "arrived_total": arrived_total,
                 "progress_total": progress,
                 "lag": lag,
+                "capacity": capacity,
                 "latency_p95_ms": self._observables.latency_p95_ms(utilisation, waited_s),
                 "uptime_s": uptime_s if running else absent,
                 "scale_out": np.full(seconds, float(self._scale_out)),

@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 
 from control.champions import ChampionRow, ChampionSource, FleetChampions, GivenChampions
-from control.replay import TwinSource
+from replay.twin_source import TwinSource
 from control.sources import Reading, SourceError
 from control.state import StateStore
 from control.tick import tick

@@ -1,0 +1,59 @@
+"""One replay: which policy, on which twin and trace, with which seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from settings.stream_job import Bounds, Objectives, PolicySettings
+from twin.emission import Scraping
+from twin.parameters import TwinParameters
+
+TICK_INTERVAL_S = 60
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A policy as it takes part: what it is called in tables, what it is, and how often it looks.
+
+    Attributes
+    ----------
+    label
+        For example ``hpa-80``; unique within a campaign.
+    tick_interval_s
+        Seconds between its ticks. Kubernetes' HPA looks every 15 s, the Flink Autoscaler every 10 s.
+    """
+
+    label: str
+    settings: PolicySettings
+    tick_interval_s: int = TICK_INTERVAL_S
+
+
+@dataclass(frozen=True)
+class Case:
+    """One policy on one twin and trace with one seed. Picklable: it may be played in another process.
+
+    Attributes
+    ----------
+    trace
+        What the trace is called in tables.
+    parameters
+        The twin; its ``workload`` is the trace, in records/s (nothing is left to be scaled).
+    hours
+        Length, from the first tick on.
+    failures
+        Workers that crash, spread over the run; when and which depends on the seed only.
+    trained
+        Whether forecasters are trained from what the run has seen so far, and anew when drift asks for it. Without, the
+        policy decides on the fallback forecast.
+    """
+
+    contender: Contender
+    trace: str
+    parameters: TwinParameters
+    seed: int
+    hours: float
+    objectives: Objectives = field(default_factory=Objectives)
+    bounds: Bounds | None = None
+    scraping: Scraping = field(default_factory=lambda: Scraping(interval_s=5.0))
+    failures: int = 0
+    trained: bool = True

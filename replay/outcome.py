@@ -1,0 +1,161 @@
+"""What a replay came to: figures, every recovery, and the course second by second."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from control.tick_io import TickReport
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """One rescale or failure: predicted, as perdix observed it, and as it truly was (seconds; ``None``: there is none).
+
+    Attributes
+    ----------
+    cause
+        ``out``, ``in`` or ``failure``.
+    interrupted
+        Another rescale or failure began before the job had caught up: no single prediction can be held against it.
+    """
+
+    at_s: float
+    cause: str
+    from_scale_out: int
+    scale_out: int
+    predicted_s: float | None
+    observed_s: float | None
+    true_s: float | None
+    interrupted: bool = False
+
+    @property
+    def error(self) -> float | None:
+        """``|predicted - true| / true``; ``None`` where either is missing or the recovery was interrupted."""
+        if self.predicted_s is None or not self.true_s or self.interrupted:
+            return None
+        return abs(self.predicted_s - self.true_s) / self.true_s
+
+
+@dataclass(frozen=True)
+class Latency:
+    """The p95 end-to-end latency of each second in ms, every record counting once."""
+
+    mean: float
+    p50: float
+    p95: float
+    p99: float
+
+
+@dataclass(frozen=True)
+class Course:
+    """The run second by second, all of shape ``(seconds,)``.
+
+    Attributes
+    ----------
+    times_s
+        Epoch second in which each row begins.
+    workload_per_s, throughput_per_s
+        Records that arrived and that were processed in the second.
+    workers
+        Workers deployed.
+    lag_records
+        Records waiting at the end of the second.
+    latency_p95_ms
+        NaN where nothing came out.
+    cpu_load
+        Mean over workers, ratio; NaN where none runs.
+    capacity_per_s
+        True capacity of the deployment; 0 while the job stands still.
+    forecast_per_s
+        What was forecast for this second by the newest tick before it; NaN where there was none.
+    """
+
+    times_s: Values
+    workload_per_s: Values
+    throughput_per_s: Values
+    workers: Values
+    lag_records: Values
+    latency_p95_ms: Values
+    cpu_load: Values
+    capacity_per_s: Values
+    forecast_per_s: Values
+
+    def columns(self) -> dict[str, Values]:
+        """Return the columns by name."""
+        return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one policy came to on one trace with one seed.
+
+    Attributes
+    ----------
+    average_workers, worker_s
+        Workers on average, and their sum over time in worker-seconds.
+    rescales, failures
+        How often the scale-out was changed, and how often a worker crashed.
+    latency_ms
+        Of the p95 end-to-end latency.
+    share_above_objective
+        Share of the seconds in which the p95 latency was above the job's objective, or nothing came out although
+        records waited (1.0 = 100 %).
+    lag_maximum_records, unprocessed
+        Highest consumer lag, and the consumer lag at the end, in records.
+    recovery_error
+        Mean of ``|predicted - true| / true`` over recoveries that were predicted and not interrupted (1.0 = 100 %).
+    forecast_wape, first_minute_wape
+        Means over the forecasts that were acted on and came true, over their whole horizon and their first minute.
+    capacity_error, capacity_error_all
+        Mean over ticks of ``|estimate - truth| / truth`` at the scale-out that ran, and over all within the bounds.
+    clairvoyant_worker_s, clairvoyant_ratio
+        The least worker-seconds of any plan that knows the trace (:mod:`replay.clairvoyant`), and ``worker_s`` as a
+        multiple of it; ``None`` where no plan holds the objectives or it was not asked for.
+    wall_s
+        How long the replay took to compute, and ``twin_s`` of it in the twin's physics.
+    """
+
+    policy: str
+    trace: str
+    seed: int
+    hours: float
+    ticks: int
+    average_workers: float
+    worker_s: float
+    rescales: int
+    failures: int
+    latency_ms: Latency
+    share_above_objective: float
+    lag_maximum_records: float
+    unprocessed: float
+    recovery_error: float | None
+    forecast_wape: float | None
+    first_minute_wape: float | None
+    capacity_error: float | None
+    capacity_error_all: float | None
+    clairvoyant_worker_s: float | None
+    clairvoyant_ratio: float | None
+    wall_s: float
+    twin_s: float
+    retrains: int = 0
+    recoveries: tuple[Recovery, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def figures(self) -> dict[str, Any]:
+        """Return everything as JSON-serialisable values, by the names above."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Played:
+    """A replay that was played to its end."""
+
+    outcome: Outcome
+    course: Course
+    reports: tuple[TickReport, ...] = field(default=(), repr=False, compare=False)
