@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from settings.stream_job import Bounds, Objectives, PolicySettings
 from twin.emission import Scraping
 from twin.parameters import TwinParameters
@@ -45,6 +48,8 @@ class Case:
     trained
         Whether forecasters are trained from what the run has seen so far, and anew when drift asks for it. Without, the
         policy decides on the fallback forecast.
+    arrivals
+        Records/s in each second from the start on, at least as long as the run, in place of the twin's own workload.
     """
 
     contender: Contender
@@ -57,3 +62,4 @@ class Case:
     scraping: Scraping = field(default_factory=lambda: Scraping(interval_s=5.0))
     failures: int = 0
     trained: bool = True
+    arrivals: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)

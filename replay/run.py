@@ -28,6 +28,7 @@ from settings.stream_job import Bounds, StreamJob, TargetSettings
 from targets.twin import LocalTwinTarget
 from twin.job import JobTwin
 from twin.outages import Outage
+from twin.workloads import arrivals_from
 
 IN_MEMORY = "sqlite://"
 START_S = 1_760_000_400  # epoch second at which a twin begins when none is given
@@ -106,11 +107,12 @@ def fresh_twin(case: Case, bounds: Bounds) -> JobTwin:
     That is the least whose expected capacity is a quarter above the first ten minutes; a static contender begins at its
     own number.
     """
-    twin = JobTwin(case.parameters, case.seed, start_s=START_S)
+    arrivals = None if case.arrivals is None else arrivals_from(case.arrivals, START_S)
+    twin = JobTwin(case.parameters, case.seed, start_s=START_S, arrivals=arrivals)
     first = case.contender.settings.options.get("scale_out") if case.contender.settings.name == "static" else None
     if not isinstance(first, int) or not bounds.minimum <= first <= bounds.maximum:
         first = _least(twin, bounds, 1.25 * float(twin.arrivals(START_S, 600).max()))
-    return JobTwin(case.parameters, case.seed, start_s=START_S, scale_out=first)
+    return JobTwin(case.parameters, case.seed, start_s=START_S, scale_out=first, arrivals=arrivals)
 
 
 def _least(twin: JobTwin, bounds: Bounds, per_s: float) -> int:
