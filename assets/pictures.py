@@ -1,38 +1,32 @@
 """Pictures of a training for MLflow and Dagster, as PNG bytes. Each says its unit, and what a reader should see first.
 
-Figures are drawn on their own canvas, without pyplot, whose global state is not safe in threads.
+How they look is in :mod:`replay.canvas`, with which the pictures of a replay are drawn, too.
 """
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
-from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, PercentFormatter
-from PIL import Image
 
 from models.capacity.contract import Estimate
 from models.capacity.line import Fit
 from models.forecasting.backtest import Backtest
 from models.forecasting.contract import Values
+from replay.canvas import BLUE, CYCLE, GREEN, GREY, ORANGE, RED, SKY, canvas, rate_axis, single, to_png
 
-# Okabe and Ito's colours: told apart with any colour vision.
-BLUE, ORANGE, GREEN, RED, SKY, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#666666"
-_CYCLE = (BLUE, ORANGE, GREEN, RED, SKY, "#CC79A7", "#000000", "#8C6D31")
 _MOST_LEGEND = 12
 _MOST_DOTS = 300  # per worker: more only darken the picture
 
 
 def forecast_against_truth(job: str, backtest: Backtest) -> bytes:
     """Draw the truth and what was forecast from each origin; origins that overlap earlier forecasts are left out."""
-    figure, axes = _canvas()
+    figure, axes = single()
     last_end = -np.inf
     shown = 0
     for index, origin_s in enumerate(backtest.origins_s):
@@ -48,19 +42,20 @@ def forecast_against_truth(job: str, backtest: Backtest) -> bytes:
         axes.axvline(_dates(np.array([origin_s]))[0], color=GREY, lw=0.5, alpha=0.5)
         shown += 1
     _time_axis(axes)
-    _rate_axis(axes, "workload")
+    rate_axis(axes, "workload")
     highest = np.nanmax([np.nanmax(backtest.forecast), *backtest.actual[np.isfinite(backtest.actual)]])
     axes.set_ylim(top=min(axes.get_ylim()[1], 2.5 * highest))  # a quantile that runs away must not flatten the rest
     figure.legend(loc="outside lower center", frameon=False, ncols=3)
     horizon_s = backtest.step_s * backtest.actual.shape[1]
     axes.set_title(_titled(job, f"forecasts over {horizon_s:.0f} s from {shown} origins", _percent(backtest.wape())))
-    return _png(figure)
+    return to_png(figure)
 
 
 def residuals(job: str, backtest: Backtest) -> bytes:
     """Draw the error of the forecast against how far ahead it looks, and the distribution of errors."""
     error = backtest.forecast - backtest.actual
-    figure, (ahead, spread) = _canvas(columns=2, ratios=(3, 2))
+    figure, grid = canvas(columns=2, width_ratios=(3, 2))
+    ahead, spread = grid[0]
     lead_s = backtest.step_s * (1 + np.arange(error.shape[1]))
     seen = np.isfinite(error).any(axis=0)
     if seen.any():
@@ -69,7 +64,7 @@ def residuals(job: str, backtest: Backtest) -> bytes:
         ahead.plot(lead_s[seen], middle, color=BLUE, lw=1.6, label="median")
     ahead.axhline(0.0, color=GREY, lw=0.8)
     ahead.set_xlabel("ahead of the origin (s)")
-    _rate_axis(ahead, "forecast - measured", from_zero=False)
+    rate_axis(ahead, "forecast - measured", from_zero=False)
     if seen.any():
         ahead.legend(loc="best", frameon=False)
     finite = error[np.isfinite(error)]
@@ -82,7 +77,7 @@ def residuals(job: str, backtest: Backtest) -> bytes:
     spread.xaxis.set_major_formatter(EngFormatter(sep=""))
     spread.set_ylabel("forecast steps")
     figure.suptitle(_titled(job, f"errors of {backtest.family}", _percent(backtest.wape())), fontsize=11)
-    return _png(figure)
+    return to_png(figure)
 
 
 def capacity_over_scale_outs(
@@ -92,7 +87,7 @@ def capacity_over_scale_outs(
     truth_per_s: Mapping[int, float] | None = None,
 ) -> bytes:
     """Draw the capacity at each scale-out with its 90 % interval; ``truth_per_s`` is known for a twin only."""
-    figure, axes = _canvas()
+    figure, axes = single()
     for seen, colour, label in ((True, BLUE, "observed at this scale-out"), (False, ORANGE, "not seen yet")):
         chosen = [estimate for estimate in estimates if estimate.seen is seen]
         if not chosen:
@@ -106,10 +101,10 @@ def capacity_over_scale_outs(
         axes.plot(at, [truth_per_s[n] for n in at], color=GREEN, lw=1.2, marker="_", label="true capacity (twin)")
     axes.set_xlabel("scale-out (workers)")
     axes.xaxis.get_major_locator().set_params(integer=True)
-    _rate_axis(axes, "capacity")
+    rate_axis(axes, "capacity")
     axes.legend(loc="upper left", frameon=False)
     axes.set_title(_titled(job, "capacity, bars: 90 % interval"))
-    return _png(figure)
+    return to_png(figure)
 
 
 def cpu_throughput_lines(job: str, features: pd.DataFrame, lines: Mapping[str, Fit], cpu_at_capacity: float) -> bytes:
@@ -124,9 +119,9 @@ def cpu_throughput_lines(job: str, features: pd.DataFrame, lines: Mapping[str, F
     cpu_at_capacity
         CPU load at which capacity is read off, for example 1.0.
     """
-    figure, axes = _canvas()
+    figure, axes = single()
     for index, (worker, rows) in enumerate(features.dropna(subset=["cpu_load"]).groupby("worker", sort=True)):
-        colour = _CYCLE[index % len(_CYCLE)]
+        colour = CYCLE[index % len(CYCLE)]
         shown = rows.iloc[:: max(1, len(rows) // _MOST_DOTS)]
         axes.scatter(shown["cpu_load"], shown["throughput_per_s"], s=6, color=colour, alpha=0.45, lw=0)
         fit = lines.get(str(worker))
@@ -141,11 +136,11 @@ def cpu_throughput_lines(job: str, features: pd.DataFrame, lines: Mapping[str, F
     axes.set_xlim(left=0.0)
     axes.set_xlabel("CPU load of the worker (one-minute mean)")
     axes.xaxis.set_major_formatter(PercentFormatter(xmax=1.0, decimals=0))
-    _rate_axis(axes, "throughput of the worker")
+    rate_axis(axes, "throughput of the worker")
     if axes.get_legend_handles_labels()[0]:
         axes.legend(loc="upper left", frameon=False, fontsize=8, ncols=2)
     axes.set_title(_titled(job, "one line per worker; dashed beyond the CPU loads it has seen"))
-    return _png(figure)
+    return to_png(figure)
 
 
 def candidates_error(
@@ -159,7 +154,7 @@ def candidates_error(
         One row per family and job: ``family, job`` and ``metric`` (ratio; NaN where it could not be judged).
     """
     medians = errors.groupby("family")[metric].median().sort_values(ascending=False, na_position="first")
-    figure, axes = _canvas(height=1.4 + 0.42 * max(len(medians), 2))
+    figure, axes = single(1.4 + 0.42 * max(len(medians), 2))
     for row, (family, median) in enumerate(medians.items()):
         values = errors.loc[errors["family"] == family, metric].dropna()
         axes.barh(row, 0.0 if np.isnan(median) else median, color=BLUE if family in chosen else "#B8C7D3", height=0.62)
@@ -183,28 +178,7 @@ def candidates_error(
     axes.set_title(
         f"bar: median of {jobs} job{'s' if jobs != 1 else ''}, dot: one job; blue: chosen", loc="left", fontsize=10
     )
-    return _png(figure)
-
-
-def _canvas(columns: int = 1, ratios: Sequence[float] | None = None, height: float = 4.2) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(9.0, height), dpi=100, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(1, columns, width_ratios=ratios)
-    for one in np.atleast_1d(axes):
-        one.spines[["top", "right"]].set_visible(False)
-        one.grid(visible=True, color="#E5E5E5", lw=0.6)
-        one.set_axisbelow(True)
-        one.title.set_fontsize(11)
-    return figure, axes
-
-
-def _png(figure: Figure) -> bytes:
-    """Return the figure as a PNG of 128 colours: a third of the bytes, which Dagster's event log keeps for ever."""
-    drawn, small = io.BytesIO(), io.BytesIO()
-    figure.savefig(drawn, format="png")
-    with Image.open(drawn) as image:
-        image.convert("RGB").quantize(128).save(small, format="png", optimize=True)
-    return small.getvalue()
+    return to_png(figure)
 
 
 def _dates(times_s: Values) -> Values:
@@ -216,13 +190,6 @@ def _time_axis(axes: Axes) -> None:
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=UTC))
     axes.set_xlabel("time (UTC)")
-
-
-def _rate_axis(axes: Axes, what: str, *, from_zero: bool = True) -> None:
-    axes.yaxis.set_major_formatter(EngFormatter(sep=""))
-    axes.set_ylabel(f"{what} (records/s)")
-    if from_zero:
-        axes.set_ylim(bottom=0.0)
 
 
 def _rate(per_s: float) -> str:
