@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter
-from numpy.typing import NDArray
+from matplotlib.ticker import EngFormatter, FuncFormatter, MultipleLocator
 from PIL import Image
 
 # Okabe and Ito's colours: told apart with any colour vision.
@@ -28,13 +27,14 @@ def canvas(
     rows: int = 1,
     columns: int = 1,
     *,
+    width_in: float = WIDTH_IN,
     height_in: float = 4.2,
     width_ratios: Sequence[float] | None = None,
     height_ratios: Sequence[float] | None = None,
     same_x: bool = False,
-) -> tuple[Figure, NDArray[np.object_]]:
-    """Return a figure and its axes, shape ``(rows, columns)``."""
-    figure = Figure(figsize=(WIDTH_IN, height_in), dpi=DPI, layout="constrained")
+) -> tuple[Figure, Any]:
+    """Return a figure and its axes, an array of shape ``(rows, columns)``."""
+    figure = Figure(figsize=(width_in, height_in), dpi=DPI, layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(
         rows, columns, width_ratios=width_ratios, height_ratios=height_ratios, sharex=same_x, squeeze=False
@@ -47,9 +47,9 @@ def canvas(
     return figure, grid
 
 
-def single(height_in: float = 4.2) -> tuple[Figure, Axes]:
+def single(height_in: float = 4.2, width_in: float = WIDTH_IN) -> tuple[Figure, Axes]:
     """Return a figure with one pair of axes."""
-    figure, grid = canvas(height_in=height_in)
+    figure, grid = canvas(width_in=width_in, height_in=height_in)
     return figure, grid[0, 0]
 
 
@@ -68,3 +68,18 @@ def rate_axis(axes: Axes, what: str, *, from_zero: bool = True) -> None:
     axes.set_ylabel(f"{what} (records/s)")
     if from_zero:
         axes.set_ylim(bottom=0.0)
+
+
+def hours_axis(axes: Axes, until_h: float, since_h: float = 0.0) -> None:
+    """Make the x axis one of hours since the start, said as ``h:mm``."""
+    spans = (1 / 60, 2 / 60, 5 / 60, 10 / 60, 15 / 60, 0.5, 1, 2, 3, 6, 12, 24, 48)
+    step = next((span for span in spans if (until_h - since_h) / span <= 7), 96)
+    axes.xaxis.set_major_locator(MultipleLocator(step))
+    axes.xaxis.set_major_formatter(FuncFormatter(_clock))
+    axes.set_xlim(since_h, until_h)
+    axes.set_xlabel("time since the start (h:mm)")
+
+
+def _clock(hours: float, _: int | None = None) -> str:
+    minutes = round(60 * hours)
+    return f"{minutes // 60}:{minutes % 60:02d}"

@@ -1,0 +1,181 @@
+"""Policies side by side on one trace: the four panels of figures 7 to 11 of the Daedalus paper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter, PercentFormatter
+
+from replay.canvas import BLUE, CYCLE, RED, canvas, hours_axis, rate_axis
+from replay.curves import band, elapsed_h, extremes, latency_cdf, over_seeds
+from replay.outcome import Course, Played, Values
+
+STATIC = ("#999999", "#C4C4C4", "#666666")
+FORECAST = RED
+DASHES, DOTS = (0, (4, 2)), (0, (1, 1.4))
+
+Group = Mapping[str, Sequence[Played]]  # policy -> its seeds
+Courses = Mapping[str, Sequence[Course]]
+Colours = Mapping[str, str]
+
+
+def comparison(
+    group: Group, *, objective_ms: float | None = None, plan: Values | None = None, note: str = ""
+) -> Figure:
+    """Draw one trace under several policies: workload, workers, latency and resource use.
+
+    Over several seeds, lines are means (a band reaches from the least to the greatest), the distribution of latency is
+    that of all records, and bars are means with a dot per seed.
+
+    Parameters
+    ----------
+    objective_ms
+        The p95 latency that was to be held, in ms.
+    plan
+        Workers of the clairvoyant plan, one value per second.
+    note
+        What else the title says, for example how high the peak is.
+
+    Raises
+    ------
+    ValueError
+        When there is no replay to draw.
+    """
+    if not group:
+        raise ValueError("there is no replay to draw")
+    figure, grid = canvas(2, 2, height_in=6.2)
+    colours = colours_of(list(group))
+    courses = {policy: [one.course for one in mine] for policy, mine in group.items()}
+    clairvoyant = _clairvoyant_workers(group)
+    _workload(grid[0, 0], courses)
+    _workers(grid[0, 1], courses, colours, plan)
+    _latency(grid[1, 0], courses, colours, objective_ms)
+    _resources(grid[1, 1], group, colours, clairvoyant)
+    for axes, title in zip(grid.flat, ("a  workload", "b  workers", "c  latency", "d  resource use"), strict=True):
+        axes.set_title(title, loc="left", fontsize=10, fontweight="bold")
+    handles = [Line2D([], [], color=colours[policy], lw=3.0, label=policy) for policy in group]
+    if plan is not None or clairvoyant is not None:
+        handles.append(Line2D([], [], color="black", lw=1.2, ls=DASHES, label="clairvoyant"))
+    if objective_ms is not None:
+        handles.append(Line2D([], [], color="black", lw=1.2, ls=DOTS, label=f"objective {objective_ms:,.0f} ms"))
+    figure.legend(handles=handles, loc="outside lower center", frameon=False, ncols=_columns(len(handles)))
+    figure.suptitle(_title(group, note), fontsize=11)
+    return figure
+
+
+def colours_of(policies: Sequence[str]) -> dict[str, str]:
+    """Return a colour per policy: blue for Daedalus, greys for what never moves, the others' in their order."""
+    daedalus = [policy for policy in policies if policy.startswith("daedalus")][:1]
+    static = [policy for policy in policies if policy.startswith("static")]
+    others = [policy for policy in policies if policy not in daedalus and policy not in static]
+    free = [colour for colour in CYCLE if colour != BLUE]
+    return {
+        **dict.fromkeys(daedalus, BLUE),
+        **{policy: free[index % len(free)] for index, policy in enumerate(others)},
+        **{policy: STATIC[index % len(STATIC)] for index, policy in enumerate(static)},
+    }
+
+
+def _columns(handles: int) -> int:
+    rows = -(-handles // 6)
+    return -(-handles // rows)
+
+
+def _title(group: Group, note: str) -> str:
+    first = next(iter(group.values()))
+    outcome, seeds = first[0].outcome, max(len(mine) for mine in group.values())
+    runs = f"{seeds} seeds" if seeds > 1 else f"seed {outcome.seed}"
+    return ", ".join(part for part in (f"{outcome.trace}: {outcome.hours:g} h", runs, note) if part)
+
+
+def _clairvoyant_workers(group: Group) -> float | None:
+    """Return the average workers of the clairvoyant plans; one per seed, so any policy that has them tells."""
+    for mine in group.values():
+        known = [
+            one.outcome.clairvoyant_worker_s / (3600.0 * one.outcome.hours)
+            for one in mine
+            if one.outcome.clairvoyant_worker_s
+        ]
+        if known:
+            return float(np.mean(known))
+    return None
+
+
+def _workload(axes: Axes, courses: Courses) -> None:
+    mine = next(iter(courses.values()))
+    mean, _, _ = over_seeds(mine, "workload_per_s")
+    hours = elapsed_h(mine[0])[: len(mean)]
+    axes.plot(*extremes(hours, mean), color="black", lw=1.0, label="arrived")
+    believed = [over_seeds(others, "forecast_per_s")[0] for others in courses.values()]
+    forecast = next((found for found in believed if np.isfinite(found).any()), None)
+    if forecast is not None:
+        until = min(len(hours), len(forecast))
+        at, values = extremes(hours[:until], forecast[:until])
+        axes.plot(at, values, color=FORECAST, lw=0.8, label="forecast")
+    rate_axis(axes, "workload")
+    # A forecast that runs away must not flatten what arrived; above is room for the legend.
+    axes.set_ylim(0.0, 1.25 * float(mean.max()) or 1.0)
+    axes.legend(loc="upper right", frameon=False, fontsize=8, ncols=2, borderaxespad=0.1)
+    hours_axis(axes, len(mean) / 3600.0)
+
+
+def _workers(axes: Axes, courses: Courses, colours: Colours, plan: Values | None) -> None:
+    seconds = 0
+    for policy, mine in courses.items():
+        mean, low, high = over_seeds(mine, "workers")
+        hours = elapsed_h(mine[0])[: len(mean)]
+        axes.plot(*extremes(hours, mean), color=colours[policy], lw=1.4, drawstyle="steps-post")
+        if len(mine) > 1:
+            axes.fill_between(*band(hours, low, high), color=colours[policy], alpha=0.15, lw=0, step="post")
+        seconds = max(seconds, len(mean))
+    if plan is not None:
+        at, values = extremes(np.arange(len(plan)) / 3600.0, plan)
+        axes.plot(at, values, color="black", lw=1.1, ls=DASHES, drawstyle="steps-post")
+    axes.set_ylim(0.0, 1.06 * axes.dataLim.y1)
+    axes.yaxis.set_major_locator(MaxNLocator(7, integer=True))
+    axes.set_ylabel("workers")
+    hours_axis(axes, seconds / 3600.0)
+
+
+def _latency(axes: Axes, courses: Courses, colours: Colours, objective_ms: float | None) -> None:
+    axes.set_xscale("log")
+    for policy, mine in courses.items():
+        latency_ms, share = latency_cdf(mine)
+        axes.plot(latency_ms, share, color=colours[policy], lw=1.4, drawstyle="steps-post")
+    if objective_ms is not None:
+        axes.axvline(objective_ms, color="black", lw=1.2, ls=DOTS)
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_major_formatter(PercentFormatter(xmax=1.0))
+    axes.set_ylim(0.0, 1.03)
+    axes.set_xlabel("p95 end-to-end latency (ms)")
+    axes.set_ylabel("share of records")
+
+
+def _resources(axes: Axes, group: Group, colours: Colours, clairvoyant: float | None) -> None:
+    """Draw average workers as a share of the baseline's: the largest static deployment, else whoever used most."""
+    used = {policy: np.array([one.outcome.average_workers for one in mine]) for policy, mine in group.items()}
+    means = {policy: float(values.mean()) for policy, values in used.items()}
+    baseline = max([policy for policy in means if policy.startswith("static")] or means, key=lambda one: means[one])
+    for row, (policy, workers) in enumerate(used.items()):
+        shares = workers / means[baseline]
+        axes.barh(row, shares.mean(), color=colours[policy], height=0.62)
+        if len(shares) > 1:
+            axes.scatter(shares, np.full(len(shares), row), s=9, color="black", lw=0, alpha=0.6, zorder=3)
+        note = f"{shares.mean():.0%} ({workers.mean():.1f} workers)"
+        place = {"textcoords": "offset points", "va": "center", "bbox": {"color": "white", "pad": 1.0}}
+        axes.annotate(note, (shares.max(), row), (6, 0), fontsize=8, zorder=4, **place)
+    if clairvoyant is not None:
+        axes.axvline(clairvoyant / means[baseline], color="black", lw=1.2, ls=DASHES)
+    highest = max(float(workers.max()) for workers in used.values()) / means[baseline]
+    axes.set_xlim(0.0, 1.5 * highest)
+    axes.set_xticks(np.arange(0.0, highest + 1e-9, 0.25))
+    axes.xaxis.set_major_formatter(PercentFormatter(xmax=1.0, decimals=0))
+    axes.set_yticks(range(len(used)), list(used))
+    axes.set_ylim(len(used) - 0.5, -0.5)
+    axes.grid(visible=False, axis="y")
+    axes.set_xlabel(f"average workers, as a share of {baseline}")

@@ -1,0 +1,77 @@
+"""Pictures of replays as PNG files: policies side by side, recoveries predicted and true, one course on its own.
+
+Belongs here: which pictures there are and what they are called. What they show is in :mod:`replay.comparison_picture`
+and :mod:`replay.course_picture`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from replay.canvas import to_png
+from replay.comparison_picture import comparison
+from replay.course_picture import course_picture, recovery_picture
+from replay.outcome import Played, Values
+
+_DPI = 160
+
+
+def draw(
+    played: Sequence[Played],
+    folder: Path,
+    *,
+    objective_ms: float | None = None,
+    plans: Mapping[str, Values] | None = None,
+    note: str = "",
+    courses: bool = False,
+) -> list[Path]:
+    """Draw what a campaign came to.
+
+    Parameters
+    ----------
+    played
+        Replays of any traces, policies and seeds.
+    folder
+        Where the PNGs go; made when it is absent. Pictures of the same name are replaced.
+    objective_ms
+        The p95 latency that was to be held, in ms; marked where it is given.
+    plans
+        Trace -> workers of the clairvoyant plan, one value per second.
+    note
+        What else the titles say, for example how high the peak is.
+    courses
+        Also a picture of each single replay: why was latency high, and when?
+
+    Returns
+    -------
+    list of Path
+        ``<trace>.png`` with the four panels for each trace first, then ``<trace>-<policy>-recoveries.png`` of each
+        policy that predicts recoveries, then ``<trace>-<policy>-seed-<seed>.png``.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures: dict[str, bytes] = {}
+    traces: dict[str, dict[str, list[Played]]] = {}
+    for one in played:
+        traces.setdefault(one.outcome.trace, {}).setdefault(one.outcome.policy, []).append(one)
+    for trace, group in traces.items():
+        plan = (plans or {}).get(trace)
+        pictures[file_name(trace)] = to_png(comparison(group, objective_ms=objective_ms, plan=plan, note=note), _DPI)
+    for trace, group in traces.items():
+        for policy, mine in group.items():
+            figure = recovery_picture(mine)
+            if figure is not None:
+                pictures[file_name(trace, policy, "recoveries")] = to_png(figure, _DPI)
+    for one in played if courses else ():
+        name = file_name(one.outcome.trace, one.outcome.policy, "seed", str(one.outcome.seed))
+        pictures[name] = to_png(course_picture(one, objective_ms=objective_ms), _DPI)
+    paths = [folder / name for name in pictures]
+    for path, png in zip(paths, pictures.values(), strict=True):
+        path.write_bytes(png)
+    return paths
+
+
+def file_name(*parts: str) -> str:
+    """Return a file name for what ``parts`` name, whatever letters they have."""
+    return re.sub(r"[^\w.]+", "-", "-".join(parts)).strip("-.") + ".png"
