@@ -1,0 +1,189 @@
+"""Many replays side by side: every contender with every seed, on the same arrivals."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from replay.case import Case, Contender
+from replay.clairvoyant import Clairvoyant, Impossible, clairvoyant, physics_of
+from replay.outcome import Played
+from replay.run import job_of, play
+from replay.side_by_side import OnProgress, Raised, Task, Tell, side_by_side
+from replay.workload import Trace, arrivals
+from settings.stream_job import Bounds, Objectives
+from settings.yaml_files import SettingsError
+from twin.job import JobTwin
+from twin.parameters import TwinParameters
+
+START_LOOK_S = 600  # the first scale-out is chosen by the first ten minutes, however short the run
+CLAIRVOYANT = "clairvoyant"
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What is to be replayed.
+
+    Attributes
+    ----------
+    bounds
+        What every policy may choose from.
+    peak_utilisation
+        The trace's peak as a share of the twin's expected capacity at the largest scale-out that the bounds allow.
+    noise, slow_noise
+        Relative standard deviations of what the seed adds to the trace, from second to second and over minutes.
+    failures
+        Workers that crash in each replay.
+    price_per_h
+        Of one worker for one hour; 1.0: the cost is in worker-hours.
+    """
+
+    contenders: tuple[Contender, ...]
+    trace: Trace
+    parameters: TwinParameters
+    bounds: Bounds
+    seeds: tuple[int, ...] = (1,)
+    hours: float = 6.0
+    peak_utilisation: float = 0.75
+    noise: float = 0.02
+    slow_noise: float = 0.0
+    failures: int = 0
+    objectives: Objectives = field(default_factory=Objectives)
+    price_per_h: float = 1.0
+
+    def __post_init__(self) -> None:
+        maximum = self.parameters.workers.maximum
+        if self.bounds.maximum > maximum:
+            raise SettingsError(
+                f"up to {self.bounds.maximum} workers were asked for, but the twin '{self.parameters.name}' "
+                f"has {maximum}; lower the bound, or raise workers.maximum in its file"
+            )
+        if not math.isfinite(self.hours) or self.seconds < max(one.tick_interval_s for one in self.contenders):
+            raise SettingsError(f"{self.hours:g} hours do not cover one tick; give more hours")
+
+    @property
+    def seconds(self) -> int:
+        """Length of each replay."""
+        return int(3600 * self.hours)
+
+    def peak_per_s(self, seed: int) -> float:
+        """Return the trace's peak in records/s; it differs between seeds as the workers' speeds do."""
+        return self.peak_utilisation * JobTwin(self.parameters, seed).true_capacity(self.bounds.maximum)
+
+    def cases(self, seed: int) -> tuple[Case, ...]:
+        """Return a case per contender, all with the very same arrivals."""
+        peak_per_s = self.peak_per_s(seed)
+        seconds = max(self.seconds, START_LOOK_S)
+        arriving = arrivals(self.trace, seconds, peak_per_s, seed, noise=self.noise, slow_noise=self.slow_noise)
+        return tuple(
+            Case(
+                one,
+                self.trace.name,
+                self.parameters,
+                seed,
+                self.hours,
+                objectives=self.objectives,
+                bounds=self.bounds,
+                failures=self.failures,
+                arrivals=arriving,
+            )
+            for one in self.contenders
+        )
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A replay that did not come to its end, and why."""
+
+    policy: str
+    seed: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """What came of a setup.
+
+    Attributes
+    ----------
+    played
+        In the order of seeds, then contenders; without the reports of the ticks.
+    clairvoyants
+        Seed -> the least that any plan would need; a seed for which no plan holds the objectives is left out.
+    """
+
+    setup: Setup
+    played: tuple[Played, ...]
+    failed: tuple[Failed, ...] = ()
+    clairvoyants: Mapping[int, Clairvoyant] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    wall_s: float = 0.0
+
+
+def run_campaign(setup: Setup, *, processes: int | None = None, on_progress: OnProgress | None = None) -> Campaign:
+    """Play every contender with every seed.
+
+    A replay that raises is recorded with its reason, and the others go on. The results depend on the setup only, not on
+    how many processes there are.
+
+    Parameters
+    ----------
+    processes
+        How many replays at a time; by default as many as there are cores. 1 plays all in this process.
+    on_progress
+        Called several times per second with the simulated seconds that were played in all, and the replays that ended.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After every process that was started has ended.
+    ~settings.yaml_files.SettingsError
+        When the twin cannot be.
+    """
+    began_s = time.perf_counter()
+    cases = [case for seed in setup.seeds for case in setup.cases(seed)]
+    one_per_seed = cases[:: len(setup.contenders)]
+    tasks = [*(Task(_play, case) for case in cases), *(Task(_least, case) for case in one_per_seed)]
+    count = min(processes or os.cpu_count() or 1, len(tasks))
+    found = side_by_side(tasks, processes=count, on_progress=on_progress)
+    names = [*(case.contender.label for case in cases), *(CLAIRVOYANT for _ in one_per_seed)]
+    ended: list[Played] = []
+    least: dict[int, Clairvoyant] = {}
+    failed: list[Failed] = []
+    notes: list[str] = []
+    for name, case, one in zip(names, [*cases, *one_per_seed], found, strict=True):
+        match one:
+            case Played():
+                ended.append(one)
+            case Raised(reason):
+                failed.append(Failed(name, case.seed, reason))
+            case Impossible(at_s, why):
+                notes.append(f"seed {case.seed}: no plan holds the objectives from second {at_s} on: {why}")
+            case Clairvoyant():
+                least[case.seed] = one
+    played = tuple(_against(one, least.get(one.outcome.seed)) for one in ended)
+    return Campaign(setup, played, tuple(failed), least, tuple(notes), time.perf_counter() - began_s)
+
+
+def _play(case: Case, tell: Tell) -> Played:
+    interval_s = case.contender.tick_interval_s
+    ended = play(case, on_tick=lambda number: tell(float(number * interval_s)))
+    return replace(ended, reports=())  # a forecast per tick is more than all that is recorded per second
+
+
+def _least(case: Case, _tell: Tell) -> Clairvoyant | Impossible:
+    assert case.arrivals is not None
+    job = job_of(case)
+    physics = physics_of(JobTwin(case.parameters, case.seed))
+    return clairvoyant(case.arrivals[: int(3600 * case.hours)], physics, job.objectives, job.bounds)
+
+
+def _against(played: Played, least: Clairvoyant | None) -> Played:
+    if least is None:
+        return played
+    outcome = played.outcome
+    ratio = outcome.worker_s / least.worker_s
+    return replace(played, outcome=replace(outcome, clairvoyant_worker_s=least.worker_s, clairvoyant_ratio=ratio))
