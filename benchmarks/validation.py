@@ -43,6 +43,7 @@ START_S, STEP_S = 1_767_225_600, 15  # 2026-01-01 00:00 UTC
 STEPS = 86_400 // STEP_S
 TYPICAL = {
     "cpu_load": 0.5,
+    "busy_ratio": 0.5,
     "throughput_per_s": 900.0,
     "workload_per_s": 9_000.0,
     "consumer_lag_records": 50.0,

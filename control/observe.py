@@ -29,7 +29,9 @@ class Observation:
         Means since the last tick: records/s, records/s over all workers, ratio over workers.
     recent_workload_per_s
         Mean over the last checkpoint interval, records/s.
-    lag_records, latency_p95_ms, scale_out
+    worker_cpu, worker_busy
+        Means since the last tick of each worker that reports in the newest steps, ratios; empty where unmeasured.
+    lag_records, latency_p95_ms, scale_out, uptime_s
         Newest values.
     """
 
@@ -43,6 +45,9 @@ class Observation:
     latency_p95_ms: float | None = None
     scale_out: int | None = None
     problems: tuple[str, ...] = field(default=())
+    worker_cpu: tuple[float, ...] = ()
+    worker_busy: tuple[float, ...] = ()
+    uptime_s: float | None = None
 
     @property
     def end_s(self) -> float | None:
@@ -76,6 +81,9 @@ def observe(job: StreamJob, source: MetricsSource, now_s: float, since_s: float,
         latency_p95_ms=last_finite(tick.job_metric(metrics.LATENCY.name)),
         scale_out=None if scale_out is None else round(scale_out),
         problems=(*quality.problems, *reading.warnings),
+        worker_cpu=_means_of_present(tick.worker_metric(metrics.CPU.name)),
+        worker_busy=_means_of_present(tick.worker_metric(metrics.BUSY.name)),
+        uptime_s=last_finite(tick.job_metric(metrics.UPTIME.name)),
     )
 
 
@@ -131,6 +139,17 @@ def last_finite(values: Values) -> float | None:
     """Return the newest value that was measured."""
     known = np.flatnonzero(np.isfinite(values))
     return float(values[known[-1]]) if len(known) else None
+
+
+def _means_of_present(per_worker: Values) -> tuple[float, ...]:
+    """Return the mean of each column of ``(n, workers)`` that has a value in the last two rows (one may still be owed).
+
+    A worker that was released by a rescale since the last tick says nothing of those that run.
+    """
+    present = per_worker[:, np.isfinite(per_worker[-2:]).any(axis=0)]
+    known = np.isfinite(present)
+    means = np.where(known, present, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    return tuple(means.tolist())
 
 
 def _mean(values: Values) -> float | None:

@@ -131,4 +131,8 @@ def _situation(
         since_rescale_s=float("inf") if last_s is None else max(setting.now_s - last_s, 0.0),
         tick_interval_s=setting.tick_interval_s,
         memory=memory.policy_memory if memory.policy == job.policy.name else {},
+        throughput_per_s=observation.throughput_per_s,
+        worker_cpu=observation.worker_cpu,
+        worker_busy=observation.worker_busy,
+        uptime_s=observation.uptime_s,
     )

@@ -55,6 +55,13 @@ class Situation:
         Seconds since the last rescale was applied; infinite when there was none.
     memory
         What the policy asked to remember with its last decision.
+    throughput_per_s
+        Mean records/s since the last tick, summed over workers; ``None`` when it is not known.
+    worker_cpu, worker_busy
+        Mean CPU load, and share of time in which the busiest task worked, since the last tick, of each worker that
+        reports now (ratios); empty when they are not measured.
+    uptime_s
+        Seconds since the job last started; ``None`` when it is not measured.
     """
 
     now_s: float
@@ -71,6 +78,10 @@ class Situation:
     since_rescale_s: float = float("inf")
     tick_interval_s: float = 60.0
     memory: Mapping[str, Any] = field(default_factory=dict)
+    throughput_per_s: float | None = None
+    worker_cpu: tuple[float, ...] = ()
+    worker_busy: tuple[float, ...] = ()
+    uptime_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -50,8 +50,8 @@ def align(job: str, series: Iterable[Series], start_s: float, end_s: float, step
     as the base of a counter and of a held gauge.
 
     Several series of one metric (and worker) are one number: records are summed, where all of the series that are
-    expected report, else the step is missing; latency is the highest, CPU the mean, scale-out the highest, uptime the
-    lowest. A series is expected from its first sample until two minutes after its last, or until the job is seen to
+    expected report, else the step is missing; latency, busy ratio and scale-out are the highest, CPU the mean, uptime
+    the lowest. A series is expected from its first sample until two minutes after its last, or until the job is seen to
     restart (scale-out changed or uptime fell). Series that differ only in a label of a Prometheus replica are averaged.
     """
     grid = Grid.between(start_s, end_s, step_s)

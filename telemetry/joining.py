@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.metrics import CANONICAL, CPU, LATENCY, SCALE_OUT, UPTIME, Scope
+from telemetry.metrics import BUSY, CANONICAL, CPU, LATENCY, SCALE_OUT, UPTIME, Scope
 from telemetry.resampling import Floats, Grid, Ints, Streams
 from telemetry.series import Series
 
@@ -98,6 +98,7 @@ def restarts_ms(scale_out: Floats | None, uptime: Floats | None, grid: Grid) -> 
 _JOIN: dict[str, Callable[..., Floats]] = {
     LATENCY.name: np.nanmax,
     CPU.name: np.nanmean,
+    BUSY.name: np.nanmax,  # a worker's tasks: the busiest one bounds what the job can do
     SCALE_OUT.name: np.nanmax,
     UPTIME.name: np.nanmin,
 }

@@ -31,11 +31,13 @@ class Metric:
 WORKLOAD = Metric("workload_per_s", Scope.JOB, "records/s", "records arriving at the job's sources")
 THROUGHPUT = Metric("throughput_per_s", Scope.WORKER, "records/s", "records that a worker's sources consumed")
 CPU = Metric("cpu_load", Scope.WORKER, "ratio", "share of the worker's CPU in use, mean of the last minute", high=1.5)
+# Optional: only Flink measures it. Nothing may be refused for want of it.
+BUSY = Metric("busy_ratio", Scope.WORKER, "ratio", "share of time in which the worker's busiest task worked", high=1.5)
 LAG = Metric("consumer_lag_records", Scope.JOB, "records", "records available and not yet consumed")
 LATENCY = Metric("latency_p95_ms", Scope.JOB, "ms", "95th percentile of end-to-end latency")
 SCALE_OUT = Metric("scale_out", Scope.JOB, "workers", "workers that are registered")
 UPTIME = Metric("uptime_s", Scope.JOB, "s", "time since the job last (re)started")
 
 CANONICAL: dict[str, Metric] = {
-    metric.name: metric for metric in (WORKLOAD, THROUGHPUT, CPU, LAG, LATENCY, SCALE_OUT, UPTIME)
+    metric.name: metric for metric in (WORKLOAD, THROUGHPUT, CPU, BUSY, LAG, LATENCY, SCALE_OUT, UPTIME)
 }

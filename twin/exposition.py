@@ -22,6 +22,7 @@ Names = Literal["canonical", "flink"]
 
 SOURCE = "Source: events"
 JOB_MANAGER, BROKER = "jobmanager", "broker"
+BUSY_OVER_S = 5  # how often Flink renews the gauge
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ def _canonical(twin: JobTwin, interval_s: int) -> list[Exposed]:
         of_worker: dict[str, Read] = {
             metrics.THROUGHPUT.name: _while_running(_mean("worker_processed", interval_s, worker)),
             metrics.CPU.name: _mean("worker_cpu", averaged_over_s, worker),
+            metrics.BUSY.name: _while_running(_busy(twin, interval_s, worker)),
         }
         exposed += [Exposed(name, pod, read, pod, {**labels, "worker": pod}) for name, read in of_worker.items()]
     return exposed
@@ -105,17 +107,25 @@ def _flink(twin: JobTwin) -> list[Exposed]:
         ),
     ]
     for worker in range(twin.parameters.workers.maximum):
-        exposed += _task_manager(worker, worker_name(job, worker), place, of_job)
+        exposed += _task_manager(twin, worker, place, of_job)
     return exposed
 
 
-def _task_manager(worker: int, pod: str, place: Mapping[str, str], of_job: Mapping[str, str]) -> list[Exposed]:
+def _task_manager(twin: JobTwin, worker: int, place: Mapping[str, str], of_job: Mapping[str, str]) -> list[Exposed]:
+    pod = worker_name(twin.parameters.name, worker)
     here = {"pod": pod, "tm_id": pod}
     task = {**of_job, **here, "task_name": SOURCE, "operator_name": SOURCE, "subtask_index": str(worker)}
     prefix = "flink_taskmanager_job_task_operator"
     counted = _whole(_value("worker_counter", worker))
     return [
         Exposed("flink_taskmanager_Status_JVM_CPU_Load", pod, _value("worker_cpu", worker), pod, {**place, **here}),
+        Exposed(
+            "flink_taskmanager_job_task_busyTimeMsPerSecond",
+            pod,
+            _whole(_while_running(_busy(twin, BUSY_OVER_S, worker, scale=1_000.0))),
+            pod,
+            {**of_job, **here, "task_name": SOURCE, "subtask_index": str(worker)},
+        ),
         Exposed(f"{prefix}_numRecordsIn", pod, _while_running(counted), pod, task, "counter"),
         Exposed(f"{prefix}_pendingRecords", pod, _while_running(_pending(worker)), pod, task),
         Exposed(
@@ -145,7 +155,7 @@ def _value(name: str, worker: int | None = None, scale: float = 1.0, absent: flo
 
 
 def _whole(read: Read) -> Read:
-    """Read whole numbers: a counter counts records."""
+    """Read whole numbers: a counter counts records, a gauge whole milliseconds."""
     return lambda history, rows: np.floor(read(history, rows))
 
 
@@ -165,6 +175,20 @@ def _mean(name: str, seconds: int, worker: int | None = None) -> Read:
         count = counts[last] - counts[begin]
         mean = (sums[last] - sums[begin]) / np.maximum(count, 1)
         return np.where(present[last - 1], mean, np.nan)
+
+    return read
+
+
+def _busy(twin: JobTwin, seconds: int, worker: int, scale: float = 1.0) -> Read:
+    """Read the share of time a worker's tasks worked: its CPU without what an idle worker uses too.
+
+    CPU is linear in what a worker processes, so this is records over what it could have processed.
+    """
+    idle, cpu = twin.parameters.cpu.idle, _mean("worker_cpu", seconds, worker)
+
+    def read(history: History, rows: Rows) -> Values:
+        worked = (cpu(history, rows) - idle) / max(1.0 - idle, 1e-9)
+        return scale * np.clip(worked, 0.0, 1.0)
 
     return read
 

@@ -172,6 +172,10 @@ class TestJoining:
         assert window.worker_metric("cpu_load").tolist() == [[0.1, 0.9]]
         assert window.worker_metric("throughput_per_s").tolist() == [[100, 900]]
 
+    def test_a_worker_is_as_busy_as_its_busiest_task(self):
+        read = [series("busy_ratio", [(1, 0.2)], "a", task="map"), series("busy_ratio", [(1, 0.7)], "a", task="sink")]
+        assert align("j", read, 0, 1, 1).worker_metric("busy_ratio").tolist() == [[0.7]]
+
     def test_lag_is_summed_only_while_all_consumers_report(self):
         first = series("consumer_lag_records", every(1, [10] * 10, start=1), client="a")
         second = series(

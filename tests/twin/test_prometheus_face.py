@@ -6,7 +6,7 @@ import httpx
 import numpy as np
 import pytest
 
-from telemetry.metrics import CANONICAL
+from telemetry.metrics import CANONICAL, Scope
 from telemetry.queries import canonical_queries, load_queries
 from twin.emission import Scraping
 from twin.job import JobTwin
@@ -58,15 +58,16 @@ def test_every_query_of_conf_is_answered_with_the_truth(living, client, engine, 
     history = living.job("orders").history
     workers = {queries.worker_of(metric, r["metric"]) for r in result}
     assert workers == (
-        {None} if metric not in {"throughput_per_s", "cpu_load"} else {"orders-taskmanager-00", "orders-taskmanager-01"}
+        {"orders-taskmanager-00", "orders-taskmanager-01"} if CANONICAL[metric].scope is Scope.WORKER else {None}
     )
     last = np.sort([float(r["values"][-1][1]) for r in result])
     assert {len(r["values"]) for r in result} == {13}
-    rows = slice(-60, None)
+    rows, idle = slice(-60, None), living.job("orders").parameters.cpu.idle
     truth = {
         "workload_per_s": [1_500.0],
         "throughput_per_s": np.sort(history.column("worker_processed")[-20:, :2].mean(axis=0)),
         "cpu_load": np.sort(history.column("worker_cpu")[rows, :2].mean(axis=0)),
+        "busy_ratio": np.sort((history.column("worker_cpu")[-20:, :2].mean(axis=0) - idle) / (1.0 - idle)),
         "consumer_lag_records": [0.0],
         "latency_p95_ms": [history.column("latency_p95_ms")[-1]],
         "scale_out": [2.0],

@@ -133,3 +133,19 @@ def test_cpu_is_the_mean_of_a_minute(twin):
 def test_scraping_refuses_what_cannot_be(wrong):
     with pytest.raises(ValueError, match="expected interval_s"):
         Scraping(**wrong)
+
+
+def test_busy_is_what_a_worker_processes_of_what_it_could(parameters):
+    twin = JobTwin(parameters(), 3, start_s=START_S)
+    twin.step(900)
+    busy = [s for s in emit(twin, Scraping(15.0)) if s.metric == "busy_ratio"]
+    assert len(busy) == twin.scale_out
+    hottest = max(float(s.values[-40:].mean()) for s in busy)
+    processed = twin.history.column("processed")[-600:].mean()
+    assert processed / hottest == pytest.approx(twin.current_capacity(), rel=0.02)
+
+
+def test_nobody_is_busy_while_the_job_stands_still(twin):
+    outage = twin.outages[0]
+    entry = one(emit(twin, Scraping(1.0)), "busy_ratio", "orders-taskmanager-00")
+    assert np.diff(entry.times_ms).max() / 1000 == outage.end_s - outage.start_s

@@ -1,0 +1,55 @@
+"""What one read shows of each worker, beside the means over all of them."""
+
+import numpy as np
+import pytest
+
+from control.observe import observe
+from control.sources import Reading
+from settings.stream_job import StreamJob
+from telemetry.window import Window
+
+JOB = StreamJob(name="orders")
+NAN = float("nan")
+
+
+class Given:
+    """A source that shows the same window whenever it is asked."""
+
+    def __init__(self, steps: int = 12, **worker_metrics: list[list[float]]) -> None:
+        times = 15.0 * np.arange(1, steps + 1)
+        shape = (steps, 3)
+        tables = {name: np.broadcast_to(np.array(rows), shape).copy() for name, rows in worker_metrics.items()}
+        of_job = {"workload_per_s": np.full(steps, 900.0), "scale_out": np.full(steps, 3.0), "uptime_s": times + 100.0}
+        self.window = Window("orders", 15.0, times, ("a", "b", "c"), of_job, tables, float(times[-1]))
+
+    def read(self, job: StreamJob, now_s: float, since_s: float) -> Reading:
+        return Reading(self.window)
+
+
+def seen(source: Given):
+    return observe(JOB, source, 180.0, 0.0, 60.0)
+
+
+def test_each_worker_that_reports_is_seen_for_itself():
+    found = seen(Given(cpu_load=[[0.5, 0.6, 0.7]], busy_ratio=[[0.4, 0.5, 0.6]], throughput_per_s=[[300.0] * 3]))
+    assert found.quality.ok
+    assert found.worker_cpu == pytest.approx((0.5, 0.6, 0.7))
+    assert found.worker_busy == pytest.approx((0.4, 0.5, 0.6))
+    assert (found.throughput_per_s, found.uptime_s) == (900.0, 280.0)
+
+
+def test_a_worker_that_is_gone_is_not_among_those_that_run():
+    source = Given(cpu_load=[[0.5, 0.6, 0.7]], busy_ratio=[[0.4, 0.5, 0.6]])
+    source.window.worker_metrics["busy_ratio"][-2:, 2] = NAN
+    assert seen(source).worker_busy == pytest.approx((0.4, 0.5))
+
+
+def test_one_step_that_is_still_owed_is_not_an_absence():
+    source = Given(busy_ratio=[[0.4, 0.5, 0.6]])
+    source.window.worker_metrics["busy_ratio"][-1] = NAN
+    assert seen(source).worker_busy == pytest.approx((0.4, 0.5, 0.6))
+
+
+def test_where_nobody_measures_how_busy_the_workers_are_nothing_is_missed():
+    found = seen(Given(cpu_load=[[0.5, 0.6, 0.7]], throughput_per_s=[[300.0] * 3]))
+    assert (found.quality.ok, found.worker_busy) == (True, ())
