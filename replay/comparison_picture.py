@@ -167,8 +167,8 @@ def _resources(axes: Axes, group: Group, colours: Colours, clairvoyant: float | 
         if len(shares) > 1:
             axes.scatter(shares, np.full(len(shares), row), s=9, color="black", lw=0, alpha=0.6, zorder=3)
         note = f"{shares.mean():.0%} ({workers.mean():.1f} workers)"
-        place = {"textcoords": "offset points", "va": "center", "bbox": {"color": "white", "pad": 1.0}}
-        axes.annotate(note, (shares.max(), row), (6, 0), fontsize=8, zorder=4, **place)
+        said = axes.annotate(note, (shares.max(), row), (6, 0), textcoords="offset points", va="center", fontsize=8)
+        said.set(zorder=4, bbox={"color": "white", "pad": 1.0})
     if clairvoyant is not None:
         axes.axvline(clairvoyant / means[baseline], color="black", lw=1.2, ls=DASHES)
     highest = max(float(workers.max()) for workers in used.values()) / means[baseline]

@@ -1,4 +1,4 @@
-"""The one place that speaks MLflow: runs of a training, versions of a fleet model, and who is champion.
+"""The one place that speaks MLflow: runs of a training or a comparison, versions of a fleet model, and who is champion.
 
 Belongs here: what is written to and read from MLflow, the fleet table that a version carries, and how rows of two
 versions merge. Does not belong here: fitting, backtesting, the verdict of the gate, and the loop's cache.
@@ -6,6 +6,7 @@ versions merge. Does not belong here: fitting, backtesting, the verdict of the g
 Importing this package imports no MLflow (about 5 s): that happens at the first call that needs it.
 """
 
+from models.registry.comparison import Compared, Comparison, Recorded
 from models.registry.errors import FleetCorrupt, NotRegistered, RegistryError, RegistryUnavailable
 from models.registry.fleet_table import merge_rows, read_fleet
 from models.registry.publication import (
@@ -24,12 +25,15 @@ __all__ = [
     "CAPACITY",
     "FORECAST",
     "Candidate",
+    "Compared",
+    "Comparison",
     "FleetCorrupt",
     "FleetVersion",
     "JobDetail",
     "NotRegistered",
     "Publication",
     "Published",
+    "Recorded",
     "Registry",
     "RegistryError",
     "RegistryUnavailable",

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import quote
 
 from models.registry import tracking
+from models.registry.comparison import Comparison, Recorded, record
 from models.registry.errors import FleetCorrupt, NotRegistered, RegistryUnavailable
 from models.registry.fleet_table import FLEET_FILE, digest_of
 from models.registry.publication import CAPACITY, FORECAST, FleetVersion, Publication, Published
@@ -65,10 +68,7 @@ class Registry:
         with tracking.reached(self.tracking_uri, "preparing the registry"):
             client = tracking.client(self.tracking_uri)
             for name in (FORECAST, CAPACITY):
-                if client.get_experiment_by_name(name) is None:
-                    client.create_experiment(
-                        name, artifact_location=self._artifact_location(name), tags=_SHOWN_AS_TRAINING
-                    )
+                self._experiment_id(client, name)
 
     def publish(self, publication: Publication) -> Published:
         """Record a training and register its fleet with the alias ``challenger``.
@@ -86,6 +86,23 @@ class Registry:
             published = publish(client, publication, self.run_url, detail_limit=limit, digest_tag=DIGEST_TAG)
             client.set_registered_model_alias(publication.name, CHALLENGER, str(published.version))
         return published
+
+    def record(self, comparison: Comparison) -> Recorded:
+        """Record things that were compared on the same data; registers nothing.
+
+        Raises
+        ------
+        ValueError
+            When two of them have one name.
+        RegistryUnavailable
+            When MLflow fails on the way; the parent run is then marked FAILED.
+        """
+        with tracking.reached(self.tracking_uri, f"recording {comparison.name}"):
+            client = tracking.client(self.tracking_uri)
+            experiment_id = self._experiment_id(client, comparison.experiment)
+            parent, nested = record(client, experiment_id, comparison)
+        compare_url = self._compare_url(experiment_id, list(nested.values()))
+        return Recorded(parent, self.run_url(experiment_id, parent), nested, compare_url)
 
     def promote(self, name: str, version: int, because: str = "") -> FleetVersion:
         """Make a version champion; the one it replaces becomes ``previous``. Repeating it changes nothing.
@@ -174,8 +191,30 @@ class Registry:
 
     def run_url(self, experiment_id: str, run_id: str) -> str:
         """Return where a run is seen in MLflow's UI."""
+        return f"{self._ui()}/#/experiments/{experiment_id}/runs/{run_id}"
+
+    def _compare_url(self, experiment_id: str, run_ids: Sequence[str]) -> str:
+        runs, experiments = quote(json.dumps(list(run_ids))), quote(json.dumps([experiment_id]))
+        return f"{self._ui()}/#/compare-runs?runs={runs}&experiments={experiments}"
+
+    def _ui(self) -> str:
         base = self.tracking_uri if tracking.is_server(self.tracking_uri) else self.ui_url
-        return f"{tracking.without_password(base).rstrip('/')}/#/experiments/{experiment_id}/runs/{run_id}"
+        return tracking.without_password(base).rstrip("/")
+
+    def _experiment_id(self, client: Any, name: str) -> str:
+        """Return an experiment, made where it is absent."""
+        from mlflow.exceptions import MlflowException  # noqa: PLC0415
+
+        found = client.get_experiment_by_name(name)
+        if found is None:
+            location = self._artifact_location(name)
+            try:
+                return str(client.create_experiment(name, artifact_location=location, tags=_SHOWN_AS_TRAINING))
+            except MlflowException:  # another process may have made it just now
+                found = client.get_experiment_by_name(name)
+                if found is None:
+                    raise
+        return str(found.experiment_id)
 
     def _artifact_location(self, name: str) -> str | None:
         if tracking.is_server(self.tracking_uri):

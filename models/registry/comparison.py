@@ -1,0 +1,104 @@
+"""Things compared on the same data, as MLflow shows them: a parent run, and a nested run for each, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from models.registry.publication import Parameter, TrainingData
+from models.registry.run_writer import RunWriter, origin_tags
+
+Series = Sequence[tuple[int, float]]  # step, value
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One of the things compared: one nested run, one column of the compare page.
+
+    Attributes
+    ----------
+    metrics
+        Named alike in all that are compared; the unit is in the name.
+    series
+        Figures over time. A name with a slash, ``course/workers``, gets a section of its own among the charts.
+    document
+        Everything that is known of it, as JSON-serialisable values: the artifact ``figures.json``.
+    """
+
+    name: str
+    metrics: Mapping[str, float]
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+    series: Mapping[str, Series] = field(default_factory=dict)
+    document: Any = None
+    pictures: Sequence[Path] = ()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is to be recorded.
+
+    Attributes
+    ----------
+    experiment
+        Made when it is absent.
+    kind
+        What was compared, for example ``replay``: the tag ``perdix.kind`` of every run.
+    files
+        Artifacts of the parent run; PNGs go to its folder ``pictures``.
+    """
+
+    experiment: str
+    kind: str
+    name: str
+    compared: Sequence[Compared]
+    data: TrainingData
+    started_at_s: float
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+    files: Sequence[Path] = ()
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The runs of a comparison, nested ones by name in the order in which they were given."""
+
+    run_id: str
+    run_url: str
+    compared_run_ids: Mapping[str, str]
+    compare_url: str
+
+
+def record(client: Any, experiment_id: str, comparison: Comparison) -> tuple[str, dict[str, str]]:
+    """Record a comparison; returns the parent's run and the nested ones by name.
+
+    Raises
+    ------
+    ValueError
+        When two of them have one name.
+    """
+    names = [one.name for one in comparison.compared]
+    if len(set(names)) != len(names):
+        raise ValueError(f"two of one name are compared: {', '.join(names)}; name them apart")
+    tags = {**origin_tags("comparison", comparison.data.digest), "perdix.kind": comparison.kind, **comparison.tags}
+    writer = RunWriter(client, experiment_id, comparison.started_at_s, tags)
+    with writer.run(comparison.name, {}) as parent:
+        writer.log_values(parent, {}, comparison.parameters)
+        writer.log_dataset(parent, comparison.data, comparison.kind)
+        writer.log_files(parent, comparison.files)
+        nested = {one.name: _record_one(writer, parent, comparison, one) for one in comparison.compared}
+    return parent, nested
+
+
+def _record_one(writer: RunWriter, parent: str, comparison: Comparison, one: Compared) -> str:
+    tags = {"mlflow.parentRunId": parent, "perdix.role": "compared", **one.tags}
+    with writer.run(one.name, tags) as run_id:
+        writer.log_values(run_id, one.metrics, {**comparison.parameters, **one.parameters})
+        writer.log_series(run_id, one.series)
+        writer.log_dataset(run_id, comparison.data, comparison.kind)
+        writer.log_files(run_id, one.pictures)
+        if one.document is not None:
+            writer.client.log_dict(run_id, one.document, "figures.json")
+    return run_id
