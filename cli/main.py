@@ -8,7 +8,7 @@ import warnings
 
 import typer
 
-from cli import demo, dev, doctor, explore, ingest, loop, train
+from cli import demo, dev, doctor, explore, ingest, loop, replay, train
 from cli.known_errors import known_errors
 from cli.output import run_guarded
 
@@ -33,6 +33,7 @@ app.command("tick")(loop.tick)
 app.command("controller")(loop.controller)
 app.command("pause")(loop.pause)
 app.command("resume")(loop.resume)
+app.command("replay", cls=replay.JsonMayBeBare)(replay.replay)
 app.command("doctor")(doctor.doctor)
 app.command("dev")(dev.dev)
 

@@ -1,0 +1,173 @@
+"""``perdix replay``: any policies on any workload against a twin, side by side."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from cli.output import UserError, complaints
+
+if TYPE_CHECKING:
+    from typer import Context
+
+    from replay.campaign import Campaign, Setup
+
+STDOUT = "-"
+
+
+class JsonMayBeBare(TyperCommand):
+    """``--json`` without a file means standard output, as with every other command."""
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Give a bare ``--json`` its value."""
+        given = []
+        for word, following in zip(args, [*args[1:], "--"], strict=True):
+            given.append(word)
+            if word == "--json" and following.startswith("-") and following != STDOUT:
+                given.append(STDOUT)
+        return super().parse_args(ctx, given)
+
+
+def replay(
+    *,
+    workload: Annotated[
+        str, typer.Option("--workload", help="CSV or Parquet file, or the name of a twin for its own workload.")
+    ] = "wordcount",
+    peak_utilisation: Annotated[
+        float | None,
+        typer.Option(
+            "--peak-utilisation",
+            help="Peak as a share of what the largest scale-out can take.",
+            show_default="0.75, or the twin's",
+            min=0.01,
+            max=2.0,
+        ),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option("--policy", help="Policies, separated by commas.", show_default="daedalus,hpa-80,static-MAX"),
+    ] = None,
+    seeds: Annotated[int, typer.Option("--seeds", help="How many seeds.", min=1, max=1_000)] = 1,
+    first_seed: Annotated[int, typer.Option("--first-seed", help="Seeds are counted from here.", min=0)] = 1,
+    hours: Annotated[float, typer.Option("--hours", help="Length of each replay.", min=0.02, max=720)] = 6.0,
+    twin: Annotated[
+        str | None,
+        typer.Option(
+            "--twin", help="Name in conf/twins, or a YAML file.", show_default="that of the workload, wordcount"
+        ),
+    ] = None,
+    failures: Annotated[int, typer.Option("--failures", help="Workers that crash in each replay.", min=0)] = 0,
+    noise: Annotated[
+        float | None,
+        typer.Option(
+            "--noise", help="From second to second, relative.", show_default="0.02, or the twin's", min=0, max=1
+        ),
+    ] = None,
+    slow_noise: Annotated[
+        float | None,
+        typer.Option("--slow-noise", help="Over minutes, relative.", show_default="0, or the twin's", min=0, max=1),
+    ] = None,
+    minimum: Annotated[int, typer.Option("--min", help="Fewest workers.", min=1)] = 1,
+    maximum: Annotated[
+        int | None, typer.Option("--max", help="Most workers.", show_default="the twin's", min=1)
+    ] = None,
+    recovery_time_s: Annotated[float, typer.Option("--recovery-time", help="Objective, seconds.", min=1)] = 600.0,
+    latency_ms: Annotated[float, typer.Option("--latency-objective", help="Objective for p95, ms.", min=1)] = 5_000.0,
+    worker_price: Annotated[
+        float, typer.Option("--worker-price", help="Of one worker for an hour; 1: cost in worker-hours.", min=0)
+    ] = 1.0,
+    fill_gaps: Annotated[bool, typer.Option("--fill-gaps", help="Close long gaps of the workload by lines.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder.", show_default="PERDIX_HOME/reports/replay-...")
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option("--workers", help="Processes at a time.", show_default="as many as cores", min=1)
+    ] = None,
+    pictures: Annotated[bool, typer.Option("--pictures/--no-pictures", help="Draw the four panels.")] = True,
+    mlflow: Annotated[bool, typer.Option("--mlflow/--no-mlflow", help="Record a run per policy.")] = True,
+    as_json: Annotated[
+        str | None,
+        typer.Option("--json", help="Write the document to this file; alone or with '-' to standard output."),
+    ] = None,
+) -> None:
+    """Replay policies on one workload against a digital twin, through the very tick that runs in production.
+
+    Every policy sees the same arrivals, workers and luck for a seed. Options of a policy follow colons:
+    daedalus:grace_s=120:tick_s=30. What the figures mean: docs/replay.md.
+
+    Example: perdix replay --workload ads --policy daedalus,hpa-80,static-12 --seeds 3 --hours 6
+    """
+    from cli.replay_results import write_results
+    from cli.replay_setup import setup_of, twin_and_trace
+    from control.clock import WallClock
+    from settings.stream_job import Objectives
+
+    file = _writable(as_json)
+    parameters, trace = twin_and_trace(workload, twin, hours, fill_gaps=fill_gaps)
+    objectives = Objectives(
+        recovery_time_s=recovery_time_s,
+        latency_p95_ms=latency_ms,
+        checkpoint_interval_s=float(parameters.restart.checkpoint_interval_s),
+    )
+    setup = setup_of(
+        parameters,
+        trace,
+        policy,
+        (minimum, maximum),
+        objectives,
+        seeds=tuple(range(first_seed, first_seed + seeds)),
+        hours=hours,
+        peak_utilisation=trace.peak_utilisation if peak_utilisation is None else peak_utilisation,
+        noise=trace.noise if noise is None else noise,
+        slow_noise=trace.slow_noise if slow_noise is None else slow_noise,
+        failures=failures,
+        price_per_h=worker_price,
+    )
+    started_at_s = WallClock().now_s()
+    campaign = _run(setup, processes)
+    document = write_results(campaign, started_at_s, out, pictures=pictures, mlflow=mlflow)
+    _say(document, file, on_stdout=as_json == STDOUT)
+    if campaign.failed:
+        raise typer.Exit(1)
+
+
+def _writable(as_json: str | None) -> Path | None:
+    """Return the file for the document; found out before hours of work, not after."""
+    if as_json is None or as_json == STDOUT:
+        return None
+    path = Path(as_json)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("a").close()
+    except OSError as error:
+        raise UserError(f"--json {path}: cannot be written ({error.strerror}); name another file") from None
+    return path
+
+
+def _run(setup: Setup, processes: int | None) -> Campaign:
+    from cli.replay_text import progress_bar
+    from replay.campaign import run_campaign
+
+    replays = len(setup.contenders) * len(setup.seeds)
+    with progress_bar(replays, float(replays * setup.seconds)) as tell:
+        return run_campaign(setup, processes=processes, on_progress=tell)
+
+
+def _say(document: Mapping[str, Any], file: Path | None, *, on_stdout: bool) -> None:
+    from cli.replay_results import as_text
+    from cli.replay_text import show
+
+    if file is not None:
+        file.write_text(as_text(document), encoding="utf-8")
+    if on_stdout:
+        sys.stdout.write(as_text(document))
+        sys.stdout.flush()
+        for one in document["failed"]:
+            complaints.print(f"failed: {one['policy']}, seed {one['seed']}: {one['reason']}", highlight=False)
+    else:
+        show(document)

@@ -1,0 +1,75 @@
+"""Where the results of ``perdix replay`` go: Parquet, pictures, MLflow, one JSON document."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cli.output import UserError, complaints, plain
+from cli.stores import home
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from replay.campaign import Campaign
+
+SCHEMA = "perdix.replay/1"
+
+
+def write_results(
+    campaign: Campaign, started_at_s: float, out: Path | None, *, pictures: bool, mlflow: bool
+) -> dict[str, Any]:
+    """Write series, pictures and the document into a folder, record MLflow runs, and return the document.
+
+    What has been computed is not lost because MLflow cannot be reached: that is said on standard error.
+    """
+    from replay.document import document, folder_name, write_series
+
+    folder = (out or home().reports / folder_name(campaign.setup)).resolve()
+    made: dict[str, Any] = {**document(campaign), "folder": folder, "pictures": [], "mlflow": None}
+    try:
+        made["series"] = write_series(campaign.played, folder / "series")
+        if pictures and campaign.played:
+            made["pictures"] = _draw(campaign, folder)
+        (folder / "replay.json").write_text(as_text(made), encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"--out {folder}: cannot be written ({error.strerror}); name another folder") from None
+    if mlflow and campaign.played:
+        made["mlflow"] = _record(campaign, started_at_s, [*made["pictures"], folder / "replay.json"])
+    return made
+
+
+def as_text(document: Mapping[str, Any]) -> str:
+    """Return the document as JSON under its schema."""
+    return json.dumps(plain({"schema": SCHEMA, **document}), indent=2, allow_nan=False) + "\n"
+
+
+def _draw(campaign: Campaign, folder: Path) -> list[Path]:
+    from replay.pictures import draw
+
+    setup = campaign.setup
+    note = f"peak at {100 * setup.peak_utilisation:g} % of {setup.bounds.maximum} workers"
+    objective_ms = setup.objectives.latency_p95_ms
+    return draw(campaign.played, folder, objective_ms=objective_ms, plans=_plans(campaign), note=note)
+
+
+def _plans(campaign: Campaign) -> dict[str, NDArray[np.float64]]:
+    """Return the clairvoyant plan second by second, the mean over seeds as all lines of the pictures are."""
+    plans = [least.scale_outs for least in campaign.clairvoyants.values()]
+    return {campaign.setup.trace.name: np.mean(plans, axis=0)} if plans else {}
+
+
+def _record(campaign: Campaign, started_at_s: float, files: list[Path]) -> dict[str, Any] | None:
+    from models.registry import RegistryError, prepare
+    from replay.tracking import record
+
+    try:
+        recorded = record(campaign, prepare(home()), started_at_s=started_at_s, files=files)
+    except RegistryError as error:
+        complaints.print(f"[yellow]not recorded in MLflow[/] {error}", highlight=False)
+        return None
+    return {"run_id": recorded.run_id, "run_url": recorded.run_url, "compare_url": recorded.compare_url}

@@ -1,0 +1,144 @@
+"""How ``perdix replay`` looks to people: a progress bar, a table of policies, a sentence on which is best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich import box
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from cli.output import complaints, console, number
+
+NAMES_WIDTH, COLUMN_WIDTH = 24, 18  # characters
+HELD = 0.05  # share of seconds above the latency objective that still counts as holding it
+Spread = Mapping[str, float | None] | None
+
+
+@contextmanager
+def progress_bar(replays: int, total_s: float) -> Iterator[Callable[[float, int], None]]:
+    """Show a bar on standard error that moves with simulated time; yields what is to be told how far all has come."""
+    columns = (
+        TextColumn("replay"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[ended]} of {task.fields[replays]} ended, {task.fields[hours]:.1f} h simulated"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=complaints, transient=True) as progress:
+        task = progress.add_task("replay", total=total_s, ended=0, replays=replays, hours=0.0)
+
+        def tell(seconds: float, ended: int) -> None:
+            progress.update(task, completed=seconds, ended=min(ended, replays), hours=seconds / 3600.0)
+
+        yield tell
+
+
+def show(document: Mapping[str, Any]) -> None:
+    """Print a campaign's document."""
+    trace, seeds = document["trace"], document["seeds"]
+    console.print(
+        f"\n[bold]{trace['name']}[/] on the twin [bold]{document['twin']['name']}[/], {document['hours']:g} h, peak at "
+        f"{100 * document['peak_utilisation']:g} % of {document['bounds']['maximum']} workers, "
+        f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}",
+        highlight=False,
+    )
+    for note in document["notes"]:
+        console.print(f"[dim]{note}[/]", highlight=False)
+    beside = max((console.width - NAMES_WIDTH) // COLUMN_WIDTH, 1)
+    for first in range(0, len(document["summary"]), beside):
+        console.print(_table(document["summary"][first : first + beside]))
+    for sentence in (best(document), _clairvoyant(document)):
+        if sentence:
+            console.print(sentence, highlight=False)
+    for one in document["failed"]:
+        complaints.print(
+            f"[bold red]failed[/] {one['policy']}, seed {one['seed']}: {one['reason']}", highlight=False, markup=True
+        )
+    if document["mlflow"]:
+        console.print(f"MLflow, side by side: {document['mlflow']['compare_url']}", highlight=False, soft_wrap=True)
+    console.print(f"series, pictures and replay.json: {document['folder']}", highlight=False, soft_wrap=True)
+
+
+def best(document: Mapping[str, Any]) -> str:
+    """Return which policy is best, in a sentence: the cheapest of those that kept up and held the latency objective."""
+    ran = [one for one in document["summary"] if one["seeds"]]
+    if not ran:
+        return ""
+    what = f"left nothing unprocessed and stayed below {document['objectives']['latency_p95_ms'] / 1000:g} s"
+    holding = [one for one in ran if one["unprocessed"]["max"] <= 0 and _mean(one, "share_above_objective") <= HELD]
+    if not holding:
+        closest = min(ran, key=lambda one: _mean(one, "share_above_objective"))
+        return (
+            f"No policy {what} in {1 - HELD:.0%} of the seconds; closest: {closest['policy']}, "
+            f"above it in {_mean(closest, 'share_above_objective'):.1%}."
+        )
+    chosen = min(holding, key=lambda one: _mean(one, "worker_seconds"))
+    less = "".join(f", {_less(chosen, one)} than {one['policy']}" for one in holding if one is not chosen)
+    rest = ", ".join(str(one["policy"]) for one in ran if one not in holding)
+    fell_short = f" These did not: {rest}." if rest else ""
+    return (
+        f"Cheapest of those that {what} in {1 - HELD:.0%} of the seconds: {chosen['policy']} "
+        f"({number(_mean(chosen, 'average_workers'))} workers on average{less}).{fell_short}"
+    )
+
+
+def _less(chosen: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    return f"{1.0 - _mean(chosen, 'worker_seconds') / _mean(other, 'worker_seconds'):.0%} less"
+
+
+def _clairvoyant(document: Mapping[str, Any]) -> str:
+    least = document["clairvoyant"]
+    if not least:
+        return ""
+    mean = sum(one["average_workers"] for one in least) / len(least)
+    return f"No plan that holds the objectives needs less than {number(mean)} workers on average (clairvoyant bound)."
+
+
+def _table(summary: Sequence[Mapping[str, Any]]) -> Table:
+    """Return a table with a row per figure, because figures are more than fit beside each other."""
+    grid = Table(header_style="bold", box=box.SIMPLE_HEAD)
+    grid.add_column("mean ± sd over seeds", no_wrap=True)
+    for one in summary:
+        grid.add_column(str(one["policy"]), justify="right", overflow="fold")
+    for name, cell in ROWS.items():
+        grid.add_row(name, *(cell(one) if one["seeds"] else "-" for one in summary))
+    return grid
+
+
+def _mean(summary: Mapping[str, Any], name: str) -> float:
+    return float(summary[name]["mean"])
+
+
+def _spread(spread: Spread, scale: float = 1.0, digits: int = 3) -> str:
+    if spread is None or spread["mean"] is None:
+        return "-"
+    mean = number(scale * spread["mean"], digits)
+    sd = spread["sd"]
+    return mean if sd is None else f"{mean} ± {number(scale * sd, 2)}"
+
+
+def _of(name: str, scale: float = 1.0) -> Callable[[Mapping[str, Any]], str]:
+    return lambda one: _spread(one.get(name), scale)
+
+
+def _latency(part: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda one: _spread(one["latency_ms"][part], 0.001)
+
+
+ROWS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "workers on average": _of("average_workers"),
+    "x clairvoyant bound": _of("clairvoyant_ratio"),
+    "rescales": _of("rescales"),
+    "latency, mean, s": _latency("mean"),
+    "latency, p50, s": _latency("p50"),
+    "latency, p95, s": _latency("p95"),
+    "above objective, %": _of("share_above_objective", 100.0),
+    "recovery error, %": _of("recovery_error_pct"),
+    "forecast WAPE, %": _of("forecast_wape_pct"),
+    "capacity error, %": _of("capacity_error_pct"),
+    "left unprocessed": _of("unprocessed"),
+    "cost": _of("cost"),
+}

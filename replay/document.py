@@ -1,0 +1,198 @@
+"""What came of a campaign, for machines: one JSON-serialisable document, and a Parquet file per replay."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from replay.campaign import Campaign, Setup
+from replay.outcome import Outcome, Played
+
+# What is called otherwise than in Outcome: units are spelt out, and what is a share there is in percent here.
+NAMES = {
+    "worker_s": "worker_seconds",
+    "clairvoyant_worker_s": "clairvoyant_worker_seconds",
+    "lag_maximum_records": "lag_maximum",
+}
+PERCENT = {
+    "recovery_error": "recovery_error_pct",
+    "forecast_wape": "forecast_wape_pct",
+    "first_minute_wape": "first_minute_wape_pct",
+    "capacity_error": "capacity_error_pct",
+    "capacity_error_all": "capacity_error_all_pct",
+}
+WHICH = ("policy", "trace", "seed", "hours")
+PACKAGES = ("perdix", "numpy", "scipy", "statsmodels", "pmdarima", "scikit-learn", "xgboost")
+
+
+def document(campaign: Campaign) -> dict[str, Any]:
+    """Return everything but the seconds: what was replayed, a result per policy and seed, a summary per policy.
+
+    Keys are described in ``docs/json.md``. What is not known, or no finite number, is ``None``.
+    """
+    setup = campaign.setup
+    results = [result(one.outcome, setup.price_per_h) for one in campaign.played]
+    return {
+        **question(setup),
+        "results": results,
+        "summary": [summary(label, [one for one in results if one["policy"] == label]) for label in _labels(setup)],
+        "clairvoyant": [
+            {
+                "seed": seed,
+                "worker_seconds": least.worker_s,
+                "average_workers": least.average_workers,
+                "rescales": least.rescales,
+                "cost": _cost(least.worker_s, setup.price_per_h),
+            }
+            for seed, least in sorted(campaign.clairvoyants.items())
+        ],
+        "failed": [{"policy": one.policy, "seed": one.seed, "reason": one.reason} for one in campaign.failed],
+        "notes": [*setup.trace.about(setup.seconds), *campaign.notes],
+        "wall_s": campaign.wall_s,
+        "versions": versions(),
+    }
+
+
+def question(setup: Setup) -> dict[str, Any]:
+    """Return what is replayed: the same question gives the same results."""
+    trace, parameters = setup.trace, setup.parameters
+    return {
+        "trace": {"name": trace.name, "digest": trace.digest, "seconds": trace.length_s},
+        "twin": {"name": parameters.name, "digest": _digest(parameters.model_dump(mode="json"))},
+        "hours": setup.hours,
+        "seeds": list(setup.seeds),
+        "peak_utilisation": setup.peak_utilisation,
+        "peak_per_s": {str(seed): setup.peak_per_s(seed) for seed in setup.seeds},
+        "noise": setup.noise,
+        "slow_noise": setup.slow_noise,
+        "injected_failures": setup.failures,
+        "bounds": setup.bounds.model_dump(),
+        "objectives": setup.objectives.model_dump(),
+        "price_per_h": setup.price_per_h,
+        "policies": [
+            {
+                "label": one.label,
+                "policy": one.settings.name,
+                "options": dict(one.settings.options),
+                "tick_interval_s": one.tick_interval_s,
+            }
+            for one in setup.contenders
+        ],
+    }
+
+
+def result(outcome: Outcome, price_per_h: float) -> dict[str, Any]:
+    """Return one policy's figures with one seed."""
+    found: dict[str, Any] = {}
+    for name, value in outcome.figures().items():
+        if name in PERCENT:
+            found[PERCENT[name]] = None if value is None else 100.0 * value
+        else:
+            found[NAMES.get(name, name)] = value
+    errors = [one.error for one in outcome.recoveries]
+    found["recoveries"] = [
+        {**one, "error_pct": None if error is None else 100.0 * error}
+        for one, error in zip(found["recoveries"], errors, strict=True)
+    ]
+    found["cost"] = _cost(outcome.worker_s, price_per_h)
+    return dict(_finite(found))
+
+
+def summary(policy: str, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return mean, sd, min and max over seeds of every figure; the sd is that of a sample, ``None`` for one seed."""
+    figures = {name: [one[name] for one in results] for name in (results[0] if results else ()) if name not in WHICH}
+    spreads = {name: _spreads(values) for name, values in figures.items()}
+    return {
+        "policy": policy,
+        "seeds": len(results),
+        **{name: spread for name, spread in spreads.items() if spread is not None},
+    }
+
+
+def write_series(played: Sequence[Played], folder: Path) -> list[Path]:
+    """Write each replay's course to ``<policy>-seed-<seed>.parquet``: a row per second, with policy, trace and seed.
+
+    Many files are one table: ``SELECT policy, avg(workers) FROM 'series/*.parquet' GROUP BY policy``.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for one in played:
+        outcome, seconds = one.outcome, len(one.course.times_s)
+        labels = {name: [getattr(outcome, name)] * seconds for name in ("policy", "trace")}
+        table = pa.table(
+            {
+                **{name: pa.array(values).dictionary_encode() for name, values in labels.items()},
+                "seed": pa.array(np.full(seconds, outcome.seed, dtype=np.int32)),
+                **{name: pa.array(values) for name, values in one.course.columns().items()},
+            }
+        )
+        path = folder / f"{slug(outcome.policy)}-seed-{outcome.seed}.parquet"
+        pq.write_table(table, path, compression="zstd")
+        paths.append(path)
+    return paths
+
+
+def folder_name(setup: Setup) -> str:
+    """Return a folder's name for the setup; another question has another name, the same one the same."""
+    peak = f"{100 * setup.peak_utilisation:g}"
+    return f"replay-{slug(setup.trace.name)}-{slug(peak)}-{_digest(question(setup))[:8]}"
+
+
+def slug(text: str) -> str:
+    """Return text as part of a file's name."""
+    return re.sub(r"[^\w.]+", "-", text).strip("-.") or "unnamed"
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that results may depend on."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _labels(setup: Setup) -> list[str]:
+    return [one.label for one in setup.contenders]
+
+
+def _cost(worker_s: float, price_per_h: float) -> float:
+    return worker_s / 3600.0 * price_per_h
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value
+
+
+def _spreads(values: Sequence[Any]) -> dict[str, Any] | None:
+    """Return the spread of numbers, or of each part of mappings; ``None`` for what is neither, or not known."""
+    if all(isinstance(value, Mapping) for value in values):
+        return {name: _spreads([value[name] for value in values]) for name in values[0]}
+    known = [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    if not known:
+        return None
+    sd = float(np.std(known, ddof=1)) if len(known) > 1 else None
+    return {"mean": float(np.mean(known)), "sd": sd, "min": min(known), "max": max(known)}
