@@ -6,13 +6,13 @@ and :mod:`replay.course_picture`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from replay.canvas import to_png
 from replay.comparison_picture import comparison
 from replay.course_picture import course_picture, recovery_picture
+from replay.document import slug
 from replay.outcome import Played, Values
 
 _DPI = 160
@@ -57,14 +57,14 @@ def draw(
         traces.setdefault(one.outcome.trace, {}).setdefault(one.outcome.policy, []).append(one)
     for trace, group in traces.items():
         plan = (plans or {}).get(trace)
-        pictures[file_name(trace)] = to_png(comparison(group, objective_ms=objective_ms, plan=plan, note=note), _DPI)
+        pictures[_file_name(trace)] = to_png(comparison(group, objective_ms=objective_ms, plan=plan, note=note), _DPI)
     for trace, group in traces.items():
         for policy, mine in group.items():
             figure = recovery_picture(mine)
             if figure is not None:
-                pictures[file_name(trace, policy, "recoveries")] = to_png(figure, _DPI)
+                pictures[_file_name(trace, policy, "recoveries")] = to_png(figure, _DPI)
     for one in played if courses else ():
-        name = file_name(one.outcome.trace, one.outcome.policy, "seed", str(one.outcome.seed))
+        name = _file_name(one.outcome.trace, one.outcome.policy, "seed", str(one.outcome.seed))
         pictures[name] = to_png(course_picture(one, objective_ms=objective_ms), _DPI)
     paths = [folder / name for name in pictures]
     for path, png in zip(paths, pictures.values(), strict=True):
@@ -72,6 +72,6 @@ def draw(
     return paths
 
 
-def file_name(*parts: str) -> str:
+def _file_name(*parts: str) -> str:
     """Return a file name for what ``parts`` name, whatever letters they have."""
-    return re.sub(r"[^\w.]+", "-", "-".join(parts)).strip("-.") + ".png"
+    return "-".join(map(slug, parts)) + ".png"

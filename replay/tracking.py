@@ -1,6 +1,7 @@
 """A campaign as MLflow shows it: a parent run, and a run per policy, so that the compare page has them side by side.
 
-How runs are written is in :mod:`models.registry`; here is only what they say.
+How runs are written is in :mod:`models.registry`, and what a campaign came to in :mod:`replay.document`; here is only
+under which names MLflow shows it.
 """
 
 from __future__ import annotations
@@ -8,17 +9,43 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from models.registry import Compared, Comparison, Recorded, Registry, TrainingData
 from models.registry.publication import Parameter
-from replay.campaign import Campaign, Setup
+from replay.campaign import Campaign
 from replay.curves import over_seeds
+from replay.document import document
 from replay.outcome import Course
-from replay.summary import Summary, summaries
 
 EXPERIMENT = "perdix-replay"
+
+# Name that says the unit -> where the document's summary has it, and the factor between their units. The first one is
+# what MLflow's compare page plots when it opens.
+METRICS: Mapping[str, tuple[tuple[str, ...], float]] = {
+    "average_workers": (("average_workers",), 1.0),
+    "clairvoyant_ratio": (("clairvoyant_ratio",), 1.0),
+    "worker_hours": (("worker_seconds",), 1.0 / 3600.0),
+    "cost": (("cost",), 1.0),
+    "latency_mean_ms": (("latency_ms", "mean"), 1.0),
+    "latency_p50_ms": (("latency_ms", "p50"), 1.0),
+    "latency_p95_ms": (("latency_ms", "p95"), 1.0),
+    "latency_p99_ms": (("latency_ms", "p99"), 1.0),
+    "above_objective_pct": (("share_above_objective",), 100.0),
+    "unprocessed_records": (("unprocessed",), 1.0),
+    "lag_max_records": (("lag_maximum",), 1.0),
+    "rescales": (("rescales",), 1.0),
+    "failures": (("failures",), 1.0),
+    "recovery_error_pct": (("recovery_error_pct",), 1.0),
+    "forecast_wape_pct": (("forecast_wape_pct",), 1.0),
+    "first_minute_wape_pct": (("first_minute_wape_pct",), 1.0),
+    "capacity_error_pct": (("capacity_error_pct",), 1.0),
+    "capacity_error_all_pct": (("capacity_error_all_pct",), 1.0),
+    "retrains": (("retrains",), 1.0),
+    "wall_s": (("wall_s",), 1.0),
+}
 WITH_SPREAD = ("average_workers", "clairvoyant_ratio", "latency_mean_ms", "latency_p95_ms", "above_objective_pct")
 COURSE = ("workers", "workload_per_s", "latency_p95_ms", "lag_records")
 POINTS = 90  # of a course: MLflow draws a line through them, and every one is a row in its database
@@ -42,7 +69,7 @@ def record(
     started_at_s
         Epoch seconds at which the campaign began.
     files
-        Artifacts of the parent run: pictures, the figures as JSON, the courses as Parquet.
+        Artifacts of the parent run: pictures, the document, the courses as Parquet.
     tags
         Of every run, for example ``{"dagster.run_id": ...}``.
 
@@ -51,7 +78,7 @@ def record(
     ValueError
         When no replay came to its end.
     ~models.registry.RegistryUnavailable
-        When MLflow fails on the way.
+        When MLflow fails on the way; the parent run is then marked as failed.
     """
     return registry.record(comparison_of(campaign, started_at_s, experiment, files, tags or {}))
 
@@ -59,18 +86,17 @@ def record(
 def comparison_of(
     campaign: Campaign, started_at_s: float, experiment: str, files: Sequence[Path], tags: Mapping[str, str]
 ) -> Comparison:
-    """Return what is recorded of a campaign; pure."""
-    setup = campaign.setup
+    """Return what is recorded of a campaign; raises ``ValueError`` when no replay came to its end."""
+    setup, found = campaign.setup, document(campaign)
     if not campaign.played:
-        reasons = "; ".join(f"{one.policy}, seed {one.seed}: {one.reason}" for one in campaign.failed[:3])
-        raise ValueError(f"no replay came to its end, so there is nothing to record: {reasons or 'none was asked for'}")
-    found = summaries(one.outcome for one in campaign.played)
-    failed = {f"failed_{one.policy}_{one.seed}": one.reason[:250] for one in campaign.failed}
+        reasons = "; ".join(f"{one['policy']}, seed {one['seed']}: {one['reason']}" for one in found["failed"][:3])
+        raise ValueError(f"no replay came to its end, so there is nothing to record: {reasons}")
+    parameters = _parameters(found)
     return Comparison(
         experiment=experiment,
         kind="replay",
         name=f"{setup.trace.name} on {setup.parameters.name}, peak {setup.peak_utilisation:.0%}",
-        compared=[_compared(summary, campaign) for summary in found],
+        compared=[_compared(summary, found, campaign) for summary in found["summary"] if summary["seeds"]],
         data=TrainingData(
             name=setup.trace.name,
             location=setup.trace.name,
@@ -79,62 +105,78 @@ def comparison_of(
             columns={"time_s": "double", "rate": "double"},
         ),
         started_at_s=started_at_s,
-        parameters=_parameters(setup),
-        tags={**tags, **failed},
+        parameters=parameters,
+        tags={**tags, "perdix.failed": str(len(campaign.failed))},
         files=files,
     )
 
 
-def _parameters(setup: Setup) -> dict[str, Parameter]:
-    return {
-        "trace": setup.trace.name,
-        "twin": setup.parameters.name,
-        "peak_utilisation": setup.peak_utilisation,
-        "hours": setup.hours,
-        "seeds": ",".join(map(str, setup.seeds)),
-        "workers_minimum": setup.bounds.minimum,
-        "workers_maximum": setup.bounds.maximum,
-        "noise": setup.noise,
-        "slow_noise": setup.slow_noise,
-        "failures_per_run": setup.failures,
-        "objective_latency_p95_ms": setup.objectives.latency_p95_ms,
-        "objective_recovery_time_s": setup.objectives.recovery_time_s,
-        "price_per_h": setup.price_per_h,
-    }
+def metrics_of(summary: Mapping[str, Any], statistic: str = "mean") -> dict[str, float]:
+    """Return a policy's figures by MLflow's names, from its entry in the document's ``summary``.
+
+    Parameters
+    ----------
+    statistic
+        ``mean``, ``sd``, ``min`` or ``max`` over seeds. What is not known is left out.
+    """
+    found = {}
+    for name, (path, factor) in METRICS.items():
+        spread: Any = summary
+        for part in path:
+            spread = (spread or {}).get(part)
+        value = (spread or {}).get(statistic)
+        if value is not None:
+            found[name] = factor * float(value)
+    return found
 
 
-def _compared(summary: Summary, campaign: Campaign) -> Compared:
-    setup = campaign.setup
-    contender = next(one for one in setup.contenders if one.label == summary.policy)
-    mine = [one for one in campaign.played if one.outcome.policy == summary.policy]
-    spread = {f"{name}_sd": summary.spread[name] for name in WITH_SPREAD if name in summary.spread}
+def _compared(summary: Mapping[str, Any], found: Mapping[str, Any], campaign: Campaign) -> Compared:
+    policy = summary["policy"]
+    asked = next(one for one in found["policies"] if one["label"] == policy)
+    spread = metrics_of(summary, "sd")
     return Compared(
-        name=summary.policy,
-        metrics={**summary.mean, "cost": setup.price_per_h * summary.mean["worker_hours"], **spread},
+        name=policy,
+        metrics={**metrics_of(summary), **{f"{name}_sd": spread[name] for name in WITH_SPREAD if name in spread}},
         parameters={
-            "policy": summary.policy,
-            "rule": contender.settings.name,
-            "options": json.dumps(contender.settings.options, sort_keys=True),
-            "tick_interval_s": contender.tick_interval_s,
+            "policy": policy,
+            "rule": asked["policy"],
+            "options": json.dumps(asked["options"], sort_keys=True),
+            "tick_interval_s": asked["tick_interval_s"],
         },
-        tags={"perdix.policy": summary.policy},
-        series=_series([one.course for one in mine]),
-        document=[one.outcome.figures() for one in mine],
+        tags={"perdix.policy": policy},
+        series=_series([one.course for one in campaign.played if one.outcome.policy == policy]),
+        document={"results": [one for one in found["results"] if one["policy"] == policy]},
     )
 
 
+def _parameters(found: Mapping[str, Any]) -> dict[str, Parameter]:
+    return {
+        "trace": found["trace"]["name"],
+        "twin": found["twin"]["name"],
+        "twin_digest": found["twin"]["digest"],
+        "peak_utilisation": found["peak_utilisation"],
+        "hours": found["hours"],
+        "seeds": ",".join(map(str, found["seeds"])),
+        "noise": found["noise"],
+        "slow_noise": found["slow_noise"],
+        "injected_failures": found["injected_failures"],
+        "workers_minimum": found["bounds"]["minimum"],
+        "workers_maximum": found["bounds"]["maximum"],
+        "objective_latency_p95_ms": found["objectives"]["latency_p95_ms"],
+        "objective_recovery_time_s": found["objectives"]["recovery_time_s"],
+        "price_per_h": found["price_per_h"],
+    }
+
+
 def _series(courses: Sequence[Course]) -> dict[str, list[tuple[int, float]]]:
-    """Return the courses' means over seeds at so few seconds that MLflow can draw them; steps are minutes.
+    """Return the courses' means over seeds at so few minutes that MLflow can draw them; steps are minutes.
 
     Each point is the greatest of its stretch: what is looked for are peaks.
     """
-    seconds = min(len(course.times_s) for course in courses)
-    starts = np.arange(0, seconds, max(-(-seconds // POINTS), 60))
     found = {}
     for name in COURSE:
         mean = np.nan_to_num(over_seeds(courses, name)[0], nan=-np.inf)
-        found[f"course/{name}"] = [
-            (int(start // 60), float(value))
-            for start, value in zip(starts, np.maximum.reduceat(mean, starts), strict=True)
-        ]
+        starts = np.arange(0, len(mean), 60 * -(-len(mean) // (60 * POINTS)))
+        greatest = np.maximum.reduceat(mean, starts)
+        found[f"course/{name}"] = [(int(at // 60), float(value)) for at, value in zip(starts, greatest, strict=True)]
     return found
