@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
-from multiprocessing import get_context
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from control.champions import Champions
-from control.replay import ReplayResult, replay
+from replay.case import Case, Contender
+from replay.contenders import contender
+from replay.outcome import Outcome, Values
+from replay.run import play
+from replay.side_by_side import Raised, Task, Tell, side_by_side
 from settings.home import Home
-from settings.stream_job import PolicySettings
 from twin.job import JobTwin
 from twin.living import LivingTwin
 from twin.parameters import TwinParameters
@@ -34,13 +35,19 @@ class Course:
 
 
 @dataclass(frozen=True)
-class _Case:
+class _Demo:
+    """A job's twin as it was trained on, and who is to look after it for the next hours."""
+
     parameters: TwinParameters
     seed: int
     policy: str
     start_s: int
     past_s: int
     champions: Path
+
+    def contender(self) -> Contender:
+        maximum = self.parameters.workers.maximum
+        return contender({"daedalus": "daedalus", "hpa": "hpa-80", "static": f"static-{maximum}"}[self.policy])
 
 
 def compare(
@@ -51,8 +58,8 @@ def compare(
     The twins are those whose exports were trained on (same seed, same past), two hours on.
     """
     past_s = round(3_600 * hours)
-    cases = [
-        _Case(
+    demos = [
+        _Demo(
             living.job(name).parameters,
             seed + index,
             policy,
@@ -63,48 +70,39 @@ def compare(
         for index, name in enumerate(living.names())
         for policy in ("daedalus", "hpa", "static")
     ]
-    with ProcessPoolExecutor(mp_context=get_context("spawn"), max_workers=2) as pool:
-        played = list(pool.map(_play, cases))
-    rows, courses = [], {}
-    for name in living.names():
-        mine = {case.policy: result for case, result in zip(cases, played, strict=True) if case.parameters.name == name}
-        courses[name] = [course for _, course in mine.values()]
-        rows.append(_row(name, trained, {policy: result for policy, (result, _) in mine.items()}))
-    return rows, courses
+    results: dict[str, dict[str, Outcome]] = {name: {} for name in living.names()}
+    courses: dict[str, list[Course]] = {name: [] for name in living.names()}
+    for demo, ended in zip(demos, side_by_side([Task(_play, demo) for demo in demos], processes=2), strict=True):
+        match ended:
+            case (Outcome() as outcome, Course() as course):
+                results[demo.parameters.name][demo.policy] = outcome
+                courses[demo.parameters.name].append(course)
+            case Raised(reason):
+                raise RuntimeError(f"{demo.parameters.name} under {demo.policy}: {reason}")
+    return [_row(name, trained, results[name]) for name in living.names()], courses
 
 
-def _play(case: _Case) -> tuple[ReplayResult, Course]:
-    twin = JobTwin(case.parameters, case.seed, start_s=case.start_s)
-    tend(twin, case.past_s - SETTLE_S)
-    if case.policy == "static":
-        twin.rescale(case.parameters.workers.maximum, "static")
+def _play(demo: _Demo, _tell: Tell) -> tuple[Outcome, Course]:
+    twin = JobTwin(demo.parameters, demo.seed, start_s=demo.start_s)
+    tend(twin, demo.past_s - SETTLE_S)
+    if demo.policy == "static":
+        twin.rescale(demo.parameters.workers.maximum, "static")
     twin.step(SETTLE_S)
-    began_s = twin.now_s
-    result = replay(twin, _settings(case), HOURS, champions=Champions(case.champions, None))
-    return replace(result, reports=()), Course(case.policy, *(_minutes(twin, name, began_s) for name in _COLUMNS))
+    case = Case(demo.contender(), demo.parameters.name, demo.parameters, demo.seed, HOURS)
+    played = play(case, twin=twin, champions=Champions(demo.champions, None))
+    seconds = played.course
+    columns = (seconds.workload_per_s, seconds.workers, seconds.latency_p95_ms)
+    return played.outcome, Course(demo.policy, *(_minutes(column) for column in columns))
 
 
-_COLUMNS = ("arrived", "scale_out", "latency_p95_ms")
-
-
-def _settings(case: _Case) -> PolicySettings:
-    options: dict[str, dict[str, Any]] = {
-        "daedalus": {},
-        "hpa": {"target_cpu": 0.8},
-        "static": {"scale_out": case.parameters.workers.maximum},
-    }
-    return PolicySettings(name=case.policy, options=options[case.policy])  # type: ignore[arg-type]
-
-
-def _minutes(twin: JobTwin, column: str, from_s: int) -> list[float]:
-    values = twin.history.column(column, from_s)
+def _minutes(values: Values) -> list[float]:
     whole = values[: len(values) // 60 * 60].reshape(-1, 60)
     known = np.isfinite(whole)
     sums, counts = np.where(known, whole, 0.0).sum(axis=1), np.maximum(known.sum(axis=1), 1)
-    return np.where(known.any(axis=1), sums / counts, np.nan).tolist()
+    return [float(value) for value in np.where(known.any(axis=1), sums / counts, np.nan)]
 
 
-def _row(name: str, trained: dict[str, Any], results: dict[str, ReplayResult]) -> dict[str, Any]:
+def _row(name: str, trained: dict[str, Any], results: dict[str, Outcome]) -> dict[str, Any]:
     forecast = next((row for row in trained["models"]["forecast"]["jobs"] if row["job"] == name), {})
     found: dict[str, Any] = {
         "job": name,
@@ -112,13 +110,13 @@ def _row(name: str, trained: dict[str, Any], results: dict[str, ReplayResult]) -
         "wape": forecast.get("wape_900s"),
         "capacity_error": results["daedalus"].capacity_error,
     }
-    for policy, result in results.items():
+    for policy, outcome in results.items():
         found |= {
-            f"{policy}_workers": result.workers_mean,
-            f"{policy}_rescales": result.rescales,
-            f"{policy}_p50_ms": result.latency_p50_ms,
-            f"{policy}_p95_ms": result.latency_p95_ms,
-            f"{policy}_above_objective": result.above_objective,
-            f"{policy}_unprocessed": result.unprocessed_records,
+            f"{policy}_workers": outcome.average_workers,
+            f"{policy}_rescales": outcome.rescales,
+            f"{policy}_p50_ms": outcome.latency_ms.p50,
+            f"{policy}_p95_ms": outcome.latency_ms.p95,
+            f"{policy}_above_objective": outcome.share_above_objective,
+            f"{policy}_unprocessed": outcome.unprocessed,
         }
     return found
