@@ -17,7 +17,7 @@ from models.registry import Compared, Comparison, Recorded, Registry, TrainingDa
 from models.registry.publication import Parameter
 from replay.campaign import Campaign
 from replay.curves import over_seeds
-from replay.document import document
+from replay.document import document, slug
 from replay.outcome import Course
 
 EXPERIMENT = "perdix-replay"
@@ -47,6 +47,16 @@ METRICS: Mapping[str, tuple[tuple[str, ...], float]] = {
     "wall_s": (("wall_s",), 1.0),
 }
 WITH_SPREAD = ("average_workers", "clairvoyant_ratio", "latency_mean_ms", "latency_p95_ms", "above_objective_pct")
+OF_THE_PARENT = ("average_workers", "clairvoyant_ratio", "latency_mean_ms", "above_objective_pct")
+HEADS = {
+    "workers": "average_workers",
+    "x clairvoyant": "clairvoyant_ratio",
+    "latency, mean (ms)": "latency_mean_ms",
+    "p95 (ms)": "latency_p95_ms",
+    "above objective (%)": "above_objective_pct",
+    "rescales": "rescales",
+    "unprocessed": "unprocessed_records",
+}
 COURSE = ("workers", "workload_per_s", "latency_p95_ms", "lag_records")
 POINTS = 90  # of a course: MLflow draws a line through them, and every one is a row in its database
 
@@ -91,12 +101,12 @@ def comparison_of(
     if not campaign.played:
         reasons = "; ".join(f"{one['policy']}, seed {one['seed']}: {one['reason']}" for one in found["failed"][:3])
         raise ValueError(f"no replay came to its end, so there is nothing to record: {reasons}")
-    parameters = _parameters(found)
+    ended = [one for one in found["summary"] if one["seeds"]]
     return Comparison(
         experiment=experiment,
         kind="replay",
         name=f"{setup.trace.name} on {setup.parameters.name}, peak {setup.peak_utilisation:.0%}",
-        compared=[_compared(summary, found, campaign) for summary in found["summary"] if summary["seeds"]],
+        compared=[_compared(one, found, campaign) for one in ended],
         data=TrainingData(
             name=setup.trace.name,
             location=setup.trace.name,
@@ -105,7 +115,14 @@ def comparison_of(
             columns={"time_s": "double", "rate": "double"},
         ),
         started_at_s=started_at_s,
-        parameters=parameters,
+        parameters=_parameters(found),
+        metrics={
+            f"{name}/{slug(one['policy'])}": value
+            for name in OF_THE_PARENT
+            for one in ended
+            if (value := metrics_of(one).get(name)) is not None
+        },
+        note=table(ended),
         tags={**tags, "perdix.failed": str(len(campaign.failed))},
         files=files,
     )
@@ -128,6 +145,19 @@ def metrics_of(summary: Mapping[str, Any], statistic: str = "mean") -> dict[str,
         if value is not None:
             found[name] = factor * float(value)
     return found
+
+
+def table(summaries: Sequence[Mapping[str, Any]]) -> str:
+    """Return the most important figures as a Markdown table, a row per policy; a dash where one is not known."""
+    rows = [("policy", *HEADS), ("---", *["---:"] * len(HEADS))]
+    for summary in summaries:
+        metrics = metrics_of(summary)
+        rows.append((summary["policy"], *(_number(metrics.get(name)) for name in HEADS.values())))
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def _compared(summary: Mapping[str, Any], found: Mapping[str, Any], campaign: Campaign) -> Compared:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from models.registry.publication import Parameter, TrainingData
 from models.registry.run_writer import RunWriter, origin_tags
+
+_DESCRIPTION = "mlflow.note.content"
 
 Series = Sequence[tuple[int, float]]  # step, value
 
@@ -46,6 +48,10 @@ class Comparison:
         Made when it is absent.
     kind
         What was compared, for example ``replay``: the tag ``perdix.kind`` of every run.
+    metrics
+        Of the parent run, by which whole comparisons are compared; MLflow folds nested runs away until one asks.
+    note
+        Markdown: the description of the parent run. A link to the compare page is put before it.
     files
         Artifacts of the parent run; PNGs go to its folder ``pictures``.
     """
@@ -57,13 +63,15 @@ class Comparison:
     data: TrainingData
     started_at_s: float
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    note: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
     files: Sequence[Path] = ()
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """The runs of a comparison, nested ones by name in the order in which they were given."""
+    """The runs of a comparison, nested ones by name in the order in which they were given, and where they are seen."""
 
     run_id: str
     run_url: str
@@ -71,8 +79,19 @@ class Recorded:
     compare_url: str
 
 
-def record(client: Any, experiment_id: str, comparison: Comparison) -> tuple[str, dict[str, str]]:
-    """Record a comparison; returns the parent's run and the nested ones by name.
+def record(
+    client: Any,
+    experiment_id: str,
+    comparison: Comparison,
+    run_url: Callable[[str, str], str],
+    compare_url: Callable[[str, Sequence[str]], str],
+) -> Recorded:
+    """Record a comparison.
+
+    Parameters
+    ----------
+    run_url, compare_url
+        Where a run of an experiment, and several side by side, are seen in MLflow's UI.
 
     Raises
     ------
@@ -85,11 +104,13 @@ def record(client: Any, experiment_id: str, comparison: Comparison) -> tuple[str
     tags = {**origin_tags("comparison", comparison.data.digest), "perdix.kind": comparison.kind, **comparison.tags}
     writer = RunWriter(client, experiment_id, comparison.started_at_s, tags)
     with writer.run(comparison.name, {}) as parent:
-        writer.log_values(parent, {}, comparison.parameters)
+        writer.log_values(parent, comparison.metrics, comparison.parameters)
         writer.log_dataset(parent, comparison.data, comparison.kind)
         writer.log_files(parent, comparison.files)
         nested = {one.name: _record_one(writer, parent, comparison, one) for one in comparison.compared}
-    return parent, nested
+        together = compare_url(experiment_id, list(nested.values()))
+        client.set_tag(parent, _DESCRIPTION, f"[All of them side by side]({together})\n\n{comparison.note}")
+    return Recorded(parent, run_url(experiment_id, parent), nested, together)
 
 
 def _record_one(writer: RunWriter, parent: str, comparison: Comparison, one: Compared) -> str:

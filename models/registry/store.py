@@ -100,9 +100,7 @@ class Registry:
         with tracking.reached(self.tracking_uri, f"recording {comparison.name}"):
             client = tracking.client(self.tracking_uri)
             experiment_id = self._experiment_id(client, comparison.experiment)
-            parent, nested = record(client, experiment_id, comparison)
-        compare_url = self._compare_url(experiment_id, list(nested.values()))
-        return Recorded(parent, self.run_url(experiment_id, parent), nested, compare_url)
+            return record(client, experiment_id, comparison, self.run_url, self.compare_url)
 
     def promote(self, name: str, version: int, because: str = "") -> FleetVersion:
         """Make a version champion; the one it replaces becomes ``previous``. Repeating it changes nothing.
@@ -193,7 +191,8 @@ class Registry:
         """Return where a run is seen in MLflow's UI."""
         return f"{self._ui()}/#/experiments/{experiment_id}/runs/{run_id}"
 
-    def _compare_url(self, experiment_id: str, run_ids: Sequence[str]) -> str:
+    def compare_url(self, experiment_id: str, run_ids: Sequence[str]) -> str:
+        """Return where runs are seen side by side in MLflow's UI."""
         runs, experiments = quote(json.dumps(list(run_ids))), quote(json.dumps([experiment_id]))
         return f"{self._ui()}/#/compare-runs?runs={runs}&experiments={experiments}"
 
