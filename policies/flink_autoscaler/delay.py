@@ -1,0 +1,43 @@
+"""Scaling in waits: an interval long it must have been wanted, and then the most that was wanted is taken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Wanted(NamedTuple):
+    """A parallelism below the present one that was wanted at a time, and whether the vertex was outside its band."""
+
+    at_s: float
+    parallelism: int
+    outside: bool
+
+
+@dataclass(frozen=True)
+class PendingScaleDown:
+    """What was wanted since ``first_s`` (epoch seconds).
+
+    ``wanted`` is a monotonic deque: later entries are smaller, so its first is the greatest within the interval and
+    its length is at most the parallelism.
+    """
+
+    first_s: float
+    wanted: tuple[Wanted, ...] = ()
+
+    def want(self, at_s: float, parallelism: int, *, outside: bool, interval_s: float) -> PendingScaleDown:
+        """Return it with one more wish, without those that are older than the interval or no longer the greatest."""
+        kept = (one for one in self.wanted if one.at_s >= at_s - interval_s and one.parallelism > parallelism)
+        return PendingScaleDown(self.first_s, (*kept, Wanted(at_s, parallelism, outside)))
+
+    def due(self, now_s: float, interval_s: float) -> Wanted | None:
+        """Return the greatest wish of the interval once it has lasted that long."""
+        return self.wanted[0] if self.wanted and now_s - interval_s >= self.first_s else None
+
+
+def pend(
+    pending: PendingScaleDown | None, now_s: float, parallelism: int, *, outside: bool, interval_s: float
+) -> PendingScaleDown:
+    """Return ``pending`` with one more wish; the first one starts the timer."""
+    begun = PendingScaleDown(now_s) if pending is None else pending
+    return begun.want(now_s, parallelism, outside=outside, interval_s=interval_s)
