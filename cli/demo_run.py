@@ -32,7 +32,7 @@ from twin.emission import Scraping
 from twin.emission import emit as scrapes
 from twin.exports import write_exports
 from twin.living import LivingTwin, SimulatedClock, revive
-from twin.parameters import load_twins
+from twin.parameters import load_demo_twins
 from twin.prometheus_face import PrometheusFace
 
 TICKS = 10
@@ -49,7 +49,8 @@ def run_demo(hours: float, seed: int, *, as_json: bool) -> None:
     # The loop's ten minutes end now, so that what comes after (perdix dev, perdix explain) goes on from here.
     clock = SimulatedClock(WallClock().now_s() // 60 * 60 - TICKS * settings.tick_interval_s)
     with _step("1/5 three twins live through the past, and are exported", show):
-        living = revive(load_twins(), clock, seed=seed, hours=hours, scraping=Scraping(interval_s=SCRAPE_INTERVAL_S))
+        scraping = Scraping(interval_s=SCRAPE_INTERVAL_S)
+        living = revive(load_demo_twins(), clock, seed=seed, hours=hours, scraping=scraping)
         files = _export(place, living, hours, clock.now_s())
     with _step("2/5 ingest, validate, observe (Dagster, Spark)", show):
         ingested = _ingest(place, files, clock.now_s() - 3600 * hours, clock.now_s(), show=show)
@@ -76,7 +77,7 @@ def run_demo(hours: float, seed: int, *, as_json: bool) -> None:
 
 def _forget_earlier_demo(place: Home) -> None:
     """Remove what an earlier demo left of the loop: its twin is gone, and its decisions are about other workers."""
-    names = set(load_twins())
+    names = set(load_demo_twins())
     with live_io(place, load_product_settings().control) as io:
         others = set(io.store.journal.statuses()) - names
     file = make_url(place.state_url).database

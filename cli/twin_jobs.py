@@ -6,7 +6,7 @@ from ruamel.yaml import YAML
 
 from settings.home import Home
 from settings.stream_job import load_stream_job
-from twin.parameters import load_twins
+from twin.parameters import load_demo_twins
 
 SCRAPE_INTERVAL_S = 5.0
 
@@ -15,7 +15,7 @@ def write_twin_jobs(place: Home, url: str, mode: str, scrape_interval_s: float =
     """Write one job file per twin that points at the twin's face under ``url``; returns the jobs' names."""
     place.jobs.mkdir(parents=True, exist_ok=True)
     names = []
-    for name, parameters in load_twins().items():
+    for name, parameters in load_demo_twins().items():
         path = place.jobs / f"{name}.yaml"
         document = {
             "engine": "flink",

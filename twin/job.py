@@ -62,6 +62,7 @@ class JobTwin:
         self.outages: list[Outage] = []
         rng = np.random.default_rng([seed, _SPEEDS])
         speeds = physics.worker_speeds(maximum, parameters.workers.speed_spread, rng)
+        self._speeds = speeds
         self._capacities = parameters.workers.capacity_per_s * speeds
         self._observables = Observables(parameters, seed)
         self._expected: dict[int, float] = {}
@@ -103,7 +104,7 @@ class JobTwin:
         return Totals(self._arrived, self._replayed, self._processed, self._lag)
 
     def arrivals(self, second: int, count: int) -> Values:
-        """Return records in each of ``count`` seconds from epoch second ``second``, whole numbers, shape ``(count,)``."""
+        """Return records in each of ``count`` seconds from epoch second ``second``: whole numbers, ``(count,)``."""
         return np.maximum(np.rint(self._arrivals(second, count)), 0.0)
 
     def current_capacity(self) -> float:
@@ -115,7 +116,7 @@ class JobTwin:
         self._checked(scale_out)
         if scale_out not in self._expected:
             rng = np.random.default_rng([self.seed, _EXPECTATION, scale_out])
-            shares = physics.key_shares(scale_out, self.parameters.keys.skew_spread, rng, EXPECTATION_DRAWS)
+            shares = self._drawn_shares(scale_out, rng, EXPECTATION_DRAWS)
             capacities = self._capacities[:scale_out] * self._efficiency(scale_out)
             self._expected[scale_out] = float(physics.bottleneck_per_s(capacities, shares).mean())
         return self._expected[scale_out]
@@ -196,6 +197,15 @@ class JobTwin:
     def _deployed_capacities(self) -> Values:
         return np.asarray(self._capacities[: self._scale_out] * self._efficiency(self._scale_out))
 
+    def _drawn_shares(self, scale_out: int, rng: np.random.Generator, draws: int) -> Values:
+        """Draw how the work falls onto the first ``scale_out`` workers, shape ``(draws, scale_out)``."""
+        keys = self.parameters.keys
+        if keys.count is None:
+            shares = physics.key_shares(scale_out, keys.skew_spread, rng, draws)
+        else:
+            shares = physics.counted_key_shares(scale_out, keys.count, keys.keyed, rng, draws)
+        return physics.towards_quick(shares, self._speeds[:scale_out], keys.towards_quick)
+
     def _deploy(self) -> None:
         """Start at the requested scale-out; the keys fall anew unless the same workers come back."""
         same_workers = self._deployment >= 0 and self._requested == self._scale_out
@@ -204,7 +214,7 @@ class JobTwin:
         self._counters = np.zeros(self.parameters.workers.maximum)
         if not same_workers:
             rng = np.random.default_rng([self.seed, _KEYS, self._deployment])
-            self._shares = physics.key_shares(self._scale_out, self.parameters.keys.skew_spread, rng)[0]
+            self._shares = self._drawn_shares(self._scale_out, rng, 1)[0]
         self._started_s, self._start_progress = self._now_s, self._progress
         self._down_until_s, self._failed_worker = None, None
 
@@ -243,7 +253,6 @@ class JobTwin:
             per_worker[:, self._failed_worker] = cpu[:, self._failed_worker] = np.nan
         absent = np.full(seconds, np.nan)
         waited_s = self._waited_s(ends_s, arrived_total, progress - processed, processed)
-        utilisation = processed / np.maximum(capacity, 1.0)
         self.history.append(
             {
                 "arrived": arrived,
@@ -252,7 +261,7 @@ class JobTwin:
                 "progress_total": progress,
                 "lag": lag,
                 "capacity": capacity,
-                "latency_p95_ms": self._observables.latency_p95_ms(utilisation, waited_s),
+                "latency_p95_ms": self._observables.latency_p95_ms(processed, capacity, waited_s, self._scale_out),
                 "uptime_s": uptime_s if running else absent,
                 "scale_out": np.full(seconds, float(self._scale_out)),
                 "deployment": np.full(seconds, float(self._deployment)),

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from settings.home import conf_folder
 from settings.stream_job import Engine, Strict
 from settings.yaml_files import load_model
+from twin import physics
 from twin.workloads import WorkloadSpec
 
 Positive = Annotated[float, Field(gt=0)]
@@ -30,38 +31,82 @@ class Workers(Strict):
         Standard deviation of the log of a worker's own speed: hosts differ.
     contention, coherency
         Universal scalability law: efficiency of n workers is ``1 / (1 + contention (n-1) + coherency n (n-1))``.
+        Refused where it would make the job slower with another worker below ``maximum``.
     capacity_noise
-        Relative standard deviation of the capacity from second to second.
+        Relative standard deviation of the capacity from second to second; it persists for ten seconds.
     """
 
-    capacity_per_s: Positive
+    capacity_per_s: Annotated[float, Field(ge=1)]
     maximum: Annotated[int, Field(ge=1, le=1_000)] = 12
     speed_spread: Spread = 0.08
     contention: Share = 0.02
     coherency: Share = 0.0
-    capacity_noise: Share = 0.02
+    capacity_noise: Spread = 0.02
+
+    @field_validator("coherency")
+    @classmethod
+    def _each_worker_adds(cls, coherency: float, others: ValidationInfo) -> float:
+        maximum, contention = others.data.get("maximum"), others.data.get("contention")
+        if maximum is None or contention is None:
+            return coherency  # what is wrong with those is said there
+        best = max(range(1, maximum + 1), key=lambda n: n * physics.efficiency(n, contention, coherency))
+        if best < maximum:
+            raise ValueError(
+                f"with contention {contention} a job of more than {best} workers would be slower than one of {best}; "
+                f"lower it, or set maximum to {best}"
+            )
+        return coherency
 
 
 class Keys(Strict):
-    """How unevenly the keys fall onto the workers; drawn anew at each rescale."""
+    """How unevenly the work falls onto the workers; drawn anew at each rescale.
+
+    Attributes
+    ----------
+    skew_spread
+        Standard deviation of the log of a worker's share, at any scale-out. Not used with ``count``.
+    count, keyed
+        Instead: so many equally frequent keys are hashed onto the workers, and the part ``keyed`` of the work follows
+        them. The spread then grows with the scale-out.
+    towards_quick
+        Slope of the log of a worker's share over the log of its speed: above 0, quicker workers take more.
+    wobble
+        Relative standard deviation of a worker's share from second to second; it persists for ten seconds.
+    """
 
     skew_spread: Spread = 0.10
-    wobble: Share = 0.02  # relative standard deviation of a worker's share from second to second
+    count: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
+    keyed: Annotated[float, Field(gt=0, le=1)] = 1.0
+    towards_quick: Annotated[float, Field(ge=-1, le=1)] = 0.0
+    wobble: Spread = 0.02
+
+    @field_validator("keyed")
+    @classmethod
+    def _of_counted_keys(cls, keyed: float, others: ValidationInfo) -> float:
+        if "count" in others.data and others.data["count"] is None:
+            raise ValueError("says which part of the work follows counted keys; give their 'count', or leave it out")
+        return keyed
 
 
 class Cpu(Strict):
-    """CPU is linear in throughput, with a share that is used even when nothing is processed."""
+    """CPU is linear in throughput, with a share that is used even when nothing is processed.
 
-    idle: Share = 0.08
+    A worker that works at full capacity (saturated, or catching up) is at CPU 1.
+    """
+
+    idle: Annotated[float, Field(ge=0, lt=1)] = 0.08
     noise: Share = 0.01
     averaged_over_s: Annotated[int, Field(ge=1, le=3_600)] = 60
 
 
 class RandomTime(Strict):
-    """A log-normal time in seconds; the twin rounds it up to whole seconds."""
+    """A log-normal time in seconds; the twin rounds it up to whole seconds.
+
+    ``spread`` is the standard deviation of its log.
+    """
 
     median_s: Annotated[float, Field(ge=1, le=3_600)]
-    spread: Spread = 0.25
+    spread: Spread = 0.18
 
 
 class Restart(Strict):
@@ -70,24 +115,36 @@ class Restart(Strict):
     out: RandomTime = RandomTime(median_s=28.0)
     in_: Annotated[RandomTime, Field(alias="in")] = RandomTime(median_s=16.0)
     failure: RandomTime = RandomTime(median_s=20.0)
-    detection: RandomTime = RandomTime(median_s=8.0, spread=0.4)
+    detection: RandomTime = RandomTime(median_s=8.0, spread=0.3)
     checkpoint_interval_s: Annotated[int, Field(ge=1, le=3_600)] = 10
     warm_up_s: Annotated[int, Field(ge=0, le=600)] = 30
     warm_up_speed: Annotated[float, Field(gt=0, le=1)] = 0.7
 
 
 class Latency(Strict):
-    """End-to-end latency (p95): a base, queueing that grows with utilisation, and the age of what waited."""
+    """End-to-end latency (p95): a base, queueing that grows with utilisation, filling, and the age of what waited.
+
+    Attributes
+    ----------
+    queueing
+        Weight of ``u / (1 - u)`` in the base, ``u`` being utilisation.
+    fill_records, fill_at_most_ms
+        A worker hands its records on when this many have come together, at the latest after this time: latency rises
+        when there is little to do. Off by default.
+    """
 
     base_ms: Positive = 1_000.0
-    queueing: Annotated[float, Field(ge=0)] = 0.02
-    noise: Share = 0.03
+    queueing: Annotated[float, Field(ge=0, le=10)] = 0.02
+    fill_records: Annotated[float, Field(ge=0)] = 0.0
+    fill_at_most_ms: Annotated[float, Field(ge=0, le=600_000)] = 10_000.0
+    noise: Spread = 0.03
 
 
 class TwinParameters(Strict):
-    """One stream job's twin."""
+    """One stream job's twin. ``demo``: whether it lives in ``perdix demo`` and ``perdix dev``."""
 
     name: str
+    demo: bool = True
     engine: Engine = "flink"
     workers: Workers
     keys: Keys = Keys()
@@ -96,6 +153,13 @@ class TwinParameters(Strict):
     latency: Latency = Latency()
     workload: WorkloadSpec
     start_scale_out: Annotated[int, Field(ge=1)] = 4
+
+    @field_validator("start_scale_out")
+    @classmethod
+    def _can_start(cls, start: int, others: ValidationInfo) -> int:
+        if "workers" in others.data and start > others.data["workers"].maximum:
+            raise ValueError(f"is above workers.maximum, which is {others.data['workers'].maximum}")
+        return start
 
 
 def twins_folder() -> Path:
@@ -124,3 +188,8 @@ def load_twins(folder: Path | None = None) -> dict[str, TwinParameters]:
     """Read every twin of ``folder`` (default ``conf/twins``), by name."""
     folder = folder or twins_folder()
     return {path.stem: load_twin(path.stem, folder) for path in sorted(folder.glob("*.yaml"))}
+
+
+def load_demo_twins(folder: Path | None = None) -> dict[str, TwinParameters]:
+    """Read the twins of ``folder`` that live in ``perdix demo`` and ``perdix dev``, by name."""
+    return {name: parameters for name, parameters in load_twins(folder).items() if parameters.demo}

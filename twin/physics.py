@@ -22,9 +22,30 @@ def worker_speeds(workers: int, spread: float, rng: np.random.Generator) -> Valu
 
 
 def key_shares(scale_out: int, spread: float, rng: np.random.Generator, draws: int = 1) -> Values:
-    """Return how the keys fall onto the workers: rows of shares that sum to 1, shape ``(draws, scale_out)``."""
-    weights = np.exp(spread * rng.standard_normal((draws, scale_out)))
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+    """Return how the work falls onto the workers: rows of shares that sum to 1, shape ``(draws, scale_out)``.
+
+    The log of a share has the standard deviation ``spread`` at any scale-out.
+    """
+    return _summing_to_one(np.exp(spread * rng.standard_normal((draws, scale_out))))
+
+
+def counted_key_shares(scale_out: int, keys: int, keyed: float, rng: np.random.Generator, draws: int = 1) -> Values:
+    """Return how ``keys`` equally frequent keys, hashed onto the workers, share the work, as :func:`key_shares`.
+
+    Only the part ``keyed`` of the work follows the keys; the rest (reading, parsing) is even. The relative spread is
+    ``keyed * sqrt((scale_out - 1) / keys)``: it grows with the scale-out.
+    """
+    counts = rng.multinomial(keys, np.full(scale_out, 1.0 / scale_out), size=draws)
+    return _summing_to_one((1.0 - keyed) / scale_out + keyed * counts / keys)
+
+
+def towards_quick(shares: Values, speeds: Values, slope: float) -> Values:
+    """Return shares that lean to quicker workers: the log of a share grows by ``slope`` times the log of the speed."""
+    return _summing_to_one(shares * speeds**slope)
+
+
+def _summing_to_one(weights: Values) -> Values:
+    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
 def bottleneck_per_s(capacities: Values, shares: Values) -> Values:
@@ -32,7 +53,7 @@ def bottleneck_per_s(capacities: Values, shares: Values) -> Values:
 
     ``capacities`` has shape ``(workers,)``, ``shares`` ``(..., workers)``; the result has shape ``(...)``.
     """
-    return np.asarray(np.min(capacities / shares, axis=-1))
+    return np.asarray(1.0 / np.max(shares / capacities, axis=-1))  # a worker may have no keys at all
 
 
 def backlog(before: float, arrived: Values, capacity: Values) -> Values:
@@ -49,6 +70,14 @@ def queueing_factor(utilisation: Values, weight: float) -> Values:
     """Return the factor on the base latency: ``1 + weight u / (1 - u)``, as in an M/M/1 queue, up to saturation."""
     bounded = np.minimum(utilisation, SATURATED)
     return np.asarray(1.0 + weight * bounded / (1.0 - bounded))
+
+
+def fill_ms(rate_per_s: Values, records: float, at_most_ms: float) -> Values:
+    """Return how long a worker's buffer of ``records`` takes to fill at ``rate_per_s``; a time-out hands it on sooner.
+
+    This is why latency is highest when there is least to do (Daedalus 3.1, windows that wait for records).
+    """
+    return np.asarray(np.minimum(1_000.0 * records / np.maximum(rate_per_s, 1e-9), at_most_ms))
 
 
 def waited_s(

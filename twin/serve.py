@@ -13,7 +13,7 @@ from pathlib import Path
 from settings.yaml_files import SettingsError
 from twin.emission import Scraping
 from twin.living import revive
-from twin.parameters import TwinParameters, load_twin, load_twins
+from twin.parameters import TwinParameters, load_demo_twins, load_twin
 from twin.prometheus_face import PrometheusFace
 
 
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _jobs(names: Sequence[str], folder: Path | None) -> dict[str, TwinParameters]:
-    jobs = {name: load_twin(name, folder) for name in names} if names else load_twins(folder)
+    jobs = {name: load_twin(name, folder) for name in names} if names else load_demo_twins(folder)
     if not jobs:
         raise SettingsError(f"{folder or 'conf/twins'}: no twin is described here; add <name>.yaml")
     return jobs
@@ -61,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=7, help="the same seed gives the same twins (default: 7)")
     parser.add_argument("--scrape-interval", type=float, default=5.0, help="seconds between scrapes (default: 5)")
     parser.add_argument(
-        "--job", action="append", default=[], help="a twin of conf/twins; repeat for more (default: all)"
+        "--job", action="append", default=[], help="a twin of conf/twins; repeat for more (default: those of the demo)"
     )
     parser.add_argument("--conf", type=Path, default=None, help="folder of twins instead of conf/twins")
     return parser

@@ -1,0 +1,167 @@
+"""Daedalus' runs of the advertising job, simulated: one worker's line, 12 saturated workers, latency against load."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks import measured
+from twin.job import JobTwin
+from twin.parameters import TwinParameters, Workers, load_twin
+from twin.workloads import arrivals_from
+
+Values = NDArray[np.float64]
+Row = tuple[str, float, Sequence[float], bool]  # name, observed, simulated per seed, whether the error is relative
+SATURATED_CPU = 0.95
+FULL_PER_S = 2_000_000.0  # more than any deployment takes
+
+
+def line(seeds: Sequence[int]) -> Iterator[Row]:
+    """Yield idle share, capacity, R2 and lag of the line of one worker, ramp and slow wave.
+
+    The worker is a mean one: the spread between workers is judged among twelve.
+    """
+    for run in ("ramp", "assumptions"):
+        seen = measured.one_worker(run)
+        played = [_one_worker(seen, seed) for seed in seeds]
+        for name, of, relative in (
+            ("idle share of CPU", _idle, False),
+            ("capacity at CPU 1, records/s", _capacity, True),
+            ("R2", _r2, False),
+            ("CPU best explained by throughput s before", _lag_s, False),
+        ):
+            yield f"{run}: {name}", of(seen), [of(one) for one in played], relative
+        if run == "ramp":
+            yield f"{run}: records/s at CPU > .95", _saturated(seen), [_saturated(one) for one in played], True
+
+
+def skew(seeds: Sequence[int]) -> Iterator[Row]:
+    """Yield total capacity, and how workers differ and vary, of 12 workers with more to do than they can."""
+    cpu, throughput = measured.twelve_workers()
+    played = [_twelve_workers(len(cpu), seed) for seed in seeds]
+    of: tuple[tuple[str, Callable[[Values, Values], float], bool], ...] = (
+        ("total, records/s", lambda c, t: t.sum(axis=1).mean(), True),
+        ("mean CPU", lambda c, t: c.mean(), False),
+        ("CPU of the idlest worker", lambda c, t: c.mean(axis=0).min(), False),
+        ("CPU of the busiest worker", lambda c, t: c.mean(axis=0).max(), False),
+        ("throughput / CPU of workers: relative sd", lambda c, t: _relative(t.mean(axis=0) / c.mean(axis=0)), False),
+        ("shares of workers: relative sd", lambda c, t: _relative(t.mean(axis=0)), False),
+        ("minute means of the total: relative sd", lambda c, t: _relative(t.sum(axis=1)[10:]), False),
+        ("minute means of a share: relative sd", _share_sd, False),
+        ("minute means of CPU: sd", lambda c, t: c.std(axis=0, ddof=1).mean(), False),
+        ("R2 of a worker's CPU and throughput, mean", _mean_r2, False),
+    )
+    for name, value, relative in of:
+        yield name, float(value(cpu, throughput)), [float(value(*one)) for one in played], relative
+
+
+def latency(seeds: Sequence[int]) -> Iterator[Row]:
+    """Yield p95 latency of one worker by arrivals, on the ramp and on the slow wave."""
+    for run, bands in (
+        ("ramp", ((300, 700), (700, 1_300), (1_300, 3_000), (4_000, 8_000), (20_000, 40_000), (45_000, 56_000))),
+        ("assumptions", ((5_000, 6_000), (10_000, 25_000), (25_000, 40_000), (40_000, 46_000), (48_000, 50_000))),
+    ):
+        seen = measured.one_worker(run)
+        played = [_one_worker(seen, seed) for seed in seeds]
+        for low, high in bands:
+            rows = (seen.throughput_per_s >= low) & (seen.throughput_per_s < high)
+            simulated = [float(np.nanmedian(one.latency_ms[rows])) for one in played]
+            yield f"{run}: ms at {low:,}-{high:,} records/s", float(np.median(seen.latency_ms[rows])), simulated, True
+
+
+# ---- the simulated runs -----------------------------------------------------------------------------------------
+
+
+def _one_worker(seen: measured.OneWorker, seed: int) -> measured.OneWorker:
+    """Play what arrived; read it off as it was measured: every 15 s, CPU and throughput as minute means.
+
+    The recorded workload trails (it is a one-minute average), so the larger of workload and throughput arrives.
+    """
+    parameters = load_twin("ads")
+    seconds = measured.EVERY_S * np.arange(len(seen.cpu))
+    before_s = 300
+    times_s = np.arange(-before_s, seconds[-1] + 1)
+    arrived = np.interp(times_s, seconds, np.maximum(seen.workload_per_s, seen.throughput_per_s))
+    twin = JobTwin(_alike(parameters), seed, scale_out=1, arrivals=arrivals_from(arrived, 0))
+    twin.step(len(arrived))
+    rows = before_s + seconds
+    column = twin.history.column
+    return measured.OneWorker(
+        seen.workload_per_s,
+        _minute_means(column("worker_processed")[:, 0])[rows],
+        _minute_means(column("worker_cpu")[:, 0])[rows],
+        _means(column("latency_p95_ms"), measured.EVERY_S)[rows],
+    )
+
+
+def _twelve_workers(samples: int, seed: int) -> tuple[Values, Values]:
+    warm_s, seconds = 300, measured.EVERY_S * samples
+    everything = arrivals_from(np.full(warm_s + seconds, FULL_PER_S), 0)
+    twin = JobTwin(load_twin("ads"), seed, scale_out=12, arrivals=everything)
+    twin.step(warm_s + seconds)
+    rows = warm_s + measured.EVERY_S * np.arange(samples)
+    cpu, records = (twin.history.column(name)[:, :12] for name in ("worker_cpu", "worker_processed"))
+    return tuple(np.column_stack([_minute_means(one) for one in table.T])[rows] for table in (cpu, records))  # type: ignore[return-value]
+
+
+def _alike(parameters: TwinParameters) -> TwinParameters:
+    workers = Workers(**{**parameters.workers.model_dump(), "speed_spread": 0.0})
+    return parameters.model_copy(update={"workers": workers})
+
+
+def _minute_means(values: Values) -> Values:
+    return _means(values, 60)
+
+
+def _means(values: Values, seconds: int) -> Values:
+    """Return means of the last ``seconds`` values, fewer at the start; shape of ``values``."""
+    sums = np.concatenate(([0.0], np.cumsum(np.nan_to_num(values))))
+    last = np.arange(1, len(values) + 1)
+    first = np.maximum(last - seconds, 0)
+    return np.asarray((sums[last] - sums[first]) / (last - first))
+
+
+# ---- what is read off a run, measured or simulated -------------------------------------------------------------------
+
+
+def _fit(run: measured.OneWorker) -> tuple[float, float]:
+    slope, idle = np.polyfit(run.throughput_per_s, run.cpu, 1)
+    return float(slope), float(idle)
+
+
+def _idle(run: measured.OneWorker) -> float:
+    return _fit(run)[1]
+
+
+def _capacity(run: measured.OneWorker) -> float:
+    slope, idle = _fit(run)
+    return (1.0 - idle) / slope
+
+
+def _r2(run: measured.OneWorker) -> float:
+    return float(np.corrcoef(run.cpu, run.throughput_per_s)[0, 1] ** 2)
+
+
+def _lag_s(run: measured.OneWorker) -> float:
+    count = len(run.cpu)
+    r = [np.corrcoef(run.cpu[late:], run.throughput_per_s[: count - late])[0, 1] for late in range(8)]
+    return float(measured.EVERY_S * int(np.argmax(r)))
+
+
+def _saturated(run: measured.OneWorker) -> float:
+    return float(run.throughput_per_s[run.cpu > SATURATED_CPU].mean())
+
+
+def _relative(values: Values) -> float:
+    return float(np.std(values, ddof=1) / np.mean(values))
+
+
+def _share_sd(_: Values, throughput: Values) -> float:
+    shares = throughput / throughput.sum(axis=1, keepdims=True)
+    return float(np.mean([_relative(one) for one in shares.T]))
+
+
+def _mean_r2(cpu: Values, throughput: Values) -> float:
+    return float(np.mean([np.corrcoef(c, t)[0, 1] ** 2 for c, t in zip(cpu.T, throughput.T, strict=True)]))

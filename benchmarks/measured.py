@@ -1,0 +1,98 @@
+"""What Daedalus' and Phoebe's authors measured, read from the data pack beside the project.
+
+Belongs here: files, columns, units. Does not belong here: the twin, or any judgement.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+Values = NDArray[np.float64]
+
+DATA = Path(__file__).parents[1] / "../shared/data"
+EVERY_S = 15  # Daedalus' samples
+FAILURES_S = tuple(1_200 + 2_743 * k for k in range(8))  # Phoebe: a worker's network is delayed for 60 s
+
+
+@dataclass(frozen=True)
+class OneWorker:
+    """A run of one worker, a row every 15 s; CPU is a mean of the last minute. Shape ``(n,)`` each."""
+
+    workload_per_s: Values
+    throughput_per_s: Values
+    cpu: Values
+    latency_ms: Values
+
+
+@dataclass(frozen=True)
+class Run:
+    """A six-hour run of Phoebe's authors, second by second from its start; shape ``(seconds,)`` each.
+
+    ``latency_ms`` is the mean over sinks of the 95th percentile; a second without a sample keeps the one before.
+    """
+
+    arrived: Values
+    consumed: Values
+    latency_ms: Values
+
+
+def one_worker(run: str) -> OneWorker:
+    """Read ``ramp`` (0 to 80,000 records/s, into saturation) or ``assumptions`` (a slow wave below capacity)."""
+    files = {
+        "ramp": ("workload_1", "throughput_1", "cpu_1", "latency_1"),
+        "assumptions": (
+            "assumptions_workload_1",
+            "assumptions_throughput_1",
+            "assumptions_cpu_1",
+            "assumption_latency_1",
+        ),
+    }[run]
+    table = pd.concat([_wide(f"figures/{file}.csv").iloc[:, 0] for file in files], axis=1).dropna()
+    return OneWorker(*(table.iloc[:, k].to_numpy(dtype=np.float64) for k in range(4)))
+
+
+def twelve_workers() -> tuple[Values, Values]:
+    """Return CPU (minute means) and records/s of 12 saturated workers, shape ``(62, 12)`` each, every 15 s."""
+    cpu, throughput = (_wide(f"figures/data_skew_{kind}_12.csv") for kind in ("cpu", "throughput"))
+    return cpu.to_numpy(dtype=np.float64), throughput[cpu.columns].to_numpy(dtype=np.float64)
+
+
+def phoebe(job: str, approach: str) -> Run:
+    """Read run 1 of ``cars`` or ``ads`` under ``baseline_4``, ``baseline_12``, ``baseline_24``, ``reactive``, ``twres``."""
+    columns = [_seconds(job, approach, kind) for kind in ("workRate", "thrRate", "latency")]
+    times_s = np.arange(columns[2].index[0], columns[2].index[-1] + 1)
+    arrived, consumed = (one.reindex(times_s).interpolate().bfill().to_numpy() for one in columns[:2])
+    return Run(arrived, consumed, columns[2].reindex(times_s).ffill().bfill().to_numpy())
+
+
+def profiles() -> pd.DataFrame:
+    """Return Phoebe's profiling set: columns ``scaleOut``, ``avgLat`` (ms), ``avgThr`` (records/s), ``isBckPres``."""
+    return pd.read_csv(DATA / "phoebe/profiles2.csv")
+
+
+def most_per_s() -> dict[int, float]:
+    """Return what Phoebe's cars job took at most, records/s, by scale-out: one back-pressured run each."""
+    rows = profiles().query("isBckPres == 1")
+    return dict(zip(rows["scaleOut"].astype(int), rows["avgThr"], strict=True))
+
+
+def nexmark() -> pd.DataFrame:
+    """Return the ability of Nexmark Q1's mapper: ``parallelism``, ``observation``, ``records_per_second``."""
+    return pd.read_csv(DATA / "nexmark/q1_mapper_processing_ability.csv")
+
+
+def _wide(file: str) -> pd.DataFrame:
+    table = pd.read_csv(DATA / "metrics" / file, encoding="utf-8-sig", index_col=0, parse_dates=True)
+    return table.apply(pd.to_numeric, errors="coerce")
+
+
+def _seconds(job: str, approach: str, kind: str) -> pd.Series:
+    file = DATA / f"phoebe/measured/{job}/1_{approach}_{kind}.out.gz"
+    table = pd.read_csv(file, sep="|", na_values=["null"], index_col=0)
+    series = table.iloc[:, 0].astype(np.float64)
+    return series[~series.index.duplicated()]
