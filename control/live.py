@@ -13,6 +13,7 @@ from control.sources import LiveSource
 from control.state import StateStore
 from control.tick_io import TickIO
 from models.registry import Registry
+from policies.build import check_policy
 from settings.home import Home, conf_folder
 from settings.product import ControlSettings
 from settings.stream_job import StreamJob, load_stream_jobs
@@ -82,6 +83,6 @@ def live_io(home: Home, settings: ControlSettings, registry: ChampionRegistry | 
 
 def stream_jobs(home: Home, conf: Path | None = None) -> tuple[Mapping[str, StreamJob], list[SettingsError]]:
     """Read the job files of the operator, and those that perdix wrote itself; the operator's win."""
-    own, own_errors = load_stream_jobs(home.jobs)
-    operators, errors = load_stream_jobs((conf or conf_folder()) / "jobs")
+    own, own_errors = load_stream_jobs(home.jobs, check_policy)
+    operators, errors = load_stream_jobs((conf or conf_folder()) / "jobs", check_policy)
     return {**own, **operators}, [*own_errors, *errors]

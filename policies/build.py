@@ -10,13 +10,18 @@ from pydantic import ValidationError
 
 from policies.contract import Policy
 from policies.daedalus import Daedalus, DaedalusOptions
+from policies.flink_autoscaler.options import FlinkAutoscalerOptions
+from policies.flink_autoscaler.policy import FlinkAutoscaler
+from policies.global_ds2 import GlobalDs2, GlobalDs2Options
 from policies.hpa import Hpa, HpaOptions
 from policies.static import Static, StaticOptions
-from settings.stream_job import Strict
+from settings.stream_job import PolicySettings, Strict
 from settings.yaml_files import SettingsError
 
 POLICIES: Mapping[str, tuple[type[Strict], Callable[[Any], Policy]]] = {
     "daedalus": (DaedalusOptions, Daedalus),
+    "ds2-global": (GlobalDs2Options, GlobalDs2),
+    "flink-autoscaler": (FlinkAutoscalerOptions, FlinkAutoscaler),
     "hpa": (HpaOptions, Hpa),
     "static": (StaticOptions, Static),
 }
@@ -38,6 +43,11 @@ def build_policy(name: str, options: Mapping[str, Any] | None = None) -> Policy:
     except ValidationError as error:
         lines = [_explain(name, model, item) for item in error.errors()]
         raise SettingsError("\n".join(lines)) from None
+
+
+def check_policy(settings: PolicySettings) -> None:
+    """Raise ``SettingsError`` when there is no such policy, or it has no such options: for reading job files."""
+    build_policy(settings.name, settings.options)
 
 
 def _explain(policy: str, model: type[Strict], item: Any) -> str:

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from settings.yaml_files import SettingsError, load_model
+from settings.yaml_files import SettingsError, load_model, place_in
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 Engine = Literal["flink", "kafka-streams", "spark-structured-streaming"]
@@ -74,10 +75,13 @@ class TargetSettings(Strict):
 
 
 class PolicySettings(Strict):
-    """Which policy decides, and its own options."""
+    """Which policy decides, and its own options. What is known is told by :mod:`policies.build`, and only there."""
 
-    name: Literal["daedalus", "hpa", "static"] = "daedalus"
+    name: str = "daedalus"
     options: dict[str, Any] = Field(default_factory=dict)
+
+
+CheckPolicy = Callable[[PolicySettings], None]
 
 
 class StreamJob(Strict):
@@ -108,8 +112,13 @@ class StreamJob(Strict):
         return until
 
 
-def load_stream_job(path: Path) -> StreamJob:
+def load_stream_job(path: Path, check_policy: CheckPolicy | None = None) -> StreamJob:
     """Read one job file; the name defaults to the file's stem.
+
+    Parameters
+    ----------
+    check_policy
+        Raises ``SettingsError`` for a policy that cannot be built (:func:`policies.build.check_policy`).
 
     Raises
     ------
@@ -119,16 +128,24 @@ def load_stream_job(path: Path) -> StreamJob:
     job = load_model(path, StreamJob, name=path.stem)
     if job.name != path.stem:
         raise SettingsError(f"{path}: the job is named '{job.name}'; rename the file or drop the key 'name'")
+    if check_policy is not None:
+        try:
+            check_policy(job.policy)
+        except SettingsError as error:
+            place = place_in(path, "policy")
+            raise SettingsError("\n".join(f"{place}: {line}" for line in str(error).splitlines())) from None
     return job
 
 
-def load_stream_jobs(folder: Path) -> tuple[dict[str, StreamJob], list[SettingsError]]:
+def load_stream_jobs(
+    folder: Path, check_policy: CheckPolicy | None = None
+) -> tuple[dict[str, StreamJob], list[SettingsError]]:
     """Read every ``*.yaml`` of ``folder``: the jobs that could be read, and the errors of those that could not."""
     jobs: dict[str, StreamJob] = {}
     errors: list[SettingsError] = []
     for path in sorted(folder.glob("*.yaml")):
         try:
-            job = load_stream_job(path)
+            job = load_stream_job(path, check_policy)
         except SettingsError as error:
             errors.append(error)
         else:

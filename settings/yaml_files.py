@@ -58,6 +58,11 @@ def load_model(path: Path, model: type[Model], **defaults: Any) -> Model:
         raise SettingsError("\n".join(lines)) from None
 
 
+def place_in(path: Path, *keys: str | int) -> str:
+    """Return ``file:line`` of a key, for errors that are found after a file was read."""
+    return f"{path}:{_line_of(read_yaml(path), keys)}"
+
+
 def _explain(path: Path, document: Any, model: type[BaseModel], item: Any) -> str:
     location = tuple(item["loc"])
     line = _line_of(document, location)

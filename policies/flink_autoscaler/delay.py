@@ -30,6 +30,10 @@ class PendingScaleDown:
         kept = (one for one in self.wanted if one.at_s >= at_s - interval_s and one.parallelism > parallelism)
         return PendingScaleDown(self.first_s, (*kept, Wanted(at_s, parallelism, outside)))
 
+    def below(self, parallelism: int) -> bool:
+        """Whether every wish is one to scale in from ``parallelism``, and to something."""
+        return all(0 < one.parallelism < parallelism for one in self.wanted)
+
     def due(self, now_s: float, interval_s: float) -> Wanted | None:
         """Return the greatest wish of the interval once it has lasted that long."""
         return self.wanted[0] if self.wanted and now_s - interval_s >= self.first_s else None

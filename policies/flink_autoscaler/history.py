@@ -57,7 +57,7 @@ def scalability(history: Sequence[Rescale], options: FlinkAutoscalerOptions) -> 
 
 
 def gain(history: Sequence[Rescale], parallelism: int, true_per_s: float) -> float | None:
-    """Return which share of the expected gain the last rescale brought; ``None`` where that was no scale-out to here."""
+    """Return which share of its expected gain the last rescale brought; ``None`` where it was no scale-out to here."""
     if not history or history[-1].after != parallelism or history[-1].after <= history[-1].before:
         return None
     last = history[-1]

@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Callable
-from typing import get_args
+from pathlib import Path
 
 import pytest
 
-from policies.build import POLICIES, build_policy
+from policies.build import POLICIES, build_policy, check_policy
 from policies.contract import Reason, Situation
 from policies.static import Static, StaticOptions
-from settings.stream_job import PolicySettings
+from settings.stream_job import load_stream_job, load_stream_jobs
 from settings.yaml_files import SettingsError
 
 Situate = Callable[..., Situation]
@@ -40,15 +40,34 @@ def test_every_policy_is_built_with_its_defaults_and_decides(situate: Situate, n
     assert 1 <= decision.scale_out <= 12
 
 
-def test_job_files_may_name_every_policy_and_no_other() -> None:
-    assert set(get_args(PolicySettings.model_fields["name"].annotation)) == set(POLICIES)
+@pytest.mark.parametrize("name", POLICIES)
+def test_job_files_may_name_every_policy(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "orders.yaml"
+    path.write_text(f"policy: {{name: {name}}}\n", encoding="utf-8")
+    assert load_stream_job(path, check_policy).policy.name == name
+
+
+def test_a_job_file_with_a_policy_that_is_not_known_says_where(tmp_path: Path) -> None:
+    path = tmp_path / "orders.yaml"
+    path.write_text("engine: flink\npolicy:\n  name: dedalus\n", encoding="utf-8")
+    with pytest.raises(SettingsError) as caught:
+        load_stream_job(path, check_policy)
+    assert str(caught.value) == f"{path}:2: unknown policy 'dedalus'; did you mean 'daedalus'?"
+
+
+def test_every_wrong_option_of_a_job_file_is_told_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("policy: {name: hpa, options: {target_cpu: 80, zzz: 1}}\n", encoding="utf-8")
+    (tmp_path / "good.yaml").write_text("policy: {name: hpa}\n", encoding="utf-8")
+    jobs, (error,) = load_stream_jobs(tmp_path, check_policy)
+    assert list(jobs) == ["good"]
+    assert [line.split(": policy")[0] for line in str(error).splitlines()] == [f"{tmp_path / 'bad.yaml'}:1"] * 2
 
 
 @pytest.mark.parametrize(
     ("name", "options", "says"),
     [
         ("dedalus", {}, "unknown policy 'dedalus'; did you mean 'daedalus'?"),
-        ("zzz", {}, "unknown policy 'zzz'; known: daedalus, hpa, static"),
+        ("zzz", {}, "unknown policy 'zzz'; known: daedalus, ds2-global, flink-autoscaler, hpa, static"),
         ("daedalus", {"grace": 60}, "policy 'daedalus': unknown option 'grace'; did you mean 'grace_s'?"),
         ("hpa", {"target_cp": 0.8}, "policy 'hpa': unknown option 'target_cp'; did you mean 'target_cpu'?"),
         ("static", {"zzz": 1}, "policy 'static': unknown option 'zzz'; known: scale_out"),
