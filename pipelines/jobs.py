@@ -1,4 +1,4 @@
-"""Dagster jobs: ingest a day, train stream jobs.
+"""Dagster jobs: ingest a day, train stream jobs, replay policies.
 
 In-process execution: a Spark session costs ten seconds, and the default executor would start one per step.
 """
@@ -7,6 +7,7 @@ import dagster as dg
 
 INGEST_GROUPS = ("ingest", "observe")
 TRAIN_GROUPS = ("forecast", "capacity")
+REPLAY_GROUP = "replay"
 
 ingest_day = dg.define_asset_job(
     "ingest_day",
@@ -29,5 +30,13 @@ train = dg.define_asset_job(
     selection=dg.AssetSelection.groups(*TRAIN_GROUPS),
     executor_def=dg.in_process_executor,
     description="Fit and backtest every candidate of one or many stream jobs, compare them in MLflow, promote winners.",
+    tags={"dagster/max_runtime": "14400"},
+)
+
+replay = dg.define_asset_job(
+    "replay",
+    selection=dg.AssetSelection.groups(REPLAY_GROUP),
+    executor_def=dg.in_process_executor,
+    description="Policies side by side on one workload against a digital twin; say which in the run's configuration.",
     tags={"dagster/max_runtime": "14400"},
 )

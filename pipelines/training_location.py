@@ -1,12 +1,13 @@
-"""Code location ``training``: ingest, validation, features, training, registration, and the sensor that retrains."""
+"""Code location ``training``: ingest, validation, features, training, replays, and the sensor that retrains."""
 
 import dagster as dg
 
 from assets import ingest, observe
+from assets.replay import policy_comparison
 from assets.resources import Spark, Workspace
 from assets.training import CAPACITY, FORECAST, build_training
 from assets.validation import build_checks
-from pipelines.jobs import ingest_day, observe_day, train
+from pipelines.jobs import ingest_day, observe_day, replay, train
 from pipelines.progress import progress_logger
 from pipelines.retrain_sensor import retrain_on_drift
 from pipelines.schedules import daily_ingest, daily_training
@@ -23,9 +24,10 @@ def build_training_defs(workspace: Workspace | None = None) -> dg.Definitions:
             observe.features,
             *build_training(FORECAST),
             *build_training(CAPACITY),
+            policy_comparison,
         ],
         asset_checks=build_checks(),
-        jobs=[ingest_day, observe_day, train],
+        jobs=[ingest_day, observe_day, train, replay],
         schedules=[daily_ingest, daily_training],
         sensors=[retrain_on_drift],
         resources={"workspace": workspace, "spark": Spark(workspace=workspace)},

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
+from replay.campaign import Campaign
 from replay.canvas import to_png
 from replay.comparison_picture import comparison
 from replay.course_picture import course_picture, recovery_picture
@@ -16,6 +19,23 @@ from replay.document import slug
 from replay.outcome import Played, Values
 
 _DPI = 160
+
+
+def draw_campaign(campaign: Campaign, folder: Path, *, courses: bool = False) -> list[Path]:
+    """Draw a campaign with its objective, its peak and the clairvoyant plan (mean over seeds, as all lines are).
+
+    As :func:`draw`, whose paths are returned.
+    """
+    setup = campaign.setup
+    plans = [least.scale_outs for least in campaign.clairvoyants.values()]
+    return draw(
+        campaign.played,
+        folder,
+        objective_ms=setup.objectives.latency_p95_ms,
+        plans={setup.trace.name: np.mean(plans, axis=0)} if plans else None,
+        note=f"peak at {setup.peak_utilisation:.0%} of {setup.bounds.maximum} workers",
+        courses=courses,
+    )
 
 
 def draw(

@@ -1,0 +1,177 @@
+"""Policies compared on a digital twin: a campaign of replays as an asset, with its pictures and its MLflow runs.
+
+Unlike its siblings it reads no lake: what is replayed is said by the run's configuration.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+from pydantic import Field
+
+from assets.metadata import picture, records
+from assets.resources import Workspace
+from control.clock import WallClock
+from settings.stream_job import Bounds, Objectives
+from settings.yaml_files import SettingsError
+
+if TYPE_CHECKING:
+    from models.registry import Recorded
+    from replay.campaign import Campaign, Setup
+
+COLUMNS = (
+    "policy",
+    "average_workers",
+    "clairvoyant_ratio",
+    "latency_mean_ms",
+    "latency_p95_ms",
+    "above_objective_pct",
+    "rescales",
+    "unprocessed_records",
+    "recovery_error_pct",
+    "forecast_wape_pct",
+    "capacity_error_pct",
+)
+PLOTTED = ("clairvoyant_ratio", "average_workers", "latency_mean_ms", "above_objective_pct")  # over materializations
+
+
+class ReplayConfig(dg.Config):
+    """What is replayed; as the options of ``perdix replay``."""
+
+    workload: str = Field("wordcount", description="A twin whose own workload it is, or a CSV or Parquet file.")
+    twin: str = Field("", description="Name in conf/twins; empty: the workload's own, else wordcount.")
+    peak_utilisation: float | None = Field(
+        None, gt=0, le=2, description="Peak as a share of what all workers can take; by default the workload's own."
+    )
+    policies: str = Field("daedalus,hpa-80,static-12", description="Separated by commas, options after colons.")
+    seeds: int = Field(3, ge=1, le=1_000, description="How many; the first one is 1.")
+    hours: float = Field(6.0, gt=0, le=720, description="Length of each replay.")
+    failures: int = Field(0, ge=0, description="Workers that crash in each replay.")
+    latency_objective_ms: float = Field(5_000.0, gt=0, description="Of the p95 end-to-end latency.")
+    processes: int = Field(0, ge=0, description="Replays at a time; 0: as many as there are cores.")
+
+
+@dg.asset(group_name="replay", kinds={"mlflow", "parquet"}, code_version="1")
+def policy_comparison(
+    context: dg.AssetExecutionContext, workspace: Workspace, config: ReplayConfig
+) -> dg.MaterializeResult:
+    """Every policy on one workload against a twin: figures, pictures and an MLflow run each, beside the best plan."""
+    from replay.campaign import run_campaign
+    from replay.document import document, folder_name, write_series
+    from replay.pictures import draw_campaign
+
+    began_s = WallClock().now_s()
+    try:
+        setup = _setup(config, workspace)
+        campaign = run_campaign(setup, processes=config.processes or None, on_progress=_progress(context, setup))
+    except SettingsError as error:
+        raise dg.Failure(str(error)) from error
+    for one in campaign.failed:
+        context.log.warning(f"{one.policy}, seed {one.seed}: {one.reason}")
+    if not campaign.played:
+        first = campaign.failed[0]
+        raise dg.Failure(f"no replay came to its end; {first.policy}, seed {first.seed}: {first.reason}")
+    folder, found = workspace.paths().reports / folder_name(setup), document(campaign)
+    drawn = draw_campaign(campaign, folder)
+    write_series(campaign.played, folder / "series")
+    written = folder / "replay.json"
+    written.write_text(json.dumps({"schema": "perdix.replay/1", **found}, indent=2), encoding="utf-8")
+    recorded = _record(context, workspace, campaign, began_s, [*drawn, written])
+    return dg.MaterializeResult(metadata=_metadata(found, folder, drawn[0].read_bytes(), recorded))
+
+
+def _setup(config: ReplayConfig, workspace: Workspace) -> "Setup":
+    from replay.campaign import Setup
+    from replay.contenders import contenders
+    from replay.workload import own, recorded
+    from twin.parameters import load_twin
+
+    folder = workspace.conf_folder() / "twins"
+    twins = sorted(path.stem for path in folder.glob("*.yaml"))
+    named = config.workload in twins
+    if not named and not Path(config.workload).is_file():
+        raise SettingsError(f"workload: '{config.workload}' is no file, and no twin; known: {', '.join(twins)}")
+    name = config.twin or (config.workload if named else "wordcount")
+    if name not in twins:
+        raise SettingsError(f"twin: there is no '{name}' in {folder}; known: {', '.join(twins)}")
+    parameters = load_twin(name, folder)
+    if named:
+        trace = own(load_twin(config.workload, folder), round(3600 * config.hours))
+    else:
+        trace = recorded(Path(config.workload))
+    bounds = Bounds(minimum=1, maximum=parameters.workers.maximum)
+    return Setup(
+        contenders(config.policies, bounds),
+        trace,
+        parameters,
+        bounds,
+        seeds=tuple(range(1, config.seeds + 1)),
+        hours=config.hours,
+        peak_utilisation=trace.peak_utilisation if config.peak_utilisation is None else config.peak_utilisation,
+        noise=trace.noise,
+        slow_noise=trace.slow_noise,
+        failures=config.failures,
+        objectives=Objectives(
+            latency_p95_ms=config.latency_objective_ms,
+            checkpoint_interval_s=float(parameters.restart.checkpoint_interval_s),
+        ),
+    )
+
+
+def _progress(context: dg.AssetExecutionContext, setup: "Setup") -> Callable[[float, int], None]:
+    """Return what logs a line whenever another tenth of all simulated time has passed."""
+    total_s = float(setup.seconds * len(setup.contenders) * len(setup.seeds))
+    said = 0
+
+    def tell(simulated_s: float, _ended: int) -> None:
+        nonlocal said
+        tenths = int(10 * simulated_s / total_s)
+        if tenths > said:
+            said = tenths
+            context.log.info(f"{10 * tenths} % replayed")
+
+    return tell
+
+
+def _record(
+    context: dg.AssetExecutionContext,
+    workspace: Workspace,
+    campaign: "Campaign",
+    began_s: float,
+    files: Sequence[Path],
+) -> "Recorded | None":
+    """Record in MLflow; hours of replays are not lost because it cannot be reached."""
+    from models.registry import RegistryError
+    from replay.tracking import record
+
+    tags = {"dagster.run_id": context.run.run_id, "perdix.reason": context.run.tags.get("perdix/reason", "manual")}
+    try:
+        return record(campaign, workspace.registry(), started_at_s=began_s, files=files, tags=tags)
+    except RegistryError as error:
+        context.log.warning(f"not recorded in MLflow: {error}")
+        return None
+
+
+def _metadata(
+    found: Mapping[str, Any], folder: Path, comparison: bytes, recorded: "Recorded | None"
+) -> dict[str, dg.MetadataValue | int | float]:
+    from replay.tracking import metrics_of
+
+    figures = {one["policy"]: metrics_of(one) for one in found["summary"] if one["seeds"]}
+    plotted = {
+        f"{name}_{policy}": metrics[name] for name in PLOTTED for policy, metrics in figures.items() if name in metrics
+    }
+    links = {} if recorded is None else {"mlflow_run": recorded.run_url, "mlflow_compare": recorded.compare_url}
+    return {
+        **{name: dg.MetadataValue.url(url) for name, url in links.items()},
+        "comparison": picture(comparison, f"{found['trace']['name']}: workload, workers, latency and resource use"),
+        "policies": records([{"policy": policy, **metrics} for policy, metrics in figures.items()], COLUMNS),
+        **plotted,
+        "replays": len(found["results"]),
+        "replays_failed": len(found["failed"]),
+        "wall_s": found["wall_s"],
+        "notes": dg.MetadataValue.text("; ".join(found["notes"])),
+        "folder": dg.MetadataValue.path(str(folder)),
+    }

@@ -1,0 +1,135 @@
+"""The asset that compares policies: run in process with short replays, and as an operator may misconfigure it."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from assets.metadata import MOST_PICTURE_BYTES
+from assets.resources import Workspace
+from models.registry import tracking
+from settings.home import Home
+
+pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
+    from assets.replay import policy_comparison
+    from pipelines.training_location import build_training_defs
+
+TINY = {"workload": "wordcount", "policies": "static-12,hpa-80", "seeds": 1, "hours": 0.2, "processes": 1}
+
+
+def materialize(home: Home, **changes: Any) -> dg.ExecuteInProcessResult:
+    config = {"ops": {"policy_comparison": {"config": {**TINY, **changes}}}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return dg.materialize(
+            [policy_comparison],
+            resources={"workspace": Workspace(home=str(home.root))},
+            run_config=config,
+            raise_on_error=False,
+        )
+
+
+def reason(result: dg.ExecuteInProcessResult) -> str:
+    (failure,) = [event for event in result.all_events if event.is_step_failure]
+    data = failure.step_failure_data
+    return f"{data.error} {data.user_failure_data}"
+
+
+@dataclass
+class Materialized:
+    home: Home
+    metadata: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def materialized(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Materialized]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        home = Home(tmp_path_factory.mktemp("home")).make()
+        result = materialize(home)
+        assert result.success, reason(result)
+        (event,) = result.asset_materializations_for_node("policy_comparison")
+        yield Materialized(home, {name: value.value for name, value in event.metadata.items()})
+
+
+def test_figures_of_every_policy_are_a_table_and_numbers_that_the_page_plots(materialized: Materialized) -> None:
+    said = materialized.metadata
+    rows = {row.data["policy"]: row.data for row in said["policies"].records}
+    assert list(rows) == ["static-12", "hpa-80"]
+    assert rows["static-12"]["average_workers"] == 12.0
+    assert said["average_workers_static-12"] == 12.0
+    assert said["average_workers_hpa-80"] == pytest.approx(rows["hpa-80"]["average_workers"], abs=1e-4)
+    assert (said["replays"], said["replays_failed"]) == (2, 0)
+
+
+def test_the_four_panels_are_shown_on_the_assets_page(materialized: Materialized) -> None:
+    shown = materialized.metadata["comparison"]
+    assert shown.startswith("![wordcount")
+    assert "data:image/png;base64," in shown
+    assert len(shown) < 4 / 3 * MOST_PICTURE_BYTES + 200
+
+
+def test_files_are_beside_each_other_in_the_reports_of_the_home(materialized: Materialized) -> None:
+    folder = Path(materialized.metadata["folder"])
+    assert folder.parent == materialized.home.reports
+    document = json.loads((folder / "replay.json").read_text())
+    assert [one["policy"] for one in document["results"]] == ["static-12", "hpa-80"]
+    assert (folder / "wordcount.png").exists()
+    assert len(list((folder / "series").glob("*.parquet"))) == 2
+
+
+def test_its_links_lead_to_runs_of_this_materialization(materialized: Materialized) -> None:
+    client = tracking.client(materialized.home.mlflow_url)
+    run = client.get_run(materialized.metadata["mlflow_run"].rsplit("/", 1)[1])
+    assert run.data.tags["perdix.kind"] == "replay"
+    assert run.data.tags["dagster.run_id"]
+    nested = client.search_runs([run.info.experiment_id], f"tags.`mlflow.parentRunId` = '{run.info.run_id}'")
+    assert {one.info.run_name for one in nested} == {"static-12", "hpa-80"}
+    assert all(one.info.run_id in materialized.metadata["mlflow_compare"] for one in nested)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"workload": "wordcuont"}, "no file, and no twin"),
+        ({"twin": "nobody"}, "there is no 'nobody'"),
+        ({"policies": "daedalos"}, "did you mean 'daedalus'"),
+        ({"policies": "static-99"}, "outside the bounds"),
+        ({"hours": 0.001}, "do not cover one tick"),
+    ],
+)
+def test_what_cannot_be_replayed_is_named_and_nothing_is_written(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
+    home = Home(tmp_path).make()
+    result = materialize(home, **changes)
+    assert not result.success
+    assert said in reason(result)
+    assert not home.reports.exists()
+
+
+def test_results_survive_an_mlflow_that_cannot_be_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    result = materialize(Home(tmp_path).make(), policies="static-12")
+    assert result.success, reason(result)
+    (event,) = result.asset_materializations_for_node("policy_comparison")
+    assert "mlflow_run" not in event.metadata
+    assert event.metadata["average_workers_static-12"].value == 12.0
+
+
+def test_the_training_location_offers_it_as_a_job() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        definitions = build_training_defs(Workspace())
+    job = definitions.resolve_job_def("replay")
+    assert {key.to_user_string() for key in job.asset_layer.executable_asset_keys} == {"policy_comparison"}
