@@ -96,9 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = list(figures(options.group or GROUPS, range(1, options.seeds + 1)))
     if options.json:
         rows = [{**asdict(one), "mean": one.mean, "spread": one.spread, "error": one.error} for one in found]
-        print(
-            json.dumps({"schema": "perdix.benchmark.calibration/1", "seeds": options.seeds, "figures": rows}, indent=1)
-        )
+        document = {"schema": "perdix.benchmark.calibration/1", "seeds": options.seeds, "figures": rows}
+        print(json.dumps(document, indent=1))
         return 0
     for group, title in GROUPS.items():
         _show(title, [one for one in found if one.group == group])
@@ -112,10 +111,8 @@ def _show(title: str, rows: Sequence[Figure]) -> None:
     print(f"\n{title}\n{'':48} {'observed':>11} {'simulated':>11} {'+-':>9} {'error':>9} {'in sd':>6}")
     for one in rows:
         error = f"{one.error:+9.1%}" if one.relative else f"{one.error:+9.3f}"
-        values = " ".join(
-            f"{value:{width},.{_digits(one.observed)}f}"
-            for value, width in ((one.observed, 11), (one.mean, 11), (one.spread, 9))
-        )
+        digits = _digits(one.observed)
+        values = f"{one.observed:11,.{digits}f} {one.mean:11,.{digits}f} {one.spread:9,.{digits}f}"
         print(f"{one.name:48} {values} {error} {one.deviations:+6.1f}")
 
 

@@ -42,15 +42,15 @@ def skew(seeds: Sequence[int]) -> Iterator[Row]:
     cpu, throughput = measured.twelve_workers()
     played = [_twelve_workers(len(cpu), seed) for seed in seeds]
     of: tuple[tuple[str, Callable[[Values, Values], float], bool], ...] = (
-        ("total, records/s", lambda c, t: t.sum(axis=1).mean(), True),
-        ("mean CPU", lambda c, t: c.mean(), False),
-        ("CPU of the idlest worker", lambda c, t: c.mean(axis=0).min(), False),
-        ("CPU of the busiest worker", lambda c, t: c.mean(axis=0).max(), False),
-        ("throughput / CPU of workers: relative sd", lambda c, t: _relative(t.mean(axis=0) / c.mean(axis=0)), False),
-        ("shares of workers: relative sd", lambda c, t: _relative(t.mean(axis=0)), False),
-        ("minute means of the total: relative sd", lambda c, t: _relative(t.sum(axis=1)[10:]), False),
+        ("total, records/s", lambda _, records: records.sum(axis=1).mean(), True),
+        ("mean CPU", lambda cpu, _: cpu.mean(), False),
+        ("CPU of the idlest worker", lambda cpu, _: cpu.mean(axis=0).min(), False),
+        ("CPU of the busiest worker", lambda cpu, _: cpu.mean(axis=0).max(), False),
+        ("throughput / CPU of workers: relative sd", _efficiency_sd, False),
+        ("shares of workers: relative sd", lambda _, records: _relative(records.mean(axis=0)), False),
+        ("minute means of the total: relative sd", lambda _, records: _relative(records.sum(axis=1)[10:]), False),
         ("minute means of a share: relative sd", _share_sd, False),
-        ("minute means of CPU: sd", lambda c, t: c.std(axis=0, ddof=1).mean(), False),
+        ("minute means of CPU: sd", lambda cpu, _: cpu.std(axis=0, ddof=1).mean(), False),
         ("R2 of a worker's CPU and throughput, mean", _mean_r2, False),
     )
     for name, value, relative in of:
@@ -102,8 +102,11 @@ def _twelve_workers(samples: int, seed: int) -> tuple[Values, Values]:
     twin = JobTwin(load_twin("ads"), seed, scale_out=12, arrivals=everything)
     twin.step(warm_s + seconds)
     rows = warm_s + measured.EVERY_S * np.arange(samples)
-    cpu, records = (twin.history.column(name)[:, :12] for name in ("worker_cpu", "worker_processed"))
-    return tuple(np.column_stack([_minute_means(one) for one in table.T])[rows] for table in (cpu, records))  # type: ignore[return-value]
+    return _at(rows, twin.history.column("worker_cpu")), _at(rows, twin.history.column("worker_processed"))
+
+
+def _at(rows: NDArray[np.int64], table: Values) -> Values:
+    return np.column_stack([_minute_means(one) for one in table.T])[rows]
 
 
 def _alike(parameters: TwinParameters) -> TwinParameters:
@@ -156,6 +159,10 @@ def _saturated(run: measured.OneWorker) -> float:
 
 def _relative(values: Values) -> float:
     return float(np.std(values, ddof=1) / np.mean(values))
+
+
+def _efficiency_sd(cpu: Values, throughput: Values) -> float:
+    return _relative(throughput.mean(axis=0) / cpu.mean(axis=0))
 
 
 def _share_sd(_: Values, throughput: Values) -> float:

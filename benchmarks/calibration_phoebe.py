@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +17,11 @@ from twin.workloads import arrivals_from
 Values = NDArray[np.float64]
 
 TWINS = {"cars": "tsw", "ads": "ysb"}
-METRIC_MEAN_S = (
-    60  # the recorded latency is a moving mean: its peaks after failures shrink with the length of the backlog
-)
+METRIC_MEAN_S = 60  # the recorded latency is a moving mean: the shorter a backlog, the lower its peak
 SLOW_MS = 2_000.0
 NEXMARK_CONTENTION = 0.033  # fitted to the curve itself: whether the law has the right shape
 CAPACITY_OF_THE_DAY = {"cars": 0.80, "ads": 1.0}  # static runs against the profiling runs of another day
-RESCALES = 12
+EVENTS = 12  # of each kind, for each of the two jobs and each seed
 UTILISATION = (0.2, 0.75)  # mean: 91,000/s by 14.4 workers (cars), 100,000/s by 14.1 (ads); the range is assumed
 OBSERVED_RECOVERY_S = {  # events in the logs of ads 5 and cars 3 to 5 that began below 2 s; not in the data pack
     "rescale out, median": 132.0,
@@ -34,6 +31,7 @@ OBSERVED_RECOVERY_S = {  # events in the logs of ads 5 and cars 3 to 5 that bega
     "failure, median": 217.0,
     "failure, 90 %": 329.0,
 }
+CAUSES = {"rescale out": ("out",), "rescale in": ("in",), "rescale": ("out", "in"), "failure": ("failure",)}
 
 
 def capacity(seeds: Sequence[int]) -> Iterator[Row]:
@@ -68,43 +66,31 @@ def latency(seeds: Sequence[int]) -> Iterator[Row]:
 
 def recovery(seeds: Sequence[int]) -> Iterator[Row]:
     """Yield how long p95 latency (as recorded) stays above 2 s after rescales and failures, under Phoebe's sizing."""
-    rows = [one for seed in seeds for one in (_recoveries("tsw", seed), _recoveries("ysb", seed))]
+    played = [[*_recoveries("tsw", seed), *_recoveries("ysb", seed)] for seed in seeds]
     for name, observed in OBSERVED_RECOVERY_S.items():
         what, _, statistic = name.partition(", ")
-        wanted = {"rescale out": ("out",), "rescale in": ("in",), "rescale": ("out", "in"), "failure": ("failure",)}
-        pooled = [
-            [s for cause, s in (*a, *b) if cause in wanted[what]] for a, b in zip(rows[::2], rows[1::2], strict=True)
-        ]
-        share = 50 if statistic == "median" else 90
-        yield name, observed, [float(np.percentile(one, share)) for one in pooled], True
+        causes, share = CAUSES[what], 50 if statistic == "median" else 90
+        simulated = [float(np.percentile([s for cause, s in one if cause in causes], share)) for one in played]
+        yield name, observed, simulated, True
 
 
 def static(seeds: Sequence[int]) -> Iterator[Row]:
     """Yield latency over six measured hours under 4, 12 and 24 workers, with failures when they were injected."""
-    for job in TWINS:
+    statistics = (
+        ("median ms", lambda ms: float(np.median(ms)), True),
+        ("p95 ms", lambda ms: float(np.percentile(ms, 95)), True),
+        ("share below 2 s", lambda ms: float((ms < SLOW_MS).mean()), False),
+    )
+    after_failures = (
+        ("s until below 2 s after a failure", _slow_until_s, True),
+        ("highest ms after a failure", _highest_ms, True),
+    )
+    for job, name in TWINS.items():
         for scale_out in (24, 12, 4):
             run = measured.phoebe(job, f"baseline_{scale_out}")
-            played = [_static(job, scale_out, seed) for seed in seeds]
-            for name, value, relative in (
-                ("median ms", lambda ms: float(np.median(ms)), True),
-                ("p95 ms", lambda ms: float(np.percentile(ms, 95)), True),
-                ("share below 2 s", lambda ms: float((ms < SLOW_MS).mean()), False),
-            ):
-                yield (
-                    f"{TWINS[job]}, {scale_out}: {name}",
-                    value(run.latency_ms),
-                    [value(one) for one in played],
-                    relative,
-                )
-            if scale_out == 24:
-                seen, simulated = _after_failures(run.latency_ms), [_after_failures(one) for one in played]
-                yield (
-                    f"{TWINS[job]}, {scale_out}: s above 2 s until, failure",
-                    seen[0],
-                    [one[0] for one in simulated],
-                    True,
-                )
-                yield f"{TWINS[job]}, {scale_out}: highest ms, failure", seen[1], [one[1] for one in simulated], True
+            played = [_static(job, run.arrived, scale_out, seed) for seed in seeds]
+            for statistic, of, relative in statistics + (after_failures if scale_out == 24 else ()):
+                yield f"{name}, {scale_out}: {statistic}", of(run.latency_ms), [of(one) for one in played], relative
 
 
 # ---- the simulated runs -----------------------------------------------------------------------------------------
@@ -118,10 +104,10 @@ def _most_per_s(name: str, scale_out: int, seed: int) -> float:
 
 
 def _latency_at(name: str, utilisations: Values, seed: int) -> float:
+    """Return the median over profiling runs of 300 s and 120 s in which latency is averaged."""
     values = []
     for utilisation in utilisations:
-        twin = JobTwin(load_twin(name), seed, scale_out=11)
-        rate = utilisation * twin.current_capacity()
+        rate = utilisation * JobTwin(load_twin(name), seed, scale_out=11).current_capacity()
         twin = JobTwin(load_twin(name), seed, scale_out=11, arrivals=arrivals_from(np.full(420, rate), 0))
         twin.step(420)
         values.append(float(twin.history.column("latency_p95_ms", 300).mean()))
@@ -133,46 +119,38 @@ def _recoveries(name: str, seed: int) -> list[tuple[str, float]]:
     rng = np.random.default_rng([seed, 1])
     parameters = load_twin(name)
     found: list[tuple[str, float]] = []
-    for _ in range(RESCALES):
+    for _ in range(EVENTS):
         before, after = (int(n) for n in rng.choice(np.arange(6, 20), 2, replace=False))
-        for cause in ("rescale", "failure"):
-            probe = JobTwin(parameters, seed, scale_out=after)
-            rate = rng.uniform(*UTILISATION) * probe.true_capacity(min(before, after) if cause == "rescale" else after)
-            twin = JobTwin(
-                parameters,
-                int(rng.integers(1 << 30)),
-                scale_out=before if cause == "rescale" else after,
-                arrivals=arrivals_from(np.full(1_500, rate), 0),
-            )
-            twin.step(int(rng.integers(300, 320)))
-            began_s = twin.now_s
-            if cause == "rescale":
+        for scale_out in (before, after):  # from the first it is rescaled; in the second a worker crashes
+            rate = rng.uniform(*UTILISATION) * JobTwin(parameters, seed).true_capacity(min(scale_out, after))
+            arrivals = arrivals_from(np.full(1_500, rate), 0)
+            twin = JobTwin(parameters, int(rng.integers(1 << 30)), scale_out=scale_out, arrivals=arrivals)
+            twin.step(began_s := int(rng.integers(300, 320)))
+            if scale_out == before:
                 twin.rescale(after, "once")
             else:
                 twin.fail()
-            twin.step(1_500 - twin.now_s)
-            slow = np.flatnonzero(recorded_ms(twin.history.column("latency_p95_ms"))[began_s:] > SLOW_MS)
+            twin.step(1_500 - began_s)
+            slow = _slow(recorded_ms(twin.history.column("latency_p95_ms"))[began_s:])
             found.append((twin.outages[0].cause, float(slow[-1] + 1 if len(slow) else 0)))
     return found
 
 
-@lru_cache(maxsize=64)
-def _static(job: str, scale_out: int, seed: int) -> Values:
-    run = measured.phoebe(job, f"baseline_{scale_out}")
+def _static(job: str, arrived: Values, scale_out: int, seed: int) -> Values:
+    """Return latency as recorded, shape ``(seconds,)``."""
     parameters = _of_the_day(load_twin(TWINS[job]), CAPACITY_OF_THE_DAY[job])
-    twin = JobTwin(parameters, seed, scale_out=scale_out, arrivals=arrivals_from(run.arrived, 0))
+    twin = JobTwin(parameters, seed, scale_out=scale_out, arrivals=arrivals_from(arrived, 0))
     for failure_s in measured.FAILURES_S:
         twin.step(failure_s - twin.now_s)
         twin.fail(seed % scale_out)
-    twin.step(len(run.arrived) - twin.now_s)
+    twin.step(len(arrived) - twin.now_s)
     return recorded_ms(twin.history.column("latency_p95_ms"))
 
 
 def recorded_ms(latency_ms: Values) -> Values:
     """Return latency as Phoebe's metric shows it: the last value while nothing comes out, and a mean of a minute."""
     known = np.where(np.isnan(latency_ms), 0, np.arange(len(latency_ms)))
-    held = latency_ms[np.maximum.accumulate(known)]
-    held = np.where(np.isnan(held), 0.0, held)
+    held = np.nan_to_num(latency_ms[np.maximum.accumulate(known)])
     sums = np.concatenate((np.zeros(1), np.cumsum(held)))
     last = np.arange(1, len(held) + 1)
     first = np.maximum(last - METRIC_MEAN_S, 0)
@@ -185,6 +163,9 @@ def _of_the_day(parameters: TwinParameters, factor: float) -> TwinParameters:
     return parameters.model_copy(update={"workers": workers})
 
 
+# ---- what is read off a run, measured or simulated -------------------------------------------------------------------
+
+
 def _scatter(sizes: Values, most_per_s: Values) -> float:
     """Return the relative standard deviation about ``c n / (1 + a (n - 1))``, fitted."""
     ratio = sizes / most_per_s
@@ -192,12 +173,19 @@ def _scatter(sizes: Values, most_per_s: Values) -> float:
     return float(np.std(np.log(ratio / (level + slope * (sizes - 1.0))), ddof=2))
 
 
-def _after_failures(latency_ms: Values) -> tuple[float, float]:
-    """Return medians over the failures: seconds until p95 is below 2 s for good, and its highest value."""
-    until, highest = [], []
-    for failure_s in measured.FAILURES_S:
-        after = latency_ms[failure_s : failure_s + 600]
-        slow = np.flatnonzero(after > SLOW_MS)
-        until.append(slow[-1] + 1 if len(slow) else 0)
-        highest.append(after.max())
-    return float(np.median(until)), float(np.median(highest))
+def _slow_until_s(latency_ms: Values) -> float:
+    """Return the median over failures of the seconds from a failure until p95 is below 2 s for good."""
+    return float(np.median([one[-1] + 1 if len(one) else 0 for one in map(_slow, _after_failures(latency_ms))]))
+
+
+def _highest_ms(latency_ms: Values) -> float:
+    """Return the median over failures of the highest p95."""
+    return float(np.median([one.max() for one in _after_failures(latency_ms)]))
+
+
+def _after_failures(latency_ms: Values) -> list[Values]:
+    return [latency_ms[failure_s : failure_s + 600] for failure_s in measured.FAILURES_S]
+
+
+def _slow(latency_ms: Values) -> NDArray[np.int64]:
+    return np.flatnonzero(latency_ms > SLOW_MS)

@@ -43,14 +43,10 @@ class Run:
 
 def one_worker(run: str) -> OneWorker:
     """Read ``ramp`` (0 to 80,000 records/s, into saturation) or ``assumptions`` (a slow wave below capacity)."""
+    kinds = ("workload", "throughput", "cpu", "latency")
     files = {
-        "ramp": ("workload_1", "throughput_1", "cpu_1", "latency_1"),
-        "assumptions": (
-            "assumptions_workload_1",
-            "assumptions_throughput_1",
-            "assumptions_cpu_1",
-            "assumption_latency_1",
-        ),
+        "ramp": [f"{kind}_1" for kind in kinds],
+        "assumptions": [f"assumption{'' if kind == 'latency' else 's'}_{kind}_1" for kind in kinds],
     }[run]
     table = pd.concat([_wide(f"figures/{file}.csv").iloc[:, 0] for file in files], axis=1).dropna()
     return OneWorker(*(table.iloc[:, k].to_numpy(dtype=np.float64) for k in range(4)))
@@ -63,7 +59,7 @@ def twelve_workers() -> tuple[Values, Values]:
 
 
 def phoebe(job: str, approach: str) -> Run:
-    """Read run 1 of ``cars`` or ``ads`` under ``baseline_4``, ``baseline_12``, ``baseline_24``, ``reactive``, ``twres``."""
+    """Read run 1 of ``cars`` or ``ads`` under ``baseline_4``, ``_12``, ``_24``, ``reactive`` or ``twres``."""
     columns = [_seconds(job, approach, kind) for kind in ("workRate", "thrRate", "latency")]
     times_s = np.arange(columns[2].index[0], columns[2].index[-1] + 1)
     arrived, consumed = (one.reindex(times_s).interpolate().bfill().to_numpy() for one in columns[:2])
