@@ -168,6 +168,8 @@ def _say(document: Mapping[str, Any], file: Path | None, *, on_stdout: bool) -> 
         sys.stdout.write(as_text(document))
         sys.stdout.flush()
         for one in document["failed"]:
-            complaints.print(f"failed: {one['policy']}, seed {one['seed']}: {one['reason']}", highlight=False)
+            complaints.print(
+                f"failed: {one['policy']}, seed {one['seed']}: {one['reason']}", highlight=False, markup=False
+            )
     else:
         show(document)

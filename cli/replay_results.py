@@ -70,6 +70,6 @@ def _record(campaign: Campaign, started_at_s: float, files: list[Path]) -> dict[
     try:
         recorded = record(campaign, prepare(home()), started_at_s=started_at_s, files=files)
     except RegistryError as error:
-        complaints.print(f"[yellow]not recorded in MLflow[/] {error}", highlight=False)
+        complaints.print(f"not recorded in MLflow: {error}", highlight=False, markup=False)
         return None
     return {"run_id": recorded.run_id, "run_url": recorded.run_url, "compare_url": recorded.compare_url}

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich import box
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -40,26 +41,27 @@ def show(document: Mapping[str, Any]) -> None:
     """Print a campaign's document."""
     trace, seeds = document["trace"], document["seeds"]
     console.print(
-        f"\n[bold]{trace['name']}[/] on the twin [bold]{document['twin']['name']}[/], {document['hours']:g} h, peak at "
-        f"{100 * document['peak_utilisation']:g} % of {document['bounds']['maximum']} workers, "
+        f"\n[bold]{escape(trace['name'])}[/] on the twin [bold]{document['twin']['name']}[/], "
+        f"{document['hours']:g} h, peak at {100 * document['peak_utilisation']:g} % of {document['bounds']['maximum']} workers, "
         f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}",
         highlight=False,
     )
     for note in document["notes"]:
-        console.print(f"[dim]{note}[/]", highlight=False)
+        console.print(f"[dim]{escape(note)}[/]", highlight=False)
     beside = max((console.width - NAMES_WIDTH) // COLUMN_WIDTH, 1)
     for first in range(0, len(document["summary"]), beside):
         console.print(_table(document["summary"][first : first + beside]))
     for sentence in (best(document), _clairvoyant(document)):
         if sentence:
-            console.print(sentence, highlight=False)
+            console.print(sentence, highlight=False, markup=False)
     for one in document["failed"]:
-        complaints.print(
-            f"[bold red]failed[/] {one['policy']}, seed {one['seed']}: {one['reason']}", highlight=False, markup=True
-        )
+        what = f"{one['policy']}, seed {one['seed']}: {one['reason']}"
+        complaints.print(f"[bold red]failed[/] {escape(what)}", highlight=False)
     if document["mlflow"]:
         console.print(f"MLflow, side by side: {document['mlflow']['compare_url']}", highlight=False, soft_wrap=True)
-    console.print(f"series, pictures and replay.json: {document['folder']}", highlight=False, soft_wrap=True)
+    console.print(
+        f"series, pictures and replay.json: {document['folder']}", highlight=False, markup=False, soft_wrap=True
+    )
 
 
 def best(document: Mapping[str, Any]) -> str:

@@ -20,6 +20,7 @@ from twin.job import JobTwin
 from twin.parameters import TwinParameters
 
 START_LOOK_S = 600  # the first scale-out is chosen by the first ten minutes, however short the run
+LEAST_BETWEEN_FAILURES_S = 60
 CLAIRVOYANT = "clairvoyant"
 
 
@@ -63,6 +64,16 @@ class Setup:
             )
         if not math.isfinite(self.hours) or self.seconds < max(one.tick_interval_s for one in self.contenders):
             raise SettingsError(f"{self.hours:g} hours do not cover one tick; give more hours")
+        if not 0 < self.peak_utilisation <= 2:
+            raise SettingsError(f"the peak utilisation must be above 0 and at most 2, found {self.peak_utilisation:g}")
+        if not (0 <= self.noise <= 1 and 0 <= self.slow_noise <= 1):
+            raise SettingsError(f"noise must be from 0 to 1, found {self.noise:g} and (slow) {self.slow_noise:g}")
+        if not 0 <= self.failures <= self.seconds // LEAST_BETWEEN_FAILURES_S:
+            raise SettingsError(
+                f"{self.failures} failures in {self.hours:g} hours are more failures than one a minute; give fewer"
+            )
+        if not (math.isfinite(self.price_per_h) and self.price_per_h >= 0):
+            raise SettingsError(f"the price must be a number from 0 on, found {self.price_per_h:g}")
 
     @property
     def seconds(self) -> int:

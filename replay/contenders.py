@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from pydantic import ValidationError
@@ -71,7 +72,13 @@ def contenders(text: str, bounds: Bounds | None = None) -> tuple[Contender, ...]
     twice = sorted({label for label in labels if labels.count(label) > 1})
     if twice:
         raise SettingsError(f"policy {', '.join(twice)}: given twice; every policy takes part once")
-    return tuple(contender(label, bounds) for label in labels)
+    found = tuple(contender(label, bounds) for label in labels)
+    for one, other in combinations(labels, 2):
+        if re.sub(r"\W+", "-", one) == re.sub(r"\W+", "-", other):
+            raise SettingsError(
+                f"policies {one} and {other}: their files would have the same name; write one otherwise"
+            )
+    return found
 
 
 def contender(label: str, bounds: Bounds | None = None) -> Contender:

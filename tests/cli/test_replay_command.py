@@ -1,0 +1,237 @@
+"""``perdix replay`` as a user calls it: files, JSON, exit codes, and errors in plain words."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import duckdb
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from cli.known_errors import known_errors
+from cli.main import app
+from cli.output import run_guarded
+from cli.replay_text import best
+from replay import campaign
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs" / "json.md"
+QUICK = ("--hours", "0.1", "--workers", "1", "--no-mlflow", "--no-pictures")
+Call = Callable[..., Result]
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Call:
+    monkeypatch.setenv("PERDIX_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run(*arguments: str) -> Result:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = CliRunner().invoke(app, ["replay", *arguments])
+        if result.exception and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return run
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    path = tmp_path / "shop.csv"
+    path.write_text("second,tuples_per_second\n" + "".join(f"{10 * k},{100 + k % 60}\n" for k in range(400)))
+    return path
+
+
+def documented() -> set[str]:
+    row = re.search(r"^\| `perdix\.replay/1` \| ([^|]*) \|", DOCS.read_text(), re.MULTILINE)
+    assert row is not None
+    return set(re.findall(r"`(\w+)`", row[1]))
+
+
+def test_a_bare_json_goes_to_standard_output_with_the_keys_that_are_documented(call: Call, trace: Path) -> None:
+    result = call("--workload", str(trace), "--policy", "static-12,static-11", "--seeds", "2", *QUICK, "--json")
+    assert result.exit_code == 0
+    document = json.loads(result.stdout)
+    assert document.pop("schema") == "perdix.replay/1"
+    assert set(document) == documented()
+    assert [(one["policy"], one["seed"]) for one in document["results"]] == [
+        ("static-12", 1),
+        ("static-11", 1),
+        ("static-12", 2),
+        ("static-11", 2),
+    ]
+    text = DOCS.read_text()
+    assert {key for one in document["results"] for key in one if f"`{key}`" not in text} == set()
+    assert document["results"][0]["average_workers"] == 12.0
+    assert document["results"][0]["clairvoyant_ratio"] > 1.0
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_json_takes_a_file_wherever_it_is_written(call: Call, trace: Path, tmp_path: Path, before: bool) -> None:
+    file = tmp_path / "new" / "replay.json"
+    words = ["--json", str(file)]
+    rest = ["--workload", str(trace), "--policy", "static-12", *QUICK]
+    result = call(*(words + rest if before else rest + words))
+    assert json.loads(file.read_text())["results"][0]["policy"] == "static-12"
+    assert "static-12" in result.stdout, "people still see the table"
+    assert call(*rest, "--json", "-").stdout.startswith("{")
+    assert call("--json", *rest).stdout.startswith("{")
+
+
+def test_series_are_parquet_in_the_folder(call: Call, trace: Path, tmp_path: Path) -> None:
+    result = call("--workload", str(trace), "--policy", "static-12", *QUICK, "--out", str(tmp_path / "out"))
+    assert "out" in result.stdout
+    seconds, workers = duckdb.sql(
+        f"SELECT count(*), avg(workers) FROM '{tmp_path}/out/series/static-12-seed-1.parquet'"
+    ).fetchall()[0]
+    assert (seconds, workers) == (360, 12.0)
+    assert json.loads((tmp_path / "out" / "replay.json").read_text())["hours"] == 0.1
+
+
+def test_a_twins_own_workload_needs_no_file(call: Call) -> None:
+    document = json.loads(call("--workload", "traffic", "--policy", "static-12", *QUICK, "--json").stdout)
+    assert (document["trace"]["name"], document["twin"]["name"]) == ("traffic", "traffic")
+
+
+def test_another_twin_may_carry_it_and_bounds_and_price_are_the_users(call: Call, trace: Path) -> None:
+    said = call(
+        *("--workload", str(trace), "--twin", "ads", "--policy", "static-8", "--min", "2", "--max", "8"),
+        *("--worker-price", "0.25", "--latency-objective", "8000", "--recovery-time", "300", "--noise", "0"),
+        *(*QUICK, "--json"),
+    )
+    document = json.loads(said.stdout)
+    assert document["twin"]["name"] == "ads"
+    assert document["bounds"] == {"minimum": 2, "maximum": 8}
+    assert document["objectives"]["latency_p95_ms"] == 8_000
+    assert document["objectives"]["recovery_time_s"] == 300
+    assert document["results"][0]["cost"] == pytest.approx(8 * 0.1 * 0.25)
+
+
+@pytest.mark.slow
+def test_pictures_and_mlflow_runs_are_made(call: Call, trace: Path) -> None:
+    said = call("--workload", str(trace), "--policy", "static-12,hpa-80", "--hours", "0.1", "--workers", "1", "--json")
+    document = json.loads(said.stdout)
+    assert Path(document["pictures"][0]).read_bytes().startswith(b"\x89PNG")
+    assert document["mlflow"]["compare_url"]
+
+
+@pytest.mark.slow
+def test_the_command_spreads_over_processes(trace: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "cli.main", "replay", "--workload", str(trace), "--policy", "static-12,static-11"]
+    ended = subprocess.run(
+        [*command, "--hours", "0.1", "--workers", "2", "--no-mlflow", "--no-pictures", "--json"],
+        cwd=ROOT,
+        env={"PERDIX_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert len(json.loads(ended.stdout)["results"]) == 2
+
+
+def test_one_that_fails_is_listed_and_the_exit_code_tells(
+    call: Call, trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = campaign.play
+
+    def play(case: object, **how: object) -> object:
+        if case.contender.label == "static-11":  # type: ignore[attr-defined]
+            raise ValueError("the workers are [on] strike")
+        return played(case, **how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(campaign, "play", play)
+    arguments = ("--workload", str(trace), "--policy", "static-11,static-12", *QUICK)
+    said = call(*arguments, "--json")
+    assert said.exit_code == 1
+    document = json.loads(said.stdout)
+    assert [one["policy"] for one in document["results"]] == ["static-12"]
+    assert document["failed"] == [
+        {"policy": "static-11", "seed": 1, "reason": "ValueError: the workers are [on] strike"}
+    ]
+    said = call(*arguments)
+    assert said.exit_code == 1
+    assert "12 workers on average" in said.stdout
+    assert "the workers are [on] strike" in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--workload", "wordcout"], "no such file, and no twin of that name; did you mean 'wordcount'?"),
+        (["--workload", "absent.csv"], "no such file, and no twin of that name; twins with a workload: ads"),
+        (["--workload", "cli/main.py"], "main.py:3: no time in"),
+        (["--twin", "wordcot"], "did you mean 'wordcount'?"),
+        (["--twin", "absent.yaml"], "--twin absent.yaml: not known"),
+        (["--policy", "hpa80"], "unknown policy 'hpa80'; did you mean 'hpa-80'?"),
+        (["--policy", "daedalus:grace=3"], "did you mean 'grace_s'?"),
+        (["--policy", "static-13"], "13 workers are outside the bounds 1..12"),
+        (["--max", "13"], "the twin 'wordcount' has 12"),
+        (["--min", "5", "--max", "4"], "--min 5 is above the most, 4"),
+        (["--json", "/proc/nowhere/replay.json"], "--json /proc/nowhere/replay.json: cannot be written"),
+        (
+            ["--out", "/proc/nowhere", "--hours", "0.02", "--policy", "static-12", "--workers", "1"],
+            "--out /proc/nowhere",
+        ),
+    ],
+)
+def test_what_a_user_gets_wrong_is_said_in_one_sentence(
+    arguments: Sequence[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PERDIX_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(ROOT)
+    assert run_guarded(lambda: app(["replay", *arguments], standalone_mode=False), known_errors) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert words in said
+    assert "Traceback" not in said
+
+
+def test_a_twin_with_impossible_physics_is_named_by_file_and_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PERDIX_HOME", str(tmp_path / "home"))
+    path = tmp_path / "odd.yaml"
+    path.write_text("workers:\n  capacity_per_s: -5\nworkload: {shape: constant, peak_utilisation: 0.5}\n")
+    assert run_guarded(lambda: app(["replay", "--twin", str(path)], standalone_mode=False), known_errors) == 2
+    assert "odd.yaml:2" in capsys.readouterr().err.replace("\n", "")
+
+
+def summarised(policy: str, workers: float, *, above: float = 0.0, left: float = 0.0) -> dict[str, object]:
+    figures = {"average_workers": workers, "worker_seconds": 3600 * workers, "share_above_objective": above}
+    spreads = {name: {"mean": value, "sd": None, "min": value, "max": value} for name, value in figures.items()}
+    return {
+        "policy": policy,
+        "seeds": 1,
+        **spreads,
+        "unprocessed": {"mean": left, "sd": None, "min": left, "max": left},
+    }
+
+
+@pytest.mark.parametrize(
+    ("summary", "words"),
+    [
+        (
+            [summarised("a", 4.0), summarised("b", 5.0)],
+            "Cheapest of those that left nothing unprocessed and stayed below 5 s in 95% of the seconds: "
+            "a (4 workers on average, 20% less than b).",
+        ),
+        ([summarised("a", 4.0, left=1.0), summarised("b", 5.0)], "b (5 workers on average). These did not: a."),
+        ([summarised("a", 4.0, above=0.06), summarised("b", 5.0, above=0.05)], "b (5 workers on average)."),
+        ([summarised("a", 4.0, above=0.2), summarised("b", 5.0, above=0.1)], "closest: b, above it in 10.0%."),
+        ([{"policy": "a", "seeds": 0}], ""),
+    ],
+)
+def test_the_best_is_the_cheapest_that_held(summary: list[dict[str, object]], words: str) -> None:
+    said = best({"summary": summary, "objectives": {"latency_p95_ms": 5_000.0}})
+    assert words in said

@@ -1,0 +1,71 @@
+"""Contenders: from what a user writes to a policy with options."""
+
+import pytest
+
+from policies.build import POLICIES
+from replay.contenders import FORMS, contender, contenders
+from settings.stream_job import Bounds
+from settings.yaml_files import SettingsError
+
+BOUNDS = Bounds(minimum=2, maximum=12)
+
+
+@pytest.mark.parametrize(
+    ("label", "policy", "options", "tick_s"),
+    [
+        ("daedalus", "daedalus", {}, 60),
+        ("hpa-80", "hpa", {"target_cpu": 0.8}, 15),
+        ("hpa-60-paper", "hpa", {"target_cpu": 0.6, "stabilisation": "paper"}, 15),
+        ("static-12", "static", {"scale_out": 12}, 60),
+        ("daedalus:long_lived=false:grace_s=120", "daedalus", {"long_lived": False, "grace_s": 120}, 60),
+        ("hpa-80:tick_s=60:stabilisation=paper", "hpa", {"target_cpu": 0.8, "stabilisation": "paper"}, 60),
+        ("hpa-80:target_cpu=0.85", "hpa", {"target_cpu": 0.85}, 15),
+    ],
+)
+def test_a_label_names_a_policy_its_options_and_how_often_it_looks(
+    label: str, policy: str, options: dict[str, object], tick_s: int
+) -> None:
+    found = contender(label, BOUNDS)
+    assert found.label == label
+    assert (found.settings.name, found.settings.options, found.tick_interval_s) == (policy, options, tick_s)
+
+
+def test_a_list_keeps_its_order() -> None:
+    assert [one.label for one in contenders("static-12, daedalus,hpa-80,")] == ["static-12", "daedalus", "hpa-80"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no policy is named; known: daedalus, hpa-80"),
+        ("dedalus", "unknown policy 'dedalus'; did you mean 'daedalus'?"),
+        ("hpa80", "did you mean 'hpa-80'?"),
+        ("hpa", "did you mean 'hpa-80'?"),
+        ("static", "did you mean 'static-12'?"),
+        ("oracle", "unknown policy 'oracle'; known: daedalus"),
+        ("daedalus,hpa-80,daedalus", "policy daedalus: given twice"),
+        ("daedalus:grace=120", "unknown option 'grace'; did you mean 'grace_s'?"),
+        ("daedalus:grace_s=soon", "option 'grace_s'"),
+        ("daedalus:grace_s", "option 'grace_s' has no value; write grace_s=VALUE"),
+        ("daedalus:=3", "has no value"),
+        ("daedalus:grace_s=NaN", "option 'grace_s'"),
+        ("hpa-0", "target_cpu"),
+        ("hpa-120", "target_cpu"),
+        ("hpa-80:tick_s=0", "tick_s must be whole seconds from 1 to 3600, found 0"),
+        ("hpa-80:tick_s=true", "tick_s must be whole seconds"),
+        ("static-1", "1 workers are outside the bounds 2..12"),
+        ("static-13", "13 workers are outside the bounds 2..12"),
+        ("daedalus:grace_s=1e-2,daedalus:grace_s=1e+2", "their files would have the same name"),
+        ("daedalus/../x", "unknown policy"),
+    ],
+)
+def test_what_cannot_take_part_is_said_with_the_mend(text: str, words: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        contenders(text, BOUNDS)
+    assert words in str(caught.value)
+
+
+def test_every_form_can_be_written_as_its_example_says() -> None:
+    for form in FORMS:
+        assert form.policy in POLICIES, form.example
+        assert contender(form.example, BOUNDS).settings.name == form.policy

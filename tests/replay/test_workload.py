@@ -1,0 +1,202 @@
+"""Workloads of replays: files as they come, bad rows named by line, scaled without changing their shape."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replay.workload import Trace, arrivals, own, recorded
+from settings.yaml_files import SettingsError
+from twin.parameters import load_twin
+
+RATES = [100.0, 120.0, 140.0, 130.0]
+
+
+def written(folder: Path, text: str, name: str = "trace.csv") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def rows(times: list[object], rates: list[object], header: str = "second,tuples_per_second\n", sep: str = ",") -> str:
+    return header + "".join(f"{time}{sep}{rate}\n" for time, rate in zip(times, rates, strict=True))
+
+
+class TestFilesAsTheyCome:
+    """Whatever wrote it, the trace is the same."""
+
+    TIMES = (0, 30, 60, 90)
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            rows(list(TIMES), RATES),
+            rows(list(TIMES), RATES, header=""),
+            rows(list(TIMES), RATES, header="second|adCount\n", sep="|"),
+            rows(list(TIMES), RATES, header='"Time";"incoming workload"\n', sep=";"),
+            rows(list(TIMES), RATES, header="timestamp\tvalue\n", sep="\t"),
+            rows([f"2026-03-04 11:00:{s:02}" if s < 60 else f"2026-03-04 11:01:{s - 60:02}" for s in TIMES], RATES),
+            rows([f"2026-03-04T11:0{s // 60}:{s % 60:02}Z" for s in TIMES], RATES, header="date,messages\n"),
+            rows([1_700_000_000_000 + 1_000 * s for s in TIMES], RATES, header="ts,per_s\n"),
+            "﻿" + rows(list(TIMES), RATES).replace("\n", "\r\n"),
+            "second,host,tuples_per_second,bytes\n"
+            + "".join(f"{t},a,{r},7\n" for t, r in zip(TIMES, RATES, strict=True)),
+        ],
+        ids=["csv", "no header", "pipes", "semicolons", "tabs", "dates", "iso", "milliseconds", "windows", "columns"],
+    )
+    def test_csv(self, text: str, tmp_path: Path) -> None:
+        trace = recorded(written(tmp_path, text))
+        np.testing.assert_allclose(trace.times_s, self.TIMES)
+        np.testing.assert_allclose(trace.rates, RATES)
+        assert (trace.name, trace.peak, trace.length_s) == ("trace", 140.0, 120.0)
+
+    def test_gzip_by_its_content(self, tmp_path: Path) -> None:
+        path = tmp_path / "work.out"
+        path.write_bytes(gzip.compress(rows(list(self.TIMES), RATES).encode()))
+        assert recorded(path).peak == 140.0
+
+    def test_parquet(self, tmp_path: Path) -> None:
+        frame = pd.DataFrame({"at": pd.date_range("2026-03-04", periods=4, freq="30s", tz="UTC"), "rate": RATES})
+        frame.to_parquet(tmp_path / "trace.parquet")
+        plain = recorded(written(tmp_path, rows(list(self.TIMES), RATES)))
+        assert recorded(tmp_path / "trace.parquet").digest == plain.digest
+
+    def test_the_column_that_was_read_is_said(self, tmp_path: Path) -> None:
+        trace = recorded(written(tmp_path, rows(list(self.TIMES), RATES, header="second,adCount\n")))
+        assert trace.notes == ("read from the column 'adCount'",)
+
+    def test_rows_without_a_rate_are_counted_and_closed_by_a_line(self, tmp_path: Path) -> None:
+        trace = recorded(written(tmp_path, rows([0, 30, 60, 90], [100, "null", 140, ""])))
+        assert trace.relative(31)[30] == pytest.approx(120 / 140)
+        assert "2 rows without a rate were left out" in trace.notes
+
+    def test_zeros_are_a_workload(self, tmp_path: Path) -> None:
+        trace = recorded(written(tmp_path, rows([0, 60, 120], [0, 10, 0])))
+        assert trace.relative(121)[[0, 60, 120]].tolist() == [0.0, 1.0, 0.0]
+
+
+class TestGaps:
+    """A short gap is closed and said; a long one is an error, unless lines are asked for."""
+
+    GAPPED = rows([*range(10), *range(60, 70), *range(110, 130)], [50] * 40)
+    HOLED = rows([*range(10), *range(100, 110)], [50] * 20)
+
+    def test_up_to_a_minute_is_closed(self, tmp_path: Path) -> None:
+        notes = recorded(written(tmp_path, self.GAPPED)).notes
+        assert "2 gaps, 90 s in all, the longest 51 s: lines across" in notes
+
+    def test_longer_ones_are_refused_with_their_line(self, tmp_path: Path) -> None:
+        with pytest.raises(SettingsError, match=r"trace\.csv: gaps of more than 60 s: line 12: 91 s after") as caught:
+            recorded(written(tmp_path, self.HOLED))
+        assert "--fill-gaps" in str(caught.value)
+
+    def test_unless_lines_are_asked_for(self, tmp_path: Path) -> None:
+        assert recorded(written(tmp_path, self.HOLED), fill_gaps=True).length_s == 110.0
+
+    def test_a_row_every_five_minutes_has_no_gaps(self, tmp_path: Path) -> None:
+        times = [300 * k for k in range(12)]
+        assert recorded(written(tmp_path, rows(times, [50] * 12))).length_s == 3_600.0
+        with pytest.raises(SettingsError, match="gaps of more than 300 s: line 7: 600 s"):
+            recorded(written(tmp_path, rows([t for t in times if t != 1_500], [50] * 11)))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "the file is empty"),
+        (" \n \n", "the file is empty"),
+        ("second,tuples_per_second\n", "no rows below the header"),
+        ("<!doctype html><title>503</title>\n<p>x\n", "no time in"),
+        (rows([0], [5]), "1 rows with a rate; a trace needs at least two"),
+        (rows([0, 1, 2], [5, 5, 5]), "covers 3 s; give at least 60"),
+        (rows([0, 60, 120], [5, -3, 5]), "line 3: -3 records/s; a rate is finite and not negative"),
+        (rows([0, 60, 120], [5, "NaN", 5]), "line 3: NaN records/s; a rate is finite"),
+        (rows([0, 60, 120], [5, 5, "inf"]), "line 4: inf records/s; a rate is finite"),
+        (rows([0, 60, 120], [5, "4,5", 5], sep=";", header="second;rate\n"), "line 3: '4,5' is not a number"),
+        (rows([0, "noon", 120], [5, 5, 5]), "line 3: 'noon,5' has no time"),
+        (rows([0, 60, 60], [5, 5, 5]), "line 4: its time is that of line 3; sort the rows"),
+        (rows([0, 60, 30], [5, 5, 5]), "line 4: its time lies before that of line 3; sort the rows"),
+        (rows([0, 60, 120], [0, 0, 0]), "every rate is 0"),
+        (rows([60 * k for k in range(200)], [5] * 199 + [1e9]), "line 201: 1e+09: more than 1,000 times"),
+        (rows([60 * k for k in range(20)], [-1] * 20), "and 15 more"),
+        ("second\n0\n60\n", "no rate after the time"),
+        ('second,tuples_per_second\n0,"5\n60,5\n', "cannot be read as CSV"),
+        ("PAR1 but not really", "cannot be read as Parquet"),
+    ],
+)
+def test_bad_files_are_refused_with_the_line_and_the_mend(text: str, words: str, tmp_path: Path) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(SettingsError) as caught:
+        recorded(path)
+    assert str(path) in str(caught.value)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"\x1f\x8b\x08broken", b"\xff\xfe\x00s\x00e"])
+def test_bytes_that_are_no_text_are_refused(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_bytes(content)
+    with pytest.raises(SettingsError, match=r"trace\.csv: cannot be read"):
+        recorded(path)
+
+
+def test_an_absent_file_and_a_folder_are_refused(tmp_path: Path) -> None:
+    for path in (tmp_path / "absent.csv", tmp_path):
+        with pytest.raises(SettingsError, match="cannot be read"):
+            recorded(path)
+
+
+@given(
+    st.lists(st.floats(0, 1e6), min_size=4, max_size=40).filter(lambda rates: max(rates) >= 1),
+    st.integers(20, 60),
+    st.integers(1, 500),
+)
+def test_a_trace_passes_through_its_rows_and_starts_anew(rates: list[float], step_s: int, seconds: int) -> None:
+    times_s = step_s * np.arange(len(rates), dtype=np.float64)
+    trace = Trace("any", times_s, np.array(rates), step_s * float(len(rates)), max(rates))
+    relative = trace.relative(int(trace.length_s) + seconds)
+    assert ((relative >= 0) & (relative <= 1 + 1e-12)).all()
+    np.testing.assert_allclose(relative[times_s.astype(int)], np.array(rates) / max(rates), atol=1e-12)
+    np.testing.assert_allclose(relative[int(trace.length_s) :][:step_s], relative[:seconds][:step_s], atol=1e-12)
+
+
+@given(st.integers(0, 10_000), st.floats(0, 0.2), st.floats(1, 1e6))
+def test_noise_leaves_the_shape_and_is_drawn_by_the_seed(seed: int, noise: float, peak_per_s: float) -> None:
+    trace = own(load_twin("wordcount"), 3_600)
+    bare = arrivals(trace, 3_600, peak_per_s, seed, noise=0.0, slow_noise=0.0)
+    noisy = arrivals(trace, 3_600, peak_per_s, seed, noise=noise, slow_noise=0.0)
+    np.testing.assert_allclose(bare, peak_per_s * trace.relative(3_600))
+    assert (noisy >= 0).all()
+    busy = bare > 0
+    assert abs((noisy[busy] / bare[busy]).mean() - 1) <= 0.1 * noise + 1e-9
+    np.testing.assert_array_equal(noisy, arrivals(trace, 3_600, peak_per_s, seed, noise=noise, slow_noise=0.0))
+
+
+def test_a_twins_own_pattern_does_not_depend_on_the_seed_and_peaks_at_one() -> None:
+    parameters = load_twin("wordcount")
+    trace = own(parameters, 7_200)
+    assert trace.relative(7_200).max() == pytest.approx(1.0, abs=1e-6)
+    assert trace.noise == parameters.workload.noise
+    assert trace.peak_utilisation == parameters.workload.peak_utilisation
+
+
+def test_what_a_short_replay_leaves_out_is_said(tmp_path: Path) -> None:
+    trace = recorded(written(tmp_path, rows([60 * k for k in range(60)], list(range(1, 61)))))
+    assert trace.about(3_600) == trace.notes
+    assert trace.about(600)[-1] == "the part that is replayed reaches 18% of the trace's peak"
+    assert trace.about(7_200)[-1] == "the trace covers 1.00 h and starts anew after its end"
+
+
+@pytest.mark.shared
+def test_every_measured_workload_is_read(shared_data: Path) -> None:
+    for path in sorted((shared_data / "workloads").glob("*.csv")):
+        trace = recorded(path)
+        assert trace.length_s >= 21_600
+        assert trace.peak > 0
+        assert np.isfinite(trace.relative(21_600)).all()
