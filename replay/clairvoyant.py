@@ -9,11 +9,10 @@ A plan holds the same objectives as a policy:
   the job for its downtime, in which the old workers are paid, and no other begins meanwhile.
 * What waits follows ``b_t = max(0, b_{t-1} + arrivals_t - capacity_t)``, with capacity 0 during a downtime.
 * A recovery begins with a rescale and is over when nothing waits any more, at most ``recovery_time_s`` later. A rescale
-  within a recovery belongs to it: the time is not counted anew. Every rescale must be one that would be recovered from
-  in time at the scale-out that it goes to, if no other followed (``recover_in_place``).
+  within a recovery belongs to it: the time is not counted anew.
 * Outside recoveries, no more waits than the scale-out works off in ``latency_p95_ms``.
-* At every decision instant at which the job runs on, a failure would be recovered from within ``recovery_time_s`` at
-  the running scale-out: it stands still for the failure's downtime and does a whole checkpoint interval again.
+* At every decision instant, the scale-out that is decided on, kept or new, would recover from a failure then within
+  ``recovery_time_s``: it stands still for the failure's downtime and does a whole checkpoint interval again.
 * At the end of the trace nothing waits. Nothing arrives thereafter.
 
 Within these rules the result is exact. Where a rule could be read in two ways it is the laxer one, so that no plan
@@ -22,20 +21,20 @@ under the same physics that holds the objectives is cheaper:
 * A rescale repeats no work, as if it always met a checkpoint; there is no warm-up.
 * The latency objective is all for waiting: nothing of it goes to the job's own latency.
 * A recovery in which nothing waits for a moment may be declared over at that moment or at a later one like it.
-* The failure meets a job that has caught up; a rescale is not failed into.
+* A failure meets a job that has caught up and is not being rescaled.
 * Rescales are not limited in number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from replay.clairvoyant_labels import Labels
 from replay.clairvoyant_physics import Physics, Values, checked_arrivals, physics_of
-from replay.clairvoyant_programme import Programme, Rules
+from replay.clairvoyant_programme import Programme
 from settings.stream_job import Bounds, Objectives
 
 __all__ = ["Clairvoyant", "Impossible", "Physics", "clairvoyant", "instantaneous_minimum", "physics_of"]
@@ -98,7 +97,6 @@ def clairvoyant(
     bounds: Bounds,
     *,
     decision_interval_s: int = DECISION_INTERVAL_S,
-    recover_in_place: bool = True,
     guard_where_possible: bool = False,
 ) -> Clairvoyant | Impossible:
     """Return a cheapest plan for a trace; what it must hold is written at the top of :mod:`replay.clairvoyant`.
@@ -107,9 +105,6 @@ def clairvoyant(
     ----------
     arrivals_per_s
         Records that arrive in each second, shape ``(seconds,)``.
-    recover_in_place
-        Every rescale must be recovered from in time even if no other followed. Without, a plan may go to too few
-        workers for a minute because it knows that it will go on to many: cheaper, but nothing that a policy would do.
     guard_where_possible
         Where no scale-out within the bounds would recover from a failure in time, do not ask for it, in place of
         finding the trace impossible: a peak at 95 % of the greatest capacity leaves too little to catch up with.
@@ -123,12 +118,19 @@ def clairvoyant(
     if decision_interval_s < 1 or decision_interval_s != int(decision_interval_s):
         raise ValueError(f"decisions are a whole number of seconds apart, at least 1, found {decision_interval_s}")
     arrivals = checked_arrivals(arrivals_per_s)
-    rules = Rules(objectives, bounds, int(decision_interval_s), guard_where_possible, recover_in_place)
-    programme = Programme.of(arrivals, physics, rules)
+    programme = Programme.of(arrivals, physics, objectives, bounds, interval_s=int(decision_interval_s))
+    unguarded = np.logical_not(programme.guarded.any(axis=1))
+    if guard_where_possible:
+        programme = replace(programme, guarded=programme.guarded | unguarded[:, None])
     found = programme.run()
     if len(found[-1]):
-        return _plan(programme, found)
-    return _impossible(programme, found, arrivals, physics, rules)
+        return _plan(programme, found, int(np.count_nonzero(unguarded)))
+    last = max(instant for instant, labels in enumerate(found) if len(labels))
+    if not guard_where_possible and unguarded[: last + 1].any():
+        at_s = int(np.argmax(unguarded)) * programme.interval_s
+        return Impossible(at_s, _no_recovery(at_s, physics, objectives, bounds))
+    at_s = last * programme.interval_s
+    return Impossible(at_s, _no_progress(at_s, arrivals[at_s:][: programme.interval_s], physics, objectives, bounds))
 
 
 def instantaneous_minimum(arrivals_per_s: Values, physics: Physics, bounds: Bounds) -> Values:
@@ -148,7 +150,7 @@ def instantaneous_minimum(arrivals_per_s: Values, physics: Physics, bounds: Boun
     return np.asarray(bounds.minimum + fewest, dtype=np.float64)
 
 
-def _plan(programme: Programme, found: Sequence[Labels]) -> Clairvoyant:
+def _plan(programme: Programme, found: Sequence[Labels], unguarded: int) -> Clairvoyant:
     """Follow the cheapest label back to the start."""
     interval_s, instant = programme.interval_s, len(found) - 1
     row = int(np.argmin(found[-1].cost))
@@ -166,31 +168,22 @@ def _plan(programme: Programme, found: Sequence[Labels]) -> Clairvoyant:
             scale_outs[began_s : min(began_s + down_s, until_s)] = programme.workers[old]
             changes.append((began_s, int(programme.workers[new])))
         instant, row = before, row_before
-    return Clairvoyant(worker_s, scale_outs, tuple(reversed(changes)), len(programme.unguarded))
+    return Clairvoyant(worker_s, scale_outs, tuple(reversed(changes)), unguarded)
 
 
-def _impossible(
-    programme: Programme, found: Sequence[Labels], arrivals: Values, physics: Physics, rules: Rules
-) -> Impossible:
-    """Say how far any plan comes, and what stands in its way."""
-    last = max(instant for instant, labels in enumerate(found) if len(labels))
-    bounds, strongest = rules.bounds, float(physics.capacities(rules.bounds).max())
-    unguarded = programme.unguarded[programme.unguarded <= last]
-    if len(unguarded) and not rules.guard_where_possible:
-        at_s = int(unguarded[0]) * programme.interval_s
-        return Impossible(
-            at_s,
-            f"no scale-out from {bounds.minimum} to {bounds.maximum} would recover from a failure in second {at_s} "
-            f"within {rules.recovery_s} s, of which the job stands still for {physics.failure_s} s",
-        )
-    at_s = last * programme.interval_s
-    load = float(arrivals[at_s : at_s + programme.interval_s].mean())
+def _no_recovery(at_s: int, physics: Physics, objectives: Objectives, bounds: Bounds) -> str:
+    return (
+        f"no scale-out from {bounds.minimum} to {bounds.maximum} would recover from a failure in second {at_s} within "
+        f"{objectives.recovery_time_s:.0f} s, of which the job stands still for {physics.failure_s} s"
+    )
+
+
+def _no_progress(at_s: int, arrivals: Values, physics: Physics, objectives: Objectives, bounds: Bounds) -> str:
+    load, strongest = float(arrivals.mean()), float(physics.capacities(bounds).max())
     if load > strongest:
-        return Impossible(
-            at_s, f"{load:,.0f} records/s arrive from second {at_s} on; at most {strongest:,.0f} can be processed"
-        )
-    return Impossible(
-        at_s,
+        return f"{load:,.0f} records/s arrive from second {at_s} on; at most {strongest:,.0f} can be processed"
+    within_s = f"{objectives.recovery_time_s:.0f} s"
+    return (
         f"from second {at_s} on ({load:,.0f} records/s; at most {strongest:,.0f} can be processed), what waits is not "
-        f"gone within {rules.recovery_s} s of a rescale, waits too long without one, or is left at the end",
+        f"gone within {within_s} of a rescale, waits too long without one, or is left at the end"
     )

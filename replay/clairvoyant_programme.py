@@ -11,30 +11,8 @@ from numpy.typing import NDArray
 
 from replay.clairvoyant_labels import CALM, Labels, Whole
 from replay.clairvoyant_physics import Physics, Values
-from replay.clairvoyant_stretches import NEVER, Stretches, hopeful_at_most, recovered_at_most, replayed, stretches
+from replay.clairvoyant_stretches import Stretches, guarded, hopeful_at_most, stretches
 from settings.stream_job import Bounds, Objectives
-
-
-@dataclass(frozen=True)
-class Rules:
-    """What a plan must hold, and when it may decide.
-
-    Attributes
-    ----------
-    guard_where_possible, recover_in_place
-        As :func:`replay.clairvoyant.clairvoyant` says.
-    """
-
-    objectives: Objectives
-    bounds: Bounds
-    interval_s: int
-    guard_where_possible: bool
-    recover_in_place: bool
-
-    @property
-    def recovery_s(self) -> int:
-        """Whole seconds that a recovery may take."""
-        return int(self.objectives.recovery_time_s)
 
 
 @dataclass(frozen=True)
@@ -47,63 +25,59 @@ class Programme:
         Length of the trace, seconds between decisions, and how many there are.
     workers
         Every scale-out within the bounds, smallest first.
+    guarded
+        Where a scale-out may be decided on, shape ``(instants, scale_outs)``.
     staying, out, in_
         What a stretch does without a rescale, and after one; their limits go by a recovery's age in instants.
     hopeful_at_most
         The backlog above which a recovery is hopeless, by its age, instant and scale-out.
-    unguarded
-        Decision instants at which no scale-out would recover from a failure in time.
     """
 
     seconds: int
     interval_s: int
     instants: int
     workers: Whole
+    guarded: NDArray[np.bool_]
     staying: Stretches
     out: Stretches
     in_: Stretches
     hopeful_at_most: Values
-    unguarded: NDArray[np.intp]
 
     @classmethod
-    def of(cls, arrivals: Values, physics: Physics, rules: Rules) -> Self:
+    def of(cls, arrivals: Values, physics: Physics, objectives: Objectives, bounds: Bounds, *, interval_s: int) -> Self:
         """Prepare a programme for a trace of records in each second."""
-        interval_s, recovery_s = rules.interval_s, rules.recovery_s
-        capacities = physics.capacities(rules.bounds)
+        capacities = physics.capacities(bounds)
+        recovery_s = int(objectives.recovery_time_s)
         limits_s = range(recovery_s, 0, -interval_s)  # seconds left, by the recovery's age in instants
 
-        def alone(down_s: int) -> Values:
-            return recovered_at_most(arrivals, capacities, interval_s=interval_s, down_s=down_s, within_s=recovery_s)
-
-        def stretch(down_s: int, entered_at_most: Values) -> Stretches:
+        def stretch(down_s: int) -> Stretches:
             seconds = max(-(-down_s // interval_s), 1) * interval_s
             return stretches(
                 arrivals,
                 capacities,
-                capacities * rules.objectives.latency_p95_ms / 1_000.0,
-                entered_at_most,
+                capacities * objectives.latency_p95_ms / 1_000.0,
                 interval_s=interval_s,
                 seconds=seconds,
                 down_s=down_s,
                 limits_s=[min(limit_s, seconds) for limit_s in limits_s],
             )
 
-        def rescaled(down_s: int) -> Stretches:
-            recovered = alone(down_s)
-            return stretch(down_s, recovered if rules.recover_in_place else np.full(recovered.shape, np.inf))
-
-        again = replayed(arrivals, interval_s=interval_s, checkpoint_interval_s=physics.checkpoint_interval_s)
-        guarded = alone(physics.failure_s) >= again[:, None]
-        hopeless = np.logical_not(guarded.any(axis=1))
-        may_stay = guarded | hopeless[:, None] if rules.guard_where_possible else guarded
         return cls(
             seconds=len(arrivals),
             interval_s=interval_s,
-            instants=len(guarded),
-            workers=np.arange(rules.bounds.minimum, rules.bounds.maximum + 1),
-            staying=stretch(0, np.where(may_stay, np.inf, NEVER)),
-            out=rescaled(physics.out_s),
-            in_=rescaled(physics.in_s),
+            instants=-(-len(arrivals) // interval_s),
+            workers=np.arange(bounds.minimum, bounds.maximum + 1),
+            guarded=guarded(
+                arrivals,
+                capacities,
+                interval_s=interval_s,
+                failure_s=physics.failure_s,
+                replay_s=physics.checkpoint_interval_s,
+                within_s=recovery_s,
+            ),
+            staying=stretch(0),
+            out=stretch(physics.out_s),
+            in_=stretch(physics.in_s),
             hopeful_at_most=hopeful_at_most(
                 arrivals,
                 capacities,
@@ -111,7 +85,6 @@ class Programme:
                 least_down_s=min(physics.out_s, physics.in_s),
                 limits_s=limits_s,
             ),
-            unguarded=np.flatnonzero(hopeless),
         )
 
     def run(self) -> list[Labels]:
@@ -135,18 +108,17 @@ class Programme:
 
     def _onwards(self, instant: int, here: Labels) -> Iterator[tuple[int, Labels]]:
         """Yield what becomes of the labels of an instant, and when."""
-        higher = np.arange(len(self.workers)) - here.scale_out[:, None]
-        yield from self._pass(instant, here, np.nonzero(higher == 0), self.staying)
+        higher, may = np.arange(len(self.workers)) - here.scale_out[:, None], self.guarded[instant]
+        yield from self._pass(instant, here, np.nonzero((higher == 0) & may), self.staying)
         if instant > 0:  # the start is free, so there is nothing to change yet
-            yield from self._pass(instant, here, np.nonzero(higher > 0), self.out)
-            yield from self._pass(instant, here, np.nonzero(higher < 0), self.in_)
+            yield from self._pass(instant, here, np.nonzero((higher > 0) & may), self.out)
+            yield from self._pass(instant, here, np.nonzero((higher < 0) & may), self.in_)
 
     def _pass(
         self, instant: int, here: Labels, pairs: tuple[Whole, ...], stretch: Stretches
     ) -> Iterator[tuple[int, Labels]]:
         """Let a stretch pass for some labels: ``pairs`` holds their rows, and the scale-out that each goes on at."""
-        may = here.backlog[pairs[0]] <= stretch.entered_at_most[instant, pairs[1]]
-        row, to = (one[may] for one in pairs)
+        row, to = pairs
         reached = min(instant + stretch.seconds // self.interval_s, self.instants)
         passed_s = min(stretch.seconds, self.seconds - instant * self.interval_s)
         down_s = min(stretch.down_s, passed_s)

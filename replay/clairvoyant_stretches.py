@@ -27,8 +27,6 @@ class Stretches:
     ----------
     seconds
         Length of a stretch, and ``down_s`` of it in which the job stands still at first.
-    entered_at_most
-        Largest backlog before with which the stretch may begin at all, as it was given.
     empty, surplus
         Backlog at the end is ``max(empty, before + surplus)``; shape ``(instants, scale_outs)``, records.
     calm_at_most
@@ -40,7 +38,6 @@ class Stretches:
 
     seconds: int
     down_s: int
-    entered_at_most: Values
     empty: Values
     surplus: Values
     calm_at_most: Values
@@ -51,7 +48,6 @@ def stretches(
     arrivals: Values,
     capacities: Values,
     allowed: Values,
-    entered_at_most: Values,
     *,
     interval_s: int,
     seconds: int,
@@ -67,8 +63,6 @@ def stretches(
         nothing is processed.
     capacities, allowed
         Records/s, and the records that may wait while the latency objective holds, by scale-out.
-    entered_at_most
-        By decision instant and scale-out, records.
     down_s
         The job stands still so long at the start of each stretch.
     limits_s
@@ -89,40 +83,36 @@ def stretches(
         empty_at_end[:, index], surplus_at_end[:, index] = empty[:, -1], surplus[:, -1]
         calm = empty.max(axis=1) <= most
         calm_at_most[:, index] = np.where(calm, most - surplus.max(axis=1), NEVER)
-        gone = (empty == 0.0) & (second >= down_s)
+        gone = (empty == 0.0) & passing & (second >= down_s)
         last_above = _last(empty > most)
         for limit, limit_s in enumerate(limits_s):
             # The last second without backlog serves best: most has been worked off by then, least can follow.
             last = _last(gone[:, : max(limit_s, 0)])
             reached = -surplus[np.arange(instants), np.maximum(last, 0)]
             gone_at_most[limit, :, index] = np.where((last >= 0) & (last > last_above), reached, NEVER)
-    return Stretches(seconds, down_s, entered_at_most, empty_at_end, surplus_at_end, calm_at_most, gone_at_most)
+    return Stretches(seconds, down_s, empty_at_end, surplus_at_end, calm_at_most, gone_at_most)
 
 
-def recovered_at_most(arrivals: Values, capacities: Values, *, interval_s: int, down_s: int, within_s: int) -> Values:
-    """Return the largest backlog that a standstill may meet, so that all is gone in time without another rescale.
+def guarded(
+    arrivals: Values, capacities: Values, *, interval_s: int, failure_s: int, replay_s: int, within_s: int
+) -> NDArray[np.bool_]:
+    """Return where a failure that finds the job caught up would be recovered from in time.
 
-    The job stands still for ``down_s`` from each decision instant on, and has caught up within ``within_s`` of it.
-    Nothing arrives after the end of the trace.
+    From the decision instant on the job stands still for ``failure_s``, does the last ``replay_s`` seconds again and
+    has caught up within ``within_s``, at the same scale-out. Nothing arrives after the end of the trace.
 
     Returns
     -------
-    Shape ``(instants, scale_outs)``, records; below 0 where not even a job without backlog would catch up.
+    Shape ``(instants, scale_outs)``.
     """
     began_s = np.arange(0, len(arrivals), interval_s)
     arrived = _arrived(arrivals)
+    again = arrived(began_s) - arrived(began_s - replay_s)
     spare = np.full((len(began_s), len(capacities)), -np.inf)
-    for after_s in range(down_s + 1, within_s + 1):
+    for after_s in range(failure_s + 1, within_s + 1):
         meanwhile = arrived(began_s + after_s) - arrived(began_s)
-        np.maximum(spare, capacities * (after_s - down_s) - meanwhile[:, None], out=spare)
-    return spare
-
-
-def replayed(arrivals: Values, *, interval_s: int, checkpoint_interval_s: int) -> Values:
-    """Return what arrived in the checkpoint interval before each decision instant, records, shape ``(instants,)``."""
-    began_s = np.arange(0, len(arrivals), interval_s)
-    arrived = _arrived(arrivals)
-    return arrived(began_s) - arrived(began_s - checkpoint_interval_s)
+        np.maximum(spare, capacities * (after_s - failure_s) - meanwhile[:, None], out=spare)
+    return np.asarray(spare >= again[:, None])
 
 
 def hopeful_at_most(
