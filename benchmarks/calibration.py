@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from benchmarks import calibration_daedalus, calibration_phoebe, measured
+from benchmarks import calibration_daedalus, calibration_phoebe, calibration_standstill, measured
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,7 @@ GROUPS = {
     "latency": "p95 latency against load (ads, tsw)",
     "capacity": "what n workers take at most (tsw; Nexmark)",
     "recovery": "seconds until p95 latency is below 2 s again (tsw, ysb)",
+    "standstill": "standstill at failures of a static scale-out, inferred (tsw, ysb)",
     "static": "six hours of a static scale-out with eight failures (tsw, ysb)",
 }
 SOURCES = {
@@ -71,6 +72,7 @@ SOURCES = {
     "latency": lambda seeds: [*calibration_daedalus.latency(seeds), *calibration_phoebe.latency(seeds)],
     "capacity": calibration_phoebe.capacity,
     "recovery": calibration_phoebe.recovery,
+    "standstill": calibration_standstill.standstill,
     "static": calibration_phoebe.static,
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,7 @@ def latency(seeds: Sequence[int]) -> Iterator[Row]:
     """Yield p95 latency of the cars job by utilisation (rate over what that scale-out took at most)."""
     most = measured.most_per_s()
     rows = measured.profiles().query("isBckPres == 0")
-    utilisation = np.array([row.avgThr / most[row.scaleOut] for row in rows.itertuples()])
+    utilisation = rows["avgThr"].to_numpy() / rows["scaleOut"].map(most).to_numpy()
     observed_ms = rows["avgLat"].to_numpy()
     for low, high in ((0.0, 0.3), (0.3, 0.6), (0.6, 0.8), (0.8, 0.92)):
         inside = (utilisation >= low) & (utilisation < high)
@@ -76,20 +76,20 @@ def recovery(seeds: Sequence[int]) -> Iterator[Row]:
 
 def static(seeds: Sequence[int]) -> Iterator[Row]:
     """Yield latency over six measured hours under 4, 12 and 24 workers, with failures when they were injected."""
-    statistics = (
+    statistics: tuple[tuple[str, Callable[[Values], float], bool], ...] = (
         ("median ms", lambda ms: float(np.median(ms)), True),
         ("p95 ms", lambda ms: float(np.percentile(ms, 95)), True),
         ("share below 2 s", lambda ms: float((ms < SLOW_MS).mean()), False),
     )
-    after_failures = (
+    after_failures: tuple[tuple[str, Callable[[Values], float], bool], ...] = (
         ("s until below 2 s after a failure", _slow_until_s, True),
         ("highest ms after a failure", _highest_ms, True),
     )
     for job, name in TWINS.items():
         for scale_out in (24, 12, 4):
             run = measured.phoebe(job, f"baseline_{scale_out}")
-            played = [_static(job, run.arrived, scale_out, seed) for seed in seeds]
-            for statistic, of, relative in statistics + (after_failures if scale_out == 24 else ()):
+            played = [static_ms(job, run.arrived, scale_out, seed) for seed in seeds]
+            for statistic, of, relative in (*statistics, *(after_failures if scale_out == 24 else ())):
                 yield f"{name}, {scale_out}: {statistic}", of(run.latency_ms), [of(one) for one in played], relative
 
 
@@ -106,9 +106,11 @@ def _most_per_s(name: str, scale_out: int, seed: int) -> float:
 def _latency_at(name: str, utilisations: Values, seed: int) -> float:
     """Return the median over profiling runs of 300 s and 120 s in which latency is averaged."""
     values = []
+    parameters = load_twin(name)
+    capacity_per_s = JobTwin(parameters, seed, scale_out=11).current_capacity()
     for utilisation in utilisations:
-        rate = utilisation * JobTwin(load_twin(name), seed, scale_out=11).current_capacity()
-        twin = JobTwin(load_twin(name), seed, scale_out=11, arrivals=arrivals_from(np.full(420, rate), 0))
+        arrivals = arrivals_from(np.full(420, utilisation * capacity_per_s), 0)
+        twin = JobTwin(parameters, seed, scale_out=11, arrivals=arrivals)
         twin.step(420)
         values.append(float(twin.history.column("latency_p95_ms", 300).mean()))
     return float(np.median(values))
@@ -118,11 +120,12 @@ def _recoveries(name: str, seed: int) -> list[tuple[str, float]]:
     """Let a twin be rescaled and crash at the utilisations that Phoebe ran at: see :data:`UTILISATION`."""
     rng = np.random.default_rng([seed, 1])
     parameters = load_twin(name)
+    truth = JobTwin(parameters, seed)
     found: list[tuple[str, float]] = []
     for _ in range(EVENTS):
         before, after = (int(n) for n in rng.choice(np.arange(6, 20), 2, replace=False))
         for scale_out in (before, after):  # from the first it is rescaled; in the second a worker crashes
-            rate = rng.uniform(*UTILISATION) * JobTwin(parameters, seed).true_capacity(min(scale_out, after))
+            rate = rng.uniform(*UTILISATION) * truth.true_capacity(min(scale_out, after))
             arrivals = arrivals_from(np.full(1_500, rate), 0)
             twin = JobTwin(parameters, int(rng.integers(1 << 30)), scale_out=scale_out, arrivals=arrivals)
             twin.step(began_s := int(rng.integers(300, 320)))
@@ -136,10 +139,9 @@ def _recoveries(name: str, seed: int) -> list[tuple[str, float]]:
     return found
 
 
-def _static(job: str, arrived: Values, scale_out: int, seed: int) -> Values:
-    """Return latency as recorded, shape ``(seconds,)``."""
-    parameters = _of_the_day(load_twin(TWINS[job]), CAPACITY_OF_THE_DAY[job])
-    twin = JobTwin(parameters, seed, scale_out=scale_out, arrivals=arrivals_from(arrived, 0))
+def static_ms(job: str, arrived: Values, scale_out: int, seed: int) -> Values:
+    """Play a static run with its eight failures; return latency as recorded, shape ``(seconds,)``."""
+    twin = JobTwin(of_the_day(job), seed, scale_out=scale_out, arrivals=arrivals_from(arrived, 0))
     for failure_s in measured.FAILURES_S:
         twin.step(failure_s - twin.now_s)
         twin.fail(seed % scale_out)
@@ -157,9 +159,11 @@ def recorded_ms(latency_ms: Values) -> Values:
     return np.asarray((sums[last] - sums[first]) / (last - first))
 
 
-def _of_the_day(parameters: TwinParameters, factor: float) -> TwinParameters:
-    fields = parameters.workers.model_dump()
-    workers = Workers(**{**fields, "capacity_per_s": factor * parameters.workers.capacity_per_s})
+def of_the_day(job: str) -> TwinParameters:
+    """Return the twin of ``cars`` or ``ads`` with the capacity that its static runs had."""
+    parameters = load_twin(TWINS[job])
+    capacity_per_s = CAPACITY_OF_THE_DAY[job] * parameters.workers.capacity_per_s
+    workers = Workers(**{**parameters.workers.model_dump(), "capacity_per_s": capacity_per_s})
     return parameters.model_copy(update={"workers": workers})
 
 

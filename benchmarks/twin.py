@@ -1,14 +1,14 @@
-"""How many simulated hours the twin passes in a second of wall time, and how near it is to what was measured.
+"""How many simulated hours the twin passes in a second of wall time, and how much memory it takes.
 
-Run: ``python -m benchmarks.twin``. Machines differ: read the ratios between the rows.
+Run: ``python -m benchmarks.twin``. Machines differ: read the ratios between the rows. How near it is to what was
+measured: ``python -m benchmarks.calibration``.
 """
 
 from __future__ import annotations
 
 import time
+import tracemalloc
 from collections.abc import Callable
-
-import numpy as np
 
 from twin.emission import Scraping, emit
 from twin.job import JobTwin
@@ -18,8 +18,7 @@ from twin.tending import tend
 HOURS = 6
 SECONDS = 3_600 * HOURS
 START_S = 1_700_000_000
-MEASURED_CAPACITY_PER_S = 488_000.0  # 12 saturated workers, one of which alone takes 61,757 (Daedalus' runs)
-MEASURED_WORKER_PER_S = 61_757.0
+KEPT_S = 3_600
 
 
 def best_of(work: Callable[[], object], repeats: int = 3) -> float:
@@ -53,6 +52,7 @@ def scraped(name: str) -> tuple[Callable[[], object], int]:
 
 
 def speed() -> None:
+    """Print wall time by job and by how the time is cut into steps."""
     print(f"{'job':10} {'simulated as':28} {'wall s':>8} {'simulated h / wall s':>21}")
     for name in load_twins():
         rows: list[tuple[str, Callable[[], object], float]] = [
@@ -71,15 +71,28 @@ def speed() -> None:
         )
 
 
-def truth() -> None:
-    twins = [JobTwin(load_twin("wordcount"), seed, scale_out=12) for seed in range(40)]
-    single = load_twin("wordcount").workers.capacity_per_s
-    shares = np.array([twin.current_capacity() for twin in twins]) / (12 * single)
-    measured = MEASURED_CAPACITY_PER_S / (12 * MEASURED_WORKER_PER_S)
-    print("\n12 workers against 12 times one worker (overhead and skew)")
-    print(f"  measured {measured:.3f}   twin: mean {shares.mean():.3f}, sd {shares.std():.3f} over 40 seeds")
+def memory(name: str = "ads") -> None:
+    """Print the peak of allocated memory by length of the trace: all of it recorded, and the last hour only."""
+    print(f"\n{name}, a tick every 60 s{'':12} {'all recorded':>14} {'last hour kept':>15}")
+    for hours in (6, 24):
+        peaks = [_peak_mb(name, hours, kept_s) for kept_s in (None, KEPT_S)]
+        print(f"{hours:3} h simulated{'':22} {peaks[0]:11.1f} MB {peaks[1]:12.1f} MB")
+
+
+def _peak_mb(name: str, hours: int, kept_s: int | None) -> float:
+    parameters = load_twin(name)
+    JobTwin(parameters, 1, start_s=START_S).step(60)  # so that nothing is counted that is loaded once
+    tracemalloc.start()
+    twin = JobTwin(parameters, 1, start_s=START_S, scale_out=12)
+    for tick in range(60 * hours):
+        twin.step(60)
+        if kept_s is not None and tick % 60 == 0:
+            twin.history.discard_before(twin.now_s - kept_s)
+    peak = tracemalloc.get_traced_memory()[1] / 1e6
+    tracemalloc.stop()
+    return peak
 
 
 if __name__ == "__main__":
     speed()
-    truth()
+    memory()

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from twin.history import JOB_COLUMNS, WORKER_COLUMNS
 from twin.job import JobTwin
+from twin.outages import draw_standstill_s
 from twin.parameters import load_twin, load_twins
 from twin.workloads import arrivals_from
 
@@ -27,9 +28,9 @@ def play(twin: JobTwin, actions) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(ACTIONS, min_size=1, max_size=25), st.integers(0, 100))
-def test_no_record_is_lost_or_made(actions, seed):
-    twin = JobTwin(load_twin("wordcount"), seed, start_s=START_S)
+@given(st.lists(ACTIONS, min_size=1, max_size=25), st.integers(0, 100), st.sampled_from(sorted(load_twins())))
+def test_no_record_is_lost_or_made(actions, seed, name):
+    twin = JobTwin(load_twin(name), seed, start_s=START_S)
     play(twin, actions)
     totals, history = twin.totals, twin.history
     assert totals.arrived + totals.replayed == totals.processed + totals.lag  # exact, replays counted
@@ -44,6 +45,10 @@ def test_no_record_is_lost_or_made(actions, seed):
     running = ~np.isnan(history.column("uptime_s"))
     assert by_worker[running] == pytest.approx(history.column("processed")[running])
     assert (history.column("processed")[~running] == 0).all()
+    for name in JOB_COLUMNS + WORKER_COLUMNS:
+        known = history.column(name)[~np.isnan(history.column(name))]
+        assert (known >= 0).all(), name
+    assert np.nanmax(history.column("worker_cpu"), initial=0.0) <= 1.0
 
 
 @settings(max_examples=25, deadline=None)
@@ -288,5 +293,43 @@ def test_history_cannot_be_changed_from_outside(parameters):
         twin.history.column("lag")[0] = 5.0
 
 
-def test_the_twins_of_conf_load():
-    assert set(load_twins()) >= {"wordcount", "ads", "traffic"}
+def test_counted_keys_are_few_and_some_workers_may_have_none(parameters):
+    few = parameters(keys={"count": 3}, workload={"peak_per_s": 9_000.0})
+    twin = JobTwin(few, 2, scale_out=6)
+    twin.step(60)
+    with_keys = (twin.history.column("worker_processed")[-1] > 0).sum()
+    assert 1 <= with_keys <= 3
+    assert twin.current_capacity() <= 3_000 / (1 + 0.02 * 5) + 1e-6  # at best a key for each of three workers
+    twin.rescale(4, "a")
+    twin.step(120)
+    assert twin.totals.arrived + twin.totals.replayed == twin.totals.processed + twin.totals.lag
+
+
+def test_the_hottest_worker_is_at_cpu_one_while_it_catches_up(parameters):
+    twin = JobTwin(parameters(cpu={"noise": 0.0}, workload={"peak_per_s": 1_200.0}), 3)
+    twin.step(105)
+    twin.fail()
+    twin.step(60)
+    cpu, lag = twin.history.column("worker_cpu"), twin.history.column("lag")
+    catching_up = (lag > 0) & ~np.isnan(twin.history.column("uptime_s"))
+    assert catching_up.sum() > 10
+    assert np.nanmax(cpu[catching_up], axis=1) == pytest.approx(1.0, abs=2e-3)
+    assert np.nanmax(cpu[:105]) < 0.9
+
+
+def test_a_failure_lasts_for_detection_and_restart(parameters):
+    restart = {"failure": {"median_s": 20, "spread": 0.0}, "detection": {"median_s": 50, "spread": 0.0}}
+    twin = JobTwin(parameters(restart=restart), 3)
+    twin.step(100)
+    twin.fail()
+    twin.step(200)
+    assert twin.outages[0].end_s - twin.outages[0].start_s == 70
+
+
+def test_standstills_have_the_asked_median_and_spread():
+    restart = load_twin("ads").restart
+    rng = np.random.default_rng(0)
+    for cause, time in (("out", restart.out), ("in", restart.in_)):
+        drawn = np.array([draw_standstill_s(cause, restart, rng) for _ in range(4_000)])
+        assert np.median(drawn) == pytest.approx(time.median_s, abs=1)
+        assert np.log(drawn).std() == pytest.approx(time.spread, rel=0.1)

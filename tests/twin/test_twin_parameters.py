@@ -2,7 +2,7 @@ import pytest
 
 from settings.yaml_files import SettingsError
 from twin.job import JobTwin
-from twin.parameters import load_twin
+from twin.parameters import load_demo_twins, load_twin, load_twins
 
 YAML = "workers: {capacity_per_s: 100}\nworkload: {shape: csv, file: trace.csv, noise: 0, slow_noise: 0}\n"
 
@@ -20,3 +20,54 @@ def test_a_misspelt_key_is_named_with_its_line(tmp_path):
     (tmp_path / "orders.yaml").write_text("workers:\n  capacity: 5\nworkload: {shape: sine, peak_per_s: 5}\n")
     with pytest.raises(SettingsError, match=r"orders\.yaml:2: unknown key 'workers\.capacity'"):
         load_twin("orders", tmp_path)
+
+
+WORKLOAD = "workload: {shape: sine, peak_per_s: 5}\n"
+
+
+@pytest.mark.parametrize(
+    ("physics", "says"),
+    [
+        ("workers:\n  capacity_per_s: 0\n", r":2: 'workers\.capacity_per_s'.*greater than or equal to 1.*found 0"),
+        ("workers:\n  capacity_per_s: .nan\n", r":2: 'workers\.capacity_per_s'.*finite"),
+        ("workers:\n  capacity_per_s: 9\n  contention: -0.1\n", r":3: 'workers\.contention'.*found -0\.1"),
+        (
+            "workers:\n  capacity_per_s: 9\n  maximum: 12\n  coherency: 0.02\n",
+            r":4: 'workers\.coherency'.*more than 7 workers would be slower than .* 7; lower it, or set maximum to 7",
+        ),
+        ("workers: {capacity_per_s: 9, maximum: 3}\nstart_scale_out: 4\n", r":2: 'start_scale_out'.*maximum.*is 3"),
+        ("workers: {capacity_per_s: 9}\ncpu:\n  idle: 1\n", r":3: 'cpu\.idle'.*less than 1"),
+        (
+            "workers: {capacity_per_s: 9}\nrestart:\n  detection: {median_s: 3601}\n",
+            r":3: 'restart\.detection\.median_s'.*less than or equal to 3600",
+        ),
+        (
+            "workers: {capacity_per_s: 9}\nrestart:\n  out: {median_s: -5}\n",
+            r":3: 'restart\.out\.median_s'.*greater than or equal to 1",
+        ),
+        ("workers: {capacity_per_s: 9}\nrestart:\n  warm_up_speed: 0\n", r":3: 'restart\.warm_up_speed'"),
+        ("workers: {capacity_per_s: 9}\nkeys:\n  count: 0\n", r":3: 'keys\.count'.*greater than or equal to 1"),
+        ("workers: {capacity_per_s: 9}\nkeys:\n  keyed: 0.5\n", r":3: 'keys\.keyed'.*give their 'count'"),
+        ("workers: {capacity_per_s: 9}\nlatency:\n  base_ms: 0\n", r":3: 'latency\.base_ms'.*greater than 0"),
+    ],
+)
+def test_impossible_physics_is_named_with_line_and_mend(tmp_path, physics, says):
+    (tmp_path / "orders.yaml").write_text(physics + WORKLOAD)
+    with pytest.raises(SettingsError, match=rf"orders\.yaml{says}"):
+        load_twin("orders", tmp_path)
+
+
+def test_all_that_is_wrong_is_said_at_once(tmp_path):
+    (tmp_path / "orders.yaml").write_text("workers:\n  capacity_per_s: -1\n  maximum: 0\n" + WORKLOAD)
+    with pytest.raises(SettingsError, match=r"(?s)yaml:2: .*yaml:3: "):
+        load_twin("orders", tmp_path)
+
+
+def test_a_small_job_may_leave_out_where_it_starts(tmp_path):
+    (tmp_path / "orders.yaml").write_text("workers: {capacity_per_s: 9, maximum: 2}\n" + WORKLOAD)
+    assert JobTwin(load_twin("orders", tmp_path)).scale_out == 2
+
+
+def test_a_calibrated_job_per_measured_one_and_three_for_the_demo():
+    assert set(load_twins()) >= {"wordcount", "ads", "traffic", "tsw", "ysb"}
+    assert set(load_demo_twins()) == {"wordcount", "ads", "traffic"}

@@ -64,3 +64,40 @@ def test_waited_first_come_first_served():
 def test_warm_up_is_a_line_to_full_speed():
     assert physics.warm_up(np.array([0.0, 5.0, 10.0, 99.0]), 10, 0.5).tolist() == [0.5, 0.75, 1.0, 1.0]
     assert physics.warm_up(np.array([0.0]), 0, 0.5).tolist() == [1.0]
+
+
+@given(st.integers(1, 40), st.integers(1, 500), st.floats(0.01, 1.0), st.integers(0, 10_000))
+def test_counted_keys_share_all_the_work(scale_out, keys, keyed, seed):
+    shares = physics.counted_key_shares(scale_out, keys, keyed, np.random.default_rng(seed), draws=5)
+    assert shares.shape == (5, scale_out)
+    assert shares.sum(axis=1) == pytest.approx(np.ones(5))
+    assert (shares >= 0).all()
+    assert (shares >= (1 - keyed) / scale_out - 1e-12).all()  # what does not follow the keys is even
+
+
+@pytest.mark.parametrize(("scale_out", "keyed"), [(2, 1.0), (12, 1.0), (12, 0.4)])
+def test_the_skew_of_counted_keys_grows_with_the_scale_out(scale_out, keyed):
+    shares = physics.counted_key_shares(scale_out, 100, keyed, np.random.default_rng(1), draws=20_000)
+    relative = shares.std() * scale_out
+    assert relative == pytest.approx(keyed * np.sqrt((scale_out - 1) / 100), rel=0.02)
+
+
+def test_a_worker_without_keys_holds_nobody_up():
+    assert physics.bottleneck_per_s(np.array([100.0, 100.0]), np.array([0.0, 1.0])) == pytest.approx(100.0)
+
+
+@given(st.integers(2, 30), st.floats(-1.0, 1.0), st.integers(0, 1_000))
+def test_shares_lean_to_the_quick_by_the_slope(scale_out, slope, seed):
+    rng = np.random.default_rng(seed)
+    speeds = physics.worker_speeds(scale_out, 0.3, rng)
+    even = np.full((3, scale_out), 1.0 / scale_out)
+    leaning = physics.towards_quick(even, speeds, slope)
+    assert leaning.sum(axis=1) == pytest.approx(np.ones(3))
+    ratio = np.log(leaning[0] / leaning[0, 0])
+    assert ratio == pytest.approx(slope * np.log(speeds / speeds[0]), abs=1e-9)
+
+
+def test_filling_takes_longest_when_least_arrives_until_the_time_out():
+    rates = np.array([0.0, 10.0, 100.0, 1_000.0, 10_000.0])
+    assert physics.fill_ms(rates, 500.0, 6_000.0).tolist() == [6_000.0, 6_000.0, 5_000.0, 500.0, 50.0]
+    assert (physics.fill_ms(rates, 0.0, 6_000.0) == 0).all()
