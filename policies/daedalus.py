@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import ConfigDict, Field
@@ -34,6 +34,13 @@ class DaedalusOptions(Strict):
         Whether a new scale-out must carry the maximum of the whole forecast.
     count_lag
         Whether the present consumer lag counts as work to catch up. The paper does not mention it; its program adds it.
+    quantile
+        Decide on this quantile of the forecast; on its mean when absent, as the paper does.
+    unseen_capacity
+        Which end of the estimate counts for a scale-out other than the one that runs: ``low`` is safe against keys that
+        fall badly after a rescale; the paper takes the ``mean``.
+    planned_recovery_s
+        Longest recovery of a rescale that is a choice, not a need: scaling in. The target when absent.
     least_gain
         Share of capacity that must be gained to go to *fewer* workers when no candidate holds.
     """
@@ -45,6 +52,9 @@ class DaedalusOptions(Strict):
     recent_s: Annotated[float, Field(ge=0)] = 600.0
     long_lived: bool = True
     count_lag: bool = True
+    quantile: Literal[0.5, 0.9, 0.95] | None = None
+    unseen_capacity: Literal["mean", "low"] = "mean"
+    planned_recovery_s: Annotated[float, Field(gt=0)] | None = None
     least_gain: Annotated[float, Field(ge=0)] = 0.05
 
 
@@ -70,7 +80,7 @@ class Daedalus:
         blind = blindness(situation)
         if blind is not None:
             return hold(self.name, situation, Reason.HOLD_BLIND, f"Blind: {blind}.")
-        capacity = _capacity(situation, situation.scale_out)
+        capacity = self._capacity(situation, situation.scale_out)
         within = situation.bounds.minimum <= situation.scale_out <= situation.bounds.maximum
         if not situation.capacities or (within and capacity is None):
             unknown = f"The capacity of {workers(situation.scale_out)} is not known yet."
@@ -85,7 +95,7 @@ class Daedalus:
 
     def _recent(self, situation: Situation, capacity: float) -> Decision | None:
         """Lines 1-3: after a recent rescale, keep a scale-out that carries the load until the next loop."""
-        soon = situation.forecast.maximum_per_s(situation.tick_interval_s)
+        soon = situation.forecast.maximum_per_s(situation.tick_interval_s, self.options.quantile)
         if not (capacity > situation.workload_per_s and capacity > soon):
             return None
         sentence = (
@@ -106,7 +116,7 @@ class Daedalus:
         return self._none_holds(situation, tuple(examined))
 
     def _examine(self, situation: Situation, scale_out: int, recovery_s: float) -> Candidate:
-        capacity = _capacity(situation, scale_out)
+        capacity = self._capacity(situation, scale_out)
         if capacity is None:
             return Candidate(scale_out, math.nan, None, "its capacity is not known")
         if not capacity > situation.workload_per_s:
@@ -119,22 +129,28 @@ class Daedalus:
         target_s = self._target_s(situation)
         if recovery_s > target_s:
             return f"recovery would take {seconds(recovery_s)}, the target is {seconds(target_s)}"
-        meanwhile = situation.forecast.maximum_per_s(recovery_s)
+        meanwhile = situation.forecast.maximum_per_s(recovery_s, self.options.quantile)
         if capacity < meanwhile:
             return (
                 f"{per_s(capacity)} are below the {per_s(meanwhile)} forecast within {seconds(recovery_s)} of recovery"
             )
-        return None if scale_out == situation.scale_out else self._rejected_change(situation, scale_out, capacity)
+        return (
+            None
+            if scale_out == situation.scale_out
+            else self._rejected_change(situation, scale_out, capacity, recovery_s)
+        )
 
-    def _rejected_change(self, situation: Situation, scale_out: int, capacity: float) -> str | None:
+    def _rejected_change(self, situation: Situation, scale_out: int, capacity: float, recovery_s: float) -> str | None:
         """Return why it is too early to go to another scale-out, or not worth it."""
         if scale_out < situation.scale_out:
+            if recovery_s > (self.options.planned_recovery_s or recovery_s):
+                return f"recovery would take {seconds(recovery_s)}: not worth scaling in"
             lag = situation.lag_records
             if lag is None:
                 return LAG_UNKNOWN
             if capacity < lag:
                 return f"{per_s(capacity)} are below the consumer lag of {records(lag)}: catching up"
-        highest = situation.forecast.maximum_per_s()
+        highest = situation.forecast.maximum_per_s(quantile=self.options.quantile)
         if self.options.long_lived and not capacity > highest:
             horizon = seconds(situation.forecast.horizon_s)
             return f"{per_s(capacity)} do not exceed the {per_s(highest)} forecast within {horizon}: would not last"
@@ -146,7 +162,7 @@ class Daedalus:
         lag = (situation.lag_records or 0.0) if self.options.count_lag else 0.0
         for first in range(bounds.minimum, bounds.maximum + 1, BLOCK):
             block = range(first, min(first + BLOCK, bounds.maximum + 1))
-            capacities = [_capacity(situation, scale_out) for scale_out in block]
+            capacities = [self._capacity(situation, scale_out) for scale_out in block]
             found = predict_recoveries_s(
                 situation.forecast,
                 np.array([math.nan if capacity is None else capacity for capacity in capacities]),
@@ -154,6 +170,7 @@ class Daedalus:
                 situation.objectives.checkpoint_interval_s,
                 situation.recent_workload_per_s,
                 lag_records=lag,
+                quantile=self.options.quantile,
             )
             yield from zip(block, found.tolist(), strict=True)
 
@@ -196,7 +213,7 @@ class Daedalus:
 
     def _kept(self, situation: Situation, best: Candidate) -> str | None:
         """Return why fewer workers with more capacity are not worth a rescale, if so."""
-        capacity = _capacity(situation, situation.scale_out)
+        capacity = self._capacity(situation, situation.scale_out)
         if best.scale_out >= situation.scale_out:
             return None
         if situation.lag_records is None:
@@ -208,10 +225,11 @@ class Daedalus:
     def _target_s(self, situation: Situation) -> float:
         return self.options.recovery_time_s or situation.objectives.recovery_time_s
 
-
-def _capacity(situation: Situation, scale_out: int) -> float | None:
-    """Return a candidate's capacity in records/s, or ``None`` when it is not known or not a usable number."""
-    estimate = situation.capacities.get(scale_out)
-    if estimate is None or not math.isfinite(estimate.per_s) or estimate.per_s <= 0:
-        return None
-    return estimate.per_s
+    def _capacity(self, situation: Situation, scale_out: int) -> float | None:
+        """Return a candidate's capacity in records/s, or ``None`` when it is not known or not a usable number."""
+        estimate = situation.capacities.get(scale_out)
+        if estimate is None:
+            return None
+        low = self.options.unseen_capacity == "low" and scale_out != situation.scale_out
+        per_s = estimate.low_per_s if low else estimate.per_s
+        return per_s if math.isfinite(per_s) and per_s > 0 else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 import numpy as np
@@ -23,6 +23,7 @@ from models.drift import come_true
 from models.forecasting.contract import Forecast, Workload
 from replay.case import Case
 from replay.outcome import Course, Latency, Outcome, Played, Recovery, Values
+from replay.training import TrainedOnTheWay
 from replay.twin_source import TwinSource
 from settings.stream_job import Bounds, StreamJob, TargetSettings
 from targets.twin import LocalTwinTarget
@@ -71,7 +72,8 @@ def play(
     crashes = failure_times_s(case, began_s)
     store, target = StateStore(IN_MEMORY), LocalTwinTarget(twin)
     source = TwinSource(twin, case.scraping)
-    io = TickIO(source, store, champions or GivenChampions(), lambda _: target, tick_interval_s=interval_s)
+    trainer = TrainedOnTheWay(job.name, case.seed) if case.trained and champions is None else None
+    io = TickIO(source, store, champions or trainer or GivenChampions(), lambda _: target, tick_interval_s=interval_s)
     truth = _Truth()
     reports: list[TickReport] = []
     for number in range(ticks):
@@ -79,6 +81,8 @@ def play(
         report = tick(job, io, float(twin.now_s))
         truth.compare(twin, report)
         reports.append(report)
+        if trainer is not None:
+            trainer.consider(twin, retrain=report.retrain is not None)
         if on_tick is not None:
             on_tick(number + 1)
     recoveries = _recoveries(store, job.name, twin, began_s, truth)
@@ -86,6 +90,7 @@ def play(
     course = _course(twin, began_s, reports)
     wall_s = time.perf_counter() - began_wall_s
     outcome = _outcome(case, twin, job, course, reports=reports, truth=truth, recoveries=recoveries, wall_s=wall_s)
+    outcome = replace(outcome, retrains=0 if trainer is None else trainer.trained)
     return Played(outcome, course, tuple(reports))
 
 
@@ -228,7 +233,9 @@ def _forecast_of_each_second(reports: Sequence[TickReport], times_s: Values) -> 
             continue
         first = int(np.searchsorted(times_s, forecast.origin_s))
         until = min(first + int(forecast.horizon_s), len(times_s))
-        steps = np.minimum(((times_s[first:until] - forecast.origin_s) / forecast.step_s).astype(int), len(forecast.mean) - 1)
+        steps = np.minimum(
+            ((times_s[first:until] - forecast.origin_s) / forecast.step_s).astype(int), len(forecast.mean) - 1
+        )
         found[first:until] = forecast.mean[steps]
     return found
 
