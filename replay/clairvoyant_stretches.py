@@ -85,11 +85,11 @@ def stretches(
         calm_at_most[:, index] = np.where(calm, most - surplus.max(axis=1), NEVER)
         gone = (empty == 0.0) & passing & (second >= down_s)
         last_above = _last(empty > most)
-        for limit, limit_s in enumerate(limits_s):
+        for limit_s in set(limits_s):
             # The last second without backlog serves best: most has been worked off by then, least can follow.
-            last = _last(gone[:, : max(limit_s, 0)])
-            reached = -surplus[np.arange(instants), np.maximum(last, 0)]
-            gone_at_most[limit, :, index] = np.where((last >= 0) & (last > last_above), reached, NEVER)
+            last = _last(gone[:, :limit_s])
+            reached = np.where(last > last_above, -surplus[np.arange(instants), np.maximum(last, 0)], NEVER)
+            gone_at_most[np.equal(limits_s, limit_s), :, index] = np.where(last >= 0, reached, NEVER)
     return Stretches(seconds, down_s, empty_at_end, surplus_at_end, calm_at_most, gone_at_most)
 
 
@@ -147,6 +147,4 @@ def _arrived(arrivals: Values) -> Callable[[NDArray[np.int64]], Values]:
 
 def _last(true: NDArray[np.bool_]) -> NDArray[np.intp]:
     """Return the last index that is true in each row; -1 where none is."""
-    if true.shape[1] == 0:
-        return np.full(len(true), -1)
     return np.where(true.any(axis=1), true.shape[1] - 1 - np.argmax(true[:, ::-1], axis=1), -1)
