@@ -1,7 +1,7 @@
 """The least that any plan would need on the recorded traces, and how long it takes to find.
 
 Run ``python -m benchmarks.clairvoyant [--json] [--interval 60] [--twin-seed 0]`` from the project's folder, with the
-data pack beside it. Each trace is scaled: its peak is a share of what twelve workers of the twin can be expected to take.
+data pack beside it. Each trace is scaled: its peak is a share of what the twin's twelve workers are expected to take.
 """
 
 from __future__ import annotations
