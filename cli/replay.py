@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from typer import Context
 
     from replay.campaign import Campaign, Setup
+    from replay.workload import Trace
+    from settings.stream_job import Objectives
+    from twin.parameters import TwinParameters
 
 STDOUT = "-"
 
@@ -103,18 +106,18 @@ def replay(
     Example: perdix replay --workload ads --policy daedalus,hpa-80,static-12 --seeds 3 --hours 6
     """
     from cli.replay_results import write_results
-    from cli.replay_setup import setup_of, twin_and_trace
     from control.clock import WallClock
+    from replay.asked import twin_and_trace
     from settings.stream_job import Objectives
 
     file = _writable(as_json)
-    parameters, trace = twin_and_trace(workload, twin, hours, fill_gaps=fill_gaps)
+    parameters, trace = twin_and_trace(workload, twin, round(3600 * hours), fill_gaps=fill_gaps)
     objectives = Objectives(
         recovery_time_s=recovery_time_s,
         latency_p95_ms=latency_ms,
         checkpoint_interval_s=float(parameters.restart.checkpoint_interval_s),
     )
-    setup = setup_of(
+    setup = _setup(
         parameters,
         trace,
         policy,
@@ -147,6 +150,27 @@ def _writable(as_json: str | None) -> Path | None:
     except OSError as error:
         raise UserError(f"--json {path}: cannot be written ({error.strerror}); name another file") from None
     return path
+
+
+def _setup(
+    parameters: TwinParameters,
+    trace: Trace,
+    policies: str | None,
+    bounds: tuple[int, int | None],
+    objectives: Objectives,
+    **how: Any,
+) -> Setup:
+    """Return the setup; ``bounds`` are the fewest and the most workers (``None``: the twin's), ``how`` all the rest."""
+    from replay.campaign import Setup
+    from replay.contenders import contenders
+    from settings.stream_job import Bounds
+
+    minimum, maximum = bounds[0], bounds[1] or parameters.workers.maximum
+    if minimum > maximum:
+        raise UserError(f"--min {minimum} is above the most, {maximum}; swap or widen them")
+    chosen = Bounds(minimum=minimum, maximum=maximum)
+    who = contenders(policies or f"daedalus,hpa-80,static-{maximum}", chosen)
+    return Setup(who, trace, parameters, chosen, objectives=objectives, **how)
 
 
 def _run(setup: Setup, processes: int | None) -> Campaign:

@@ -7,14 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from cli.output import UserError, complaints, plain
 from cli.stores import home
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from replay.campaign import Campaign
 
 SCHEMA = "perdix.replay/1"
@@ -34,7 +30,9 @@ def write_results(
     try:
         made["series"] = write_series(campaign.played, folder / "series")
         if pictures and campaign.played:
-            made["pictures"] = _draw(campaign, folder)
+            from replay.pictures import draw_campaign
+
+            made["pictures"] = draw_campaign(campaign, folder)
         (folder / "replay.json").write_text(as_text(made), encoding="utf-8")
     except OSError as error:
         raise UserError(f"--out {folder}: cannot be written ({error.strerror}); name another folder") from None
@@ -46,21 +44,6 @@ def write_results(
 def as_text(document: Mapping[str, Any]) -> str:
     """Return the document as JSON under its schema."""
     return json.dumps(plain({"schema": SCHEMA, **document}), indent=2, allow_nan=False) + "\n"
-
-
-def _draw(campaign: Campaign, folder: Path) -> list[Path]:
-    from replay.pictures import draw
-
-    setup = campaign.setup
-    note = f"peak at {100 * setup.peak_utilisation:g} % of {setup.bounds.maximum} workers"
-    objective_ms = setup.objectives.latency_p95_ms
-    return draw(campaign.played, folder, objective_ms=objective_ms, plans=_plans(campaign), note=note)
-
-
-def _plans(campaign: Campaign) -> dict[str, NDArray[np.float64]]:
-    """Return the clairvoyant plan second by second, the mean over seeds as all lines of the pictures are."""
-    plans = [least.scale_outs for least in campaign.clairvoyants.values()]
-    return {campaign.setup.trace.name: np.mean(plans, axis=0)} if plans else {}
 
 
 def _record(campaign: Campaign, started_at_s: float, files: list[Path]) -> dict[str, Any] | None:

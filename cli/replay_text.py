@@ -13,7 +13,7 @@ from rich.table import Table
 
 from cli.output import complaints, console, number
 
-NAMES_WIDTH, COLUMN_WIDTH = 24, 18  # characters
+NAMES_WIDTH, LEAST_WIDTH = 24, 17  # characters of a table's columns
 HELD = 0.05  # share of seconds above the latency objective that still counts as holding it
 Spread = Mapping[str, float | None] | None
 
@@ -42,15 +42,14 @@ def show(document: Mapping[str, Any]) -> None:
     trace, seeds = document["trace"], document["seeds"]
     console.print(
         f"\n[bold]{escape(trace['name'])}[/] on the twin [bold]{document['twin']['name']}[/], "
-        f"{document['hours']:g} h, peak at {100 * document['peak_utilisation']:g} % of {document['bounds']['maximum']} workers, "
-        f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}",
+        f"{document['hours']:g} h, peak at {100 * document['peak_utilisation']:g} % of "
+        f"{document['bounds']['maximum']} workers, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}",
         highlight=False,
     )
     for note in document["notes"]:
         console.print(f"[dim]{escape(note)}[/]", highlight=False)
-    beside = max((console.width - NAMES_WIDTH) // COLUMN_WIDTH, 1)
-    for first in range(0, len(document["summary"]), beside):
-        console.print(_table(document["summary"][first : first + beside]))
+    for together in _beside(document["summary"], console.width - NAMES_WIDTH):
+        console.print(_table(together))
     for sentence in (best(document), _clairvoyant(document)):
         if sentence:
             console.print(sentence, highlight=False, markup=False)
@@ -97,6 +96,21 @@ def _clairvoyant(document: Mapping[str, Any]) -> str:
         return ""
     mean = sum(one["average_workers"] for one in least) / len(least)
     return f"No plan that holds the objectives needs less than {number(mean)} workers on average (clairvoyant bound)."
+
+
+def _beside(summary: Sequence[Mapping[str, Any]], width: int) -> Iterator[list[Mapping[str, Any]]]:
+    """Yield the policies that fit beside each other into so many characters."""
+    together: list[Mapping[str, Any]] = []
+    used = 0
+    for one in summary:
+        needed = max(len(str(one["policy"])), LEAST_WIDTH) + 1
+        if together and used + needed > width:
+            yield together
+            together, used = [], 0
+        together.append(one)
+        used += needed
+    if together:
+        yield together
 
 
 def _table(summary: Sequence[Mapping[str, Any]]) -> Table:

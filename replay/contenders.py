@@ -18,6 +18,8 @@ from settings.stream_job import Bounds, PolicySettings
 from settings.yaml_files import SettingsError
 
 HPA_INTERVAL_S = 15  # how often Kubernetes' HPA looks (--horizontal-pod-autoscaler-sync-period)
+FLINK_INTERVAL_S = 10  # autoscaler.standalone.control-loop.interval
+DS2_INTERVAL_S = 10  # the policy interval of the paper's runs on Flink
 TICK = "tick_s"  # the one option that is the contender's own
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:=+-]*")
 
@@ -51,6 +53,15 @@ FORMS: Sequence[Form] = (
         lambda said: {"target_cpu": _share(said), "stabilisation": "paper"},
         HPA_INTERVAL_S,
     ),
+    Form("flink-autoscaler", "flink-autoscaler", "flink-autoscaler", tick_interval_s=FLINK_INTERVAL_S),
+    Form(
+        "flink-autoscaler-tuned",
+        "flink-autoscaler-tuned",
+        "flink-autoscaler",
+        lambda _: {"preset": "tuned"},
+        FLINK_INTERVAL_S,
+    ),
+    Form("ds2-global", "ds2-global", "ds2-global", tick_interval_s=DS2_INTERVAL_S),
     Form("static-12", r"static-(?P<workers>\d{1,5})", "static", lambda said: {"scale_out": int(said["workers"])}),
 )
 

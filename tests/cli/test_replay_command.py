@@ -166,10 +166,10 @@ def test_one_that_fails_is_listed_and_the_exit_code_tells(
     ("arguments", "words"),
     [
         (["--workload", "wordcout"], "no such file, and no twin of that name; did you mean 'wordcount'?"),
-        (["--workload", "absent.csv"], "no such file, and no twin of that name; twins with a workload: ads"),
+        (["--workload", "absent.csv"], "no such file, and no twin of that name; twins: ads"),
         (["--workload", "cli/main.py"], "main.py:3: no time in"),
         (["--twin", "wordcot"], "did you mean 'wordcount'?"),
-        (["--twin", "absent.yaml"], "--twin absent.yaml: not known"),
+        (["--twin", "absent.yaml"], "twin 'absent.yaml': not known, and no YAML file"),
         (["--policy", "hpa80"], "unknown policy 'hpa80'; did you mean 'hpa-80'?"),
         (["--policy", "daedalus:grace=3"], "did you mean 'grace_s'?"),
         (["--policy", "static-13"], "13 workers are outside the bounds 1..12"),
@@ -235,3 +235,12 @@ def summarised(policy: str, workers: float, *, above: float = 0.0, left: float =
 def test_the_best_is_the_cheapest_that_held(summary: list[dict[str, object]], words: str) -> None:
     said = best({"summary": summary, "objectives": {"latency_p95_ms": 5_000.0}})
     assert words in said
+
+
+def test_policies_that_do_not_fit_beside_each_other_go_into_the_next_table(
+    call: Call, trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cli.replay_text.console.width", 70)
+    said = call("--workload", str(trace), "--policy", "static-12,static-11,static-10", *QUICK).stdout
+    tables = [line for line in said.splitlines() if "mean ± sd over seeds" in line]
+    assert [line.split()[5:] for line in tables] == [["static-12", "static-11"], ["static-10"]]
