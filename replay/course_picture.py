@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from replay.canvas import BLUE, GREEN, GREY, ORANGE, RED, canvas, hours_axis, rate_axis, single
-from replay.curves import elapsed_h, extremes
+from replay.curves import averages, elapsed_h, extremes
 from replay.outcome import Course, Outcome, Played, Recovery, Values
 
 CAUSES = {"out": ("scale-out", GREEN, "^"), "in": ("scale-in", ORANGE, "v"), "failure": ("failure", RED, "X")}
@@ -72,8 +72,10 @@ def _came_to(outcome: Outcome) -> str:
 
 
 def _workload(axes: Axes, at_h: Values, columns: dict[str, Values]) -> list[Artist]:
-    at, capacity = extremes(at_h, columns["capacity_per_s"])
-    handles: list[Artist] = [axes.fill_between(at, capacity, color=BLUE, alpha=0.22, lw=0, label="capacity")]
+    at, capacity = averages(at_h, columns["capacity_per_s"])  # its peaks are noise that nobody can use
+    handles: list[Artist] = [
+        axes.fill_between(at, capacity, color=BLUE, alpha=0.22, lw=0, step="post", label="capacity")
+    ]
     handles += axes.plot(*extremes(at_h, columns["workload_per_s"]), color="black", lw=0.9, label="workload")
     rate_axis(axes, "workload")
     return handles

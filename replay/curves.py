@@ -39,6 +39,13 @@ def band(times: Values, low: Values, high: Values, most: int = PIXELS) -> tuple[
     return times[starts], np.minimum.reduceat(low, starts), np.maximum.reduceat(high, starts)
 
 
+def averages(times: Values, values: Values, most: int = PIXELS) -> tuple[Values, Values]:
+    """Return the starts of at most ``most`` stretches and their means: for what is noise around a level."""
+    starts = np.arange(0, len(times), -(-len(times) // most))
+    lengths = np.diff(np.append(starts, len(values)))
+    return times[starts], np.add.reduceat(values, starts) / lengths
+
+
 def over_seeds(courses: Sequence[Course], name: str) -> tuple[Values, Values, Values]:
     """Return mean, least and greatest of a column over courses, second by second, as long as the shortest of them."""
     seconds = min(len(course.times_s) for course in courses)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from replay.curves import band, elapsed_h, extremes, latency_cdf, over_seeds
+from replay.curves import averages, band, elapsed_h, extremes, latency_cdf, over_seeds
 from tests.replay.played import course
 
 values = arrays(np.float64, st.integers(1, 3_000), elements=st.floats(-1e6, 1e6))
@@ -49,6 +49,14 @@ def test_a_band_covers_what_it_stands_for(low: np.ndarray, most: int) -> None:
     assert len(starts) == len(least) == len(greatest) <= most
     assert least.min() == low.min()
     assert greatest.max() == high.max()
+
+
+@given(values, st.integers(1, 200))
+def test_averages_keep_the_sum(recorded: np.ndarray, most: int) -> None:
+    starts, means = averages(np.arange(len(recorded), dtype=np.float64), recorded, most)
+    assert len(starts) == len(means) <= most
+    lengths = np.diff(np.append(starts, len(recorded)))
+    assert (means * lengths).sum() == pytest.approx(recorded.sum(), rel=1e-9, abs=1e-3)
 
 
 def test_courses_of_unequal_length_are_compared_as_long_as_all_last() -> None:
