@@ -128,10 +128,6 @@ class _Crew:
                 self.on_progress(sum(self.progress), len(self.results))
 
 
-class _Stopped(BaseException):
-    """Raised in a process whose result nobody waits for any more."""
-
-
 _shared: Any = None  # of this process: (progress, begun, stop)
 
 
@@ -143,23 +139,22 @@ def _begin(*shared: Any) -> None:
     logging.getLogger().setLevel(logging.ERROR)
     parent = parent_process()
     if parent is not None:
-        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+        threading.Thread(target=_end_with, args=(parent.sentinel, shared[-1]), daemon=True).start()
 
 
-def _end_with(sentinel: int) -> None:
-    """End this process when its parent is gone, however that came about."""
-    connection.wait([sentinel])
+def _end_with(sentinel: int, stop: Any) -> None:
+    """End this process when it is told to, or when its parent is gone, however that came about."""
+    while not stop.value and not connection.wait([sentinel], POLL_S):
+        pass
     os._exit(1)
 
 
 def _carry_out(k: int, task: Task) -> object:
-    progress, begun, stop = _shared
+    progress, begun, _ = _shared
     begun[k] = 1
 
     def tell(value: float) -> None:
         progress[k] = value
-        if stop.value:
-            raise _Stopped
 
     return _attempt(task, tell)
 
