@@ -169,11 +169,10 @@ def _compared(summary: Mapping[str, Any], found: Mapping[str, Any], campaign: Ca
         metrics={**metrics_of(summary), **{f"{name}_sd": spread[name] for name in WITH_SPREAD if name in spread}},
         parameters={
             "policy": policy,
-            "rule": asked["policy"],
             "options": json.dumps(asked["options"], sort_keys=True),
             "tick_interval_s": asked["tick_interval_s"],
         },
-        tags={"perdix.policy": policy},
+        tags={"perdix.policy": policy, "perdix.rule": asked["policy"]},
         series=_series([one.course for one in campaign.played if one.outcome.policy == policy]),
         document={"results": [one for one in found["results"] if one["policy"] == policy]},
     )
