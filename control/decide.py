@@ -85,11 +85,32 @@ def decide(policy: Policy, situation: Situation, circumstances: Circumstances) -
     The policy is asked even where a guard will hold, because it may have to remember the situation, and because a
     reader wants to know what would have been done.
     """
-    proposed = policy.decide(situation)
+    proposed = _ask(policy, situation)
     decision = proposed
     for guard in (_paused, _unsettled, _avoided, _grace, _budget):
         decision = guard(decision, situation, circumstances)
     return Verdict(decision, proposed)
+
+
+def _ask(policy: Policy, situation: Situation) -> Decision:
+    """Return the policy's answer, or a hold where it fails or answers what cannot be: a defect must not scale a job."""
+    try:
+        proposed = policy.decide(situation)
+    except Exception as error:  # whatever a policy raises, the loop goes on
+        return _invalid(policy, situation, f"it failed: {type(error).__name__}: {error}")
+    wanted, bounds = proposed.scale_out, situation.bounds
+    if not isinstance(wanted, int) or isinstance(wanted, bool):
+        return _invalid(policy, situation, f"it answered {wanted!r}, which is no number of workers")
+    if wanted != situation.scale_out and not bounds.minimum <= wanted <= bounds.maximum:
+        return _invalid(policy, situation, f"it answered {wanted}, outside {bounds.minimum}..{bounds.maximum}")
+    if proposed.recovery_s is not None and not proposed.recovery_s >= 0:
+        return _invalid(policy, situation, f"it predicted a recovery of {proposed.recovery_s} s")
+    return proposed
+
+
+def _invalid(policy: Policy, situation: Situation, why: str) -> Decision:
+    sentence = f"The policy {policy.name} cannot be followed: {why}."
+    return Decision(policy.name, situation.scale_out, Reason.HOLD_INVALID, sentence, memory=situation.memory)
 
 
 def _paused(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:

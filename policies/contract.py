@@ -25,6 +25,7 @@ class Reason(StrEnum):
     HOLD_UNKNOWN = "hold_unknown"  # nothing is known of the capacity yet
     HOLD_UNSETTLED = "hold_unsettled"  # what runs is not yet what was asked for
     HOLD_AVOIDED = "hold_avoided"  # the scale-out turned out badly not long ago
+    HOLD_INVALID = "hold_invalid"  # the policy failed, or answered what cannot be
     SCALE_OUT = "scale_out"
     SCALE_IN = "scale_in"
     SCALE_MAXIMUM = "scale_maximum"  # no candidate holds; the largest useful scale-out is taken

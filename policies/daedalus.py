@@ -41,6 +41,8 @@ class DaedalusOptions(Strict):
         fall badly after a rescale; the paper takes the ``mean``.
     planned_recovery_s
         Longest recovery of a rescale that is a choice, not a need: scaling in. The target when absent.
+    least_saving
+        Share of the workers that scaling in must save: a rescale stops the job, and one worker of ten is not worth it.
     least_gain
         Share of capacity that must be gained to go to *fewer* workers when no candidate holds.
     """
@@ -55,6 +57,7 @@ class DaedalusOptions(Strict):
     quantile: Literal[0.5, 0.9, 0.95] | None = None
     unseen_capacity: Literal["mean", "low"] = "mean"
     planned_recovery_s: Annotated[float, Field(gt=0)] | None = None
+    least_saving: Annotated[float, Field(ge=0, lt=1)] = 0.0
     least_gain: Annotated[float, Field(ge=0)] = 0.05
 
 
@@ -145,6 +148,9 @@ class Daedalus:
         if scale_out < situation.scale_out:
             if recovery_s > (self.options.planned_recovery_s or recovery_s):
                 return f"recovery would take {seconds(recovery_s)}: not worth scaling in"
+            saved = 1.0 - scale_out / situation.scale_out
+            if saved < self.options.least_saving:
+                return f"scaling in would save {saved:.0%} of the workers only"
             lag = situation.lag_records
             if lag is None:
                 return LAG_UNKNOWN

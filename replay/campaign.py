@@ -175,6 +175,11 @@ def run_campaign(setup: Setup, *, processes: int | None = None, on_progress: OnP
                 notes.append(f"seed {case.seed}: no plan holds the objectives from second {at_s} on: {why}")
             case Clairvoyant():
                 least[case.seed] = one
+                if one.unguarded:
+                    notes.append(
+                        f"seed {case.seed}: the bound allows for no failure at {one.unguarded} of its decisions, "
+                        "because no scale-out would recover in time"
+                    )
     played = tuple(_against(one, least.get(one.outcome.seed)) for one in ended)
     return Campaign(setup, played, tuple(failed), least, tuple(notes), time.perf_counter() - began_s)
 
@@ -189,7 +194,8 @@ def _least(case: Case, _tell: Tell) -> Clairvoyant | Impossible:
     assert case.arrivals is not None
     job = job_of(case)
     physics = physics_of(JobTwin(case.parameters, case.seed))
-    return clairvoyant(case.arrivals[: int(3600 * case.hours)], physics, job.objectives, job.bounds)
+    arriving = case.arrivals[: int(3600 * case.hours)]
+    return clairvoyant(arriving, physics, job.objectives, job.bounds, guard_where_possible=True)
 
 
 def _against(played: Played, least: Clairvoyant | None) -> Played:
