@@ -67,7 +67,7 @@ class Observables:
         wobble = 1.0 + keys.wobble * self._noise[_SHARES].draw(shape[0])[:, :deployed]
         weights = shares * np.maximum(wobble, SLOWEST)
         records = processed[:, None] * (weights / weights.sum(axis=1, keepdims=True))
-        busy = records / (capacities * speed[:, None])
+        busy = physics.bent(records / (capacities * speed[:, None]), cpu.shuffling * (1.0 - 1.0 / deployed))
         noise = cpu.noise * self._noise[_CPU].draw(shape[0])[:, :deployed]
         all_records, all_cpu = np.full(shape, np.nan), np.full(shape, np.nan)
         all_records[:, :deployed] = records

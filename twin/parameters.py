@@ -92,9 +92,16 @@ class Cpu(Strict):
     """CPU is linear in throughput, with a share that is used even when nothing is processed.
 
     A worker that works at full capacity (saturated, or catching up) is at CPU 1.
+
+    Attributes
+    ----------
+    shuffling
+        Above 0, CPU bends: a worker among many spends more on a record while it has little to do, since its buffers are
+        sent half empty. To the busy share ``b`` of one among ``n`` workers comes ``shuffling (1 - 1/n) b (1 - b)``.
     """
 
     idle: Annotated[float, Field(ge=0, lt=1)] = 0.08
+    shuffling: Share = 0.0
     noise: Share = 0.01
     averaged_over_s: Annotated[int, Field(ge=1, le=3_600)] = 60
 

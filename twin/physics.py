@@ -72,6 +72,11 @@ def queueing_factor(utilisation: Values, weight: float) -> Values:
     return np.asarray(1.0 + weight * bounded / (1.0 - bounded))
 
 
+def bent(busy: Values, weight: float) -> Values:
+    """Return the busy share with more spent on a record while there is little to do: ``b + weight b (1 - b)``."""
+    return np.asarray(busy + weight * busy * np.maximum(1.0 - busy, 0.0))
+
+
 def fill_ms(rate_per_s: Values, records: float, at_most_ms: float) -> Values:
     """Return how long a worker's buffer of ``records`` takes to fill at ``rate_per_s``; a time-out hands it on sooner.
 

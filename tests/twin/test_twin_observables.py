@@ -55,3 +55,16 @@ def test_latency_is_highest_when_there_is_least_to_do_and_when_there_is_most(par
     assert p95_ms[1] == pytest.approx(100 * (1 + 0.05 * 0.01 / 0.99) + 5_000, rel=1e-3)  # the time-out
     assert (np.diff(p95_ms[1:4]) < 0).all()
     assert p95_ms[5] > p95_ms[4]
+
+
+@pytest.mark.parametrize("scale_out", [1, 2, 6])
+def test_shuffling_bends_the_cpu_of_workers_among_others_only(parameters, scale_out):
+    def mean_cpu(shuffling):
+        observables = Observables(parameters(cpu={"idle": 0.1, "noise": 0.0, "shuffling": shuffling}), seed=1)
+        shares, capacities = np.full(scale_out, 1 / scale_out), np.full(scale_out, 1_000.0)
+        _, cpu = observables.workers(np.array([500.0, 1_000.0]) * scale_out, np.ones(2), shares, capacities)
+        return np.nanmean(cpu, axis=1)
+
+    bent, straight = mean_cpu(0.8), mean_cpu(0.0)
+    assert bent[0] - straight[0] == pytest.approx(0.9 * 0.8 * (1 - 1 / scale_out) * 0.25)
+    assert bent[1] == pytest.approx(straight[1]) == pytest.approx(1.0)

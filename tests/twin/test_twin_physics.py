@@ -101,3 +101,12 @@ def test_filling_takes_longest_when_least_arrives_until_the_time_out():
     rates = np.array([0.0, 10.0, 100.0, 1_000.0, 10_000.0])
     assert physics.fill_ms(rates, 500.0, 6_000.0).tolist() == [6_000.0, 6_000.0, 5_000.0, 500.0, 50.0]
     assert (physics.fill_ms(rates, 0.0, 6_000.0) == 0).all()
+
+
+@given(st.floats(0.0, 1.0))
+def test_bent_cpu_still_rises_and_ends_at_one(weight):
+    busy = physics.bent(np.linspace(0.0, 1.0, 101), weight)
+    assert busy[0] == 0.0
+    assert busy[-1] == 1.0
+    assert (np.diff(busy) >= 0).all()
+    assert (busy >= np.linspace(0.0, 1.0, 101) - 1e-12).all()
