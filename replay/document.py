@@ -53,6 +53,7 @@ def document(campaign: Campaign) -> dict[str, Any]:
                 "worker_seconds": least.worker_s,
                 "average_workers": least.average_workers,
                 "rescales": least.rescales,
+                "unguarded": least.unguarded,
                 "cost": _cost(least.worker_s, setup.price_per_h),
             }
             for seed, least in sorted(campaign.clairvoyants.items())

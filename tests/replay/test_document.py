@@ -120,7 +120,7 @@ def test_the_document_is_json_and_says_what_was_replayed(campaign: Campaign) -> 
     }
     assert set(again["peak_per_s"]) == {"1", "2"}
     assert again["clairvoyant"] == [
-        {"seed": 1, "worker_seconds": 14_400.0, "average_workers": 4.0, "rescales": 0, "cost": 2.0}
+        {"seed": 1, "worker_seconds": 14_400.0, "average_workers": 4.0, "rescales": 0, "unguarded": 0, "cost": 2.0}
     ]
     assert again["failed"][0] == {"policy": "static-12:tick_s=30", "seed": 1, "reason": "ValueError: no"}
     assert again["notes"][-1] == "seed 2: no plan holds"
