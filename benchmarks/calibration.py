@@ -60,6 +60,7 @@ class Figure:
 GROUPS = {
     "line": "CPU against throughput of one worker (ads)",
     "skew": "12 saturated workers (ads)",
+    "cpu": "mean CPU of 12 workers by load, another run (ads)",
     "latency": "p95 latency against load (ads, tsw)",
     "capacity": "what n workers take at most (tsw; Nexmark)",
     "recovery": "seconds until p95 latency is below 2 s again (tsw, ysb)",
@@ -69,6 +70,7 @@ GROUPS = {
 SOURCES = {
     "line": calibration_daedalus.line,
     "skew": calibration_daedalus.skew,
+    "cpu": calibration_daedalus.cpu_of_twelve,
     "latency": lambda seeds: [*calibration_daedalus.latency(seeds), *calibration_phoebe.latency(seeds)],
     "capacity": calibration_phoebe.capacity,
     "recovery": calibration_phoebe.recovery,

@@ -57,6 +57,28 @@ def skew(seeds: Sequence[int]) -> Iterator[Row]:
         yield name, float(value(cpu, throughput)), [float(value(*one)) for one in played], relative
 
 
+def cpu_of_twelve(seeds: Sequence[int]) -> Iterator[Row]:
+    """Yield the mean CPU of 12 workers by load, as the twin is and with its CPU bent as far as it goes."""
+    workload, cpu = measured.static_twelve()
+    for shuffling in (0.0, 1.0):
+        for low, high in (
+            (20_000, 60_000),
+            (100_000, 140_000),
+            (240_000, 290_000),
+            (290_000, 350_000),
+            (500_000, 550_000),
+        ):
+            rows = (workload >= low) & (workload < high)
+            simulated = [_mean_cpu(workload[rows].mean(), shuffling, seed) for seed in seeds]
+            bent = "" if shuffling == 0.0 else ", bent"
+            yield (
+                f"mean CPU at {low // 1000}-{high // 1000} thousand/s{bent}",
+                float(cpu[rows].mean()),
+                simulated,
+                False,
+            )
+
+
 def latency(seeds: Sequence[int]) -> Iterator[Row]:
     """Yield p95 latency of one worker by arrivals, on the ramp and on the slow wave."""
     for run, bands in (
@@ -107,6 +129,15 @@ def _twelve_workers(samples: int, seed: int) -> tuple[Values, Values]:
 
 def _at(rows: NDArray[np.int64], table: Values) -> Values:
     return np.column_stack([_minute_means(one) for one in table.T])[rows]
+
+
+def _mean_cpu(rate_per_s: float, shuffling: float, seed: int) -> float:
+    parameters = load_twin("ads")
+    cpu = parameters.cpu.model_copy(update={"shuffling": shuffling})
+    parameters = parameters.model_copy(update={"cpu": cpu})
+    twin = JobTwin(parameters, seed, scale_out=12, arrivals=arrivals_from(np.full(300, rate_per_s), 0))
+    twin.step(300)
+    return float(np.nanmean(twin.history.column("worker_cpu", 120)))
 
 
 def _alike(parameters: TwinParameters) -> TwinParameters:

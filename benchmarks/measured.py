@@ -58,6 +58,18 @@ def twelve_workers() -> tuple[Values, Values]:
     return cpu.to_numpy(dtype=np.float64), throughput[cpu.columns].to_numpy(dtype=np.float64)
 
 
+def static_twelve() -> tuple[Values, Values]:
+    """Return the workload, records/s, and the mean CPU of 12 workers of the advertising job over six hours, every 20 s.
+
+    The workload trails by a minute: that is where the two agree best.
+    """
+    cpu = _wide("figures/ysb_cpu_20.csv")["daedalus/flink-static-metrics"].to_numpy(dtype=np.float64)
+    trace = pd.read_csv(DATA / "workloads/advertising_6h_550K_max.csv")
+    seconds = 20.0 * np.arange(len(cpu)) - 60.0
+    known = ~np.isnan(cpu) & (seconds >= 0)
+    return np.interp(seconds, trace["second"], trace["tuples_per_second"])[known], cpu[known]
+
+
 def phoebe(job: str, approach: str) -> Run:
     """Read run 1 of ``cars`` or ``ads`` under ``baseline_4``, ``_12``, ``_24``, ``reactive`` or ``twres``."""
     columns = [_seconds(job, approach, kind) for kind in ("workRate", "thrRate", "latency")]
