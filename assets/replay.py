@@ -41,7 +41,7 @@ class ReplayConfig(dg.Config):
     """What is replayed; as the options of ``perdix replay``."""
 
     workload: str = Field("wordcount", description="A twin whose own workload it is, or a CSV or Parquet file.")
-    twin: str = Field("", description="Name in conf/twins; empty: the workload's own, else wordcount.")
+    twin: str = Field("", description="Name in conf/twins, or a YAML file; empty: the workload's own, else wordcount.")
     peak_utilisation: float | None = Field(
         None, gt=0, le=2, description="Peak as a share of what all workers can take; by default the workload's own."
     )
@@ -83,24 +83,13 @@ def policy_comparison(
 
 
 def _setup(config: ReplayConfig, workspace: Workspace) -> "Setup":
+    from replay.asked import twin_and_trace
     from replay.campaign import Setup
     from replay.contenders import contenders
-    from replay.workload import own, recorded
-    from twin.parameters import load_twin
 
-    folder = workspace.conf_folder() / "twins"
-    twins = sorted(path.stem for path in folder.glob("*.yaml"))
-    named = config.workload in twins
-    if not named and not Path(config.workload).is_file():
-        raise SettingsError(f"workload: '{config.workload}' is no file, and no twin; known: {', '.join(twins)}")
-    name = config.twin or (config.workload if named else "wordcount")
-    if name not in twins:
-        raise SettingsError(f"twin: there is no '{name}' in {folder}; known: {', '.join(twins)}")
-    parameters = load_twin(name, folder)
-    if named:
-        trace = own(load_twin(config.workload, folder), round(3600 * config.hours))
-    else:
-        trace = recorded(Path(config.workload))
+    parameters, trace = twin_and_trace(
+        config.workload, config.twin or None, round(3600 * config.hours), folder=workspace.conf_folder() / "twins"
+    )
     bounds = Bounds(minimum=1, maximum=parameters.workers.maximum)
     return Setup(
         contenders(config.policies, bounds),

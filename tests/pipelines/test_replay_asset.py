@@ -101,8 +101,8 @@ def test_its_links_lead_to_runs_of_this_materialization(materialized: Materializ
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"workload": "wordcuont"}, "no file, and no twin"),
-        ({"twin": "nobody"}, "there is no 'nobody'"),
+        ({"workload": "wordcuont"}, "did you mean 'wordcount'"),
+        ({"twin": "nobody"}, "twin 'nobody': not known"),
         ({"policies": "daedalos"}, "did you mean 'daedalus'"),
         ({"policies": "static-99"}, "outside the bounds"),
         ({"hours": 0.001}, "do not cover one tick"),
