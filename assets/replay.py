@@ -75,10 +75,10 @@ def policy_comparison(
         raise dg.Failure(f"no replay came to its end; {first.policy}, seed {first.seed}: {first.reason}")
     folder, found = workspace.paths().reports / folder_name(setup), document(campaign)
     drawn = draw_campaign(campaign, folder)
-    write_series(campaign.played, folder / "series")
+    series = write_series(campaign.played, folder / "series")
     written = folder / "replay.json"
     written.write_text(json.dumps({"schema": "perdix.replay/1", **found}, indent=2), encoding="utf-8")
-    recorded = _record(context, workspace, campaign, began_s, [*drawn, written])
+    recorded = _record(context, workspace, campaign, began_s, [*drawn, *series, written])
     return dg.MaterializeResult(metadata=_metadata(found, folder, drawn[0].read_bytes(), recorded))
 
 

@@ -53,7 +53,7 @@ class Comparison:
     note
         Markdown: the description of the parent run. A link to the compare page is put before it.
     files
-        Artifacts of the parent run; PNGs go to its folder ``pictures``.
+        Artifacts of the parent run; PNGs go to its folder ``pictures``, Parquet to ``series``.
     """
 
     experiment: str

@@ -20,6 +20,7 @@ from settings.home import PROJECT
 
 _DATASET_DIGEST_LENGTH = 36  # MLflow's column is no longer
 _SERIES_BATCH = 1_000  # metrics that one call may carry
+_FOLDERS = {".png": "pictures", ".parquet": "series"}
 
 
 def origin_tags(role: str, digest: str) -> dict[str, str]:
@@ -122,6 +123,6 @@ class RunWriter:
             self.client.log_artifacts(run_id, folder, "pictures")
 
     def log_files(self, run_id: str, files: Sequence[Path]) -> None:
-        """Log files as they are, PNGs to the run's folder ``pictures``."""
+        """Log files as they are, PNGs to the run's folder ``pictures`` and Parquet to ``series``."""
         for file in files:
-            self.client.log_artifact(run_id, str(file), "pictures" if file.suffix == ".png" else None)
+            self.client.log_artifact(run_id, str(file), _FOLDERS.get(file.suffix))

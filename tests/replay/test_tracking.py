@@ -127,15 +127,15 @@ def client(registry: Registry) -> Any:
 
 class TestInMlflow:
     def test_a_run_per_policy_is_nested_in_the_campaigns(self, registry: Registry, client: Any, tmp_path: Path) -> None:
-        for name in ("sine.png", "replay.json"):
+        for name in ("sine.png", "replay.json", "hpa-80-seed-1.parquet"):
             (tmp_path / name).write_bytes(b"content")
-        files = [tmp_path / "sine.png", tmp_path / "replay.json"]
+        files = sorted(tmp_path.iterdir())
         recorded = record(usual(), registry, started_at_s=STARTED_S, files=files, tags={"dagster.run_id": "r-1"})
         parent = client.get_run(recorded.run_id)
         assert client.get_experiment_by_name(EXPERIMENT).experiment_id == parent.info.experiment_id
         assert parent.info.run_name == "sine on wordcount, peak 75%"
         assert (parent.info.status, parent.info.start_time) == ("FINISHED", STARTED_S * 1_000)
-        assert {one.path for one in client.list_artifacts(recorded.run_id)} == {"replay.json", "pictures"}
+        assert {one.path for one in client.list_artifacts(recorded.run_id)} == {"replay.json", "pictures", "series"}
         assert list(recorded.compared_run_ids) == ["daedalus:grace_s=120", "hpa-80", "static-12"]
         for name, run_id in recorded.compared_run_ids.items():
             nested = client.get_run(run_id)
