@@ -39,8 +39,13 @@ class JsonMayBeBare(TyperCommand):
 def replay(
     *,
     workload: Annotated[
-        str, typer.Option("--workload", help="CSV or Parquet file, or the name of a twin for its own workload.")
-    ] = "wordcount",
+        str | None,
+        typer.Option(
+            "--workload",
+            help="CSV or Parquet file, or the name of a twin for its own workload.",
+            show_default="that of the twin",
+        ),
+    ] = None,
     peak_utilisation: Annotated[
         float | None,
         typer.Option(
@@ -178,7 +183,7 @@ def _run(setup: Setup, processes: int | None) -> Campaign:
     from replay.campaign import run_campaign
 
     replays = len(setup.contenders) * len(setup.seeds)
-    with progress_bar(replays, float(replays * setup.seconds)) as tell:
+    with progress_bar(float(replays * setup.seconds)) as tell:
         return run_campaign(setup, processes=processes, on_progress=tell)
 
 

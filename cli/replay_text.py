@@ -19,20 +19,20 @@ Spread = Mapping[str, float | None] | None
 
 
 @contextmanager
-def progress_bar(replays: int, total_s: float) -> Iterator[Callable[[float, int], None]]:
+def progress_bar(total_s: float) -> Iterator[Callable[[float, int], None]]:
     """Show a bar on standard error that moves with simulated time; yields what is to be told how far all has come."""
     columns = (
         TextColumn("replay"),
         BarColumn(),
         TaskProgressColumn(),
-        TextColumn("{task.fields[ended]} of {task.fields[replays]} ended, {task.fields[hours]:.1f} h simulated"),
+        TextColumn("{task.fields[hours]:.1f} of {task.fields[all_hours]:g} h simulated, {task.fields[ended]} ended"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=complaints, transient=True) as progress:
-        task = progress.add_task("replay", total=total_s, ended=0, replays=replays, hours=0.0)
+        task = progress.add_task("replay", total=total_s, ended=0, hours=0.0, all_hours=total_s / 3600.0)
 
         def tell(seconds: float, ended: int) -> None:
-            progress.update(task, completed=seconds, ended=min(ended, replays), hours=seconds / 3600.0)
+            progress.update(task, completed=seconds, ended=ended, hours=seconds / 3600.0)
 
         yield tell
 

@@ -13,14 +13,14 @@ USUAL_TWIN = "wordcount"
 
 
 def twin_and_trace(
-    workload: str, twin: str | None, seconds: int, *, folder: Path | None = None, fill_gaps: bool = False
+    workload: str | None, twin: str | None, seconds: int, *, folder: Path | None = None, fill_gaps: bool = False
 ) -> tuple[TwinParameters, Trace]:
     """Return the twin, and the trace that it is to carry.
 
     Parameters
     ----------
     workload
-        A twin's name for its own workload, else a CSV or Parquet file.
+        A twin's name for its own workload, else a CSV or Parquet file; by default the workload of ``twin``.
     twin
         A name, or a YAML file; by default the twin whose workload it is, and ``wordcount`` for a file.
     seconds
@@ -35,6 +35,9 @@ def twin_and_trace(
     """
     folder = folder or twins_folder()
     names = sorted(path.stem for path in folder.glob("*.yaml"))
+    if workload is None:
+        parameters = _twin(twin or USUAL_TWIN, names, folder)
+        return parameters, own(parameters, seconds)
     named = workload in names
     if not named and not Path(workload).exists():
         raise SettingsError(

@@ -99,6 +99,7 @@ def test_series_are_parquet_in_the_folder(call: Call, trace: Path, tmp_path: Pat
 def test_a_twins_own_workload_needs_no_file(call: Call) -> None:
     document = json.loads(call("--workload", "traffic", "--policy", "static-12", *QUICK, "--json").stdout)
     assert (document["trace"]["name"], document["twin"]["name"]) == ("traffic", "traffic")
+    assert json.loads(call("--twin", "ads", "--policy", "static-12", *QUICK, "--json").stdout)["trace"]["name"] == "ads"
 
 
 def test_another_twin_may_carry_it_and_bounds_and_price_are_the_users(call: Call, trace: Path) -> None:
