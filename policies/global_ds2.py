@@ -24,7 +24,7 @@ HIGHEST = 1e6  # instances: keeps a nonsense rate within what can be rounded
 
 
 class GlobalDs2Options(Strict):
-    """Options of the policy; the defaults are those of the paper's runs on Flink and of the original program.
+    """Options of the policy; the defaults are those of the paper's runs on Flink (5.3), or else of its program.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class GlobalDs2Options(Strict):
         Share by which the target rate is raised: head-room, which the paper does without.
     target_rate_ratio
         Where no scale-out results and the target rate is still more than so many times the throughput, the result is
-        raised by that ratio: overheads that useful time does not show. Absent: never, as in the original program.
+        raised by that ratio: overheads that useful time does not show. ``null``: never, which is the program's default.
     tolerance
         Relative excess over a whole number of instances that is taken for an error of rounding.
     ignored_out, ignored_in
@@ -52,7 +52,7 @@ class GlobalDs2Options(Strict):
     activation: Annotated[int, Field(ge=1, le=100)] = 1
     combine: Literal["last", "max", "median"] = "max"
     rate_factor: Annotated[float, Field(ge=0, le=10)] = 0.0
-    target_rate_ratio: Annotated[float, Field(ge=1)] | None = None
+    target_rate_ratio: Annotated[float, Field(ge=1)] | None = 1.0
     tolerance: Annotated[float, Field(ge=0, lt=1)] = 1e-6
     ignored_out: Annotated[int, Field(ge=0)] = 0
     ignored_in: Annotated[int, Field(ge=0)] = 1
@@ -154,7 +154,7 @@ class GlobalDs2:
         chosen = situation.bounds.clamp(worthwhile)
         steps = (
             (result, combined, f"the {self.options.combine} of {len(results)} results"),
-            (combined, worthwhile, "a change this small is ignored: it"),
+            (combined, worthwhile, "ignoring so small a change"),
             (worthwhile, chosen, "the bounds"),
         )
         turns = "".join(f"; {why} makes it {after}" for was, after, why in steps if was != after)

@@ -129,4 +129,4 @@ class FlinkAutoscalerOptions(Strict):
         target, boundary = self.utilisation_target, self.utilisation_boundary
         low = target - boundary if self.utilisation_min is None else self.utilisation_min
         high = target + boundary if self.utilisation_max is None else self.utilisation_max
-        return low, high
+        return round(low, 9), round(high, 9)  # 0.7 - 0.3 is 0.4

@@ -1,6 +1,7 @@
 """What holds for every policy in every situation."""
 
 import copy
+import json
 import math
 from typing import Any
 
@@ -22,6 +23,33 @@ HOLDS = {reason for reason in Reason if reason.name.startswith("HOLD_")} | {Reas
 rates = st.one_of(st.just(0.0), st.floats(1e-3, 1e6))
 awkward = st.sampled_from([math.nan, math.inf, -math.inf, -1.0])
 since = st.one_of(st.just(math.inf), st.floats(0, 1_000))
+
+
+shares = st.lists(st.floats(0, 1), min_size=1, max_size=6)
+anything = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-5, 20), st.floats(-10, NOW_S), st.text(max_size=3)),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=3), inner, max_size=3)),
+    max_leaves=8,
+)
+
+
+@st.composite
+def memories(draw: st.DrawFn) -> dict[str, Any]:
+    """What some policy, this one or another, may have asked to remember; or what became of it."""
+    running = draw(st.integers(0, 20))
+    ages = sorted(draw(st.lists(st.floats(0, 2_000), max_size=6)), reverse=True)
+    of_a_policy = {
+        "recommendations": [[NOW_S - 60.0, draw(st.integers(1, 20))]],
+        "scale_out": running,
+        "samples": [[NOW_S - age, draw(rates), 0.5, draw(rates), 0.0, draw(rates), None] for age in ages],
+        "pending": [NOW_S - 3_700.0, [[NOW_S - 60.0, draw(st.integers(1, 20)), True]]],
+        "history": [[NOW_S - 900.0, 2, 4, draw(rates), None]],
+        "asked": [NOW_S - 100.0, draw(st.integers(1, 20))],
+        "epoch": draw(st.lists(rates, min_size=4, max_size=4)),
+        "results": draw(st.lists(st.integers(1, 20), max_size=3)),
+    }
+    broken = draw(st.dictionaries(st.sampled_from(sorted(of_a_policy)), anything, max_size=2))
+    return draw(st.sampled_from([{}, of_a_policy, {**of_a_policy, **broken}]))
 
 
 @st.composite
@@ -54,7 +82,11 @@ def situations(draw: st.DrawFn, *, blind: bool = False, growing: bool = False, c
         bounds=bounds,
         objectives=Objectives(recovery_time_s=draw(st.floats(600 if calm else 1, 3_600))),
         since_rescale_s=math.inf if calm else draw(since),
-        memory={"recommendations": [[NOW_S - 60.0, draw(st.integers(1, 20))]]},
+        memory=draw(memories()),
+        throughput_per_s=draw(optional if blind else number),
+        worker_cpu=tuple(draw(shares)),
+        worker_busy=tuple(draw(st.lists(st.one_of(awkward, st.floats(0, 1)), max_size=3) if blind else shares)),
+        uptime_s=draw(st.one_of(st.none(), awkward, since) if blind else st.floats(0, 4_000)),
     )
 
 
@@ -83,6 +115,18 @@ def test_the_same_situation_gives_the_same_decision_and_is_left_alone(name: str,
     first = policy.decide(situation)
     assert repr(policy.decide(situation)) == repr(first) == repr(build_policy(name).decide(untouched))
     assert repr(situation) == repr(untouched)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@given(data=st.data())
+def test_what_is_remembered_survives_the_state_store(name: str, data: st.DataObject) -> None:
+    situation = data.draw(situations())
+    policy = build_policy(name)
+    first = policy.decide(situation)
+    stored = json.loads(json.dumps(dict(first.memory), allow_nan=False))
+    later = {**situation.__dict__, "now_s": situation.now_s + situation.tick_interval_s}
+    from_memory = policy.decide(Situation(**{**later, "memory": first.memory}))
+    assert repr(policy.decide(Situation(**{**later, "memory": stored}))) == repr(from_memory)
 
 
 def blinded(situation: Situation, draw: Any) -> dict[str, Any]:
@@ -119,6 +163,33 @@ def test_hpa_never_scales_blind(data: st.DataObject) -> None:
     cpu = data.draw(st.one_of(st.none(), awkward))
     decision = build_policy("hpa").decide(Situation(**{**situation.__dict__, "cpu_load": cpu}))
     assert (decision.scale_out, decision.reason) == (situation.scale_out, Reason.HOLD_BLIND)
+
+
+@pytest.mark.parametrize("name", ["flink-autoscaler", "ds2-global"])
+@given(data=st.data())
+def test_without_true_rates_nothing_is_rescaled(name: str, data: st.DataObject) -> None:
+    situation = data.draw(situations())
+    missing = data.draw(
+        st.sampled_from(
+            [
+                {"throughput_per_s": None},
+                {"throughput_per_s": math.nan},
+                {"worker_busy": (), "worker_cpu": ()},
+                {"worker_busy": (0.5, math.nan)},
+                {"uptime_s": math.nan},
+                {"since_rescale_s": math.nan},
+            ]
+        )
+    )
+    decision = build_policy(name).decide(Situation(**{**situation.__dict__, **missing}))
+    assert (decision.scale_out, decision.reason) == (situation.scale_out, Reason.HOLD_BLIND)
+
+
+@given(data=st.data())
+def test_the_flink_autoscaler_never_scales_in_without_the_lag(data: st.DataObject) -> None:
+    situation = Situation(**{**data.draw(situations()).__dict__, "lag_records": None})
+    options = {"window_s": 60, "stabilisation_s": 0, "scale_down_interval_s": 0}
+    assert build_policy("flink-autoscaler", options).decide(situation).scale_out >= situation.scale_out
 
 
 def loaded(situation: Situation, factor: float, more: float) -> Situation:
