@@ -25,14 +25,14 @@ def progress_bar(total_s: float) -> Iterator[Callable[[float, int], None]]:
         TextColumn("replay"),
         BarColumn(),
         TaskProgressColumn(),
-        TextColumn("{task.fields[hours]:.1f} of {task.fields[all_hours]:g} h simulated, {task.fields[ended]} ended"),
+        TextColumn("{task.fields[hours]:.1f} of {task.fields[all_hours]:g} h simulated"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=complaints, transient=True) as progress:
-        task = progress.add_task("replay", total=total_s, ended=0, hours=0.0, all_hours=total_s / 3600.0)
+        task = progress.add_task("replay", total=total_s, hours=0.0, all_hours=total_s / 3600.0)
 
-        def tell(seconds: float, ended: int) -> None:
-            progress.update(task, completed=seconds, ended=ended, hours=seconds / 3600.0)
+        def tell(seconds: float, _ended: int) -> None:
+            progress.update(task, completed=seconds, hours=seconds / 3600.0)
 
         yield tell
 
