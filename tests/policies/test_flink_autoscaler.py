@@ -261,8 +261,7 @@ def test_the_tuned_preset_and_what_is_given_beside_it() -> None:
     ],
 )
 def test_options_that_cannot_be_are_refused_with_the_mend(options: dict[str, Any], says: str) -> None:
-    with pytest.raises(SettingsError, match=says.split("'")[0]) as caught:
+    with pytest.raises(SettingsError, match=re.escape(says)):
         build_policy("flink-autoscaler", options)
-    assert says in str(caught.value)
     with pytest.raises(ValidationError):
         FlinkAutoscalerOptions(**options)
