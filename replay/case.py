@@ -12,6 +12,7 @@ from twin.emission import Scraping
 from twin.parameters import TwinParameters
 
 TICK_INTERVAL_S = 60
+FORECASTER = "auto-arima"  # Daedalus 3.2
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,9 @@ class Case:
         Length, from the first tick on.
     failures
         Workers that crash, spread over the run; when and which depends on the seed only.
-    trained
-        Whether forecasters are trained from what the run has seen so far, and anew when drift asks for it. Without, the
-        policy decides on the fallback forecast.
+    forecaster
+        Family of forecasters that is fitted to what the run has seen so far, and anew when drift asks for it; ``None``:
+        the policy decides on the fallback forecast throughout.
     arrivals
         Records/s in each second from the start on, at least as long as the run, in place of the twin's own workload.
     """
@@ -61,5 +62,5 @@ class Case:
     bounds: Bounds | None = None
     scraping: Scraping = field(default_factory=lambda: Scraping(interval_s=5.0))
     failures: int = 0
-    trained: bool = True
+    forecaster: str | None = FORECASTER
     arrivals: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)

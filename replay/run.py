@@ -72,7 +72,9 @@ def play(
     crashes = failure_times_s(case, began_s)
     store, target = StateStore(IN_MEMORY), LocalTwinTarget(twin)
     source = TwinSource(twin, case.scraping)
-    trainer = TrainedOnTheWay(job.name, case.seed) if case.trained and champions is None else None
+    trainer = None
+    if case.forecaster is not None and champions is None:
+        trainer = TrainedOnTheWay(job.name, case.forecaster, case.seed)
     io = TickIO(source, store, champions or trainer or GivenChampions(), lambda _: target, tick_interval_s=interval_s)
     truth = _Truth()
     reports: list[TickReport] = []

@@ -2,50 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import orjson
 
 from control.champions import ChampionRow, FleetChampions
-from models.forecasting.backtest import backtest_fitted
 from models.forecasting.contract import Workload
-from models.forecasting.families import forecaster_from_state
-from models.forecasting.selection import challenge, train_forecasters
+from models.forecasting.families import family_named
 from models.registry import FORECAST
 from twin.job import JobTwin
 
-FIRST_S = 3_000.0  # of history, before a forecast of 15 minutes can be judged on enough origins
+FIRST_S = 1_200.0  # of history before a model is fitted; the fallback forecasts until then
+AGAIN_S = 1_800.0  # between two trainings, however often drift asks
 TAKES_S = 120.0  # from the request to the champion's alias: a training of one job
 STEP_S = 5.0
 
 
 @dataclass
 class TrainedOnTheWay:
-    """A :class:`control.champions.ChampionSource`: the first champion as soon as one can be judged, then on request.
+    """A :class:`control.champions.ChampionSource`: one family, fitted early and anew when drift asks (Daedalus 3.2).
 
-    The same selection and the same gate as in the pipeline. What is trained at one moment is in use ``TAKES_S`` later.
+    What is trained at one moment is in use ``TAKES_S`` later.
 
     Attributes
     ----------
+    family
+        Name of the forecaster's family.
     trained
         How many trainings there were.
     """
 
     job: str
+    family: str
     seed: int = 0
     trained: int = 0
     _serving: ChampionRow | None = None
     _coming: tuple[float, ChampionRow] | None = None
-    _others: Mapping[str, FleetChampions] = field(default_factory=dict)
+    _newest_s: float = float("-inf")
 
     def fleet(self, name: str) -> FleetChampions:
         """Return the fleet table that is believed now."""
-        if name != FORECAST:
-            return self._others.get(name, FleetChampions(name))
-        row = self._serving
-        return FleetChampions(name) if row is None else FleetChampions(name, row.version, {self.job: row})
+        if name != FORECAST or self._serving is None:
+            return FleetChampions(name)
+        return FleetChampions(name, self._serving.version, {self.job: self._serving})
 
     def refresh(self, now_s: float) -> tuple[str, ...]:
         """Take a champion into service that is ready by now."""
@@ -55,26 +55,18 @@ class TrainedOnTheWay:
 
     def consider(self, twin: JobTwin, *, retrain: bool) -> None:
         """Train when there is no champion yet and history enough, or when drift asks for it."""
-        self.refresh(float(twin.now_s))
-        history_s = twin.now_s - twin.history.start_s
-        first = self.trained == 0 and history_s >= FIRST_S
-        if self._coming is None and (first or (retrain and history_s >= FIRST_S)):
-            self._train(_history(twin), float(twin.now_s))
-
-    def _train(self, history: Workload, now_s: float) -> None:
+        now_s = float(twin.now_s)
+        self.refresh(now_s)
+        wanted = retrain or self.trained == 0
+        if not wanted or now_s - twin.history.start_s < FIRST_S or now_s - self._newest_s < AGAIN_S:
+            return
+        self._newest_s = now_s
+        try:
+            fitted = family_named(self.family).fit(_history(twin), seed=self.seed)
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError):
+            return  # the fallback goes on; tried again when half an hour more was seen
         self.trained += 1
-        found = train_forecasters(history, seed=self.seed)
-        winner = None if found.winner is None else found.candidates[found.winner]
-        if winner is None or winner.forecaster is None or winner.backtest is None:
-            return
-        current = None
-        if self._serving is not None:
-            serving = forecaster_from_state(orjson.loads(self._serving.state))
-            current = backtest_fitted(serving, history, origins_s=winner.backtest.origins_s)
-        if not challenge(current, winner.backtest).promote:
-            return
-        state = orjson.dumps(winner.forecaster.to_state()).decode()
-        self._coming = (now_s + TAKES_S, ChampionRow(winner.family, state, self.trained))
+        self._coming = (now_s + TAKES_S, ChampionRow(self.family, orjson.dumps(fitted.to_state()).decode(), self.trained))
 
 
 def _history(twin: JobTwin) -> Workload:
