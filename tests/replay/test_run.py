@@ -157,7 +157,9 @@ def told(reports: Sequence[TickReport]) -> list[tuple[Any, ...]]:
             one.status,
             one.sentence,
             one.decision,
-            None if one.forecast is None else one.forecast.mean.tolist(),
+            None
+            if one.forecast is None
+            else [row.tolist() for row in (one.forecast.mean, *one.forecast.quantiles.values())],
             one.capacities,
             one.wape,
             one.notes,
