@@ -1,6 +1,10 @@
 """The guards, one by one and together; pure."""
 
+import json
+import math
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,6 +111,147 @@ def test_a_bad_size_is_passed_over_towards_what_runs() -> None:
     assert decide(Wanting(8), situation(), large).decision.scale_out == 5
     over = circumstances(avoided=[Avoided(2, NOW_S, "long ago")])
     assert decide(Wanting(2), situation(), over).decision.scale_out == 2
+
+
+# ---- a policy that fails, or answers what cannot be -----------------------------------------------
+
+
+class Rogue:
+    """A policy whose answer a test chooses."""
+
+    name = "rogue"
+
+    def __init__(self, act: Callable[[Situation], Any]) -> None:
+        self.act = act
+
+    def decide(self, situation: Situation) -> Decision:
+        return self.act(situation)
+
+
+def answer(**changes: Any) -> Rogue:
+    """A policy that is right in all but what is changed."""
+    whole = Decision("rogue", 6, Reason.SCALE_OUT, "I know better.", (), 60.0, {"asked": 1})
+    return Rogue(lambda _: replace(whole, **changes))
+
+
+def raising(error: Exception) -> Rogue:
+    def act(_: Situation) -> Decision:
+        raise error
+
+    return Rogue(act)
+
+
+def recursing(situation: Situation) -> Decision:
+    return recursing(situation)
+
+
+def endless() -> list[Any]:
+    """A list that contains itself."""
+    made: list[Any] = []
+    made.append(made)
+    return made
+
+
+UNGUARDED = pytest.mark.xfail(reason="the tick does not yet hold on an answer of this kind")
+
+
+@pytest.mark.parametrize(
+    ("policy", "why"),
+    [
+        pytest.param(raising(ZeroDivisionError("division by zero")), "it failed: ZeroDivisionError", id="raises"),
+        pytest.param(raising(KeyError(0.95)), "it failed: KeyError", id="looks up what is not there"),
+        pytest.param(raising(MemoryError()), "it failed: MemoryError", id="runs out of memory"),
+        pytest.param(Rogue(recursing), "it failed: RecursionError", id="never comes to an end of itself"),
+        pytest.param(Rogue(lambda _: None), "None", id="answers nothing", marks=UNGUARDED),
+        pytest.param(Rogue(lambda _: 6), "6", id="answers a bare number", marks=UNGUARDED),
+        pytest.param(Rogue(lambda _: {"scale_out": 6}), "scale_out", id="answers a mapping", marks=UNGUARDED),
+        pytest.param(answer(scale_out=math.nan), "nan", id="not a number"),
+        pytest.param(answer(scale_out=math.inf), "inf", id="infinite"),
+        pytest.param(answer(scale_out=4.5), "4.5", id="a fraction"),
+        pytest.param(answer(scale_out=6.0), "6.0", id="a float, whole or not"),
+        pytest.param(answer(scale_out=True), "True", id="a truth value"),
+        pytest.param(answer(scale_out="six"), "six", id="a word"),
+        pytest.param(answer(scale_out=None), "None", id="no scale-out"),
+        pytest.param(answer(scale_out=0), "0, outside 1..12", id="none at all"),
+        pytest.param(answer(scale_out=-3), "-3, outside 1..12", id="negative"),
+        pytest.param(answer(scale_out=13), "13, outside 1..12", id="above the bounds"),
+        pytest.param(answer(scale_out=10**12), "outside 1..12", id="absurd"),
+        pytest.param(answer(recovery_s=math.nan), "nan", id="a recovery that is not a number"),
+        pytest.param(answer(recovery_s=-1.0), "-1.0", id="a recovery before the stop"),
+        pytest.param(answer(recovery_s="soon"), "soon", id="a word for a recovery", marks=UNGUARDED),
+        pytest.param(answer(memory={"at": object()}), "object", id="memory that is not JSON", marks=UNGUARDED),
+        pytest.param(answer(memory={"at": math.nan}), "", id="memory with NaN, which is not JSON", marks=UNGUARDED),
+        pytest.param(answer(memory={"at": endless()}), "", id="memory that contains itself", marks=UNGUARDED),
+        pytest.param(answer(memory=None), "", id="no memory", marks=UNGUARDED),
+        pytest.param(answer(memory=[1, 2]), "", id="memory without names", marks=UNGUARDED),
+        pytest.param(answer(reason="because"), "because", id="a reason that is none", marks=UNGUARDED),
+    ],
+)
+def test_a_policy_that_cannot_be_followed_leaves_what_runs(policy: Rogue, why: str) -> None:
+    here = situation(memory={"asked": 0})
+    verdict = decide(policy, here, circumstances())
+    assert verdict.decision.scale_out == 4
+    assert verdict.decision.reason is Reason.HOLD_INVALID
+    assert verdict.decision.sentence.startswith("The policy rogue cannot be followed: ")
+    assert why in verdict.decision.sentence
+    assert verdict.decision.recovery_s is None
+    assert verdict.proposed.memory == {"asked": 0}, "what it remembered before is kept"
+
+
+@pytest.mark.parametrize("numpy_int", [np.int64(6), np.int32(6)])
+def test_a_whole_number_of_another_library_is_no_defect_or_is_said_so(numpy_int: Any) -> None:
+    verdict = decide(answer(scale_out=numpy_int), situation(), circumstances())
+    assert verdict.decision.scale_out in (4, 6)
+    assert verdict.decision.scale_out == 6 or verdict.decision.reason is Reason.HOLD_INVALID
+
+
+def test_outside_the_bounds_holding_what_runs_is_no_defect() -> None:
+    outside = situation(scale_out=15)
+    verdict = decide(answer(scale_out=15, reason=Reason.HOLD_BLIND), outside, circumstances())
+    assert (verdict.decision.scale_out, verdict.decision.reason) == (15, Reason.HOLD_BLIND)
+    lower = decide(answer(scale_out=14), outside, circumstances())
+    assert (lower.decision.scale_out, lower.decision.reason) == (15, Reason.HOLD_INVALID)
+
+
+def test_a_recovery_that_never_ends_or_is_not_predicted_is_no_defect() -> None:
+    for recovery_s in (None, 0.0, 60):
+        assert decide(answer(recovery_s=recovery_s), situation(), circumstances()).decision.scale_out == 6
+
+
+def test_a_defect_is_still_paused_or_settled_first() -> None:
+    """The reader is told what binds: an operator's pause is no defect of the policy."""
+    paused = decide(raising(ValueError("?")), situation(), circumstances(paused="by an operator until noon"))
+    assert paused.decision.scale_out == 4
+    assert paused.decision.reason is Reason.HOLD_PAUSED
+
+
+def test_what_an_operator_does_to_the_process_is_not_swallowed() -> None:
+    def interrupted(_: Situation) -> Decision:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        decide(Rogue(interrupted), situation(), circumstances())
+
+
+anything = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5), st.lists(st.integers(), max_size=2)
+)
+
+
+@UNGUARDED
+@given(
+    scale_out=st.one_of(st.integers(1, 12), anything),
+    recovery_s=anything,
+    memory=st.one_of(anything, st.dictionaries(st.text(max_size=3), anything)),
+)
+def test_whatever_is_answered_what_is_decided_can_be_carried_out_and_stored(scale_out, recovery_s, memory) -> None:
+    decision = decide(
+        answer(scale_out=scale_out, recovery_s=recovery_s, memory=memory), situation(), circumstances()
+    ).decision
+    assert type(decision.scale_out) is int
+    assert 1 <= decision.scale_out <= 12
+    assert decision.recovery_s is None or decision.recovery_s >= 0
+    json.dumps(dict(decision.memory), allow_nan=False)
 
 
 @given(
