@@ -47,6 +47,46 @@ def test_the_formula(situate: Situate, scale_out: int, cpu: float, target: float
     assert decision.candidates[-1].rejected_by is None
 
 
+@pytest.mark.parametrize(
+    ("scale_out", "cpu", "request_", "wanted"),
+    [
+        (4, 0.80, 1.00, 4),  # on target
+        (4, 0.80, 0.50, 8),  # 160 % of the request
+        (8, 0.40, 0.50, 8),  # 80 % of the request: on target, at half the CPU load
+        (8, 0.44, 0.50, 8),  # 10 % above: the tolerance counts against the target, too
+        (8, 0.45, 0.50, 9),
+        (10, 0.35, 0.50, 9),  # ceil(8.75)
+        (10, 0.20, 0.25, 10),
+    ],
+)
+def test_use_is_measured_against_what_is_requested(
+    situate: Situate, scale_out: int, cpu: float, request_: float, wanted: int
+) -> None:
+    """Kubernetes divides by the request: a worker that may use twice of it is at 200 % when it is full."""
+    decision = decide(situate(scale_out=scale_out, cpu_load=cpu), cpu_request=request_, in_window_s=0.0)
+    assert decision.scale_out == wanted
+
+
+def test_a_request_below_the_limit_is_the_same_as_a_lower_target(situate: Situate) -> None:
+    for percent in range(5, 100, 5):
+        situation = situate(scale_out=6, cpu_load=percent / 100.0)
+        by_request = decide(situation, target_cpu=0.8, cpu_request=0.75, in_window_s=0.0)
+        by_target = decide(situation, target_cpu=0.6, in_window_s=0.0)
+        assert by_request.scale_out == by_target.scale_out
+
+
+def test_the_sentence_tells_the_use_of_the_request_where_it_differs(situate: Situate) -> None:
+    situation = situate(scale_out=4, cpu_load=0.6)
+    assert "(120.0% of the request)" in decide(situation, cpu_request=0.5).sentence
+    assert "request" not in decide(situation).sentence
+
+
+@pytest.mark.parametrize("cpu_request", [0.0, -0.5, 1.01, math.nan, math.inf])
+def test_a_request_is_a_share_of_what_may_be_used(cpu_request: float) -> None:
+    with pytest.raises(ValueError, match="cpu_request"):
+        HpaOptions(cpu_request=cpu_request)
+
+
 def test_scaling_in_waits_for_the_maximum_of_300_s(situate: Situate) -> None:
     situation = situate(scale_out=8, cpu_load=0.3)  # asks for 3
     assert decide(remembering(situation, (299.0, 8), (60.0, 5))).scale_out == 8
