@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from twin.parameters import TwinParameters
 
 STDOUT = "-"
+NO_FORECASTER = "none"
 
 
 class JsonMayBeBare(TyperCommand):
@@ -70,6 +71,14 @@ def replay(
         ),
     ] = None,
     failures: Annotated[int, typer.Option("--failures", help="Workers that crash in each replay.", min=0)] = 0,
+    forecaster: Annotated[
+        str | None,
+        typer.Option(
+            "--forecaster",
+            help="Family that each replay fits on the way; 'none': the fallback's line throughout.",
+            show_default="damped-trend",
+        ),
+    ] = None,
     noise: Annotated[
         float | None,
         typer.Option(
@@ -134,6 +143,7 @@ def replay(
         noise=trace.noise if noise is None else noise,
         slow_noise=trace.slow_noise if slow_noise is None else slow_noise,
         failures=failures,
+        forecaster=_family(forecaster),
         price_per_h=worker_price,
     )
     started_at_s = WallClock().now_s()
@@ -142,6 +152,19 @@ def replay(
     _say(document, file, on_stdout=as_json == STDOUT)
     if campaign.failed:
         raise typer.Exit(1)
+
+
+def _family(name: str | None) -> str | None:
+    """Return the family of forecasters that is asked for; ``None`` for none."""
+    from models.forecasting.families import family_named
+    from replay.case import FORECASTER
+
+    if name is None:
+        return FORECASTER
+    try:
+        return None if name == NO_FORECASTER else family_named(name).family
+    except ValueError as error:
+        raise UserError(f"--forecaster: {error}; or '{NO_FORECASTER}'") from None
 
 
 def _writable(as_json: str | None) -> Path | None:

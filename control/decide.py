@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -98,14 +99,24 @@ def _ask(policy: Policy, situation: Situation) -> Decision:
         proposed = policy.decide(situation)
     except Exception as error:  # whatever a policy raises, the loop goes on
         return _invalid(policy, situation, f"it failed: {type(error).__name__}: {error}")
+    if not isinstance(proposed, Decision):
+        return _invalid(policy, situation, f"it answered {proposed!r}, which is no decision")
     wanted, bounds = proposed.scale_out, situation.bounds
     if not isinstance(wanted, int) or isinstance(wanted, bool):
         return _invalid(policy, situation, f"it answered {wanted!r}, which is no number of workers")
     if wanted != situation.scale_out and not bounds.minimum <= wanted <= bounds.maximum:
         return _invalid(policy, situation, f"it answered {wanted}, outside {bounds.minimum}..{bounds.maximum}")
-    if proposed.recovery_s is not None and not proposed.recovery_s >= 0:
-        return _invalid(policy, situation, f"it predicted a recovery of {proposed.recovery_s} s")
+    if proposed.recovery_s is not None and not _is_time(proposed.recovery_s):
+        return _invalid(policy, situation, f"it predicted a recovery of {proposed.recovery_s!r} s")
+    try:
+        json.dumps(dict(proposed.memory), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        return _invalid(policy, situation, f"what it wants to remember is not JSON: {error}")
     return proposed
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, int | float) and value >= 0
 
 
 def _invalid(policy: Policy, situation: Situation, why: str) -> Decision:

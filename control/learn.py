@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from control.believe import adopt, update
 from control.champions import ChampionSource
 from control.decide import Avoided
@@ -15,6 +17,8 @@ from control.observe import Observation
 from control.reconcile import AVOID_S, Progress
 from control.watching import Watched, look
 from models.forecasting.contract import Forecast
+from models.recovery.downtime import Downtimes
+from models.recovery.observation import Recovered
 from settings.stream_job import StreamJob
 
 
@@ -101,8 +105,22 @@ def _watched(
     watched = look(
         memory.watching, memory.normal, memory.downtimes, observation.window, last=last, objective_s=objective_s
     )
-    memory = replace(memory, watching=watched.watching, normal=watched.normal, downtimes=watched.downtimes)
+    downtimes = _lost(memory, watched)
+    memory = replace(memory, watching=watched.watching, normal=watched.normal, downtimes=downtimes)
     return memory, watched
+
+
+def _lost(memory: JobMemory, watched: Watched) -> Downtimes:
+    """Learn what a recovery that has just been seen to its end cost beyond its downtime."""
+    ended = watched.ended
+    if ended is None or not isinstance(ended.watch.outcome, Recovered):
+        return watched.downtimes
+    seen, truth, capacity = ended.watch.outcome, memory.workload, memory.capacity
+    if truth is None or not capacity.known or not seen.stop_seen or capacity.scale_out != ended.scale_out:
+        return watched.downtimes
+    arrived = truth.means(np.array([seen.stopped_s, seen.caught_up_s]))
+    utilisation = float(arrived[0]) / capacity.capacity(ended.scale_out).per_s
+    return watched.downtimes.caught_up(seen.downtime_s, seen.recovery_s, utilisation)
 
 
 def _outcome(watched: Watched | None) -> tuple[str, Mapping[str, Any], float | None] | None:

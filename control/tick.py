@@ -14,6 +14,7 @@ from typing import Any
 
 from control.account import account
 from control.believe import coarse
+from control.expect import expected_recovery_s
 from control.job_memory import AVOIDED, JobMemory, changed, recall
 from control.learn import Lesson, learn
 from control.lease import Lease, renew
@@ -25,6 +26,7 @@ from control.state import DAY_S, StateStore
 from control.state_journal import Pause, Status
 from control.state_ledger import Intent, State
 from control.tick_io import TickIO, TickReport
+from policies.contract import Decision
 from settings.stream_job import StreamJob
 from targets.advisory import AdvisoryTarget
 from targets.contract import Running, Target
@@ -159,9 +161,16 @@ def _intent(
         valid_until_s=setting.now_s + VALID_S,
         versions=planned.beliefs.versions,
         explanation=account(observation, planned.situation, planned.verdict, notes),
-        predicted_recovery_s=decision.recovery_s,
+        predicted_recovery_s=_expected_s(planned, decision),
         act=setting.act,
     )
+
+
+def _expected_s(planned: Plan, decision: Decision) -> float | None:
+    """Return the recovery to expect of a decision that stops the job; of one that does not, what the policy predicts."""
+    if planned.situation is None or decision.scale_out == planned.situation.scale_out:
+        return decision.recovery_s
+    return expected_recovery_s(planned.situation, decision.scale_out)
 
 
 def _record(
@@ -226,6 +235,10 @@ def _carry_out(
     return progress if carried.event is Event.NOTHING else carried
 
 
+def _failure_s(planned: Plan) -> float | None:
+    return None if planned.situation is None else expected_recovery_s(planned.situation, planned.situation.scale_out)
+
+
 def _report(setting: Setting, found: _Found, stages_ms: Mapping[str, float]) -> TickReport:
     verdict, progress, carried = found.planned.verdict, found.progress, found.carried
     status, sentence = Status.ACTING if setting.act else Status.ADVISE, ""
@@ -252,6 +265,7 @@ def _report(setting: Setting, found: _Found, stages_ms: Mapping[str, float]) -> 
         forecast=found.planned.beliefs.forecast,
         capacities=found.planned.beliefs.capacities,
         wape=found.lesson.memory.wape,
+        failure_recovery_s=_failure_s(found.planned),
         retrain=found.retrain,
         notes=found.notes,
         stages_ms=stages_ms,

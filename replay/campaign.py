@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from replay.case import Case, Contender
+from replay.case import FORECASTER, Case, Contender
 from replay.clairvoyant import Clairvoyant, Impossible, clairvoyant, physics_of
 from replay.outcome import Played
 from replay.run import job_of, play
@@ -38,6 +38,8 @@ class Setup:
         Relative standard deviations of what the seed adds to the trace, from second to second and over minutes.
     failures
         Workers that crash in each replay.
+    forecaster
+        Family that each replay fits on the way; ``None``: the fallback forecast throughout.
     price_per_h
         Of one worker for one hour; 1.0: the cost is in worker-hours.
     """
@@ -52,6 +54,7 @@ class Setup:
     noise: float = 0.02
     slow_noise: float = 0.0
     failures: int = 0
+    forecaster: str | None = FORECASTER
     objectives: Objectives = field(default_factory=Objectives)
     price_per_h: float = 1.0
 
@@ -87,7 +90,7 @@ class Setup:
     def cases(self, seed: int) -> tuple[Case, ...]:
         """Return a case per contender, all with the very same arrivals."""
         peak_per_s = self.peak_per_s(seed)
-        seconds = max(self.seconds, START_LOOK_S)
+        seconds = max(self.seconds, START_LOOK_S) + int(self.objectives.recovery_time_s)
         arriving = arrivals(self.trace, seconds, peak_per_s, seed, noise=self.noise, slow_noise=self.slow_noise)
         return tuple(
             Case(
@@ -99,6 +102,7 @@ class Setup:
                 objectives=self.objectives,
                 bounds=self.bounds,
                 failures=self.failures,
+                forecaster=self.forecaster,
                 arrivals=arriving,
             )
             for one in self.contenders

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from policies.build import POLICIES, build_policy
+from policies.daedalus import AS_PRINTED
 from replay.case import TICK_INTERVAL_S, Contender
 from settings.stream_job import Bounds, PolicySettings
 from settings.yaml_files import SettingsError
@@ -45,6 +46,7 @@ class Form:
 
 FORMS: Sequence[Form] = (
     Form("daedalus", "daedalus", "daedalus"),
+    Form("daedalus-paper", "daedalus-paper", "daedalus", lambda _: dict(AS_PRINTED)),
     Form("hpa-80", r"hpa-(?P<percent>\d{1,3})", "hpa", lambda said: {"target_cpu": _share(said)}, HPA_INTERVAL_S),
     Form(
         "hpa-80-paper",

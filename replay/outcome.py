@@ -106,8 +106,11 @@ class Outcome:
     share_above_objective
         Share of the seconds in which the p95 latency was above the job's objective, or nothing came out although
         records waited (1.0 = 100 %).
-    lag_maximum_records, unprocessed
-        Highest consumer lag, and the consumer lag at the end, in records.
+    lag_maximum_records, lag_at_end_records
+        Consumer lag: the highest, and that of the last second.
+    unprocessed
+        Records that had arrived by the end and that the loop, going on for the recovery time objective, did not get
+        processed either.
     recovery_error
         Mean of ``|predicted - true| / true`` over recoveries that were predicted and not interrupted (1.0 = 100 %).
     forecast_wape, first_minute_wape
@@ -133,6 +136,7 @@ class Outcome:
     latency_ms: Latency
     share_above_objective: float
     lag_maximum_records: float
+    lag_at_end_records: float
     unprocessed: float
     recovery_error: float | None
     forecast_wape: float | None

@@ -25,7 +25,7 @@ from replay.case import Case
 from replay.outcome import Course, Latency, Outcome, Played, Recovery, Values
 from replay.training import TrainedOnTheWay
 from replay.twin_source import TwinSource
-from settings.stream_job import Bounds, StreamJob, TargetSettings
+from settings.stream_job import Bounds, PolicySettings, StreamJob, TargetSettings
 from targets.twin import LocalTwinTarget
 from twin.job import JobTwin
 from twin.outages import Outage
@@ -87,11 +87,14 @@ def play(
             trainer.consider(twin, retrain=report.retrain is not None)
         if on_tick is not None:
             on_tick(number + 1)
-    recoveries = _recoveries(store, job.name, twin, began_s, truth)
-    store.close()
     course = _course(twin, began_s, reports)
+    left = _left_after_recovery(case, twin, lambda: tick(job, io, float(twin.now_s)))
+    recoveries = _recoveries(store, job.name, twin, course, truth)
+    store.close()
     wall_s = time.perf_counter() - began_wall_s
-    outcome = _outcome(case, twin, job, course, reports=reports, truth=truth, recoveries=recoveries, wall_s=wall_s)
+    outcome = _outcome(
+        case, twin, job, course, left=left, reports=reports, truth=truth, recoveries=recoveries, wall_s=wall_s
+    )
     outcome = replace(outcome, retrains=0 if trainer is None else trainer.trained)
     return Played(outcome, course, tuple(reports))
 
@@ -102,10 +105,18 @@ def job_of(case: Case) -> StreamJob:
         name=case.parameters.name,
         bounds=case.bounds or Bounds(minimum=1, maximum=case.parameters.workers.maximum),
         objectives=case.objectives,
-        policy=case.contender.settings,
+        policy=_policy(case),
         target=TargetSettings(kind="twin", url="http://in.process"),
         mode="act",
     )
+
+
+def _policy(case: Case) -> PolicySettings:
+    """Return the contender's policy; an HPA measures against what the twin's workers request, unless it is told."""
+    settings = case.contender.settings
+    if settings.name != "hpa" or "cpu_request" in settings.options:
+        return settings
+    return settings.model_copy(update={"options": {**settings.options, "cpu_request": case.parameters.cpu.request}})
 
 
 def fresh_twin(case: Case, bounds: Bounds) -> JobTwin:
@@ -177,13 +188,14 @@ def _outcome(
     job: StreamJob,
     course: Course,
     *,
+    left: float,
     reports: Sequence[TickReport],
     truth: _Truth,
     recoveries: tuple[Recovery, ...],
     wall_s: float,
 ) -> Outcome:
     forecast_wape, minute_wape = _forecast_errors(reports, twin)
-    outages = [one for one in twin.outages if one.start_s >= course.times_s[0]]
+    outages = _outages(twin, course)
     return Outcome(
         policy=case.contender.label,
         trace=case.trace,
@@ -197,7 +209,8 @@ def _outcome(
         latency_ms=_latency(course),
         share_above_objective=_share_above(course, job.objectives.latency_p95_ms),
         lag_maximum_records=float(course.lag_records.max()),
-        unprocessed=float(course.lag_records[-1]),
+        lag_at_end_records=float(course.lag_records[-1]),
+        unprocessed=left,
         recovery_error=_mean([one.error for one in recoveries]),
         forecast_wape=forecast_wape,
         first_minute_wape=minute_wape,
@@ -219,11 +232,15 @@ def _course(twin: JobTwin, began_s: int, reports: Sequence[TickReport]) -> Cours
     count = running.sum(axis=1)
     load = np.where(count > 0, np.where(running, cpu, 0.0).sum(axis=1) / np.maximum(count, 1), np.nan)
     return Course(
-        times_s,
-        *(np.array(column(name, began_s)) for name in ("arrived", "processed", "scale_out", "lag", "latency_p95_ms")),
-        load,
-        np.array(column("capacity", began_s)),
-        _forecast_of_each_second(reports, times_s),
+        times_s=times_s,
+        workload_per_s=np.array(column("arrived", began_s)),
+        throughput_per_s=np.array(column("processed", began_s)),
+        workers=np.array(column("scale_out", began_s)),
+        lag_records=np.array(column("lag", began_s)),
+        latency_p95_ms=np.array(column("latency_p95_ms", began_s)),
+        cpu_load=load,
+        capacity_per_s=np.array(column("capacity", began_s)),
+        forecast_per_s=_forecast_of_each_second(reports, times_s),
     )
 
 
@@ -271,11 +288,38 @@ def _forecast_errors(reports: Sequence[TickReport], twin: JobTwin) -> tuple[floa
     return _mean([one.horizon_wape for one in realised]), _mean(minute)
 
 
-def _recoveries(store: StateStore, job: str, twin: JobTwin, began_s: int, truth: _Truth) -> tuple[Recovery, ...]:
+def _outages(twin: JobTwin, course: Course) -> list[Outage]:
+    return [one for one in twin.outages if course.times_s[0] <= one.start_s <= course.times_s[-1]]
+
+
+def _left_after_recovery(case: Case, twin: JobTwin, look: Callable[[], TickReport]) -> float:
+    """Let the loop go on for the recovery time objective at most, and return what had arrived before and still waits.
+
+    A run may end in the middle of a rescale: what the job has not done by then is not lost, only what it does not do.
+    """
+    interval_s = case.contender.tick_interval_s
+    arrived, until_s = twin.totals.arrived, twin.now_s + int(case.objectives.recovery_time_s)
+    if case.arrivals is not None:
+        until_s = min(until_s, START_S + len(case.arrivals))
+    while _waiting(twin, arrived) > 0 and twin.now_s + interval_s <= until_s:
+        twin.step(interval_s)
+        look()
+    return _waiting(twin, arrived)
+
+
+def _waiting(twin: JobTwin, arrived: float) -> float:
+    """Return how many of the first ``arrived`` records are still to be processed, first come first served."""
+    totals = twin.totals
+    return max(arrived - (totals.arrived - totals.lag), 0.0)
+
+
+def _recoveries(store: StateStore, job: str, twin: JobTwin, course: Course, truth: _Truth) -> tuple[Recovery, ...]:
     entries = {int(entry.applied_s): entry for entry in store.ledger.decisions(job, limit=ALL) if entry.applied_s}
-    outages = [one for one in twin.outages if one.start_s >= began_s]
+    outages = [one for one in twin.outages if one.start_s >= course.times_s[0]]
     found = []
     for outage, following in zip_longest(outages, outages[1:]):
+        if outage.start_s > course.times_s[-1]:
+            break
         entry = entries.get(outage.start_s) if outage.cause != "failure" else None
         predicted_s = truth.predicted_at.get(outage.start_s) if entry is None else entry.intent.predicted_recovery_s
         true_s = twin.recovery_time_s(outage)

@@ -98,10 +98,13 @@ class Cpu(Strict):
     shuffling
         Above 0, CPU bends: a worker among many spends more on a record while it has little to do, since its buffers are
         sent half empty. To the busy share ``b`` of one among ``n`` workers comes ``shuffling (1 - 1/n) b (1 - b)``.
+    request
+        What a worker requests of the CPU that it may use: Kubernetes' HPA measures use against the request.
     """
 
     idle: Annotated[float, Field(ge=0, lt=1)] = 0.08
     shuffling: Share = 0.0
+    request: Annotated[float, Field(gt=0, le=1)] = 1.0
     noise: Share = 0.01
     averaged_over_s: Annotated[int, Field(ge=1, le=3_600)] = 60
 

@@ -11,15 +11,25 @@ OUT_S = 30.0  # Daedalus 3.4: anticipated downtimes before anything was observed
 IN_S = 15.0
 FLOOR_S = 1.0
 CEILING_S = 600.0
+LOST_S = 8.0  # before anything was observed: half a checkpoint interval, and a warm-up
+MOST_LOST_S = 120.0
 
 
 @dataclass(frozen=True)
 class Downtimes:
-    """Anticipated downtimes in seconds: scaling out, scaling in, and a failure (no change of scale-out)."""
+    """Anticipated downtimes in seconds: scaling out, scaling in, and a failure (no change of scale-out).
+
+    Attributes
+    ----------
+    lost_s
+        What a restart costs beyond its downtime, in seconds of full capacity: work since the last checkpoint that is done
+        again, and the warm-up. The paper counts a whole checkpoint interval, the worst case; this is what is seen.
+    """
 
     out_s: float = OUT_S
     in_s: float = IN_S
     failure_s: float = OUT_S
+    lost_s: float = LOST_S
 
     def between(self, current: int, candidate: int) -> float:
         """Return the downtime of going from ``current`` to ``candidate`` workers; equal numbers mean a failure."""
@@ -44,15 +54,30 @@ class Downtimes:
         moved = getattr(self, name) + weight * (downtime_s - getattr(self, name))
         return replace(self, **{name: _within_bounds(moved)})
 
+    def caught_up(self, downtime_s: float, recovery_s: float, utilisation: float, weight: float = 0.15) -> Self:
+        """Return downtimes that have learnt what one recovery lost beyond its downtime.
+
+        A job that caught up ``recovery_s`` after its stop has worked for all that arrived: with ``utilisation`` the mean
+        workload since the stop over the capacity, ``recovery - downtime - lost = utilisation * recovery``.
+        """
+        lost_s = recovery_s - downtime_s - utilisation * recovery_s
+        if not math.isfinite(lost_s):
+            return self
+        moved = self.lost_s + weight * (min(max(lost_s, 0.0), MOST_LOST_S) - self.lost_s)
+        return replace(self, lost_s=moved)
+
     def to_state(self) -> dict[str, float]:
         """Return a JSON-serialisable state."""
-        return {"out_s": self.out_s, "in_s": self.in_s, "failure_s": self.failure_s}
+        return {"out_s": self.out_s, "in_s": self.in_s, "failure_s": self.failure_s, "lost_s": self.lost_s}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Rebuild from :meth:`to_state`; a missing key, and one that is not finite, keeps its default."""
-        stored = {key: float(state[key]) for key in ("out_s", "in_s", "failure_s") if state.get(key) is not None}
-        return cls(**{key: _within_bounds(value) for key, value in stored.items() if math.isfinite(value)})
+        names = ("out_s", "in_s", "failure_s", "lost_s")
+        stored = {key: float(state[key]) for key in names if state.get(key) is not None}
+        known = {key: value for key, value in stored.items() if math.isfinite(value)}
+        lost_s = min(max(known.pop("lost_s", LOST_S), 0.0), MOST_LOST_S)
+        return cls(**{key: _within_bounds(value) for key, value in known.items()}, lost_s=lost_s)
 
 
 def _within_bounds(downtime_s: float) -> float:
