@@ -117,9 +117,6 @@ def explode(_: Situation) -> Decision:
     raise ZeroDivisionError("a policy divides by nothing")
 
 
-UNGUARDED = pytest.mark.xfail(reason="the tick does not yet hold on an answer of this kind")
-
-
 @pytest.mark.parametrize(
     "act",
     [
@@ -131,9 +128,9 @@ UNGUARDED = pytest.mark.xfail(reason="the tick does not yet hold on an answer of
         pytest.param(lambda _: decision(4.5), id="fraction"),
         pytest.param(lambda _: decision("many"), id="word"),
         pytest.param(lambda _: replace(decision(12), recovery_s=math.nan), id="nan recovery"),
-        pytest.param(lambda _: None, id="nothing", marks=UNGUARDED),
-        pytest.param(lambda _: replace(decision(12), recovery_s="soon"), id="word for a time", marks=UNGUARDED),
-        pytest.param(lambda _: replace(decision(12), memory={"odd": object()}), id="odd memory", marks=UNGUARDED),
+        pytest.param(lambda _: None, id="nothing"),
+        pytest.param(lambda _: replace(decision(12), recovery_s="soon"), id="word for a time"),
+        pytest.param(lambda _: replace(decision(12), memory={"odd": object()}), id="odd memory"),
     ],
 )
 def test_a_policy_that_fails_in_a_tick_is_held_and_the_replay_goes_on(
