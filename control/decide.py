@@ -96,23 +96,29 @@ def decide(policy: Policy, situation: Situation, circumstances: Circumstances) -
 def _ask(policy: Policy, situation: Situation) -> Decision:
     """Return the policy's answer, or a hold where it fails or answers what cannot be: a defect must not scale a job."""
     try:
-        proposed = policy.decide(situation)
+        proposed: object = policy.decide(situation)
     except Exception as error:  # whatever a policy raises, the loop goes on
         return _invalid(policy, situation, f"it failed: {type(error).__name__}: {error}")
     if not isinstance(proposed, Decision):
         return _invalid(policy, situation, f"it answered {proposed!r}, which is no decision")
+    impossible = _impossible(proposed, situation)
+    return proposed if impossible is None else _invalid(policy, situation, impossible)
+
+
+def _impossible(proposed: Decision, situation: Situation) -> str | None:
+    """Return what is wrong with an answer, in words."""
     wanted, bounds = proposed.scale_out, situation.bounds
     if not isinstance(wanted, int) or isinstance(wanted, bool):
-        return _invalid(policy, situation, f"it answered {wanted!r}, which is no number of workers")
+        return f"it answered {wanted!r}, which is no number of workers"
     if wanted != situation.scale_out and not bounds.minimum <= wanted <= bounds.maximum:
-        return _invalid(policy, situation, f"it answered {wanted}, outside {bounds.minimum}..{bounds.maximum}")
+        return f"it answered {wanted}, outside {bounds.minimum}..{bounds.maximum}"
     if proposed.recovery_s is not None and not _is_time(proposed.recovery_s):
-        return _invalid(policy, situation, f"it predicted a recovery of {proposed.recovery_s!r} s")
+        return f"it predicted a recovery of {proposed.recovery_s!r} s"
     try:
         json.dumps(dict(proposed.memory), allow_nan=False)
-    except (TypeError, ValueError) as error:
-        return _invalid(policy, situation, f"what it wants to remember is not JSON: {error}")
-    return proposed
+    except (TypeError, ValueError, RecursionError) as error:
+        return f"what it wants to remember is not JSON: {error}"
+    return None
 
 
 def _is_time(value: object) -> bool:

@@ -14,8 +14,8 @@ from policies.contract import Situation
 def expected_recovery_s(situation: Situation, scale_out: int) -> float | None:
     """Return how long the job will take to catch up after a rescale to ``scale_out`` now, or after a failure there.
 
-    Seconds from the stop; equal numbers mean a failure. ``None`` where the capacity is not known, or where the job would
-    never catch up.
+    Seconds from the stop; equal numbers mean a failure. ``None`` where the capacity is not known, or where the job
+    would never catch up.
     """
     estimate = situation.capacities.get(scale_out)
     if estimate is None or not estimate.per_s > 0:

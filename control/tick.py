@@ -167,7 +167,7 @@ def _intent(
 
 
 def _expected_s(planned: Plan, decision: Decision) -> float | None:
-    """Return the recovery to expect of a decision that stops the job; of one that does not, what the policy predicts."""
+    """Return the recovery to expect of a decision that stops the job, else what the policy predicts."""
     if planned.situation is None or decision.scale_out == planned.situation.scale_out:
         return decision.recovery_s
     return expected_recovery_s(planned.situation, decision.scale_out)

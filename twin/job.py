@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from dataclasses import dataclass
 
@@ -19,7 +20,13 @@ Values = NDArray[np.float64]
 
 EXPECTATION_DRAWS = 4_000
 KEYS_REMEMBERED = 4_096
-_SPEEDS, _KEYS, _OUTAGE, _EXPECTATION = 0, 1, 2, 7  # random streams; those of the observables lie between
+_SPEEDS, _KEYS, _OUTAGE, _EXPECTATION, _OF_SCALE_OUT = (
+    0,
+    1,
+    2,
+    7,
+    8,
+)  # random streams; those of the observables lie between
 
 
 @dataclass(frozen=True)
@@ -201,7 +208,11 @@ class JobTwin:
         """Draw how the work falls onto the first ``scale_out`` workers, shape ``(draws, scale_out)``."""
         keys = self.parameters.keys
         if keys.count is None:
-            shares = physics.key_shares(scale_out, keys.skew_spread, rng, draws)
+            # Flink deals the same key groups whenever it runs at the same parallelism: that part comes back.
+            own = np.random.default_rng([self.seed, _OF_SCALE_OUT, scale_out])
+            stays = physics.key_shares(scale_out, keys.skew_spread * math.sqrt(1.0 - keys.redrawn), own)
+            drawn = physics.key_shares(scale_out, keys.skew_spread * math.sqrt(keys.redrawn), rng, draws)
+            shares = physics.together(stays, drawn)
         else:
             shares = physics.counted_key_shares(scale_out, keys.count, keys.keyed, rng, draws)
         return physics.towards_quick(shares, self._speeds[:scale_out], keys.towards_quick)

@@ -59,12 +59,15 @@ class Workers(Strict):
 
 
 class Keys(Strict):
-    """How unevenly the work falls onto the workers; drawn anew at each rescale.
+    """How unevenly the work falls onto the workers; drawn anew at each rescale, as far as ``redrawn`` says.
 
     Attributes
     ----------
     skew_spread
         Standard deviation of the log of a worker's share, at any scale-out. Not used with ``count``.
+    redrawn
+        Part of the variance of ``skew_spread`` that a rescale draws anew; the rest belongs to the scale-out, and is
+        there again whenever the job comes back to it.
     count, keyed
         Instead: so many equally frequent keys are hashed onto the workers, and the part ``keyed`` of the work follows
         them. The spread then grows with the scale-out.
@@ -75,6 +78,7 @@ class Keys(Strict):
     """
 
     skew_spread: Spread = 0.10
+    redrawn: Share = 1.0
     count: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     keyed: Annotated[float, Field(gt=0, le=1)] = 1.0
     towards_quick: Annotated[float, Field(ge=-1, le=1)] = 0.0

@@ -39,6 +39,11 @@ def counted_key_shares(scale_out: int, keys: int, keyed: float, rng: np.random.G
     return _summing_to_one((1.0 - keyed) / scale_out + keyed * counts / keys)
 
 
+def together(shares: Values, others: Values) -> Values:
+    """Return shares in which two causes of skew meet; rows sum to 1."""
+    return _summing_to_one(shares * others)
+
+
 def towards_quick(shares: Values, speeds: Values, slope: float) -> Values:
     """Return shares that lean to quicker workers: the log of a share grows by ``slope`` times the log of the speed."""
     return _summing_to_one(shares * speeds**slope)

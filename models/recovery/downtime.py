@@ -11,8 +11,8 @@ OUT_S = 30.0  # Daedalus 3.4: anticipated downtimes before anything was observed
 IN_S = 15.0
 FLOOR_S = 1.0
 CEILING_S = 600.0
-LOST_S = 8.0  # before anything was observed: half a checkpoint interval, and a warm-up
-MOST_LOST_S = 120.0
+LOST_S = 6.0  # before anything was observed: half a checkpoint interval, and a little of a warm-up
+MOST_LOST_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class Downtimes:
     Attributes
     ----------
     lost_s
-        What a restart costs beyond its downtime, in seconds of full capacity: work since the last checkpoint that is done
-        again, and the warm-up. The paper counts a whole checkpoint interval, the worst case; this is what is seen.
+        What a restart costs beyond its downtime, in seconds of full capacity: work since the last checkpoint that is
+        done again, and the warm-up. The paper counts a whole checkpoint interval, the worst case; this is what is seen.
     """
 
     out_s: float = OUT_S
@@ -37,11 +37,13 @@ class Downtimes:
             return self.failure_s
         return self.out_s if candidate > current else self.in_s
 
-    def observed(self, current: int, candidate: int, downtime_s: float, weight: float = 0.3) -> Self:
+    def observed(self, current: int, candidate: int, downtime_s: float, weight: float = 0.25) -> Self:
         """Return downtimes moved towards an observation by ``weight``, kept within 1 s and 10 min.
 
-        The paper's program moves by one second per rescale for ever and without a floor; a share of the difference
-        settles within a few rescales and can never become negative.
+        What is more than twice, or less than half, of what is believed counts as just that: one recovery that went
+        wrong, or was seen wrong, must not spoil the predictions of the next ten. The paper's program moves by one
+        second per rescale for ever and without a floor; a share of the difference settles within a few rescales and can
+        never become negative.
 
         Raises
         ------
@@ -51,14 +53,15 @@ class Downtimes:
         if not (math.isfinite(downtime_s) and downtime_s >= 0):
             raise ValueError(f"an observed downtime is finite and not negative, found {downtime_s}")
         name = "failure_s" if candidate == current else ("out_s" if candidate > current else "in_s")
-        moved = getattr(self, name) + weight * (downtime_s - getattr(self, name))
+        believed_s: float = getattr(self, name)
+        moved = believed_s + weight * (min(max(downtime_s, believed_s / 2.0), 2.0 * believed_s) - believed_s)
         return replace(self, **{name: _within_bounds(moved)})
 
     def caught_up(self, downtime_s: float, recovery_s: float, utilisation: float, weight: float = 0.15) -> Self:
         """Return downtimes that have learnt what one recovery lost beyond its downtime.
 
-        A job that caught up ``recovery_s`` after its stop has worked for all that arrived: with ``utilisation`` the mean
-        workload since the stop over the capacity, ``recovery - downtime - lost = utilisation * recovery``.
+        A job that caught up ``recovery_s`` after its stop has worked for all that arrived: with ``utilisation`` the
+        mean workload since the stop over the capacity, ``recovery - downtime - lost = utilisation * recovery``.
         """
         lost_s = recovery_s - downtime_s - utilisation * recovery_s
         if not math.isfinite(lost_s):

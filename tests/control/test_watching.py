@@ -1,5 +1,7 @@
 """Recoveries watched window by window: rescales, failures that nobody asked for, and what is normal."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -34,7 +36,9 @@ def test_a_rescale_teaches_the_downtime_of_its_own_direction(store: StateStore) 
     assert entry.outcome is not None
     stop = rig.twin.outages[-1]
     assert entry.outcome["downtime_s"] == pytest.approx(stop.end_s - stop.start_s, abs=6.0)
-    assert memory.downtimes == Downtimes().observed(4, 6, entry.outcome["downtime_s"])
+    learnt = Downtimes().observed(4, 6, entry.outcome["downtime_s"])
+    assert replace(memory.downtimes, lost_s=learnt.lost_s) == learnt
+    assert memory.downtimes.lost_s != learnt.lost_s, "what the restart lost was learnt, too"
     true_s = rig.twin.recovery_time_s(rig.twin.outages[-1])
     assert entry.observed_recovery_s == pytest.approx(true_s, abs=10.0)
 

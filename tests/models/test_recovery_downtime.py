@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.recovery.downtime import CEILING_S, FLOOR_S, Downtimes
+from models.recovery.downtime import CEILING_S, FLOOR_S, MOST_LOST_S, Downtimes
 
 
 def test_starts_as_in_the_paper():
@@ -25,9 +25,30 @@ def test_stays_within_bounds(observed):
 
 def test_settles_within_a_few_rescales():
     downtimes = Downtimes()
-    for _ in range(8):
+    for _ in range(12):
         downtimes = downtimes.observed(5, 3, 40.0)
     assert downtimes.in_s == pytest.approx(40.0, rel=0.06)
+
+
+def test_one_recovery_that_went_wrong_does_not_spoil_the_next_predictions():
+    downtimes = Downtimes().observed(3, 5, 500.0)
+    assert downtimes.out_s == 30.0 + 0.25 * 30.0
+
+
+def test_what_a_restart_loses_is_learnt_from_the_balance_of_a_recovery():
+    downtimes = Downtimes()
+    for _ in range(40):
+        # 30 s of standstill, 12 s of full capacity lost, three quarters of the capacity used: 42 s / (1 - 0.75)
+        downtimes = downtimes.caught_up(30.0, 168.0, 0.75)
+    assert downtimes.lost_s == pytest.approx(12.0, rel=0.01)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e4), st.floats(0, 1e5), st.floats(0, 3)), max_size=30))
+def test_what_is_lost_stays_within_bounds(recoveries):
+    downtimes = Downtimes()
+    for recovery in recoveries:
+        downtimes = downtimes.caught_up(*recovery)
+    assert 0.0 <= downtimes.lost_s <= MOST_LOST_S
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1.0])

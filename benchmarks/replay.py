@@ -1,0 +1,179 @@
+"""Policies on the published traces: workers against the clairvoyant bound, latency, and recoveries predicted and true.
+
+Run ``python -m benchmarks.replay [--seeds 5] [--hours 6] [--only sine traffic] [--policies LIST] [--json]``. Each trace
+is replayed with its peak at 75 % and at 95 % of what twelve workers can take. ``--recoveries`` instead lets workers crash
+and pools every recovery of Daedalus. Needs the measured data beside the project.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from benchmarks.measured import DATA
+from replay.asked import twin_and_trace
+from replay.campaign import Campaign, Setup, run_campaign
+from replay.contenders import contenders
+from replay.outcome import Outcome
+from settings.stream_job import Bounds
+
+TRACES = {
+    "sine": ("sine_60000_6h.csv", "wordcount"),
+    "advertising": ("advertising_6h_550K_max.csv", "ads"),
+    "traffic": ("tm_6h_100K_max.csv", "traffic"),
+}
+PEAKS = (0.75, 0.95)
+POLICIES = (
+    "daedalus,daedalus-paper,hpa-80,hpa-80-paper,hpa-80:cpu_request=1:tick_s=60,"
+    "flink-autoscaler:tick_s=60,flink-autoscaler-tuned:tick_s=60,ds2-global:tick_s=60,static-12"
+)
+FAILURES = 8
+REFERENCES = ("hpa-80", "hpa-80-paper")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--hours", type=float, default=6.0)
+    parser.add_argument("--only", nargs="*", choices=list(TRACES), default=list(TRACES))
+    parser.add_argument("--policies", default=POLICIES)
+    parser.add_argument("--forecaster", default=None)
+    parser.add_argument("--recoveries", action="store_true", help="let workers crash, and pool recoveries of daedalus")
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args(arguments)
+    if not DATA.exists():
+        print("the measured traces are not beside the project", file=sys.stderr)
+        return 2
+    rows: list[dict[str, object]] = []
+    pooled: list[Outcome] = []
+    for name, peak, campaign in _campaigns(asked):
+        if asked.recoveries:
+            pooled += [one.outcome for one in campaign.played]
+            continue
+        table = _rows(name, peak, campaign)
+        rows += table
+        if not asked.json:
+            _print(table, campaign)
+    if asked.recoveries:
+        rows = _recoveries(pooled)
+        if not asked.json:
+            _markdown(rows)
+    if asked.json:
+        print(json.dumps(rows, indent=1))
+    return 0
+
+
+def _campaigns(asked: argparse.Namespace) -> Iterator[tuple[str, float, Campaign]]:
+    bounds = Bounds(minimum=1, maximum=12)
+    who = contenders("daedalus" if asked.recoveries else asked.policies, bounds)
+    for name in asked.only:
+        file, twin = TRACES[name]
+        parameters, trace = twin_and_trace(str(DATA / "workloads" / file), twin, round(3600 * asked.hours))
+        for peak in PEAKS:
+            setup = Setup(
+                who,
+                trace,
+                parameters,
+                bounds,
+                seeds=tuple(range(1, asked.seeds + 1)),
+                hours=asked.hours,
+                peak_utilisation=peak,
+                failures=FAILURES if asked.recoveries else 0,
+                **({} if asked.forecaster is None else {"forecaster": asked.forecaster}),
+            )
+            yield name, peak, run_campaign(setup)
+
+
+def _rows(name: str, peak: float, campaign: Campaign) -> list[dict[str, object]]:
+    found = {}
+    for one in campaign.played:
+        found.setdefault(one.outcome.policy, []).append(one.outcome)
+    rows = []
+    for policy, outcomes in found.items():
+        row: dict[str, object] = {"trace": name, "peak": peak, "policy": policy, "seeds": len(outcomes)}
+        row |= _spread("workers", [one.average_workers for one in outcomes])
+        row |= _spread("bound", [one.clairvoyant_ratio or np.nan for one in outcomes])
+        row |= _spread("rescales", [one.rescales for one in outcomes])
+        row |= _spread("latency_ms", [one.latency_ms.mean for one in outcomes])
+        row |= {"p95_ms": float(np.mean([one.latency_ms.p95 for one in outcomes]))}
+        row |= {"above_pct": 100.0 * float(np.mean([one.share_above_objective for one in outcomes]))}
+        row |= {"unprocessed": max(one.unprocessed for one in outcomes)}
+        for reference in REFERENCES:
+            if reference in found and reference != policy:
+                ratio = [a.worker_s / b.worker_s for a, b in zip(outcomes, found[reference], strict=True)]
+                row[f"of_{reference}"] = float(np.mean(ratio))
+        row |= {"twin_s": float(np.mean([one.twin_s for one in outcomes]))}
+        row |= {"wall_s": float(np.mean([one.wall_s for one in outcomes]))}
+        rows.append(row)
+    return rows
+
+
+def _spread(name: str, values: Sequence[float]) -> dict[str, float]:
+    return {name: float(np.mean(values)), f"{name}_sd": float(np.std(values, ddof=1)) if len(values) > 1 else 0.0}
+
+
+def _print(rows: Sequence[dict[str, object]], campaign: Campaign) -> None:
+    bounds = [one.average_workers for one in campaign.clairvoyants.values()]
+    first = rows[0]
+    print(
+        f"\n{first['trace']}, peak at {100 * float(str(first['peak'])):.0f} %; clairvoyant {np.mean(bounds):.2f} workers"
+    )
+    print(
+        "\n| policy | workers | x bound | rescales | latency mean, s | p95, s | above 5 s | unprocessed | of hpa-80 | of hpa-80-paper |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for row in rows:
+        shares = " | ".join("" if row.get(f"of_{one}") is None else f"{row[f'of_{one}']:.2f}" for one in REFERENCES)
+        print(
+            f"| {row['policy']} | {row['workers']:.2f} +- {row['workers_sd']:.2f} | {row['bound']:.2f} +- {row['bound_sd']:.2f} "
+            f"| {row['rescales']:.0f} | {row['latency_ms'] / 1e3:.2f} +- {row['latency_ms_sd'] / 1e3:.2f} | {row['p95_ms'] / 1e3:.1f} "
+            f"| {row['above_pct']:.0f} % | {row['unprocessed']:,.0f} | {shares} |",
+            flush=True,
+        )
+    for failed in campaign.failed:
+        print(f"FAILED {failed.policy}, seed {failed.seed}: {failed.reason}")
+
+
+def _recoveries(outcomes: Sequence[Outcome]) -> list[dict[str, object]]:
+    every = [(one.trace, recovery) for one in outcomes for recovery in one.recoveries]
+    rows = []
+    for cause in ("out", "in", "failure", "all"):
+        mine = [recovery for _, recovery in every if cause in ("all", recovery.cause)]
+        judged = [one for one in mine if one.error is not None]
+        errors = np.array([one.error for one in judged], dtype=np.float64)
+        signed = np.array([one.predicted_s / one.true_s - 1.0 for one in judged if one.predicted_s and one.true_s])
+        seen = np.array([abs(one.observed_s / one.true_s - 1.0) for one in judged if one.observed_s and one.true_s])
+        rows.append(
+            {
+                "cause": cause,
+                "recoveries": len(mine),
+                "judged": len(judged),
+                "mean_abs_error_pct": 100.0 * float(errors.mean()),
+                "median_abs_error_pct": 100.0 * float(np.median(errors)),
+                "p90_abs_error_pct": 100.0 * float(np.quantile(errors, 0.9)),
+                "median_error_pct": 100.0 * float(np.median(signed)),
+                "mean_predicted_s": float(np.mean([one.predicted_s for one in judged])),
+                "mean_true_s": float(np.mean([one.true_s for one in judged])),
+                "observation_error_pct": 100.0 * float(seen.mean()) if len(seen) else float("nan"),
+            }
+        )
+    return rows
+
+
+def _markdown(rows: Sequence[dict[str, object]]) -> None:
+    print("| " + " | ".join(rows[0]) + " |")
+    print("|" + "---|" * len(rows[0]))
+    for row in rows:
+        print(
+            "| "
+            + " | ".join(f"{value:.1f}" if isinstance(value, float) else str(value) for value in row.values())
+            + " |"
+        )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
