@@ -24,7 +24,9 @@ from control.sources import LONGEST_READ_S
 from control.state import StateStore
 from control.tick_io import TickReport
 from models.capacity.evidence import Evidence
+from models.capacity.line import IdleShare
 from models.capacity.scale_outs import ScaleOuts
+from models.capacity.workers import Workers
 from models.drift import POOR_TICKS
 from models.forecasting.arma import Arima
 from models.forecasting.auto_arima import AutoArima
@@ -160,6 +162,18 @@ def test_a_pod_that_does_not_report_lowers_no_estimate(store: StateStore) -> Non
     report = rig.minutes(3)[-1]
     assert believed(report, 4) == pytest.approx(rig.twin.current_capacity(), rel=0.08)
     assert "1 of 4 workers not reporting" in report.capacities[4].basis
+
+
+@pytest.mark.parametrize("hottest", [0.3, 0.6, 0.9])
+def test_skew_is_proportional_at_every_load(hottest: float) -> None:
+    """A worker with two thirds of the hottest one's CPU will have two thirds of it at capacity, not 0.9 at low load.
+
+    Deeper: ``tests/models/test_capacity_workers.py::test_expected_cpu_is_proportional_at_every_load``.
+    """
+    load = np.linspace(0.8, 1.0, 60)[:, None] * hottest
+    cpu = load * np.array([1.0, 2 / 3])
+    total = Workers.of(("a", "b"), cpu, 50_000.0 * cpu).total(2, IdleShare(0.0, 0.01))
+    assert total.per_s == pytest.approx(50_000.0 * (1.0 + 2 / 3), rel=0.03)
 
 
 # ---- capacity: other scale-outs -----------------------------------------------------------------------------------
