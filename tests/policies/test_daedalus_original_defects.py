@@ -302,6 +302,20 @@ def test_missing_samples_are_no_outage(store: StateStore) -> None:
     assert memory.downtimes == Downtimes()
 
 
+def test_samples_that_are_missing_in_a_recovery_do_not_prolong_it(store: StateStore) -> None:
+    """A quarter of them is: taken for zeros they would look like stop after stop."""
+    rig = Rig.of(store, 2 * LOW, policy=static(4))
+    rig.minutes(3)
+    rig.source.change = lambda window: masked(window, 0.06, 7, ["throughput_per_s"])  # of five workers, each
+    rig.job = rig.job.model_copy(update={"policy": static(5)})
+    rig.minutes(8)
+    stop = rig.twin.outages[-1]
+    entry = next(one for one in store.ledger.decisions("orders") if one.outcome)
+    assert entry.outcome is not None
+    assert entry.outcome["downtime_s"] == pytest.approx(stop.end_s - stop.start_s, abs=15.0)
+    assert entry.observed_recovery_s == pytest.approx(rig.twin.recovery_time_s(stop), abs=20.0)
+
+
 def test_a_recovery_does_not_become_normal(store: StateStore) -> None:
     """The baseline stands still while a recovery is watched.
 
