@@ -388,7 +388,6 @@ class TestTheConfidence:
         low = {**situation.capacities, 4: Estimate(4, 4_000.0, 0.0, 9_000.0, False, "wide")}
         assert decide(replace(situation, capacities=low), confidence=0.9).scale_out == 5
 
-    @pytest.mark.xfail(reason="where nothing holds, doubt keeps an overloaded job at what runs")
     def test_an_overloaded_job_still_gets_its_workers(self, situate: Situate) -> None:
         """Doubt about more workers is no reason to stay with too few: nothing holds, so the greatest is taken."""
         doubtful = {n: Estimate(n, 1_000.0 * n, 700.0 * n, 1_400.0 * n, False, "test") for n in range(1, 7)}
@@ -481,7 +480,6 @@ class TestAsShipped:
             if decide(situation).reason is Reason.SCALE_OUT:
                 assert Daedalus().decide(situation).reason is Reason.SCALE_OUT
 
-    @pytest.mark.xfail(reason="where nothing holds, doubt keeps an overloaded job at what runs")
     def test_an_overloaded_job_gets_the_last_worker_that_there_is(self, situate: Situate) -> None:
         """Intervals of 20 %, as those of scale-outs that were never run, and a load that no scale-out can take."""
         unsure = {n: Estimate(n, 1_000.0 * n, 800.0 * n, 1_250.0 * n, n == 11, "test") for n in range(1, 13)}
