@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,7 +19,7 @@ from control.reconcile import AVOID_S, Progress
 from control.watching import Watched, look
 from models.forecasting.contract import Forecast
 from models.recovery.downtime import Downtimes
-from models.recovery.observation import Recovered
+from models.recovery.observation import Recovered, RecoveryWatch
 from settings.stream_job import StreamJob
 
 
@@ -119,8 +120,15 @@ def _lost(memory: JobMemory, watched: Watched) -> Downtimes:
     if truth is None or not capacity.known or not seen.stop_seen or capacity.scale_out != ended.scale_out:
         return watched.downtimes
     arrived = truth.means(np.array([seen.stopped_s, seen.caught_up_s]))
-    utilisation = float(arrived[0]) / capacity.capacity(ended.scale_out).per_s
-    return watched.downtimes.caught_up(seen.downtime_s, seen.recovery_s, utilisation)
+    per_s = capacity.capacity(ended.scale_out).per_s
+    waiting_s = _waiting_records(ended.watch) / per_s  # from before the stop: the restart did not lose it
+    return watched.downtimes.caught_up(seen.downtime_s + waiting_s, seen.recovery_s, float(arrived[0]) / per_s)
+
+
+def _waiting_records(watch: RecoveryWatch) -> float:
+    """Return the consumer lag with which a watch began, in records; 0 where it is not measured."""
+    first = watch.samples[0][3] if watch.samples else math.nan
+    return first if math.isfinite(first) else 0.0
 
 
 def _outcome(watched: Watched | None) -> tuple[str, Mapping[str, Any], float | None] | None:

@@ -19,6 +19,10 @@ from telemetry.window import Values, Window
 PATIENCE = 1.5
 LEAST_S = 300.0
 BEHIND_S = 5.0  # consumer lag, in seconds of workload, above which the job is not in normal operation
+FALLING, FALLING_S = (
+    0.1,
+    0.2,
+)  # deficit as a share of the workload, and lag in seconds of it, of a job that falls behind
 BEFORE_A_RESTART_S = 120.0  # where the stop before an unplanned restart is looked for
 
 
@@ -136,9 +140,13 @@ def stopping_throughput(window: Window) -> Values:
 
 
 def _fed(normal: Normal, times_s: Values, workload: Values, throughput: Values, lag: Values) -> Normal:
-    """Feed the baseline with what is normal: a job that is behind works at another rate than its workload's."""
+    """Feed the baseline with what is normal: a job that is behind works at another rate than its workload's.
+
+    One that falls behind does so from its first second on, before its lag is long.
+    """
     with np.errstate(invalid="ignore"):
-        behind = lag > BEHIND_S * workload
+        falling = (workload - throughput > FALLING * workload) & (lag > FALLING_S * workload)
+        behind = (lag > BEHIND_S * workload) | falling
     return normal.fed(times_s, workload, np.where(behind, np.nan, throughput), lag)
 
 
@@ -155,7 +163,10 @@ def _begun(
 
 
 def _failure(normal: Normal, window: Window, last: Entry | None) -> Watching | None:
-    """Return a watch for a restart that no decision explains: the uptime began anew inside the window."""
+    """Return a watch for a stop that no decision explains: nothing runs now, or the uptime began anew in the window."""
+    halted = _halted(normal, window, last)
+    if halted is not None:
+        return halted
     uptime, scale_out = window.job_metric(metrics.UPTIME.name), window.job_metric(metrics.SCALE_OUT.name)
     known = np.flatnonzero(np.isfinite(uptime))
     if not len(known) or not np.isfinite(scale_out).any():
@@ -169,6 +180,23 @@ def _failure(normal: Normal, window: Window, last: Entry | None) -> Watching | N
         return None
     workers = round(float(scale_out[np.isfinite(scale_out)][-1]))
     began_s = max(restarted_s - BEFORE_A_RESTART_S, float(window.times_s[0]))
+    return Watching(RecoveryWatch.start(began_s, normal), workers, workers)
+
+
+def _halted(normal: Normal, window: Window, last: Entry | None) -> Watching | None:
+    """Return a watch for a job that stands still at the window's end, however long it will."""
+    still = standing_still(window)
+    scale_out = window.job_metric(metrics.SCALE_OUT.name)
+    known = np.isfinite(scale_out)
+    if not still[-1] or not known.any():
+        return None
+    running = np.flatnonzero(~still)
+    first = int(running[-1]) + 1 if len(running) else 0
+    asked_s = last.applied_s if last is not None and last.applied_s is not None else -np.inf
+    began_s = float(window.times_s[first])
+    if first == 0 or asked_s >= began_s - BEFORE_A_RESTART_S or began_s <= normal.newest_s:
+        return None
+    workers = round(float(scale_out[known][-1]))
     return Watching(RecoveryWatch.start(began_s, normal), workers, workers)
 
 

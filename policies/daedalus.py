@@ -163,11 +163,9 @@ class Daedalus:
     def _rejected_change(self, situation: Situation, scale_out: int, capacity: float, recovery_s: float) -> str | None:
         """Return why it is too early to go to another scale-out, or not worth it."""
         if scale_out < situation.scale_out:
-            if recovery_s > (self.options.planned_recovery_s or recovery_s):
-                return f"recovery would take {seconds(recovery_s)}: not worth scaling in"
-            saved = 1.0 - scale_out / situation.scale_out
-            if saved < self.options.least_saving:
-                return f"scaling in would save {saved:.0%} of the workers only"
+            unworthy = self._unworthy(situation, scale_out, recovery_s)
+            if unworthy is not None:
+                return unworthy
             lag = situation.lag_records
             if lag is None:
                 return LAG_UNKNOWN
@@ -177,6 +175,17 @@ class Daedalus:
         if self.options.long_lived and not capacity > highest:
             horizon = seconds(situation.forecast.horizon_s)
             return f"{per_s(capacity)} do not exceed the {per_s(highest)} forecast within {horizon}: would not last"
+        return None
+
+    def _unworthy(self, situation: Situation, scale_out: int, recovery_s: float) -> str | None:
+        """Return why scaling in is not worth a rescale; coming back into the bounds is no choice."""
+        if situation.scale_out > situation.bounds.maximum:
+            return None
+        if recovery_s > (self.options.planned_recovery_s or recovery_s):
+            return f"recovery would take {seconds(recovery_s)}: not worth scaling in"
+        saved = (situation.scale_out - scale_out) / situation.scale_out
+        if saved < self.options.least_saving - 1e-9:  # 5 to 4 saves 20 %, whatever floating point says
+            return f"scaling in would save {saved:.0%} of the workers only"
         return None
 
     def _recoveries(self, situation: Situation) -> Iterator[tuple[int, float]]:
@@ -214,20 +223,24 @@ class Daedalus:
         )
 
     def _none_holds(self, situation: Situation, examined: tuple[Candidate, ...]) -> Decision:
-        """Line 14, with the greatest capacity at the least cost in place of the maximum."""
+        """Line 14, with the greatest capacity at the least cost in place of the maximum.
+
+        Here the estimates themselves count and not their safe ends: an overloaded job needs the most that there is.
+        """
         known = [candidate for candidate in examined if not math.isnan(candidate.capacity_per_s)]
         if not known:
             unknown = "No scale-out within the bounds holds a known capacity."
             return hold(self.name, situation, Reason.HOLD_UNKNOWN, unknown, candidates=examined)
-        best = max(known, key=lambda candidate: (candidate.capacity_per_s, -candidate.scale_out))
+        believed = {one.scale_out: situation.capacities[one.scale_out].per_s for one in known}
+        best = max(known, key=lambda candidate: (believed[candidate.scale_out], -candidate.scale_out))
         kept = self._kept(situation, best)
         if kept is not None:
             sentence = f"No candidate holds; {workers(situation.scale_out)} stay: {kept}."
             return hold(self.name, situation, Reason.SCALE_MAXIMUM, sentence, candidates=examined)
         cheaper = " with the fewest workers" if best.scale_out < situation.bounds.maximum else ""
         sentence = (
-            f"No candidate holds; {workers(best.scale_out)} have the greatest capacity ({per_s(best.capacity_per_s)})"
-            f"{cheaper}. {best.scale_out} would not hold: {best.rejected_by}."
+            f"No candidate holds; {workers(best.scale_out)} have the greatest capacity "
+            f"({per_s(believed[best.scale_out])}){cheaper}. {best.scale_out} would not hold: {best.rejected_by}."
         )
         recovery_s = best.recovery_s if best.recovery_s is not None and math.isfinite(best.recovery_s) else None
         return Decision(
@@ -237,7 +250,7 @@ class Daedalus:
     def _kept(self, situation: Situation, best: Candidate) -> str | None:
         """Return why fewer workers with more capacity are not worth a rescale, if so."""
         capacity = self._capacity(situation, situation.scale_out)
-        if best.scale_out >= situation.scale_out:
+        if best.scale_out >= situation.scale_out or situation.scale_out > situation.bounds.maximum:
             return None
         if situation.lag_records is None:
             return LAG_UNKNOWN
@@ -251,10 +264,12 @@ class Daedalus:
     def _capacity(self, situation: Situation, scale_out: int) -> float | None:
         """Return a candidate's capacity in records/s, or ``None`` when it is not known or not a usable number."""
         estimate = situation.capacities.get(scale_out)
-        if estimate is None:
+        if estimate is None or not estimate.per_s > 0:
             return None
         per_s = estimate.per_s
         if scale_out != situation.scale_out and self.options.confidence > 0.5:
+            if not estimate.low_per_s > 0:
+                return None
             # The interval of an estimate holds 90 % and is symmetric in the logarithm.
             per_s *= (estimate.low_per_s / per_s) ** (_NORMAL.inv_cdf(self.options.confidence) / _NORMAL.inv_cdf(0.95))
-        return per_s if math.isfinite(per_s) and per_s > 0 else None
+        return per_s if math.isfinite(per_s) else None
