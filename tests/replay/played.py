@@ -24,6 +24,7 @@ OUTCOME = Outcome(
     latency_ms=Latency(700.0, 600.0, 900.0, 20_000.0),
     share_above_objective=0.02,
     lag_maximum_records=50_000.0,
+    lag_at_end_records=0.0,
     unprocessed=0.0,
     recovery_error=0.12,
     forecast_wape=0.05,

@@ -53,6 +53,7 @@ def outcome(policy: str = "daedalus", seed: int = 1, workers: float = 5.0, **cha
         latency_ms=Latency(900.0, 700.0, 2_000.0, NAN),
         share_above_objective=0.01,
         lag_maximum_records=1e6,
+        lag_at_end_records=5e3,
         unprocessed=0.0,
         recovery_error=0.125,
         forecast_wape=0.03,
