@@ -79,6 +79,7 @@ def question(setup: Setup) -> dict[str, Any]:
         "noise": setup.noise,
         "slow_noise": setup.slow_noise,
         "injected_failures": setup.failures,
+        "forecaster": setup.forecaster,
         "bounds": setup.bounds.model_dump(),
         "objectives": setup.objectives.model_dump(),
         "price_per_h": setup.price_per_h,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,9 +26,11 @@ def forecaster_from_state(state: Mapping[str, Any]) -> TailForecaster:
 
 
 def family_named(name: str) -> type[TailForecaster]:
-    """Return the family called ``name``. Raises ``ValueError`` with the names that there are."""
+    """Return the family called ``name``. Raises ``ValueError`` with the nearest name, and all that there are."""
     if name not in FAMILIES:
-        raise ValueError(f"no family of forecasters is called {name!r}; known: {', '.join(FAMILIES)}")
+        close = difflib.get_close_matches(name, FAMILIES, n=1)
+        meant = f"did you mean '{close[0]}'? " if close else ""
+        raise ValueError(f"no family of forecasters is called {name!r}; {meant}known: {', '.join(FAMILIES)}")
     return FAMILIES[name]
 
 

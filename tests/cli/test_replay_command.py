@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -20,6 +21,8 @@ from cli.main import app
 from cli.output import run_guarded
 from cli.replay_text import best
 from replay import campaign
+from replay.case import Case
+from replay.outcome import Played
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs" / "json.md"
@@ -102,6 +105,26 @@ def test_a_twins_own_workload_needs_no_file(call: Call) -> None:
     assert json.loads(call("--twin", "ads", "--policy", "static-12", *QUICK, "--json").stdout)["trace"]["name"] == "ads"
 
 
+@pytest.mark.parametrize(
+    ("words", "family"),
+    [([], "damped-trend"), (["--forecaster", "none"], None), (["--forecaster", "seasonal-naive"], "seasonal-naive")],
+)
+def test_each_replay_fits_the_family_that_is_asked_for(
+    call: Call, monkeypatch: pytest.MonkeyPatch, words: list[str], family: str | None
+) -> None:
+    """The shortest run trains nothing, so what matters is what the replay was told."""
+    played, told = campaign.play, []
+
+    def play(case: Case, **how: Any) -> Played:
+        told.append(case.forecaster)
+        return played(case, **how)
+
+    monkeypatch.setattr(campaign, "play", play)
+    document = json.loads(call("--policy", "static-12", *words, *QUICK, "--json").stdout)
+    assert told == [family]
+    assert document["forecaster"] == family
+
+
 def test_another_twin_may_carry_it_and_bounds_and_price_are_the_users(call: Call, trace: Path) -> None:
     said = call(
         *("--workload", str(trace), "--twin", "ads", "--policy", "static-8", "--min", "2", "--max", "8"),
@@ -175,6 +198,11 @@ def test_one_that_fails_is_listed_and_the_exit_code_tells(
         (["--policy", "daedalus:grace=3"], "did you mean 'grace_s'?"),
         (["--policy", "static-13"], "13 workers are outside the bounds 1..12"),
         (["--max", "13"], "the twin 'wordcount' has 12"),
+        (
+            ["--forecaster", "damped"],
+            "--forecaster: no family of forecasters is called 'damped'; did you mean 'damped-trend'?",
+        ),
+        (["--forecaster", "oracle"], "known: last-value, linear, damped-trend, seasonal-naive, auto-arima; or 'none'"),
         (["--min", "5", "--max", "4"], "--min 5 is above the most, 4"),
         (["--json", "/proc/nowhere/replay.json"], "--json /proc/nowhere/replay.json: cannot be written"),
         (

@@ -235,8 +235,10 @@ def test_states_of_all_families_are_told_apart(fitted):
         assert type(restored) is FAMILIES[name]
     with pytest.raises(ValueError, match="known: last-value"):
         forecaster_from_state({"family": "oracle"})
-    with pytest.raises(ValueError, match="no family"):
+    with pytest.raises(ValueError, match="'oracle'; known: last-value"):
         family_named("oracle")
+    with pytest.raises(ValueError, match="'damped'; did you mean 'damped-trend'\\? known: last-value"):
+        family_named("damped")
 
 
 def test_the_fallback_is_a_line_through_the_last_minute():

@@ -3,6 +3,7 @@
 import pytest
 
 from policies.build import POLICIES
+from policies.daedalus import AS_PRINTED, DaedalusOptions
 from replay.contenders import FORMS, contender, contenders
 from settings.stream_job import Bounds
 from settings.yaml_files import SettingsError
@@ -14,6 +15,8 @@ BOUNDS = Bounds(minimum=2, maximum=12)
     ("label", "policy", "options", "tick_s"),
     [
         ("daedalus", "daedalus", {}, 60),
+        ("daedalus-paper", "daedalus", dict(AS_PRINTED), 60),
+        ("daedalus-paper:least_saving=0.3:tick_s=30", "daedalus", {**AS_PRINTED, "least_saving": 0.3}, 30),
         ("hpa-80", "hpa", {"target_cpu": 0.8}, 15),
         ("hpa-60-paper", "hpa", {"target_cpu": 0.6, "stabilisation": "paper"}, 15),
         ("static-12", "static", {"scale_out": 12}, 60),
@@ -37,8 +40,9 @@ def test_a_list_keeps_its_order() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "no policy is named; known: daedalus, hpa-80"),
+        ("", "no policy is named; known: daedalus, daedalus-paper, hpa-80"),
         ("dedalus", "unknown policy 'dedalus'; did you mean 'daedalus'?"),
+        ("daedalus-papr", "did you mean 'daedalus-paper'?"),
         ("hpa80", "did you mean 'hpa-80'?"),
         ("hpa", "did you mean 'hpa-80'?"),
         ("static", "did you mean 'static-12'?"),
@@ -63,6 +67,12 @@ def test_what_cannot_take_part_is_said_with_the_mend(text: str, words: str) -> N
     with pytest.raises(SettingsError) as caught:
         contenders(text, BOUNDS)
     assert words in str(caught.value)
+
+
+def test_daedalus_of_the_paper_doubts_no_capacity_and_scales_in_as_early_as_it_may() -> None:
+    options = DaedalusOptions(**contender("daedalus-paper").settings.options)
+    assert (options.confidence, options.planned_recovery_s, options.least_saving) == (0.5, None, 0.0)
+    assert options != DaedalusOptions()
 
 
 def test_every_form_can_be_written_as_its_example_says() -> None:

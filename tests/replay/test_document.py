@@ -102,6 +102,7 @@ def test_a_result_has_what_was_asked_for_in_the_units_of_its_names() -> None:
     assert found["first_minute_wape_pct"] is None
     assert found["share_above_objective"] == 0.01
     assert found["worker_seconds"] == 18_000.0
+    assert (found["lag_maximum"], found["lag_at_end"], found["unprocessed"]) == (1e6, 5e3, 0.0)
     assert found["cost"] == 2.5
     assert found["recoveries"][0]["error_pct"] == pytest.approx(10.0)
     assert found["recoveries"][1]["error_pct"] is None
@@ -164,7 +165,8 @@ def test_another_question_has_another_folder(campaign: Campaign) -> None:
     name = folder_name(campaign.setup)
     assert name == folder_name(campaign.setup)
     assert name.startswith("replay-wordcount-75-")
-    assert name != folder_name(replace(campaign.setup, seeds=(1,)))
+    for changes in ({"seeds": (1,)}, {"forecaster": None}, {"failures": 1}, {"bounds": Bounds(maximum=11)}):
+        assert name != folder_name(replace(campaign.setup, **changes)), changes  # type: ignore[arg-type]
 
 
 @given(st.text(max_size=60))

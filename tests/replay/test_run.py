@@ -296,6 +296,20 @@ def test_what_the_loop_never_gets_done_stays_unprocessed() -> None:
     assert 0 < drowned.unprocessed <= drowned.lag_at_end_records
 
 
+def test_a_run_that_ends_in_the_middle_of_a_rescale_has_lag_and_nothing_unprocessed() -> None:
+    """The load jumps after eight minutes; it ends a minute after the rescale for it, which takes one and a half."""
+    load = np.concatenate([constant(LOW, 8 / 60), constant(5 * LOW, 1.0)])
+    slow = parameters().model_copy(update={"restart": Restart(out=RandomTime(median_s=90.0, spread=0.0))})
+    whole = play(case("daedalus", load, 0.3, parameters=slow))
+    first = next(one for one in whole.outcome.recoveries if one.cause == "out")
+    ticks = round((first.at_s - START_S) / 60) + 1
+    cut = play(case("daedalus", load, ticks / 60, parameters=slow))
+    assert (len(cut.reports), cut.outcome.recoveries[-1].at_s) == (ticks, first.at_s)
+    assert cut.course.capacity_per_s[-1] == 0.0, "it stands still at the end"
+    assert cut.outcome.lag_at_end_records == cut.course.lag_records[-1] > 0
+    assert cut.outcome.unprocessed == 0.0
+
+
 def test_an_hpa_measures_against_what_the_workers_request() -> None:
     """With a request of 0.5, a load that takes 60 % of the CPU is at 120 %."""
     asks = parameters().model_copy(update={"cpu": parameters().cpu.model_copy(update={"request": 0.5})})
@@ -304,6 +318,24 @@ def test_an_hpa_measures_against_what_the_workers_request() -> None:
     assert half.course.workers[-1] > 1.4 * full.course.workers[-1]
     told_otherwise = play(case("hpa", load, 0.6, {"cpu_request": 1.0}, parameters=asks))
     np.testing.assert_array_equal(told_otherwise.course.workers, full.course.workers)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "asked"),
+    [
+        ("hpa", {"target_cpu": 0.6}, {"target_cpu": 0.6, "cpu_request": 0.5}),
+        ("hpa", {"cpu_request": 0.9}, {"cpu_request": 0.9}),
+        ("daedalus", {"grace_s": 60.0}, {"grace_s": 60.0}),
+        ("static", {"scale_out": 3}, {"scale_out": 3}),
+    ],
+)
+def test_the_request_is_told_to_an_hpa_only_and_only_where_it_was_not_told(
+    name: str, options: dict[str, Any], asked: dict[str, Any]
+) -> None:
+    asks = parameters().model_copy(update={"cpu": parameters().cpu.model_copy(update={"request": 0.5})})
+    given = case(name, constant(LOW, 0.2), 0.1, options, parameters=asks)
+    assert job_of(given).policy.options == asked
+    assert given.contender.settings.options == options, "what the contender was written with stays as it is"
 
 
 # ---- objectives, and what is refused ------------------------------------------------------------------------------
