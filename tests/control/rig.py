@@ -8,7 +8,6 @@ import numpy as np
 import orjson
 
 from control.champions import ChampionRow, ChampionSource, FleetChampions, GivenChampions
-from replay.twin_source import TwinSource
 from control.sources import Reading, SourceError
 from control.state import StateStore
 from control.tick import tick
@@ -16,6 +15,7 @@ from control.tick_io import TickIO, TickReport
 from models.forecasting.contract import Workload
 from models.forecasting.families import family_named
 from models.registry import FORECAST
+from replay.twin_source import TwinSource
 from settings.stream_job import Bounds, Objectives, PolicySettings, StreamJob, TargetSettings
 from targets.contract import Running, TargetError
 from targets.twin import LocalTwinTarget
