@@ -49,6 +49,9 @@ class ReplayConfig(dg.Config):
     seeds: int = Field(3, ge=1, le=1_000, description="How many; the first one is 1.")
     hours: float = Field(6.0, gt=0, le=720, description="Length of each replay.")
     failures: int = Field(0, ge=0, description="Workers that crash in each replay.")
+    forecaster: str = Field(
+        "damped-trend", description="Family fitted on the way; empty: the fallback's line throughout."
+    )
     latency_objective_ms: float = Field(5_000.0, gt=0, description="Of the p95 end-to-end latency.")
     processes: int = Field(0, ge=0, description="Replays at a time; 0: as many as there are cores.")
 
@@ -102,6 +105,7 @@ def _setup(config: ReplayConfig, workspace: Workspace) -> "Setup":
         noise=trace.noise,
         slow_noise=trace.slow_noise,
         failures=config.failures,
+        forecaster=config.forecaster or None,
         objectives=Objectives(
             latency_p95_ms=config.latency_objective_ms,
             checkpoint_interval_s=float(parameters.restart.checkpoint_interval_s),

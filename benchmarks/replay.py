@@ -1,8 +1,8 @@
 """Policies on the published traces: workers against the clairvoyant bound, latency, and recoveries predicted and true.
 
 Run ``python -m benchmarks.replay [--seeds 5] [--hours 6] [--only sine traffic] [--policies LIST] [--json]``. Each trace
-is replayed with its peak at 75 % and at 95 % of what twelve workers can take. ``--recoveries`` instead lets workers crash
-and pools every recovery of Daedalus. Needs the measured data beside the project.
+is replayed with its peak at 75 % and at 95 % of what twelve workers can take. ``--recoveries`` instead lets workers
+crash and pools every recovery of Daedalus. Needs the measured data beside the project.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ TRACES = {
 }
 PEAKS = (0.75, 0.95)
 POLICIES = (
-    "daedalus,daedalus-paper,hpa-80,hpa-80-paper,hpa-80:cpu_request=1:tick_s=60,"
+    "daedalus,daedalus-paper,hpa-80:tick_s=60,hpa-80-paper:tick_s=60,hpa-80:cpu_request=1:tick_s=60,"
     "flink-autoscaler:tick_s=60,flink-autoscaler-tuned:tick_s=60,ds2-global:tick_s=60,static-12"
 )
 FAILURES = 8
-REFERENCES = ("hpa-80", "hpa-80-paper")
+REFERENCES = ("hpa-80:tick_s=60", "hpa-80-paper:tick_s=60")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -119,23 +119,30 @@ def _spread(name: str, values: Sequence[float]) -> dict[str, float]:
 def _print(rows: Sequence[dict[str, object]], campaign: Campaign) -> None:
     bounds = [one.average_workers for one in campaign.clairvoyants.values()]
     first = rows[0]
-    print(
-        f"\n{first['trace']}, peak at {100 * float(str(first['peak'])):.0f} %; clairvoyant {np.mean(bounds):.2f} workers"
-    )
-    print(
-        "\n| policy | workers | x bound | rescales | latency mean, s | p95, s | above 5 s | unprocessed | of hpa-80 | of hpa-80-paper |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    peak = 100 * float(str(first["peak"]))
+    print(f"\n{first['trace']}, peak at {peak:.0f} %; clairvoyant {np.mean(bounds):.2f} workers")
+    heads = ("policy", "workers", "x bound", "rescales", "latency mean, s", "p95, s", "above 5 s", "unprocessed")
+    print("\n| " + " | ".join([*heads, *(f"of {one}" for one in REFERENCES)]) + " |")
+    print("|" + "---|" * (len(heads) + len(REFERENCES)))
     for row in rows:
-        shares = " | ".join("" if row.get(f"of_{one}") is None else f"{row[f'of_{one}']:.2f}" for one in REFERENCES)
-        print(
-            f"| {row['policy']} | {row['workers']:.2f} +- {row['workers_sd']:.2f} | {row['bound']:.2f} +- {row['bound_sd']:.2f} "
-            f"| {row['rescales']:.0f} | {row['latency_ms'] / 1e3:.2f} +- {row['latency_ms_sd'] / 1e3:.2f} | {row['p95_ms'] / 1e3:.1f} "
-            f"| {row['above_pct']:.0f} % | {row['unprocessed']:,.0f} | {shares} |",
-            flush=True,
-        )
+        cells = [
+            str(row["policy"]),
+            f"{row['workers']:.2f} +- {row['workers_sd']:.2f}",
+            f"{row['bound']:.2f} +- {row['bound_sd']:.2f}",
+            f"{row['rescales']:.0f}",
+            f"{_s(row, 'latency_ms'):.2f} +- {_s(row, 'latency_ms_sd'):.2f}",
+            f"{_s(row, 'p95_ms'):.1f}",
+            f"{row['above_pct']:.0f} %",
+            f"{row['unprocessed']:,.0f}",
+            *("" if row.get(f"of_{one}") is None else f"{row[f'of_{one}']:.2f}" for one in REFERENCES),
+        ]
+        print("| " + " | ".join(cells) + " |", flush=True)
     for failed in campaign.failed:
         print(f"FAILED {failed.policy}, seed {failed.seed}: {failed.reason}")
+
+
+def _s(row: dict[str, object], name: str) -> float:
+    return float(str(row[name])) / 1e3
 
 
 def _recoveries(outcomes: Sequence[Outcome]) -> list[dict[str, object]]:

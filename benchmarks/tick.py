@@ -19,13 +19,13 @@ import orjson
 
 from control.champions import ChampionRow, FleetChampions, GivenChampions
 from control.fleet import tick_fleet
-from replay.twin_source import TwinSource
 from control.sources import Reading
 from control.state import StateStore
 from control.tick_io import TickIO
 from models.forecasting.contract import Workload
 from models.forecasting.families import family_named
 from models.registry import FORECAST
+from replay.twin_source import TwinSource
 from settings.stream_job import Bounds, PolicySettings, StreamJob, TargetSettings
 from targets.contract import Running, Target
 from twin.job import JobTwin

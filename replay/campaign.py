@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from models.forecasting.families import family_named
 from replay.case import FORECASTER, Case, Contender
 from replay.clairvoyant import Clairvoyant, Impossible, clairvoyant, physics_of
 from replay.outcome import Played
@@ -75,6 +76,11 @@ class Setup:
             raise SettingsError(
                 f"{self.failures} failures in {self.hours:g} hours are more failures than one a minute; give fewer"
             )
+        if self.forecaster is not None:
+            try:
+                family_named(self.forecaster)
+            except ValueError as error:
+                raise SettingsError(f"forecaster: {error}") from None
         if not (math.isfinite(self.price_per_h) and self.price_per_h >= 0):
             raise SettingsError(f"the price must be a number from 0 on, found {self.price_per_h:g}")
 

@@ -53,7 +53,7 @@ class Case:
         the policy decides on the fallback forecast throughout.
     arrivals
         Records/s in each second from the start on, at least as long as the run, in place of the twin's own workload;
-        longer by the recovery time objective, so that a run that ends in a recovery can be seen to its end.
+        longer by the recovery time objective, for the records that still wait when it ends.
     """
 
     contender: Contender
