@@ -40,9 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--hours", type=float, default=6.0)
     parser.add_argument("--only", nargs="*", choices=list(TRACES), default=list(TRACES))
-    parser.add_argument("--policies", default=POLICIES)
+    parser.add_argument("--policies", default=None)
     parser.add_argument("--forecaster", default=None)
-    parser.add_argument("--recoveries", action="store_true", help="let workers crash, and pool recoveries of daedalus")
+    parser.add_argument(
+        "--recoveries", action="store_true", help="let workers crash, and pool recoveries (of daedalus, by default)"
+    )
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args(arguments)
     if not DATA.exists():
@@ -69,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _campaigns(asked: argparse.Namespace) -> Iterator[tuple[str, float, Campaign]]:
     bounds = Bounds(minimum=1, maximum=12)
-    who = contenders("daedalus" if asked.recoveries else asked.policies, bounds)
+    who = contenders(asked.policies or ("daedalus" if asked.recoveries else POLICIES), bounds)
     for name in asked.only:
         file, twin = TRACES[name]
         parameters, trace = twin_and_trace(str(DATA / "workloads" / file), twin, round(3600 * asked.hours))
