@@ -80,7 +80,7 @@ def policy_comparison(
     drawn = draw_campaign(campaign, folder)
     series = write_series(campaign.played, folder / "series")
     written = folder / "replay.json"
-    written.write_text(json.dumps({"schema": "perdix.replay/1", **found}, indent=2), encoding="utf-8")
+    written.write_text(json.dumps(found, indent=2), encoding="utf-8")
     recorded = _record(context, workspace, campaign, began_s, [*drawn, *series, written])
     return dg.MaterializeResult(metadata=_metadata(found, folder, drawn[0].read_bytes(), recorded))
 

@@ -13,8 +13,6 @@ from cli.stores import home
 if TYPE_CHECKING:
     from replay.campaign import Campaign
 
-SCHEMA = "perdix.replay/1"
-
 
 def write_results(
     campaign: Campaign, started_at_s: float, out: Path | None, *, pictures: bool, mlflow: bool
@@ -42,8 +40,8 @@ def write_results(
 
 
 def as_text(document: Mapping[str, Any]) -> str:
-    """Return the document as JSON under its schema."""
-    return json.dumps(plain({"schema": SCHEMA, **document}), indent=2, allow_nan=False) + "\n"
+    """Return the document as JSON."""
+    return json.dumps(plain(document), indent=2, allow_nan=False) + "\n"
 
 
 def _record(campaign: Campaign, started_at_s: float, files: list[Path]) -> dict[str, Any] | None:

@@ -115,6 +115,7 @@ class TickReport:
             "forecast_family": None if self.forecast is None else self.forecast.family,
             "forecast_version": None if self.forecast is None else self.forecast.version,
             "wape": self.wape,
+            "failure_recovery_s": self.failure_recovery_s,
             "retrain": self.retrain,
             "notes": list(self.notes),
             "stages_ms": {name: round(value, 3) for name, value in self.stages_ms.items()},

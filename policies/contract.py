@@ -31,6 +31,13 @@ class Reason(StrEnum):
     SCALE_MAXIMUM = "scale_maximum"  # no candidate holds; the largest useful scale-out is taken
     ROLLBACK = "rollback"  # the effect of the last rescale was checked and failed
 
+    @classmethod
+    def of_change(cls, current: int, chosen: int) -> Reason:
+        """Return the reason of going from ``current`` to ``chosen`` workers; equal numbers mean that all is good."""
+        if chosen == current:
+            return cls.HOLD_GOOD
+        return cls.SCALE_OUT if chosen > current else cls.SCALE_IN
+
 
 @dataclass(frozen=True)
 class Situation:

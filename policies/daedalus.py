@@ -26,8 +26,8 @@ class DaedalusOptions(Strict):
     """Options of the policy. :data:`AS_PRINTED` are those with which it decides as the paper prints it.
 
     The defaults differ from the paper in three, because its rule scales in as early as it may: onto a capacity that is
-    not sure, for one worker of ten, and with a recovery that takes as long as the worst failure. On the twin that is a
-    third more rescales, and about twice the latency, for a tenth fewer workers (docs/results.md).
+    not sure, for one worker of ten, and with a recovery that takes as long as the worst failure. What that costs and
+    saves on the twin: docs/results.md.
 
     Attributes
     ----------
@@ -217,7 +217,7 @@ class Daedalus:
             unseen = below is not None and below.rejected_by == LAG_UNKNOWN
             reason = Reason.HOLD_BLIND if unseen else Reason.HOLD_GOOD
         else:
-            reason = Reason.SCALE_OUT if chosen.scale_out > current else Reason.SCALE_IN
+            reason = Reason.of_change(current, chosen.scale_out)
         return Decision(
             self.name, chosen.scale_out, reason, sentence, examined, chosen.recovery_s, memory=situation.memory
         )

@@ -162,7 +162,7 @@ class GlobalDs2:
         return Decision(
             self.name,
             chosen,
-            _reason(chosen, situation.scale_out),
+            Reason.of_change(situation.scale_out, chosen),
             f"{said}{turns}.{useful_time.caveat(situation)}",
             (*rejected, Candidate(chosen, each_per_s * chosen, None, None)),
             memory=memory,
@@ -195,9 +195,3 @@ def _blindness(situation: Situation) -> str | None:
     if not useful_time.usable(situation.workload_per_s):
         return f"the mean workload is {situation.workload_per_s}"
     return useful_time.blindness(situation)
-
-
-def _reason(chosen: int, current: int) -> Reason:
-    if chosen == current:
-        return Reason.HOLD_GOOD
-    return Reason.SCALE_OUT if chosen > current else Reason.SCALE_IN

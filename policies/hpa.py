@@ -101,7 +101,7 @@ class Hpa:
         return Decision(
             self.name,
             chosen,
-            _reason(chosen, situation.scale_out),
+            Reason.of_change(situation.scale_out, chosen),
             f"{load}{turns}.",
             candidates,
             memory={"recommendations": [list(item) for item in history]},
@@ -159,9 +159,3 @@ def _remembered(situation: Situation) -> list[Recommendation]:
 def _candidate(situation: Situation, scale_out: int, rejected_by: str | None) -> Candidate:
     estimate = situation.capacities.get(scale_out)
     return Candidate(scale_out, math.nan if estimate is None else estimate.per_s, None, rejected_by)
-
-
-def _reason(chosen: int, current: int) -> Reason:
-    if chosen == current:
-        return Reason.HOLD_GOOD
-    return Reason.SCALE_OUT if chosen > current else Reason.SCALE_IN

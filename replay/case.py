@@ -12,9 +12,7 @@ from twin.emission import Scraping
 from twin.parameters import TwinParameters
 
 TICK_INTERVAL_S = 60
-FORECASTER = (
-    "damped-trend"  # about as good as the paper's ARIMA on its traces, at a tenth of the cost (docs/results.md)
-)
+FORECASTER = "damped-trend"  # beside auto-ARIMA, which is the paper's, on its traces: docs/results.md
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from replay.campaign import Campaign, Setup
 from replay.outcome import Outcome, Played
 
+SCHEMA = "perdix.replay/1"
 # What is called otherwise than in Outcome: units are spelt out, and what is a share there is in percent here.
 NAMES = {
     "worker_s": "worker_seconds",
@@ -45,6 +46,7 @@ def document(campaign: Campaign) -> dict[str, Any]:
     setup = campaign.setup
     results = [result(one.outcome, setup.price_per_h) for one in campaign.played]
     return {
+        "schema": SCHEMA,
         **question(setup),
         "results": results,
         "summary": [summary(label, [one for one in results if one["policy"] == label]) for label in _labels(setup)],

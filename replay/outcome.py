@@ -120,6 +120,8 @@ class Outcome:
     clairvoyant_worker_s, clairvoyant_ratio
         The least worker-seconds of any plan that knows the trace (:mod:`replay.clairvoyant`), and ``worker_s`` as a
         multiple of it; ``None`` where no plan holds the objectives or it was not asked for.
+    retrains, notes
+        Champions that were fitted on the way, and in words what went wrong with that.
     wall_s
         How long the replay took to compute, and ``twin_s`` of it in the twin's physics.
     """

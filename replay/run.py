@@ -95,7 +95,8 @@ def play(
     outcome = _outcome(
         case, twin, job, course, left=left, reports=reports, truth=truth, recoveries=recoveries, wall_s=wall_s
     )
-    outcome = replace(outcome, retrains=0 if trainer is None else trainer.trained)
+    if trainer is not None:
+        outcome = replace(outcome, retrains=trainer.trained, notes=tuple(trainer.notes))
     return Played(outcome, course, tuple(reports))
 
 

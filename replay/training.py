@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import orjson
@@ -31,12 +31,15 @@ class TrainedOnTheWay:
         Name of the forecaster's family.
     trained
         How many trainings there were.
+    notes
+        Trainings that failed, and why.
     """
 
     job: str
     family: str
     seed: int = 0
     trained: int = 0
+    notes: list[str] = field(default_factory=list)
     _serving: ChampionRow | None = None
     _coming: tuple[float, ChampionRow] | None = None
     _newest_s: float = float("-inf")
@@ -63,8 +66,11 @@ class TrainedOnTheWay:
         self._newest_s = now_s
         try:
             fitted = family_named(self.family).fit(_history(twin), seed=self.seed)
-        except (ValueError, ArithmeticError, np.linalg.LinAlgError):
-            return  # the fallback goes on; tried again when half an hour more was seen
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+            # What was in use goes on; tried again when half an hour more was seen.
+            minute = (now_s - twin.history.start_s) / 60.0
+            self.notes.append(f"{self.family} could not be fitted after {minute:.0f} min: {error}")
+            return
         self.trained += 1
         self._coming = (
             now_s + TAKES_S,

@@ -109,7 +109,7 @@ class FlinkAutoscaler:
         return max(situation.scale_out, self.options.max_parallelism or situation.bounds.maximum)
 
     def _into_the_bounds(self, situation: Situation, inside: int, memory: Memory) -> Decision:
-        reason = Reason.SCALE_OUT if inside > situation.scale_out else Reason.SCALE_IN
+        reason = Reason.of_change(situation.scale_out, inside)
         sentence = f"{workers(situation.scale_out)} are outside the bounds; moved to {inside}."
         candidates = (Candidate(inside, math.nan, None, None),)
         return Decision(self.name, inside, reason, sentence, candidates, memory=memory.to_json())
@@ -124,9 +124,7 @@ class FlinkAutoscaler:
 
     def _decision(self, situation: Situation, decision: JobDecision, chosen: int, memory: Memory) -> Decision:
         wish, found, current = decision.vertices[JOB], decision.evaluated[JOB], situation.scale_out
-        reason = Reason.HOLD_GOOD
-        if chosen != current:
-            reason = Reason.SCALE_OUT if chosen > current else Reason.SCALE_IN
+        reason = Reason.of_change(current, chosen)
         sentence = f"{_demand(situation, found)}; {_outcome(wish, found, current)}.{useful_time.caveat(situation)}"
         candidates = _candidates(wish, found, current, chosen)
         return Decision(self.name, chosen, reason, sentence, candidates, memory=memory.to_json())
