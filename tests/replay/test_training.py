@@ -100,5 +100,6 @@ def test_a_family_that_cannot_be_fitted_leaves_the_fallback_and_is_tried_again(m
     assert set(lived(trainer, one, FIRST_S + AGAIN_S + 60)) == {0}
     assert trainer.trained == 0
     assert len(asked) == 2, "half an hour later, not at every tick"
+    assert [note.partition(": ")[2] for note in trainer.notes] == ["nothing can be fitted to this"] * 2
     monkeypatch.undo()
     assert lived(trainer, one, AGAIN_S + TAKES_S)[-1] == 1
