@@ -9,24 +9,25 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from models.forecasting.arma import Arima
-from models.forecasting.contract import Values, Workload
+from models.forecasting.contract import HORIZON_S, Values, Workload
 from models.forecasting.errors import wape
+from models.forecasting.member import Member, stretched
 from models.forecasting.order_search import Search, search
 from models.forecasting.regrid import bridged, mean_preserving
-from models.forecasting.spread import HORIZON_S, Spread, measure
 from models.forecasting.tail import Tail
-from models.forecasting.tail_forecaster import TailForecaster
 
 CANDIDATES = ((10.0, 1), (10.0, 2), (60.0, 1))  # bin in seconds, order of differencing
 LARGEST_SERIES = 360  # the last hour of 10 s, the last six of 60 s
 FIT_SPAN_S = 6 * 3600.0
 LEAST_SERIES = 20
-LONGEST_BRIDGE_S = 300.0
+LONGEST_BRIDGE_CELLS = 30
+LEAST_CELL_S = 10.0
+KEEP_S = 7200.0
 ORIGINS = 24
 
 
 @dataclass(frozen=True)
-class AutoArima(TailForecaster):
+class AutoArima(Member):
     """ARIMA(p, d, q): p and q by pmdarima, the bin and d by how well they forecast 900 s from origins of the history.
 
     Information criteria cannot choose between series that are binned or differenced differently. Bins of 10 s with two
@@ -35,34 +36,30 @@ class AutoArima(TailForecaster):
     """
 
     family: ClassVar[str] = "auto-arima"
-    keep_s: ClassVar[float] = 7200.0
-    least_cell_s: ClassVar[float] = 10.0
 
     bin_s: float
     arima: Arima
     not_converged: int
 
     @classmethod
-    def fit(cls, history: Workload, *, seed: int = 0) -> Self:  # noqa: ARG003 -- nothing here is random
+    def fit(cls, history: Workload, *, horizon_s: float = HORIZON_S, seed: int = 0) -> Self:  # noqa: ARG003
         """Fit to a history. Raises ``ValueError`` when fewer than 20 bins of 10 s follow its last long gap."""
-        tail = Tail.of(history, cls.least_cell_s, FIT_SPAN_S)
+        tail = Tail.of(history, stretched(LEAST_CELL_S, horizon_s), stretched(FIT_SPAN_S, horizon_s))
         candidates: list[tuple[float, float, Search]] = []
-        for bin_s, d in sorted({(max(bin_s, tail.cell_s), d) for bin_s, d in CANDIDATES}):
+        bins = {(max(stretched(bin_s, horizon_s), tail.cell_s), d) for bin_s, d in CANDIDATES}
+        for bin_s, d in sorted(bins):
             series = _series(tail, bin_s)
             if len(series) >= LEAST_SERIES:
                 found = search(series[-LARGEST_SERIES:], d)
-                candidates.append((_rolling_wape(found.arima, series, bin_s), bin_s, found))
+                candidates.append((_rolling_wape(found.arima, series, int(horizon_s / bin_s)), bin_s, found))
         if not candidates:
             raise ValueError(
                 f"{cls.family} needs {LEAST_SERIES} bins of {tail.cell_s:g} s in a row; the history has "
-                f"{len(_series(tail, tail.cell_s))} since its last gap above {LONGEST_BRIDGE_S:g} s"
+                f"{len(_series(tail, tail.cell_s))} since its last gap above {LONGEST_BRIDGE_CELLS} of them"
             )
         _, bin_s, best = min(candidates, key=lambda candidate: candidate[0])
-        spread = measure(
-            lambda seen, edges_s: _project(best.arima, bin_s, seen, edges_s), tail, LEAST_SERIES * bin_s / 2
-        )
         not_converged = sum(found.not_converged for _, _, found in candidates)
-        return cls(tail.cut(cls.keep_s), spread, bin_s, best.arima, not_converged)
+        return cls(tail.cell_s, stretched(KEEP_S, horizon_s), bin_s, best.arima, not_converged)
 
     def project(self, tail: Tail, edges_s: Values) -> Values:
         """Return the model's forecast, bin means interpolated so that they keep their means."""
@@ -73,24 +70,24 @@ class AutoArima(TailForecaster):
         return {"bin_s": self.bin_s, "not_converged": self.not_converged, "arima": self.arima.to_state()}
 
     @classmethod
-    def with_parameters(cls, tail: Tail, spread: Spread, parameters: Mapping[str, Any]) -> Self:
+    def with_parameters(cls, cell_s: float, keep_s: float, parameters: Mapping[str, Any]) -> Self:
         """Rebuild."""
         arima = Arima.from_state(parameters["arima"])
-        return cls(tail, spread, float(parameters["bin_s"]), arima, int(parameters["not_converged"]))
+        return cls(cell_s, keep_s, float(parameters["bin_s"]), arima, int(parameters["not_converged"]))
 
 
 def _series(tail: Tail, bin_s: float) -> Values:
     """Return gap-free bins that end at the newest measurement; the last bin is held where most of it is missing."""
     bins = tail.bins(bin_s, np.inf)
     if len(bins) and not np.isfinite(bins[-1]):
-        bins[-1] = tail.per_s[np.isfinite(tail.per_s)][-1]
-    return bridged(bins, int(LONGEST_BRIDGE_S // bin_s))
+        bins[-1] = tail.newest_per_s
+    return bridged(bins, int(LONGEST_BRIDGE_CELLS * tail.cell_s // bin_s))
 
 
 def _project(arima: Arima, bin_s: float, tail: Tail, edges_s: Values) -> Values:
     series = _series(tail, bin_s)
     if len(series) < arima.d + 1:  # the start after a long gap: the newest value stands for what is not known
-        newest = tail.per_s[np.isfinite(tail.per_s)][-1]
+        newest = tail.newest_per_s
         series = np.concatenate([np.full(arima.d + 1 - len(series), series[0] if len(series) else newest), series])
     steps = int(np.ceil(edges_s[-1] / bin_s - 1e-9))
     means = np.maximum(np.concatenate([series[-2:], arima.forecast(series, steps)]), 0.0)
@@ -98,9 +95,8 @@ def _project(arima: Arima, bin_s: float, tail: Tail, edges_s: Values) -> Values:
     return mean_preserving(knots_s, means, edges_s)
 
 
-def _rolling_wape(arima: Arima, series: Values, bin_s: float) -> float:
-    """WAPE over origins of the series, all together, as far as 900 s ahead as there is truth."""
-    steps = int(HORIZON_S / bin_s)
+def _rolling_wape(arima: Arima, series: Values, steps: int) -> float:
+    """WAPE over origins of the series, all together, as many ``steps`` ahead as there is truth."""
     first = max(arima.d + 1, LEAST_SERIES // 2)
     origins = np.unique(np.linspace(first, max(first, len(series) - steps), ORIGINS).astype(int))
     pairs = []

@@ -1,16 +1,16 @@
-"""The contract of a forecaster, and the forecast that it gives."""
+"""A workload, and the forecast that is made of it."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 Values = NDArray[np.float64]
+PROBABILITIES = (0.5, 0.9, 0.95)
+HORIZON_S = 900.0  # the papers': 15 minutes
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,10 @@ class Workload:
     def __len__(self) -> int:
         return len(self.per_s)
 
+    def part(self, begin: int, end: int) -> Workload:
+        """Return the steps ``begin`` to ``end`` (exclusive)."""
+        return Workload(self.start_s + begin * self.step_s, self.step_s, self.per_s[begin:end])
+
 
 @dataclass(frozen=True)
 class Forecast:
@@ -52,6 +56,9 @@ class Forecast:
         Records/s, shape ``(horizon,)``, never negative.
     quantiles
         Probability -> records/s, shape ``(horizon,)``; at least 0.5, 0.9 and 0.95.
+    maxima
+        Probability -> records/s, shape ``(horizon,)``, never decreasing: what the highest rate of the steps ``0..k``
+        stays below with that probability. Empty where it was not calibrated.
     family, version
         The model that made it; version 0 is a fallback that no registry knows.
     wape
@@ -65,6 +72,7 @@ class Forecast:
     family: str = ""
     version: int = 0
     wape: float | None = None
+    maxima: Mapping[float, Values] = field(default_factory=dict)
 
     @property
     def horizon_s(self) -> float:
@@ -72,38 +80,14 @@ class Forecast:
         return self.step_s * len(self.mean)
 
     def maximum_per_s(self, until_s: float | None = None, quantile: float | None = None) -> float:
-        """Return the highest rate within ``until_s`` seconds of the origin (the whole horizon when ``None``)."""
+        """Return the highest rate within ``until_s`` seconds of the origin (the whole horizon when ``None``).
+
+        With a ``quantile``, the level that the highest rate stays below with that probability; where maxima were not
+        calibrated, the highest value of that quantile's path.
+        """
+        count = len(self.mean) if until_s is None else max(1, int(np.ceil(until_s / self.step_s - 1e-9)))
+        count = min(count, len(self.mean))
+        if quantile is not None and quantile in self.maxima:
+            return float(self.maxima[quantile][count - 1])
         values = self.mean if quantile is None else self.quantiles[quantile]
-        steps = len(values) if until_s is None else max(1, int(np.ceil(until_s / self.step_s)))
-        return float(np.max(values[:steps]))
-
-
-class Forecaster(ABC):
-    """Fitted to one job. Immutable: :meth:`update` returns another forecaster.
-
-    Deterministic for a given history and seed. States hold numbers and strings only, so that nothing is unpickled.
-    """
-
-    family: ClassVar[str]
-
-    @classmethod
-    @abstractmethod
-    def fit(cls, history: Workload, *, seed: int = 0) -> Self:
-        """Fit to a history. Raises ``ValueError`` naming what is missing when the history is too short or empty."""
-
-    @abstractmethod
-    def update(self, observed: Workload) -> Self:
-        """Return the forecaster after new observations, without refitting; what it has already seen is ignored."""
-
-    @abstractmethod
-    def forecast(self, horizon_s: float, step_s: float = 1.0) -> Forecast:
-        """Forecast from the end of what was seen, ``ceil(horizon_s / step_s)`` steps."""
-
-    @abstractmethod
-    def to_state(self) -> dict[str, Any]:
-        """Return a JSON-serialisable state of at most 1 MB."""
-
-    @classmethod
-    @abstractmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Rebuild from :meth:`to_state`. Raises ``ValueError`` when the state is not one of this family."""
+        return float(np.max(values[:count]))

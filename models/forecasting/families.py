@@ -7,36 +7,35 @@ from collections.abc import Mapping
 from typing import Any
 
 from models.forecasting.auto_arima import AutoArima
-from models.forecasting.contract import Workload
 from models.forecasting.damped_trend import DampedTrend
 from models.forecasting.last_value import LastValue
 from models.forecasting.linear import Linear
+from models.forecasting.member import Member
 from models.forecasting.seasonal_naive import SeasonalNaive
-from models.forecasting.tail_forecaster import TailForecaster
 
-FAMILIES: dict[str, type[TailForecaster]] = {
+FAMILIES: dict[str, type[Member]] = {
     family.family: family for family in (LastValue, Linear, DampedTrend, SeasonalNaive, AutoArima)
 }
 NAIVE = LastValue.family
+ENSEMBLE = "ensemble"
 
 
-def forecaster_from_state(state: Mapping[str, Any]) -> TailForecaster:
-    """Rebuild a forecaster of any family from its state. Raises ``ValueError`` naming an unknown family."""
-    return family_named(str(state.get("family"))).from_state(state)
+def families_named(name: str) -> dict[str, type[Member]]:
+    """Return the families behind a name: one, or all of them for ``ensemble``.
 
-
-def family_named(name: str) -> type[TailForecaster]:
-    """Return the family called ``name``. Raises ``ValueError`` with the nearest name, and all that there are."""
-    if name not in FAMILIES:
-        close = difflib.get_close_matches(name, FAMILIES, n=1)
-        meant = f"did you mean '{close[0]}'? " if close else ""
-        raise ValueError(f"no family of forecasters is called {name!r}; {meant}known: {', '.join(FAMILIES)}")
-    return FAMILIES[name]
-
-
-def fallback(history: Workload) -> TailForecaster:
-    """Return the forecaster for when no model is good enough: a line through the last minute.
-
-    Raises ``ValueError`` when the history has no finite rate.
+    Raises ``ValueError`` with the nearest name, and all that there are.
     """
-    return Linear.fit(history)
+    if name == ENSEMBLE:
+        return dict(FAMILIES)
+    if name not in FAMILIES:
+        known = [*FAMILIES, ENSEMBLE]
+        close = difflib.get_close_matches(name, known, n=1)
+        meant = f"did you mean '{close[0]}'? " if close else ""
+        raise ValueError(f"no family of forecasters is called {name!r}; {meant}known: {', '.join(known)}")
+    return {name: FAMILIES[name]}
+
+
+def member_from_state(state: Mapping[str, Any]) -> Member:
+    """Rebuild a member from its state. Raises ``ValueError`` naming an unknown family."""
+    (family,) = families_named(str(state["family"])).values()
+    return family.with_parameters(float(state["cell_s"]), float(state["keep_s"]), state["parameters"])

@@ -8,39 +8,34 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from models.forecasting.contract import Values, Workload
-from models.forecasting.spread import Spread, measure
+from models.forecasting.contract import HORIZON_S, Values, Workload
+from models.forecasting.member import Member, stretched
 from models.forecasting.tail import Tail
-from models.forecasting.tail_forecaster import TailForecaster
+
+KEEP_S = 600.0
 
 
 @dataclass(frozen=True)
-class LastValue(TailForecaster):
+class LastValue(Member):
     """Repeats the newest finite rate: the bar that every other family must clear."""
 
     family: ClassVar[str] = "last-value"
-    keep_s: ClassVar[float] = 600.0
 
     @classmethod
-    def fit(cls, history: Workload, *, seed: int = 0) -> Self:  # noqa: ARG003 -- nothing here is random
+    def fit(cls, history: Workload, *, horizon_s: float = HORIZON_S, seed: int = 0) -> Self:  # noqa: ARG003
         """Fit to a history. Raises ``ValueError`` when it has no finite rate."""
-        tail = Tail.of(history, cls.least_cell_s)
-        return cls(tail.cut(cls.keep_s), measure(_repeat, tail, tail.cell_s))
+        cell_s = Tail.of(history, stretched(1.0, horizon_s)).cell_s
+        return cls(cell_s, stretched(KEEP_S, horizon_s))
 
     def project(self, tail: Tail, edges_s: Values) -> Values:
         """Return the newest finite rate at every step."""
-        return _repeat(tail, edges_s)
+        return np.full(len(edges_s) - 1, tail.newest_per_s)
 
     def parameters(self) -> dict[str, Any]:
         """Return nothing: there are none."""
         return {}
 
     @classmethod
-    def with_parameters(cls, tail: Tail, spread: Spread, parameters: Mapping[str, Any]) -> Self:  # noqa: ARG003
+    def with_parameters(cls, cell_s: float, keep_s: float, parameters: Mapping[str, Any]) -> Self:  # noqa: ARG003
         """Rebuild."""
-        return cls(tail, spread)
-
-
-def _repeat(tail: Tail, edges_s: Values) -> Values:
-    finite = tail.per_s[np.isfinite(tail.per_s)]
-    return np.full(len(edges_s) - 1, finite[-1])
+        return cls(cell_s, keep_s)

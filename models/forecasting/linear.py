@@ -8,43 +8,45 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from models.forecasting.contract import Values, Workload
-from models.forecasting.spread import Spread, measure
+from models.forecasting.contract import HORIZON_S, Values, Workload
+from models.forecasting.member import Member, stretched
 from models.forecasting.tail import Tail
-from models.forecasting.tail_forecaster import TailForecaster
 
 WINDOW_S = 60.0
+KEEP_S = 600.0
 LEAST_CELLS = 3
 
 
 @dataclass(frozen=True)
-class Linear(TailForecaster):
+class Linear(Member):
     """Least squares over the last 60 s (Daedalus 3.2: the fallback), over the whole horizon and never negative.
 
     The paper's program extends the line by 600 s only and lets it go below zero.
     """
 
     family: ClassVar[str] = "linear"
-    keep_s: ClassVar[float] = 600.0
+
+    window_s: float
 
     @classmethod
-    def fit(cls, history: Workload, *, seed: int = 0) -> Self:  # noqa: ARG003 -- nothing here is random
+    def fit(cls, history: Workload, *, horizon_s: float = HORIZON_S, seed: int = 0) -> Self:  # noqa: ARG003
         """Fit to a history. Raises ``ValueError`` when it has no finite rate."""
-        tail = Tail.of(history, cls.least_cell_s)
-        return cls(tail.cut(cls.keep_s), measure(_extend, tail, max(WINDOW_S, LEAST_CELLS * tail.cell_s)))
+        cell_s = Tail.of(history, stretched(1.0, horizon_s)).cell_s
+        return cls(cell_s, stretched(KEEP_S, horizon_s), stretched(WINDOW_S, horizon_s))
 
     def project(self, tail: Tail, edges_s: Values) -> Values:
         """Return the line at the middle of every step."""
-        return _extend(tail, edges_s)
+        level, slope = line_through(tail, self.window_s)
+        return level + slope * (edges_s[:-1] + edges_s[1:]) / 2
 
     def parameters(self) -> dict[str, Any]:
-        """Return nothing: the line is drawn anew at every forecast."""
-        return {}
+        """Return the window in seconds: the line is drawn anew at every forecast."""
+        return {"window_s": self.window_s}
 
     @classmethod
-    def with_parameters(cls, tail: Tail, spread: Spread, parameters: Mapping[str, Any]) -> Self:  # noqa: ARG003
+    def with_parameters(cls, cell_s: float, keep_s: float, parameters: Mapping[str, Any]) -> Self:
         """Rebuild."""
-        return cls(tail, spread)
+        return cls(cell_s, keep_s, float(parameters["window_s"]))
 
 
 def line_through(tail: Tail, window_s: float) -> tuple[float, float]:
@@ -65,8 +67,3 @@ def line_through(tail: Tail, window_s: float) -> tuple[float, float]:
     spread = float(away_s @ away_s)
     slope = float(away_s @ rates) / spread if spread > 0.0 else 0.0
     return float(rates.mean() - slope * at_s.mean()), slope
-
-
-def _extend(tail: Tail, edges_s: Values) -> Values:
-    level, slope = line_through(tail, WINDOW_S)
-    return level + slope * (edges_s[:-1] + edges_s[1:]) / 2

@@ -8,34 +8,31 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from models.forecasting.contract import Values, Workload
+from models.forecasting.contract import HORIZON_S, Values, Workload
+from models.forecasting.member import Member, lead_s
 from models.forecasting.regrid import mean_preserving
-from models.forecasting.spread import Spread, measure
 from models.forecasting.tail import NEEDED_COVERAGE, Tail
-from models.forecasting.tail_forecaster import TailForecaster
 
 
 @dataclass(frozen=True)
-class SeasonalNaive(TailForecaster):
+class SeasonalNaive(Member):
     """Repeats what was measured one season earlier; it needs two seasons, so that it can be judged on one."""
 
     family: ClassVar[str] = "seasonal-naive"
     season_s: ClassVar[float] = 86_400.0
-    keep_s: ClassVar[float] = 88_200.0
-    least_cell_s: ClassVar[float] = 60.0
 
     @classmethod
-    def fit(cls, history: Workload, *, seed: int = 0) -> Self:  # noqa: ARG003 -- nothing here is random
+    def fit(cls, history: Workload, *, horizon_s: float = HORIZON_S, seed: int = 0) -> Self:  # noqa: ARG003
         """Fit to a history. Raises ``ValueError`` when it spans less than two seasons or is mostly missing."""
         span_s = history.step_s * len(history)
         if span_s < 2 * cls.season_s:
             raise ValueError(
                 f"{cls.family} needs two seasons of {cls.season_s / 3600:g} h; the history spans {span_s / 3600:.1f} h"
             )
-        tail = Tail.of(history, cls.least_cell_s)
+        tail = Tail.of(history, lead_s(history.step_s, horizon_s))
         if np.isfinite(tail.per_s).mean() < NEEDED_COVERAGE:
             raise ValueError(f"{cls.family} needs values in half of the history; {_share(tail)} of it has one")
-        return cls(tail.cut(cls.keep_s), measure(cls._repeat, tail, cls.season_s))
+        return cls(tail.cell_s, cls.season_s + 2.0 * horizon_s)
 
     @classmethod
     def _repeat(cls, tail: Tail, edges_s: Values) -> Values:
@@ -59,11 +56,11 @@ class SeasonalNaive(TailForecaster):
         return {"season_s": self.season_s}
 
     @classmethod
-    def with_parameters(cls, tail: Tail, spread: Spread, parameters: Mapping[str, Any]) -> Self:
+    def with_parameters(cls, cell_s: float, keep_s: float, parameters: Mapping[str, Any]) -> Self:
         """Rebuild. Raises ``ValueError`` when the state was fitted to another season."""
         if float(parameters["season_s"]) != cls.season_s:
             raise ValueError(f"the state has a season of {parameters['season_s']} s, not {cls.season_s} s; train again")
-        return cls(tail, spread)
+        return cls(cell_s, keep_s)
 
 
 def _share(tail: Tail) -> str:

@@ -67,6 +67,14 @@ class Tail:
         finite = np.flatnonzero(np.isfinite(self.per_s))
         return min(self.end_s, self.start_s + self.cell_s * (finite[-1] + 1)) if len(finite) else self.start_s
 
+    @property
+    def newest_per_s(self) -> float:
+        """The newest finite rate, records/s. Raises ``ValueError`` when there is none."""
+        finite = self.per_s[np.isfinite(self.per_s)]
+        if not len(finite):
+            raise ValueError("no workload was measured lately; update() with newer observations")
+        return float(finite[-1])
+
     def append(self, observed: Workload, keep_s: float) -> Self:
         """Return the tail with what ``observed`` adds after the newest finite cell, cut to the last ``keep_s`` seconds.
 
@@ -121,6 +129,30 @@ class Tail:
             return np.full(len(edges_s) - 1, np.nan)
         amount, covered = _between(own, self.per_s[first:last], edges_s)
         return _mean(amount, covered, np.diff(edges_s))
+
+    def means_between(self, starts_s: Values, ends_s: Values) -> Values:
+        """Return the mean rate of each span, of the spans' shape; NaN where mostly unseen or not over yet."""
+        if not len(self.per_s):
+            return np.full(np.shape(starts_s), np.nan)
+        own, finite = self.edges_s(), np.isfinite(self.per_s)
+        amount = np.concatenate([[0.0], np.cumsum(np.where(finite, self.per_s, 0.0) * np.diff(own))])
+        covered = np.concatenate([[0.0], np.cumsum(np.where(finite, np.diff(own), 0.0))])
+        amounts = np.interp(ends_s, own, amount) - np.interp(starts_s, own, amount)
+        covered_s = np.interp(ends_s, own, covered) - np.interp(starts_s, own, covered)
+        lengths_s = ends_s - starts_s
+        known = (covered_s >= NEEDED_COVERAGE * lengths_s - EPSILON_S) & (covered_s > 0.0)
+        known &= ends_s <= self.end_s + EPSILON_S
+        return np.asarray(np.divide(amounts, covered_s, out=np.full(np.shape(starts_s), np.nan), where=known))
+
+    def peaks_between(self, starts_s: Values, ends_s: Values) -> Values:
+        """Return the highest cell of each span, of the spans' shape; NaN where nothing was measured."""
+        firsts = np.floor((np.ravel(starts_s) - self.start_s) / self.cell_s + EPSILON_S).astype(int)
+        lasts = np.ceil((np.ravel(ends_s) - self.start_s) / self.cell_s - EPSILON_S).astype(int)
+        padded = np.concatenate([np.where(np.isfinite(self.per_s), self.per_s, -np.inf), [-np.inf]])
+        bounds = np.clip(np.stack([firsts, np.maximum(lasts, firsts)], axis=1), 0, len(self.per_s))
+        highest = np.maximum.reduceat(padded, bounds.ravel())[::2] if len(bounds) else np.empty(0)
+        highest = np.where(bounds[:, 1] > bounds[:, 0], highest, -np.inf)
+        return np.where(np.isfinite(highest), highest, np.nan).reshape(np.shape(starts_s))
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state; a gap is ``null``."""

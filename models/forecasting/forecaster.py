@@ -1,0 +1,277 @@
+"""A job's forecaster: one or more members, what they need to remember, and how they have done of late."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+
+from models.forecasting.calibration import Calibration
+from models.forecasting.contract import HORIZON_S, Forecast, Values, Workload
+from models.forecasting.families import ENSEMBLE, FAMILIES, families_named, member_from_state
+from models.forecasting.linear import Linear
+from models.forecasting.member import LEADS, Member, lead_s
+from models.forecasting.tail import Tail
+from models.forecasting.track_record import TrackRecord
+from models.forecasting.weighting import combine, weights_of
+
+STATE_FORMAT = 2
+WALK_ORIGINS = 48
+WALK_PER_HORIZON = 3
+WALKED_SHARE = 0.5  # of the history, at most
+WILDEST = 10.0  # times the highest rate that a member has before it: above, it has run away
+
+
+@dataclass(frozen=True)
+class Forecaster:
+    """Members weighted by their recent errors, with quantiles calibrated on the errors of what was said.
+
+    Immutable: :meth:`update` returns another one. Deterministic for a given history and seed. States hold numbers and
+    strings only, so that nothing is unpickled.
+
+    Attributes
+    ----------
+    members
+        Fitted families, in a fixed order.
+    tails
+        Length of a cell in seconds -> the newest part of the workload in such cells; shared by the members.
+    record
+        What the members said lately, and what came of it.
+    failures
+        Family -> why it could not be fitted; those take no part.
+    """
+
+    members: tuple[Member, ...]
+    tails: Mapping[float, Tail]
+    record: TrackRecord
+    horizon_s: float = HORIZON_S
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def fit(
+        cls,
+        history: Workload,
+        families: Mapping[str, type[Member]] = FAMILIES,
+        *,
+        horizon_s: float = HORIZON_S,
+        seed: int = 0,
+    ) -> Self:
+        """Fit members, and fill their record with forecasts of the past from what was known then.
+
+        The members that forecast the newest stretch for the record were fitted to what came before it; those that go
+        on are fitted to all of it. A family that cannot be fitted is left out (:attr:`failures`).
+
+        Raises
+        ------
+        ValueError
+            When no family can be fitted, with the reason of each.
+        """
+        made = cls.unproven(history, families, horizon_s=horizon_s, seed=seed)
+        walk_s = min(WALK_ORIGINS * horizon_s / WALK_PER_HORIZON, WALKED_SHARE * history.step_s * len(history))
+        begin = len(history) - max(1, round(walk_s / history.step_s))
+        try:
+            walker = cls.unproven(history.part(0, begin), families, horizon_s=horizon_s, seed=seed)
+        except ValueError:
+            return made
+        ends = np.unique(np.linspace(begin, len(history), WALK_ORIGINS + 1).astype(int))
+        for first, last in pairwise(ends):
+            walker = walker.update(history.part(int(first), int(last)))
+        return made.taking(walker.record, walker.names)
+
+    @classmethod
+    def unproven(
+        cls, history: Workload, families: Mapping[str, type[Member]], *, horizon_s: float = HORIZON_S, seed: int = 0
+    ) -> Self:
+        """Fit members with an empty record. Raises ``ValueError`` when no family can be fitted."""
+        members: list[Member] = []
+        failures: dict[str, str] = {}
+        for name, family in families.items():
+            try:
+                members.append(family.fit(history, horizon_s=horizon_s, seed=seed))
+            except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+                failures[name] = str(error)
+        if not members:
+            raise ValueError("; ".join(f"{name}: {why}" for name, why in failures.items()) or "no family was given")
+        step_s = lead_s(history.step_s, horizon_s)
+        leads = max(1, round(horizon_s / step_s))
+        record = TrackRecord.empty(len(members), leads, step_s)
+        return cls(tuple(members), _tails(members, history), record, horizon_s, failures)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Families of the members."""
+        return tuple(member.family for member in self.members)
+
+    @property
+    def family(self) -> str:
+        """The one family, or ``ensemble``."""
+        return self.members[0].family if len(self.members) == 1 else ENSEMBLE
+
+    @property
+    def finest(self) -> Tail:
+        """The tail with the shortest cells: the truth."""
+        return self.tails[min(self.tails)]
+
+    @property
+    def end_s(self) -> float:
+        """Epoch seconds up to which the workload was seen."""
+        return self.finest.end_s
+
+    def only(self, family: str) -> Self:
+        """Return one member alone, with its own record."""
+        index = self.names.index(family)
+        member = self.members[index]
+        tails = {member.cell_s: self.tails[member.cell_s]}
+        return replace(self, members=(member,), tails=tails, record=self.record.only(index), failures={})
+
+    def taking(self, record: TrackRecord, names: tuple[str, ...]) -> Self:
+        """Return the forecaster with a record made by members of the same names; one that is not in it has none."""
+        missing = np.full((len(record), record.leads), np.nan)
+        columns = [record.forecasts[:, names.index(name)] if name in names else missing for name in self.names]
+        return replace(self, record=replace(record, forecasts=np.stack(columns, axis=1)))
+
+    def refitted(self, history: Workload, families: Mapping[str, type[Member]], *, seed: int = 0) -> Self:
+        """Return members fitted anew, with the record so far."""
+        fresh = type(self).unproven(history, families, horizon_s=self.horizon_s, seed=seed)
+        return fresh.taking(self.record, self.names)
+
+    def update(self, observed: Workload) -> Self:
+        """Return the forecaster after new observations, without refitting; what it has already seen is ignored.
+
+        What has come true is settled, and a forecast from the new end enters the record.
+        """
+        since_s, span_s = self.end_s, observed.step_s * len(observed)
+        longer = {
+            cell_s: tail.append(observed, _keep_s(self.members, cell_s, self.horizon_s) + span_s)
+            for cell_s, tail in self.tails.items()
+        }
+        if all(longer[cell_s] is tail for cell_s, tail in self.tails.items()):
+            return self
+        record = self.record.settled(longer[min(longer)], since_s)
+        tails = {cell_s: tail.cut(_keep_s(self.members, cell_s, self.horizon_s)) for cell_s, tail in longer.items()}
+        moved = replace(self, tails=tails, record=record)
+        return replace(moved, record=moved._recorded())
+
+    def _recorded(self) -> TrackRecord:
+        record = self.record
+        newest_s = record.origins_s[-1] if len(record) else -np.inf
+        if self.end_s < newest_s + record.lead_s - 1e-6:
+            return record
+        projections = self.projections(record.edges_s)
+        if not np.isfinite(projections).any(axis=0).all():
+            return record
+        return record.issued(self.end_s, projections, combine(projections, weights_of(record)))
+
+    def on(self, history: Workload) -> Self:
+        """Return the same members on another stretch of the workload, forgetting tails and record."""
+        empty = TrackRecord.empty(len(self.members), self.record.leads, self.record.lead_s)
+        return replace(self, tails=_tails(self.members, history), record=empty)
+
+    def projections(self, edges_s: Values) -> Values:
+        """Return what each member says of the time between ``edges_s``, seconds after the end of what was seen.
+
+        Records/s, never negative, shape ``(members, len(edges_s) - 1)``; NaN where a member cannot say, or ran away.
+        """
+        rows = np.full((len(self.members), len(edges_s) - 1), np.nan)
+        for row, member in zip(rows, self.members, strict=True):
+            tail = self.tails[member.cell_s]
+            try:
+                said = member.project(tail, edges_s + (tail.end_s - tail.measured_end_s))
+            except (ValueError, ArithmeticError, np.linalg.LinAlgError):
+                continue
+            ceiling = WILDEST * float(np.nanmax(tail.per_s, initial=0.0))
+            if np.isfinite(said).all() and said.max() <= max(ceiling, 1.0):
+                row[:] = np.maximum(said, 0.0)
+        return rows
+
+    def forecast(self, horizon_s: float | None = None, step_s: float = 1.0) -> Forecast:
+        """Forecast from the end of what was seen, ``ceil(horizon_s / step_s)`` steps (the whole horizon by default).
+
+        Where the newest observations are missing, the forecast is made from the newest measurement across the gap.
+        Raises ``ValueError`` when no member can forecast, or when horizon or step are not positive.
+        """
+        horizon_s = self.horizon_s if horizon_s is None else horizon_s
+        if not (horizon_s > 0.0 and step_s > 0.0):
+            raise ValueError(f"horizon {horizon_s} s and step {step_s} s must be above zero")
+        edges_s = step_s * np.arange(int(np.ceil(horizon_s / step_s - 1e-9)) + 1, dtype=np.float64)
+        return self.combined(self.projections(edges_s), edges_s)
+
+    def combined(self, projections: Values, edges_s: Values) -> Forecast:
+        """Return the forecast that members' projections make together."""
+        middles_s = (edges_s[:-1] + edges_s[1:]) / 2
+        centres_s = self.record.lead_s * (np.arange(self.record.leads) + 0.5)
+        weights = np.array([np.interp(middles_s, centres_s, row) for row in weights_of(self.record)])
+        try:
+            mean = combine(projections, weights)
+        except ValueError:
+            raise ValueError(
+                f"{self.family}: no workload measured lately to forecast from; update() with newer observations"
+            ) from None
+        calibration = Calibration.of(self.record, self.finest)
+        return Forecast(
+            origin_s=self.end_s,
+            step_s=float(edges_s[1] - edges_s[0]),
+            mean=mean,
+            quantiles=calibration.quantiles(mean, middles_s),
+            maxima=calibration.maxima(mean, middles_s),
+            family=self.family,
+        )
+
+    def to_state(self) -> dict[str, Any]:
+        """Return a JSON-serialisable state of at most 1 MB."""
+        return {
+            "format": STATE_FORMAT,
+            "family": self.family,
+            "horizon_s": self.horizon_s,
+            "members": [member.to_state() for member in self.members],
+            "tails": [tail.to_state() for tail in self.tails.values()],
+            "record": self.record.to_state(),
+        }
+
+
+def forecaster_from_state(state: Mapping[str, Any]) -> Forecaster:
+    """Rebuild a forecaster from its state. Raises ``ValueError`` naming what is wrong with it."""
+    if state.get("format") != STATE_FORMAT:
+        raise ValueError(
+            f"a forecaster's state of format {STATE_FORMAT} was expected, not {state.get('format')!r}; train again"
+        )
+    try:
+        members = tuple(member_from_state(item) for item in state["members"])
+        tails = {tail.cell_s: tail for tail in map(Tail.from_state, state["tails"])}
+        record = TrackRecord.from_state(state["record"])
+        made = Forecaster(members, tails, record, float(state["horizon_s"]))
+        if not members or record.forecasts.shape[1] != len(members):
+            raise ValueError("members and track record do not agree")
+        missing = [member.cell_s for member in members if member.cell_s not in tails]
+        if missing:
+            raise ValueError(f"a tail of {missing[0]} s cells is missing")
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ValueError(f"the state of a forecaster is damaged ({error!r}); train again") from error
+    return made
+
+
+def fitted(name: str, history: Workload, *, horizon_s: float = HORIZON_S, seed: int = 0) -> Forecaster:
+    """Fit what ``name`` stands for: one family, or ``ensemble``. Raises ``ValueError`` as the families do."""
+    return Forecaster.fit(history, families_named(name), horizon_s=horizon_s, seed=seed)
+
+
+def fallback(history: Workload) -> Forecaster:
+    """Return the forecaster for when no model is good enough: a line through the last minute.
+
+    Raises ``ValueError`` when the history has no finite rate.
+    """
+    return Forecaster.fit(history, {Linear.family: Linear})
+
+
+def _tails(members: list[Member] | tuple[Member, ...], history: Workload) -> dict[float, Tail]:
+    cells = sorted({member.cell_s for member in members})
+    return {cell_s: Tail.of(history, cell_s, _keep_s(members, cell_s, LEADS * cell_s)) for cell_s in cells}
+
+
+def _keep_s(members: list[Member] | tuple[Member, ...], cell_s: float, horizon_s: float) -> float:
+    """Return how much of a tail is kept: what its members want, and one part of the horizon to settle from."""
+    wanted = max(member.keep_s for member in members if member.cell_s == cell_s)
+    return max(wanted, horizon_s / LEADS + 2.0 * cell_s)

@@ -1,0 +1,67 @@
+"""The contract of a family of forecasters: one way to forecast, fitted to one job."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from models.forecasting.contract import HORIZON_S, Values, Workload
+from models.forecasting.tail import Tail
+
+LEADS = 15  # parts of the horizon in which errors are told apart: minutes of the papers' 15
+
+
+@dataclass(frozen=True)
+class Member(ABC):
+    """What was fitted, and how to forecast from it; holds no data, and is deterministic by seed.
+
+    Made for a horizon: lengths that suit 900 s at second level are stretched with it (:func:`stretched`), so that the
+    same family forecasts minutes by seconds and half a day by hours. Days and weeks stay days and weeks.
+
+    Attributes
+    ----------
+    cell_s, keep_s
+        What :meth:`project` wants to be given: the newest ``keep_s`` seconds in cells of ``cell_s`` seconds.
+    """
+
+    family: ClassVar[str]
+
+    cell_s: float
+    keep_s: float
+
+    @classmethod
+    @abstractmethod
+    def fit(cls, history: Workload, *, horizon_s: float = HORIZON_S, seed: int = 0) -> Self:
+        """Fit to a history. Raises ``ValueError`` naming what is missing when the history is too short or empty."""
+
+    @abstractmethod
+    def project(self, tail: Tail, edges_s: Values) -> Values:
+        """Return mean rates between ``edges_s`` (seconds after the newest measurement); may be negative.
+
+        Raises ``ValueError`` when the tail holds too little.
+        """
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """Return what was fitted, JSON-serialisable, ``cell_s`` and ``keep_s`` left out."""
+
+    @classmethod
+    @abstractmethod
+    def with_parameters(cls, cell_s: float, keep_s: float, parameters: Mapping[str, Any]) -> Self:
+        """Rebuild from :meth:`parameters`."""
+
+    def to_state(self) -> dict[str, Any]:
+        """Return a JSON-serialisable state."""
+        return {"family": self.family, "cell_s": self.cell_s, "keep_s": self.keep_s, "parameters": self.parameters()}
+
+
+def stretched(seconds: float, horizon_s: float) -> float:
+    """Return a length that suits a horizon of 900 s, stretched to another horizon."""
+    return seconds * horizon_s / HORIZON_S
+
+
+def lead_s(step_s: float, horizon_s: float) -> float:
+    """Return the length of a part of the horizon: a fifteenth, in whole steps of the workload."""
+    return step_s * max(1.0, round(horizon_s / LEADS / step_s))

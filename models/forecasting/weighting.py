@@ -1,0 +1,58 @@
+"""How much each member counts: by its errors of late, for each part of the horizon on its own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from models.forecasting.contract import Values
+from models.forecasting.track_record import TrackRecord
+
+SHARPNESS = 3.0  # weights are errors to the power of minus this
+HALF_LIFE_HORIZONS = 2.0
+
+
+def weights_of(record: TrackRecord) -> Values:
+    """Return the weight of each member at each part of the horizon, shape ``(members, leads)``; each part sums to 1.
+
+    Weights fall with the mean absolute error of the forecasts that have come true, recent ones counting more. Where
+    nothing has come true yet, members count alike.
+    """
+    members, leads = record.forecasts.shape[1], record.leads
+    if members == 1 or not len(record):
+        return np.full((members, leads), 1.0 / members)
+    missed = np.abs(record.forecasts - record.actual[:, None, :])
+    horizon_s = record.lead_s * leads
+    age_s = record.origins_s[-1] - record.origins_s
+    recency = (0.5 ** (age_s / (HALF_LIFE_HORIZONS * horizon_s)))[:, None, None]
+    known = np.isfinite(missed)
+    counted = np.sum(recency * known, axis=0)
+    errors = np.divide(
+        np.sum(np.where(known, recency * missed, 0.0), axis=0),
+        counted,
+        where=counted > 0.0,
+        out=np.full((members, leads), np.nan),
+    )
+    errors = np.where(np.isnan(errors), np.nanmax(errors, axis=0, initial=0.0), errors)
+    floor = 1e-9 + 1e-3 * errors.max(axis=0)
+    raw = (errors + floor) ** -SHARPNESS
+    return np.asarray(raw / raw.sum(axis=0))
+
+
+def combine(projections: Values, weights: Values) -> Values:
+    """Return the weighted mean over members; one without a forecast (NaN) leaves its weight to the others.
+
+    Parameters
+    ----------
+    projections, weights
+        Shape ``(members, steps)`` both.
+
+    Raises
+    ------
+    ValueError
+        When some step has no forecast from any member.
+    """
+    known = np.isfinite(projections)
+    if not known.any(axis=0).all():
+        raise ValueError("no member can forecast")
+    effective = np.where(known, weights + 1e-12, 0.0)
+    return np.asarray(np.sum(effective * np.where(known, projections, 0.0), axis=0) / effective.sum(axis=0))
