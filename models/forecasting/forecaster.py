@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Self
@@ -95,10 +95,21 @@ class Forecaster:
                 failures[name] = str(error)
         if not members:
             raise ValueError("; ".join(f"{name}: {why}" for name, why in failures.items()) or "no family was given")
+        return cls.of(members, history, horizon_s=horizon_s, failures=failures)
+
+    @classmethod
+    def of(
+        cls,
+        members: Sequence[Member],
+        history: Workload,
+        *,
+        horizon_s: float = HORIZON_S,
+        failures: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Put fitted members at the end of a history, with an empty record."""
         step_s = lead_s(history.step_s, horizon_s)
-        leads = max(1, round(horizon_s / step_s))
-        record = TrackRecord.empty(len(members), leads, step_s)
-        return cls(tuple(members), _tails(members, history), record, horizon_s, failures)
+        record = TrackRecord.empty(len(members), max(1, round(horizon_s / step_s)), step_s)
+        return cls(tuple(members), _tails(members, history), record, horizon_s, failures or {})
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -266,12 +277,12 @@ def fallback(history: Workload) -> Forecaster:
     return Forecaster.fit(history, {Linear.family: Linear})
 
 
-def _tails(members: list[Member] | tuple[Member, ...], history: Workload) -> dict[float, Tail]:
+def _tails(members: Sequence[Member], history: Workload) -> dict[float, Tail]:
     cells = sorted({member.cell_s for member in members})
     return {cell_s: Tail.of(history, cell_s, _keep_s(members, cell_s, LEADS * cell_s)) for cell_s in cells}
 
 
-def _keep_s(members: list[Member] | tuple[Member, ...], cell_s: float, horizon_s: float) -> float:
+def _keep_s(members: Sequence[Member], cell_s: float, horizon_s: float) -> float:
     """Return how much of a tail is kept: what its members want, and one part of the horizon to settle from."""
     wanted = max(member.keep_s for member in members if member.cell_s == cell_s)
     return max(wanted, horizon_s / LEADS + 2.0 * cell_s)
