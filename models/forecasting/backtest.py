@@ -1,221 +1,262 @@
-"""Rolling origins: what a forecaster would have said in the past, from what was known then, against what came."""
+"""Rolling origins: what forecasters would have said in the past, from what was known then, against what came.
+
+One drive over the origins judges every member alone and all of them together: the ensemble says what its members say,
+weighted, so no member is asked twice.
+"""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from models.forecasting.contract import Forecast, Forecaster, Values, Workload
-from models.forecasting.errors import coverage, error_of_maximum, mae, under_forecast_rate, wape
-from models.forecasting.tail_forecaster import TailForecaster
+from models.forecasting.contract import HORIZON_S, Forecast, Values, Workload
+from models.forecasting.failures import NotForecastableError
+from models.forecasting.families import ENSEMBLE
+from models.forecasting.forecaster import Forecaster
+from models.forecasting.judgement import MAXIMUM, RECOVERY_S, Backtest
+from models.forecasting.member import Member, stretched
 
-HORIZONS_S = (60.0, 300.0, 900.0)
-QUANTILE = 0.9
+__all__ = ["Backtest", "Walk", "backtest", "backtest_fitted", "fit_members"]
+
+TIMED_UPDATES = 3
 Timer = Callable[[], float]
-F = TypeVar("F", bound=Forecaster)
+_NO_ORIGIN = "no origin to forecast from; give origins inside the history, with a horizon of truth after them"
 
 
 @dataclass(frozen=True)
-class Backtest:
-    """The forecasts of one family from a row of origins, and their errors.
+class Walk:
+    """What came of one drive over the origins.
 
     Attributes
     ----------
-    origins_s
-        Epoch seconds, ascending, shape ``(origins,)``.
-    actual, forecast, upper
-        Truth, mean forecast and its 0.9 quantile, records/s, shape ``(origins, steps)``; the truth is NaN where it was
-        not measured or lies after the end of the history.
-    in_sample
-        True when the parameters had seen a part of the truth, so that the errors flatter.
-    fit_s, update_s, forecast_s
-        Median seconds of one fit (NaN when nothing was fitted), one update, one forecast.
-    state_bytes
-        Length of the state as JSON.
+    backtests
+        One per member, and one of all together when there are several.
+    forecaster
+        At the last stop, with the record of the walk.
+    failures
+        Family -> why it could not be fitted to what precedes the first stop.
     """
 
-    family: str
-    step_s: float
-    origins_s: Values
-    actual: Values
-    forecast: Values
-    upper: Values
-    in_sample: bool = False
-    fit_s: float = float("nan")
-    update_s: float = float("nan")
-    forecast_s: float = float("nan")
-    state_bytes: int = 0
-
-    def wape(self, horizon_s: float = HORIZONS_S[-1]) -> float:
-        """Return the WAPE of all steps up to ``horizon_s`` of all origins together."""
-        steps = self._steps(horizon_s)
-        return wape(self.actual[:, :steps], self.forecast[:, :steps])
-
-    def wape_by_origin(self, horizon_s: float = HORIZONS_S[-1]) -> Values:
-        """Return one WAPE per origin, shape ``(origins,)``; NaN where there was no truth."""
-        steps = self._steps(horizon_s)
-        pairs = zip(self.actual[:, :steps], self.forecast[:, :steps], strict=True)
-        return np.array([wape(actual, forecast) for actual, forecast in pairs])
-
-    def errors_of_maximum(self) -> Values:
-        """Return the signed error of the highest rate of the horizon per origin, shape ``(origins,)``."""
-        pairs = zip(self.actual, self.forecast, strict=True)
-        return np.array([error_of_maximum(actual, forecast) for actual, forecast in pairs])
-
-    @property
-    def evidence(self) -> int:
-        """How many origins have a measured truth in at least half of their steps."""
-        return int((np.isfinite(self.actual).mean(axis=1) >= 0.5).sum()) if len(self.actual) else 0
-
-    def _steps(self, horizon_s: float) -> int:
-        return max(1, int(np.ceil(horizon_s / self.step_s - 1e-9)))
-
-    def to_row(self) -> dict[str, float | int | str | bool]:
-        """Return the metrics as one flat row: errors as shares of 1, times in seconds."""
-        maxima = self.errors_of_maximum()
-        finite = maxima[np.isfinite(maxima)]
-        return {
-            "family": self.family,
-            "origins": len(self.origins_s),
-            "evidence": self.evidence,
-            "in_sample": self.in_sample,
-            **{f"wape_{horizon_s:.0f}s": self.wape(horizon_s) for horizon_s in HORIZONS_S},
-            "mae_per_s": mae(self.actual, self.forecast),
-            "coverage_p90": coverage(self.actual, self.upper),
-            "maximum_bias": float(finite.mean()) if len(finite) else float("nan"),
-            "maximum_under_forecast_rate": under_forecast_rate(maxima),
-            "fit_s": self.fit_s,
-            "update_s": self.update_s,
-            "forecast_s": self.forecast_s,
-            "state_bytes": self.state_bytes,
-        }
-
-
-@dataclass
-class _Record:
-    """What accumulates over the origins of one backtest."""
-
-    forecasts: list[Forecast] = field(default_factory=list)
-    fits_s: list[float] = field(default_factory=list)
-    updates_s: list[float] = field(default_factory=list)
-    forecasts_s: list[float] = field(default_factory=list)
-
-
-def spaced_origins(history: Workload, count: int, first_s: float, horizon_s: float = HORIZONS_S[-1]) -> Values:
-    """Return up to ``count`` origins on the history's grid, from ``first_s`` to one horizon before its end.
-
-    Fewer when the grid has fewer steps there; empty when the history ends before.
-    """
-    first = int(np.ceil((first_s - history.start_s) / history.step_s - 1e-9))
-    last = len(history) - int(np.ceil(horizon_s / history.step_s - 1e-9))
-    if last < max(first, 1):
-        return np.empty(0)
-    steps = np.unique(np.linspace(max(first, 1), last, count).astype(int))
-    return history.start_s + history.step_s * steps
+    backtests: Mapping[str, Backtest]
+    forecaster: Forecaster
+    failures: Mapping[str, str]
 
 
 def backtest(
-    family: type[Forecaster],
+    families: Mapping[str, type[Member]],
     history: Workload,
     *,
     origins_s: Sequence[float] | Values,
-    horizon_s: float = HORIZONS_S[-1],
+    scored: Sequence[bool] | NDArray[np.bool_] | None = None,
+    horizon_s: float = HORIZON_S,
+    recovery_s: float | None = None,
     refit_every: int = 0,
     seed: int = 0,
     timer: Timer = time.perf_counter,
-) -> Backtest:
-    """Judge a family: fit at the first origin, update to each next, and refit at every ``refit_every``-th (0: never).
+) -> Walk:
+    """Judge families alone and together: fit at the first origin, update to each next, fit anew at every n-th.
 
-    A forecast from an origin sees only the steps that had ended by then.
+    A forecast from an origin sees only the steps that had ended by then; a new fit keeps the record so far.
+
+    Parameters
+    ----------
+    scored
+        Which origins are judged, of the shape of ``origins_s`` (all by default); the others only fill the record.
+    recovery_s
+        The shorter horizon over which the maximum is judged; two thirds of the whole by default (600 of 900 s).
+    refit_every
+        Origins between two fits; 0 fits once.
 
     Raises
     ------
     ValueError
-        When there is no origin, or when the family cannot be fitted to what precedes the first.
+        When there is no origin, or when no family can be fitted to what precedes the first.
     """
-    record = _Record()
-    forecaster: Forecaster | None = None
-    for index, end in enumerate(_ends(history, origins_s)):
-        if forecaster is None or (refit_every and index % refit_every == 0):
-            began = timer()
-            forecaster = family.fit(_until(history, end), seed=seed)
-            record.fits_s.append(timer() - began)
-            seen = end
-        forecaster = _step(forecaster, _until(history, end, seen), horizon_s, record, timer)
-        seen = end
-    if forecaster is None:
-        raise ValueError(_NO_ORIGIN)
-    return _judged(forecaster, history, record)
+    stops = _stops(history, origins_s, scored)
+    if not stops:
+        raise NotForecastableError(_NO_ORIGIN)
+    first = history.part(0, stops[0][0])
+    members, failures, fits_s = fit_members(families, first, horizon_s=horizon_s, seed=seed, timer=timer)
+    if not members:
+        raise NotForecastableError(
+            "; ".join(f"{name}: {why}" for name, why in failures.items()) or "no family was given"
+        )
+    drive = _Drive(history, horizon_s, Forecaster.of(list(members.values()), first, horizon_s=horizon_s))
+    for index, (end, judged) in enumerate(stops):
+        drive.move_to(end)
+        if refit_every and index and index % refit_every == 0:
+            for name, taken in drive.refit(families, seed, timer).items():
+                fits_s[name] += taken
+        if judged:
+            drive.forecast()
+    medians_s = {name: median(times_s) for name, times_s in fits_s.items()}
+    medians_s[ENSEMBLE] = sum(medians_s.values())
+    judged_of = drive.judged(recovery_s, timer)
+    backtests = {name: replace(made, fit_s=medians_s[name]) for name, made in judged_of.items()}
+    return Walk(backtests, drive.forecaster, failures)
 
 
 def backtest_fitted(
-    forecaster: TailForecaster,
+    forecaster: Forecaster,
     history: Workload,
     *,
     origins_s: Sequence[float] | Values,
-    horizon_s: float = HORIZONS_S[-1],
+    scored: Sequence[bool] | NDArray[np.bool_] | None = None,
+    horizon_s: float | None = None,
+    recovery_s: float | None = None,
     timer: Timer = time.perf_counter,
 ) -> Backtest:
-    """Judge a forecaster as it is, a champion for instance, without refitting; its tail is rebuilt from the history.
+    """Judge a forecaster as it is, a champion for instance, without refitting; its record starts anew.
 
-    Its parameters may have seen what lies before the end of its own tail: ``in_sample`` says so.
+    Its parameters may have seen what lies before the end of its own workload: ``in_sample`` says so.
+
+    Raises
+    ------
+    ValueError
+        When there is no origin, or nothing was measured before the first.
     """
-    record = _Record()
-    fitted_until_s = forecaster.tail.end_s
-    seen: int | None = None
-    for end in _ends(history, origins_s):
-        forecaster = forecaster.on(_until(history, end)) if seen is None else forecaster
-        forecaster = _step(forecaster, _until(history, end, end if seen is None else seen), horizon_s, record, timer)
-        seen = end
-    if seen is None:
-        raise ValueError(_NO_ORIGIN)
-    return _judged(forecaster, history, record, in_sample=record.forecasts[0].origin_s < fitted_until_s)
+    stops = _stops(history, origins_s, scored)
+    if not stops:
+        raise NotForecastableError(_NO_ORIGIN)
+    horizon_s = forecaster.horizon_s if horizon_s is None else horizon_s
+    drive = _Drive(history, horizon_s, forecaster.on(history.part(0, stops[0][0])))
+    for end, judged in stops:
+        drive.move_to(end)
+        if judged:
+            drive.forecast()
+    made = drive.judged(recovery_s, timer)[forecaster.family]
+    return replace(made, in_sample=bool(made.origins_s[0] < forecaster.end_s - 1e-6))
 
 
-_NO_ORIGIN = "no origin to forecast from; give origins inside the history, with a horizon of truth after them"
-
-
-def _ends(history: Workload, origins_s: Sequence[float] | Values) -> list[int]:
-    """Return, for every origin, how many steps of the history had ended by then."""
-    ends = np.floor((np.sort(np.asarray(origins_s, dtype=np.float64)) - history.start_s) / history.step_s + 1e-9)
-    return [int(end) for end in ends if 0 < end <= len(history)]
-
-
-def _until(history: Workload, end: int, begin: int = 0) -> Workload:
-    return Workload(history.start_s + begin * history.step_s, history.step_s, history.per_s[begin:end])
-
-
-def _step(forecaster: F, newly: Workload, horizon_s: float, record: _Record, timer: Timer) -> F:
-    if len(newly):
+def fit_members(
+    families: Mapping[str, type[Member]],
+    history: Workload,
+    *,
+    horizon_s: float = HORIZON_S,
+    seed: int = 0,
+    timer: Timer = time.perf_counter,
+) -> tuple[dict[str, Member], dict[str, str], dict[str, list[float]]]:
+    """Fit each family on its own: the members, why the others failed, and the seconds that each fit took."""
+    members: dict[str, Member] = {}
+    failures: dict[str, str] = {}
+    fits_s: dict[str, list[float]] = {}
+    for name, family in families.items():
         began = timer()
-        forecaster = forecaster.update(newly)
-        record.updates_s.append(timer() - began)
-    began = timer()
-    record.forecasts.append(forecaster.forecast(horizon_s, newly.step_s))
-    record.forecasts_s.append(timer() - began)
-    return forecaster
+        try:
+            (members[name],) = Forecaster.unproven(history, {name: family}, horizon_s=horizon_s, seed=seed).members
+        except ValueError as error:
+            failures[name] = str(error).removeprefix(f"{name}: ")
+        else:
+            fits_s[name] = [timer() - began]
+    return members, failures, fits_s
 
 
-def _judged(forecaster: Forecaster, history: Workload, record: _Record, *, in_sample: bool = False) -> Backtest:
-    steps = len(record.forecasts[0].mean)
-    padded = np.concatenate([history.per_s, np.full(steps, np.nan)])
-    starts = [round((made.origin_s - history.start_s) / history.step_s) for made in record.forecasts]
-    return Backtest(
-        family=forecaster.family,
-        step_s=history.step_s,
-        origins_s=np.array([made.origin_s for made in record.forecasts]),
-        actual=np.array([padded[start : start + steps] for start in starts]),
-        forecast=np.array([made.mean for made in record.forecasts]),
-        upper=np.array([made.quantiles[QUANTILE] for made in record.forecasts]),
-        in_sample=in_sample,
-        fit_s=median(record.fits_s) if record.fits_s else float("nan"),
-        update_s=median(record.updates_s) if record.updates_s else float("nan"),
-        forecast_s=median(record.forecasts_s),
-        state_bytes=len(json.dumps(forecaster.to_state())),
-    )
+@dataclass
+class _Drive:
+    """A forecaster on its way over a history, and what it and its members said."""
+
+    history: Workload
+    horizon_s: float
+    forecaster: Forecaster
+    said: list[dict[str, Forecast]] = field(default_factory=list)
+    origins: list[int] = field(default_factory=list)
+
+    @property
+    def end(self) -> int:
+        return round((self.forecaster.end_s - self.history.start_s) / self.history.step_s)
+
+    def move_to(self, end: int) -> None:
+        if end > self.end:
+            self.forecaster = self.forecaster.update(self.history.part(self.end, end))
+
+    def refit(self, families: Mapping[str, type[Member]], seed: int, timer: Timer) -> dict[str, list[float]]:
+        """Fit the same members anew and keep the record; one that cannot be fitted now stays as it was."""
+        walked, seen = self.forecaster, self.history.part(0, self.end)
+        again = {name: families[name] for name in walked.names}
+        members, _, fits_s = fit_members(again, seen, horizon_s=walked.horizon_s, seed=seed, timer=timer)
+        renewed = [members.get(name, member) for name, member in zip(walked.names, walked.members, strict=True)]
+        made = Forecaster.of(renewed, seen, horizon_s=walked.horizon_s)
+        self.forecaster = made.taking(walked.record, walked.names)
+        return fits_s
+
+    def forecast(self) -> None:
+        """Ask every member once; note what each says alone, and what all say together."""
+        forecaster, step_s = self.forecaster, self.history.step_s
+        steps = int(np.ceil(self.horizon_s / step_s - 1e-9))
+        edges_s = step_s * np.arange(steps + 1, dtype=np.float64)
+        projections = forecaster.projections(edges_s)
+        said: dict[str, Forecast] = {}
+        for index, name in enumerate(forecaster.names):
+            if np.isfinite(projections[index]).all():
+                said[name] = forecaster.only(name).combined(projections[index : index + 1], edges_s)
+        if len(forecaster.names) > 1 and said:
+            said[ENSEMBLE] = forecaster.combined(projections, edges_s)
+        self.said.append(said)
+        self.origins.append(self.end)
+
+    def judged(self, recovery_s: float | None, timer: Timer) -> dict[str, Backtest]:
+        steps = int(np.ceil(self.horizon_s / self.history.step_s - 1e-9))
+        padded = np.concatenate([self.history.per_s, np.full(steps, np.nan)])
+        actual = np.array([padded[origin : origin + steps] for origin in self.origins]).reshape(-1, steps)
+        actual[~np.isfinite(actual)] = np.nan
+        names = self.forecaster.names
+        unknown = np.full(steps, np.nan)
+        made: dict[str, Backtest] = {}
+        for name in [*names, ENSEMBLE] if len(names) > 1 else names:
+            forecasts = [said.get(name) for said in self.said]
+            update_s, forecast_s = self._times_s(name, timer)
+            made[name] = Backtest(
+                family=name,
+                step_s=self.history.step_s,
+                origins_s=self.history.start_s + self.history.step_s * np.array(self.origins, dtype=np.float64),
+                actual=actual,
+                forecast=np.array([one.mean if one else unknown for one in forecasts]),
+                upper=np.array([one.quantiles[0.9] if one else unknown for one in forecasts]),
+                upper_p95=np.array([one.quantiles[0.95] if one else unknown for one in forecasts]),
+                highest=np.array([one.maxima[MAXIMUM] if one else unknown for one in forecasts]),
+                recovery_s=stretched(RECOVERY_S, self.horizon_s) if recovery_s is None else recovery_s,
+                update_s=update_s,
+                forecast_s=forecast_s,
+                state_bytes=len(json.dumps(self._alone(name).to_state())),
+            )
+        return made
+
+    def _alone(self, name: str) -> Forecaster:
+        return self.forecaster if name == ENSEMBLE else self.forecaster.only(name)
+
+    def _times_s(self, name: str, timer: Timer) -> tuple[float, float]:
+        """Return median seconds of an update by a part of the horizon, and of a forecast, from where the walk ended."""
+        alone, part_s = self._alone(name), self.forecaster.record.lead_s
+        steps = max(1, round(part_s / self.history.step_s))
+        newest = self.history.per_s[max(0, self.end - steps) : self.end]
+        updates_s, forecasts_s = [], []
+        for _ in range(TIMED_UPDATES):
+            began = timer()
+            updated = alone.update(Workload(alone.end_s, self.history.step_s, newest))
+            updates_s.append(timer() - began)
+            began = timer()
+            try:
+                updated.forecast(self.horizon_s, self.history.step_s)
+            except ValueError:
+                return median(updates_s), float("nan")
+            forecasts_s.append(timer() - began)
+        return median(updates_s), median(forecasts_s)
+
+
+def _stops(
+    history: Workload, origins_s: Sequence[float] | Values, scored: Sequence[bool] | NDArray[np.bool_] | None
+) -> list[tuple[int, bool]]:
+    """Return, for every origin inside the history, how many of its steps had ended by then, and whether it counts."""
+    at_s = np.asarray(origins_s, dtype=np.float64)
+    judged = np.ones(len(at_s), dtype=bool) if scored is None else np.asarray(scored, dtype=bool)
+    if judged.shape != at_s.shape:
+        raise ValueError(f"{len(judged)} marks for {len(at_s)} origins; give one for each")
+    ends = np.floor((at_s - history.start_s) / history.step_s + 1e-9).astype(int)
+    inside = [(int(end), bool(mark)) for end, mark in zip(ends, judged, strict=True) if 0 < end <= len(history)]
+    return sorted(inside) if any(mark for _, mark in inside) else []

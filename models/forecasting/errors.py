@@ -76,3 +76,18 @@ def under_forecast_rate(errors_of_maximum: ArrayLike, tolerance: float = 0.1) ->
     errors = np.asarray(errors_of_maximum, dtype=np.float64)
     errors = errors[~np.isnan(errors)]
     return float((errors < -tolerance).mean()) if len(errors) else float("nan")
+
+
+def quantile_loss(errors: ArrayLike, probability: float) -> float:
+    """Mean loss of a quantile (pinball loss): ``probability`` times what it lay below the truth, ``1 - p`` times above.
+
+    Least in expectation for the true quantile (Koenker and Bassett 1978).
+
+    Parameters
+    ----------
+    errors
+        Quantile minus truth, shape ``(n,)``, in the truth's unit or as shares of it; NaN are left out.
+    """
+    known = np.asarray(errors, dtype=np.float64)
+    known = known[~np.isnan(known)]
+    return float(np.maximum(-probability * known, (1.0 - probability) * known).mean()) if len(known) else float("nan")

@@ -11,6 +11,7 @@ import numpy as np
 
 from models.forecasting.calibration import Calibration
 from models.forecasting.contract import HORIZON_S, Forecast, Values, Workload
+from models.forecasting.failures import DamagedStateError, NotForecastableError, StateVersionError
 from models.forecasting.families import ENSEMBLE, FAMILIES, families_named, member_from_state
 from models.forecasting.linear import Linear
 from models.forecasting.member import LEADS, Member, lead_s
@@ -94,7 +95,9 @@ class Forecaster:
             except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
                 failures[name] = str(error)
         if not members:
-            raise ValueError("; ".join(f"{name}: {why}" for name, why in failures.items()) or "no family was given")
+            raise NotForecastableError(
+                "; ".join(f"{name}: {why}" for name, why in failures.items()) or "no family was given"
+            )
         return cls.of(members, history, horizon_s=horizon_s, failures=failures)
 
     @classmethod
@@ -218,7 +221,7 @@ class Forecaster:
         try:
             mean = combine(projections, weights)
         except ValueError:
-            raise ValueError(
+            raise NotForecastableError(
                 f"{self.family}: no workload measured lately to forecast from; update() with newer observations"
             ) from None
         calibration = Calibration.of(self.record, self.finest)
@@ -244,9 +247,17 @@ class Forecaster:
 
 
 def forecaster_from_state(state: Mapping[str, Any]) -> Forecaster:
-    """Rebuild a forecaster from its state. Raises ``ValueError`` naming what is wrong with it."""
+    """Rebuild a forecaster from its state.
+
+    Raises
+    ------
+    DamagedStateError
+        Naming what is wrong with it; :class:`~models.forecasting.failures.StateVersionError` for another format.
+    """
+    if not isinstance(state, Mapping):
+        raise DamagedStateError(f"the state of a forecaster is damaged (a {type(state).__name__}); train again")
     if state.get("format") != STATE_FORMAT:
-        raise ValueError(
+        raise StateVersionError(
             f"a forecaster's state of format {STATE_FORMAT} was expected, not {state.get('format')!r}; train again"
         )
     try:
@@ -260,7 +271,7 @@ def forecaster_from_state(state: Mapping[str, Any]) -> Forecaster:
         if missing:
             raise ValueError(f"a tail of {missing[0]} s cells is missing")
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise ValueError(f"the state of a forecaster is damaged ({error!r}); train again") from error
+        raise DamagedStateError(f"the state of a forecaster is damaged ({error!r}); train again") from error
     return made
 
 

@@ -1,32 +1,37 @@
-"""Which forecaster a job gets: every family judged on the same origins, and a challenger against the champion."""
+"""Which forecaster a job gets: every family and all together judged on the same origins, then against the champion."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any
 
 import numpy as np
 
-from models.forecasting.backtest import HORIZONS_S, Backtest, backtest, spaced_origins
-from models.forecasting.contract import Values, Workload
-from models.forecasting.families import FAMILIES, NAIVE
-from models.forecasting.tail_forecaster import TailForecaster
+from models.forecasting.backtest import Timer, Walk, backtest, backtest_fitted, fit_members
+from models.forecasting.contract import HORIZON_S, Workload
+from models.forecasting.failures import DamagedStateError
+from models.forecasting.families import ENSEMBLE, FAMILIES, NAIVE
+from models.forecasting.forecaster import Forecaster, forecaster_from_state
+from models.forecasting.judgement import Backtest
+from models.forecasting.member import Member
+from models.forecasting.origins import Stops, least_steps, stops_of
 
 MARGIN = 0.02
 LEAST_EVIDENCE = 8
-ORIGINS = 24
 REFITS = 2
-FIRST_SHARE = 0.5
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One family on one job: fitted and judged, or the reason why not.
+    """One family on one job, or the ensemble of them: fitted and judged, or the reason why not.
 
     Attributes
     ----------
     forecaster
-        Fitted to the whole history; ``None`` when that failed.
+        Fitted to the whole history, with a record of its newest stretch; ``None`` when that failed.
     backtest
         Its errors on origins of the past; ``None`` when that failed or the history leaves no origin.
     reason
@@ -34,7 +39,7 @@ class Candidate:
     """
 
     family: str
-    forecaster: TailForecaster | None = None
+    forecaster: Forecaster | None = None
     backtest: Backtest | None = None
     reason: str = ""
 
@@ -46,17 +51,20 @@ class TrainedForecast:
     Attributes
     ----------
     winner
-        Name of the family to register; ``None`` when no candidate rests on enough evidence.
+        Name of the family to register, or ``ensemble``; ``None`` when no candidate rests on enough evidence.
     sentence
         Why, for a reader.
+    stops
+        Where the walk stopped: a champion is judged on the same ones.
     """
 
     candidates: Mapping[str, Candidate]
     winner: str | None
     sentence: str
+    stops: Stops
 
     @property
-    def champion(self) -> TailForecaster | None:
+    def champion(self) -> Forecaster | None:
         """Return the winner's forecaster."""
         return self.candidates[self.winner].forecaster if self.winner else None
 
@@ -71,93 +79,168 @@ class Verdict:
 
 def train_forecasters(
     history: Workload,
-    families: Mapping[str, type[TailForecaster]] = FAMILIES,
+    families: Mapping[str, type[Member]] = FAMILIES,
+    *,
+    horizon_s: float = HORIZON_S,
     seed: int = 0,
-    origins_s: Values | None = None,
+    stops: Stops | None = None,
+    timer: Timer = time.perf_counter,
 ) -> TrainedForecast:
-    """Fit and judge every family on one job; a family that fails keeps its reason and the others go on.
+    """Fit and judge every family on one job, alone and together; one that fails keeps its reason, the others go on.
+
+    Members are fitted to what precedes the first stop, once more half-way, and to the whole history: the walk judges
+    the first two, the last go on with the record that the walk made.
 
     Parameters
     ----------
-    origins_s
-        Origins of the backtests; by default up to 24 in the second half of the history, with a 900 s truth each.
+    stops
+        Where to judge; by default blocks in the second half of the history
+        (:func:`~models.forecasting.origins.stops_of`).
     """
-    if origins_s is None:
-        middle_s = history.start_s + FIRST_SHARE * (history.end_s - history.start_s)
-        origins_s = spaced_origins(history, ORIGINS, middle_s)
-    candidates = {name: _candidate(name, family, history, origins_s, seed) for name, family in families.items()}
-    winner, sentence = _winner(candidates)
-    if winner is None and len(origins_s) < LEAST_EVIDENCE:
-        sentence = _too_short(history)
-    return TrainedForecast(candidates, winner, sentence)
+    stops = stops_of(history, horizon_s) if stops is None else stops
+    members, failures, fits_s = fit_members(families, history, horizon_s=horizon_s, seed=seed, timer=timer)
+    try:
+        walk: Walk | None = backtest(
+            families,
+            history,
+            origins_s=stops.origins_s,
+            scored=stops.scored,
+            horizon_s=horizon_s,
+            refit_every=-(-len(stops.origins_s) // REFITS),
+            seed=seed,
+            timer=timer,
+        )
+        unjudged = ""
+    except ValueError as error:
+        walk, unjudged = None, f"could not be judged: {error}"
+    candidates = {name: Candidate(name, reason=f"could not be fitted: {why}") for name, why in failures.items()}
+    if members:
+        whole = Forecaster.of(list(members.values()), history, horizon_s=horizon_s, failures=failures)
+        if walk is not None:
+            whole = whole.taking(walk.forecaster.record, walk.forecaster.names)
+        names = [*members, ENSEMBLE] if len(members) > 1 else list(members)
+        for name in names:
+            alone = whole if name == ENSEMBLE else whole.only(name)
+            judged = walk.backtests.get(name) if walk is not None else None
+            reason = unjudged or _unjudged(name, judged, walk)
+            if judged is not None and name in fits_s:
+                judged = replace(judged, fit_s=median(fits_s[name]))
+            candidates[name] = Candidate(name, alone, judged, reason)
+    ordered = {name: candidates[name] for name in [*families, ENSEMBLE] if name in candidates}
+    winner, sentence = _winner(ordered)
+    if winner is None and stops.scored.sum() < LEAST_EVIDENCE:
+        sentence = _too_short(history, horizon_s)
+    return TrainedForecast(ordered, winner, sentence, stops)
 
 
-def _too_short(history: Workload) -> str:
+def _unjudged(name: str, judged: Backtest | None, walk: Walk | None) -> str:
+    if judged is None:
+        why = walk.failures.get(name, "no two members could be fitted") if walk is not None else "no origin"
+        return f"could not be judged, fitted to what precedes the first origin: {why}"
+    if judged.unanswered:
+        return f"could not forecast from {judged.unanswered} of {judged.evidence} origins"
+    return ""
+
+
+def _too_short(history: Workload, horizon_s: float) -> str:
     measured_min = len(history) * history.step_s / 60.0
-    needed_min = (HORIZONS_S[-1] / (1.0 - FIRST_SHARE) + LEAST_EVIDENCE * history.step_s / (1.0 - FIRST_SHARE)) / 60.0
+    needed_min = least_steps(history.step_s, horizon_s, LEAST_EVIDENCE) * history.step_s / 60.0
     return (
-        f"{measured_min:.0f} minutes of workload are too few to judge a forecast of {HORIZONS_S[-1] / 60:.0f} minutes; "
+        f"{measured_min:.0f} minutes of workload are too few to judge a forecast of {horizon_s / 60:.0f} minutes; "
         f"ingest {np.ceil(needed_min):.0f} or more"
     )
 
 
-def _candidate(name: str, family: type[TailForecaster], history: Workload, origins_s: Values, seed: int) -> Candidate:
-    try:
-        forecaster = family.fit(history, seed=seed)
-    except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
-        return Candidate(name, reason=f"could not be fitted: {error}")
-    try:
-        refit_every = max(1, -(-len(origins_s) // REFITS))
-        judged = backtest(family, history, origins_s=origins_s, refit_every=refit_every, seed=seed)
-    except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
-        return Candidate(name, forecaster, reason=f"could not be judged: {error}")
-    return Candidate(name, forecaster, judged)
-
-
 def _winner(candidates: Mapping[str, Candidate]) -> tuple[str | None, str]:
-    """Return the family with the least 900-s WAPE, unless it hardly beats the naive one, and why."""
+    """Return who wins by the score, and why.
+
+    The ensemble stands unless a family alone is better by the margin: its weights follow the errors of late, so it is
+    rarely far behind its best member and goes on choosing after training, whereas the best of many on a few origins is
+    partly lucky. The naive family wins unless somebody beats it by the margin.
+    """
     judged = {
         name: candidate.backtest
         for name, candidate in candidates.items()
         if candidate.backtest is not None
+        and candidate.forecaster is not None
+        and not candidate.backtest.unanswered
         and candidate.backtest.evidence >= LEAST_EVIDENCE
-        and np.isfinite(candidate.backtest.wape())
+        and np.isfinite(candidate.backtest.score)
     }
     if not judged:
         reasons = "; ".join(f"{name}: {candidate.reason}" for name, candidate in candidates.items() if candidate.reason)
         return None, f"no family could be judged on {LEAST_EVIDENCE} origins with measured truth. {reasons}".strip()
-    best = min(judged, key=lambda name: judged[name].wape())
-    error = judged[best].wape()
-    if NAIVE not in judged or best == NAIVE:
-        return best, f"{best} has the least WAPE over {HORIZONS_S[-1]:.0f} s: {error:.1%}"
-    naive = judged[NAIVE].wape()
-    if error > (1.0 - MARGIN) * naive:
-        return NAIVE, f"{best} ({error:.1%}) does not beat {NAIVE} ({naive:.1%}) by {MARGIN:.0%} over 900 s"
-    return best, f"{best} has the least WAPE over {HORIZONS_S[-1]:.0f} s: {error:.1%} against {naive:.1%} of {NAIVE}"
+    best = min(judged, key=lambda name: judged[name].score)
+    if ENSEMBLE in judged and not _beats(judged[best], judged[ENSEMBLE]):
+        best = ENSEMBLE
+    if NAIVE in judged and best != NAIVE and not _beats(judged[best], judged[NAIVE]):
+        found = f"{best} ({_told(judged[best])}) does not beat {NAIVE} ({_told(judged[NAIVE])}) by {MARGIN:.0%}"
+        return NAIVE, found
+    against = f", against {_told(judged[NAIVE])} of {NAIVE}" if NAIVE in judged and best != NAIVE else ""
+    return best, f"{best} has the best score: {_told(judged[best])}{against}"
+
+
+def _beats(challenger: Backtest, current: Backtest, margin: float = MARGIN) -> bool:
+    return challenger.score < (1.0 - margin) * current.score
+
+
+def _told(judged: Backtest) -> str:
+    return f"score {judged.score:.3f}, WAPE {judged.wape():.1%} over {judged.horizon_s:.0f} s"
+
+
+def challenge_champion(trained: TrainedForecast, champion: Mapping[str, Any] | None, history: Workload) -> Verdict:
+    """Decide about the winner of a training against the stored state of a champion, on the same stops of a history.
+
+    A champion whose state cannot be read, or that cannot be judged here, counts as absent: the sentence says so.
+    """
+    challenger = trained.candidates[trained.winner].backtest if trained.winner else None
+    if challenger is None:
+        return Verdict(False, trained.sentence)
+    if champion is None:
+        return challenge(None, challenger)
+    try:
+        known = forecaster_from_state(champion)
+    except DamagedStateError as error:
+        return _absent(challenger, f"the champion could not be read ({error})")
+    try:
+        stops = trained.stops
+        current = backtest_fitted(
+            known, history, origins_s=stops.origins_s, scored=stops.scored, horizon_s=challenger.horizon_s
+        )
+    except ValueError as error:
+        return _absent(challenger, f"the champion could not be judged ({error})")
+    return challenge(current, challenger)
+
+
+def _absent(challenger: Backtest, why: str) -> Verdict:
+    verdict = challenge(None, challenger)
+    return replace(verdict, sentence=f"{verdict.sentence}; {why}")
 
 
 def challenge(current: Backtest | None, challenger: Backtest, margin: float = MARGIN) -> Verdict:
-    """Decide whether a challenger is promoted: it must beat the champion on the same windows by ``margin``.
+    """Decide whether a challenger is promoted: its score must beat the champion's on the same windows by ``margin``.
 
     Raises
     ------
     ValueError
         When the two were not judged on the same origins and the same truth.
     """
-    error = challenger.wape()
-    if challenger.evidence < LEAST_EVIDENCE or not np.isfinite(error):
+    if challenger.evidence < LEAST_EVIDENCE or not np.isfinite(challenger.score):
         known = f"{challenger.evidence} of the {LEAST_EVIDENCE} origins that a judgement needs"
         return Verdict(False, f"{challenger.family} was judged on {known}")
     if current is None:
-        return Verdict(True, f"{challenger.family} ({error:.1%}) is the first champion")
+        return Verdict(True, f"{challenger.family} ({_told(challenger)}) is the first champion")
     same = np.array_equal(current.origins_s, challenger.origins_s)
     if not same or not np.array_equal(current.actual, challenger.actual, equal_nan=True):
         raise ValueError(
             f"{current.family} and {challenger.family} were judged on different windows; backtest both on one history"
         )
-    known_error = current.wape()
     seen = " (whose parameters had seen these windows)" if current.in_sample else ""
-    found = f"{challenger.family} {error:.1%} against {current.family} {known_error:.1%}{seen} on the same windows"
-    if error < (1.0 - margin) * known_error:
+    against = f"{current.family} ({_told(current)}){seen}"
+    found = f"{challenger.family} ({_told(challenger)}) against {against} on the same windows"
+    if current.unanswered:
+        silent = f"{current.family} could not forecast from {current.unanswered} of {current.evidence} origins"
+        return Verdict(True, f"promoted: {silent}; {challenger.family}: {_told(challenger)}")
+    if _beats(challenger, current, margin):
         return Verdict(True, f"promoted: {found}")
     return Verdict(False, f"kept the champion: {found}, not better by {margin:.0%}")

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.forecasting.backtest import Backtest, backtest, spaced_origins
+from models.forecasting.backtest import Backtest
 from models.forecasting.contract import Workload
-from models.forecasting.families import FAMILIES, DampedTrend, LastValue, Linear
-from models.forecasting.selection import challenge, train_forecasters
+from models.forecasting.families import ENSEMBLE, FAMILIES, DampedTrend, LastValue, Linear
+from models.forecasting.selection import challenge, challenge_champion, train_forecasters
 
 QUICK = {family.family: family for family in (LastValue, Linear, DampedTrend)}
 
@@ -16,9 +16,23 @@ QUICK = {family.family: family for family in (LastValue, Linear, DampedTrend)}
 class Broken(Linear):
     """A family that cannot be fitted."""
 
+    family = "broken"
+
     @classmethod
-    def fit(cls, history, *, seed=0):
+    def fit(cls, history, *, horizon_s=900.0, seed=0):
         raise ValueError("out of luck")
+
+
+class Late(Linear):
+    """A family that needs most of what there is."""
+
+    family = "late"
+
+    @classmethod
+    def fit(cls, history, *, horizon_s=900.0, seed=0):
+        if len(history) < 1000:
+            raise ValueError("too young for me")
+        return super().fit(history, horizon_s=horizon_s, seed=seed)
 
 
 def ramp(hours: float = 3.0) -> Workload:
@@ -31,19 +45,42 @@ def noise(hours: float = 3.0) -> Workload:
     return Workload(0.0, 10.0, 20_000 + 100 * rng.normal(size=int(360 * hours)).cumsum())
 
 
-def judged(scale: float, origins: int = 10, family: str = "linear") -> Backtest:
+def judged(scale: float, origins: int = 10, family: str = "linear", highest: float | None = None) -> Backtest:
     truth = np.full((origins, 90), 100.0)
-    return Backtest(family, 10.0, 900.0 * np.arange(origins), truth, truth * scale, truth)
+    safe = truth * (scale if highest is None else highest)
+    return Backtest(family, 10.0, 900.0 * np.arange(origins), truth, truth * scale, truth, truth, safe)
 
 
 def test_a_trending_workload_gets_a_family_with_a_trend_and_a_reason():
     trained = train_forecasters(ramp(), QUICK)
-    assert trained.winner in {"linear", "damped-trend"}
+    assert trained.winner in {"linear", "damped-trend", ENSEMBLE}
     assert trained.champion is trained.candidates[trained.winner].forecaster
     assert trained.winner in trained.sentence
     best = trained.candidates[trained.winner].backtest
     assert best.wape() < 0.98 * trained.candidates["last-value"].backtest.wape()
     assert trained.champion.forecast(60).origin_s == ramp().end_s  # fitted to all of it, not to a half
+
+
+def test_every_family_and_all_together_are_candidates_on_the_same_windows():
+    trained = train_forecasters(ramp(), QUICK)
+    assert list(trained.candidates) == [*QUICK, ENSEMBLE]
+    backtests = [candidate.backtest for candidate in trained.candidates.values()]
+    for one in backtests:
+        assert np.array_equal(one.origins_s, trained.stops.scored_s)
+        assert np.array_equal(one.actual, backtests[0].actual, equal_nan=True)
+        assert one.state_bytes > 0
+        assert min(one.fit_s, one.update_s, one.forecast_s) > 0.0
+    assert [candidate.forecaster.family for candidate in trained.candidates.values()] == [*QUICK, ENSEMBLE]
+    assert list(train_forecasters(ramp(), {"linear": Linear}).candidates) == ["linear"]
+
+
+def test_who_goes_on_has_a_record_of_the_newest_stretch():
+    trained = train_forecasters(ramp(), QUICK)
+    for candidate in trained.candidates.values():
+        record = candidate.forecaster.record
+        assert record.origins_s[-1] == ramp().end_s
+        assert np.isfinite(record.actual).sum() > 100
+        assert record.forecasts.shape[1] == len(candidate.forecaster.members)
 
 
 def test_a_random_walk_keeps_the_naive_one():
@@ -54,16 +91,27 @@ def test_a_random_walk_keeps_the_naive_one():
 def test_a_family_that_fails_keeps_its_reason_and_the_others_go_on():
     trained = train_forecasters(ramp(), {**QUICK, "broken": Broken})
     assert trained.candidates["broken"].forecaster is None
-    assert "out of luck" in trained.candidates["broken"].reason
+    assert trained.candidates["broken"].reason == "could not be fitted: out of luck"
     assert trained.winner is not None
+    assert trained.candidates[ENSEMBLE].forecaster.failures == {"broken": "out of luck"}
+
+
+def test_a_family_that_was_too_young_to_be_judged_goes_on_but_cannot_win():
+    trained = train_forecasters(ramp(), {**QUICK, "late": Late})
+    late = trained.candidates["late"]
+    assert late.backtest is None
+    assert late.reason.endswith("too young for me")
+    assert trained.winner != "late"
+    assert "late" in trained.candidates[ENSEMBLE].forecaster.names
 
 
 def test_a_short_history_has_candidates_but_no_winner():
-    trained = train_forecasters(ramp(0.3), FAMILIES)
+    trained = train_forecasters(ramp(0.3), QUICK)
     assert trained.winner is None
-    assert "18 minutes of workload are too few to judge a forecast of 15 minutes; ingest 33 or more" in trained.sentence
+    assert "18 minutes of workload are too few to judge a forecast of 15 minutes; ingest 38 or more" in trained.sentence
     assert trained.champion is None
     assert trained.candidates["linear"].forecaster is not None
+    assert train_forecasters(ramp(38.4 / 60), QUICK).winner is not None
 
 
 def test_an_empty_history_has_neither():
@@ -72,12 +120,34 @@ def test_an_empty_history_has_neither():
     assert all(candidate.forecaster is None and candidate.reason for candidate in trained.candidates.values())
 
 
+def test_training_is_deterministic():
+    first, second = (train_forecasters(noise(), QUICK, seed=3) for _ in range(2))
+    assert first.winner == second.winner
+    assert first.champion.to_state() == second.champion.to_state()
+
+
+def test_longer_horizons_at_coarser_steps_are_the_same_call():
+    hours = np.arange(24 * 21.0)
+    days = Workload(0.0, 3600.0, 10_000 + 4_000 * np.sin(2 * np.pi * hours / 24) + 10 * hours)
+    trained = train_forecasters(days, QUICK, horizon_s=12 * 3600.0)
+    assert trained.winner is not None
+    assert len(trained.champion.forecast(step_s=3600.0).mean) == 12
+
+
+def test_a_peak_missed_costs_nine_times_a_margin():
+    low, high = judged(1.0, highest=0.8), judged(1.0, highest=1.2)
+    assert low.score == pytest.approx(0.18)
+    assert high.score == pytest.approx(0.02)
+    assert challenge(low, high).promote
+    assert challenge(judged(0.95, highest=0.6), judged(1.10, highest=1.10)).promote  # worse path, safe maximum
+
+
 def test_a_challenger_must_be_better_by_the_margin():
     assert challenge(judged(1.10), judged(1.05)).promote
     assert not challenge(judged(1.10), judged(1.099)).promote
     assert not challenge(judged(1.10), judged(1.20)).promote
     assert not challenge(judged(1.0), judged(1.0)).promote
-    assert "5.0% against" in challenge(judged(1.10), judged(1.05)).sentence
+    assert "WAPE 5.0% over 900 s) against" in challenge(judged(1.10), judged(1.05)).sentence
 
 
 def test_the_first_champion_needs_evidence_only():
@@ -87,6 +157,15 @@ def test_the_first_champion_needs_evidence_only():
     assert "3 of the 8" in verdict.sentence
 
 
+def test_a_champion_that_falls_silent_is_replaced():
+    current = judged(1.0)
+    silent = current.forecast.copy()
+    silent[4] = np.nan
+    verdict = challenge(replace(current, forecast=silent), judged(1.1, family="damped-trend"))
+    assert verdict.promote
+    assert "linear could not forecast from 1 of 10 origins" in verdict.sentence
+
+
 def test_other_windows_cannot_be_compared():
     with pytest.raises(ValueError, match="different windows"):
         challenge(judged(1.1, origins=9), judged(1.0, origins=10))
@@ -94,9 +173,35 @@ def test_other_windows_cannot_be_compared():
         challenge(replace(judged(1.1), actual=np.full((10, 90), 99.0)), judged(1.0))
 
 
-def test_champion_and_challenger_from_one_history():
+def test_a_stored_champion_is_judged_on_the_windows_of_the_training():
     history = ramp()
-    origins_s = spaced_origins(history, 10, 3600.0)
-    current, challenger = (backtest(family, history, origins_s=origins_s) for family in (LastValue, DampedTrend))
-    assert challenge(current, challenger).promote
-    assert not challenge(challenger, current).promote
+    trained = train_forecasters(history, QUICK)
+    naive = trained.candidates["last-value"].forecaster.to_state()
+    verdict = challenge_champion(trained, naive, history)
+    assert verdict.promote
+    assert "against last-value" in verdict.sentence
+    assert "had seen these windows" in verdict.sentence
+    assert not challenge_champion(trained, trained.champion.to_state(), history).promote
+
+
+@pytest.mark.parametrize(
+    ("state", "why"),
+    [
+        ({"format": 1}, "of format 2 was expected, not 1"),
+        ({"format": 2, "members": []}, "damaged"),
+        ({}, "of format 2 was expected, not None"),
+    ],
+)
+def test_a_champion_that_cannot_be_read_counts_as_absent(state, why):
+    history = ramp()
+    verdict = challenge_champion(train_forecasters(history, QUICK), state, history)
+    assert verdict.promote
+    assert "is the first champion; the champion could not be read" in verdict.sentence
+    assert why in verdict.sentence
+
+
+def test_without_a_winner_the_champion_stays():
+    trained = train_forecasters(ramp(0.3), QUICK)
+    verdict = challenge_champion(trained, trained.candidates["linear"].forecaster.to_state(), ramp(0.3))
+    assert not verdict.promote
+    assert "too few" in verdict.sentence

@@ -1,0 +1,115 @@
+"""From where in a history forecasts are judged: on its grid, with a whole truth ahead, spread over its second half."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.forecasting.contract import HORIZON_S, Values, Workload
+from models.forecasting.member import lead_s
+
+BLOCKS = 4
+SCORED = 24  # origins in all blocks together
+WARM_UP = 9  # origins before those of a block: three horizons, so that weights and margins rest on the stretch itself
+PER_HORIZON = 3
+FIRST_SHARE = 0.5  # of a long history precedes the first origin that is scored
+LEAST_SHARE = 1 / 3  # of a short one precedes the first stop
+NEEDED_COVERAGE = 0.5
+
+
+@dataclass(frozen=True)
+class Stops:
+    """Where a walk over a history stops to forecast.
+
+    Attributes
+    ----------
+    origins_s
+        Epoch seconds, ascending, shape ``(stops,)``.
+    scored
+        Which of them are judged; the others only fill the record. Of the same shape.
+    """
+
+    origins_s: Values
+    scored: NDArray[np.bool_]
+
+    @property
+    def scored_s(self) -> Values:
+        """The origins that are judged, epoch seconds."""
+        return self.origins_s[self.scored]
+
+
+def spaced_origins(history: Workload, count: int, first_s: float, horizon_s: float = HORIZON_S) -> Values:
+    """Return up to ``count`` origins on the history's grid, from ``first_s`` to one horizon before its end.
+
+    Fewer when the grid has fewer steps there; empty when the history ends before.
+    """
+    first = int(np.ceil((first_s - history.start_s) / history.step_s - 1e-9))
+    last = len(history) - _steps(history, horizon_s)
+    if last < max(first, 1):
+        return np.empty(0)
+    steps = np.unique(np.linspace(max(first, 1), last, count).astype(int))
+    return history.start_s + history.step_s * steps
+
+
+def stops_of(history: Workload, horizon_s: float = HORIZON_S) -> Stops:
+    """Return where to judge forecasters of a history.
+
+    A record of errors forgets within a few horizons. Origins spread evenly over days would judge an ensemble that has
+    forgotten everything at each of them; so up to four blocks are spread over the second half of a long history, a
+    third of a horizon between stops, each led in by stops that are not scored. A short history has one block, and its
+    stops are closer, a fifteenth of the horizon at least. Only where at least half of the truth was measured is an
+    origin scored. The last stops lie after the last whole truth, up to the end: they bring the record up to date.
+    """
+    count, ahead = len(history), _steps(history, horizon_s)
+    usable, every = _usable(history, ahead, horizon_s)
+    if not len(usable):
+        return Stops(np.empty(0), np.empty(0, dtype=bool))
+    blocks, scored = _blocks(usable)
+    newest = count - every * np.arange(-(-ahead // every))[::-1]
+    visited = np.unique(np.concatenate([blocks, newest[newest > blocks[-1]]]))
+    return Stops(history.start_s + history.step_s * visited, np.isin(visited, scored))
+
+
+def least_steps(step_s: float, horizon_s: float, scored: int) -> int:
+    """Return how long a history without gaps must be, in steps, until so many of its origins are scored."""
+    stops = next(count for count in itertools.count(scored) if count - min(WARM_UP, count // 3) >= scored)
+    ahead = int(np.ceil(horizon_s / step_s - 1e-9))
+    return int(np.ceil((ahead + (stops - 1) * _closest(step_s, horizon_s)) / (1.0 - LEAST_SHARE)))
+
+
+def _closest(step_s: float, horizon_s: float) -> int:
+    """Return how many steps lie at least between two stops: closer ones say the same twice, and are not recorded."""
+    return round(lead_s(step_s, horizon_s) / step_s)
+
+
+def _steps(history: Workload, horizon_s: float) -> int:
+    return int(np.ceil(horizon_s / history.step_s - 1e-9))
+
+
+def _usable(history: Workload, ahead: int, horizon_s: float) -> tuple[NDArray[np.int_], int]:
+    """Return the steps at which a forecast has enough truth ahead, and how many steps lie between two stops."""
+    count, last = len(history), len(history) - ahead
+    least = max(1, int(np.ceil(LEAST_SHARE * count)))
+    every = max(1, round(horizon_s / PER_HORIZON / history.step_s))
+    first = max(least, round(FIRST_SHARE * count) - WARM_UP * every)
+    stops = WARM_UP + SCORED
+    if last - first < every * (stops - 1):
+        first = max(least, last - every * (stops - 1))
+        every = max(_closest(history.step_s, horizon_s), min(every, (last - first) // (stops - 1)))
+    steps = np.arange(last, first - 1, -every)[::-1]
+    measured = np.concatenate([[0], np.cumsum(np.isfinite(history.per_s))])
+    return steps[measured[steps + ahead] - measured[steps] >= NEEDED_COVERAGE * ahead], every
+
+
+def _blocks(usable: NDArray[np.int_]) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
+    """Return the stops of as many blocks as fit, spread over those usable, and which of them are scored."""
+    for blocks in range(BLOCKS, 0, -1):
+        scored = SCORED // blocks
+        if len(usable) >= blocks * (WARM_UP + scored):
+            ends = np.round(len(usable) * np.arange(1, blocks + 1) / blocks).astype(int)
+            visited = [usable[end - WARM_UP - scored : end] for end in ends]
+            return np.concatenate(visited), np.concatenate([block[WARM_UP:] for block in visited])
+    return usable, usable[min(WARM_UP, len(usable) // 3) :]
