@@ -23,7 +23,7 @@ from control.sources import Reading
 from control.state import StateStore
 from control.tick_io import TickIO
 from models.forecasting.contract import Workload
-from models.forecasting.families import family_named
+from models.forecasting.forecaster import fitted
 from models.registry import FORECAST
 from replay.twin_source import TwinSource
 from settings.stream_job import Bounds, PolicySettings, StreamJob, TargetSettings
@@ -71,7 +71,7 @@ class Instant:
 
 def champions(names: list[str], twin: JobTwin, family: str) -> GivenChampions:
     history = Workload(float(twin.history.start_s), 1.0, np.asarray(twin.history.column("arrived")))
-    row = ChampionRow(family, orjson.dumps(family_named(family).fit(history).to_state()).decode(), 1)
+    row = ChampionRow(family, orjson.dumps(fitted(family, history).to_state()).decode(), 1)
     return GivenChampions({FORECAST: FleetChampions(FORECAST, 1, dict.fromkeys(names, row))})
 
 

@@ -87,14 +87,14 @@ def forecast(
     Example: perdix forecast ads --horizon 1800
     """
     from assets.history import workload_history
-    from models.forecasting.families import fallback, family_named, forecaster_from_state
+    from models.forecasting.forecaster import fallback, fitted, forecaster_from_state
 
     store, settings = lake(), load_product_settings().training
     known(job, store.jobs("workload_features"), "job", INGEST_FIRST)
     history = _mended(lambda: workload_history(store, job, settings.history_days))
     champion, version = (None, 0) if family else _champion(job)
     if family:
-        model = _mended(lambda: family_named(family).fit(history, seed=settings.seed))
+        model = _mended(lambda: fitted(family, history, seed=settings.seed))
     elif champion is not None:
         model = forecaster_from_state(champion).on(history)
     else:
@@ -113,6 +113,8 @@ def forecast(
 
 
 def _champion(job: str) -> tuple[dict[str, object] | None, int]:
+    import orjson
+
     from control.champions import Champions
     from control.clock import WallClock
     from models.registry import FORECAST, Registry
@@ -122,7 +124,7 @@ def _champion(job: str) -> tuple[dict[str, object] | None, int]:
     champions.refresh(WallClock().now_s())
     fleet = champions.fleet(FORECAST)
     row = fleet.rows.get(job)
-    return (dict(row.state), row.version) if row else (None, 0)
+    return (orjson.loads(row.state), row.version) if row else (None, 0)
 
 
 def _show_forecast(job: str, made: Forecast, version: int) -> None:

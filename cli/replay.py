@@ -156,15 +156,17 @@ def replay(
 
 def _family(name: str | None) -> str | None:
     """Return the family of forecasters that is asked for; ``None`` for none."""
-    from models.forecasting.families import family_named
+    from models.forecasting.families import families_named
     from replay.case import FORECASTER
 
     if name is None:
         return FORECASTER
     try:
-        return None if name == NO_FORECASTER else family_named(name).family
+        if name != NO_FORECASTER:
+            families_named(name)
     except ValueError as error:
         raise UserError(f"--forecaster: {error}; or '{NO_FORECASTER}'") from None
+    return None if name == NO_FORECASTER else name
 
 
 def _writable(as_json: str | None) -> Path | None:

@@ -14,10 +14,9 @@ from control.observe import Observation, workload_of
 from models.capacity.contract import Estimate
 from models.capacity.scale_outs import ScaleOuts
 from models.drift import DriftState
-from models.forecasting.contract import Forecast, Forecaster, Workload
-from models.forecasting.families import fallback, forecaster_from_state
+from models.forecasting.contract import Forecast, Workload
+from models.forecasting.forecaster import Forecaster, fallback, forecaster_from_state
 from models.forecasting.tail import Tail
-from models.forecasting.tail_forecaster import TailForecaster
 from models.registry import CAPACITY, FORECAST
 from settings.stream_job import Bounds
 from targets.contract import Running
@@ -136,7 +135,7 @@ def _adopt_forecaster(memory: JobMemory, row: tuple[str, int] | None) -> JobMemo
     state, version = row
     if memory.champion is not None and memory.champion.version == version:
         return memory
-    forecaster: Forecaster = forecaster_from_state(orjson.loads(state))
+    forecaster = forecaster_from_state(orjson.loads(state))
     for tail in (_tail_of(memory.champion), memory.workload):
         if tail is not None:
             forecaster = forecaster.update(history_of(tail))
@@ -147,7 +146,7 @@ def _adopt_forecaster(memory: JobMemory, row: tuple[str, int] | None) -> JobMemo
 
 def _tail_of(adopted: Adopted | None) -> Tail | None:
     """Return what the former champion remembers: it reaches further back than the workload that is kept."""
-    return adopted.forecaster.tail if adopted is not None and isinstance(adopted.forecaster, TailForecaster) else None
+    return None if adopted is None else adopted.forecaster.finest
 
 
 def _adopt_capacity(memory: JobMemory, row: tuple[str, int] | None) -> JobMemory:

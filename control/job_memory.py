@@ -18,8 +18,8 @@ from control.state_learned import Kind, Learned
 from control.watching import Watching
 from models.capacity.scale_outs import ScaleOuts
 from models.drift import DriftState
-from models.forecasting.contract import Forecaster, Workload
-from models.forecasting.families import forecaster_from_state
+from models.forecasting.contract import Workload
+from models.forecasting.forecaster import Forecaster, forecaster_from_state
 from models.forecasting.tail import Tail
 from models.recovery.downtime import Downtimes
 from models.recovery.normal import Normal

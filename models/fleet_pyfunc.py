@@ -43,7 +43,7 @@ class FleetModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]  # mlflow car
         return pd.concat([self._forecast(job, float(h), step_s) for job, h in wanted], ignore_index=True)
 
     def _forecast(self, job: str, horizon_s: float, step_s: float) -> pd.DataFrame:
-        from models.forecasting.families import forecaster_from_state  # noqa: PLC0415  on the path once loaded
+        from models.forecasting.forecaster import forecaster_from_state  # noqa: PLC0415  on the path once loaded
 
         forecast = forecaster_from_state(json.loads(self._states[job])).forecast(horizon_s, step_s)
         return pd.DataFrame(

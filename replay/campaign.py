@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from models.forecasting.families import family_named
+from models.forecasting.families import families_named
 from replay.case import FORECASTER, Case, Contender
 from replay.clairvoyant import Clairvoyant, Impossible, clairvoyant, physics_of
 from replay.outcome import Played
@@ -78,7 +78,7 @@ class Setup:
             )
         if self.forecaster is not None:
             try:
-                family_named(self.forecaster)
+                families_named(self.forecaster)
             except ValueError as error:
                 raise SettingsError(f"forecaster: {error}") from None
         if not (math.isfinite(self.price_per_h) and self.price_per_h >= 0):

@@ -9,7 +9,7 @@ import orjson
 
 from control.champions import ChampionRow, FleetChampions
 from models.forecasting.contract import Workload
-from models.forecasting.families import family_named
+from models.forecasting.forecaster import fitted
 from models.registry import FORECAST
 from twin.job import JobTwin
 
@@ -65,7 +65,7 @@ class TrainedOnTheWay:
             return
         self._newest_s = now_s
         try:
-            fitted = family_named(self.family).fit(_history(twin), seed=self.seed)
+            made = fitted(self.family, _history(twin), seed=self.seed)
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
             # What was in use goes on; tried again when half an hour more was seen.
             minute = (now_s - twin.history.start_s) / 60.0
@@ -74,7 +74,7 @@ class TrainedOnTheWay:
         self.trained += 1
         self._coming = (
             now_s + TAKES_S,
-            ChampionRow(self.family, orjson.dumps(fitted.to_state()).decode(), self.trained),
+            ChampionRow(self.family, orjson.dumps(made.to_state()).decode(), self.trained),
         )
 
 

@@ -13,7 +13,7 @@ from control.state import StateStore
 from control.tick import tick
 from control.tick_io import TickIO, TickReport
 from models.forecasting.contract import Workload
-from models.forecasting.families import family_named
+from models.forecasting.forecaster import fitted
 from models.registry import FORECAST
 from replay.twin_source import TwinSource
 from settings.stream_job import Bounds, Objectives, PolicySettings, StreamJob, TargetSettings
@@ -156,8 +156,8 @@ class Rig:
 
 def champion(history: np.ndarray, end_s: float, version: int = 1, family: str = "damped-trend") -> GivenChampions:
     """A forecaster really fitted to a history of one-second rates that ends at ``end_s``."""
-    fitted = family_named(family).fit(Workload(end_s - len(history), 1.0, np.asarray(history, dtype=float)))
-    row = ChampionRow(family, orjson.dumps(fitted.to_state()).decode(), version)
+    made = fitted(family, Workload(end_s - len(history), 1.0, np.asarray(history, dtype=float)))
+    row = ChampionRow(family, orjson.dumps(made.to_state()).decode(), version)
     return GivenChampions({FORECAST: FleetChampions(FORECAST, version, {"orders": row})})
 
 

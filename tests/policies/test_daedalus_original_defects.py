@@ -28,12 +28,9 @@ from models.capacity.line import IdleShare
 from models.capacity.scale_outs import ScaleOuts
 from models.capacity.workers import Workers
 from models.drift import POOR_TICKS
-from models.forecasting.arma import Arima
 from models.forecasting.auto_arima import AutoArima
 from models.forecasting.contract import Workload
-from models.forecasting.families import fallback
-from models.forecasting.spread import Spread
-from models.forecasting.tail import Tail
+from models.forecasting.forecaster import fallback, fitted
 from models.recovery.downtime import CEILING_S, FLOOR_S, MOST_LOST_S, Downtimes
 from policies.contract import Decision, Reason, Situation
 from policies.daedalus import AS_PRINTED, Daedalus, DaedalusOptions
@@ -487,7 +484,7 @@ def test_a_drift_asks_for_one_training_and_the_loop_goes_on(store: StateStore) -
 
 
 def test_a_training_that_fails_does_not_stop_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(history: Workload, *, seed: int = 0) -> AutoArima:
+    def refuse(history: Workload, **_: object) -> AutoArima:
         raise ValueError("no order could be fitted")
 
     monkeypatch.setattr(AutoArima, "fit", refuse)
@@ -511,16 +508,14 @@ def test_orders_are_not_chosen_from_a_minute() -> None:
 
 def test_history_does_not_grow_with_time() -> None:
     """A forecaster that has seen two days is as large, and works as much, as one that has seen three hours."""
-    spread = Spread(np.array([30.0, 870.0]), np.zeros((3, 2)))
-    tail = Tail.of(Workload(0.0, 10.0, np.full(100, LOW)), 10.0)
-    forecaster = AutoArima(tail, spread, 10.0, Arima(1, 0.0, (0.5,), (0.1,), 1.0), 0)
+    forecaster = fitted("damped-trend", Workload(0.0, 10.0, np.full(100, LOW)))
     sizes = []
-    for hour in range(48):
-        observed = Workload(1_000.0 + 3_600.0 * hour, 5.0, LOW + np.arange(720) % 7.0)
+    for minute in range(48 * 60):
+        observed = Workload(1_000.0 + 60.0 * minute, 5.0, LOW + np.arange(12) % 7.0)
         forecaster = forecaster.update(observed)
-        sizes.append((len(forecaster.tail.per_s), len(json.dumps(forecaster.to_state()))))
-    assert sizes[-1][0] == sizes[3][0]
-    assert sizes[-1][1] == pytest.approx(sizes[3][1], rel=0.02)
+        sizes.append((len(forecaster.finest.per_s), len(json.dumps(forecaster.to_state()))))
+    assert sizes[-1][0] == sizes[5 * 60][0]
+    assert sizes[-1][1] == pytest.approx(sizes[5 * 60][1], rel=0.02)
 
 
 def test_what_the_loop_keeps_and_reads_does_not_grow_with_time(store: StateStore) -> None:
