@@ -192,8 +192,11 @@ class Forecaster:
         rows = np.full((len(self.members), len(edges_s) - 1), np.nan)
         for row, member in zip(rows, self.members, strict=True):
             tail = self.tails[member.cell_s]
+            if not np.isfinite(tail.per_s).any():
+                continue
             try:
-                said = member.project(tail, edges_s + (tail.end_s - tail.measured_end_s))
+                with np.errstate(all="ignore"):  # whoever runs away is left out below
+                    said = member.project(tail, edges_s + (tail.end_s - tail.measured_end_s))
             except (ValueError, ArithmeticError, np.linalg.LinAlgError):
                 continue
             ceiling = WILDEST * float(np.nanmax(tail.per_s, initial=0.0))

@@ -65,8 +65,8 @@ class TrackRecord:
         unknown = np.full((1, self.leads), np.nan)
         longer: dict[str, Any] = {
             "origins_s": np.append(self.origins_s, origin_s),
-            "forecasts": np.concatenate([self.forecasts, forecasts[None]]),
-            "combined": np.concatenate([self.combined, combined[None]]),
+            "forecasts": np.concatenate([self.forecasts, _as_kept(forecasts)[None]]),
+            "combined": np.concatenate([self.combined, _as_kept(combined)[None]]),
             "actual": np.concatenate([self.actual, unknown]),
             "peaks": np.concatenate([self.peaks, unknown]),
         }
@@ -80,8 +80,8 @@ class TrackRecord:
             return self
         starts = ends_s[over] - self.lead_s
         actual, peaks = self.actual.copy(), self.peaks.copy()
-        actual[over] = tail.means_between(starts, ends_s[over])
-        peaks[over] = np.where(np.isfinite(actual[over]), tail.peaks_between(starts, ends_s[over]), np.nan)
+        actual[over] = _as_kept(tail.means_between(starts, ends_s[over]))
+        peaks[over] = _as_kept(np.where(np.isfinite(actual[over]), tail.peaks_between(starts, ends_s[over]), np.nan))
         return replace(self, actual=actual, peaks=peaks)
 
     def only(self, member: int) -> Self:
@@ -103,6 +103,11 @@ class TrackRecord:
         if len({len(values) for values in shaped.values()}) != 1:
             raise ValueError("the parts of a track record differ in length")
         return cls(float(state["lead_s"]), **shaped)
+
+
+def _as_kept(values: Values) -> Values:
+    """Return values as a state holds them, so that a restart changes no forecast."""
+    return np.asarray(values, dtype=np.float32).astype(np.float64)
 
 
 def _packed(values: Values) -> str:
