@@ -27,7 +27,8 @@ pytestmark = [
 def judged(family, trace: str, every: int = 1) -> Backtest:
     rates = np.loadtxt(FOLDER / FILES[trace], delimiter=",", skiprows=1)[:, 1]
     origins_s = 1800.0 + 300.0 * np.arange(0, 64, every)
-    return backtest(family, Workload(0.0, 1.0, rates), origins_s=origins_s, refit_every=32)
+    families = {family.family: family}
+    return backtest(families, Workload(0.0, 1.0, rates), origins_s=origins_s, refit_every=32).backtests[family.family]
 
 
 @pytest.mark.parametrize(("trace", "wape"), [("advertising", 0.137), ("sine", 0.142), ("traffic", 0.224)])
