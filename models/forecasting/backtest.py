@@ -78,6 +78,7 @@ def backtest(
     ValueError
         When there is no origin, or when no family can be fitted to what precedes the first.
     """
+    history = history.plausible()
     stops = _stops(history, origins_s, scored)
     if not stops:
         raise NotForecastableError(_NO_ORIGIN)
@@ -121,6 +122,7 @@ def backtest_fitted(
     ValueError
         When there is no origin, or nothing was measured before the first.
     """
+    history = history.plausible()
     stops = _stops(history, origins_s, scored)
     if not stops:
         raise NotForecastableError(_NO_ORIGIN)
@@ -190,21 +192,21 @@ class _Drive:
         forecaster, step_s = self.forecaster, self.history.step_s
         steps = int(np.ceil(self.horizon_s / step_s - 1e-9))
         edges_s = step_s * np.arange(steps + 1, dtype=np.float64)
-        projections = forecaster.projections(edges_s)
-        said: dict[str, Forecast] = {}
+        rows = forecaster.said(edges_s)
+        made: dict[str, Forecast] = {}
         for index, name in enumerate(forecaster.names):
-            if np.isfinite(projections[index]).all():
-                said[name] = forecaster.only(name).combined(projections[index : index + 1], edges_s)
-        if len(forecaster.names) > 1 and said:
-            said[ENSEMBLE] = forecaster.combined(projections, edges_s)
-        self.said.append(said)
+            if np.isfinite(rows[index]).all():
+                alone = forecaster.only(name)
+                made[name] = alone.combined(alone.tamed(rows[index : index + 1]), edges_s)
+        if len(forecaster.names) > 1 and made:
+            made[ENSEMBLE] = forecaster.combined(forecaster.tamed(rows), edges_s)
+        self.said.append(made)
         self.origins.append(self.end)
 
     def judged(self, recovery_s: float | None, timer: Timer) -> dict[str, Backtest]:
         steps = int(np.ceil(self.horizon_s / self.history.step_s - 1e-9))
         padded = np.concatenate([self.history.per_s, np.full(steps, np.nan)])
         actual = np.array([padded[origin : origin + steps] for origin in self.origins]).reshape(-1, steps)
-        actual[~np.isfinite(actual)] = np.nan
         names = self.forecaster.names
         unknown = np.full(steps, np.nan)
         made: dict[str, Backtest] = {}

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 Values = NDArray[np.float64]
 PROBABILITIES = (0.5, 0.9, 0.95)
 HORIZON_S = 900.0  # the papers': 15 minutes
+LARGEST_PER_S = 1e15  # records/s; sums and squares of less stay finite
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,18 @@ class Workload:
     def part(self, begin: int, end: int) -> Workload:
         """Return the steps ``begin`` to ``end`` (exclusive)."""
         return Workload(self.start_s + begin * self.step_s, self.step_s, self.per_s[begin:end])
+
+    def plausible(self) -> Workload:
+        """Return the workload with what cannot be a rate as missing: infinite, beyond 1e15 records/s, or negative.
+
+        A counter that was reset makes a negative rate; what the rate really was is not known then.
+        """
+        rates = np.asarray(self.per_s, dtype=np.float64)
+        with np.errstate(invalid="ignore"):
+            impossible = ~((rates >= 0.0) & (rates <= LARGEST_PER_S)) & ~np.isnan(rates)
+        if not impossible.any():
+            return self
+        return Workload(self.start_s, self.step_s, np.where(impossible, np.nan, rates))
 
 
 @dataclass(frozen=True)

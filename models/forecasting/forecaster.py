@@ -87,6 +87,7 @@ class Forecaster:
         cls, history: Workload, families: Mapping[str, type[Member]], *, horizon_s: float = HORIZON_S, seed: int = 0
     ) -> Self:
         """Fit members with an empty record. Raises ``ValueError`` when no family can be fitted."""
+        history = history.plausible()
         members: list[Member] = []
         failures: dict[str, str] = {}
         for name, family in families.items():
@@ -157,6 +158,7 @@ class Forecaster:
 
         What has come true is settled, and a forecast from the new end enters the record.
         """
+        observed = observed.plausible()
         since_s, span_s = self.end_s, observed.step_s * len(observed)
         longer = {
             cell_s: tail.append(observed, _keep_s(self.members, cell_s, self.horizon_s) + span_s)
@@ -189,20 +191,29 @@ class Forecaster:
 
         Records/s, never negative, shape ``(members, len(edges_s) - 1)``; NaN where a member cannot say, or ran away.
         """
+        return self.tamed(self.said(edges_s))
+
+    def said(self, edges_s: Values) -> Values:
+        """Return what each member says, however wild; otherwise as :meth:`projections`."""
         rows = np.full((len(self.members), len(edges_s) - 1), np.nan)
         for row, member in zip(rows, self.members, strict=True):
             tail = self.tails[member.cell_s]
             if not np.isfinite(tail.per_s).any():
                 continue
             try:
-                with np.errstate(all="ignore"):  # whoever runs away is left out below
-                    said = member.project(tail, edges_s + (tail.end_s - tail.measured_end_s))
+                with np.errstate(all="ignore"):  # whoever runs away is tamed
+                    row[:] = member.project(tail, edges_s + (tail.end_s - tail.measured_end_s))
             except (ValueError, ArithmeticError, np.linalg.LinAlgError):
-                continue
-            ceiling = WILDEST * float(np.nanmax(tail.per_s, initial=0.0))
-            if np.isfinite(said).all() and said.max() <= max(ceiling, 1.0):
-                row[:] = np.maximum(said, 0.0)
-        return rows
+                row[:] = np.nan
+        return np.asarray(np.where(np.isfinite(rows).all(axis=1, keepdims=True), np.maximum(rows, 0.0), np.nan))
+
+    def tamed(self, rows: Values) -> Values:
+        """Leave out the members that ran away; where nobody else is left, hold them at the highest plausible rate."""
+        highest = [float(np.nanmax(self.tails[member.cell_s].per_s, initial=0.0)) for member in self.members]
+        ceilings = np.maximum(WILDEST * np.array(highest), 1.0)[:, None]
+        wild = (rows > ceilings).any(axis=1, keepdims=True)
+        sane = np.isfinite(rows).all(axis=1, keepdims=True) & ~wild
+        return np.asarray(np.where(wild, np.nan if sane.any() else np.minimum(rows, ceilings), rows))
 
     def forecast(self, horizon_s: float | None = None, step_s: float = 1.0) -> Forecast:
         """Forecast from the end of what was seen, ``ceil(horizon_s / step_s)`` steps (the whole horizon by default).
@@ -227,7 +238,8 @@ class Forecaster:
             raise NotForecastableError(
                 f"{self.family}: no workload measured lately to forecast from; update() with newer observations"
             ) from None
-        calibration = Calibration.of(self.record, self.finest)
+        remembering = [tail for _, tail in sorted(self.tails.items()) if np.isfinite(tail.per_s).any()]
+        calibration = Calibration.of(self.record, remembering[0])
         return Forecast(
             origin_s=self.end_s,
             step_s=float(edges_s[1] - edges_s[0]),
@@ -292,6 +304,7 @@ def fallback(history: Workload) -> Forecaster:
 
 
 def _tails(members: Sequence[Member], history: Workload) -> dict[float, Tail]:
+    history = history.plausible()
     cells = sorted({member.cell_s for member in members})
     return {cell_s: Tail.of(history, cell_s, _keep_s(members, cell_s, LEADS * cell_s)) for cell_s in cells}
 

@@ -17,7 +17,7 @@ from models.forecasting.families import ENSEMBLE, FAMILIES, NAIVE
 from models.forecasting.forecaster import Forecaster, forecaster_from_state
 from models.forecasting.judgement import Backtest
 from models.forecasting.member import Member
-from models.forecasting.origins import Stops, least_steps, stops_of
+from models.forecasting.origins import LEAST_SHARE, Stops, least_steps, stops_of
 
 MARGIN = 0.02
 LEAST_EVIDENCE = 8
@@ -97,6 +97,7 @@ def train_forecasters(
         Where to judge; by default blocks in the second half of the history
         (:func:`~models.forecasting.origins.stops_of`).
     """
+    history = history.plausible()
     stops = stops_of(history, horizon_s) if stops is None else stops
     members, failures, fits_s = fit_members(families, history, horizon_s=horizon_s, seed=seed, timer=timer)
     try:
@@ -129,7 +130,7 @@ def train_forecasters(
     ordered = {name: candidates[name] for name in [*families, ENSEMBLE] if name in candidates}
     winner, sentence = _winner(ordered)
     if winner is None and stops.scored.sum() < LEAST_EVIDENCE:
-        sentence = _too_short(history, horizon_s)
+        sentence = _too_few(history, horizon_s)
     return TrainedForecast(ordered, winner, sentence, stops)
 
 
@@ -142,12 +143,18 @@ def _unjudged(name: str, judged: Backtest | None, walk: Walk | None) -> str:
     return ""
 
 
-def _too_short(history: Workload, horizon_s: float) -> str:
-    measured_min = len(history) * history.step_s / 60.0
-    needed_min = least_steps(history.step_s, horizon_s, LEAST_EVIDENCE) * history.step_s / 60.0
+def _too_few(history: Workload, horizon_s: float) -> str:
+    needed, ahead_min = least_steps(history.step_s, horizon_s, LEAST_EVIDENCE), horizon_s / 60.0
+    if len(history) < needed:
+        present_min, needed_min = (steps * history.step_s / 60.0 for steps in (len(history), needed))
+        return (
+            f"{present_min:.0f} minutes of workload are too few to judge a forecast of {ahead_min:.0f} minutes; "
+            f"ingest {np.ceil(needed_min):.0f} or more"
+        )
+    measured = np.isfinite(history.per_s[int(LEAST_SHARE * len(history)) :]).mean()
     return (
-        f"{measured_min:.0f} minutes of workload are too few to judge a forecast of {horizon_s / 60:.0f} minutes; "
-        f"ingest {np.ceil(needed_min):.0f} or more"
+        f"too few forecasts of {ahead_min:.0f} minutes can be judged: {measured:.0%} of the newer workload was "
+        "measured; mend its gaps, or wait for more"
     )
 
 

@@ -66,9 +66,16 @@ class Case:
         return forecaster.projections(self.whole.step_s * np.arange(61.0))
 
 
+class Cases(dict[str, Case]):
+    """Case by name; hypothesis would print every array."""
+
+    def __repr__(self) -> str:
+        return f"cases of {list(self)}"
+
+
 @pytest.fixture(scope="module")
-def cases() -> dict[str, Case]:
-    made = {}
+def cases() -> Cases:
+    made = Cases()
     for name in NAMES:
         for whole, seen, horizon_s in [
             (minutes_of_waves(1400), 960, HORIZON),

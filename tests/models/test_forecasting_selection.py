@@ -114,6 +114,14 @@ def test_a_short_history_has_candidates_but_no_winner():
     assert train_forecasters(ramp(38.4 / 60), QUICK).winner is not None
 
 
+def test_a_long_history_of_gaps_says_so():
+    rates = ramp().per_s.copy()
+    rates[400:] = np.nan
+    trained = train_forecasters(Workload(0.0, 10.0, rates), QUICK)
+    assert trained.winner is None
+    assert "6% of the newer workload was measured" in trained.sentence
+
+
 def test_an_empty_history_has_neither():
     trained = train_forecasters(Workload(0.0, 10.0, np.empty(0)), FAMILIES)
     assert trained.winner is None
