@@ -1,4 +1,4 @@
-"""Believe: what the models say of the job now. Champions are adopted and updated with what was seen, never refitted."""
+"""Believe: what the models say of the job now, updated with what was seen and never refitted."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import orjson
 
-from control.champions import ChampionSource
-from control.job_memory import Adopted, JobMemory, history_of
+from control.job_memory import JobMemory, history_of
 from control.observe import Observation, workload_of
 from models.capacity.contract import Estimate
-from models.capacity.scale_outs import ScaleOuts
-from models.drift import DriftState
 from models.forecasting.contract import Forecast, Workload
-from models.forecasting.forecaster import Forecaster, fallback, forecaster_from_state
+from models.forecasting.forecaster import Forecaster, fallback
 from models.forecasting.tail import Tail
 from models.registry import CAPACITY, FORECAST
 from settings.stream_job import Bounds
@@ -25,7 +21,6 @@ HORIZON_S = 900.0
 TRUTH_CELL_S = 10.0
 TRUTH_KEPT_S = 2_400.0
 FALLBACK_HISTORY_S = 1_800.0
-MEASURED_ANEW_S = 3_600.0  # the fallback's spread
 
 
 @dataclass(frozen=True)
@@ -51,27 +46,8 @@ class Beliefs:
     notes: tuple[str, ...] = ()
 
 
-def adopt(memory: JobMemory, champions: ChampionSource, job: str) -> tuple[JobMemory, tuple[str, ...]]:
-    """Take in the champions of this job, if they are others than those in use; return what went wrong, in words.
-
-    A row that cannot be used leaves what is in use: the last good version.
-    """
-    notes: list[str] = []
-    for name, take in ((FORECAST, _adopt_forecaster), (CAPACITY, _adopt_capacity)):
-        fleet = champions.fleet(name)
-        row = fleet.rows.get(job)
-        if row is None and not fleet.known:
-            continue
-        try:
-            memory = take(memory, None if row is None else (row.state, row.version))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            version = row.version if row else 0
-            notes.append(f"{name} version {version} cannot be used for this job: {error}; what was in use stays")
-    return memory, tuple(notes)
-
-
 def update(memory: JobMemory, observation: Observation, running: Running | None) -> JobMemory:
-    """Update every model with what was seen: the truth, the forecasters, the capacity."""
+    """Update every model with what was seen: the truth, the champion, the fallback in use, the capacity."""
     window = observation.window
     if window is None or not len(window):
         return memory
@@ -80,11 +56,19 @@ def update(memory: JobMemory, observation: Observation, running: Running | None)
     if memory.champion is not None:
         updated = memory.champion.forecaster.update(seen)
         memory = replace(memory, champion=replace(memory.champion, forecaster=updated))
-    memory = replace(memory, fallback=_fallback(memory, seen))
+    if memory.fallback is not None:
+        memory = replace(memory, fallback=memory.fallback.update(seen))
     scale_out = observation.scale_out if observation.scale_out is not None else (running.scale_out if running else None)
     if scale_out is not None and scale_out >= 1 and (running is None or running.settled):
         memory = replace(memory, capacity=memory.capacity.update(window, scale_out))
     return memory
+
+
+def with_fallback(memory: JobMemory) -> JobMemory:
+    """Return the memory with a fallback when one is needed now, and without one when not."""
+    if memory.champion is not None and not memory.drift.use_fallback:
+        return replace(memory, fallback=None)
+    return memory if memory.fallback is not None else replace(memory, fallback=_fallback(memory))
 
 
 def believe(memory: JobMemory, bounds: Bounds, current: int) -> Beliefs:
@@ -98,8 +82,9 @@ def believe(memory: JobMemory, bounds: Bounds, current: int) -> Beliefs:
         made = _forecast(memory.champion.forecaster, notes)
         champion = None if made is None else replace(made, version=memory.champion.version, wape=memory.wape)
     forecast = None if memory.drift.use_fallback else champion
-    if forecast is None and memory.fallback is not None:
-        forecast = _forecast(memory.fallback[0], notes)
+    standing_in = (memory.fallback or _fallback(memory)) if forecast is None else None
+    if standing_in is not None:
+        forecast = _forecast(standing_in, notes)
         why = _why_fallback(memory, champion)
         notes.append(f"fallback forecast: {why}")
     low, high = min(bounds.minimum, current), max(bounds.maximum, current)
@@ -119,43 +104,13 @@ def _why_fallback(memory: JobMemory, champion: Forecast | None) -> str:
 
 
 def coarse(forecast: Forecast, step_s: float = TRUTH_CELL_S) -> Forecast:
-    """Return the forecast as means over ``step_s``: what is kept until its truth is known, a tenth of the size."""
+    """Return the mean forecast over ``step_s``: what is kept until its truth is known."""
     width = max(1, round(step_s / forecast.step_s))
     count = len(forecast.mean) // width
-    if width == 1 or count == 0:
-        return forecast
+    if count == 0:
+        width, count = 1, len(forecast.mean)
     mean = forecast.mean[: count * width].reshape(count, width).mean(axis=1)
-    quantiles = {p: row[: count * width].reshape(count, width).mean(axis=1) for p, row in forecast.quantiles.items()}
-    return replace(forecast, step_s=width * forecast.step_s, mean=mean, quantiles=quantiles)
-
-
-def _adopt_forecaster(memory: JobMemory, row: tuple[str, int] | None) -> JobMemory:
-    if row is None:
-        return replace(memory, champion=None, drift=DriftState.untried(), wape=None)
-    state, version = row
-    if memory.champion is not None and memory.champion.version == version:
-        return memory
-    forecaster = forecaster_from_state(orjson.loads(state))
-    for tail in (_tail_of(memory.champion), memory.workload):
-        if tail is not None:
-            forecaster = forecaster.update(history_of(tail))
-    first = memory.champion is None
-    drift = DriftState.untried() if first else memory.drift.promoted()
-    return replace(memory, champion=Adopted(forecaster, version), drift=drift, wape=None)
-
-
-def _tail_of(adopted: Adopted | None) -> Tail | None:
-    """Return what the former champion remembers: it reaches further back than the workload that is kept."""
-    return None if adopted is None else adopted.forecaster.finest
-
-
-def _adopt_capacity(memory: JobMemory, row: tuple[str, int] | None) -> JobMemory:
-    if row is None or row[1] == memory.capacity_version:
-        return memory
-    trained = ScaleOuts.from_state(orjson.loads(row[0]))
-    # What this loop has seen itself is newer than any training set.
-    model = memory.capacity.believing(trained.memory.values()) if memory.capacity.known else trained
-    return replace(memory, capacity=model, capacity_version=row[1])
+    return replace(forecast, step_s=width * forecast.step_s, mean=mean, quantiles={}, maxima={})
 
 
 def _appended(tail: Tail | None, seen: Workload) -> Tail | None:
@@ -164,15 +119,11 @@ def _appended(tail: Tail | None, seen: Workload) -> Tail | None:
     return Tail.of(seen, TRUTH_CELL_S, TRUTH_KEPT_S) if np.isfinite(seen.per_s).any() else None
 
 
-def _fallback(memory: JobMemory, seen: Workload) -> tuple[Forecaster, float] | None:
+def _fallback(memory: JobMemory) -> Forecaster | None:
     if memory.workload is None:
-        return memory.fallback
-    if memory.fallback is not None and seen.end_s - memory.fallback[1] < MEASURED_ANEW_S:
-        return memory.fallback[0].update(seen), memory.fallback[1]
+        return None
     history = history_of(memory.workload, FALLBACK_HISTORY_S)
-    if not np.isfinite(history.per_s).any():
-        return memory.fallback
-    return fallback(history).update(seen), seen.end_s
+    return fallback(history) if np.isfinite(history.per_s).any() else None
 
 
 def _forecast(forecaster: Forecaster, notes: list[str]) -> Forecast | None:

@@ -6,8 +6,10 @@ A document that cannot be used is reported and started afresh; it never stops th
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,25 +20,25 @@ from control.state_learned import Kind, Learned
 from control.watching import Watching
 from models.capacity.scale_outs import ScaleOuts
 from models.drift import DriftState
-from models.forecasting.contract import Workload
+from models.forecasting.contract import Forecast, Workload
 from models.forecasting.forecaster import Forecaster, forecaster_from_state
 from models.forecasting.tail import Tail
 from models.recovery.downtime import Downtimes
 from models.recovery.normal import Normal
 
 WORKLOAD = Kind("workload")
-CHAMPION = Kind("forecaster")
-FALLBACK = Kind("fallback")
+CHAMPION = Kind("forecaster", 2)
 CAPACITY = Kind("capacity")
 DOWNTIMES = Kind("downtimes")
-DRIFT = Kind("drift")
+DRIFT = Kind("drift", 2)
 NORMAL = Kind("normal")
 WATCHING = Kind("watching")
 POLICY = Kind("policy")
 AVOIDED = Kind("avoided")
-KINDS = (WORKLOAD, CHAMPION, FALLBACK, CAPACITY, DOWNTIMES, DRIFT, NORMAL, WATCHING, POLICY, AVOIDED)
+KINDS = (WORKLOAD, CHAMPION, CAPACITY, DOWNTIMES, DRIFT, NORMAL, WATCHING, POLICY, AVOIDED)
 
-UNSTORED_S = 1_200.0  # the newest part of a forecaster's tail that is rebuilt from the workload instead
+PARTS_MADE_UP = 4  # origins that a forecaster's record gets for the time that it was not stored
+STORED_EVERY_S = 1_200.0  # a forecaster's newest part is rebuilt from the workload instead
 
 Part = TypeVar("Part")
 Document = Mapping[str, Any]
@@ -44,10 +46,35 @@ Document = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Adopted:
-    """A champion forecaster as it stands after its updates, and the version it came from."""
+    """A champion forecaster as it stands after its updates.
+
+    Attributes
+    ----------
+    version
+        The version of the fleet model in which it came.
+    digest
+        Of the state that it started from: a later version may carry the same one.
+    looked_at
+        The newest version of the fleet model that was compared with it.
+    """
 
     forecaster: Forecaster
     version: int
+    digest: str = ""
+    looked_at: int = 0
+
+
+def walked(forecaster: Forecaster, history: Workload, parts: int) -> Forecaster:
+    """Return a forecaster after what it has not seen yet of a history, in ``parts``: so many origins enter its record.
+
+    One update alone would settle what was forecast before, and add a single origin.
+    """
+    first = max(0, int(np.floor((forecaster.end_s - history.start_s) / history.step_s + 1e-6)))
+    if first >= len(history):
+        return forecaster
+    for begin, end in pairwise(np.unique(np.linspace(first, len(history), parts + 1).astype(int))):
+        forecaster = forecaster.update(history.part(int(begin), int(end)))
+    return forecaster
 
 
 def history_of(tail: Tail, seconds: float = math.inf) -> Workload:
@@ -66,24 +93,28 @@ class JobMemory:
     workload
         The truth that forecasts are judged by, and the history that a new forecaster starts from.
     fallback
-        The linear fallback, and when its spread was last measured (epoch seconds).
+        The linear fallback, while it is in use; made anew from the workload when it is needed again.
+    pending
+        The champion's forecasts whose truth has not come, oldest first.
     capacity_version
         The champion that the capacity model has taken in; 0 when none.
-    drift, wape, scored_until_s
-        Whether the champion is trusted; the WAPE that last said so (1.0 = 100 %); and the origin (epoch seconds) of the
-        newest forecast that was scored.
+    drift, wape, horizon_wape, scored_until_s
+        Whether the champion is trusted; the WAPE (1.0 = 100 %) of the newest forecast whose first minute has passed,
+        and of the newest whose horizon has; and the origin (epoch seconds) of the former.
     policy
         Name of the policy that asked for :attr:`policy_memory`.
     """
 
     workload: Tail | None = None
     champion: Adopted | None = None
-    fallback: tuple[Forecaster, float] | None = None
+    fallback: Forecaster | None = None
+    pending: tuple[Forecast, ...] = ()
     capacity: ScaleOuts = field(default_factory=ScaleOuts)
     capacity_version: int = 0
     downtimes: Downtimes = field(default_factory=Downtimes)
     drift: DriftState = field(default_factory=DriftState.untried)
     wape: float | None = None
+    horizon_wape: float | None = None
     scored_until_s: float = 0.0
     normal: Normal = field(default_factory=Normal)
     watching: Watching | None = None
@@ -97,49 +128,78 @@ class JobMemory:
         return None if self.workload is None else self.workload.end_s
 
 
-def recall(store: StateStore, job: str) -> tuple[JobMemory, tuple[str, ...], Mapping[str, Document]]:
-    """Return what is remembered, what could not be used (in words), and the documents as they are stored."""
+@dataclass(frozen=True)
+class Recalled:
+    """What is remembered of a job.
+
+    Attributes
+    ----------
+    notes
+        What was stored and cannot be used, in words.
+    documents
+        Kind -> document as it is stored; of a forecaster, its version and time only.
+    stamps
+        Kind -> when that was stored, epoch seconds.
+    """
+
+    memory: JobMemory
+    notes: tuple[str, ...] = ()
+    documents: Mapping[str, Document] = field(default_factory=dict)
+    stamps: Mapping[str, float] = field(default_factory=dict)
+
+    def stored(self, memory: JobMemory, documents: Mapping[Kind, Document], now_s: float) -> Recalled:
+        """Return what is remembered after documents were stored; nothing is wrong with them."""
+        new = {kind.name: _slim(kind.name, document) for kind, document in documents.items()}
+        stamps = {**self.stamps, **dict.fromkeys(new, now_s)}
+        return Recalled(memory, (), {**self.documents, **new}, stamps)
+
+
+def recall(store: StateStore, job: str) -> Recalled:
+    """Return what the state store remembers. The newest part of a forecaster is rebuilt from the workload."""
     found = store.learned.recall(job, *KINDS)
     notes: list[str] = [item.note for item in found.values() if item.note]
     read = _Reader(found, notes)
     capacity = read.part(CAPACITY, lambda document: (ScaleOuts.from_state(document["state"]), document["version"]))
-    drift = read.part(DRIFT, _drift) or (DriftState.untried(), None, 0.0)
+    drift = read.part(DRIFT, _drift) or (DriftState.untried(), None, None, 0.0)
     policy = found[POLICY.name].document or {}
     workload = read.part(WORKLOAD, Tail.from_state)
-
-    def forecaster(document: Document) -> Forecaster:
-        stored = forecaster_from_state(document["state"])
-        return stored if workload is None else stored.update(history_of(workload))
-
     memory = JobMemory(
         workload=workload,
-        champion=read.part(CHAMPION, lambda item: Adopted(forecaster(item), int(item["version"]))),
-        fallback=read.part(FALLBACK, lambda item: (forecaster(item), float(item["measured_s"]))),
+        champion=read.part(CHAMPION, lambda document: _adopted(document, workload)),
+        pending=tuple(store.learned.pending_forecasts(job)),
         capacity=capacity[0] if capacity else ScaleOuts(),
         capacity_version=int(capacity[1]) if capacity else 0,
         downtimes=read.part(DOWNTIMES, Downtimes.from_state) or Downtimes(),
         drift=drift[0],
         wape=drift[1],
-        scored_until_s=drift[2],
+        horizon_wape=drift[2],
+        scored_until_s=drift[3],
         normal=read.part(NORMAL, Normal.from_state) or Normal(),
         watching=read.part(WATCHING, Watching.from_state),
         policy=str(policy.get("name", "")),
         policy_memory=policy.get("memory", {}),
         avoided=read.part(AVOIDED, _avoided) or (),
     )
-    documents = {name: item.document for name, item in found.items() if item.document is not None}
-    return memory, tuple(notes), documents
+    documents = {name: _slim(name, item.document) for name, item in found.items() if item.document is not None}
+    stamps = {name: item.learned_s for name, item in found.items() if item.learned_s is not None}
+    return Recalled(memory, tuple(notes), documents, stamps)
 
 
-def changed(memory: JobMemory, before: Mapping[str, Document]) -> dict[Kind, Document]:
+def changed(job: str, memory: JobMemory, before: Mapping[str, Document]) -> dict[Kind, Document]:
     """Return the documents of ``memory`` that differ from those stored.
 
-    Forecasters are large, and their newest part is the workload's: they are stored anew every 20 minutes only.
+    A forecaster is large, and its newest part is the workload's: it is stored anew every 20 minutes only, at a minute
+    that differs from job to job.
     """
     documents: dict[Kind, Document] = {
         CAPACITY: {"version": memory.capacity_version, "state": memory.capacity.to_state()},
         DOWNTIMES: memory.downtimes.to_state(),
-        DRIFT: {"state": memory.drift.to_state(), "wape": memory.wape, "scored_until_s": memory.scored_until_s},
+        DRIFT: {
+            "state": memory.drift.to_state(),
+            "wape": memory.wape,
+            "horizon_wape": memory.horizon_wape,
+            "scored_until_s": memory.scored_until_s,
+        },
         NORMAL: memory.normal.to_state(),
         WATCHING: {} if memory.watching is None else memory.watching.to_state(),
         POLICY: {"name": memory.policy, "memory": dict(memory.policy_memory)},
@@ -147,20 +207,31 @@ def changed(memory: JobMemory, before: Mapping[str, Document]) -> dict[Kind, Doc
     }
     if memory.workload is not None:
         documents[WORKLOAD] = memory.workload.to_state()
-    now_s = memory.newest_s or 0.0
-    champion, fallback = memory.champion, memory.fallback
-    if champion is not None and _due(before.get(CHAMPION.name), "version", champion.version, now_s):
-        state = champion.forecaster.to_state()
-        documents[CHAMPION] = {"version": champion.version, "stored_s": now_s, "state": state}
-    elif champion is None:
+    champion, now_s = memory.champion, memory.newest_s or 0.0
+    if champion is None:
         documents[CHAMPION] = {}
-    if fallback is not None and _due(before.get(FALLBACK.name), "measured_s", fallback[1], now_s):
-        documents[FALLBACK] = {"measured_s": fallback[1], "stored_s": now_s, "state": fallback[0].to_state()}
+    elif _due(job, before.get(CHAMPION.name), champion.version, now_s):
+        documents[CHAMPION] = {
+            "version": champion.version,
+            "digest": champion.digest,
+            "looked_at": champion.looked_at,
+            "stored_s": now_s,
+            "state": champion.forecaster.to_state(),
+        }
     return {kind: document for kind, document in documents.items() if before.get(kind.name, {}) != document}
 
 
-def _due(stored: Document | None, key: str, value: float, now_s: float) -> bool:
-    return not stored or stored.get(key) != value or now_s - stored.get("stored_s", 0.0) > UNSTORED_S
+def _due(job: str, stored: Document | None, version: int, now_s: float) -> bool:
+    if not stored or stored.get("version") != version:
+        return True
+    phase_s = zlib.crc32(job.encode()) % STORED_EVERY_S  # not all jobs of a fleet in the same tick
+    return int((now_s + phase_s) // STORED_EVERY_S) > int((stored.get("stored_s", 0.0) + phase_s) // STORED_EVERY_S)
+
+
+def _slim(name: str, document: Document) -> Document:
+    if name != CHAMPION.name:
+        return document
+    return {key: value for key, value in document.items() if key != "state"}
 
 
 @dataclass(frozen=True)
@@ -179,8 +250,16 @@ class _Reader:
             return None
 
 
-def _drift(document: Document) -> tuple[DriftState, float | None, float]:
-    return DriftState.from_state(document["state"]), document["wape"], float(document["scored_until_s"])
+def _adopted(document: Document, workload: Tail | None) -> Adopted:
+    forecaster = forecaster_from_state(document["state"])
+    if workload is not None:
+        forecaster = walked(forecaster, history_of(workload), PARTS_MADE_UP)
+    return Adopted(forecaster, int(document["version"]), str(document["digest"]), int(document["looked_at"]))
+
+
+def _drift(document: Document) -> tuple[DriftState, float | None, float | None, float]:
+    state = DriftState.from_state(document["state"])
+    return state, document["wape"], document["horizon_wape"], float(document["scored_until_s"])
 
 
 def _avoided(document: Document) -> tuple[Avoided, ...]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from models.drift import FIRST_MINUTE_S, Realised, come_true
 from models.forecasting.contract import Forecast, Workload
+from models.realised import FIRST_MINUTE_S, Realised, come_true
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,10 @@ class Judgement:
     settled: tuple[tuple[Forecast, Realised], ...] = ()
     first_minute_wape: float | None = None
     scored_until_s: float = float("-inf")
+
+    def horizons(self, version: int) -> tuple[Realised, ...]:
+        """Return how the settled forecasts of one version turned out over their horizons, oldest first."""
+        return tuple(realised for forecast, realised in self.settled if forecast.version == version)
 
 
 def judge(pending: Sequence[Forecast], truth: Workload | None, version: int, scored_until_s: float) -> Judgement:

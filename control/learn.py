@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from control.believe import adopt, update
+from control.adoption import adopt
+from control.believe import update, with_fallback
 from control.champions import ChampionSource
 from control.decide import Avoided
 from control.job_memory import JobMemory, history_of
@@ -17,7 +18,6 @@ from control.judge import Judgement, judge
 from control.observe import Observation
 from control.reconcile import AVOID_S, Progress
 from control.watching import Watched, look
-from models.forecasting.contract import Forecast
 from models.recovery.downtime import Downtimes
 from models.recovery.observation import Recovered, RecoveryWatch
 from settings.stream_job import StreamJob
@@ -55,7 +55,6 @@ def learn(
     progress: Progress,
     *,
     champions: ChampionSource,
-    pending: Sequence[Forecast],
     job: StreamJob,
     now_s: float,
 ) -> Lesson:
@@ -64,7 +63,8 @@ def learn(
     memory, notes = adopt(memory, champions, job.name)
     adopted = memory.champion is not None and memory.champion.version != version
     memory = update(memory, observation, progress.running)
-    memory, judgement, retrain = _judged(memory, pending)
+    memory, judgement, retrain = _judged(memory)
+    memory = with_fallback(memory)
     memory, watched = _watched(memory, observation, progress, job.objectives.recovery_time_s)
     avoided = [item for item in memory.avoided if item.until_s > now_s]
     back = _unended(progress)
@@ -78,23 +78,25 @@ def learn(
     return Lesson(memory, judgement, _outcome(watched), retrain, adopted, back, notes)
 
 
-def _judged(memory: JobMemory, pending: Sequence[Forecast]) -> tuple[JobMemory, Judgement, str | None]:
+def _judged(memory: JobMemory) -> tuple[JobMemory, Judgement, str | None]:
     truth = None if memory.workload is None else history_of(memory.workload)
     version = memory.champion.version if memory.champion else 0
-    judgement = judge(pending, truth, version, memory.scored_until_s)
+    judgement = judge(memory.pending, truth, version, memory.scored_until_s)
+    gone = {forecast.origin_s for forecast, _ in judgement.settled}
+    memory = replace(memory, pending=tuple(one for one in memory.pending if one.origin_s not in gone))
     if memory.champion is None:
         return memory, judgement, None
-    error = judgement.first_minute_wape
-    drift = memory.drift.observe(error)
+    minute, horizons = judgement.first_minute_wape, judgement.horizons(version)
+    wapes = [one.horizon_wape for one in horizons if one.horizon_wape is not None]
+    drift = memory.drift.observe(minute, [one.missed for one in horizons if one.missed is not None])
     memory = replace(
         memory,
         drift=drift,
-        wape=memory.wape if error is None else error,
+        wape=memory.wape if minute is None else minute,
+        horizon_wape=wapes[-1] if wapes else memory.horizon_wape,
         scored_until_s=judgement.scored_until_s,
     )
-    if not drift.retrain_due:
-        return memory, judgement, None
-    return memory, judgement, f"{drift.poor_ticks} ticks in a row with a poor forecast (WAPE now {memory.wape:.0%})"
+    return memory, judgement, drift.sentence if drift.retrain_due else None
 
 
 def _watched(

@@ -60,6 +60,13 @@ class LearnedState:
             rows = {row.kind: row for row in connection.execute(query)}
         return {kind.name: _understood(rows.get(kind.name), kind) for kind in kinds}
 
+    def stamps(self, job: str, *kinds: Kind) -> dict[str, float]:
+        """Return when each kind was learned last, epoch seconds: whether somebody else has written since."""
+        query = sa.select(learned.c.kind, learned.c.learned_s)
+        query = query.where(learned.c.job == job, learned.c.kind.in_([kind.name for kind in kinds]))
+        with self.transactions.reading() as connection:
+            return {row.kind: row.learned_s for row in connection.execute(query)}
+
     def learn(self, job: str, now_s: float, documents: Mapping[Kind, Mapping[str, Any]]) -> None:
         """Keep documents, all or none, in place of those of the same kinds.
 

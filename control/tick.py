@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 
 from control.account import account
 from control.believe import coarse
 from control.expect import expected_recovery_s
-from control.job_memory import AVOIDED, JobMemory, changed, recall
+from control.job_memory import AVOIDED, JobMemory, Recalled, changed
 from control.learn import Lesson, learn
 from control.lease import Lease, renew
 from control.observe import Observation, observe
@@ -56,7 +55,8 @@ def tick(job: StreamJob, io: TickIO, now_s: float, lease: Lease | None = None) -
     store = io.store if lease is None else io.store.under(lease)
     stages = _Stages(io.stopwatch_s)
     with stages("recall"):
-        memory, notes, documents = recall(store, job.name)
+        remembered = io.memories.recall(store, job.name)
+        memory = remembered.memory
         pause = store.journal.pauses(now_s).get(job.name)
         act = job.mode == "act" and job.target.kind != "advisory"
         paused = _paused(job, pause, now_s)
@@ -67,19 +67,21 @@ def tick(job: StreamJob, io: TickIO, now_s: float, lease: Lease | None = None) -
         target = io.target_of(job)
         progress = _review(setting, store, target, observation)
     with stages("learn"):
-        pending = store.learned.pending_forecasts(job.name)
-        lesson = learn(memory, observation, progress, champions=io.champions, pending=pending, job=job, now_s=now_s)
+        lesson = learn(memory, observation, progress, champions=io.champions, job=job, now_s=now_s)
     with stages("plan"):
         planned = plan(setting, observation, progress, lesson, _ledgered(store, setting))
     with stages("record"):
-        notes = (*notes, *lesson.notes, *planned.beliefs.notes)
+        notes = (*remembered.notes, *lesson.notes, *planned.beliefs.notes)
         intent = _intent(setting, observation, progress, planned, notes)
-        retrain = _record(setting, store, lesson, planned, intent=intent, documents=documents)
+        retrain, remembered = _record(setting, store, lesson, planned, intent=intent, remembered=remembered)
     with stages("reconcile"):
         carried = _carry_out(setting, store, target, progress, intent=intent, lease=lease)
         if carried.avoided is not None and carried is not progress:
-            avoided = (*lesson.memory.avoided, carried.avoided)
-            store.learned.learn(job.name, now_s, {AVOIDED: {"sizes": [item.to_state() for item in avoided]}})
+            memory = replace(remembered.memory, avoided=(*lesson.memory.avoided, carried.avoided))
+            new = {AVOIDED: {"sizes": [item.to_state() for item in memory.avoided]}}
+            store.learned.learn(job.name, now_s, new)
+            remembered = remembered.stored(memory, new, now_s)
+    io.memories.keep(job.name, remembered)
     found = _Found(observation, progress, carried, lesson, planned, intent, retrain, notes)
     return _report(setting, found, stages.milliseconds)
 
@@ -180,9 +182,15 @@ def _record(
     planned: Plan,
     *,
     intent: Intent | None,
-    documents: Mapping[str, Any],
-) -> str | None:
-    """Store all that was learned and decided, or nothing of it; return the run key of a new retrain request."""
+    remembered: Recalled,
+) -> tuple[str | None, Recalled]:
+    """Store all that was learned and decided, or nothing of it.
+
+    Returns
+    -------
+    tuple of (str or None, Recalled)
+        The run key of a new retrain request, and what is remembered from now on.
+    """
     job, now_s, memory = setting.job.name, setting.now_s, lesson.memory
     if planned.situation is not None and planned.verdict is not None:
         name = setting.job.policy.name
@@ -191,8 +199,10 @@ def _record(
         for forecast, realised in lesson.judgement.settled:
             once.learned.settle(job, forecast.origin_s, now_s, realised.horizon_wape)
         if planned.beliefs.champion is not None:
-            once.learned.save_forecast(job, coarse(planned.beliefs.champion))
-        new = changed(memory, documents)
+            made = coarse(planned.beliefs.champion)
+            if once.learned.save_forecast(job, made):
+                memory = replace(memory, pending=(*memory.pending, made))
+        new = changed(job, memory, remembered.documents)
         if new:
             once.learned.learn(job, now_s, new)
         if lesson.outcome is not None:
@@ -201,7 +211,8 @@ def _record(
             once.ledger.record(intent)
         if lesson.adopted:
             _answered(once, job, now_s)
-        return once.journal.request_retrain(job, now_s, lesson.retrain) if lesson.retrain else None
+        retrain = once.journal.request_retrain(job, now_s, lesson.retrain) if lesson.retrain else None
+    return retrain, remembered.stored(memory, new, now_s)
 
 
 def _answered(store: StateStore, job: str, now_s: float) -> None:

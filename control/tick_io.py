@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from control.champions import ChampionSource
+from control.memories import Memories
 from control.reconcile import Event
 from control.sources import MetricsSource
 from control.state import StateStore
@@ -39,6 +40,8 @@ class TickIO:
         No rescale so soon after another, whatever the policy.
     stopwatch_s
         For the stage times of the report only.
+    memories
+        What this process remembers from its own ticks.
     """
 
     source: MetricsSource
@@ -49,6 +52,7 @@ class TickIO:
     tick_interval_s: float = 60.0
     grace_s: float = GRACE_S
     stopwatch_s: Callable[[], float] = time.perf_counter
+    memories: Memories = field(default_factory=Memories)
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from control.champions import ChampionSource, GivenChampions
 from control.state import StateStore
 from control.tick import tick
 from control.tick_io import TickIO, TickReport
-from models.drift import come_true
 from models.forecasting.contract import Forecast, Workload
+from models.realised import come_true
 from replay.case import Case
 from replay.outcome import Course, Latency, Outcome, Played, Recovery, Values
 from replay.training import TrainedOnTheWay

@@ -50,7 +50,7 @@ def test_a_final_refusal_is_remembered_and_not_repeated_each_minute(store: State
     report = rig.minutes(1)[-1]
     assert report.event is Event.GIVEN_UP
     wanted = rig.target.asked[0][0]
-    memory, _, _ = recall(store, "orders")
+    memory = recall(store, "orders").memory
     assert memory.avoided[0].bars(wanted, rig.now_s)
     assert not memory.avoided[0].bars(wanted, rig.now_s + 3_601)
     rig.target.refusing = None
@@ -68,7 +68,7 @@ def test_a_target_that_reaches_less_is_retried_then_given_up_and_larger_sizes_av
     assert Event.GIVEN_UP in events
     given_up = reports[events.index(Event.GIVEN_UP)]
     assert "4 of" in given_up.sentence
-    memory, _, _ = recall(store, "orders")
+    memory = recall(store, "orders").memory
     assert any(one.and_above and one.scale_out == 5 for one in memory.avoided)
     failed = store.ledger.decisions("orders", states=[State.FAILED])
     assert len(failed) == 1

@@ -21,7 +21,7 @@ def test_a_failure_that_nobody_asked_for_is_watched_and_its_downtime_learnt(stor
     rig.twin.fail(1)
     rig.minutes(6)
     true_s = rig.twin.outages[-1].end_s - rig.twin.outages[-1].start_s
-    memory, _, _ = recall(store, "orders")
+    memory = recall(store, "orders").memory
     assert memory.watching is None, "it was watched to its end, and not begun anew"
     learnt = Downtimes().observed(4, 4, float(true_s)).failure_s
     assert memory.downtimes.failure_s == pytest.approx(learnt, abs=0.3 * 10.0)
@@ -31,7 +31,7 @@ def test_a_failure_that_nobody_asked_for_is_watched_and_its_downtime_learnt(stor
 def test_a_rescale_teaches_the_downtime_of_its_own_direction(store: StateStore) -> None:
     rig = Rig.of(store, LOW, scale_out=4, policy=PolicySettings(name="static", options={"scale_out": 6}))
     rig.minutes(6)
-    memory, _, _ = recall(store, "orders")
+    memory = recall(store, "orders").memory
     entry = next(one for one in store.ledger.decisions("orders") if one.outcome)
     assert entry.outcome is not None
     stop = rig.twin.outages[-1]
@@ -46,14 +46,14 @@ def test_a_rescale_teaches_the_downtime_of_its_own_direction(store: StateStore) 
 def test_an_overload_never_becomes_normal(store: StateStore) -> None:
     rig = Rig.of(store, HIGH, scale_out=2, policy=PolicySettings(name="static", options={"scale_out": 2}))
     rig.minutes(5)
-    memory, _, _ = recall(store, "orders")
+    memory = recall(store, "orders").memory
     assert abs(memory.normal.difference.mean) < 0.05 * HIGH
 
 
 def test_a_watch_survives_a_restart_of_the_controller(store: StateStore) -> None:
     rig = Rig.of(store, LOW, scale_out=4, policy=PolicySettings(name="static", options={"scale_out": 6}))
     rig.minutes(2)
-    memory, _, _ = recall(store, "orders")
+    memory = recall(store, "orders").memory
     assert memory.watching is not None
     again = Watching.from_state(memory.watching.to_state())
     assert again.decision_id == memory.watching.decision_id

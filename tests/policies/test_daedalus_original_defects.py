@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from control.job_memory import JobMemory, changed, recall
+from control.job_memory import CHAMPION, JobMemory, changed, recall
 from control.reconcile import ATTEMPTS, Event
 from control.sources import LONGEST_READ_S
 from control.state import StateStore
@@ -31,6 +31,7 @@ from models.drift import POOR_TICKS
 from models.forecasting.auto_arima import AutoArima
 from models.forecasting.contract import Workload
 from models.forecasting.forecaster import fallback, fitted
+from models.forecasting.track_record import ORIGINS_KEPT, TrackRecord
 from models.recovery.downtime import CEILING_S, FLOOR_S, MOST_LOST_S, Downtimes
 from policies.contract import Decision, Reason, Situation
 from policies.daedalus import AS_PRINTED, Daedalus, DaedalusOptions
@@ -72,7 +73,7 @@ def with_cpu(change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Window], W
 
 
 def memory_of(store: StateStore) -> JobMemory:
-    return recall(store, "orders")[0]
+    return recall(store, "orders").memory
 
 
 def believed(report: TickReport, scale_out: int) -> float:
@@ -532,7 +533,10 @@ def test_what_the_loop_keeps_and_reads_does_not_grow_with_time(store: StateStore
     sizes = []
     for _ in range(2):
         rig.minutes(45)
-        stored = changed(memory_of(store), {})
+        stored = changed("orders", memory_of(store), {})
+        forecaster = stored[CHAMPION]["state"]
+        record = TrackRecord.from_state(forecaster.pop("record"))
+        assert len(record) <= ORIGINS_KEPT
         sizes.append({kind.name: len(json.dumps(document)) for kind, document in stored.items()})
     assert spans[0] <= LONGEST_READ_S
     assert max(spans[1:]) <= 300.0

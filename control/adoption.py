@@ -1,0 +1,82 @@
+"""Adopt: a champion takes over where the one before it stood. Pure, but for what the champions' source holds."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+import orjson
+
+from control.champions import ChampionRow, ChampionSource
+from control.job_memory import Adopted, JobMemory, history_of, walked
+from models.capacity.scale_outs import ScaleOuts
+from models.drift import DriftState
+from models.forecasting.forecaster import Forecaster, forecaster_from_state
+from models.forecasting.tail import Tail
+from models.horizon_drift import usual_share
+from models.registry import CAPACITY, FORECAST
+
+CAUGHT_UP_PARTS = 8  # origins that a new champion's record gets for what was seen since its training
+
+
+def adopt(memory: JobMemory, champions: ChampionSource, job: str) -> tuple[JobMemory, tuple[str, ...]]:
+    """Take in the champions of this job, if they are others than those in use; return what went wrong, in words.
+
+    A row that cannot be used leaves what is in use: the last good version.
+    """
+    notes: list[str] = []
+    for name, take in ((FORECAST, _adopt_forecaster), (CAPACITY, _adopt_capacity)):
+        fleet = champions.fleet(name)
+        row = fleet.rows.get(job)
+        if row is None and not fleet.known:
+            continue
+        try:
+            memory = take(memory, row)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            version = row.version if row else 0
+            notes.append(f"{name} version {version} cannot be used for this job: {error}; what was in use stays")
+    return memory, tuple(notes)
+
+
+def _adopt_forecaster(memory: JobMemory, row: ChampionRow | None) -> JobMemory:
+    if row is None:
+        return replace(memory, champion=None, drift=DriftState.untried(), wape=None, horizon_wape=None)
+    former = memory.champion
+    if former is not None and former.looked_at == row.version:
+        return memory
+    digest = hashlib.sha256(row.state.encode()).hexdigest()
+    if former is not None and former.digest == digest:
+        # Another job was trained: the fleet has a new version, this job the same champion, record and all.
+        return replace(memory, champion=replace(former, looked_at=row.version))
+    trained = forecaster_from_state(orjson.loads(row.state))
+    share = usual_share(trained.record)
+    forecaster = caught_up(trained, None if former is None else former.forecaster, memory.workload)
+    drift = (DriftState.untried() if former is None else memory.drift).promoted(share)
+    adopted = Adopted(forecaster, row.version, digest, row.version)
+    return replace(memory, champion=adopted, drift=drift, wape=None, horizon_wape=None)
+
+
+def caught_up(trained: Forecaster, former: Forecaster | None, workload: Tail | None) -> Forecaster:
+    """Return a trained forecaster after what was seen since its training.
+
+    The former champion remembers more than the workload that is kept: days, in cells of a minute. What lies before that
+    is taken from its tail of the same cells, or of the finest ones.
+    """
+    if former is not None:
+        until_s = former.end_s if workload is None else workload.start_s
+        tails = {}
+        for cell_s, tail in trained.tails.items():
+            known = history_of(former.tails.get(cell_s, former.finest).until(until_s))
+            keep_s = max(member.keep_s for member in trained.members if member.cell_s == cell_s)
+            tails[cell_s] = tail.append(known, keep_s) if len(known) else tail
+        trained = replace(trained, tails=tails)
+    return trained if workload is None else walked(trained, history_of(workload), CAUGHT_UP_PARTS)
+
+
+def _adopt_capacity(memory: JobMemory, row: ChampionRow | None) -> JobMemory:
+    if row is None or row.version == memory.capacity_version:
+        return memory
+    trained = ScaleOuts.from_state(orjson.loads(row.state))
+    # What this loop has seen itself is newer than any training set.
+    model = memory.capacity.believing(trained.memory.values()) if memory.capacity.known else trained
+    return replace(memory, capacity=model, capacity_version=row.version)

@@ -1,0 +1,183 @@
+"""Whether forecasts of the whole horizon have become worse than may be expected (docs/decisions/0013).
+
+What may be expected differs from load to load: no forecast follows noise. So a champion is held against last value on
+the same minutes, and against how it compared with last value in its own backtest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Self
+
+import numpy as np
+
+from models.forecasting.contract import Values
+from models.forecasting.tail import EPSILON_S
+from models.forecasting.track_record import TrackRecord
+from models.realised import Missed
+
+SMOOTHING_S = 600.0  # horizons of neighbouring forecasts overlap: each alone says little
+LEAST_FORECASTS = 15
+POOR_FORECASTS = 10  # in a row
+GOOD = 0.10  # WAPE below which a forecast is good, whatever last value does
+TOLERANCE = 1.5  # times the share of last value's error that the backtest showed
+CEILING = 1.25  # times last value's error: no champion may be worse
+WORSE = 2.0  # times the share that was last reported: reported again before a day is over
+PATIENCE = 1440  # forecasts, a day of minutes
+USUAL = 0.9  # of the backtest's stretches were no worse than what is expected
+LEAST_ORIGINS = 8
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Absolute errors of forecasts of late, sums of records/s in which the newest count most. Immutable.
+
+    Attributes
+    ----------
+    newest_s
+        Origin of the newest forecast, epoch seconds; 0 before the first.
+    by_forecast, by_last_value, actual
+        Like those of :class:`~models.realised.Missed`.
+    """
+
+    newest_s: float = 0.0
+    by_forecast: float = 0.0
+    by_last_value: float = 0.0
+    actual: float = 0.0
+
+    def after(self, missed: Missed) -> Self:
+        """Return the sums with a newer forecast."""
+        kept = math.exp(-max(missed.origin_s - self.newest_s, 0.0) / SMOOTHING_S)
+        return type(self)(
+            missed.origin_s,
+            kept * self.by_forecast + missed.by_forecast,
+            kept * self.by_last_value + missed.by_last_value,
+            kept * self.actual + missed.actual,
+        )
+
+    @property
+    def wape(self) -> float:
+        """WAPE, 1.0 = 100 %; infinite when something was forecast and nothing came."""
+        return _share(self.by_forecast, self.actual)
+
+    @property
+    def share(self) -> float:
+        """The forecasts' error as a share of last value's."""
+        return _share(self.by_forecast, self.by_last_value)
+
+
+@dataclass(frozen=True)
+class HorizonDrift:
+    """How the champion's forecasts of the whole horizon do. Immutable: :meth:`observe` returns the next state.
+
+    Attributes
+    ----------
+    expected
+        Share of last value's error that is usual for the champion, by its backtest; ``None`` when there was none.
+    errors, forecasts
+        Of the forecasts that came true since the champion is in use, and how many.
+    poor
+        How many in a row were worse than may be expected.
+    reported, since_report
+        The share when a retrain was last asked for, and how many forecasts have come true since; 0 before.
+    """
+
+    expected: float | None = None
+    errors: Errors = field(default_factory=Errors)
+    forecasts: int = 0
+    poor: int = 0
+    reported: float = 0.0
+    since_report: int = 0
+
+    @property
+    def allowed(self) -> float:
+        """Share of last value's error that is still allowed."""
+        bar = CEILING if self.expected is None else min(TOLERANCE * self.expected, CEILING)
+        patient = self.reported > 0.0 and self.since_report < PATIENCE
+        return max(bar, WORSE * self.reported) if patient else bar
+
+    @property
+    def due(self) -> bool:
+        """Whether a retrain should be asked for."""
+        return self.poor >= POOR_FORECASTS
+
+    def observe(self, missed: Missed) -> Self:
+        """Return the state after another forecast has come true; one that is not newer changes nothing."""
+        if self.forecasts and missed.origin_s <= self.errors.newest_s:
+            return self
+        errors = self.errors.after(missed)
+        poor = self.forecasts + 1 >= LEAST_FORECASTS and errors.wape >= GOOD and errors.share >= self.allowed
+        return replace(
+            self,
+            errors=errors,
+            forecasts=self.forecasts + 1,
+            poor=self.poor + 1 if poor else 0,
+            since_report=self.since_report + 1,
+        )
+
+    def after_report(self) -> Self:
+        """Return the state after a retrain was asked for: until a better champion comes, this is what there is."""
+        share = self.errors.share
+        return replace(self, poor=0, reported=share if math.isfinite(share) else 0.0, since_report=0)
+
+    def sentence(self) -> str:
+        """Return how the champion does, for a reader."""
+        share = self.errors.share
+        against = f"{share:.2f} times last value's error" if math.isfinite(share) else "where last value has no error"
+        usual = "" if self.expected is None else f"; {self.expected:.2f} is usual for it"
+        return f"WAPE {self.errors.wape:.0%} over the whole horizon, {against}{usual}"
+
+    def to_state(self) -> dict[str, Any]:
+        """Return a JSON-serialisable state."""
+        return asdict(self)
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Rebuild from :meth:`to_state`; what an older state lacks has its default."""
+        known = {one.name for one in fields(cls)}
+        given = {name: value for name, value in state.items() if name in known}
+        return cls(**given | {"errors": Errors(**state.get("errors", {}))})
+
+
+def usual_share(record: TrackRecord) -> float | None:
+    """Return the share of last value's error that forecasts of a record have had in nine of ten stretches.
+
+    ``None`` with fewer than eight origins whose horizon is known. Last value is the mean of the last part of the
+    horizon's length that had ended by the origin, which the record knows from an earlier origin.
+    """
+    whole = np.isfinite(record.actual).all(axis=1) & np.isfinite(record.combined).all(axis=1)
+    last = _before_origins(record)
+    chosen = np.flatnonzero(whole & np.isfinite(last))
+    if len(chosen) < LEAST_ORIGINS:
+        return None
+    errors, shares = Errors(), []
+    for row in chosen:
+        actual = record.actual[row]
+        by_forecast = float(np.abs(actual - record.combined[row]).sum())
+        by_last_value = float(np.abs(actual - last[row]).sum())
+        errors = errors.after(Missed(record.origins_s[row], by_forecast, by_last_value, float(actual.sum())))
+        shares.append(errors.share)
+    usual = float(np.quantile(shares[LEAST_ORIGINS // 4 :], USUAL))
+    return usual if math.isfinite(usual) else None
+
+
+def _before_origins(record: TrackRecord) -> Values:
+    """Return the mean of the newest part that had ended at each origin, at most a part ago; NaN where not known."""
+    ends_s = (record.origins_s[:, None] + record.edges_s[None, 1:]).ravel()
+    means = record.actual.ravel()
+    ends_s, means = ends_s[np.isfinite(means)], means[np.isfinite(means)]
+    if not len(ends_s):
+        return np.full(len(record), np.nan)
+    order = np.argsort(ends_s, kind="stable")
+    ends_s, means = ends_s[order], means[order]
+    newest = np.searchsorted(ends_s, record.origins_s + EPSILON_S, side="right") - 1
+    known = (newest >= 0) & (record.origins_s - ends_s[newest] < record.lead_s)
+    return np.where(known, means[np.maximum(newest, 0)], np.nan)
+
+
+def _share(part: float, whole: float) -> float:
+    if whole > 0.0:
+        return part / whole
+    return math.inf if part > 0.0 else 0.0

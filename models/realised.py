@@ -1,0 +1,99 @@
+"""How a forecast turned out, once its truth has come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.forecasting.contract import Forecast, Values, Workload
+from models.forecasting.errors import error_of_maximum, wape
+from models.forecasting.tail import Tail
+
+FIRST_MINUTE_S = 60.0
+PART_S = 60.0  # noise that no forecast can know averages out within a minute
+NEEDED_COVERAGE = 0.5
+
+
+@dataclass(frozen=True)
+class Missed:
+    """How far a forecast was off over its whole horizon, and how far the last value would have been.
+
+    Sums over minutes, of means of a minute, in records/s.
+
+    Attributes
+    ----------
+    origin_s
+        Epoch seconds of the forecast.
+    by_forecast, by_last_value
+        Sums of absolute errors; the last value is the mean of the minute before the origin.
+    actual
+        Sum of what arrived.
+    """
+
+    origin_s: float
+    by_forecast: float
+    by_last_value: float
+    actual: float
+
+
+@dataclass(frozen=True)
+class Realised:
+    """How a forecast turned out.
+
+    Attributes
+    ----------
+    first_minute_wape, horizon_wape
+        WAPE over the first 60 s (what Daedalus watches) and over all that has come true; ``None`` where less than half
+        of that part was measured.
+    maximum_error
+        Signed error of the highest rate over the horizon; ``None`` like ``horizon_wape``.
+    missed
+        The whole horizon against last value; ``None`` like ``horizon_wape``, and where the minute before is not known.
+    """
+
+    first_minute_wape: float | None
+    horizon_wape: float | None
+    maximum_error: float | None
+    missed: Missed | None = None
+
+
+def come_true(forecast: Forecast, observed: Workload) -> Realised:
+    """Compare a forecast with what was measured since, on the forecast's own steps.
+
+    Only steps that have ended count. The whole horizon is judged once all of it has passed.
+    """
+    if not np.isfinite(observed.per_s).any():
+        return Realised(None, None, None)
+    truth = Tail(observed.start_s, observed.step_s, observed.per_s, observed.end_s)
+    edges_s = forecast.origin_s + forecast.step_s * np.arange(len(forecast.mean) + 1, dtype=np.float64)
+    actual = np.where(edges_s[1:] <= observed.end_s + 1e-6, truth.means(edges_s), np.nan)
+    minute = max(1, int(np.ceil(FIRST_MINUTE_S / forecast.step_s)))
+    first = _judged(actual[:minute], forecast.mean[:minute])
+    passed = observed.end_s >= forecast.origin_s + forecast.horizon_s - 1e-6
+    whole = _judged(actual, forecast.mean) if passed else None
+    if whole is None:
+        return Realised(first, None, None)
+    return Realised(first, whole, error_of_maximum(actual, forecast.mean), _missed(forecast, truth))
+
+
+def _judged(actual: Values, forecast: Values) -> float | None:
+    if not len(actual) or np.isfinite(actual).mean() < NEEDED_COVERAGE:
+        return None
+    return wape(actual, forecast)
+
+
+def _missed(forecast: Forecast, truth: Tail) -> Missed | None:
+    width = max(1, round(PART_S / forecast.step_s))
+    count = len(forecast.mean) // width
+    if count == 0:
+        return None
+    said = forecast.mean[: count * width].reshape(count, width).mean(axis=1)
+    part_s = width * forecast.step_s
+    actual = truth.means(forecast.origin_s + part_s * np.arange(-1, count + 1, dtype=np.float64))
+    last, actual = actual[0], actual[1:]
+    known = np.isfinite(actual)
+    if not np.isfinite(last) or known.mean() < NEEDED_COVERAGE:
+        return None
+    by_forecast = float(np.abs(actual - said)[known].sum())
+    return Missed(forecast.origin_s, by_forecast, float(np.abs(actual - last)[known].sum()), float(actual[known].sum()))
