@@ -8,6 +8,7 @@ from typing import Any
 
 from models.forecasting.auto_arima import AutoArima
 from models.forecasting.damped_trend import DampedTrend
+from models.forecasting.failures import positive
 from models.forecasting.last_value import LastValue
 from models.forecasting.linear import Linear
 from models.forecasting.member import Member
@@ -36,6 +37,10 @@ def families_named(name: str) -> dict[str, type[Member]]:
 
 
 def member_from_state(state: Mapping[str, Any]) -> Member:
-    """Rebuild a member from its state. Raises ``ValueError`` naming an unknown family."""
+    """Rebuild a member from its state. Raises ``ValueError`` naming an unknown family, or what is no length."""
     (family,) = families_named(str(state["family"])).values()
-    return family.with_parameters(float(state["cell_s"]), float(state["keep_s"]), state["parameters"])
+    parameters = state["parameters"]
+    if not isinstance(parameters, Mapping):
+        raise ValueError(f"{family.family} has {parameters!r:.40} for parameters")
+    cell_s, keep_s = positive("cell_s", state["cell_s"]), positive("keep_s", state["keep_s"])
+    return family.with_parameters(cell_s, keep_s, parameters)

@@ -11,7 +11,14 @@ import numpy as np
 
 from models.forecasting.calibration import Calibration
 from models.forecasting.contract import HORIZON_S, Forecast, Values, Workload
-from models.forecasting.failures import DamagedStateError, NotForecastableError, StateVersionError
+from models.forecasting.failures import (
+    DamagedStateError,
+    NotForecastableError,
+    StateVersionError,
+    checksum,
+    positive,
+    whole_state,
+)
 from models.forecasting.families import ENSEMBLE, FAMILIES, families_named, member_from_state
 from models.forecasting.linear import Linear
 from models.forecasting.member import LEADS, Member, lead_s
@@ -250,8 +257,8 @@ class Forecaster:
         )
 
     def to_state(self) -> dict[str, Any]:
-        """Return a JSON-serialisable state of at most 1 MB."""
-        return {
+        """Return a JSON-serialisable state of at most 1 MB, with a checksum."""
+        state = {
             "format": STATE_FORMAT,
             "family": self.family,
             "horizon_s": self.horizon_s,
@@ -259,6 +266,7 @@ class Forecaster:
             "tails": [tail.to_state() for tail in self.tails.values()],
             "record": self.record.to_state(),
         }
+        return {**state, "checksum": checksum(state)}
 
 
 def forecaster_from_state(state: Mapping[str, Any]) -> Forecaster:
@@ -270,23 +278,25 @@ def forecaster_from_state(state: Mapping[str, Any]) -> Forecaster:
         Naming what is wrong with it; :class:`~models.forecasting.failures.StateVersionError` for another format.
     """
     if not isinstance(state, Mapping):
-        raise DamagedStateError(f"the state of a forecaster is damaged (a {type(state).__name__}); train again")
+        raise DamagedStateError(f"the state of a forecaster is damaged (it is {state!r:.40}, not a table); train again")
     if state.get("format") != STATE_FORMAT:
         raise StateVersionError(
-            f"a forecaster's state of format {STATE_FORMAT} was expected, not {state.get('format')!r}; train again"
+            f"a forecaster's state of format {STATE_FORMAT} was expected, not {state.get('format')!r:.40}; train again"
         )
-    try:
+    with whole_state("a forecaster"):
+        if state["checksum"] != checksum({name: value for name, value in state.items() if name != "checksum"}):
+            raise DamagedStateError("its checksum does not agree")
         members = tuple(member_from_state(item) for item in state["members"])
         tails = {tail.cell_s: tail for tail in map(Tail.from_state, state["tails"])}
         record = TrackRecord.from_state(state["record"])
-        made = Forecaster(members, tails, record, float(state["horizon_s"]))
+        made = Forecaster(members, tails, record, positive("horizon_s", state["horizon_s"]))
         if not members or record.forecasts.shape[1] != len(members):
-            raise ValueError("members and track record do not agree")
+            raise DamagedStateError("members and track record do not agree")
+        if record.leads != max(1, round(made.horizon_s / record.lead_s)):
+            raise DamagedStateError("horizon and track record do not agree")
         missing = [member.cell_s for member in members if member.cell_s not in tails]
         if missing:
-            raise ValueError(f"a tail of {missing[0]} s cells is missing")
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise DamagedStateError(f"the state of a forecaster is damaged ({error!r}); train again") from error
+            raise DamagedStateError(f"a tail of {missing[0]:g} s cells is missing")
     return made
 
 

@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from models.forecasting.contract import Values, Workload
+from models.forecasting.failures import NotForecastableError, positive
 
 EPSILON_S = 1e-6
 NEEDED_COVERAGE = 0.5
@@ -49,7 +50,7 @@ class Tail:
             When there is not a single finite rate.
         """
         if not np.isfinite(workload.per_s).any():
-            raise ValueError(
+            raise NotForecastableError(
                 f"the history has {len(workload)} steps and none with a value; ingest more of the job's workload first"
             )
         cell_s = max(workload.step_s, least_cell_s)
@@ -72,7 +73,7 @@ class Tail:
         """The newest finite rate, records/s. Raises ``ValueError`` when there is none."""
         finite = self.per_s[np.isfinite(self.per_s)]
         if not len(finite):
-            raise ValueError("no workload was measured lately; update() with newer observations")
+            raise NotForecastableError("no workload was measured lately; update() with newer observations")
         return float(finite[-1])
 
     def append(self, observed: Workload, keep_s: float) -> Self:
@@ -161,9 +162,13 @@ class Tail:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Rebuild from :meth:`to_state`."""
+        """Rebuild from :meth:`to_state`. Raises ``ValueError`` when times and cells do not agree."""
         per_s = np.array([np.nan if value is None else value for value in state["per_s"]], dtype=np.float64)
-        return cls(float(state["start_s"]), float(state["cell_s"]), per_s, float(state["end_s"]))
+        made = cls(float(state["start_s"]), positive("cell_s", state["cell_s"]), per_s, float(state["end_s"]))
+        cells = (made.end_s - made.start_s) / made.cell_s
+        if per_s.ndim != 1 or not len(per_s) - 1 - EPSILON_S <= cells <= len(per_s) + EPSILON_S:
+            raise ValueError(f"a tail of {cells:.1f} cells holds {per_s.size} values")
+        return made
 
 
 def _moved(workload: Workload, edges_s: Values) -> tuple[Values, Values]:

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from models.forecasting.contract import Values
+from models.forecasting.failures import positive
 from models.forecasting.tail import EPSILON_S, Tail
 
 ORIGINS_KEPT = 240  # four hours of origins a minute apart
@@ -102,7 +103,9 @@ class TrackRecord:
         shaped = {name: values.reshape(shapes.get(name, (-1, leads))) for name, values in arrays.items()}
         if len({len(values) for values in shaped.values()}) != 1:
             raise ValueError("the parts of a track record differ in length")
-        return cls(float(state["lead_s"]), **shaped)
+        if not (np.diff(shaped["origins_s"]) > 0.0).all():
+            raise ValueError("the origins of a track record do not ascend")
+        return cls(positive("lead_s", state["lead_s"]), **shaped)
 
 
 def _as_kept(values: Values) -> Values:
