@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import date, timedelta
 
 import numpy as np
@@ -11,6 +12,9 @@ from models.forecasting.contract import Workload
 from telemetry.lake import Lake
 
 WORKLOAD_STEP_S = 10.0
+COARSER = (30, 6, 3, 2)  # steps of the lake: observations every 5 minutes, every minute, 30 and 20 s
+NEEDED_COVERAGE = 0.5
+SAME = 1e-6  # relative: a held value comes back from the lake's sums with an error of some 1e-12
 
 
 def newest_days(lake: Lake, table: str, job: str, history_days: int) -> list[str]:
@@ -22,8 +26,18 @@ def newest_days(lake: Lake, table: str, job: str, history_days: int) -> list[str
     return [day for day in days if date.fromisoformat(day) >= oldest]
 
 
+def digest_of_days(lake: Lake, table: str, job: str, history_days: int) -> str:
+    """Return a SHA-256 over the content of the days that a training reads: the same data has the same digest."""
+    days = newest_days(lake, table, job, history_days)
+    digests = [manifest.digest for manifest in lake.manifests(table, job, days=days)]
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
 def workload_history(lake: Lake, job: str, history_days: int) -> Workload:
-    """Return the workload on the 10 s grid, NaN where nothing was measured.
+    """Return the workload on the grid on which it was observed, NaN where nothing was measured.
+
+    The lake's grid is 10 s. A workload that was observed every minute only holds each value for six of its steps;
+    those are put together again, so that no model takes six copies of a value for a calm minute.
 
     Raises
     ------
@@ -31,15 +45,51 @@ def workload_history(lake: Lake, job: str, history_days: int) -> Workload:
         When the job has no workload at all.
     """
     days = newest_days(lake, "workload_features", job, history_days)
-    frame = lake.read("workload_features", job, columns=["ts", "workload_per_s"], days=days or ["1970-01-01"])
-    rows = frame.to_pandas().dropna().sort_values("ts")
-    if rows.empty:
+    table = lake.read("workload_features", job, columns=["ts", "workload_per_s"], days=days or ["1970-01-01"])
+    ends_s = table["ts"].to_numpy().astype("datetime64[us]").astype(np.int64) / 1e6
+    rates = table["workload_per_s"].to_numpy().astype(np.float64)
+    known = np.isfinite(rates)
+    if not known.any():
         raise ValueError(f"no workload of {job} is in the lake; ingest exports that hold workload or throughput")
-    ends_s = rows["ts"].astype("int64").to_numpy() / 1e6
-    steps = np.round(ends_s / WORKLOAD_STEP_S).astype(int)
-    per_s = np.full(steps[-1] - steps[0] + 1, np.nan)
-    per_s[steps - steps[0]] = rows["workload_per_s"].to_numpy()
-    return Workload((steps[0] - 1) * WORKLOAD_STEP_S, WORKLOAD_STEP_S, per_s)
+    steps = np.round(ends_s[known] / WORKLOAD_STEP_S).astype(np.int64)
+    first = int(steps.min())
+    per_s = np.full(int(steps.max()) - first + 1, np.nan)
+    per_s[steps - first] = rates[known]
+    return as_observed(Workload((first - 1) * WORKLOAD_STEP_S, WORKLOAD_STEP_S, per_s))
+
+
+def as_observed(history: Workload) -> Workload:
+    """Return the workload on the coarsest of some grids on which it never changes within a step.
+
+    A workload that never changes at all says nothing about its grid: it is taken for minutes.
+    """
+    finite = history.per_s[np.isfinite(history.per_s)]
+    constant = bool(np.ptp(finite) <= SAME * np.abs(finite).max())
+    for width in COARSER:
+        if constant and width * history.step_s > 60.0:
+            continue
+        blocks, start_s = _blocks(history, width)
+        known = np.isfinite(blocks)
+        low = np.where(known, blocks, np.inf).min(axis=1)
+        high = np.where(known, blocks, -np.inf).max(axis=1)
+        some, all_of_it = known.any(axis=1), known.all(axis=1)
+        if not all_of_it.any() or 2 * all_of_it.sum() < some.sum():
+            continue  # a step of which a part is known does not show that its value is held
+        if (high[some] - low[some] <= SAME * np.abs(high[some])).all():
+            per_s = np.where(known.mean(axis=1) >= NEEDED_COVERAGE, high, np.nan)
+            first, last = np.flatnonzero(all_of_it)[[0, -1]]  # the end must not lie after the newest measurement
+            step_s = width * history.step_s
+            return Workload(start_s + step_s * float(first), step_s, per_s[first : last + 1])
+    return history
+
+
+def _blocks(history: Workload, width: int) -> tuple[np.ndarray, float]:
+    """Return the rates in rows of ``width`` steps that begin at multiples of their length since the epoch."""
+    first = round(history.start_s / history.step_s)
+    before = first % width
+    after = -(before + len(history)) % width
+    padded = np.pad(history.per_s, (before, after), constant_values=np.nan)
+    return padded.reshape(-1, width), (first - before) * history.step_s
 
 
 def capacity_history(lake: Lake, job: str, history_days: int) -> pd.DataFrame:

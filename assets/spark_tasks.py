@@ -6,6 +6,7 @@ small JSON answer per key. Knows no Dagster, because Spark's workers import it.
 
 from __future__ import annotations
 
+import gc
 import json
 import time
 import traceback
@@ -15,25 +16,34 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-# More tasks than this only cost scheduling; keys are then dealt out in batches.
-MOST_TASKS = 1024
-Task = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+# Every Spark task costs some 30 ms beside its work (docs/results.md), so more keys than this are dealt out in batches;
+# it is also how many cores of a cluster can be kept busy.
+MOST_TASKS = 256
+Key = Mapping[str, Any]
+Task = Callable[[Key], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of one key: a result, or the reason why there is none."""
+    """What became of one key: a result, or the reason why there is none.
 
-    key: Mapping[str, Any]
+    Attributes
+    ----------
+    seconds, cpu_s
+        What it took by the clock, and of a processor's time: the first grows when cores are shared.
+    """
+
+    key: Key
     result: Mapping[str, Any]
     error: str | None
     trace: str | None
     seconds: float
+    cpu_s: float = 0.0
 
 
-def run_tasks(spark: SparkSession, keys: Sequence[Mapping[str, Any]], task: Task) -> list[Answer]:
+def run_tasks(spark: SparkSession, keys: Sequence[Key], task: Task) -> list[Answer]:
     """Run ``task`` for every key on Spark and return the answers in the order of the keys.
 
     Parameters
@@ -45,30 +55,51 @@ def run_tasks(spark: SparkSession, keys: Sequence[Mapping[str, Any]], task: Task
     """
     if not keys:
         return []
-    texts = [json.dumps(key) for key in keys]
 
-    def work(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        for batch in batches:
-            yield _answers(batch["id"], texts, task)
+    def answered(key: Key) -> str:
+        return json.dumps(attempt(key, task))
 
-    partitions = min(len(texts), MOST_TASKS)
-    rows = spark.range(0, len(texts), 1, partitions).mapInPandas(work, "id long, answer string").collect()
+    rows = spread(spark, keys, answered).collect()
     answers = {row["id"]: json.loads(row["answer"]) for row in rows}
     return [Answer(key=key, **answers[index]) for index, key in enumerate(keys)]
 
 
-def _answers(ids: Iterable[int], texts: Sequence[str], task: Task) -> pd.DataFrame:
-    import pandas as pd
+def spread(spark: SparkSession, keys: Sequence[Key], work: Callable[[Key], str]) -> DataFrame:
+    """Return a frame (``id``, ``answer``) of one row per key; collecting it calls ``work`` for each on Spark's workers.
 
-    return pd.DataFrame(
-        [{"id": index, "answer": json.dumps(_attempt(json.loads(texts[index]), task))} for index in ids]
-    )
+    Keys and what ``work`` holds are sent to every task: keep them small, and let tasks read the rest.
+    """
+    texts = [json.dumps(key) for key in keys]
+
+    def answers(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        for batch in batches:
+            yield _answers(batch["id"], texts, work)
+
+    partitions = min(len(texts), MOST_TASKS)
+    return spark.range(0, len(texts), 1, partitions).mapInPandas(answers, "id long, answer string")
 
 
-def _attempt(key: Mapping[str, Any], task: Task) -> dict[str, Any]:
-    started = time.perf_counter()
+def attempt(key: Key, task: Task) -> dict[str, Any]:
+    """Return the task's result for a key, or what it raised, with the time that it took."""
+    began_s, began_cpu_s = time.perf_counter(), time.process_time()
     try:
         result, error, trace = dict(task(key)), None, None
     except Exception as failure:  # one job's broken data must not end the others' training
         result, error, trace = {}, f"{type(failure).__name__}: {failure}", traceback.format_exc(limit=-6)
-    return {"result": result, "error": error, "trace": trace, "seconds": time.perf_counter() - started}
+    return {
+        "result": result,
+        "error": error,
+        "trace": trace,
+        "seconds": time.perf_counter() - began_s,
+        "cpu_s": time.process_time() - began_cpu_s,
+    }
+
+
+def _answers(ids: Iterable[int], texts: Sequence[str], work: Callable[[Key], str]) -> pd.DataFrame:
+    import pandas as pd
+
+    answers = [{"id": index, "answer": work(json.loads(texts[index]))} for index in ids]
+    if not gc.get_freeze_count():
+        # A worker collects garbage after each task; without this it walks through every imported library each time.
+        gc.freeze()
+    return pd.DataFrame(answers)

@@ -1,31 +1,32 @@
 """Train every candidate of every job on Spark, then let the gate decide who is champion.
 
-Two models (forecast, capacity) go the same way: ``<model>_candidates`` fits and judges, one Spark task per job, and
-keeps what came of it beside the lake; ``<model>_champions`` records the training in MLflow, registers the fleet and
-moves the aliases. A job whose data is broken fails alone and keeps its old champion.
+Two models (forecast, capacity) go the same way: ``<model>_candidates`` fits and judges, the jobs dealt out to Spark's
+tasks, and keeps what came of each beside the lake; ``<model>_champions`` records the training in MLflow, registers the
+fleet and moves the aliases. A job whose data is broken fails alone and keeps its old champion.
 """
 
-import base64
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from assets import training_tasks
-from assets.metadata import picture, records
+from assets.kept_answers import Kept, Progress
 from assets.observe import features
 from assets.partitions import one_run, stream_jobs
 from assets.resources import Spark, Workspace
-from assets.spark_tasks import Answer, run_tasks
-from assets.training_record import Trained, publication_of, read_trained, write_trained
+from assets.stopwatch import Stopwatch
+from assets.training_metadata import candidate_metadata, champion_metadata, each_job, some_jobs, tell_of_failures
+from assets.training_record import Trained, iterate_trained, publication_of, read_trained
 from control.clock import WallClock
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from models.registry import Fleet
 
 PICTURES_UP_TO = 10  # jobs: beyond that a picture per job helps nobody
+RESUMED = "dagster/is_resume_retry"  # set by Dagster on a run that goes on from another's failure
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class Model:
     ----------
     registered
         Name in the registry.
-    score, naive
-        Metric that the gate judges (a share of 1, lower is better), and the naive one beside it.
+    score
+        Metric that people look at first (a share of 1, lower is better).
     """
 
     name: str
@@ -62,7 +63,7 @@ def build_training(model: Model) -> list[dg.AssetsDefinition]:
         deps=[dg.AssetDep(features, partition_mapping=dg.AllPartitionMapping())],
         kinds={"spark", "scikitlearn"},
         pool="spark",
-        description=f"Every {model.name} family of each job, fitted and judged; one Spark task per job.",
+        description=f"Every {model.name} family of each job, fitted and judged on Spark; one job fails alone.",
     )
     def candidates(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark) -> dg.MaterializeResult:
         return _train(context, workspace, spark, model)
@@ -87,136 +88,137 @@ def build_training(model: Model) -> list[dg.AssetsDefinition]:
 
 
 def _train(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark, model: Model) -> dg.MaterializeResult:
-    jobs, lake = list(context.partition_keys), workspace.lake()
+    from assets.kept_tasks import run_kept
+
+    jobs, folder = list(context.partition_keys), _folder(workspace, model)
+    went_on = context.run.tags.get(RESUMED) == "true" and context.run.root_run_id
+    kept = Kept(folder, went_on or context.run.run_id)
+    shared = _fit_shared(context, workspace, spark) if model is FORECAST else None
+    context.log.info(f"{model.name}: training {len(jobs)} job(s)")
+
+    def tell(progress: Progress) -> None:
+        context.log.info(f"{model.name}: {progress}")
+
+    run_kept(spark.session(), _keys(workspace, model, jobs, shared), model.task, kept, tell)
+    trained = [one.without_model() for one in iterate_trained(folder, jobs)]
+    tell_of_failures(context, trained)
+    if all(one.error for one in trained):
+        raise dg.Failure(f"no job could be trained; {trained[0].job}: {trained[0].error}" if trained else "no job")
+    each_job(context, trained, model.score)
+    return dg.MaterializeResult(metadata=candidate_metadata(trained, model.score))
+
+
+def _folder(workspace: Workspace, model: Model) -> Path:
+    return workspace.paths().trainings / model.registered
+
+
+def _keys(workspace: Workspace, model: Model, jobs: list[str], shared: Path | None) -> list[dict[str, Any]]:
     settings, known = workspace.settings().training, workspace.stream_jobs()[0]
-    fleet = champion_table(workspace, model.registered)
-    states = {} if fleet is None else dict(zip(fleet["job"], fleet["state"], strict=True))
-    keys = [
+    table = champion_file(workspace, model.registered)
+    return [
         {
             "job": job,
-            "lake": str(lake.root),
+            "lake": str(workspace.lake().root),
             "families": list(settings.forecast_families),
             "maximum": known[job].bounds.maximum if job in known else 12,
             "history_days": settings.history_days,
+            "horizon_s": settings.horizon_s,
             "seed": settings.seed,
-            "champion": json.loads(states[job]) if job in states else None,
+            "champions": None if table is None else str(table[0]),
+            "shared": None if shared is None else str(shared),
             "pictures": len(jobs) <= PICTURES_UP_TO,
         }
         for job in jobs
     ]
-    context.log.info(f"{model.name}: training {len(jobs)} job(s), a Spark task each")
-    answers = run_tasks(spark.session(), keys, model.task)
-    trained = [_trained(answer, workspace, model) for answer in answers]
-    for one in trained:
-        context.log.info(f"{one.job}: {one.error or one.result['verdict']}")
-    if all(one.error for one in trained):
-        raise dg.Failure(f"no job could be trained; {trained[0].job}: {trained[0].error}" if trained else "no job")
-    return dg.MaterializeResult(metadata=_training_metadata(trained, model))
 
 
-def _trained(answer: Answer, workspace: Workspace, model: Model) -> Trained:
-    trained = Trained(str(answer.key["job"]), answer.result, answer.error, answer.seconds)
-    write_trained(trained, workspace.paths().trainings / model.registered)
-    return trained
+def _fit_shared(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark) -> Path:
+    """Fit what jobs share, unless that was done today; return the folder."""
+    from assets.shared_fits import fit_all_shared
+    from assets.shared_training import SharedStore, shared_families
+
+    settings, store = workspace.settings().training, SharedStore(_folder(workspace, FORECAST) / "shared")
+    if families := shared_families(settings.forecast_families):
+        how = {name: getattr(settings, name) for name in ("history_days", "horizon_s", "seed")}
+        fitted = fit_all_shared(spark.session, workspace.lake(), families, store, how)
+        for said in fitted.problems:
+            context.log.warning(said)
+        for said in fitted.notes:
+            context.log.info(said)
+    return store.folder
 
 
-def _training_metadata(trained: list[Trained], model: Model) -> dict[str, Any]:
-    rows = [
-        {
-            "job": one.job,
-            "winner": one.result.get("winner"),
-            model.score: one.score(model.score),
-            "verdict": one.result.get("verdict"),
-            "seconds": round(one.seconds, 2),
-            "error": one.error,
-        }
-        for one in sorted(trained, key=lambda one: not one.error)
-    ]
-    scores = sorted(score for row in rows if (score := row[model.score]) is not None)
-    return {
-        "jobs_trained": sum(1 for one in trained if not one.error),
-        "jobs_failed": sum(1 for one in trained if one.error),
-        "seconds": round(sum(one.seconds for one in trained), 3),
-        **({f"{model.score}_median": scores[len(scores) // 2]} if scores else {}),
-        "jobs": records(rows, ("job", "winner", model.score, "verdict", "seconds", "error")),
-    }
-
-
-def champion_table(workspace: Workspace, registered: str) -> "pd.DataFrame | None":
-    """Return the champion's fleet table, ``None`` when there is none yet."""
-    from models.registry import read_fleet
-
+def champion_file(workspace: Workspace, registered: str) -> tuple[Path, int] | None:
+    """Return the file of the champion's fleet table and its version, ``None`` when there is none yet."""
     registry = workspace.registry()
     current = registry.current_version(registered)
     if current is None:
         return None
     path = workspace.paths().champions / registered / f"{current.version}.parquet"
-    return read_fleet(path if path.exists() else registry.download(registered, current.version, path))
+    return path if path.exists() else registry.download(registered, current.version, path), current.version
+
+
+def champion_fleet(workspace: Workspace, registered: str) -> "Fleet | None":
+    """Return the champion's fleet, ``None`` when there is none yet."""
+    from models.registry import read_fleet
+
+    found = champion_file(workspace, registered)
+    return None if found is None else read_fleet(*found)
 
 
 def _publish(context: dg.AssetExecutionContext, workspace: Workspace, model: Model) -> dg.MaterializeResult:
-    trained = read_trained(workspace.paths().trainings / model.registered, context.partition_keys)
+    from assets.shared_training import SharedStore, shared_families
+
+    watch = Stopwatch()
+    with watch.stage("read"):
+        trained = read_trained(_folder(workspace, model), context.partition_keys)
+        before = champion_fleet(workspace, model.registered)
     if not any(one.usable for one in trained):
         context.log.warning(f"nothing to register: {trained[0].job}: {trained[0].why}")
         return dg.MaterializeResult(
-            metadata={"promoted": 0, "kept": len(trained), "jobs": _verdicts(trained)},
-            check_results=[_every_job(model, workspace, trained)],
+            metadata={"promoted": 0, "kept": len(trained), **some_jobs(trained, model.score)},
+            check_results=[_every_job(before, trained)],
         )
-    registry, before = workspace.registry(), champion_table(workspace, model.registered)
-    publication = publication_of(
-        trained,
-        before,
-        model.registered,
-        workspace.lake(),
-        model.table,
-        score=model.score,
-        started_at_s=WallClock().now_s(),
-        tags={"dagster.run_id": context.run.run_id, "perdix.reason": context.run.tags.get("perdix/reason", "manual")},
-    )
-    published = registry.publish(publication)
-    promoted = [one.job for one in trained if not one.error and one.result["promote"]]
-    if promoted:
-        registry.promote(model.registered, published.version, because=f"better on the same windows: {promoted[:20]}")
+    settings = workspace.settings().training
+    store = SharedStore(_folder(workspace, model) / "shared")
+    with watch.stage("merge"):
+        publication = publication_of(
+            trained,
+            before,
+            model.registered,
+            workspace.lake(),
+            model.table,
+            score=model.score,
+            started_at_s=WallClock().now_s(),
+            shared=store.texts(shared_families(settings.forecast_families)),
+            parameters={name: getattr(settings, name) for name in ("history_days", "horizon_s", "seed")},
+            tags={
+                "dagster.run_id": context.run.run_id,
+                "perdix.reason": context.run.tags.get("perdix/reason", "manual"),
+            },
+        )
+    with watch.stage("mlflow"):
+        published = workspace.registry().publish(publication)
+        promoted = [one.job for one in trained if one.promoted]
+        if promoted:
+            because = f"better on the same windows: {len(promoted)} job(s), {', '.join(promoted[:20])}"
+            workspace.registry().promote(model.registered, published.version, because=because)
     context.log.info(
         f"{model.registered} version {published.version}: {len(promoted)} of {len(trained)} job(s) promoted"
     )
+    each_job(context, trained, model.score)
     return dg.MaterializeResult(
-        metadata={
-            "version": published.version,
-            "promoted": len(promoted),
-            "kept": len(trained) - len(promoted),
-            "mlflow_run": dg.MetadataValue.url(published.run_url),
-            "jobs": _verdicts(trained),
-            **{
-                name.removesuffix(".png"): picture(png, f"{model.name} candidates")
-                for name, png in publication.pictures.items()
-            },
-            **_first_picture(trained),
-        },
-        check_results=[_every_job(model, workspace, trained)],
+        metadata=champion_metadata(trained, model.score, published, publication.pictures, stages_s=watch.seconds),
+        check_results=[_every_job(publication.fleet if promoted else before, trained)],
     )
 
 
-def _verdicts(trained: list[Trained]) -> dg.TableMetadataValue:
-    rows = [{"job": one.job, "family": one.result.get("winner"), "verdict": one.why} for one in trained]
-    return records(rows, ("job", "family", "verdict"))
-
-
-def _every_job(model: Model, workspace: Workspace, trained: list[Trained]) -> dg.AssetCheckResult:
+def _every_job(fleet: "Fleet | None", trained: list[Trained]) -> dg.AssetCheckResult:
     """Warn of jobs without a champion: the loop uses its fallback for them."""
-    current = champion_table(workspace, model.registered)
-    without = sorted({one.job for one in trained} - set([] if current is None else current["job"]))
+    without = sorted({one.job for one in trained} - set([] if fleet is None else fleet.jobs["job"]))
     return dg.AssetCheckResult(
         check_name="every_job_has_a_champion",
         passed=not without,
         severity=dg.AssetCheckSeverity.WARN,
         metadata={"without": ", ".join(without), "jobs_without": len(without)},
     )
-
-
-def _first_picture(trained: list[Trained]) -> dict[str, Any]:
-    for one in trained:
-        for name, text in one.result.get("pictures", {}).items():
-            if name.endswith(".png"):
-                return {name.removesuffix(".png"): picture(base64.b64decode(text), f"{one.job}: {name}")}
-    return {}

@@ -1,32 +1,41 @@
-"""What came of training a job: kept as JSON, and turned into a publication for the registry. Knows no Dagster."""
+"""What came of training a job, read back from its kept answer, and turned into a publication. Knows no Dagster."""
 
 from __future__ import annotations
 
 import base64
-import json
-import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from assets.training_tasks import to_state_text
-from models.registry import Candidate, JobDetail, Publication, TrainingData, merge_rows
+from assets.kept_answers import read_answer
+from models.registry import Candidate, Fleet, JobDetail, Publication, TrainingData, merge_rows
+from models.registry.fleet_table import PROMOTE
 from telemetry.lake import Lake
 from telemetry.tables import TABLES
+
+_FLAGS = ("beats_naive", "in_sample")
 
 
 @dataclass(frozen=True)
 class Trained:
-    """One job's training: the answer of its Spark task, or why there is none."""
+    """One job's training: the answer of its Spark task, or why there is none.
+
+    Attributes
+    ----------
+    seconds, cpu_s
+        What it took by the clock, and of a processor's time.
+    """
 
     job: str
     result: Mapping[str, Any]
     error: str | None
     seconds: float
+    cpu_s: float = 0.0
+    trace: str | None = None
 
     @property
     def usable(self) -> bool:
@@ -34,9 +43,19 @@ class Trained:
         return not self.error and self.result["state"] is not None
 
     @property
+    def promoted(self) -> bool:
+        """Whether the gate lets the model take the champion's place."""
+        return self.usable and bool(self.result["promote"])
+
+    @property
     def why(self) -> str:
         """The verdict, or the error, in one sentence."""
         return self.error or str(self.result["verdict"])
+
+    @property
+    def winner(self) -> str | None:
+        """The family that won, ``None`` when none did."""
+        return self.result.get("winner")
 
     def candidate(self, family: str) -> Mapping[str, Any]:
         """Return one candidate's answer; empty when the family was not tried."""
@@ -44,34 +63,33 @@ class Trained:
 
     def score(self, metric: str) -> float | None:
         """Return a metric of the winner; ``None`` where it could not be judged."""
-        value = self.candidate(str(self.result.get("winner"))).get("metrics", {}).get(metric)
+        value = self.candidate(str(self.winner)).get("metrics", {}).get(metric)
         return None if value is None else float(value)
 
+    def without_model(self) -> Trained:
+        """Return the figures alone: states and pictures of a thousand jobs need not be held to tell of them."""
+        return replace(self, result={**self.result, "state": self.result.get("state") and "", "pictures": {}})
 
-def write_trained(trained: Trained, folder: Path) -> None:
-    """Keep a training, replacing the job's last one."""
-    folder.mkdir(parents=True, exist_ok=True)
-    part = folder / f".{trained.job}.{os.getpid()}"
-    document = {"result": trained.result, "error": trained.error, "seconds": trained.seconds}
-    part.write_text(json.dumps(document), encoding="utf-8")
-    part.replace(folder / f"{trained.job}.json")
+
+def iterate_trained(folder: Path, jobs: Iterable[str]) -> Iterator[Trained]:
+    """Yield the kept trainings of ``jobs``; one that was never trained says so as its error."""
+    for job in jobs:
+        found = read_answer(folder, job)
+        if found is None:
+            yield Trained(job, {}, "has not been trained yet", 0.0)
+        else:
+            seconds, cpu_s = float(found.get("seconds", 0.0)), float(found.get("cpu_s", 0.0))
+            yield Trained(job, found.get("result", {}), found.get("error"), seconds, cpu_s, found.get("trace"))
 
 
 def read_trained(folder: Path, jobs: Iterable[str]) -> list[Trained]:
-    """Return the kept trainings of ``jobs``; one that was never trained says so as its error."""
-    found = []
-    for job in jobs:
-        path = folder / f"{job}.json"
-        if path.exists():
-            found.append(Trained(job, **json.loads(path.read_text(encoding="utf-8"))))
-        else:
-            found.append(Trained(job, {}, "has not been trained yet", 0.0))
-    return found
+    """Return the kept trainings of ``jobs``, as :func:`iterate_trained`."""
+    return list(iterate_trained(folder, jobs))
 
 
 def publication_of(
     trained: Sequence[Trained],
-    champion: pd.DataFrame | None,
+    champion: Fleet | None,
     registered: str,
     lake: Lake,
     table: str,
@@ -79,11 +97,20 @@ def publication_of(
     score: str,
     started_at_s: float,
     tags: Mapping[str, str],
+    shared: Mapping[str, str] | None = None,
+    parameters: Mapping[str, str | int | float] | None = None,
 ) -> Publication:
     """Return what is to be recorded and registered.
 
     The fleet holds the promoted rows beside the champion's others. Where nobody was promoted it holds the challengers
     themselves, so that a person can look at them, or promote them by hand.
+
+    Parameters
+    ----------
+    shared
+        Name -> JSON text of the shared models that new states may refer to.
+    parameters
+        Settings of the training, shown beside each candidate.
 
     Raises
     ------
@@ -94,56 +121,68 @@ def publication_of(
     if not usable:
         reasons = "; ".join(f"{one.job}: {one.why}" for one in trained[:5])
         raise ValueError(f"no job has a model that could be registered: {reasons}")
-    anyone = any(one.result["promote"] for one in usable)
-    rows = pd.DataFrame([_fleet_row(one, take=one.result["promote"] or not anyone) for one in usable])
-    families = dict.fromkeys(item["family"] for one in usable for item in one.result["candidates"])
-    tables = {family: _per_job(family, trained, score) for family in families}
+    anyone = any(one.promoted for one in usable)
+    rows = pd.DataFrame([_fleet_row(one, take=one.promoted or not anyone) for one in usable])
+    tables = _tables(trained, score)
+    settings = {"jobs": len(trained), **(parameters or {})}
     return Publication(
         name=registered,
-        fleet=merge_rows(champion, rows),
-        candidates=[Candidate(family, tables[family]) for family in families],
-        pictures=_error_picture(tables, score, [str(one.result["winner"]) for one in usable]),
-        data=_data(lake, table, [one.job for one in usable], sum(one.result["rows"] for one in usable)),
+        fleet=merge_rows(champion, rows, shared),
+        candidates=[Candidate(family, per_job, settings) for family, per_job in tables.items()],
+        pictures=_error_picture(tables, score, [str(one.winner) for one in usable]),
+        data=_data(lake, table, usable),
         started_at_s=started_at_s,
         details=[_detail(one) for one in usable],
-        parameters={"jobs": len(trained), "families": ",".join(families)},
+        parameters={**settings, "families": ",".join(tables)},
         tags=dict(tags),
     )
 
 
 def _fleet_row(one: Trained, *, take: bool) -> dict[str, Any]:
-    winner = str(one.result["winner"])
-    metrics = one.candidate(winner).get("metrics", {})
-    numbers = {name: float(value) for name, value in metrics.items() if value is not None}
-    verdict = "promote" if take else "keep"
     return {
         "job": one.job,
-        "family": winner,
-        "state": to_state_text(one.result["state"]),
-        "verdict": verdict,
-        **numbers,
+        "family": str(one.winner),
+        "state": one.result["state"],
+        "verdict": PROMOTE if take else "keep",
+        **_numbers(one),
     }
 
 
-def _per_job(family: str, trained: Sequence[Trained], score: str) -> pd.DataFrame:
-    """Return one row per job; the score comes first, because MLflow's compare page plots the first metric."""
+def _numbers(one: Trained) -> dict[str, float]:
+    metrics = one.candidate(str(one.winner)).get("metrics", {})
+    return {name: float(value) for name, value in metrics.items() if value is not None}
+
+
+def _tables(trained: Sequence[Trained], score: str) -> dict[str, pd.DataFrame]:
+    """Return one table per family with a row per job.
+
+    All carry the same metrics, because the compare page puts one name into one row, and the score comes first, because
+    that page plots the first metric.
+    """
+    tried = [item for one in trained for item in one.result.get("candidates", [])]
+    families = dict.fromkeys(item["family"] for item in tried)
+    empty = dict.fromkeys([score, *(name for item in tried for name in item["metrics"])])
+    return {family: _per_job(family, trained, empty) for family in families}
+
+
+def _per_job(family: str, trained: Sequence[Trained], empty: Mapping[str, None]) -> pd.DataFrame:
     rows = []
     for one in trained:
         item = one.candidate(family)
         error = one.error or item.get("error", "not tried")
-        rows.append({"job": one.job, score: None, **_columns(one, trained), **item.get("metrics", {}), "error": error})
+        rows.append({"job": one.job, **empty, **item.get("metrics", {}), "error": error})
     frame = pd.DataFrame(rows)
-    for name in frame.columns.difference(["job", "error", "beats_naive", "in_sample"]):
-        frame[name] = frame[name].astype(float)
-    for name in frame.columns.intersection(["beats_naive", "in_sample"]):
-        frame[name] = frame[name].astype("boolean")
-    return frame
+    flags = frame.columns.intersection(_FLAGS)
+    kinds = dict.fromkeys(frame.columns.difference(["job", "error", *flags]), float)
+    return frame.astype({**kinds, **dict.fromkeys(flags, "boolean")})
 
 
 def _error_picture(tables: Mapping[str, pd.DataFrame], score: str, chosen: Sequence[str]) -> dict[str, bytes]:
     """Draw every family's error, a dot per job: what one looks at first in the parent run."""
-    errors = pd.concat([table.assign(family=family) for family, table in tables.items()], ignore_index=True)
-    if score not in errors or errors[score].notna().sum() == 0:
+    errors = pd.concat(
+        [table[["job", score]].assign(family=family) for family, table in tables.items()], ignore_index=True
+    )
+    if errors[score].notna().sum() == 0:
         return {}
     from assets.pictures import candidates_error
 
@@ -151,25 +190,12 @@ def _error_picture(tables: Mapping[str, pd.DataFrame], score: str, chosen: Seque
     return {"candidates.png": candidates_error(errors, metric=score, title=title, chosen=chosen)}
 
 
-def _columns(one: Trained, trained: Sequence[Trained]) -> dict[str, None]:
-    """Return every metric that any candidate has, empty: all candidates must carry the same ones."""
-    names = [
-        name for other in (one, *trained) for item in other.result.get("candidates", []) for name in item["metrics"]
-    ]
-    return dict.fromkeys(names)
-
-
 def _detail(one: Trained) -> JobDetail:
-    winner = str(one.result["winner"])
-    metrics = {
-        name: float(value) for name, value in one.candidate(winner).get("metrics", {}).items() if value is not None
-    }
     pictures = {name: base64.b64decode(text) for name, text in one.result.get("pictures", {}).items() if ".png" in name}
-    return JobDetail(one.job, winner, metrics, {"verdict": one.why[:250]}, pictures)
+    return JobDetail(one.job, str(one.winner), _numbers(one), {"verdict": one.why[:250]}, pictures)
 
 
-def _data(lake: Lake, table: str, jobs: Sequence[str], rows: int) -> TrainingData:
-    digests = [manifest.digest for job in jobs for manifest in lake.manifests(table, job)]
-    digest = sha256("".join(digests).encode()).hexdigest()
+def _data(lake: Lake, table: str, usable: Sequence[Trained]) -> TrainingData:
+    digest = sha256("".join(str(one.result["data_digest"]) for one in usable).encode()).hexdigest()
     columns = {field.name: str(field.type) for field in TABLES[table].schema}
-    return TrainingData(table, str(lake.root / table), digest, rows, columns)
+    return TrainingData(table, str(lake.root / table), digest, sum(one.result["rows"] for one in usable), columns)

@@ -7,23 +7,31 @@ JSON cannot hold becomes null on the way (:func:`figures`).
 from __future__ import annotations
 
 import base64
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
+import orjson
 import pandas as pd
 
-from assets.history import capacity_history, workload_history
+from assets.history import capacity_history, digest_of_days, workload_history
+from assets.shared_training import bound_families
+from assets.stopwatch import Stopwatch
 from models.capacity.scale_outs import ScaleOuts
 from models.capacity.selection import CapacityCandidate, TrainedCapacity, select_capacity
 from models.capacity.selection import challenge as challenge_capacity
-from models.forecasting.backtest import Backtest, backtest_fitted
-from models.forecasting.families import FAMILIES, NAIVE, forecaster_from_state
-from models.forecasting.selection import Candidate, TrainedForecast, challenge, train_forecasters
+from models.forecasting.backtest import Backtest
+from models.forecasting.families import NAIVE
+from models.forecasting.selection import Candidate, challenge_champion, train_forecasters
+from models.registry.errors import FleetCorrupt
+from models.registry.fleet_table import read_row
+from models.registry.shared_models import to_text
 from telemetry.lake import Lake
+
+T = TypeVar("T")
 
 
 def train_forecast(key: Mapping[str, Any]) -> dict[str, Any]:
@@ -32,56 +40,66 @@ def train_forecast(key: Mapping[str, Any]) -> dict[str, Any]:
     Parameters
     ----------
     key
-        ``lake`` (folder), ``job``, ``families``, ``history_days``, ``seed``, ``champion`` (state or null), and whether
-        ``pictures`` are wanted.
+        ``lake`` (folder), ``job``, ``families``, ``history_days``, ``horizon_s``, ``seed``, ``champions`` (fleet table,
+        or null), ``shared`` (folder of models that jobs share, or null), and whether ``pictures`` are wanted.
 
     Returns
     -------
     dict
-        Candidates with their figures, the winner with its state, and the verdict.
+        Candidates with their figures, the winner with its state (JSON text), the verdict, and ``stages_s``.
     """
-    history = workload_history(Lake(key["lake"]), key["job"], key["history_days"])
-    families = {name: FAMILIES[name] for name in key["families"]}
-    trained = train_forecasters(history, families, seed=key["seed"])
+    watch, lake = Stopwatch(), Lake(key["lake"])
+    with watch.stage("read"):
+        history = workload_history(lake, key["job"], key["history_days"])
+        families, missing = bound_families(key["families"], key["shared"])
+    with watch.stage("fit and walk"):
+        trained = train_forecasters(history, families, horizon_s=key["horizon_s"], seed=key["seed"])
+    with watch.stage("challenge"):
+        champion, lost = _champion(key, lambda state: state)
+        verdict = challenge_champion(trained, champion, history)
+    with watch.stage("state"):
+        state = to_text(trained.champion.to_state()) if trained.champion else None
     naive = trained.candidates.get(NAIVE)
     naive_wape = naive.backtest.wape() if naive and naive.backtest else math.nan
-    promote, sentence = _forecast_verdict(trained, key["champion"], history)
-    winner = trained.candidates[trained.winner] if trained.winner else None
+    judged = trained.candidates[trained.winner].backtest if trained.winner else None
     return {
-        "candidates": [_forecast_candidate(candidate, naive_wape) for candidate in trained.candidates.values()],
+        "candidates": [
+            *(_forecast_candidate(candidate, naive_wape) for candidate in trained.candidates.values()),
+            *({"family": family, "error": why, "metrics": {}} for family, why in missing.items()),
+        ],
         "winner": trained.winner,
         "why": trained.sentence,
-        "promote": promote,
-        "verdict": sentence,
-        "state": winner.forecaster.to_state() if winner and winner.forecaster else None,
+        "promote": verdict.promote,
+        "verdict": f"{verdict.sentence}{lost}",
+        "state": state,
         "rows": int(np.isfinite(history.per_s).sum()),
+        "step_s": history.step_s,
         "origin_s": history.end_s,
-        "pictures": _pictures(key, lambda: _forecast_pictures(key["job"], winner.backtest))
-        if winner and winner.backtest
-        else {},
+        "data_digest": digest_of_days(lake, "workload_features", key["job"], key["history_days"]),
+        "stages_s": watch.seconds,
+        "pictures": _pictures(key, lambda: _forecast_pictures(key["job"], judged)) if judged else {},
     }
 
 
-def _forecast_verdict(trained: TrainedForecast, champion: Mapping[str, Any] | None, history: Any) -> tuple[bool, str]:
-    if trained.winner is None:
-        return False, trained.sentence
-    challenger = trained.candidates[trained.winner].backtest
-    if challenger is None:
-        return False, trained.candidates[trained.winner].reason
-    current = None
-    if champion is not None:
-        current = backtest_fitted(forecaster_from_state(champion), history, origins_s=challenger.origins_s)
-    verdict = challenge(current, challenger)
-    return verdict.promote, verdict.sentence
+def _champion(key: Mapping[str, Any], read: Callable[[Mapping[str, Any]], T]) -> tuple[T | None, str]:
+    """Return the job's champion, and what is to be said when it cannot be read: then there is none to beat."""
+    if key["champions"] is None:
+        return None, ""
+    try:
+        row = read_row(Path(key["champions"]), key["job"])
+        return (read(orjson.loads(row.state)) if row else None), ""
+    except (FleetCorrupt, ValueError, KeyError, TypeError, AttributeError) as error:
+        return None, f"; its champion could not be read: {error}"
 
 
 def _forecast_candidate(candidate: Candidate, naive_wape: float) -> dict[str, Any]:
-    row = candidate.backtest.to_row() if candidate.backtest else {}
-    wape = row.get("wape_900s", math.nan)
+    judged = candidate.backtest
+    row = judged.to_row() if judged else {}
+    wape = judged.wape() if judged else math.nan
     return {
         "family": candidate.family,
         "error": candidate.reason,
-        "metrics": figures({**row, "wape_naive": naive_wape, "beats_naive": float(wape) < naive_wape}),
+        "metrics": figures({**row, "wape_naive": naive_wape, "beats_naive": wape < naive_wape}),
     }
 
 
@@ -106,18 +124,24 @@ def _forecast_pictures(job: str, judged: Backtest) -> dict[str, bytes]:
 
 def train_capacity(key: Mapping[str, Any]) -> dict[str, Any]:
     """Train one job's capacity regressors; as :func:`train_forecast`, with ``maximum`` (workers) for ``families``."""
-    rows = capacity_history(Lake(key["lake"]), key["job"], key["history_days"])
-    trained = select_capacity(rows, key["maximum"], key["seed"])
-    champion = ScaleOuts.from_state(key["champion"]) if key["champion"] is not None else None
-    verdict = challenge_capacity(champion, trained, rows, key["seed"])
+    watch, lake = Stopwatch(), Lake(key["lake"])
+    with watch.stage("read"):
+        rows = capacity_history(lake, key["job"], key["history_days"])
+    with watch.stage("fit and judge"):
+        trained = select_capacity(rows, key["maximum"], key["seed"])
+    with watch.stage("challenge"):
+        champion, lost = _champion(key, ScaleOuts.from_state)
+        verdict = challenge_capacity(champion, trained, rows, key["seed"])
     return {
         "candidates": [_capacity_candidate(candidate) for candidate in trained.candidates],
         "winner": trained.winner,
         "why": trained.best.notes,
         "promote": verdict.promoted,
-        "verdict": verdict.sentence,
-        "state": trained.to_state(),
+        "verdict": f"{verdict.sentence}{lost}",
+        "state": to_text(trained.to_state()),
         "rows": len(rows),
+        "data_digest": digest_of_days(lake, "capacity_features", key["job"], key["history_days"]),
+        "stages_s": watch.seconds,
         "warnings": list(trained.model.warnings),
         "pictures": _pictures(key, lambda: _capacity_pictures(key["job"], rows, trained)),
     }
@@ -156,8 +180,3 @@ def figures(row: Mapping[str, Any]) -> dict[str, float | bool | None]:
         name: value if isinstance(value, bool) else (float(value) if math.isfinite(value) else None)
         for name, value in kept.items()
     }
-
-
-def to_state_text(state: Mapping[str, Any]) -> str:
-    """Return a state as the JSON text that a fleet table holds."""
-    return json.dumps(state, separators=(",", ":"))

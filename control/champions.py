@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import orjson
 
 from models.registry import CAPACITY, FORECAST, FleetCorrupt, FleetVersion, RegistryError
-from models.registry.fleet_table import digest_of, read_fleet
+from models.registry.fleet_table import VERSION, Fleet, digest_of, read_fleet
 
 FAMILIES = (FORECAST, CAPACITY)
 GOOD_FILE = "good.json"
@@ -38,7 +38,15 @@ class ChampionRegistry(Protocol):
 
 @dataclass(frozen=True)
 class ChampionRow:
-    """One job's champion: its family, and its state as JSON text."""
+    """One job's champion.
+
+    Attributes
+    ----------
+    state
+        JSON text; it may refer to shared models of its fleet by name.
+    version
+        In which the row was trained: a fleet's newer version that carries it over is no reason to take it in anew.
+    """
 
     family: str
     state: str
@@ -50,12 +58,14 @@ class FleetChampions:
     """One fleet table as it is believed now: ``version`` 0 and no rows when there is none.
 
     ``known`` is False while neither MLflow nor the cache has ever answered: then nothing is said about any job.
+    ``shared`` holds the states of models that rows refer to by name, read once for all of them.
     """
 
     name: str
     version: int = 0
     rows: Mapping[str, ChampionRow] = field(default_factory=dict)
     known: bool = True
+    shared: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 class ChampionSource(Protocol):
@@ -194,10 +204,15 @@ def write_whole(path: Path, content: bytes) -> None:
 def _read(name: str, version: int, path: Path, digest: str) -> FleetChampions:
     if digest_of(path) != digest:
         raise FleetCorrupt(f"{path}: not the table that was published (SHA-256 differs); it is fetched again")
-    table = read_fleet(path)
-    return FleetChampions(name, version, dict(_rows(table, version)))
+    fleet = read_fleet(path, version)
+    try:
+        shared = {name: orjson.loads(text) for name, text in fleet.shared.items()}
+    except orjson.JSONDecodeError as error:
+        raise FleetCorrupt(f"{path}: a shared model is not JSON: {error}") from error
+    return FleetChampions(name, version, dict(_rows(fleet)), shared=shared)
 
 
-def _rows(table: Any, version: int) -> Iterator[tuple[str, ChampionRow]]:
-    for job, family, state in zip(table["job"], table["family"], table["state"], strict=True):
-        yield str(job), ChampionRow(str(family), str(state), version)
+def _rows(fleet: Fleet) -> Iterator[tuple[str, ChampionRow]]:
+    jobs = fleet.jobs
+    for job, family, state, version in zip(jobs["job"], jobs["family"], jobs["state"], jobs[VERSION], strict=True):
+        yield str(job), ChampionRow(str(family), str(state), int(version))

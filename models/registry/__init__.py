@@ -8,7 +8,7 @@ Importing this package imports no MLflow (about 5 s): that happens at the first 
 
 from models.registry.comparison import Compared, Comparison, Recorded
 from models.registry.errors import FleetCorrupt, NotRegistered, RegistryError, RegistryUnavailable
-from models.registry.fleet_table import merge_rows, read_fleet
+from models.registry.fleet_table import Fleet, merge_rows, read_fleet
 from models.registry.publication import (
     CAPACITY,
     FORECAST,
@@ -27,6 +27,7 @@ __all__ = [
     "Candidate",
     "Compared",
     "Comparison",
+    "Fleet",
     "FleetCorrupt",
     "FleetVersion",
     "JobDetail",

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from models.registry.fleet_table import FLEET_FILE, write_fleet
+from models.registry.fleet_table import FLEET_FILE, Fleet, write_fleet
 from models.registry.provenance import pins
 from models.registry.publication import CAPACITY, FORECAST
 from settings.home import PROJECT
@@ -47,9 +47,7 @@ class Registered:
     digest: str
 
 
-def register(
-    client: Any, experiment_id: str, run_id: str, name: str, fleet: pd.DataFrame, *, digest_tag: str
-) -> Registered:
+def register(client: Any, experiment_id: str, run_id: str, name: str, fleet: Fleet, *, digest_tag: str) -> Registered:
     """Store the fleet as a logged model of the run ``run_id`` and register a version of it."""
     from mlflow.entities import LoggedModelOutput  # noqa: PLC0415
 
@@ -67,13 +65,13 @@ def register(
         source=_source(model),
         run_id=run_id,
         model_id=model.model_id,
-        tags={digest_tag: digest, "perdix.jobs": str(len(fleet))},
+        tags={digest_tag: digest, "perdix.jobs": str(len(fleet)), "perdix.shared_models": str(len(fleet.shared))},
         description=_description(fleet),
     )
     return Registered(int(version.version), digest)
 
 
-def _save(folder: Path, name: str, fleet: pd.DataFrame, model_id: str, run_id: str) -> str:
+def _save(folder: Path, name: str, fleet: Fleet, model_id: str, run_id: str) -> str:
     pyfunc = _pyfunc()
     from mlflow.models import Model  # noqa: PLC0415
 
@@ -86,7 +84,7 @@ def _save(folder: Path, name: str, fleet: pd.DataFrame, model_id: str, run_id: s
         model_config={"name": name},
         code_paths=[str(PROJECT / package) for package in _CODE],
         signature=_signature(name),
-        input_example=_example(name, str(fleet["job"].iloc[0])),
+        input_example=_example(name, str(fleet.jobs["job"].iloc[0])),
         pip_requirements=pins(_REQUIREMENTS),  # inferring them would import everything in a subprocess: 7 to 10 s
         mlflow_model=Model(model_id=model_id, run_id=run_id),
     )
@@ -135,6 +133,7 @@ def _ensure_registered_model(client: Any, name: str) -> None:
             raise
 
 
-def _description(fleet: pd.DataFrame) -> str:
-    families = ", ".join(f"{family} {count}" for family, count in fleet["family"].value_counts().items())
-    return f"{len(fleet)} jobs: {families}"
+def _description(fleet: Fleet) -> str:
+    families = ", ".join(f"{family} {count}" for family, count in fleet.jobs["family"].value_counts().items())
+    shared = f"; {len(fleet.shared)} model{'s' if len(fleet.shared) > 1 else ''} shared" if fleet.shared else ""
+    return f"{len(fleet)} jobs: {families}{shared}"

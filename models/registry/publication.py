@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from models.registry.fleet_table import Fleet
+
 FORECAST = "perdix-forecast"
 CAPACITY = "perdix-capacity"
 
@@ -83,8 +85,8 @@ class Publication:
     name
         Registered model: :data:`FORECAST` or :data:`CAPACITY`.
     fleet
-        One row per job, ``job, family, state`` (JSON text) and the metrics that were judged; see
-        :func:`models.registry.merge_rows` for a retrain of some jobs.
+        One row per job, and the models that they share; see :func:`models.registry.merge_rows` for a retrain of some
+        jobs.
     candidates
         Every family that was tried.
     data
@@ -98,7 +100,7 @@ class Publication:
     """
 
     name: str
-    fleet: pd.DataFrame
+    fleet: Fleet
     candidates: Sequence[Candidate]
     data: TrainingData
     started_at_s: float

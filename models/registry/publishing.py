@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
-
+from models.registry.aggregate import aggregate
 from models.registry.fleet_model import register
-from models.registry.fleet_table import aggregate, checked_fleet
+from models.registry.fleet_table import VERSION, Fleet, checked_fleet
 from models.registry.publication import (
     CAPACITY,
     FORECAST,
@@ -71,19 +70,20 @@ class _Recorder:
     writer: RunWriter
     publication: Publication
 
-    def log_parent(self, run_id: str, fleet: pd.DataFrame) -> None:
+    def log_parent(self, run_id: str, fleet: Fleet) -> None:
         """Log what the whole fleet came to."""
-        self.writer.log_values(run_id, aggregate(fleet), self.publication.parameters)
+        figures = fleet.jobs.drop(columns=["state", VERSION], errors="ignore")
+        self.writer.log_values(run_id, aggregate(figures), self.publication.parameters)
         self.writer.log_dataset(run_id, self.publication.data, "training")
-        self.writer.client.log_table(run_id, fleet.drop(columns="state"), "fleet.json")
+        self.writer.client.log_table(run_id, figures, "fleet.json")
         self.writer.log_pictures(run_id, self.publication.pictures)
 
-    def log_candidate(self, parent: str, candidate: Candidate, fleet: pd.DataFrame) -> str:
+    def log_candidate(self, parent: str, candidate: Candidate, fleet: Fleet) -> str:
         """Log one family over all jobs; return its run."""
         tags = {"mlflow.parentRunId": parent, "perdix.role": "candidate", "perdix.family": candidate.family}
         metrics = aggregate(candidate.per_job)
         if len(candidate.per_job):
-            chosen = fleet.loc[fleet["family"] == candidate.family, "job"]
+            chosen = fleet.jobs.loc[fleet.jobs["family"] == candidate.family, "job"]
             metrics["chosen_share"] = float(candidate.per_job["job"].isin(chosen).mean())
         with self.writer.run(candidate.family, tags) as run_id:
             self.writer.log_values(run_id, metrics, {"family": candidate.family, **candidate.parameters})
@@ -117,6 +117,6 @@ def _provenance(publication: Publication) -> dict[str, str]:
     }
 
 
-def _parent_name(publication: Publication, fleet: pd.DataFrame) -> str:
+def _parent_name(publication: Publication, fleet: Fleet) -> str:
     kind = publication.name.removeprefix("perdix-")
     return f"{kind} of {len(fleet)} job{'s' if len(fleet) > 1 else ''}"

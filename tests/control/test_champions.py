@@ -10,7 +10,8 @@ import pytest
 
 from control.champions import Champions, write_whole
 from models.registry import FORECAST, FleetVersion, RegistryUnavailable
-from models.registry.fleet_table import write_fleet
+from models.registry.fleet_table import Fleet, checked_fleet, merge_rows, read_fleet, write_fleet
+from models.registry.shared_models import name_of
 
 
 @dataclass
@@ -23,9 +24,11 @@ class Shelf:
     lookups: int = 0
     downloads: list[int] = field(default_factory=list)
 
-    def publish(self, version: int, state: str = '{"a": 1}', job: str = "orders") -> None:
+    def publish(
+        self, version: int, state: str = '{"a": 1}', job: str = "orders", shared: dict[str, str] | None = None
+    ) -> None:
         fleet = pd.DataFrame({"job": [job], "family": ["linear"], "state": [state]})
-        write_fleet(fleet, self.path(version))
+        write_fleet(Fleet(fleet, shared or {}), self.path(version))
         self.version = version
 
     def path(self, version: int) -> Path:
@@ -186,3 +189,25 @@ def test_nothing_is_unpickled(shelf: Shelf, folder: Path) -> None:
     champions = Champions(folder, shelf)
     champions.refresh(0.0)
     assert isinstance(champions.fleet(FORECAST).rows["orders"].state, str)
+
+
+def test_models_that_rows_share_are_read_once_beside_them(shelf: Shelf, folder: Path) -> None:
+    booster = '{"trees":[1,2]}'
+    shelf.publish(1, state=f'{{"shared":"{name_of(booster)}"}}', shared={name_of(booster): booster})
+    champions = Champions(folder, shelf)
+    champions.refresh(0.0)
+    fleet = champions.fleet(FORECAST)
+    assert list(fleet.rows) == ["orders"]
+    assert fleet.shared == {name_of(booster): {"trees": [1, 2]}}
+
+
+def test_a_row_that_a_newer_version_carries_over_keeps_its_own(shelf: Shelf, folder: Path) -> None:
+    """So a retraining of one job of a thousand is no reason to take the others in anew."""
+    shelf.publish(1)
+    retrained = pd.DataFrame({"job": ["clicks"], "family": ["linear"], "state": ["{}"], "verdict": ["promote"]})
+    write_fleet(checked_fleet(merge_rows(read_fleet(shelf.path(1), 1), retrained)), shelf.path(2))
+    shelf.version = 2
+    champions = Champions(folder, shelf)
+    champions.refresh(0.0)
+    fleet = champions.fleet(FORECAST)
+    assert (fleet.version, fleet.rows["orders"].version, fleet.rows["clicks"].version) == (2, 1, 2)

@@ -18,6 +18,7 @@ from models.registry import (
     CAPACITY,
     FORECAST,
     Candidate,
+    Fleet,
     FleetCorrupt,
     JobDetail,
     NotRegistered,
@@ -30,6 +31,7 @@ from models.registry import (
     read_fleet,
     tracking,
 )
+from models.registry.shared_models import name_of, to_text
 from settings.home import PROJECT, Home
 
 # MLflow 3.17 asks SQLAlchemy 2.1 for a loader strategy that it deprecates; nothing that perdix could mend.
@@ -71,7 +73,7 @@ def publication() -> Callable[..., Publication]:
             {"job": ["orders", "clicks"], "family": ["linear", "auto-arima"], "state": ["{}", '{"order":[2,0,1]}']}
         ).assign(wape=[0.08, 0.04])
         base = {
-            "fleet": fleet,
+            "fleet": Fleet(fleet),
             "candidates": [
                 Candidate("linear", table_of(orders=0.08, clicks=0.12).assign(beats_naive=[True, False])),
                 Candidate(
@@ -180,8 +182,8 @@ def test_the_downloaded_table_is_the_published_one(registry: Registry, publicati
     published = registry.publish(wanted)
     path = registry.download(FORECAST, published.version, tmp_path / "cache" / FORECAST / "1.parquet")
     assert [item.name for item in path.parent.iterdir()] == ["1.parquet"]
-    fleet = read_fleet(path)
-    expected = wanted.fleet.sort_values("job").reset_index(drop=True)
+    fleet = read_fleet(path).jobs
+    expected = wanted.fleet.jobs.sort_values("job").reset_index(drop=True)
     assert fleet[["job", "family", "state", "wape"]].equals(expected[["job", "family", "state", "wape"]])
 
 
@@ -193,7 +195,7 @@ def artifact_of(client, version: int) -> Path:
 def test_a_table_that_was_changed_is_not_believed(registry: Registry, client, publication, tmp_path: Path) -> None:
     registry.publish(publication())
     artifact = artifact_of(client, 1)
-    read_fleet(artifact).assign(family="forged").to_parquet(artifact)
+    read_fleet(artifact).jobs.assign(family="forged").to_parquet(artifact)
     with pytest.raises(FleetCorrupt, match="not the one that was published"):
         registry.download(FORECAST, 1, tmp_path / "1.parquet")
     assert not list(tmp_path.glob("*.parquet"))
@@ -265,9 +267,23 @@ def test_a_large_fleet_is_one_version_published_in_seconds(registry: Registry, p
     fleet = pd.DataFrame({"job": jobs, "family": "linear", "state": '{"tail": [1.0, 2.0]}', "wape": 0.1})
     candidates = [Candidate("linear", fleet[["job", "wape"]])]
     began = time.monotonic()
-    registry.publish(publication(fleet=fleet, candidates=candidates))
+    registry.publish(publication(fleet=Fleet(fleet), candidates=candidates))
     assert time.monotonic() - began < 20  # one version per job took 12 minutes per 5,000
     assert len(read_fleet(registry.download(FORECAST, 1, tmp_path / "1.parquet"))) == 2000
+
+
+def test_a_model_that_jobs_share_is_registered_once(registry: Registry, client, publication, tmp_path: Path) -> None:
+    booster = to_text({"trees": list(range(1000))})
+    state = to_text({"family": "global-trees", "shared": name_of(booster)})
+    jobs = pd.DataFrame({"job": [f"job-{n}" for n in range(50)], "family": "global-trees", "state": state})
+    wanted = publication(fleet=Fleet(jobs, {name_of(booster): booster}), candidates=[Candidate("global-trees", jobs)])
+    published = registry.publish(wanted)
+    version = client.get_model_version(FORECAST, str(published.version))
+    assert version.tags["perdix.shared_models"] == "1"
+    assert version.description == "50 jobs: global-trees 50; 1 model shared"
+    fleet = read_fleet(registry.download(FORECAST, published.version, tmp_path / "1.parquet"))
+    assert fleet.shared == {name_of(booster): booster}
+    assert len(fleet) == 50
 
 
 @pytest.mark.slow

@@ -12,8 +12,8 @@ import pytest
 
 from models.capacity.scale_outs import ScaleOuts
 from models.forecasting.contract import Workload
-from models.forecasting.families import family_named
-from models.registry import CAPACITY, FORECAST, Candidate, Publication, TrainingData, prepare, tracking
+from models.forecasting.forecaster import fitted, forecaster_from_state
+from models.registry import CAPACITY, FORECAST, Candidate, Fleet, Publication, TrainingData, prepare, tracking
 from settings.home import PROJECT, Home
 
 pytestmark = [
@@ -38,7 +38,7 @@ answer.to_json(sys.argv[4], orient="split")
 def states() -> dict[str, tuple[str, dict]]:
     rng = np.random.default_rng(3)
     workload = Workload(1_700_000_000.0, 10.0, 1000.0 + np.arange(360) + rng.normal(0, 5, 360))
-    forecaster = family_named("damped-trend").fit(workload)
+    forecaster = fitted("damped-trend", workload)
     minutes = pd.date_range("2026-01-01", periods=120, freq="60s", tz="UTC").repeat(2)
     cpu = rng.uniform(0.2, 0.7, 240)
     features = pd.DataFrame({"ts": minutes, "worker": ["a", "b"] * 120, "scale_out": 2.0, "cpu_load": cpu})
@@ -59,7 +59,7 @@ def locations(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name, (family, state) in states().items():
         fleet = pd.DataFrame({"job": ["orders"], "family": [family], "state": [json.dumps(state)]})
         data = TrainingData("features", "lake", "0" * 64, 1)
-        published = registry.publish(Publication(name, fleet, [Candidate(family, fleet[["job"]])], data, 0.0))
+        published = registry.publish(Publication(name, Fleet(fleet), [Candidate(family, fleet[["job"]])], data, 0.0))
         uri = tracking.client(registry.tracking_uri).get_model_version_download_uri(name, str(published.version))
         found[name] = tmp_path_factory.mktemp("served") / name
         shutil.copytree(uri.removeprefix("file://"), found[name])
@@ -80,7 +80,7 @@ def test_the_forecast_model_answers_as_the_forecaster_does(locations: dict[str, 
     question = pd.DataFrame({"job": ["orders"], "horizon_s": [300]})
     answer = asked(locations[FORECAST], question, tmp_path)
     _, state = states()[FORECAST]
-    expected = family_named("damped-trend").from_state(state).forecast(300.0, 10.0)
+    expected = forecaster_from_state(state).forecast(300.0, 10.0)
     assert len(answer) == 30
     np.testing.assert_allclose(answer["mean_per_s"], expected.mean, rtol=1e-6)
     np.testing.assert_allclose(answer["p90_per_s"], expected.quantiles[0.9], rtol=1e-6)

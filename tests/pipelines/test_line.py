@@ -143,7 +143,7 @@ def test_champions_are_registered_and_readable_without_unpickling(line: Line, tm
         champion = registry.current_version(name)
         assert champion is not None
         fleet = read_fleet(registry.download(name, champion.version, tmp_path / f"{name}.parquet"))
-        assert list(fleet["job"]) == ["ads", "wordcount"]
+        assert list(fleet.jobs["job"]) == ["ads", "wordcount"]
 
 
 def test_the_capacity_champion_knows_the_twin(line: Line, tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_the_capacity_champion_knows_the_twin(line: Line, tmp_path: Path) -> Non
     champion = registry.current_version(CAPACITY)
     assert champion is not None
     fleet = read_fleet(registry.download(CAPACITY, champion.version, tmp_path / "fleet.parquet"))
-    for row in fleet.to_dict("records"):
+    for row in fleet.jobs.to_dict("records"):
         model = ScaleOuts.from_state(json.loads(row["state"]))
         twin = line.living.job(row["job"])
         estimate = model.capacity(twin.scale_out)

@@ -1,0 +1,140 @@
+"""Run long tasks on Spark so that they can be watched, cut and gone on with, and so that a dying worker costs one job.
+
+Each task writes its own answer (:mod:`assets.kept_answers`); the driver counts files while Spark works.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING
+
+from assets.kept_answers import Kept, Progress, Watch
+from assets.spark_tasks import Key, Task, attempt, spread
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TELL_EVERY_S = 5.0
+LOOK_EVERY_S = 1.0
+Tell = Callable[[Progress], None]
+
+
+def run_kept(
+    spark: SparkSession,
+    keys: Sequence[Key],
+    task: Task,
+    kept: Kept,
+    tell: Tell,
+    *,
+    tell_every_s: float = TELL_EVERY_S,
+) -> None:
+    """Run ``task`` for every key on Spark, each answer becoming a file of ``kept``.
+
+    Keys name their ``job``. A key that the same run has answered before, without an error, is left out: so a run that
+    was cut goes on. When the process of a task dies (out of memory, a library that crashes), the jobs that were being
+    worked on are tried again alone, those that die again get that as their error, and the others go on.
+
+    Raises
+    ------
+    RuntimeError
+        When tasks ended without an answer being found.
+    Exception
+        What Spark raised, when Spark itself cannot go on.
+    """
+    by_job = {str(key["job"]): key for key in keys}
+    for job in by_job:
+        answer = kept.answer(job)
+        if answer is not None and answer.get("error"):
+            kept.path(job).unlink()
+    watch = Watch(kept, by_job)
+    run = _Run(spark, task, kept, watch, (tell, tell_every_s))
+    while left := watch.unanswered():
+        failure = run.spark_job([by_job[job] for job in left])
+        if failure is None:
+            break
+        suspects = [job for job in watch.unanswered() if kept.begun(job)]
+        if not suspects or not _alive(spark):
+            raise failure
+        for job in suspects:
+            died = run.spark_job([by_job[job]])
+            if died is not None and job in watch.unanswered():
+                kept.write(job, _dead(died))
+                watch.look()
+    run.say()
+    if lost := watch.unanswered():
+        raise RuntimeError(
+            f"{len(lost)} of {len(by_job)} tasks ended and left no answer in {kept.folder}, the first being {lost[0]}; "
+            "Spark's workers must reach that folder under the same name"
+        )
+
+
+class _Run:
+    """What the Spark jobs of one run have in common."""
+
+    def __init__(self, spark: SparkSession, task: Task, kept: Kept, watch: Watch, teller: tuple[Tell, float]) -> None:
+        self._spark, self._task, self._kept, self._watch = spark, task, kept, watch
+        self._tell, self._tell_every_s = teller
+        self._told_s = time.monotonic()
+        self._told: Progress | None = None
+
+    def spark_job(self, keys: Sequence[Key]) -> Exception | None:
+        """Run keys to their end; return what Spark raised, if it did."""
+        kept, task, tag = self._kept, self._task, f"perdix-{uuid.uuid4().hex}"
+
+        def keeping(key: Key) -> str:
+            job = str(key["job"])
+            kept.begin(job)
+            kept.write(job, attempt(key, task))
+            return ""
+
+        frame = spread(self._spark, keys, keeping)
+
+        def collected() -> None:
+            self._spark.addTag(tag)
+            frame.collect()
+
+        with ThreadPoolExecutor(1, thread_name_prefix="spark-job") as pool:
+            job = pool.submit(collected)
+            try:
+                while not wait([job], timeout=min(LOOK_EVERY_S, self._tell_every_s)).done:
+                    self._watch.look()
+                    if time.monotonic() - self._told_s >= self._tell_every_s:
+                        self.say()
+            except BaseException:
+                self._spark.interruptTag(tag)  # whoever ends the run must not leave its tasks behind
+                raise
+        self._watch.look()
+        failure = job.exception()
+        if failure is not None and not isinstance(failure, Exception):
+            raise failure
+        return failure
+
+    def say(self) -> None:
+        """Tell how far the run is, unless that was said already."""
+        self._told_s = time.monotonic()
+        progress = self._watch.progress(self._told_s)
+        if self._told is None or progress.done != self._told.done:
+            self._told = progress
+            self._tell(progress)
+
+
+def _alive(spark: SparkSession) -> bool:
+    try:
+        return int(spark.range(1).count()) == 1
+    except Exception:  # whatever it says: it does not answer
+        return False
+
+
+def _dead(failure: Exception) -> dict[str, object]:
+    lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
+    said = next((line for line in lines if "worker" in line.lower()), lines[0] if lines else type(failure).__name__)
+    return {
+        "result": {},
+        "error": f"the process of its Spark task died: {said[:300]}",
+        "trace": str(failure)[:4_000],
+        "seconds": 0.0,
+        "cpu_s": 0.0,
+    }

@@ -1,0 +1,183 @@
+"""Models that many jobs share, a booster over the fleet for instance: fitted once per run, on a sample of the jobs.
+
+Two are fitted: one on what came before the first origin from which forecasts are judged, for the backtests, and one on
+everything, for the champions (docs/decisions/0012). Knows no Dagster and no MLflow, because Spark's workers import it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import orjson
+
+from assets.history import newest_days, workload_history
+from models.forecasting.contract import Workload
+from models.forecasting.families import FAMILIES
+from models.forecasting.member import Member
+from models.forecasting.origins import stops_of
+from models.registry.shared_models import name_of, to_text
+from telemetry.lake import Lake, LakeError
+
+SAMPLE = 64  # jobs
+TABLE = "workload_features"
+
+
+@dataclass(frozen=True)
+class SharedModel:
+    """A fitted model that several jobs refer to.
+
+    Attributes
+    ----------
+    name
+        What states call it (:func:`models.registry.shared_models.name_of`).
+    until_s
+        Epoch seconds before which everything lies that it was fitted to.
+    state
+        JSON-serialisable.
+    """
+
+    name: str
+    until_s: float
+    state: Mapping[str, Any]
+
+
+@runtime_checkable
+class Sharing(Protocol):
+    """What a family of forecasters offers whose model is fitted to many jobs at once."""
+
+    @classmethod
+    def fit_shared(cls, histories: Sequence[Workload], *, horizon_s: float, seed: int) -> Mapping[str, Any]:
+        """Fit to histories of several jobs; return a JSON-serialisable state. Raises ``ValueError`` if it cannot."""
+        ...
+
+    @classmethod
+    def sharing(cls, models: Sequence[SharedModel]) -> type[Member]:
+        """Return the family as fitted to a job by taking the newest model that ends no later than its history."""
+        ...
+
+
+def shared_families(names: Iterable[str]) -> list[str]:
+    """Return the families among ``names`` whose models are shared."""
+    return [name for name in names if isinstance(FAMILIES.get(name), Sharing)]
+
+
+def sample_of(jobs: Iterable[str], seed: int, count: int = SAMPLE) -> list[str]:
+    """Return up to ``count`` jobs, the same ones for a seed whatever their order; others that come change few."""
+
+    def drawn(job: str) -> str:
+        return hashlib.sha256(f"{seed}/{job}".encode()).hexdigest()
+
+    return sorted(sorted(jobs, key=drawn)[:count])
+
+
+def fit_shared(key: Mapping[str, Any]) -> dict[str, Any]:
+    """Fit one shared model of one family: what a Spark task does.
+
+    Parameters
+    ----------
+    key
+        ``lake`` (folder), ``family``, ``jobs``, ``history_days``, ``horizon_s``, ``seed``, and ``early``: whether it is
+        the one that backtests may use.
+
+    Returns
+    -------
+    dict
+        ``state`` (JSON text), ``until_s``, ``jobs`` that it was fitted to, ``skipped`` (job -> why).
+
+    Raises
+    ------
+    ValueError
+        When no job of the sample has a usable history, or the family cannot be fitted.
+    """
+    histories: dict[str, Workload] = {}
+    skipped: dict[str, str] = {}
+    for job in key["jobs"]:
+        try:
+            histories[job] = workload_history(Lake(key["lake"]), job, key["history_days"])
+        except (ValueError, OSError, LakeError) as error:  # a damaged file is an OSError or a ValueError of Arrow
+            skipped[job] = str(error)
+    starts_s = [
+        float(stops[0]) for one in histories.values() if len(stops := stops_of(one, key["horizon_s"]).origins_s)
+    ]
+    if not starts_s:
+        raise ValueError(f"none of {len(key['jobs'])} sampled jobs has a history long enough to judge a forecast on")
+    until_s = min(starts_s) if key["early"] else max(one.end_s for one in histories.values())
+    before = {job: until(one, until_s) for job, one in histories.items() if one.start_s < until_s}
+    state = FAMILIES[key["family"]].fit_shared(list(before.values()), horizon_s=key["horizon_s"], seed=key["seed"])  # type: ignore[attr-defined]
+    return {"state": to_text(state), "until_s": until_s, "jobs": list(before), "skipped": skipped}
+
+
+def until(history: Workload, end_s: float) -> Workload:
+    """Return the part of a history whose steps had ended by ``end_s``."""
+    return history.part(0, min(len(history), int((end_s - history.start_s) / history.step_s + 1e-9)))
+
+
+@dataclass(frozen=True)
+class SharedStore:
+    """The shared models that a training uses, kept as one file per family beside the trainings."""
+
+    folder: Path
+
+    def path(self, family: str) -> Path:
+        """Return where a family's models lie."""
+        return self.folder / f"{family}.json"
+
+    def write(self, family: str, fingerprint: str, models: Sequence[Mapping[str, Any]]) -> None:
+        """Keep a family's models: mappings with ``state`` (JSON text) and ``until_s``."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        kept = [{"name": name_of(one["state"]), "until_s": one["until_s"], "state": one["state"]} for one in models]
+        part = self.path(family).with_suffix(".part")
+        part.write_bytes(orjson.dumps({"fingerprint": fingerprint, "models": kept}))
+        part.replace(self.path(family))
+
+    def fingerprint(self, family: str) -> str | None:
+        """Return what a family's models were fitted to; ``None`` when there are none."""
+        try:
+            return str(orjson.loads(self.path(family).read_bytes())["fingerprint"])
+        except (FileNotFoundError, orjson.JSONDecodeError, KeyError, TypeError):
+            return None
+
+    def texts(self, families: Iterable[str]) -> dict[str, str]:
+        """Return name -> JSON text of every model kept of some families."""
+        documents = [orjson.loads(self.path(family).read_bytes()) for family in families if self.path(family).exists()]
+        return {one["name"]: one["state"] for document in documents for one in document["models"]}
+
+
+def fingerprint_of(lake: Lake, jobs: Sequence[str], settings: Mapping[str, Any]) -> str:
+    """Return what shared models are fitted to: settings, jobs of the sample and their days, the newest left out.
+
+    The newest day grows all the time: so models are fitted anew about once a day, not for each job that has drifted.
+    """
+    days = {job: newest_days(lake, TABLE, job, settings["history_days"])[:-1] for job in jobs}
+    return hashlib.sha256(orjson.dumps([dict(settings), days], option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def bound_families(names: Iterable[str], folder: str | None) -> tuple[dict[str, type[Member]], dict[str, str]]:
+    """Return the families to fit to a job, shared ones with their models, and why others are left out."""
+    families: dict[str, type[Member]] = {}
+    missing: dict[str, str] = {}
+    for name in names:
+        family = FAMILIES[name]
+        if not isinstance(family, Sharing):
+            families[name] = family
+            continue
+        path = SharedStore(Path(folder)).path(name) if folder else None
+        if path is None or not path.exists():
+            missing[name] = "its model, which jobs share, could not be fitted in this run"
+        else:
+            families[name] = family.sharing(_models(path, path.stat().st_mtime_ns))
+    return families, missing
+
+
+@lru_cache(maxsize=8)
+def _models(path: Path, _written_ns: int) -> tuple[SharedModel, ...]:
+    """Read shared models once per process of Spark's, not once per job."""
+    document = orjson.loads(path.read_bytes())
+    return tuple(
+        SharedModel(one["name"], float(one["until_s"]), orjson.loads(one["state"])) for one in document["models"]
+    )
