@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 
 import orjson
@@ -32,7 +31,7 @@ def adopt(memory: JobMemory, champions: ChampionSource, job: str) -> tuple[JobMe
             continue
         try:
             memory = take(memory, row)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
             version = row.version if row else 0
             notes.append(f"{name} version {version} cannot be used for this job: {error}; what was in use stays")
     return memory, tuple(notes)
@@ -42,18 +41,13 @@ def _adopt_forecaster(memory: JobMemory, row: ChampionRow | None) -> JobMemory:
     if row is None:
         return replace(memory, champion=None, drift=DriftState.untried(), wape=None, horizon_wape=None)
     former = memory.champion
-    if former is not None and former.looked_at == row.version:
+    if former is not None and former.version == row.version:
         return memory
-    digest = hashlib.sha256(row.state.encode()).hexdigest()
-    if former is not None and former.digest == digest:
-        # Another job was trained: the fleet has a new version, this job the same champion, record and all.
-        return replace(memory, champion=replace(former, looked_at=row.version))
     trained = forecaster_from_state(orjson.loads(row.state))
     share = usual_share(trained.record)
     forecaster = caught_up(trained, None if former is None else former.forecaster, memory.workload)
     drift = (DriftState.untried() if former is None else memory.drift).promoted(share)
-    adopted = Adopted(forecaster, row.version, digest, row.version)
-    return replace(memory, champion=adopted, drift=drift, wape=None, horizon_wape=None)
+    return replace(memory, champion=Adopted(forecaster, row.version), drift=drift, wape=None, horizon_wape=None)
 
 
 def caught_up(trained: Forecaster, former: Forecaster | None, workload: Tail | None) -> Forecaster:

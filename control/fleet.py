@@ -127,7 +127,9 @@ def tick_fleet(
     fleet = _Fleet(io, clock, holder, keep_lease, started_s)
     reports: dict[str, TickReport] = {}
     others: dict[str, JobStatus] = {}
-    for job in _longest_unserved_first(jobs, io):
+    ordered = _longest_unserved_first(jobs, io)
+    io.memories.keep_only(job.name for job in ordered)
+    for job in ordered:
         if clock.now_s() - started_s > soft_deadline_s:
             others[job.name] = _late(job, clock.now_s(), soft_deadline_s)
             continue

@@ -46,22 +46,10 @@ Document = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Adopted:
-    """A champion forecaster as it stands after its updates.
-
-    Attributes
-    ----------
-    version
-        The version of the fleet model in which it came.
-    digest
-        Of the state that it started from: a later version may carry the same one.
-    looked_at
-        The newest version of the fleet model that was compared with it.
-    """
+    """A champion forecaster as it stands after its updates, and the version of the fleet in which it was trained."""
 
     forecaster: Forecaster
     version: int
-    digest: str = ""
-    looked_at: int = 0
 
 
 def walked(forecaster: Forecaster, history: Workload, parts: int) -> Forecaster:
@@ -180,7 +168,8 @@ def recall(store: StateStore, job: str) -> Recalled:
         policy_memory=policy.get("memory", {}),
         avoided=read.part(AVOIDED, _avoided) or (),
     )
-    documents = {name: _slim(name, item.document) for name, item in found.items() if item.document is not None}
+    usable = {name: item.document for name, item in found.items() if name not in read.unusable}
+    documents = {name: _slim(name, document) for name, document in usable.items() if document is not None}
     stamps = {name: item.learned_s for name, item in found.items() if item.learned_s is not None}
     return Recalled(memory, tuple(notes), documents, stamps)
 
@@ -213,8 +202,6 @@ def changed(job: str, memory: JobMemory, before: Mapping[str, Document]) -> dict
     elif _due(job, before.get(CHAMPION.name), champion.version, now_s):
         documents[CHAMPION] = {
             "version": champion.version,
-            "digest": champion.digest,
-            "looked_at": champion.looked_at,
             "stored_s": now_s,
             "state": champion.forecaster.to_state(),
         }
@@ -238,6 +225,7 @@ def _slim(name: str, document: Document) -> Document:
 class _Reader:
     found: Mapping[str, Learned]
     notes: list[str]
+    unusable: set[str] = field(default_factory=set)
 
     def part(self, kind: Kind, build: Callable[[Document], Part]) -> Part | None:
         document = self.found[kind.name].document
@@ -245,8 +233,9 @@ class _Reader:
             return None
         try:
             return build(document)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
             self.notes.append(f"'{kind.name}' is stored but cannot be used ({error}); starting afresh")
+            self.unusable.add(kind.name)
             return None
 
 
@@ -254,7 +243,7 @@ def _adopted(document: Document, workload: Tail | None) -> Adopted:
     forecaster = forecaster_from_state(document["state"])
     if workload is not None:
         forecaster = walked(forecaster, history_of(workload), PARTS_MADE_UP)
-    return Adopted(forecaster, int(document["version"]), str(document["digest"]), int(document["looked_at"]))
+    return Adopted(forecaster, int(document["version"]))
 
 
 def _drift(document: Document) -> tuple[DriftState, float | None, float | None, float]:

@@ -22,7 +22,7 @@ class Memories:
 
     def recall(self, store: StateStore, job: str) -> Recalled:
         """Return what is remembered of a job: as it was kept, or else as it is stored."""
-        kept = self._kept.pop(job, None)
+        kept = self._kept.get(job)
         if kept is not None and kept.stamps == store.learned.stamps(job, *KINDS):
             return kept
         return recall(store, job)

@@ -13,6 +13,8 @@ import sqlalchemy as sa
 from control.state_schema import Transactions, forecasts, from_text, learned, to_text
 from models.forecasting.contract import Forecast
 
+_AGAIN = learned.update().where(learned.c.job == sa.bindparam("of_job"), learned.c.kind == sa.bindparam("of_kind"))
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -75,13 +77,18 @@ class LearnedState:
         ValueError
             Naming the key of a number that is not finite: it would poison every later tick.
         """
-        texts = {kind: _checked(kind, document) for kind, document in documents.items()}
+        rows = [
+            {"job": job, "kind": kind.name, "schema_number": kind.schema, "document": text, "learned_s": now_s}
+            for kind, text in ((kind, _checked(kind, document)) for kind, document in documents.items())
+        ]
         with self.transactions.writing() as connection:
-            for kind, text in texts.items():
-                key = (learned.c.job == job, learned.c.kind == kind.name)
-                values = {"schema_number": kind.schema, "document": text, "learned_s": now_s}
-                if connection.execute(learned.update().where(*key).values(**values)).rowcount == 0:
-                    connection.execute(learned.insert().values(job=job, kind=kind.name, **values))
+            known = set(connection.execute(sa.select(learned.c.kind).where(learned.c.job == job)).scalars())
+            old = [{**row, "of_job": job, "of_kind": row["kind"]} for row in rows if row["kind"] in known]
+            new = [row for row in rows if row["kind"] not in known]
+            if old:
+                connection.execute(_AGAIN, old)
+            if new:
+                connection.execute(learned.insert(), new)
 
     def forget(self, job: str, *kinds: Kind) -> int:
         """Forget kinds of a job (all of them when none is named); returns how many documents went."""

@@ -8,6 +8,7 @@ import numpy as np
 import orjson
 
 from control.champions import ChampionRow, ChampionSource, FleetChampions, GivenChampions
+from control.memories import Memories
 from control.sources import Reading, SourceError
 from control.state import StateStore
 from control.tick import tick
@@ -104,7 +105,10 @@ def a_job(**changes: Any) -> StreamJob:
 
 @dataclass
 class Rig:
-    """One job and its loop; time passes only in :meth:`minutes`."""
+    """One job and its loop; time passes only in :meth:`minutes`.
+
+    Every tick is that of a fresh process, and remembers what is stored, unless ``memories`` are kept.
+    """
 
     twin: JobTwin
     store: StateStore
@@ -113,6 +117,7 @@ class Rig:
     target: FaultyTarget
     champions: ChampionSource
     reports: list[TickReport] = field(default_factory=list)
+    memories: Memories | None = None
 
     @classmethod
     def of(
@@ -134,7 +139,8 @@ class Rig:
 
     @property
     def io(self) -> TickIO:
-        return TickIO(self.source, self.store, self.champions, lambda _: self.target)
+        memories = Memories() if self.memories is None else self.memories
+        return TickIO(self.source, self.store, self.champions, lambda _: self.target, memories=memories)
 
     @property
     def now_s(self) -> float:
@@ -157,7 +163,12 @@ class Rig:
 def champion(history: np.ndarray, end_s: float, version: int = 1, family: str = "damped-trend") -> GivenChampions:
     """A forecaster really fitted to a history of one-second rates that ends at ``end_s``."""
     made = fitted(family, Workload(end_s - len(history), 1.0, np.asarray(history, dtype=float)))
-    row = ChampionRow(family, orjson.dumps(made.to_state()).decode(), version)
+    return champion_of(orjson.dumps(made.to_state()).decode(), version, family)
+
+
+def champion_of(state: str, version: int, family: str = "damped-trend") -> GivenChampions:
+    """A champion with a given state, as a version of the fleet has it."""
+    row = ChampionRow(family, state, version)
     return GivenChampions({FORECAST: FleetChampions(FORECAST, version, {"orders": row})})
 
 
