@@ -316,7 +316,7 @@ def fallback(history: Workload) -> Forecaster:
 def _tails(members: Sequence[Member], history: Workload) -> dict[float, Tail]:
     history = history.plausible()
     cells = sorted({member.cell_s for member in members})
-    return {cell_s: Tail.of(history, cell_s, _keep_s(members, cell_s, LEADS * cell_s)) for cell_s in cells}
+    return {cell_s: Tail.cut_up(history, cell_s, _keep_s(members, cell_s, LEADS * cell_s)) for cell_s in cells}
 
 
 def _keep_s(members: Sequence[Member], cell_s: float, horizon_s: float) -> float:

@@ -42,7 +42,12 @@ class Tail:
 
     @classmethod
     def of(cls, workload: Workload, least_cell_s: float, keep_s: float = np.inf) -> Self:
-        """Cut a workload into cells of its own step, or of ``least_cell_s`` where the step is finer.
+        """Cut a workload into cells of its own step, or of ``least_cell_s`` where it is finer. Raises as ``cut_up``."""
+        return cls.cut_up(workload, max(workload.step_s, least_cell_s), keep_s)
+
+    @classmethod
+    def cut_up(cls, workload: Workload, cell_s: float, keep_s: float) -> Self:
+        """Cut a workload into cells of ``cell_s``, whatever its own step.
 
         Raises
         ------
@@ -53,7 +58,6 @@ class Tail:
             raise NotForecastableError(
                 f"the history has {len(workload)} steps and none with a value; ingest more of the job's workload first"
             )
-        cell_s = max(workload.step_s, least_cell_s)
         return cls(workload.start_s, cell_s, np.empty(0), workload.start_s).append(workload, keep_s)
 
     def edges_s(self) -> Values:

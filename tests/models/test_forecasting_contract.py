@@ -257,6 +257,19 @@ def test_the_same_parameters_can_stand_on_another_history(cases, name):
 
 
 @each_family
+@pytest.mark.parametrize("times", [0.5, 3.0])
+def test_they_can_stand_on_a_history_by_another_step_and_be_stored_there(cases, name, times):
+    case = cases[name]
+    step_s = times * case.whole.step_s
+    count = int(case.seen / times)
+    at = np.minimum((np.arange(count) * times).astype(int), case.seen - 1)
+    moved = case.forecaster.on(Workload(START_S, step_s, case.whole.per_s[at]))
+    restored = forecaster_from_state(json.loads(json.dumps(moved.to_state())))
+    assert np.array_equal(case.forecast(restored).mean, case.forecast(moved).mean)
+    assert np.allclose(case.forecast(moved).mean[:4], case.forecast().mean[:4], rtol=0.3)
+
+
+@each_family
 @pytest.mark.parametrize("level", [0.0, 1234.5])
 def test_a_constant_stays_constant(cases, name, level):
     step_s, seen = cases[name].whole.step_s, cases[name].seen
