@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
     from models.capacity.contract import Estimate
     from models.forecasting.contract import Forecast
+    from models.forecasting.forecaster import Forecaster
 
 T = TypeVar("T")
+CAUGHT_UP_PARTS = 48
 INGEST_FIRST = "ingest its exports first: perdix ingest FILES --job NAME"
 
 
@@ -84,19 +86,24 @@ def forecast(
 ) -> None:
     """Forecast a job's workload from the newest exports, by its champion; by a line when none was trained yet.
 
+    Told with it: what the workload stays below with 50, 90 and 95 %, at each moment and over all of the time until
+    then, and how much each member of the forecaster counts.
+
     Example: perdix forecast ads --horizon 1800
     """
     from assets.history import workload_history
+    from control.job_memory import walked
+    from control.standing import standings
     from models.forecasting.forecaster import fallback, fitted, forecaster_from_state
 
     store, settings = lake(), load_product_settings().training
     known(job, store.jobs("workload_features"), "job", INGEST_FIRST)
     history = _mended(lambda: workload_history(store, job, settings.history_days))
-    champion, version = (None, 0) if family else _champion(job)
+    champion, version = (None, 0) if family else _mended(lambda: _champion(job))
     if family:
         model = _mended(lambda: fitted(family, history, seed=settings.seed))
     elif champion is not None:
-        model = forecaster_from_state(champion).on(history)
+        model = _mended(lambda: walked(forecaster_from_state(champion), history, CAUGHT_UP_PARTS))
     else:
         model = _mended(lambda: fallback(history))
     made = _mended(lambda: model.forecast(horizon_s, max(1.0, round(horizon_s / 900))))
@@ -108,8 +115,11 @@ def forecast(
         "step_s": made.step_s,
         "mean_per_s": made.mean,
         **{f"p{round(100 * p)}_per_s": values for p, values in sorted(made.quantiles.items())},
+        **{f"maximum_p{round(100 * p)}_per_s": values for p, values in sorted(made.maxima.items())},
+        "members": standings(model),
+        "failures": dict(model.failures),
     }
-    emit("perdix.forecast/1", document, as_json=as_json, show=lambda: _show_forecast(job, made, version))
+    emit("perdix.forecast/1", document, as_json=as_json, show=lambda: _show_forecast(job, made, version, model))
 
 
 def _champion(job: str) -> tuple[dict[str, object] | None, int]:
@@ -127,7 +137,9 @@ def _champion(job: str) -> tuple[dict[str, object] | None, int]:
     return (orjson.loads(row.state), row.version) if row else (None, 0)
 
 
-def _show_forecast(job: str, made: Forecast, version: int) -> None:
+def _show_forecast(job: str, made: Forecast, version: int, model: Forecaster) -> None:
+    from control.standing import standings
+
     known_as = f"champion version {version}" if version else "not from the registry"
     steps = len(made.mean)
     picked = sorted({0, *(round(steps * part / 10) - 1 for part in range(1, 11))})
@@ -136,11 +148,19 @@ def _show_forecast(job: str, made: Forecast, version: int) -> None:
             clock_time(made.origin_s + (k + 1) * made.step_s),
             float(made.mean[k]),
             *(float(made.quantiles[p][k]) for p in (0.5, 0.9, 0.95)),
+            made.maximum_per_s((k + 1) * made.step_s, 0.9),
         ]
         for k in picked
     ]
-    table(f"workload of {job}, records/s: {made.family} ({known_as})", ["at", "mean", "p50", "p90", "p95"], rows)
-    console.print(f"highest mean {number(made.maximum_per_s())}, highest p95 {number(made.maximum_per_s(None, 0.95))}")
+    columns = ["at", "mean", "p50", "p90", "p95", "highest until then, p90"]
+    table(f"workload of {job}, records/s: {made.family} ({known_as})", columns, rows)
+    bounds = ", ".join(f"p{100 * p:.0f} {number(made.maximum_per_s(None, p))}" for p in (0.5, 0.9, 0.95))
+    console.print(f"highest of all: mean {number(made.maximum_per_s())}, {bounds}")
+    if len(model.members) > 1:
+        counts = [[one.family, f"{one.weight:.0%}", _share(one.wape)] for one in standings(model)]
+        table("members", ["member", "weight", "WAPE of late"], counts)
+    for name, why in model.failures.items():
+        console.print(f"{name} takes no part: {why}", highlight=False)
 
 
 def explain(
@@ -185,6 +205,7 @@ def jobs(as_json: JsonOption = False) -> None:
             "status": statuses[name].status.value if name in statuses else None,
             "scale_out": statuses[name].details.get("scale_out") if name in statuses else None,
             "wape": statuses[name].details.get("wape") if name in statuses else None,
+            "horizon_wape": statuses[name].details.get("horizon_wape") if name in statuses else None,
             "sentence": statuses[name].sentence if name in statuses else "",
         }
         for name in sorted({*configured, *ingested, *statuses})
@@ -193,7 +214,7 @@ def jobs(as_json: JsonOption = False) -> None:
     def show() -> None:
         table(
             "stream jobs",
-            ["job", "status", "mode", "workers", "WAPE", "why"],
+            ["job", "status", "mode", "workers", "WAPE 1 min", "15 min", "why"],
             [
                 [
                     row["job"],
@@ -201,6 +222,7 @@ def jobs(as_json: JsonOption = False) -> None:
                     row["mode"] or "-",
                     number(row["scale_out"]),
                     _share(row["wape"]),
+                    _share(row["horizon_wape"]),
                     row["sentence"] or ("no tick yet" if row["configured"] else "ingested; no file in conf/jobs"),
                 ]
                 for row in rows

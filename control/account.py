@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from control.believe import Beliefs
 from control.decide import Verdict
 from control.observe import Observation
 from models.capacity.contract import Estimate
@@ -18,13 +19,17 @@ CANDIDATES_TOLD = 24
 
 
 def account(
-    observation: Observation, situation: Situation | None, verdict: Verdict | None, notes: Sequence[str]
+    observation: Observation,
+    situation: Situation | None,
+    verdict: Verdict | None,
+    notes: Sequence[str],
+    beliefs: Beliefs,
 ) -> dict[str, Any]:
     """Return a JSON-serialisable account (about 2 kB for a job of 12 workers); numbers have four significant digits."""
     told: dict[str, Any] = {"seen": _seen(observation), "notes": list(notes)}
     if situation is not None:
         told["believed"] = {
-            "forecast": _forecast(situation.forecast),
+            "forecast": _forecast(situation.forecast, beliefs),
             "capacities": _capacities(situation.capacities, situation),
             "downtimes_s": {name: _short(value) for name, value in situation.downtimes.to_state().items()},
             "since_rescale_s": _short(situation.since_rescale_s),
@@ -63,18 +68,24 @@ def _seen(observation: Observation) -> dict[str, Any]:
     return seen
 
 
-def _forecast(forecast: Forecast) -> dict[str, Any]:
+def _forecast(forecast: Forecast, beliefs: Beliefs) -> dict[str, Any]:
     told: dict[str, Any] = {
         "family": forecast.family,
         "version": forecast.version,
         "origin_s": forecast.origin_s,
         "wape": _short(forecast.wape),
+        "horizon_wape": _short(beliefs.horizon_wape),
         "maximum_per_s": _short(forecast.maximum_per_s()),
     }
-    if 0.9 in forecast.quantiles:
-        told["maximum_p90_per_s"] = _short(forecast.maximum_per_s(quantile=0.9))
+    for probability in (0.9, 0.95):
+        if probability in forecast.quantiles:
+            told[f"maximum_p{100 * probability:.0f}_per_s"] = _short(forecast.maximum_per_s(quantile=probability))
     ends = [min(int(at_s / forecast.step_s), len(forecast.mean)) for at_s in FORECAST_POINTS_S]
     told["mean_per_s"] = {f"{at_s:.0f} s": _short(float(forecast.mean[end - 1])) for at_s, end in _pairs(ends)}
+    if len(beliefs.members) > 1:
+        told["members"] = [
+            {"family": one.family, "weight": _short(one.weight), "wape": _short(one.wape)} for one in beliefs.members
+        ]
     return told
 
 

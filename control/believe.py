@@ -9,6 +9,7 @@ import numpy as np
 
 from control.job_memory import JobMemory, history_of
 from control.observe import Observation, workload_of
+from control.standing import Standing, standings
 from models.capacity.contract import Estimate
 from models.forecasting.contract import Forecast, Workload
 from models.forecasting.forecaster import Forecaster, fallback
@@ -37,6 +38,10 @@ class Beliefs:
         Scale-out -> estimate within the bounds, the current one among them; empty when nothing is known.
     versions
         Model name -> version; 0 where no champion is in use.
+    members
+        How the members of the forecaster that is acted on stand.
+    horizon_wape
+        WAPE (1.0 = 100 %) of its newest forecast whose whole horizon has passed.
     """
 
     champion: Forecast | None
@@ -44,6 +49,8 @@ class Beliefs:
     capacities: Mapping[int, Estimate] = field(default_factory=dict)
     versions: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    members: tuple[Standing, ...] = ()
+    horizon_wape: float | None = None
 
 
 def update(memory: JobMemory, observation: Observation, running: Running | None) -> JobMemory:
@@ -92,7 +99,10 @@ def believe(memory: JobMemory, bounds: Bounds, current: int) -> Beliefs:
         FORECAST: forecast.version if forecast is not None else 0,
         CAPACITY: memory.capacity_version,
     }
-    return Beliefs(champion, forecast, memory.capacity.table(high, low), versions, tuple(notes))
+    beliefs = Beliefs(champion, forecast, memory.capacity.table(high, low), versions, tuple(notes))
+    if memory.champion is None or forecast is None or forecast is not champion:
+        return beliefs
+    return replace(beliefs, members=standings(memory.champion.forecaster), horizon_wape=memory.horizon_wape)
 
 
 def _why_fallback(memory: JobMemory, champion: Forecast | None) -> str:

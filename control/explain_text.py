@@ -73,20 +73,32 @@ def _believed(believed: Document | None, explanation: Explanation) -> Iterator[s
         return
     forecast = believed["forecast"]
     text = f"Believed: at most {forecast['maximum_per_s']:,.0f}/s ahead"
-    if forecast.get("maximum_p90_per_s") is not None:
-        text += f" (p90 {forecast['maximum_p90_per_s']:,.0f}/s)"
+    bounds = [
+        f"p{p} {forecast[key]:,.0f}/s" for p in (90, 95) if forecast.get(key := f"maximum_p{p}_per_s") is not None
+    ]
+    if bounds:
+        text += f" ({', '.join(bounds)})"
     text += f", by {forecast['family']} version {forecast['version']}"
     if forecast.get("wape") is not None:
         text += f", recent WAPE {forecast['wape']:.1%}"
+        if forecast.get("horizon_wape") is not None:
+            text += f" in the first minute and {forecast['horizon_wape']:.1%} over the horizon"
     if explanation.score is not None and explanation.score.wape is not None:
         text += f"; the champion's forecast of that moment turned out {explanation.score.wape:.1%} off"
     yield text
+    if forecast.get("members"):
+        yield "  Members by weight: " + ", ".join(_member(one) for one in forecast["members"])
     yield "Capacity by workers (90 % interval), and how it is known:"
     for one in believed["capacities"]:
         if one["per_s"] is None:
             continue
         interval = f"{one['low_per_s'] or 0:,.0f} to {one['high_per_s'] or 0:,.0f}"
         yield f"  {one['scale_out']:>3}: {one['per_s']:,.0f}/s ({interval}), {one['basis']}"
+
+
+def _member(member: Document) -> str:
+    off = "" if member["wape"] is None else f" (WAPE {member['wape']:.1%})"
+    return f"{member['family']} {member['weight']:.0%}{off}"
 
 
 def _candidates(candidates: list[Document]) -> Iterator[str]:

@@ -162,7 +162,7 @@ def _intent(
         sentence=decision.sentence,
         valid_until_s=setting.now_s + VALID_S,
         versions=planned.beliefs.versions,
-        explanation=account(observation, planned.situation, planned.verdict, notes),
+        explanation=account(observation, planned.situation, planned.verdict, notes, planned.beliefs),
         predicted_recovery_s=_expected_s(planned, decision),
         act=setting.act,
     )
@@ -276,6 +276,7 @@ def _report(setting: Setting, found: _Found, stages_ms: Mapping[str, float]) -> 
         forecast=found.planned.beliefs.forecast,
         capacities=found.planned.beliefs.capacities,
         wape=found.lesson.memory.wape,
+        horizon_wape=found.lesson.memory.horizon_wape,
         failure_recovery_s=_failure_s(found.planned),
         retrain=found.retrain,
         notes=found.notes,

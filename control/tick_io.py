@@ -69,8 +69,9 @@ class TickReport:
         Workers that run, and that are to run; ``None`` where not known, and where nothing is under way.
     forecast, capacities
         What was believed: the forecast that was acted on, and the capacity of every scale-out that may be chosen.
-    wape
-        WAPE (1.0 = 100 %) of the champion's recent forecasts over their first minute.
+    wape, horizon_wape
+        WAPE (1.0 = 100 %) of the champion's newest forecast whose first minute has come true, and of its newest whose
+        whole horizon has.
     failure_recovery_s
         How long the recovery would take if a worker failed now, in seconds; ``None`` where it cannot be said.
     retrain
@@ -90,6 +91,7 @@ class TickReport:
     forecast: Forecast | None = None
     capacities: Mapping[int, Estimate] = field(default_factory=dict)
     wape: float | None = None
+    horizon_wape: float | None = None
     failure_recovery_s: float | None = None
     retrain: str | None = None
     notes: tuple[str, ...] = ()
@@ -98,7 +100,12 @@ class TickReport:
     def job_status(self, now_s: float) -> JobStatus:
         """Return the status that the journal keeps."""
         details: dict[str, Any] = {"event": self.event, "scale_out": self.running, "wanted": self.wanted}
-        details |= {"wape": self.wape, "notes": list(self.notes), "decision_id": self.decision_id}
+        details |= {
+            "wape": self.wape,
+            "horizon_wape": self.horizon_wape,
+            "notes": list(self.notes),
+            "decision_id": self.decision_id,
+        }
         details["reason"] = None if self.decision is None else self.decision.reason
         return JobStatus(self.job, self.status, now_s, self.sentence, details)
 
@@ -119,6 +126,7 @@ class TickReport:
             "forecast_family": None if self.forecast is None else self.forecast.family,
             "forecast_version": None if self.forecast is None else self.forecast.version,
             "wape": self.wape,
+            "horizon_wape": self.horizon_wape,
             "failure_recovery_s": self.failure_recovery_s,
             "retrain": self.retrain,
             "notes": list(self.notes),

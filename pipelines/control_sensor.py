@@ -68,7 +68,9 @@ def control_loop(context: dg.SensorEvaluationContext, workspace: Workspace) -> d
 def tick_metadata(report: FleetReport) -> dict[str, object]:
     """Return a tick as metadata: numbers that the asset page plots over time, and a sentence per job."""
     summary = report.summary()
-    wapes = [one.wape for one in report.reports.values() if one.wape is not None]
+    served = report.reports.values()
+    wapes = [one.wape for one in served if one.wape is not None]
+    horizons = [one.horizon_wape for one in served if one.horizon_wape is not None]
     statuses = report.statuses
     rows = [f"| {name} | {one.status.value} | {one.sentence} |" for name, one in sorted(statuses.items())[:50]]
     return {
@@ -79,6 +81,7 @@ def tick_metadata(report: FleetReport) -> dict[str, object]:
         "rescales": summary["events"].get("applied", 0),
         "blind": summary["statuses"].get("blind", 0),
         **({"wape_mean": sum(wapes) / len(wapes)} if wapes else {}),
+        **({"horizon_wape_mean": sum(horizons) / len(horizons)} if horizons else {}),
         "why": dg.MetadataValue.md("\n".join(["| job | status | why |", "| --- | --- | --- |", *rows])),
         "notes": "; ".join(report.notes),
     }

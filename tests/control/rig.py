@@ -1,6 +1,6 @@
 """A whole loop for tests: the real tick, a real twin, a real state store; failures happen where they do in life."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,8 @@ from control.state import StateStore
 from control.tick import tick
 from control.tick_io import TickIO, TickReport
 from models.forecasting.contract import Workload
-from models.forecasting.forecaster import fitted
+from models.forecasting.families import FAMILIES
+from models.forecasting.forecaster import Forecaster
 from models.registry import FORECAST
 from replay.twin_source import TwinSource
 from settings.stream_job import Bounds, Objectives, PolicySettings, StreamJob, TargetSettings
@@ -160,10 +161,13 @@ class Rig:
         return reports
 
 
-def champion(history: np.ndarray, end_s: float, version: int = 1, family: str = "damped-trend") -> GivenChampions:
-    """A forecaster really fitted to a history of one-second rates that ends at ``end_s``."""
-    made = fitted(family, Workload(end_s - len(history), 1.0, np.asarray(history, dtype=float)))
-    return champion_of(orjson.dumps(made.to_state()).decode(), version, family)
+def champion(
+    history: np.ndarray, end_s: float, version: int = 1, family: str | Sequence[str] = "damped-trend"
+) -> GivenChampions:
+    """A forecaster of one family or several, really fitted to a history of one-second rates that ends at ``end_s``."""
+    chosen = {name: FAMILIES[name] for name in ([family] if isinstance(family, str) else family)}
+    made = Forecaster.fit(Workload(end_s - len(history), 1.0, np.asarray(history, dtype=float)), chosen)
+    return champion_of(orjson.dumps(made.to_state()).decode(), version, made.family)
 
 
 def champion_of(state: str, version: int, family: str = "damped-trend") -> GivenChampions:

@@ -15,6 +15,7 @@ from policies.contract import Reason
 from tests.control.rig import LOW, START_S, Rig, champion, constant
 
 BUSY = 40_000.0
+SIMPLE = ("last-value", "linear", "damped-trend")
 
 
 @pytest.fixture
@@ -74,6 +75,25 @@ def test_the_text_has_the_numbers_and_the_rules(rig: Rig, store: StateStore) -> 
     assert re.search(r"Caught up after \d+ s, \d+ s had been predicted", text)
     assert "turned out" in text
     assert "\x1b" not in text
+
+
+def test_an_ensemble_tells_who_counts_and_what_the_workload_stays_below(store: StateStore) -> None:
+    wave = 2 * LOW + LOW * np.sin(np.arange(4 * 3600) / 800.0)
+    rig = Rig.of(store, wave, warm_s=5_400, champions=champion(wave[:5_400], START_S + 5_400, family=SIMPLE))
+    rig.minutes(20)
+    document = explain(store, "orders").to_dict()
+    forecast = document["decision"]["believed"]["forecast"]
+    assert forecast["family"] == "ensemble"
+    assert sum(one["weight"] for one in forecast["members"]) == pytest.approx(1.0, abs=0.001)
+    assert [one["weight"] for one in forecast["members"]] == sorted(
+        (one["weight"] for one in forecast["members"]), reverse=True
+    )
+    assert forecast["maximum_per_s"] <= forecast["maximum_p90_per_s"] <= forecast["maximum_p95_per_s"]
+    assert forecast["horizon_wape"] > forecast["wape"]
+    text = render(explain(store, "orders"))
+    assert re.search(r"at most [\d,]+/s ahead \(p90 [\d,]+/s, p95 [\d,]+/s\)", text)
+    assert re.search(r"Members by weight: [a-z-]+ \d+% \(WAPE [\d.]+%\), ", text)
+    assert re.search(r"recent WAPE [\d.]+% in the first minute and [\d.]+% over the horizon", text)
 
 
 def test_a_held_decision_points_to_the_last_rescale(rig: Rig, store: StateStore) -> None:
