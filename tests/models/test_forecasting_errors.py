@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.forecasting.errors import coverage, error_of_maximum, mae, smape, under_forecast_rate, wape
+from models.forecasting.errors import (
+    coverage,
+    error_of_maximum,
+    mae,
+    quantile_loss,
+    smape,
+    under_forecast_rate,
+    wape,
+)
 
 NAN = float("nan")
 
@@ -42,6 +50,20 @@ def test_under_forecast_rate_counts_what_is_beyond_the_tolerance():
     assert under_forecast_rate([-0.2, -0.1, 0.3, NAN]) == pytest.approx(1 / 3)
     assert under_forecast_rate([-0.2, -0.1, 0.3], tolerance=0.0) == pytest.approx(2 / 3)
     assert math.isnan(under_forecast_rate([NAN]))
+
+
+def test_a_quantile_pays_for_the_side_it_should_not_be_on():
+    assert quantile_loss([-1.0, 1.0], 0.9) == pytest.approx((0.9 + 0.1) / 2)
+    assert quantile_loss([-2.0, NAN], 0.5) == 1.0
+    assert math.isnan(quantile_loss([NAN], 0.9))
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=5, max_size=60), st.sampled_from([0.5, 0.9, 0.95]), st.floats(-2e3, 2e3))
+def test_no_level_costs_less_than_the_quantile_itself(values, probability, level):
+    truth = np.array(values)
+    quantile = np.quantile(truth, probability, method="inverted_cdf")
+    best, other = (quantile_loss(guess - truth, probability) for guess in (quantile, level))
+    assert best <= other + 1e-9 * (1.0 + abs(other))
 
 
 def test_lengths_must_agree():

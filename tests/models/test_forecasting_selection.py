@@ -8,7 +8,7 @@ import pytest
 from models.forecasting.backtest import Backtest
 from models.forecasting.contract import Workload
 from models.forecasting.families import ENSEMBLE, FAMILIES, DampedTrend, LastValue, Linear
-from models.forecasting.selection import challenge, challenge_champion, train_forecasters
+from models.forecasting.selection import Candidate, challenge, challenge_champion, train_forecasters, winner_of
 
 QUICK = {family.family: family for family in (LastValue, Linear, DampedTrend)}
 
@@ -40,6 +40,11 @@ def ramp(hours: float = 3.0) -> Workload:
     return Workload(0.0, 10.0, 20_000 + 15_000 * np.sin(2 * np.pi * at_s / 7200))
 
 
+def noisy(workload: Workload) -> Workload:
+    rng = np.random.default_rng(2)
+    return Workload(workload.start_s, workload.step_s, workload.per_s * (1 + 0.05 * rng.standard_normal(len(workload))))
+
+
 def noise(hours: float = 3.0) -> Workload:
     rng = np.random.default_rng(1)
     return Workload(0.0, 10.0, 20_000 + 100 * rng.normal(size=int(360 * hours)).cumsum())
@@ -59,6 +64,22 @@ def test_a_trending_workload_gets_a_family_with_a_trend_and_a_reason():
     best = trained.candidates[trained.winner].backtest
     assert best.wape() < 0.98 * trained.candidates["last-value"].backtest.wape()
     assert trained.champion.forecast(60).origin_s == ramp().end_s  # fitted to all of it, not to a half
+
+
+class Lucky(LastValue):
+    """A family that is much better than all others on this workload."""
+
+    family = "lucky"
+
+    def project(self, tail, edges_s):
+        return 20_000 + 15_000 * np.sin(2 * np.pi * (tail.measured_end_s + edges_s[1:]) / 7200)
+
+
+def test_all_together_stand_unless_a_family_alone_is_far_better():
+    trained = train_forecasters(noisy(ramp()), {**QUICK, "lucky": Lucky})
+    assert trained.winner == ENSEMBLE
+    best = min(candidate.backtest.score for candidate in trained.candidates.values())
+    assert trained.candidates[ENSEMBLE].backtest.score < 2.0 * best
 
 
 def test_every_family_and_all_together_are_candidates_on_the_same_windows():
@@ -140,6 +161,36 @@ def test_longer_horizons_at_coarser_steps_are_the_same_call():
     trained = train_forecasters(days, QUICK, horizon_s=12 * 3600.0)
     assert trained.winner is not None
     assert len(trained.champion.forecast(step_s=3600.0).mean) == 12
+
+
+@pytest.mark.parametrize(
+    ("linear", "together", "naive", "winner"),
+    [
+        (1.20, 1.21, 1.50, ENSEMBLE),
+        (1.11, 1.21, 1.50, ENSEMBLE),  # better, but perhaps by luck
+        (1.10, 1.21, 1.50, "linear"),  # halves it
+        (1.10, 1.11, 1.11, "last-value"),
+        (1.30, 1.30, 1.10, "last-value"),
+        (1.10, None, 1.50, "linear"),
+        (None, 1.20, 1.50, ENSEMBLE),
+        (None, 1.20, None, ENSEMBLE),
+        (None, None, None, None),
+    ],
+)
+def test_the_rule(linear, together, naive, winner):
+    fallback = train_forecasters(ramp(0.3), {"linear": Linear}).candidates["linear"].forecaster
+    scales = {"linear": linear, ENSEMBLE: together, "last-value": naive}
+    candidates = {
+        name: Candidate(name, fallback, judged(scale, family=name) if scale else None, "" if scale else "none")
+        for name, scale in scales.items()
+    }
+    found, sentence = winner_of(candidates)
+    assert found == winner
+    assert sentence
+    silent = np.full((10, 90), np.nan)
+    if winner == "linear":
+        backtest = replace(candidates["linear"].backtest, forecast=silent)
+        assert winner_of({**candidates, "linear": replace(candidates["linear"], backtest=backtest)})[0] != "linear"
 
 
 def test_a_peak_missed_costs_nine_times_a_margin():
