@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from models.forecasting.failures import NotForecastableError
+
 Values = NDArray[np.float64]
 PROBABILITIES = (0.5, 0.9, 0.95)
 HORIZON_S = 900.0  # the papers': 15 minutes
@@ -48,7 +50,14 @@ class Workload:
         """Return the workload with what cannot be a rate as missing: infinite, beyond 1e15 records/s, or negative.
 
         A counter that was reset makes a negative rate; what the rate really was is not known then.
+
+        Raises
+        ------
+        NotForecastableError
+            When the steps have no length or no place in time.
         """
+        if not (np.isfinite(self.start_s) and np.isfinite(self.step_s) and self.step_s > 0.0):
+            raise NotForecastableError(f"a workload that starts at {self.start_s} s by steps of {self.step_s} s")
         rates = np.asarray(self.per_s, dtype=np.float64)
         with np.errstate(invalid="ignore"):
             impossible = ~((rates >= 0.0) & (rates <= LARGEST_PER_S)) & ~np.isnan(rates)

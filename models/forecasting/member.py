@@ -34,7 +34,15 @@ class Member(ABC):
     @classmethod
     @abstractmethod
     def fit(cls, history: Workload, *, horizon_s: float = HORIZON_S, seed: int = 0) -> Self:
-        """Fit to a history. Raises ``ValueError`` naming what is missing when the history is too short or empty."""
+        """Fit to a history: to this and nothing else, whatever array it is a part of.
+
+        Rates are finite, at least 0 and at most 1e15 records/s; NaN where nothing was measured.
+
+        Raises
+        ------
+        ValueError
+            Naming what is missing, when the history is too short or empty.
+        """
 
     @abstractmethod
     def project(self, tail: Tail, edges_s: Values) -> Values:
@@ -50,7 +58,15 @@ class Member(ABC):
     @classmethod
     @abstractmethod
     def with_parameters(cls, cell_s: float, keep_s: float, parameters: Mapping[str, Any]) -> Self:
-        """Rebuild from :meth:`parameters`."""
+        """Rebuild from :meth:`parameters`.
+
+        Raises
+        ------
+        StateVersionError
+            When a library of this version cannot read what that of another wrote.
+        ValueError
+            When something is missing or does not fit together.
+        """
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""

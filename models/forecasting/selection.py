@@ -83,6 +83,7 @@ def train_forecasters(
     families: Mapping[str, type[Member]] = FAMILIES,
     *,
     horizon_s: float = HORIZON_S,
+    recovery_s: float | None = None,
     seed: int = 0,
     stops: Stops | None = None,
     timer: Timer = time.perf_counter,
@@ -94,6 +95,9 @@ def train_forecasters(
 
     Parameters
     ----------
+    recovery_s
+        The shorter horizon over which the maximum is judged: how long a rescaling may take to recover; 600 of 900 s by
+        default.
     stops
         Where to judge; by default blocks in the second half of the history
         (:func:`~models.forecasting.origins.stops_of`).
@@ -108,6 +112,7 @@ def train_forecasters(
             origins_s=stops.origins_s,
             scored=stops.scored,
             horizon_s=horizon_s,
+            recovery_s=recovery_s,
             refit_every=-(-len(stops.origins_s) // REFITS),
             seed=seed,
             timer=timer,

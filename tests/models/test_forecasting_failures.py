@@ -115,6 +115,17 @@ def test_what_cannot_be_a_rate_is_missing():
     assert clean.plausible() is clean
 
 
+@pytest.mark.parametrize(("start_s", "step_s"), [(0.0, 0.0), (0.0, -1.0), (0.0, np.nan), (np.nan, 1.0), (np.inf, 1.0)])
+def test_steps_without_length_or_place_are_refused(start_s, step_s):
+    broken = Workload(start_s, step_s, np.ones(600))
+    with pytest.raises(NotForecastableError, match="by steps of"):
+        train_forecasters(broken, QUICK)
+    with pytest.raises(NotForecastableError, match="by steps of"):
+        Forecaster.fit(broken, QUICK)
+    with pytest.raises(NotForecastableError, match="by steps of"):
+        fallback(Workload(0.0, 1.0, np.ones(60))).update(broken)
+
+
 def test_duplicates_and_late_ones_change_nothing():
     whole = Workload(0.0, STEP_S, days())
     made = fitted(ENSEMBLE, whole, horizon_s=HORIZON_S)
