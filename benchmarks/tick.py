@@ -1,16 +1,21 @@
 """What a tick costs: milliseconds per stage, and jobs per second for fleets of 1, 100 and 1,000 jobs.
 
 Metrics come from memory (a twin's series, aligned beforehand) and targets are in process, so that what is measured is
-perdix: models, policy, state store. Run ``python -m benchmarks.tick [--jobs 1 100 1000] [--store URL] [--json]``.
+perdix: models, policy, state store. Told apart: the tick in which every job takes in a champion, those that follow, and
+the first one after a restart. Run ``python -m benchmarks.tick [--jobs 1 100 1000] [--family ensemble] [--only FAMILY
+...] [--store URL] [--cpu] [--json]``; ``--cpu`` counts processor time, which other programs on the machine change less.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
+import resource
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,11 +24,14 @@ import orjson
 
 from control.champions import ChampionRow, FleetChampions, GivenChampions
 from control.fleet import tick_fleet
+from control.memories import Memories
 from control.sources import Reading
 from control.state import StateStore
 from control.tick_io import TickIO
 from models.forecasting.contract import Workload
-from models.forecasting.forecaster import fitted
+from models.forecasting.families import ENSEMBLE, FAMILIES, families_named
+from models.forecasting.forecaster import Forecaster
+from models.forecasting.member import Member
 from models.registry import FORECAST
 from replay.twin_source import TwinSource
 from settings.stream_job import Bounds, PolicySettings, StreamJob, TargetSettings
@@ -33,8 +41,8 @@ from twin.living import SimulatedClock
 from twin.parameters import load_twin
 
 START_S = 1_760_000_000
-WARM_S = 7_200
-TICKS = 6
+WARM_S = 14_400
+TICKS = 6  # of which the first takes champions in, and the last follows a restart
 
 
 @dataclass
@@ -69,14 +77,17 @@ class Instant:
         return self.read()
 
 
-def champions(names: list[str], twin: JobTwin, family: str) -> GivenChampions:
+def champions(names: list[str], twin: JobTwin, families: Mapping[str, type[Member]]) -> GivenChampions:
     history = Workload(float(twin.history.start_s), 1.0, np.asarray(twin.history.column("arrived")))
-    row = ChampionRow(family, orjson.dumps(fitted(family, history).to_state()).decode(), 1)
+    made = Forecaster.fit(history, families)
+    row = ChampionRow(made.family, orjson.dumps(made.to_state()).decode(), 1)
     return GivenChampions({FORECAST: FleetChampions(FORECAST, 1, dict.fromkeys(names, row))})
 
 
-def measure(count: int, url: str, family: str) -> dict[str, float]:
-    """Return what a tick of ``count`` jobs costs once it is under way (the first two ticks are left out)."""
+def measure(
+    count: int, url: str, families: Mapping[str, type[Member]], stopwatch_s: Callable[[], float]
+) -> dict[str, float]:
+    """Return what a tick of ``count`` jobs costs: per job in milliseconds, all of it in seconds, memory in MiB."""
     twin = JobTwin(load_twin("wordcount"), 7, start_s=START_S)
     twin.step(WARM_S)
     names = [f"job-{number:04d}" for number in range(count)]
@@ -91,49 +102,73 @@ def measure(count: int, url: str, family: str) -> dict[str, float]:
     def target_of(_: StreamJob) -> Target:
         return held
 
-    io = TickIO(memory, store, champions(names, twin, family), target_of)
+    io = TickIO(memory, store, champions(names, twin, families), target_of, stopwatch_s=stopwatch_s)
+    before_mib = _resident_mib()
     stages: dict[str, list[float]] = {}
     seconds = []
     for number in range(TICKS):
+        restarts = number == TICKS - 1
+        if restarts:
+            grown_mib = _resident_mib() - before_mib
+            io = replace(io, memories=Memories())
         twin.step(60)
         clock.advance(60.0)
         memory.kept.clear()
         memory.read(jobs[0], clock.now_s(), clock.now_s() - 180.0)
-        began_s = time.perf_counter()
+        began_s = stopwatch_s()
         report = tick_fleet(jobs, io, clock, holder="benchmark", soft_deadline_s=3_600.0)
-        if number < 2:
-            continue
-        seconds.append(time.perf_counter() - began_s)
+        seconds.append(stopwatch_s() - began_s)
         if report.others:
             raise RuntimeError(next(iter(report.others.values())).sentence)
+        if number < 2 or restarts:
+            continue
         for one in report.reports.values():
             for stage, milliseconds in one.stages_ms.items():
                 stages.setdefault(stage, []).append(milliseconds)
     store.close()
+    going_s = float(np.median(seconds[2:-1]))
     result = {f"{stage}_ms": float(np.median(values)) for stage, values in stages.items()}
-    result["tick_ms"] = 1_000.0 * float(np.median(seconds)) / count
-    result["jobs_per_s"] = count / float(np.median(seconds))
+    result |= {"tick_ms": 1_000.0 * going_s / count, "jobs_per_s": count / going_s}
+    result |= {"tick_s": going_s, "adopting_s": seconds[0], "restarted_s": seconds[-1], "memory_mib": grown_mib}
     return result
 
 
+def _resident_mib() -> float:
+    """Return the memory of this process as Linux tells it; NaN elsewhere."""
+    gc.collect()
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except OSError:
+        return float("nan")
+    return pages * resource.getpagesize() / 2**20
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, nargs="+", default=[1, 100, 1_000])
     parser.add_argument("--store", help="SQLAlchemy URL; a SQLite file when left out")
-    parser.add_argument("--family", default="auto-arima")
+    parser.add_argument("--family", default=ENSEMBLE)
+    parser.add_argument("--only", nargs="+", choices=list(FAMILIES), help="the ensemble of these members")
+    parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    families = {name: FAMILIES[name] for name in options.only} if options.only else families_named(options.family)
+    stopwatch_s = time.process_time if options.cpu else time.perf_counter
     results = {}
     for count in options.jobs:
         with tempfile.TemporaryDirectory() as folder:
             url = options.store or f"sqlite:///{Path(folder) / 'state.db'}"
-            results[count] = measure(count, url, options.family)
+            results[count] = measure(count, url, families, stopwatch_s)
     if options.json:
         json.dump(results, sys.stdout, indent=2)
         return
     for count, result in results.items():
         print(f"{count} jobs: {result['tick_ms']:.1f} ms per job, {result['jobs_per_s']:.0f} jobs/s")
         print("   " + ", ".join(f"{name[:-3]} {value:.2f}" for name, value in result.items() if name[-3:] == "_ms"))
+        print(
+            f"   all jobs: {result['tick_s']:.1f} s; taking in champions {result['adopting_s']:.1f} s, after a restart "
+            f"{result['restarted_s']:.1f} s; {result['memory_mib']:.0f} MiB of memory"
+        )
 
 
 if __name__ == "__main__":

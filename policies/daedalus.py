@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import ConfigDict, Field, field_validator
 
+from models.forecasting.contract import PROBABILITIES
 from models.recovery.prediction import predict_recoveries_s
 from policies.contract import Candidate, Decision, Reason, Situation
 from policies.holding import blindness, hold
@@ -18,7 +19,6 @@ from settings.stream_job import Strict
 
 _NORMAL = NormalDist()
 BLOCK = 64  # candidates whose recovery is predicted at once: bounds may reach 10,000, and most end within one block
-QUANTILES = (0.5, 0.9, 0.95)  # that every forecast has
 LAG_UNKNOWN = "the consumer lag is not measured, so there is no scaling in"
 
 
@@ -42,7 +42,8 @@ class DaedalusOptions(Strict):
     count_lag
         Whether the present consumer lag counts as work to catch up. The paper does not mention it; its program adds it.
     quantile
-        Decide on this quantile of the forecast; on its mean when absent, as the paper does.
+        Decide on this quantile: of the highest rate where a capacity must carry all that comes, of the rate in each
+        second where arrivals add up to a backlog. On the mean forecast when absent, as the paper does.
     confidence
         Probability with which a scale-out other than the one that runs must have the capacity that is counted on: keys
         may fall badly after a rescale. The paper takes the mean, which is 0.5.
@@ -70,8 +71,8 @@ class DaedalusOptions(Strict):
     @field_validator("quantile")
     @classmethod
     def _forecast(cls, quantile: float | None) -> float | None:
-        if quantile is not None and quantile not in QUANTILES:
-            raise ValueError(f"forecasts have the quantiles {', '.join(str(known) for known in QUANTILES)}")
+        if quantile is not None and quantile not in PROBABILITIES:
+            raise ValueError(f"forecasts have the quantiles {', '.join(str(known) for known in PROBABILITIES)}")
         return quantile
 
 

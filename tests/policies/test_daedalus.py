@@ -336,6 +336,18 @@ class TestTheQuantile:
         assert decide(situation).reason is Reason.HOLD_RECENT_RESCALE
         assert decide(situation, quantile=0.95).reason is Reason.SCALE_OUT
 
+    def test_what_must_be_carried_is_the_highest_rate_and_what_adds_up_is_each_second(self, situate: Situate) -> None:
+        """Each second stays below its own p90 nine times of ten; all of them together do so more rarely."""
+        situation = spread_out(situate(load=3_000.0, scale_out=10), p90=1.1)
+        reached = {0.9: np.linspace(3_000.0, 5_500.0, len(situation.forecast.mean))}
+        calibrated = replace(situation, forecast=replace(situation.forecast, maxima=reached))
+        assert decide(situation, quantile=0.9).scale_out == 4
+        careful = decide(calibrated, quantile=0.9)
+        assert careful.scale_out == 6
+        assert rejections(careful)[5] == "5,000/s do not exceed the 5,500/s forecast within 900 s: would not last"
+        # 10 s of 3,000/s replayed and 15 s of 3,300/s, drained at 2,700/s, after 15 s
+        assert careful.recovery_s == pytest.approx(15.0 + (10 * 3_000 + 15 * 3_300) / 2_700)
+
     @pytest.mark.parametrize("quantile", [0.1, 0.99, 1.0, "mean"])
     def test_only_those_that_every_forecast_has_may_be_asked_for(self, quantile: Any) -> None:
         with pytest.raises(ValueError, match="quantile"):

@@ -1,0 +1,161 @@
+"""How often drift asks for a retrain: on loads that stay as they are, and after a change of regime.
+
+A champion is fitted once and forecasts 15 minutes, every minute, for up to three days; nothing is ever retrained, so
+what is counted is the worst case. Told are the requests of the first minute's rule (the paper's), those of the whole
+horizon's, and how long after the change the first one came. Run ``python -m benchmarks.drift [--only NAME ...]``;
+the measured traces take part when the data lies beside the project.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.measured import DATA
+from models.drift import DriftState
+from models.forecasting.auto_arima import AutoArima
+from models.forecasting.contract import Values, Workload
+from models.forecasting.damped_trend import DampedTrend
+from models.forecasting.forecaster import Forecaster
+from models.forecasting.last_value import LastValue
+from models.forecasting.linear import Linear
+from models.forecasting.member import Member
+from models.horizon_drift import usual_share
+from models.realised import Missed
+
+STEP_S, MINUTE, LEADS = 10.0, 6, 15
+HOUR = 60 * MINUTE
+DAY_MINUTES = 1_440
+LEVEL_PER_S = 10_000.0
+COOLDOWN_MINUTES, MOST_PER_DAY = 60, 3  # of the journal of requests
+TRACES = ("tm_6h_100K_max", "sine_60000_6h", "advertising_6h_550K_max")
+CHAMPIONS: Mapping[str, Mapping[str, type[Member]]] = {
+    "ensemble": {one.family: one for one in (LastValue, Linear, DampedTrend, AutoArima)},
+    "auto-arima": {AutoArima.family: AutoArima},
+    "damped-trend": {DampedTrend.family: DampedTrend},
+}
+
+
+@dataclass(frozen=True)
+class Load:
+    """A workload in steps of 10 s; ``changes`` is the step at which its regime does, ``None`` when it never does."""
+
+    per_s: Values
+    fitted: int
+    changes: int | None = None
+
+
+def loads() -> dict[str, Load]:
+    """Return every load by name."""
+    rng = np.random.default_rng(5)
+    half_day, day = 12 * HOUR, 24 * HOUR
+    three_days = 3 * day
+
+    def wander(steps: int, correlated_s: float) -> Values:
+        """Autoregressive, mean 0 and deviation 1."""
+        kept = np.exp(-STEP_S / correlated_s) if correlated_s else 0.0
+        level, values = 0.0, np.empty(steps)
+        for k, shock in enumerate(rng.standard_normal(steps) * np.sqrt(1.0 - kept**2)):
+            level = values[k] = kept * level + shock
+        return values
+
+    def noise(steps: int, correlated_s: float, deviation: float) -> Values:
+        return np.maximum(1.0 + deviation * wander(steps, correlated_s), 0.0)
+
+    def sine(steps: int, period_s: float) -> Values:
+        wave = 1.0 + 0.6 * np.sin(2 * np.pi * STEP_S * np.arange(steps) / period_s)
+        return LEVEL_PER_S * wave * noise(steps, 0.0, 0.03)
+
+    def staying(relative: Values) -> Load:
+        return Load(LEVEL_PER_S * relative, 4 * HOUR)
+
+    def changing(before: Values, after: Values) -> Load:
+        return Load(np.concatenate([before, after]), len(before) - HOUR, len(before))
+
+    wild = np.where(np.arange(three_days) % day < half_day, 0.05, 0.35)
+    found = {
+        "white noise, 20 %": staying(noise(three_days, 0.0, 0.2)),
+        "white noise, 60 %": staying(noise(three_days, 0.0, 0.6)),
+        "noise of minutes, 20 %": staying(noise(three_days, 300.0, 0.2)),
+        "noise of minutes, 40 %": staying(noise(three_days, 300.0, 0.4)),
+        "noise of an hour, 30 %": staying(noise(three_days, 3_600.0, 0.3)),
+        "random walk": staying(np.exp(0.01 * np.cumsum(rng.standard_normal(three_days)))),
+        "days, with noise": Load(sine(three_days, 86_400.0) * noise(three_days, 300.0, 0.25), 4 * HOUR),
+        "calm nights, wild days": staying(np.maximum(1.0 + wild * wander(three_days, 300.0), 0.0)),
+        "bursts": staying(0.5 + 2.0 * (wander(three_days, 600.0) > 1.0) * noise(three_days, 0.0, 0.1)),
+        "another period": changing(sine(half_day, 7_200.0), sine(day, 1_200.0)),
+        "five times the level": changing(sine(half_day, 7_200.0), 5.0 * sine(day, 7_200.0)),
+        "six times the noise": changing(
+            LEVEL_PER_S * noise(half_day, 300.0, 0.05), LEVEL_PER_S * noise(day, 300.0, 0.3)
+        ),
+    }
+    if DATA.exists():
+        traffic, wave, adverts = (_trace(name) for name in TRACES)
+        found["traffic, repeated"] = Load(np.tile(traffic, 12) * noise(three_days, 30.0, 0.03), 4 * HOUR)
+        found["advertising of 18 hours"] = Load(_trace("demeter_ADS_3D_1S_4_sub_30K_max"), 4 * HOUR)
+        found["sine, then traffic"] = changing(np.tile(wave, 2), np.tile(traffic, 4))
+        found["advertising, then traffic"] = changing(np.tile(adverts, 2) / 5.0, np.tile(traffic, 4))
+    return found
+
+
+def _trace(name: str) -> Values:
+    per_s = np.loadtxt(DATA / f"workloads/{name}.csv", delimiter=",", skiprows=1)[:, 1]
+    return per_s[: len(per_s) // 10 * 10].reshape(-1, 10).mean(axis=1)
+
+
+def requests(champion: Forecaster, live: Values) -> tuple[list[tuple[int, bool]], float]:
+    """Return at which minutes a retrain is asked for, and whether by the horizon's rule; and the share of fallback."""
+    state = DriftState.untried().promoted(usual_share(champion.record))
+    minutes = live[: len(live) // MINUTE * MINUTE].reshape(-1, MINUTE).mean(axis=1)
+    said: list[Values] = []
+    asked: list[tuple[int, bool]] = []
+    fallbacks = 0
+    for minute, arrived in enumerate(minutes):
+        seen = Workload(champion.end_s, STEP_S, live[minute * MINUTE : (minute + 1) * MINUTE])
+        champion = champion.update(seen)
+        said.append(champion.record.combined[-1])
+        error = abs(said[-2][0] - arrived) / max(arrived, 1e-9) if minute else None
+        origin, horizon = minute - LEADS, []
+        if origin >= 0:
+            actual = minutes[origin + 1 : minute + 1]
+            by_forecast, by_last = (np.abs(actual - guess).sum() for guess in (said[origin], minutes[origin]))
+            horizon = [Missed(60.0 * (origin + 1), float(by_forecast), float(by_last), float(actual.sum()))]
+        state = state.observe(error, horizon)
+        fallbacks += state.use_fallback
+        if state.retrain_due and _allowed(minute, [at for at, _ in asked]):
+            asked.append((minute, "horizon" in state.sentence))
+    return asked, fallbacks / len(minutes)
+
+
+def _allowed(minute: int, asked: list[int]) -> bool:
+    today = [at for at in asked if at // DAY_MINUTES == minute // DAY_MINUTES]
+    return len(today) < MOST_PER_DAY and (not asked or minute - asked[-1] >= COOLDOWN_MINUTES)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+")
+    options = parser.parse_args()
+    print("| load | champion | requests a day | by the horizon | minutes from the change | on the fallback |")
+    print("|---|---|---|---|---|---|")
+    for name, load in loads().items():
+        if options.only and name not in options.only:
+            continue
+        for called, families in CHAMPIONS.items():
+            champion = Forecaster.fit(Workload(0.0, STEP_S, load.per_s[: load.fitted]), families)
+            live = load.per_s[load.fitted :]
+            asked, fallback = requests(champion, live)
+            days = len(live) / MINUTE / DAY_MINUTES
+            changed = None if load.changes is None else (load.changes - load.fitted) // MINUTE
+            after = [minute - changed for minute, _ in asked if minute >= changed] if changed is not None else []
+            delay = "-" if changed is None else str(after[0]) if after else "never"
+            horizon = sum(by_horizon for _, by_horizon in asked)
+            row = [name, called, f"{len(asked) / days:.1f}", f"{horizon / days:.1f}", delay, f"{fallback:.0%}"]
+            print(f"| {' | '.join(row)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
