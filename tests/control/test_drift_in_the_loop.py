@@ -1,0 +1,64 @@
+"""Drift in the whole loop: a change of regime asks for one training, and the champion that comes of it ends it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from control.memories import Memories
+from control.state import StateStore
+from control.tick_io import TickReport
+from tests.control.rig import LOW, START_S, Rig, champion
+
+SIMPLE = ("last-value", "linear", "damped-trend")
+BEFORE_S, CHANGE_S, ALL_S = 1_800, 5_400, 16_000
+TRAINED_S = 12 * 3_600
+
+
+def sine(seconds: np.ndarray, period_s: float) -> np.ndarray:
+    return 2 * LOW * (1.0 + 0.6 * np.sin(2 * np.pi * seconds / period_s))
+
+
+def arrivals() -> np.ndarray:
+    seconds = np.arange(float(ALL_S))
+    return np.where(seconds < CHANGE_S, sine(seconds, 7_200.0), sine(seconds - CHANGE_S, 1_200.0))
+
+
+def drifting(store: StateStore) -> Rig:
+    past = sine(np.arange(float(BEFORE_S - TRAINED_S), BEFORE_S), 7_200.0)
+    rig = Rig.of(store, arrivals(), warm_s=BEFORE_S, champions=champion(past, START_S + BEFORE_S, family=SIMPLE))
+    rig.memories = Memories()
+    return rig
+
+
+def asked_at(rig: Rig, reports: list[TickReport]) -> list[int]:
+    """Minutes from the change of regime on."""
+    first = (BEFORE_S - CHANGE_S) // 60 + 1
+    return [first + number for number, report in enumerate(reports) if report.retrain is not None]
+
+
+def test_a_change_of_regime_asks_for_one_training_and_a_new_champion_answers(store: StateStore) -> None:
+    rig = drifting(store)
+    reports = rig.minutes((CHANGE_S - BEFORE_S) // 60 + 45)
+    assert [10 < minute <= 35 for minute in asked_at(rig, reports)] == [True]
+    (request,) = store.journal.open_retrains()
+    assert "over the whole horizon" in request.reason
+    assert "times last value's error" in request.reason
+    assert sum(one.wape is not None and one.wape >= 0.1 for one in reports) < 15, "not by its first minutes"
+    assert reports[-1].horizon_wape is not None
+    assert reports[-1].horizon_wape > 0.25
+
+    seen = arrivals()[: int(rig.now_s - START_S)]
+    rig.champions = champion(seen[-45 * 60 :], rig.now_s, version=2, family=SIMPLE)
+    (adopting,) = rig.minutes(1)
+    assert adopting.forecast is not None
+    assert adopting.forecast.version == 2
+    assert store.journal.open_retrains() == []
+    after = rig.minutes(60)
+    assert asked_at(rig, after) == [], "what is usual for the new one is what its own backtest shows"
+
+
+def test_a_process_that_restarts_at_every_tick_asks_no_more_often(store: StateStore) -> None:
+    rig = drifting(store)
+    rig.memories = None
+    reports = rig.minutes((CHANGE_S - BEFORE_S) // 60 + 45)
+    assert [10 < minute <= 35 for minute in asked_at(rig, reports)] == [True]
