@@ -22,11 +22,20 @@ from models.forecasting.forecaster import Forecaster
 from models.forecasting.judgement import MAXIMUM, RECOVERY_S, Backtest
 from models.forecasting.member import Member, stretched
 
-__all__ = ["Backtest", "Walk", "backtest", "backtest_fitted", "fit_members"]
+__all__ = ["Backtest", "Fits", "Walk", "backtest", "backtest_fitted", "fit_members"]
 
 TIMED_UPDATES = 3
 Timer = Callable[[], float]
 _NO_ORIGIN = "no origin to forecast from; give origins inside the history, with a horizon of truth after them"
+
+
+@dataclass(frozen=True)
+class Fits:
+    """Families fitted to one history: their members and the seconds that each took, or why it failed."""
+
+    members: dict[str, Member]
+    took_s: dict[str, float]
+    failures: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -83,7 +92,8 @@ def backtest(
     if not stops:
         raise NotForecastableError(_NO_ORIGIN)
     first = history.part(0, stops[0][0])
-    members, failures, fits_s = fit_members(families, first, horizon_s=horizon_s, seed=seed, timer=timer)
+    fits = [fit_members(families, first, horizon_s=horizon_s, seed=seed, timer=timer)]
+    members, failures = fits[0].members, fits[0].failures
     if not members:
         raise NotForecastableError(
             "; ".join(f"{name}: {why}" for name, why in failures.items()) or "no family was given"
@@ -92,14 +102,12 @@ def backtest(
     for index, (end, judged) in enumerate(stops):
         drive.move_to(end)
         if refit_every and index and index % refit_every == 0:
-            for name, taken in drive.refit(families, seed, timer).items():
-                fits_s[name] += taken
+            fits.append(drive.refit(families, seed, timer))
         if judged:
             drive.forecast()
-    medians_s = {name: median(times_s) for name, times_s in fits_s.items()}
-    medians_s[ENSEMBLE] = sum(medians_s.values())
-    judged_of = drive.judged(recovery_s, timer)
-    backtests = {name: replace(made, fit_s=medians_s[name]) for name, made in judged_of.items()}
+    took_s = {name: median(fit.took_s[name] for fit in fits if name in fit.took_s) for name in members}
+    took_s[ENSEMBLE] = sum(took_s.values())
+    backtests = {name: replace(made, fit_s=took_s[name]) for name, made in drive.judged(recovery_s, timer).items()}
     return Walk(backtests, drive.forecaster, failures)
 
 
@@ -143,20 +151,19 @@ def fit_members(
     horizon_s: float = HORIZON_S,
     seed: int = 0,
     timer: Timer = time.perf_counter,
-) -> tuple[dict[str, Member], dict[str, str], dict[str, list[float]]]:
-    """Fit each family on its own: the members, why the others failed, and the seconds that each fit took."""
-    members: dict[str, Member] = {}
-    failures: dict[str, str] = {}
-    fits_s: dict[str, list[float]] = {}
+) -> Fits:
+    """Fit each family on its own, and say what became of it."""
+    made = Fits({}, {}, {})
     for name, family in families.items():
         began = timer()
         try:
-            (members[name],) = Forecaster.unproven(history, {name: family}, horizon_s=horizon_s, seed=seed).members
+            (member,) = Forecaster.unproven(history, {name: family}, horizon_s=horizon_s, seed=seed).members
         except ValueError as error:
-            failures[name] = str(error).removeprefix(f"{name}: ")
+            made.failures[name] = str(error).removeprefix(f"{name}: ")
         else:
-            fits_s[name] = [timer() - began]
-    return members, failures, fits_s
+            made.members[name] = member
+            made.took_s[name] = timer() - began
+    return made
 
 
 @dataclass
@@ -177,15 +184,15 @@ class _Drive:
         if end > self.end:
             self.forecaster = self.forecaster.update(self.history.part(self.end, end))
 
-    def refit(self, families: Mapping[str, type[Member]], seed: int, timer: Timer) -> dict[str, list[float]]:
+    def refit(self, families: Mapping[str, type[Member]], seed: int, timer: Timer) -> Fits:
         """Fit the same members anew and keep the record; one that cannot be fitted now stays as it was."""
         walked, seen = self.forecaster, self.history.part(0, self.end)
         again = {name: families[name] for name in walked.names}
-        members, _, fits_s = fit_members(again, seen, horizon_s=walked.horizon_s, seed=seed, timer=timer)
-        renewed = [members.get(name, member) for name, member in zip(walked.names, walked.members, strict=True)]
+        fits = fit_members(again, seen, horizon_s=walked.horizon_s, seed=seed, timer=timer)
+        renewed = [fits.members.get(name, member) for name, member in zip(walked.names, walked.members, strict=True)]
         made = Forecaster.of(renewed, seen, horizon_s=walked.horizon_s)
         self.forecaster = made.taking(walked.record, walked.names)
-        return fits_s
+        return fits
 
     def forecast(self) -> None:
         """Ask every member once; note what each says alone, and what all say together."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from statistics import median
 from typing import Any
 
 import numpy as np
 
-from models.forecasting.backtest import Timer, Walk, backtest, backtest_fitted, fit_members
+from models.forecasting.backtest import Fits, Timer, Walk, backtest, backtest_fitted, fit_members
 from models.forecasting.contract import HORIZON_S, Workload
 from models.forecasting.failures import DamagedStateError
 from models.forecasting.families import ENSEMBLE, FAMILIES, NAIVE
@@ -104,9 +103,10 @@ def train_forecasters(
     """
     history = history.plausible()
     stops = stops_of(history, horizon_s) if stops is None else stops
-    members, failures, fits_s = fit_members(families, history, horizon_s=horizon_s, seed=seed, timer=timer)
+    fits = fit_members(families, history, horizon_s=horizon_s, seed=seed, timer=timer)
+    walk, unjudged = None, ""
     try:
-        walk: Walk | None = backtest(
+        walk = backtest(
             families,
             history,
             origins_s=stops.origins_s,
@@ -117,34 +117,41 @@ def train_forecasters(
             seed=seed,
             timer=timer,
         )
-        unjudged = ""
     except ValueError as error:
-        walk, unjudged = None, f"could not be judged: {error}"
-    candidates = {name: Candidate(name, reason=f"could not be fitted: {why}") for name, why in failures.items()}
-    if members:
-        whole = Forecaster.of(list(members.values()), history, horizon_s=horizon_s, failures=failures)
-        if walk is not None:
-            whole = whole.taking(walk.forecaster.record, walk.forecaster.names)
-        names = [*members, ENSEMBLE] if len(members) > 1 else list(members)
-        for name in names:
-            alone = whole if name == ENSEMBLE else whole.only(name)
-            judged = walk.backtests.get(name) if walk is not None else None
-            reason = unjudged or _unjudged(name, judged, walk)
-            if judged is not None and name in fits_s:
-                judged = replace(judged, fit_s=median(fits_s[name]))
-            candidates[name] = Candidate(name, alone, judged, reason)
-    ordered = {name: candidates[name] for name in [*families, ENSEMBLE] if name in candidates}
-    winner, sentence = winner_of(ordered)
+        unjudged = f"could not be judged: {error}"
+    found = _candidates(fits, walk, history, horizon_s)
+    candidates = {
+        name: candidate if candidate.reason or candidate.backtest else replace(candidate, reason=unjudged)
+        for name, candidate in ((name, found[name]) for name in [*families, ENSEMBLE] if name in found)
+    }
+    winner, sentence = winner_of(candidates)
     if winner is None and stops.scored.sum() < LEAST_EVIDENCE:
         sentence = _too_few(history, horizon_s)
-    return TrainedForecast(ordered, winner, sentence, stops)
+    return TrainedForecast(candidates, winner, sentence, stops)
+
+
+def _candidates(fits: Fits, walk: Walk | None, history: Workload, horizon_s: float) -> dict[str, Candidate]:
+    """Put what was fitted to everything beside what was judged on the way."""
+    found = {name: Candidate(name, reason=f"could not be fitted: {why}") for name, why in fits.failures.items()}
+    if not fits.members:
+        return found
+    whole = Forecaster.of(list(fits.members.values()), history, horizon_s=horizon_s, failures=fits.failures)
+    if walk is not None:
+        whole = whole.taking(walk.forecaster.record, walk.forecaster.names)
+    for name in [*fits.members, ENSEMBLE] if len(fits.members) > 1 else fits.members:
+        alone = whole if name == ENSEMBLE else whole.only(name)
+        judged = walk.backtests.get(name) if walk is not None else None
+        if judged is not None:
+            judged = replace(judged, fit_s=sum(fits.took_s[member] for member in alone.names))
+        found[name] = Candidate(name, alone, judged, _unjudged(name, judged, walk))
+    return found
 
 
 def _unjudged(name: str, judged: Backtest | None, walk: Walk | None) -> str:
-    if judged is None:
-        why = walk.failures.get(name, "no two members could be fitted") if walk is not None else "no origin"
+    if judged is None and walk is not None:
+        why = walk.failures.get(name, "no two members could be fitted")
         return f"could not be judged, fitted to what precedes the first origin: {why}"
-    if judged.unanswered:
+    if judged is not None and judged.unanswered:
         return f"could not forecast from {judged.unanswered} of {judged.evidence} origins"
     return ""
 
