@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from assets.kept_answers import Kept, Progress, Watch
 from assets.spark_tasks import Key, Task, attempt, spread
+from assets.time_limit import time_limit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TELL_EVERY_S = 5.0
 LOOK_EVERY_S = 1.0
+JOB_LIMIT_S = 1_800.0  # some hundred times what a job takes (docs/results.md)
 Tell = Callable[[Progress], None]
 
 
@@ -35,7 +37,8 @@ def run_kept(
 
     Keys name their ``job``. A key that the same run has answered before, without an error, is left out: so a run that
     was cut goes on. When the process of a task dies (out of memory, a library that crashes), the jobs that were being
-    worked on are tried again alone, those that die again get that as their error, and the others go on.
+    worked on are tried again alone, those that die again get that as their error, and the others go on. A job that
+    takes longer than half an hour ends with that as its error.
 
     Raises
     ------
@@ -84,10 +87,14 @@ class _Run:
         """Run keys to their end; return what Spark raised, if it did."""
         kept, task, tag = self._kept, self._task, f"perdix-{uuid.uuid4().hex}"
 
+        def limited(key: Key) -> Mapping[str, Any]:
+            with time_limit(float(key.get("limit_s", JOB_LIMIT_S))):
+                return task(key)
+
         def keeping(key: Key) -> str:
             job = str(key["job"])
             kept.begin(job)
-            kept.write(job, attempt(key, task))
+            kept.write(job, attempt(key, limited))
             return ""
 
         frame = spread(self._spark, keys, keeping)

@@ -91,21 +91,35 @@ def _train(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark
     from assets.kept_tasks import run_kept
 
     jobs, folder = list(context.partition_keys), _folder(workspace, model)
-    went_on = context.run.tags.get(RESUMED) == "true" and context.run.root_run_id
-    kept = Kept(folder, went_on or context.run.run_id)
-    shared = _fit_shared(context, workspace, spark) if model is FORECAST else None
+    kept = Kept(folder, name_of_run(context.run))
+    watch = Stopwatch()
+    with watch.stage("Spark"):
+        session = spark.session()
+    with watch.stage("what jobs share"):
+        shared = _fit_shared(context, workspace, spark) if model is FORECAST else None
     context.log.info(f"{model.name}: training {len(jobs)} job(s)")
 
     def tell(progress: Progress) -> None:
         context.log.info(f"{model.name}: {progress}")
 
-    run_kept(spark.session(), _keys(workspace, model, jobs, shared), model.task, kept, tell)
-    trained = [one.without_model() for one in iterate_trained(folder, jobs)]
+    with watch.stage("training"):
+        run_kept(session, _keys(workspace, model, jobs, shared), model.task, kept, tell)
+    with watch.stage("reading answers"):
+        trained = [one.without_model() for one in iterate_trained(folder, jobs)]
     tell_of_failures(context, trained)
     if all(one.error for one in trained):
         raise dg.Failure(f"no job could be trained; {trained[0].job}: {trained[0].error}" if trained else "no job")
     each_job(context, trained, model.score)
-    return dg.MaterializeResult(metadata=candidate_metadata(trained, model.score))
+    return dg.MaterializeResult(metadata=candidate_metadata(trained, model.score, watch.seconds))
+
+
+def name_of_run(run: dg.DagsterRun) -> str:
+    """Return under which name answers are kept: a run that goes on from where another failed goes on with its answers.
+
+    One that is executed again as a whole is a run of its own.
+    """
+    goes_on = run.tags.get(RESUMED) == "true"
+    return run.root_run_id if goes_on and run.root_run_id else run.run_id
 
 
 def _folder(workspace: Workspace, model: Model) -> Path:

@@ -56,8 +56,8 @@ def each_job(context: dg.AssetExecutionContext, trained: Sequence[Trained], scor
         context.add_asset_metadata(own, partition_key=one.job)
 
 
-def candidate_metadata(trained: Sequence[Trained], score: str) -> dict[str, Any]:
-    """Return the figures of a run of candidates."""
+def candidate_metadata(trained: Sequence[Trained], score: str, clock_s: Mapping[str, float]) -> dict[str, Any]:
+    """Return the figures of a run of candidates; ``clock_s`` is what the parts of the run took."""
     scores = sorted(value for one in trained if (value := one.score(score)) is not None)
     stages_s: Counter[str] = Counter()
     for one in trained:
@@ -67,7 +67,8 @@ def candidate_metadata(trained: Sequence[Trained], score: str) -> dict[str, Any]
         "jobs_failed": sum(1 for one in trained if one.error),
         "seconds": round(sum(one.seconds for one in trained), 3),
         "cpu_seconds": round(sum(one.cpu_s for one in trained), 3),
-        "stages_s": dg.MetadataValue.json({name: round(value, 3) for name, value in stages_s.items()}),
+        "clock_s": _rounded(clock_s),
+        "stages_s": _rounded(stages_s),
         **({f"{score}_median": scores[len(scores) // 2]} if scores else {}),
         **some_jobs(trained, score),
     }
@@ -92,7 +93,7 @@ def champion_metadata(
         "promoted": promoted,
         "kept": len(trained) - promoted,
         "mlflow_run": dg.MetadataValue.url(published.run_url),
-        "stages_s": dg.MetadataValue.json({name: round(value, 3) for name, value in stages_s.items()}),
+        "stages_s": _rounded(stages_s),
         **shown,
         **some_jobs(trained, score),
     }
@@ -114,6 +115,10 @@ def some_jobs(trained: Sequence[Trained], score: str) -> dict[str, Any]:
         for one in sorted(trained, key=lambda one: not one.error)
     ]
     return {"jobs": records(rows, ("job", "winner", score, "verdict", "seconds", "error"))}
+
+
+def _rounded(seconds: Mapping[str, float]) -> dg.JsonMetadataValue:
+    return dg.MetadataValue.json({name: round(value, 3) for name, value in seconds.items()})
 
 
 def _first_picture(trained: Sequence[Trained]) -> dict[str, Any]:

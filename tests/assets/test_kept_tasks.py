@@ -63,6 +63,12 @@ def test_a_job_that_kills_its_process_fails_alone(spark, kept: Kept, keys) -> No
     assert set(errors.values()) == {None}
 
 
+def test_a_job_that_takes_too_long_fails_alone(spark, kept: Kept, keys) -> None:
+    run_kept(spark, keys(3, job1={"seconds": 60.0, "limit_s": 0.2}), work, kept, lambda _: None)
+    errors = [read_answer(kept.folder, f"job{n}")["error"] for n in range(3)]
+    assert errors == [None, "TimeoutError: took longer than 0.2 s", None]
+
+
 def test_a_run_that_is_cut_leaves_its_answers_no_tasks_and_can_go_on(spark, kept: Kept, keys, tmp_path: Path) -> None:
     slow = keys(40, **{f"job{n}": {"seconds": 0.2} for n in range(40)})
 

@@ -1,0 +1,113 @@
+"""What Dagster is told of a training, and under which name a run keeps its answers."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import dagster as dg
+import pytest
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
+    from assets.training import name_of_run
+from assets.training_metadata import candidate_metadata, each_job, some_jobs, tell_of_failures
+from assets.training_record import Trained
+
+
+def sound(job: str, wape: float = 0.1) -> Trained:
+    candidates = [{"family": "linear", "error": "", "metrics": {"wape_900s": wape}}]
+    stages = {"read": 0.5, "fit and walk": 2.0}
+    result = {
+        "winner": "linear",
+        "verdict": "linear is the first champion",
+        "promote": True,
+        "state": "{}",
+        "candidates": candidates,
+        "stages_s": stages,
+    }
+    return Trained(job, result, None, seconds=3.0, cpu_s=2.0)
+
+
+def broken(job: str) -> Trained:
+    return Trained(job, {}, f"ValueError: no workload of {job} is in the lake", seconds=0.1)
+
+
+class Told:
+    """A context that remembers what it was told."""
+
+    asset_key = dg.AssetKey("forecast_candidates")
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str]] = []
+        self.own: dict[str, Any] = {}
+        self.events: list[Any] = []
+        self.log = self
+
+    def info(self, line: str) -> None:
+        self.lines.append(("info", line))
+
+    def warning(self, line: str) -> None:
+        self.lines.append(("warning", line))
+
+    def add_asset_metadata(self, metadata: dict[str, Any], partition_key: str) -> None:
+        self.own[partition_key] = metadata
+
+    def log_event(self, event: Any) -> None:
+        self.events.append(event)
+
+
+class TestWhatIsTold:
+    def test_a_small_run_tells_of_each_job_in_words_and_in_a_table(self) -> None:
+        told, trained = Told(), [sound("a"), broken("b")]
+        tell_of_failures(told, trained)  # type: ignore[arg-type]
+        assert told.lines == [
+            ("warning", "b: ValueError: no workload of b is in the lake"),
+            ("info", "a: linear is the first champion"),
+        ]
+        rows = some_jobs(trained, "wape_900s")["jobs"].records
+        assert [row.data["job"] for row in rows] == ["b", "a"], "those that failed come first"
+
+    def test_a_large_run_tells_of_those_that_failed_and_once_of_the_whole(self) -> None:
+        trained = [sound(f"job-{n}") for n in range(200)] + [broken(f"broken-{n}") for n in range(60)]
+        told = Told()
+        tell_of_failures(told, trained)  # type: ignore[arg-type]
+        assert len(told.lines) == 51
+        assert told.lines[-1] == ("warning", "10 more jobs failed; see their partitions, key 'error'")
+        (event,) = told.events
+        assert event.metadata["jobs_failed"].value == 60
+
+    def test_every_job_finds_its_own_figures_on_its_partition(self) -> None:
+        told = Told()
+        each_job(told, [sound("a", 0.25), broken("b")], "wape_900s")  # type: ignore[arg-type]
+        assert told.own["a"]["winner"] == "linear"
+        assert told.own["a"]["wape_900s"] == 0.25
+        assert "error" not in told.own["a"]
+        assert told.own["b"]["error"].startswith("ValueError")
+        assert "wape_900s" not in told.own["b"]
+
+    def test_what_all_partitions_carry_stays_short_however_many_there_are(self) -> None:
+        """Each event is stored for ever: a table on every one of a thousand would be a thousand tables."""
+        trained = [sound(f"job-{n}", wape=n / 1000) for n in range(1000)]
+        metadata = candidate_metadata(trained, "wape_900s", {"training": 1000.0})
+        assert "jobs" not in metadata
+        assert metadata["jobs_trained"] == 1000
+        assert metadata["wape_900s_median"] == 0.5
+        assert metadata["stages_s"].value == {"read": 500.0, "fit and walk": 2000.0}
+        assert (metadata["seconds"], metadata["cpu_seconds"]) == (3000.0, 2000.0)
+
+
+class TestNameOfARun:
+    @pytest.mark.parametrize(
+        ("tags", "root", "name"),
+        [
+            ({}, None, "run-2"),
+            ({"dagster/is_resume_retry": "true"}, "run-1", "run-1"),
+            ({}, "run-1", "run-2"),  # executed again as a whole
+        ],
+    )
+    def test_only_one_that_goes_on_from_a_failure_has_anothers_answers(
+        self, tags: dict[str, str], root: str | None, name: str
+    ) -> None:
+        run = dg.DagsterRun(job_name="train", run_id="run-2", tags=tags, root_run_id=root, parent_run_id=root)
+        assert name_of_run(run) == name
