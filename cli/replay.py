@@ -75,7 +75,7 @@ def replay(
         str | None,
         typer.Option(
             "--forecaster",
-            help="Family that each replay fits on the way; 'none': the fallback's line throughout.",
+            help="Family that each replay fits on the way, or 'ensemble'; 'none': the fallback's line throughout.",
             show_default="damped-trend",
         ),
     ] = None,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import orjson
 import pytest
 
-from models.forecasting.families import FAMILIES
+from models.forecasting.families import ENSEMBLE, FAMILIES
+from models.forecasting.forecaster import forecaster_from_state
 from models.registry import CAPACITY, FORECAST
 from replay.run import START_S
 from replay.training import AGAIN_S, FIRST_S, TAKES_S, TrainedOnTheWay
@@ -42,6 +44,14 @@ def test_the_first_champion_comes_when_there_is_history_enough_and_training_is_o
     assert trainer.trained == 1
     row = trainer.fleet(FORECAST).rows["orders"]
     assert (row.family, row.version) == (FAMILY, 1)
+
+
+def test_an_ensemble_is_trained_like_any_family() -> None:
+    trainer, one = TrainedOnTheWay("orders", ENSEMBLE), twin(rising())
+    assert lived(trainer, one, FIRST_S + TAKES_S)[-1] == 1
+    row = trainer.fleet(FORECAST).rows["orders"]
+    assert row.family == ENSEMBLE
+    assert len(forecaster_from_state(orjson.loads(row.state)).members) > 1
 
 
 def test_it_says_nothing_of_other_models_or_jobs() -> None:
