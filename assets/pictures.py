@@ -1,83 +1,23 @@
 """Pictures of a training for MLflow and Dagster, as PNG bytes. Each says its unit, and what a reader should see first.
 
-How they look is in :mod:`replay.canvas`, with which the pictures of a replay are drawn, too.
+Those of one job's forecasts are in :mod:`assets.forecast_pictures`; how all look is in :mod:`replay.canvas`, with
+which the pictures of a replay are drawn, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
-from matplotlib.ticker import EngFormatter, PercentFormatter
+from matplotlib.ticker import PercentFormatter
 
 from models.capacity.contract import Estimate
 from models.capacity.line import Fit
-from models.forecasting.backtest import Backtest
-from models.forecasting.contract import Values
-from replay.canvas import BLUE, CYCLE, GREEN, GREY, ORANGE, RED, SKY, canvas, rate_axis, single, to_png
+from replay.canvas import BLUE, CYCLE, GREEN, GREY, ORANGE, rate_axis, single, to_png
 
 _MOST_LEGEND = 12
 _MOST_DOTS = 300  # per worker: more only darken the picture
-
-
-def forecast_against_truth(job: str, backtest: Backtest) -> bytes:
-    """Draw the truth and what was forecast from each origin; origins that overlap earlier forecasts are left out."""
-    figure, axes = single()
-    last_end = -np.inf
-    shown = 0
-    for index, origin_s in enumerate(backtest.origins_s):
-        times = origin_s + backtest.step_s * np.arange(backtest.actual.shape[1])
-        axes.plot(_dates(times), backtest.actual[index], color=GREY, lw=1.0, label=None if index else "measured")
-        if origin_s < last_end:
-            continue
-        last_end = times[-1] + backtest.step_s
-        label = None if shown else f"forecast ({backtest.family})"
-        axes.plot(_dates(times), backtest.forecast[index], color=BLUE, lw=1.6, label=label)
-        upper = None if shown else "0.9 quantile"
-        axes.plot(_dates(times), backtest.upper[index], color=ORANGE, lw=1.0, ls=(0, (4, 2)), label=upper)
-        axes.axvline(_dates(np.array([origin_s]))[0], color=GREY, lw=0.5, alpha=0.5)
-        shown += 1
-    _time_axis(axes)
-    rate_axis(axes, "workload")
-    highest = np.nanmax([np.nanmax(backtest.forecast), *backtest.actual[np.isfinite(backtest.actual)]])
-    axes.set_ylim(top=min(axes.get_ylim()[1], 2.5 * highest))  # a quantile that runs away must not flatten the rest
-    figure.legend(loc="outside lower center", frameon=False, ncols=3)
-    horizon_s = backtest.step_s * backtest.actual.shape[1]
-    axes.set_title(_titled(job, f"forecasts over {horizon_s:.0f} s from {shown} origins", _percent(backtest.wape())))
-    return to_png(figure)
-
-
-def residuals(job: str, backtest: Backtest) -> bytes:
-    """Draw the error of the forecast against how far ahead it looks, and the distribution of errors."""
-    error = backtest.forecast - backtest.actual
-    figure, grid = canvas(columns=2, width_ratios=(3, 2))
-    ahead, spread = grid[0]
-    lead_s = backtest.step_s * (1 + np.arange(error.shape[1]))
-    seen = np.isfinite(error).any(axis=0)
-    if seen.any():
-        low, middle, high = np.nanpercentile(error[:, seen], [10, 50, 90], axis=0)
-        ahead.fill_between(lead_s[seen], low, high, color=SKY, alpha=0.35, lw=0, label="8 of 10 origins")
-        ahead.plot(lead_s[seen], middle, color=BLUE, lw=1.6, label="median")
-    ahead.axhline(0.0, color=GREY, lw=0.8)
-    ahead.set_xlabel("ahead of the origin (s)")
-    rate_axis(ahead, "forecast - measured", from_zero=False)
-    if seen.any():
-        ahead.legend(loc="best", frameon=False)
-    finite = error[np.isfinite(error)]
-    spread.hist(finite, bins=min(40, max(5, finite.size // 20)), color=SKY, edgecolor="white", lw=0.4)
-    spread.axvline(0.0, color=GREY, lw=0.8)
-    if finite.size:
-        spread.axvline(float(finite.mean()), color=RED, lw=1.4)
-        spread.set_title(f"mean {_rate(float(finite.mean()))}", fontsize=9, color=RED)
-    spread.set_xlabel("forecast - measured (records/s)")
-    spread.xaxis.set_major_formatter(EngFormatter(sep=""))
-    spread.set_ylabel("forecast steps")
-    figure.suptitle(_titled(job, f"errors of {backtest.family}", _percent(backtest.wape())), fontsize=11)
-    return to_png(figure)
 
 
 def capacity_over_scale_outs(
@@ -179,25 +119,6 @@ def candidates_error(
         f"bar: median of {jobs} job{'s' if jobs != 1 else ''}, dot: one job; blue: chosen", loc="left", fontsize=10
     )
     return to_png(figure)
-
-
-def _dates(times_s: Values) -> Values:
-    return np.asarray(date2num([datetime.fromtimestamp(float(time), UTC) for time in times_s]))
-
-
-def _time_axis(axes: Axes) -> None:
-    locator = AutoDateLocator(tz=UTC, minticks=4, maxticks=9)
-    axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=UTC))
-    axes.set_xlabel("time (UTC)")
-
-
-def _rate(per_s: float) -> str:
-    return f"{EngFormatter(sep='', places=1)(per_s)} records/s"
-
-
-def _percent(wape: float) -> str:
-    return f"WAPE {wape:.1%}" if np.isfinite(wape) else "WAPE not known"
 
 
 def _titled(job: str, *parts: str) -> str:

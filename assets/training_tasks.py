@@ -114,11 +114,11 @@ def _pictures(key: Mapping[str, Any], draw: Callable[[], Mapping[str, bytes]]) -
 
 
 def _forecast_pictures(job: str, judged: Backtest) -> dict[str, bytes]:
-    from assets import pictures
+    from assets import forecast_pictures
 
     return {
-        "forecast_against_truth.png": pictures.forecast_against_truth(job, judged),
-        "residuals.png": pictures.residuals(job, judged),
+        "forecast_against_truth.png": forecast_pictures.forecast_against_truth(job, judged),
+        "residuals.png": forecast_pictures.residuals(job, judged),
     }
 
 

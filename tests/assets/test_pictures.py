@@ -2,17 +2,19 @@
 
 import io
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.image import imread
 
-from assets import pictures
+from assets import forecast_pictures, pictures
 from assets.metadata import MOST_PICTURE_BYTES
 from models.capacity.contract import Estimate
 from models.capacity.line import Line
-from models.forecasting.backtest import Backtest
+from models.forecasting.judgement import Backtest
+from replay.canvas import RED
 
 
 def judged(actual: np.ndarray | None = None) -> Backtest:
@@ -45,8 +47,8 @@ def errors(wape: float = 0.1) -> pd.DataFrame:
 def draw(name: str) -> bytes:
     frame, lines = features()
     drawn = {
-        "forecast": lambda: pictures.forecast_against_truth("orders", judged()),
-        "residuals": lambda: pictures.residuals("orders", judged()),
+        "forecast": lambda: forecast_pictures.forecast_against_truth("orders", judged()),
+        "residuals": lambda: forecast_pictures.residuals("orders", judged()),
         "capacity": lambda: pictures.capacity_over_scale_outs(
             "orders", estimates(), truth_per_s={1: 880.0, 12: 9000.0}
         ),
@@ -89,12 +91,20 @@ def test_what_is_said_apart_has_colours_of_its_own() -> None:
     )
 
 
+def test_stretches_that_lie_days_apart_have_panels_of_their_own() -> None:
+    one = judged()
+    days = 86_400.0 * np.repeat([0.0, 2.0, 5.0], 2)
+    apart = replace(one, origins_s=one.origins_s + days, highest=one.forecast + 100.0)
+    assert near(forecast_pictures.forecast_against_truth("orders", apart), RED)
+    assert not near(forecast_pictures.forecast_against_truth("orders", one), RED)
+
+
 def test_missing_truth_is_left_out_not_drawn_as_zero() -> None:
     truth = np.full((6, 90), np.nan)
-    assert pictures.forecast_against_truth("orders", judged(truth)).startswith(b"\x89PNG")
-    assert pictures.residuals("orders", judged(truth)).startswith(b"\x89PNG")
+    assert forecast_pictures.forecast_against_truth("orders", judged(truth)).startswith(b"\x89PNG")
+    assert forecast_pictures.residuals("orders", judged(truth)).startswith(b"\x89PNG")
     truth[2, :40] = 1000.0
-    assert pictures.residuals("orders", judged(truth)).startswith(b"\x89PNG")
+    assert forecast_pictures.residuals("orders", judged(truth)).startswith(b"\x89PNG")
 
 
 def test_families_that_could_not_be_judged_are_still_shown() -> None:
