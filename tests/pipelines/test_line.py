@@ -102,6 +102,18 @@ def metadata(line: Line, asset: str) -> dict[str, object]:
     return {name: value.value for name, value in event.asset_materialization.metadata.items()}
 
 
+def of_partition(line: Line, asset: str, job: str) -> dict[str, object]:
+    """Return what the newest materialization of one job says."""
+    wanted = dg.AssetRecordsFilter(asset_key=dg.AssetKey(asset), asset_partitions=[job])
+    (record,) = line.instance.fetch_materializations(wanted, limit=1).records
+    assert record.asset_materialization is not None
+    return {name: value.value for name, value in record.asset_materialization.metadata.items()}
+
+
+def newest_run(line: Line) -> str:
+    return line.instance.get_runs(limit=1)[0].run_id
+
+
 def test_counts_of_the_ingest_add_up_and_the_broken_file_is_in_quarantine(line: Line) -> None:
     said = metadata(line, "samples")
     assert said["adds_up"]
@@ -168,6 +180,34 @@ def test_a_second_training_challenges_the_champion_on_the_same_windows(line: Lin
     assert champion is not None
     assert challenger is not None
     assert challenger.version > champion.version
+
+
+def test_a_job_whose_data_is_broken_fails_alone_and_keeps_its_champion(line: Line, tmp_path: Path) -> None:
+    registry = line.workspace.registry()
+
+    def champions() -> dict[str, str]:
+        current = registry.current_version(FORECAST)
+        assert current is not None
+        jobs = read_fleet(registry.download(FORECAST, current.version, tmp_path / "fleet.parquet")).jobs
+        return dict(zip(jobs["job"], jobs["state"], strict=True))
+
+    before = champions()
+    files = {file: file.read_bytes() for file in line.lake.files("workload_features", "wordcount")}
+    for file in files:
+        file.write_bytes(b"PAR1 and no more")
+    try:
+        assert line.run("train", "ads", "wordcount").success
+    finally:
+        for file, content in files.items():
+            file.write_bytes(content)
+    assert champions()["wordcount"] == before["wordcount"]
+    own = {job: of_partition(line, "forecast_candidates", job) for job in JOBS}
+    assert "Parquet" in str(own["wordcount"]["error"])
+    assert "error" not in own["ads"]
+    assert (own["ads"]["jobs_trained"], own["ads"]["jobs_failed"]) == (1, 1)
+    told = [entry.user_message for entry in line.instance.all_logs(newest_run(line)) if entry.dagster_event is None]
+    assert any(said.startswith("wordcount: ") for said in told)
+    assert any("2 of 2 jobs trained, 1 failed" in said for said in told)
 
 
 def test_a_blocking_check_stops_what_is_downstream(line: Line) -> None:
