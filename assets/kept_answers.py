@@ -7,7 +7,7 @@ A file appears whole or not at all. The folder must be one that Spark's workers 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,7 +95,8 @@ class Progress:
 class Watch:
     """Counts the answers of a run as their files appear; each file is read once.
 
-    Answers that the run had before, when it was cut, count from the start.
+    Answers that the run had before, when it was cut, count from the start. An answer that another run gives meanwhile
+    counts, too: it is newer than any that this one could wait for.
     """
 
     def __init__(self, kept: Kept, jobs: Iterable[str]) -> None:
@@ -104,10 +105,13 @@ class Watch:
         self._failed: dict[str, bool] = {}  # of the jobs that have their answer
         self._seen: dict[str, tuple[int, int]] = {}
         self._first: tuple[float, int] | None = None  # when answers began to come, and how many there were
-        self.look()
+        self._take_in(lambda answer: answer.get("run") == kept.run)
 
     def look(self) -> None:
         """Take in what has appeared since the last look."""
+        self._take_in(lambda _: True)
+
+    def _take_in(self, counts: Callable[[Mapping[str, Any]], bool]) -> None:
         for job in self._jobs:
             if job in self._failed:
                 continue
@@ -119,8 +123,8 @@ class Watch:
             if self._seen.get(job) == stamp:
                 continue
             self._seen[job] = stamp
-            answer = self._kept.answer(job)
-            if answer is not None:
+            answer = read_answer(self._kept.folder, job)
+            if answer is not None and counts(answer):
                 self._failed[job] = bool(answer.get("error"))
 
     def unanswered(self) -> list[str]:

@@ -7,11 +7,11 @@ one file with one digest; in memory they stand apart (:class:`Fleet`).
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import orjson
 import pandas as pd
 
 from models.registry.errors import FleetCorrupt
@@ -108,7 +108,7 @@ def checked_fleet(fleet: Fleet) -> Fleet:
     _refuse_bad_rows(fleet.jobs, required=KEYS, what="the fleet table")
     for job, state in zip(fleet.jobs["job"], fleet.jobs["state"], strict=True):
         try:
-            json.loads(state)
+            orjson.loads(state)
         except (TypeError, ValueError) as error:
             raise ValueError(f"the state of job '{job}' is not JSON text: {error}") from None
     if wrong := [name for name, text in fleet.shared.items() if name_of(text) != name]:

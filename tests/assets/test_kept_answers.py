@@ -69,6 +69,12 @@ class TestWatch:
         assert watch.progress(2.0) == Progress(3, 2, 1)
         assert watch.unanswered() == ["c"]
 
+    def test_an_answer_that_another_run_gives_meanwhile_counts(self, kept: Kept) -> None:
+        watch = Watch(kept, ["a", "b"])
+        Kept(kept.folder, "drift of a").write("a", done())
+        watch.look()
+        assert watch.unanswered() == ["b"]
+
     def test_a_run_that_goes_on_counts_what_it_has(self, kept: Kept) -> None:
         kept.write("a", done())
         assert Watch(kept, ["a", "b"]).unanswered() == ["b"]
