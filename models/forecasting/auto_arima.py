@@ -9,18 +9,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from models.forecasting.arma import Arima
+from models.forecasting.binned import LEAST_SERIES, LONGEST_BRIDGE_CELLS, bins_of, project
 from models.forecasting.contract import HORIZON_S, Values, Workload
 from models.forecasting.errors import wape
 from models.forecasting.member import Member, stretched
 from models.forecasting.order_search import Search, search
-from models.forecasting.regrid import bridged, mean_preserving
 from models.forecasting.tail import Tail
 
 CANDIDATES = ((10.0, 1), (10.0, 2), (60.0, 1))  # bin in seconds, order of differencing
 LARGEST_SERIES = 360  # the last hour of 10 s, the last six of 60 s
 FIT_SPAN_S = 6 * 3600.0
-LEAST_SERIES = 20
-LONGEST_BRIDGE_CELLS = 30
 LEAST_CELL_S = 10.0
 KEEP_S = 7200.0
 ORIGINS = 24
@@ -48,14 +46,14 @@ class AutoArima(Member):
         candidates: list[tuple[float, float, Search]] = []
         bins = {(max(stretched(bin_s, horizon_s), tail.cell_s), d) for bin_s, d in CANDIDATES}
         for bin_s, d in sorted(bins):
-            series = _series(tail, bin_s)
+            series = bins_of(tail, bin_s)
             if len(series) >= LEAST_SERIES:
                 found = search(series[-LARGEST_SERIES:], d)
                 candidates.append((_rolling_wape(found.arima, series, int(horizon_s / bin_s)), bin_s, found))
         if not candidates:
             raise ValueError(
                 f"{cls.family} needs {LEAST_SERIES} bins of {tail.cell_s:g} s in a row; the history has "
-                f"{len(_series(tail, tail.cell_s))} since its last gap above {LONGEST_BRIDGE_CELLS} of them"
+                f"{len(bins_of(tail, tail.cell_s))} since its last gap above {LONGEST_BRIDGE_CELLS} of them"
             )
         _, bin_s, best = min(candidates, key=lambda candidate: candidate[0])
         not_converged = sum(found.not_converged for _, _, found in candidates)
@@ -63,7 +61,7 @@ class AutoArima(Member):
 
     def project(self, tail: Tail, edges_s: Values) -> Values:
         """Return the model's forecast, bin means interpolated so that they keep their means."""
-        return _project(self.arima, self.bin_s, tail, edges_s)
+        return project(self.arima, self.bin_s, tail, edges_s)
 
     def parameters(self) -> dict[str, Any]:
         """Return bin, order and coefficients."""
@@ -74,25 +72,6 @@ class AutoArima(Member):
         """Rebuild."""
         arima = Arima.from_state(parameters["arima"])
         return cls(cell_s, keep_s, float(parameters["bin_s"]), arima, int(parameters["not_converged"]))
-
-
-def _series(tail: Tail, bin_s: float) -> Values:
-    """Return gap-free bins that end at the newest measurement; the last bin is held where most of it is missing."""
-    bins = tail.bins(bin_s, np.inf)
-    if len(bins) and not np.isfinite(bins[-1]):
-        bins[-1] = tail.newest_per_s
-    return bridged(bins, int(LONGEST_BRIDGE_CELLS * tail.cell_s // bin_s))
-
-
-def _project(arima: Arima, bin_s: float, tail: Tail, edges_s: Values) -> Values:
-    series = _series(tail, bin_s)
-    if len(series) < arima.d + 1:  # the start after a long gap: the newest value stands for what is not known
-        newest = tail.newest_per_s
-        series = np.concatenate([np.full(arima.d + 1 - len(series), series[0] if len(series) else newest), series])
-    steps = int(np.ceil(edges_s[-1] / bin_s - 1e-9))
-    means = np.maximum(np.concatenate([series[-2:], arima.forecast(series, steps)]), 0.0)
-    knots_s = bin_s * np.arange(steps - len(means), steps + 1, dtype=np.float64)
-    return mean_preserving(knots_s, means, edges_s)
 
 
 def _rolling_wape(arima: Arima, series: Values, steps: int) -> float:

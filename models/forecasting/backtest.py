@@ -67,6 +67,7 @@ def backtest(
     recovery_s: float | None = None,
     refit_every: int = 0,
     seed: int = 0,
+    maximum: float = MAXIMUM,
     timer: Timer = time.perf_counter,
 ) -> Walk:
     """Judge families alone and together: fit at the first origin, update to each next, fit anew at every n-th.
@@ -81,6 +82,8 @@ def backtest(
         The shorter horizon over which the maximum is judged; two thirds of the whole by default (600 of 900 s).
     refit_every
         Origins between two fits; 0 fits once.
+    maximum
+        The probability of the calibrated maximum that is judged.
 
     Raises
     ------
@@ -98,7 +101,7 @@ def backtest(
         raise NotForecastableError(
             "; ".join(f"{name}: {why}" for name, why in failures.items()) or "no family was given"
         )
-    drive = _Drive(history, horizon_s, Forecaster.of(list(members.values()), first, horizon_s=horizon_s))
+    drive = _Drive(history, horizon_s, Forecaster.of(list(members.values()), first, horizon_s=horizon_s), maximum)
     for index, (end, judged) in enumerate(stops):
         drive.move_to(end)
         if refit_every and index and index % refit_every == 0:
@@ -173,6 +176,7 @@ class _Drive:
     history: Workload
     horizon_s: float
     forecaster: Forecaster
+    maximum: float = MAXIMUM
     said: list[dict[str, Forecast]] = field(default_factory=list)
     origins: list[int] = field(default_factory=list)
 
@@ -228,7 +232,7 @@ class _Drive:
                 forecast=np.array([one.mean if one else unknown for one in forecasts]),
                 upper=np.array([one.quantiles[0.9] if one else unknown for one in forecasts]),
                 upper_p95=np.array([one.quantiles[0.95] if one else unknown for one in forecasts]),
-                highest=np.array([one.maxima[MAXIMUM] if one else unknown for one in forecasts]),
+                highest=np.array([one.maxima[self.maximum] if one else unknown for one in forecasts]),
                 recovery_s=stretched(RECOVERY_S, self.horizon_s) if recovery_s is None else recovery_s,
                 update_s=update_s,
                 forecast_s=forecast_s,

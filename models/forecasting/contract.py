@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from models.forecasting.failures import NotForecastableError
 
 Values = NDArray[np.float64]
-PROBABILITIES = (0.5, 0.9, 0.95)
+PROBABILITIES = (0.5, 0.8, 0.9, 0.95)
 HORIZON_S = 900.0  # the papers': 15 minutes
 LARGEST_PER_S = 1e15  # records/s; sums and squares of less stay finite
 
@@ -77,7 +77,7 @@ class Forecast:
     mean
         Records/s, shape ``(horizon,)``, never negative.
     quantiles
-        Probability -> records/s, shape ``(horizon,)``; at least 0.5, 0.9 and 0.95.
+        Probability -> records/s, shape ``(horizon,)``; at least 0.5, 0.8, 0.9 and 0.95.
     maxima
         Probability -> records/s, shape ``(horizon,)``, never decreasing: what the highest rate of the steps ``0..k``
         stays below with that probability. Empty where it was not calibrated.

@@ -13,80 +13,92 @@ from models.forecasting.linear import LEAST_CELLS, line_through
 from models.forecasting.member import LEADS, Member, stretched
 from models.forecasting.tail import Tail
 
-WINDOWS_S = (30.0, 60.0, 120.0, 180.0, 300.0)
-FADES_S = (150.0, 300.0, 450.0, 600.0, 900.0, 1800.0)
-DEFAULT = (120.0, 450.0)
+WINDOWS_S = (60.0, 120.0, 180.0, 300.0)
+FADES_S = (300.0, 450.0, 600.0, 900.0)
+SHARPNESS = 12.0  # weights are errors to the power of minus this
 ORIGINS = 60
 KEEP_S = 600.0
 
 
 @dataclass(frozen=True)
 class DampedTrend(Member):
-    """A least-squares line whose slope fades with ``exp(-t / fade_s)``, so that it levels off instead of running away.
+    """Least-squares lines whose slopes fade with ``exp(-t / fade_s)``, so that they level off instead of running away.
 
-    Window and fade are those with the least error over rolling origins of the history: a long window where the workload
-    is noisy, a long fade where its trends last.
+    Long windows suit noisy workloads, long fades lasting trends. Each pair of window and fade counts by its errors over
+    rolling origins of the history: the mean of the good ones is better than the best one, which chance picks too.
     """
 
     family: ClassVar[str] = "damped-trend"
 
-    window_s: float
-    fade_s: float
+    windows_s: tuple[float, ...]
+    fades_s: tuple[float, ...]
+    weights: tuple[tuple[float, ...], ...]
 
     @classmethod
     def fit(cls, history: Workload, *, horizon_s: float = HORIZON_S, seed: int = 0) -> Self:  # noqa: ARG003
         """Fit to a history. Raises ``ValueError`` when it has no finite rate."""
         tail = Tail.of(history, stretched(1.0, horizon_s))
-        window_s, fade_s = _chosen(tail, horizon_s)
-        return cls(tail.cell_s, stretched(KEEP_S, horizon_s), window_s, fade_s)
+        windows_s = tuple(stretched(window_s, horizon_s) for window_s in WINDOWS_S)
+        fades_s = tuple(stretched(fade_s, horizon_s) for fade_s in FADES_S)
+        weights = _weights(tail, horizon_s, windows_s, fades_s)
+        rows = tuple(tuple(float(weight) for weight in row) for row in weights)
+        return cls(tail.cell_s, stretched(KEEP_S, horizon_s), windows_s, fades_s, rows)
 
     def project(self, tail: Tail, edges_s: Values) -> Values:
-        """Return the fading line's mean in every step."""
-        return _fade(tail, edges_s, self.window_s, self.fade_s)
+        """Return the fading lines' weighted mean in every step."""
+        travel = np.array([_mean_travel(edges_s, fade_s) for fade_s in self.fades_s])
+        lines = (line_through(tail, window_s) for window_s in self.windows_s)
+        made = (np.maximum(level + slope * travel, 0.0) for level, slope in lines)
+        return np.asarray(sum(np.asarray(row) @ one for row, one in zip(self.weights, made, strict=True)))
 
     def parameters(self) -> dict[str, Any]:
-        """Return window and fade in seconds."""
-        return {"window_s": self.window_s, "fade_s": self.fade_s}
+        """Return windows and fades in seconds, and the weights of their pairs."""
+        rows = [list(row) for row in self.weights]
+        return {"windows_s": list(self.windows_s), "fades_s": list(self.fades_s), "weights": rows}
 
     @classmethod
     def with_parameters(cls, cell_s: float, keep_s: float, parameters: Mapping[str, Any]) -> Self:
-        """Rebuild."""
-        return cls(cell_s, keep_s, float(parameters["window_s"]), float(parameters["fade_s"]))
-
-
-def _fade(tail: Tail, edges_s: Values, window_s: float, fade_s: float) -> Values:
-    level, slope = line_through(tail, window_s)
-    return level + slope * _mean_travel(edges_s, fade_s)
+        """Rebuild. Raises ``ValueError`` when the weights do not belong to the windows and fades."""
+        windows_s = tuple(float(value) for value in parameters["windows_s"])
+        fades_s = tuple(float(value) for value in parameters["fades_s"])
+        weights = tuple(tuple(float(value) for value in row) for row in parameters["weights"])
+        if len(weights) != len(windows_s) or any(len(row) != len(fades_s) for row in weights):
+            raise ValueError("the weights of a damped trend do not belong to its windows and fades")
+        return cls(cell_s, keep_s, windows_s, fades_s, weights)
 
 
 def _mean_travel(edges_s: Values, fade_s: float) -> Values:
     """Mean over each step of ``fade_s * (1 - exp(-t / fade_s))``: how far a unit slope has gone, seconds."""
     decayed = np.diff(np.exp(-edges_s / fade_s)) / np.diff(edges_s)
-    return fade_s * (1.0 + fade_s * decayed)
+    return np.asarray(fade_s * (1.0 + fade_s * decayed))
 
 
-def _chosen(tail: Tail, horizon_s: float) -> tuple[float, float]:
-    """Return the window and fade with the least absolute error over rolling origins."""
-    windows_s = [stretched(window_s, horizon_s) for window_s in WINDOWS_S]
-    fades_s = [stretched(fade_s, horizon_s) for fade_s in FADES_S]
+def _weights(tail: Tail, horizon_s: float, windows_s: tuple[float, ...], fades_s: tuple[float, ...]) -> Values:
+    """Return the weight of each pair by its mean absolute error, which is divided by the mean of all pairs' errors.
+
+    So a calm origin says as much as one at a high rate. Without an origin all pairs count alike.
+    """
+    shape = (len(windows_s), len(fades_s))
     leads_s = np.linspace(0.0, horizon_s, LEADS + 1)
-    default = (stretched(DEFAULT[0], horizon_s), stretched(DEFAULT[1], horizon_s))
     first_s = tail.start_s + max(windows_s[-1], LEAST_CELLS * tail.cell_s)
     last_s = tail.measured_end_s - leads_s[1]
-    if last_s < first_s:
-        return default
     travel = np.array([_mean_travel(leads_s, fade_s) for fade_s in fades_s])
-    missed = np.zeros((len(windows_s), len(fades_s)))
-    for origin_s in np.linspace(first_s, last_s, ORIGINS):
+    missed, counted = np.zeros(shape), 0
+    for origin_s in np.linspace(first_s, last_s, ORIGINS) if last_s >= first_s else ():
         seen = tail.until(origin_s)
         if not len(seen.per_s) or not np.isfinite(seen.per_s[-1]):
             continue
         at_s = seen.end_s + leads_s
         actual = np.where(at_s[1:] <= tail.measured_end_s + 1e-6, tail.means(at_s), np.nan)
-        for row, window_s in enumerate(windows_s):
-            level, slope = line_through(seen, window_s)
-            missed[row] += np.nansum(np.abs(np.maximum(level + slope * travel, 0.0) - actual), axis=1)
-    if not missed.any():
-        return default
-    best_row, best_column = np.unravel_index(int(np.argmin(missed)), missed.shape)
-    return windows_s[best_row], fades_s[best_column]
+        lines = np.array([line_through(seen, window_s) for window_s in windows_s])
+        said = np.maximum(lines[:, :1, None] + lines[:, 1:, None] * travel, 0.0)
+        errors = np.abs(said - actual)[..., np.isfinite(actual)]
+        usual = errors.mean(axis=(0, 1), keepdims=True) if errors.size else errors
+        told = usual[0, 0] > 0.0 if errors.size else np.empty(0, dtype=bool)
+        if told.any():
+            missed += (errors[..., told] / usual[..., told]).mean(axis=-1)
+            counted += 1
+    if not counted:
+        return np.full(shape, 1.0 / np.prod(shape))
+    raw = np.maximum(missed / counted, 1e-3) ** -SHARPNESS
+    return np.asarray(raw / raw.sum())

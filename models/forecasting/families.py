@@ -9,25 +9,28 @@ from typing import Any
 from models.forecasting.auto_arima import AutoArima
 from models.forecasting.damped_trend import DampedTrend
 from models.forecasting.failures import positive
+from models.forecasting.fast_arima import FastArima, LocalArima
 from models.forecasting.last_value import LastValue
 from models.forecasting.linear import Linear
 from models.forecasting.member import Member
 from models.forecasting.seasonal_naive import SeasonalNaive
 
 FAMILIES: dict[str, type[Member]] = {
-    family.family: family for family in (LastValue, Linear, DampedTrend, SeasonalNaive, AutoArima)
+    family.family: family
+    for family in (LastValue, Linear, DampedTrend, SeasonalNaive, FastArima, LocalArima, AutoArima)
 }
+MEMBERS = (LastValue, DampedTrend, SeasonalNaive, FastArima, LocalArima)  # of an ensemble; the others are on request
 NAIVE = LastValue.family
 ENSEMBLE = "ensemble"
 
 
 def families_named(name: str) -> dict[str, type[Member]]:
-    """Return the families behind a name: one, or all of them for ``ensemble``.
+    """Return the families behind a name: one, or those of an ensemble for ``ensemble``.
 
     Raises ``ValueError`` with the nearest name, and all that there are.
     """
     if name == ENSEMBLE:
-        return dict(FAMILIES)
+        return {family.family: family for family in MEMBERS}
     if name not in FAMILIES:
         known = [*FAMILIES, ENSEMBLE]
         close = difflib.get_close_matches(name, known, n=1)

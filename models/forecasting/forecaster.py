@@ -19,7 +19,7 @@ from models.forecasting.failures import (
     positive,
     whole_state,
 )
-from models.forecasting.families import ENSEMBLE, FAMILIES, families_named, member_from_state
+from models.forecasting.families import ENSEMBLE, families_named, member_from_state
 from models.forecasting.linear import Linear
 from models.forecasting.member import LEADS, Member, lead_s
 from models.forecasting.tail import Tail
@@ -62,7 +62,7 @@ class Forecaster:
     def fit(
         cls,
         history: Workload,
-        families: Mapping[str, type[Member]] = FAMILIES,
+        families: Mapping[str, type[Member]] | None = None,
         *,
         horizon_s: float = HORIZON_S,
         seed: int = 0,
@@ -77,6 +77,7 @@ class Forecaster:
         ValueError
             When no family can be fitted, with the reason of each.
         """
+        families = families_named(ENSEMBLE) if families is None else families
         made = cls.unproven(history, families, horizon_s=horizon_s, seed=seed)
         walk_s = min(WALK_ORIGINS * horizon_s / WALK_PER_HORIZON, WALKED_SHARE * history.step_s * len(history))
         begin = len(history) - max(1, round(walk_s / history.step_s))
@@ -251,8 +252,8 @@ class Forecaster:
             origin_s=self.end_s,
             step_s=float(edges_s[1] - edges_s[0]),
             mean=mean,
-            quantiles=calibration.quantiles(mean, middles_s),
-            maxima=calibration.maxima(mean, middles_s),
+            quantiles=calibration.quantiles(mean, middles_s, projections),
+            maxima=calibration.maxima(mean, middles_s, projections),
             family=self.family,
         )
 

@@ -7,15 +7,18 @@ import numpy as np
 from models.forecasting.contract import Values
 from models.forecasting.track_record import TrackRecord
 
-SHARPNESS = 3.0  # weights are errors to the power of minus this
-HALF_LIFE_HORIZONS = 2.0
+ALIKE = 1.5  # errors of up to so many times the least count nearly alike
+SHARPNESS = 8.0  # beyond, weights fall with the error to the power of minus this
+HALF_LIFE_HORIZONS = 12.0
 
 
 def weights_of(record: TrackRecord) -> Values:
     """Return the weight of each member at each part of the horizon, shape ``(members, leads)``; each part sums to 1.
 
-    Weights fall with the mean absolute error of the forecasts that have come true, recent ones counting more. Where
-    nothing has come true yet, members count alike.
+    A weight is ``1 / (1 + (error / (ALIKE * least error)) ** SHARPNESS)``, of the mean absolute error of the forecasts
+    that have come true, recent ones counting more. Of members that are about as good the plain mean is best, since
+    their differences are chance and their errors cancel; one that is twice as bad must not count, or adding a family
+    costs. Where nothing has come true yet, members count alike.
     """
     members, leads = record.forecasts.shape[1], record.leads
     if members == 1 or not len(record):
@@ -33,8 +36,8 @@ def weights_of(record: TrackRecord) -> Values:
         out=np.full((members, leads), np.nan),
     )
     errors = np.where(np.isnan(errors), np.nanmax(errors, axis=0, initial=0.0), errors)
-    floor = 1e-9 + 1e-3 * errors.max(axis=0)
-    raw = (errors + floor) ** -SHARPNESS
+    errors = errors + 1e-9 + 1e-3 * errors.max(axis=0)
+    raw = 1.0 / (1.0 + (errors / (ALIKE * errors.min(axis=0))) ** SHARPNESS)
     return np.asarray(raw / raw.sum(axis=0))
 
 

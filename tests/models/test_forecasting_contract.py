@@ -344,7 +344,7 @@ def test_names_that_do_not_exist_are_refused_with_the_nearest():
         families_named("oracle")
     with pytest.raises(ValueError, match="'damped'; did you mean 'damped-trend'\\? known: last-value"):
         families_named("damped")
-    assert families_named(ENSEMBLE) == FAMILIES
+    assert set(families_named(ENSEMBLE)) < set(FAMILIES)
 
 
 def test_the_fallback_is_a_line_through_the_last_minute():
