@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
 
-# Every Spark task costs some 30 ms beside its work (docs/results.md), so more keys than this are dealt out in batches;
-# it is also how many cores of a cluster can be kept busy.
+# Every Spark task costs some 50 ms of a processor beside its work, so more keys than this are dealt out in batches. It
+# is also how many cores of a cluster can be kept busy; larger batches would leave cores idle at the end of a run.
 MOST_TASKS = 256
 Key = Mapping[str, Any]
 Task = Callable[[Key], Mapping[str, Any]]
