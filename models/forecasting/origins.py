@@ -30,10 +30,13 @@ class Stops:
         Epoch seconds, ascending, shape ``(stops,)``.
     scored
         Which of them are judged; the others only fill the record. Of the same shape.
+    blocks
+        In how many stretches they lie; 0 when there is none.
     """
 
     origins_s: Values
     scored: NDArray[np.bool_]
+    blocks: int
 
     @property
     def scored_s(self) -> Values:
@@ -66,11 +69,12 @@ def stops_of(history: Workload, horizon_s: float = HORIZON_S) -> Stops:
     count, ahead = len(history), _steps(history, horizon_s)
     usable, every = _usable(history, ahead, horizon_s)
     if not len(usable):
-        return Stops(np.empty(0), np.empty(0, dtype=bool))
-    blocks, scored = _blocks(usable)
+        return Stops(np.empty(0), np.empty(0, dtype=bool), 0)
+    blocks, warm_up = _blocks(usable)
     newest = count - every * np.arange(-(-ahead // every))[::-1]
-    visited = np.unique(np.concatenate([blocks, newest[newest > blocks[-1]]]))
-    return Stops(history.start_s + history.step_s * visited, np.isin(visited, scored))
+    visited = np.unique(np.concatenate([*blocks, newest[newest > usable[-1]]]))
+    scored = np.concatenate([block[warm_up:] for block in blocks])
+    return Stops(history.start_s + history.step_s * visited, np.isin(visited, scored), len(blocks))
 
 
 def least_steps(step_s: float, horizon_s: float, scored: int) -> int:
@@ -104,12 +108,11 @@ def _usable(history: Workload, ahead: int, horizon_s: float) -> tuple[NDArray[np
     return steps[measured[steps + ahead] - measured[steps] >= NEEDED_COVERAGE * ahead], every
 
 
-def _blocks(usable: NDArray[np.int_]) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
-    """Return the stops of as many blocks as fit, spread over those usable, and which of them are scored."""
+def _blocks(usable: NDArray[np.int_]) -> tuple[list[NDArray[np.int_]], int]:
+    """Return the stops of as many blocks as fit, spread over those usable, and how many lead in each of them."""
     for blocks in range(BLOCKS, 0, -1):
-        scored = SCORED // blocks
-        if len(usable) >= blocks * (WARM_UP + scored):
+        length = WARM_UP + SCORED // blocks
+        if len(usable) >= blocks * length:
             ends = np.round(len(usable) * np.arange(1, blocks + 1) / blocks).astype(int)
-            visited = [usable[end - WARM_UP - scored : end] for end in ends]
-            return np.concatenate(visited), np.concatenate([block[WARM_UP:] for block in visited])
-    return usable, usable[min(WARM_UP, len(usable) // 3) :]
+            return [usable[end - length : end] for end in ends], WARM_UP
+    return [usable], min(WARM_UP, len(usable) // 3)

@@ -12,7 +12,7 @@ import numpy as np
 from models.forecasting.backtest import Fits, Timer, Walk, backtest, backtest_fitted, fit_members
 from models.forecasting.contract import HORIZON_S, Workload
 from models.forecasting.failures import DamagedStateError
-from models.forecasting.families import ENSEMBLE, FAMILIES, NAIVE
+from models.forecasting.families import ENSEMBLE, NAIVE, families_named
 from models.forecasting.forecaster import Forecaster, forecaster_from_state
 from models.forecasting.judgement import Backtest
 from models.forecasting.member import Member
@@ -21,7 +21,6 @@ from models.forecasting.origins import LEAST_SHARE, Stops, least_steps, stops_of
 MARGIN = 0.02
 LONE_MARGIN = 0.5  # by which a family alone must beat all of them together
 LEAST_EVIDENCE = 8
-REFITS = 2
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ class Verdict:
 
 def train_forecasters(
     history: Workload,
-    families: Mapping[str, type[Member]] = FAMILIES,
+    families: Mapping[str, type[Member]] | None = None,
     *,
     horizon_s: float = HORIZON_S,
     recovery_s: float | None = None,
@@ -89,11 +88,13 @@ def train_forecasters(
 ) -> TrainedForecast:
     """Fit and judge every family on one job, alone and together; one that fails keeps its reason, the others go on.
 
-    Members are fitted to what precedes the first stop, once more half-way, and to the whole history: the walk judges
-    the first two, the last go on with the record that the walk made.
+    Members are fitted to what precedes the first stop, once more half-way through a long history, and to the whole of
+    it: the walk judges the former, the last go on with the record that the walk made.
 
     Parameters
     ----------
+    families
+        Those of an ensemble by default.
     recovery_s
         The shorter horizon over which the maximum is judged: how long a rescaling may take to recover; 600 of 900 s by
         default.
@@ -102,6 +103,7 @@ def train_forecasters(
         (:func:`~models.forecasting.origins.stops_of`).
     """
     history = history.plausible()
+    families = families_named(ENSEMBLE) if families is None else families
     stops = stops_of(history, horizon_s) if stops is None else stops
     fits = fit_members(families, history, horizon_s=horizon_s, seed=seed, timer=timer)
     walk, unjudged = None, ""
@@ -113,7 +115,7 @@ def train_forecasters(
             scored=stops.scored,
             horizon_s=horizon_s,
             recovery_s=recovery_s,
-            refit_every=-(-len(stops.origins_s) // REFITS),
+            refit_every=-(-len(stops.origins_s) // 2) if stops.blocks > 1 else 0,
             seed=seed,
             timer=timer,
         )
