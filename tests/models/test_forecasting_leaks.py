@@ -124,9 +124,10 @@ def test_weights_and_margins_at_an_origin_rest_on_what_had_come_true_by_then(kin
     ours, theirs = (Calibration.of(one.record, one.finest) for one in made)
     forecast = clean.forecast(step_s=STEP_S)
     middles_s = STEP_S * (np.arange(12) + 0.5)
+    said = clean.projections(STEP_S * np.arange(13.0))
     for say in ("quantiles", "maxima"):
-        for probability, values in getattr(ours, say)(forecast.mean, middles_s).items():
-            assert np.array_equal(values, getattr(theirs, say)(forecast.mean, middles_s)[probability])
+        for probability, values in getattr(ours, say)(forecast.mean, middles_s, said).items():
+            assert np.array_equal(values, getattr(theirs, say)(forecast.mean, middles_s, said)[probability])
 
 
 def test_a_record_holds_no_truth_of_what_is_not_over():
