@@ -1,4 +1,4 @@
-"""The same time yesterday."""
+"""The same time yesterday, or a week ago."""
 
 from __future__ import annotations
 
@@ -61,6 +61,14 @@ class SeasonalNaive(Member):
         if float(parameters["season_s"]) != cls.season_s:
             raise ValueError(f"the state has a season of {parameters['season_s']} s, not {cls.season_s} s; train again")
         return cls(cell_s, keep_s)
+
+
+@dataclass(frozen=True)
+class WeeklyNaive(SeasonalNaive):
+    """Repeats what was measured a week earlier; it needs two weeks, so that it can be judged on one."""
+
+    family: ClassVar[str] = "weekly-naive"
+    season_s: ClassVar[float] = 7 * 86_400.0
 
 
 def _share(tail: Tail) -> str:
