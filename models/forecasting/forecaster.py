@@ -102,7 +102,7 @@ class Forecaster:
             try:
                 members.append(family.fit(history, horizon_s=horizon_s, seed=seed))
             except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
-                failures[name] = str(error)
+                failures[name] = str(error).removeprefix(f"{name}: ")
         if not members:
             raise NotForecastableError(
                 "; ".join(f"{name}: {why}" for name, why in failures.items()) or "no family was given"

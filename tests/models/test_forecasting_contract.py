@@ -271,10 +271,14 @@ def test_they_can_stand_on_a_history_by_another_step_and_be_stored_there(cases, 
 
 @each_family
 @pytest.mark.parametrize("level", [0.0, 1234.5])
-def test_a_constant_stays_constant(cases, name, level):
+def test_a_constant_stays_constant_or_is_left_to_others(cases, name, level):
     step_s, seen = cases[name].whole.step_s, cases[name].seen
     flat = Workload(START_S, step_s, np.full(seen, level))
-    forecaster = fitted(name, flat, horizon_s=cases[name].horizon_s)
+    try:
+        forecaster = fitted(name, flat, horizon_s=cases[name].horizon_s)
+    except ValueError as error:
+        assert "does not vary" in str(error)  # noqa: PT017 -- either outcome is right
+        return
     forecast = forecaster.update(Workload(flat.end_s, step_s, np.full(6, level))).forecast(step_s=step_s)
     assert np.allclose(forecast.mean, level, rtol=1e-6, atol=1e-6)
     for values in (forecast.quantiles[0.95], forecast.maxima[0.95]):
