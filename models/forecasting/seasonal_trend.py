@@ -62,7 +62,7 @@ class SeasonalTrend(Member):
         each = max(1, round(BIN_S / cell_s))
         bins = rates[len(rates) % each :].reshape(-1, each).mean(axis=1)
         bin_s = each * cell_s
-        season = _season(bins, bin_s)
+        season = np.array([float(f"{value:.7g}") for value in _season(bins, bin_s)])  # as it is stored
         begin_s = tail.measured_end_s - bin_s * len(season)
         newest = rates[-CELLS_FITTED:]
         rest = newest - _at(season, bin_s, begin_s, _middles(tail.measured_end_s, len(newest), cell_s))
@@ -83,7 +83,7 @@ class SeasonalTrend(Member):
         return {
             "bin_s": self.bin_s,
             "begin_s": self.begin_s,
-            "season": [float(f"{value:.7g}") for value in self.season],
+            "season": self.season.tolist(),
             "arima": self.arima.to_state(),
         }
 
