@@ -10,14 +10,32 @@ from models.forecasting.auto_arima import AutoArima
 from models.forecasting.damped_trend import DampedTrend
 from models.forecasting.failures import positive
 from models.forecasting.fast_arima import FastArima, LocalArima
+from models.forecasting.gaussian_process import LogGaussianProcess, PlainGaussianProcess
+from models.forecasting.lagged_trees import LaggedTrees
 from models.forecasting.last_value import LastValue
 from models.forecasting.linear import Linear
 from models.forecasting.member import Member
 from models.forecasting.seasonal_naive import SeasonalNaive
+from models.forecasting.seasonal_trend import SeasonalTrend
+from models.forecasting.statistical import ExponentialSmoothing, Theta
 
 FAMILIES: dict[str, type[Member]] = {
     family.family: family
-    for family in (LastValue, Linear, DampedTrend, SeasonalNaive, FastArima, LocalArima, AutoArima)
+    for family in (
+        LastValue,
+        Linear,
+        DampedTrend,
+        SeasonalNaive,
+        FastArima,
+        LocalArima,
+        AutoArima,
+        ExponentialSmoothing,
+        Theta,
+        SeasonalTrend,
+        PlainGaussianProcess,
+        LogGaussianProcess,
+        LaggedTrees,
+    )
 }
 MEMBERS = (LastValue, DampedTrend, SeasonalNaive, FastArima, LocalArima)  # of an ensemble; the others are on request
 NAIVE = LastValue.family
