@@ -17,7 +17,7 @@ import orjson
 
 from assets.history import newest_days, workload_history
 from models.forecasting.contract import Workload
-from models.forecasting.families import FAMILIES
+from models.forecasting.families import FAMILIES, families_named
 from models.forecasting.member import Member
 from models.forecasting.origins import stops_of
 from models.registry.shared_models import name_of, to_text
@@ -61,9 +61,17 @@ class Sharing(Protocol):
         ...
 
 
+def known_families(names: Iterable[str]) -> dict[str, type[Member]]:
+    """Return the families that settings name, ``ensemble`` standing for its members.
+
+    Raises ``ValueError`` with the nearest name for one that is not known.
+    """
+    return {family: member for name in names for family, member in families_named(name).items()}
+
+
 def shared_families(names: Iterable[str]) -> list[str]:
-    """Return the families among ``names`` whose models are shared."""
-    return [name for name in names if isinstance(FAMILIES.get(name), Sharing)]
+    """Return the families among those that settings name whose models are shared. Raises as :func:`known_families`."""
+    return [name for name, family in known_families(names).items() if isinstance(family, Sharing)]
 
 
 def sample_of(jobs: Iterable[str], seed: int, count: int = SAMPLE) -> list[str]:
@@ -161,8 +169,7 @@ def bound_families(names: Iterable[str], folder: str | None) -> tuple[dict[str, 
     """Return the families to fit to a job, shared ones with their models, and why others are left out."""
     families: dict[str, type[Member]] = {}
     missing: dict[str, str] = {}
-    for name in names:
-        family = FAMILIES[name]
+    for name, family in known_families(names).items():
         if not isinstance(family, Sharing):
             families[name] = family
             continue

@@ -17,6 +17,7 @@ from assets.kept_answers import Kept, Progress
 from assets.observe import features
 from assets.partitions import one_run, stream_jobs
 from assets.resources import Spark, Workspace
+from assets.shared_training import SharedStore, known_families, shared_families
 from assets.stopwatch import Stopwatch
 from assets.training_metadata import candidate_metadata, champion_metadata, each_job, some_jobs, tell_of_failures
 from assets.training_record import Trained, iterate_trained, publication_of, read_trained
@@ -93,6 +94,8 @@ def _train(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark
     jobs, folder = list(context.partition_keys), _folder(workspace, model)
     kept = Kept(folder, name_of_run(context.run))
     watch = Stopwatch()
+    if model is FORECAST:
+        _refuse_unknown_families(workspace)  # before a minute of starting Spark
     with watch.stage("Spark"):
         session = spark.session()
     with watch.stage("what jobs share"):
@@ -129,11 +132,12 @@ def _folder(workspace: Workspace, model: Model) -> Path:
 def _keys(workspace: Workspace, model: Model, jobs: list[str], shared: Path | None) -> list[dict[str, Any]]:
     settings, known = workspace.settings().training, workspace.stream_jobs()[0]
     table = champion_file(workspace, model.registered)
+    families = list(known_families(settings.forecast_families)) if model is FORECAST else []
     return [
         {
             "job": job,
             "lake": str(workspace.lake().root),
-            "families": list(settings.forecast_families),
+            "families": families,
             "maximum": known[job].bounds.maximum if job in known else 12,
             "history_days": settings.history_days,
             "horizon_s": settings.horizon_s,
@@ -146,10 +150,16 @@ def _keys(workspace: Workspace, model: Model, jobs: list[str], shared: Path | No
     ]
 
 
+def _refuse_unknown_families(workspace: Workspace) -> None:
+    try:
+        known_families(workspace.settings().training.forecast_families)
+    except ValueError as error:
+        raise dg.Failure(f"{workspace.conf_folder() / 'perdix.yaml'}: training.forecast_families: {error}") from None
+
+
 def _fit_shared(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark) -> Path:
     """Fit what jobs share, unless that was done today; return the folder."""
     from assets.shared_fits import fit_all_shared
-    from assets.shared_training import SharedStore, shared_families
 
     settings, store = workspace.settings().training, SharedStore(_folder(workspace, FORECAST) / "shared")
     if families := shared_families(settings.forecast_families):
@@ -181,8 +191,6 @@ def champion_fleet(workspace: Workspace, registered: str) -> "Fleet | None":
 
 
 def _publish(context: dg.AssetExecutionContext, workspace: Workspace, model: Model) -> dg.MaterializeResult:
-    from assets.shared_training import SharedStore, shared_families
-
     watch = Stopwatch()
     with watch.stage("read"):
         trained = read_trained(_folder(workspace, model), context.partition_keys)

@@ -20,12 +20,13 @@ from assets.shared_training import (
     SharedStore,
     bound_families,
     fit_shared,
+    known_families,
     sample_of,
     shared_families,
 )
 from assets.spark_tasks import Answer, attempt
 from models.forecasting.contract import Values, Workload
-from models.forecasting.families import FAMILIES
+from models.forecasting.families import FAMILIES, MEMBERS
 from models.forecasting.member import Member
 from models.forecasting.origins import stops_of
 from models.forecasting.tail import Tail
@@ -134,6 +135,11 @@ class TestSample:
 class TestFitting:
     def test_only_families_that_share_are_fitted_so(self) -> None:
         assert shared_families(["last-value", "fleet-mean", "linear"]) == ["fleet-mean"]
+
+    def test_an_ensemble_stands_for_its_members_and_a_wrong_name_is_told_with_the_nearest(self) -> None:
+        assert list(known_families(["linear", "ensemble"])) == ["linear", *(member.family for member in MEMBERS)]
+        with pytest.raises(ValueError, match="did you mean 'last-value'"):
+            known_families(["lastvalue"])
 
     def test_a_broken_job_of_the_sample_is_left_out_and_told(self, lake: Lake) -> None:
         answer = fit_shared(key(lake, early=False))
