@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -66,7 +67,7 @@ class Tail:
         edges[-1] = self.end_s if len(self.per_s) else self.start_s
         return edges
 
-    @property
+    @cached_property
     def measured_end_s(self) -> float:
         """Epoch seconds at which the newest finite cell ends; ``start_s`` when there is none."""
         finite = np.flatnonzero(np.isfinite(self.per_s))
@@ -121,33 +122,43 @@ class Tail:
 
         At most ``span_s`` seconds are covered; a bin of which less than half was measured is NaN.
         """
-        end_s = self.measured_end_s
-        count = int(np.floor(min(span_s, end_s - self.start_s) / bin_s + EPSILON_S))
-        return self.means(end_s - bin_s * np.arange(count, -1, -1, dtype=np.float64))
+        key = bin_s, span_s
+        if key not in self._binned:
+            end_s = self.measured_end_s
+            count = int(np.floor(min(span_s, end_s - self.start_s) / bin_s + EPSILON_S))
+            self._binned[key] = self.means(end_s - bin_s * np.arange(count, -1, -1, dtype=np.float64))
+        return self._binned[key].copy()
 
     def means(self, edges_s: Values) -> Values:
         """Return mean rates between consecutive ``edges_s``, shape ``(len(edges_s) - 1,)``; NaN where mostly unseen."""
-        first = max(0, int((edges_s[0] - self.start_s) // self.cell_s))
-        last = max(first, int(np.ceil((edges_s[-1] - self.start_s) / self.cell_s)))
-        own = self.edges_s()[first : last + 1]
-        if len(own) < 2:
+        if not len(self.per_s):
             return np.full(len(edges_s) - 1, np.nan)
-        amount, covered = _between(own, self.per_s[first:last], edges_s)
-        return _mean(amount, covered, np.diff(edges_s))
+        own, amounts, covered = self._summed
+        parts_s = np.diff(np.interp(edges_s, own, covered))
+        return _mean(np.diff(np.interp(edges_s, own, amounts)), parts_s, np.diff(edges_s))
 
     def means_between(self, starts_s: Values, ends_s: Values) -> Values:
         """Return the mean rate of each span, of the spans' shape; NaN where mostly unseen or not over yet."""
         if not len(self.per_s):
             return np.full(np.shape(starts_s), np.nan)
-        own, finite = self.edges_s(), np.isfinite(self.per_s)
-        amount = np.concatenate([[0.0], np.cumsum(np.where(finite, self.per_s, 0.0) * np.diff(own))])
-        covered = np.concatenate([[0.0], np.cumsum(np.where(finite, np.diff(own), 0.0))])
+        own, amount, covered = self._summed
         amounts = np.interp(ends_s, own, amount) - np.interp(starts_s, own, amount)
         covered_s = np.interp(ends_s, own, covered) - np.interp(starts_s, own, covered)
         lengths_s = ends_s - starts_s
         known = (covered_s >= NEEDED_COVERAGE * lengths_s - EPSILON_S) & (covered_s > 0.0)
         known &= ends_s <= self.end_s + EPSILON_S
         return np.asarray(np.divide(amounts, covered_s, out=np.full(np.shape(starts_s), np.nan), where=known))
+
+    @cached_property
+    def _binned(self) -> dict[tuple[float, float], Values]:
+        """Bins that were asked for: several members ask for the same ones, at every forecast again."""
+        return {}
+
+    @cached_property
+    def _summed(self) -> tuple[Values, Values, Values]:
+        """Boundaries of the cells, and the amounts and the measured seconds up to each, of one shape ``(n + 1,)``."""
+        own = self.edges_s()
+        return own, *_sums(own, self.per_s)
 
     def peaks_between(self, starts_s: Values, ends_s: Values) -> Values:
         """Return the highest cell of each span, of the spans' shape; NaN where nothing was measured."""
@@ -181,11 +192,14 @@ def _moved(workload: Workload, edges_s: Values) -> tuple[Values, Values]:
 
 
 def _between(own_edges_s: Values, per_s: Values, edges_s: Values) -> tuple[Values, Values]:
-    lengths = np.diff(own_edges_s)
-    finite = np.isfinite(per_s)
-    amount = np.concatenate([[0.0], np.cumsum(np.where(finite, per_s, 0.0) * lengths)])
-    covered = np.concatenate([[0.0], np.cumsum(np.where(finite, lengths, 0.0))])
-    return np.diff(np.interp(edges_s, own_edges_s, amount)), np.diff(np.interp(edges_s, own_edges_s, covered))
+    amounts, covered = _sums(own_edges_s, per_s)
+    return np.diff(np.interp(edges_s, own_edges_s, amounts)), np.diff(np.interp(edges_s, own_edges_s, covered))
+
+
+def _sums(edges_s: Values, per_s: Values) -> tuple[Values, Values]:
+    lengths, finite = np.diff(edges_s), np.isfinite(per_s)
+    amounts = np.concatenate([[0.0], np.cumsum(np.where(finite, per_s, 0.0) * lengths)])
+    return amounts, np.concatenate([[0.0], np.cumsum(np.where(finite, lengths, 0.0))])
 
 
 def _mean(amount: Values, covered_s: Values, lengths_s: Values) -> Values:
