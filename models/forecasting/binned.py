@@ -26,11 +26,16 @@ def project(arima: Arima, bin_s: float, tail: Tail, edges_s: Values) -> Values:
 
     Raises ``ValueError`` when the tail has no finite rate.
     """
+    steps = int(np.ceil(edges_s[-1] / bin_s - 1e-9))
+    means = tail.once(arima, steps, lambda: _ahead(arima, bin_s, tail, steps))
+    knots_s = bin_s * np.arange(steps - len(means), steps + 1, dtype=np.float64)
+    return mean_preserving(knots_s, means, edges_s)
+
+
+def _ahead(arima: Arima, bin_s: float, tail: Tail, steps: int) -> Values:
+    """Return the newest bins and those forecast, never negative."""
     series = bins_of(tail, bin_s)
     if len(series) < arima.d + 1:  # the start after a long gap: the newest value stands for what is not known
         newest = tail.newest_per_s
         series = np.concatenate([np.full(arima.d + 1 - len(series), series[0] if len(series) else newest), series])
-    steps = int(np.ceil(edges_s[-1] / bin_s - 1e-9))
-    means = np.maximum(np.concatenate([series[-2:], arima.forecast(series, steps)]), 0.0)
-    knots_s = bin_s * np.arange(steps - len(means), steps + 1, dtype=np.float64)
-    return mean_preserving(knots_s, means, edges_s)
+    return np.asarray(np.maximum(np.concatenate([series[-2:], arima.forecast(series, steps)]), 0.0))

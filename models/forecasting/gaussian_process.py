@@ -100,6 +100,10 @@ class GaussianProcess(Member):
 
     def project(self, tail: Tail, edges_s: Values) -> Values:
         """Return the median forecast. Raises ``ValueError`` when less than half a day was measured lately."""
+        means = tail.once(self, self.ahead, lambda: self._newest_and_ahead(tail))
+        return rates_between(edges_s, means[:2], means[2:], self.cell_s)
+
+    def _newest_and_ahead(self, tail: Tail) -> Values:
         rates = filled(tail, WINDOW_DAYS * DAY_S, self.family, self.keep_s)
         shape = self.floor_per_s, self.offset_per_s
         series = (self.transformed(rates, *shape) - self.centre) / self.spread
@@ -109,8 +113,7 @@ class GaussianProcess(Member):
         means = np.add.reduceat(series, starts) / (ends - starts)
         level = series.mean()
         expected = level + self._weights(len(series)) @ (means - level)
-        restored = self.restored(self.centre + self.spread * expected, *shape)
-        return rates_between(edges_s, rates[-2:], restored, self.cell_s)
+        return np.concatenate([rates[-2:], self.restored(self.centre + self.spread * expected, *shape)])
 
     def _weights(self, count: int) -> Values:
         """Return what each bin of a tail of ``count`` cells weighs at each cell ahead, shape ``(ahead, bins)``."""

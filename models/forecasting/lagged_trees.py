@@ -65,13 +65,17 @@ class LaggedTrees(Member):
 
     def project(self, tail: Tail, edges_s: Values) -> Values:
         """Return the median forecast. Raises ``ValueError`` when less than a few cells were measured lately."""
+        leads = len(self.trees.offsets)
+        means = tail.once(self, leads, lambda: self._newest_and_ahead(tail, leads))
+        return rates_between(edges_s, means[:2], means[2:], self.cell_s)
+
+    def _newest_and_ahead(self, tail: Tail, leads: int) -> Values:
         rates = filled(tail, LAGS * self.cell_s, self.family, self.keep_s)
         series = self.scale.apply(rates)
         start_s = tail.measured_end_s - self.cell_s * len(series)
         origin = np.array([len(series)])
-        rows = features(series, start_s, self.cell_s, origin, len(self.trees.offsets))[0]
-        ahead = self.scale.undo(series[-1] + self.trees.predict(rows))
-        return rates_between(edges_s, rates[-2:], ahead, self.cell_s)
+        rows = features(series, start_s, self.cell_s, origin, leads)[0]
+        return np.concatenate([rates[-2:], self.scale.undo(series[-1] + self.trees.predict(rows))])
 
     def parameters(self) -> dict[str, Any]:
         """Return scale and trees."""

@@ -70,13 +70,17 @@ class SeasonalTrend(Member):
 
     def project(self, tail: Tail, edges_s: Values) -> Values:
         """Return the forecast. Raises ``ValueError`` when too little was measured lately."""
+        steps = int(np.ceil(edges_s[-1] / self.cell_s - 1e-9))
+        means = tail.once(self, steps, lambda: self._newest_and_ahead(tail, steps))
+        return rates_between(edges_s, means[:2], means[2:], self.cell_s)
+
+    def _newest_and_ahead(self, tail: Tail, steps: int) -> Values:
         rates = filled(tail, 2 * self.cell_s, self.family, self.keep_s)
         end_s = tail.measured_end_s
         repeats = _at(self.season, self.bin_s, self.begin_s, _middles(end_s, len(rates), self.cell_s))
-        steps = int(np.ceil(edges_s[-1] / self.cell_s - 1e-9))
         ahead_s = end_s + self.cell_s * (np.arange(steps, dtype=np.float64) + 0.5)
         ahead = self.arima.forecast(rates - repeats, steps) + _at(self.season, self.bin_s, self.begin_s, ahead_s)
-        return rates_between(edges_s, rates[-2:], ahead, self.cell_s)
+        return np.concatenate([rates[-2:], ahead])
 
     def parameters(self) -> dict[str, Any]:
         """Return what repeats, and the ARIMA."""

@@ -6,7 +6,7 @@ everything here moves *amounts* (records) and *covered seconds* from one grid to
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -148,6 +148,26 @@ class Tail:
         known = (covered_s >= NEEDED_COVERAGE * lengths_s - EPSILON_S) & (covered_s > 0.0)
         known &= ends_s <= self.end_s + EPSILON_S
         return np.asarray(np.divide(amounts, covered_s, out=np.full(np.shape(starts_s), np.nan), where=known))
+
+    def once(self, who: object, count: int, say: Callable[[], Values]) -> Values:
+        """Return what ``who`` says of this tail, worked out once.
+
+        Members are asked twice in a tick, for the record and for the caller, at other steps but of the same tail. Tails
+        do not change and members are pure, so what does not depend on the steps is the same.
+
+        Parameters
+        ----------
+        count
+            How much of it is wanted; another count is worked out anew.
+        """
+        known = self._said.get(id(who))
+        if known is None or known[0] is not who or known[1] != count:
+            known = self._said[id(who)] = (who, count, say())
+        return known[2]
+
+    @cached_property
+    def _said(self) -> dict[int, tuple[object, int, Values]]:
+        return {}
 
     @cached_property
     def _binned(self) -> dict[tuple[float, float], Values]:
