@@ -132,7 +132,7 @@ def _folder(workspace: Workspace, model: Model) -> Path:
 def _keys(workspace: Workspace, model: Model, jobs: list[str], shared: Path | None) -> list[dict[str, Any]]:
     settings, known = workspace.settings().training, workspace.stream_jobs()[0]
     table = champion_file(workspace, model.registered)
-    families = list(known_families(settings.forecast_families)) if model is FORECAST else []
+    families = list(known_families(settings.families_for(len(jobs)))) if model is FORECAST else []
     return [
         {
             "job": job,
@@ -151,10 +151,11 @@ def _keys(workspace: Workspace, model: Model, jobs: list[str], shared: Path | No
 
 
 def _refuse_unknown_families(workspace: Workspace) -> None:
+    settings = workspace.settings().training
     try:
-        known_families(workspace.settings().training.forecast_families)
+        known_families(settings.forecast_families + settings.thorough_families)
     except ValueError as error:
-        raise dg.Failure(f"{workspace.conf_folder() / 'perdix.yaml'}: training.forecast_families: {error}") from None
+        raise dg.Failure(f"{workspace.conf_folder() / 'perdix.yaml'}: training: {error}") from None
 
 
 def _fit_shared(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark) -> Path:

@@ -32,6 +32,7 @@ from models.registry.shared_models import to_text
 from telemetry.lake import Lake
 
 T = TypeVar("T")
+State = Mapping[str, Any]
 
 
 def train_forecast(key: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,8 +56,9 @@ def train_forecast(key: Mapping[str, Any]) -> dict[str, Any]:
     with watch.stage("fit and walk"):
         trained = train_forecasters(history, families, horizon_s=key["horizon_s"], seed=key["seed"])
     with watch.stage("challenge"):
-        champion, lost = _champion(key, lambda state: state)
-        verdict = challenge_champion(trained, champion, history)
+        champion, lost = _champion(key, lambda state, shared: (state, shared))
+        state, shared = champion or (None, {})
+        verdict = challenge_champion(trained, state, history, shared)
     with watch.stage("state"):
         state = to_text(trained.champion.to_state()) if trained.champion else None
     naive = trained.candidates.get(NAIVE)
@@ -81,13 +83,15 @@ def train_forecast(key: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _champion(key: Mapping[str, Any], read: Callable[[Mapping[str, Any]], T]) -> tuple[T | None, str]:
+def _champion(key: Mapping[str, Any], read: Callable[[State, Mapping[str, State]], T]) -> tuple[T | None, str]:
     """Return the job's champion, and what is to be said when it cannot be read: then there is none to beat."""
     if key["champions"] is None:
         return None, ""
     try:
         row = read_row(Path(key["champions"]), key["job"])
-        return (read(orjson.loads(row.state)) if row else None), ""
+        if row is None:
+            return None, ""
+        return read(orjson.loads(row.state), {name: orjson.loads(text) for name, text in row.shared.items()}), ""
     except (FleetCorrupt, ValueError, KeyError, TypeError, AttributeError) as error:
         return None, f"; its champion could not be read: {error}"
 
@@ -130,7 +134,7 @@ def train_capacity(key: Mapping[str, Any]) -> dict[str, Any]:
     with watch.stage("fit and judge"):
         trained = select_capacity(rows, key["maximum"], key["seed"])
     with watch.stage("challenge"):
-        champion, lost = _champion(key, ScaleOuts.from_state)
+        champion, lost = _champion(key, lambda state, _: ScaleOuts.from_state(state))
         verdict = challenge_capacity(champion, trained, rows, key["seed"])
     return {
         "candidates": [_capacity_candidate(candidate) for candidate in trained.candidates],

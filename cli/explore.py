@@ -94,7 +94,7 @@ def forecast(
     from assets.history import workload_history
     from control.job_memory import walked
     from control.standing import standings
-    from models.forecasting.forecaster import fallback, fitted, forecaster_from_state
+    from models.forecasting.forecaster import fallback, fitted
 
     store, settings = lake(), load_product_settings().training
     known(job, store.jobs("workload_features"), "job", INGEST_FIRST)
@@ -103,7 +103,7 @@ def forecast(
     if family:
         model = _mended(lambda: fitted(family, history, seed=settings.seed))
     elif champion is not None:
-        model = _mended(lambda: walked(forecaster_from_state(champion), history, CAUGHT_UP_PARTS))
+        model = _mended(lambda: walked(champion, history, CAUGHT_UP_PARTS))
     else:
         model = _mended(lambda: fallback(history))
     made = _mended(lambda: model.forecast(horizon_s, max(1.0, round(horizon_s / 900))))
@@ -122,11 +122,12 @@ def forecast(
     emit("perdix.forecast/1", document, as_json=as_json, show=lambda: _show_forecast(job, made, version, model))
 
 
-def _champion(job: str) -> tuple[dict[str, object] | None, int]:
+def _champion(job: str) -> tuple[Forecaster | None, int]:
     import orjson
 
     from control.champions import Champions
     from control.clock import WallClock
+    from models.forecasting.forecaster import forecaster_from_state
     from models.registry import FORECAST, Registry
 
     place = home()
@@ -134,7 +135,7 @@ def _champion(job: str) -> tuple[dict[str, object] | None, int]:
     champions.refresh(WallClock().now_s())
     fleet = champions.fleet(FORECAST)
     row = fleet.rows.get(job)
-    return (orjson.loads(row.state), row.version) if row else (None, 0)
+    return (forecaster_from_state(orjson.loads(row.state)).given(fleet.shared), row.version) if row else (None, 0)
 
 
 def _show_forecast(job: str, made: Forecast, version: int, model: Forecaster) -> None:

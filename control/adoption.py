@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import orjson
 
@@ -17,6 +19,8 @@ from models.registry import CAPACITY, FORECAST
 
 CAUGHT_UP_PARTS = 8  # origins that a new champion's record gets for what was seen since its training
 
+Shared = Mapping[str, Mapping[str, Any]]  # name of a model that jobs share -> its state
+
 
 def adopt(memory: JobMemory, champions: ChampionSource, job: str) -> tuple[JobMemory, tuple[str, ...]]:
     """Take in the champions of this job, if they are others than those in use; return what went wrong, in words.
@@ -30,20 +34,21 @@ def adopt(memory: JobMemory, champions: ChampionSource, job: str) -> tuple[JobMe
         if row is None and not fleet.known:
             continue
         try:
-            memory = take(memory, row)
+            memory = take(memory, row, fleet.shared)
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
             version = row.version if row else 0
             notes.append(f"{name} version {version} cannot be used for this job: {error}; what was in use stays")
     return memory, tuple(notes)
 
 
-def _adopt_forecaster(memory: JobMemory, row: ChampionRow | None) -> JobMemory:
+def _adopt_forecaster(memory: JobMemory, row: ChampionRow | None, shared: Shared) -> JobMemory:
     if row is None:
         return replace(memory, champion=None, drift=DriftState.untried(), wape=None, horizon_wape=None)
     former = memory.champion
     if former is not None and former.version == row.version:
-        return memory
-    trained = forecaster_from_state(orjson.loads(row.state))
+        known = former.forecaster.given(shared)  # after a restart they are still to be given
+        return memory if known is former.forecaster else replace(memory, champion=replace(former, forecaster=known))
+    trained = forecaster_from_state(orjson.loads(row.state)).given(shared)
     share = usual_share(trained.record)
     forecaster = caught_up(trained, None if former is None else former.forecaster, memory.workload)
     drift = (DriftState.untried() if former is None else memory.drift).promoted(share)
@@ -67,7 +72,7 @@ def caught_up(trained: Forecaster, former: Forecaster | None, workload: Tail | N
     return trained if workload is None else walked(trained, history_of(workload), CAUGHT_UP_PARTS)
 
 
-def _adopt_capacity(memory: JobMemory, row: ChampionRow | None) -> JobMemory:
+def _adopt_capacity(memory: JobMemory, row: ChampionRow | None, _: Shared) -> JobMemory:
     if row is None or row.version == memory.capacity_version:
         return memory
     trained = ScaleOuts.from_state(orjson.loads(row.state))

@@ -28,6 +28,7 @@ class FleetModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]  # mlflow car
         """Read the fleet table."""
         fleet = pd.read_parquet(context.artifacts["fleet"], columns=["job", "state"])
         self._states = dict(zip(fleet["job"], fleet["state"], strict=True))
+        self._shared = {name: json.loads(text) for name, text in self._states.items() if name.startswith("*/")}
         self._forecasts = context.model_config["name"] == FORECAST
 
     def predict(self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None) -> pd.DataFrame:  # noqa: ARG002  MLflow's signature
@@ -45,7 +46,8 @@ class FleetModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]  # mlflow car
     def _forecast(self, job: str, horizon_s: float, step_s: float) -> pd.DataFrame:
         from models.forecasting.forecaster import forecaster_from_state  # noqa: PLC0415  on the path once loaded
 
-        forecast = forecaster_from_state(json.loads(self._states[job])).forecast(horizon_s, step_s)
+        known = forecaster_from_state(json.loads(self._states[job])).given(self._shared)
+        forecast = known.forecast(horizon_s, step_s)
         return pd.DataFrame(
             {
                 "job": job,

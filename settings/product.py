@@ -27,13 +27,29 @@ class ControlSettings(Strict):
 
 
 class TrainingSettings(Strict):
-    """The training pipeline."""
+    """The training pipeline.
+
+    Attributes
+    ----------
+    forecast_families
+        Families of forecasters that every job is tried with; ``ensemble`` stands for its members.
+    thorough_families
+        Tried as well in runs of at most ``thorough_up_to_jobs`` jobs: each costs seconds a job.
+    """
 
     cron: str = "30 2 * * *"
-    forecast_families: tuple[str, ...] = ("last-value", "linear", "damped-trend", "auto-arima")
+    forecast_families: tuple[str, ...] = ("ensemble",)
+    thorough_families: tuple[str, ...] = (
+        "linear", "mstl", "gaussian-process", "log-gaussian-process", "lagged-trees", "auto-arima",
+    )  # fmt: skip
+    thorough_up_to_jobs: Annotated[int, Field(ge=0)] = 20
     horizon_s: Annotated[float, Field(gt=0)] = 900.0
     history_days: Annotated[int, Field(ge=1)] = 14
     seed: int = 7
+
+    def families_for(self, jobs: int) -> tuple[str, ...]:
+        """Return the names of the families that a run of so many jobs tries."""
+        return self.forecast_families + (self.thorough_families if jobs <= self.thorough_up_to_jobs else ())
 
 
 class ProductSettings(Strict):

@@ -143,6 +143,12 @@ class Forecaster:
         """Epoch seconds up to which the workload was seen."""
         return self.finest.end_s
 
+    def given(self, shared: Mapping[str, Mapping[str, Any]]) -> Self:
+        """Return the forecaster with the models that its members share with other jobs (name -> state)."""
+        members = tuple(member.given(shared) for member in self.members) if shared else self.members
+        same = all(one is other for one, other in zip(members, self.members, strict=True))
+        return self if same else replace(self, members=members)
+
     def only(self, family: str) -> Self:
         """Return one member alone, with its own record."""
         index = self.names.index(family)

@@ -68,6 +68,10 @@ class Member(ABC):
             When something is missing or does not fit together.
         """
 
+    def given(self, shared: Mapping[str, Mapping[str, Any]]) -> Self:  # noqa: ARG002
+        """Return the member with the models that it shares with other jobs (name -> state), if it refers to any."""
+        return self
+
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""
         return {"family": self.family, "cell_s": self.cell_s, "keep_s": self.keep_s, "parameters": self.parameters()}

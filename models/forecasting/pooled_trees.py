@@ -136,9 +136,11 @@ class PooledTrees(Member):
         trees = _read(model.name, str(model.state["trees"]["packed"]), _sizes(model.state))
         return cls(cell_s, FARTHEST_DAYS * DAY_S, scale, stir_of(series), model.name, trees)
 
-    def given(self, states: Mapping[str, Mapping[str, Any]]) -> Self:
-        """Return the member with its trees. Raises ``KeyError`` when they are not among ``states`` (name -> state)."""
-        state = states[self.shared]
+    def given(self, shared: Mapping[str, Mapping[str, Any]]) -> Self:
+        """Return the member with its trees, where they are among ``shared`` (name -> state)."""
+        if self.trees is not None or self.shared not in shared:
+            return self
+        state = shared[self.shared]
         return replace(self, trees=_read(self.shared, str(state["trees"]["packed"]), _sizes(state)))
 
     def project(self, tail: Tail, edges_s: Values) -> Values:
@@ -164,7 +166,7 @@ class PooledTrees(Member):
             raise ValueError(f"a stir of {stir}")
         made = cls(cell_s, keep_s, LogScale.from_state(parameters["scale"]), stir, str(parameters[REFERENCE]), None)
         known = {model.name: model.state for model in cls.models}
-        return made.given(known) if made.shared in known else made
+        return made.given(known)
 
 
 def stir_of(series: Values) -> float:

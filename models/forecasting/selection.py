@@ -212,7 +212,12 @@ def _told(judged: Backtest) -> str:
     return f"score {judged.score:.3f}, WAPE {judged.wape():.1%} over {judged.horizon_s:.0f} s"
 
 
-def challenge_champion(trained: TrainedForecast, champion: Mapping[str, Any] | None, history: Workload) -> Verdict:
+def challenge_champion(
+    trained: TrainedForecast,
+    champion: Mapping[str, Any] | None,
+    history: Workload,
+    shared: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Verdict:
     """Decide about the winner of a training against the stored state of a champion, on the same stops of a history.
 
     A champion whose state cannot be read, or that cannot be judged here, counts as absent: the sentence says so.
@@ -223,7 +228,7 @@ def challenge_champion(trained: TrainedForecast, champion: Mapping[str, Any] | N
     if champion is None:
         return challenge(None, challenger)
     try:
-        known = forecaster_from_state(champion)
+        known = forecaster_from_state(champion).given(shared or {})
     except DamagedStateError as error:
         return _absent(challenger, f"the champion could not be read ({error})")
     try:
