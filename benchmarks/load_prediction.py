@@ -5,9 +5,9 @@
 
 Protocol (Gontarska et al. 2021, evaluation code): the first 80 % of a trace train, the rest tests; origins at every
 test step; the prediction of a step is the mean of the last 12 / 4 / 1 forecasts for it at 1h / 15min / 5min; WAPE over
-all test steps. Ours: one configuration for all; members fitted to the first half, weighed by their errors on the way
-to 80 %, fitted anew to the training part and then once a day, from the past only. The trees that jobs share are grown
-on the training parts of the traces together (on the first halves, while the record is made).
+all test steps. Ours: one configuration for all; members fitted to the first half, weighed by their errors from there
+on, and fitted anew once a day, always from the past only. The trees that jobs share are grown twice, on the first
+halves of the traces together and on their training parts.
 
 "best" is the best of nine published methods for that row, an oracle; "naive" the best of last value, day and week,
 averaged alike. "lead-wise" is the WAPE of all leads together without averaging; no published number exists for it.
@@ -127,14 +127,14 @@ def measured(
     first, warm = int(count * TRAIN_SHARE), int(count * WARM_SHARE)
     families, day, begun = families_for(trace, shared), round(DAY_S / step_s), time.perf_counter()
     forecaster = Forecaster.unproven(trace.until(warm), families, horizon_s=horizon_s, seed=seed)
-    for known in range(warm + 1, first):
-        forecaster = forecaster.update(trace.workload.part(trace.steps[known - 2] + 1, trace.steps[known - 1] + 1))
     said = np.full((count - first, leads), np.nan)
     alone = np.full((len(families), count - first, leads), np.nan)
-    for origin in range(first, count):
+    for origin in range(warm + 1, count):
         forecaster = forecaster.update(trace.workload.part(trace.steps[origin - 2] + 1, trace.steps[origin - 1] + 1))
         if (origin - first) % day == 0:
             forecaster = forecaster.refitted(trace.until(origin), families, seed=seed)
+        if origin < first:
+            continue
         said[origin - first] = forecaster.forecast(horizon_s, step_s).mean
         rows = forecaster.projections(step_s * np.arange(leads + 1.0))
         for name, row in zip(forecaster.names, rows, strict=True):
