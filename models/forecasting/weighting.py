@@ -7,7 +7,7 @@ import numpy as np
 from models.forecasting.contract import Values
 from models.forecasting.track_record import TrackRecord
 
-ALIKE = 1.3  # errors of up to so many times the least count nearly alike
+ALIKE = 1.2  # errors of up to so many times the least count nearly alike
 SHARPNESS = 8.0  # beyond, weights fall with the error to the power of minus this
 HALF_LIFE_HORIZONS = 12.0
 
