@@ -163,7 +163,7 @@ def _fit_shared(context: dg.AssetExecutionContext, workspace: Workspace, spark: 
     from assets.shared_fits import fit_all_shared
 
     settings, store = workspace.settings().training, SharedStore(_folder(workspace, FORECAST) / "shared")
-    if families := shared_families(settings.forecast_families):
+    if families := shared_families(settings.families_for(len(context.partition_keys))):
         how = {name: getattr(settings, name) for name in ("history_days", "horizon_s", "seed")}
         fitted = fit_all_shared(spark.session, workspace.lake(), families, store, how)
         for said in fitted.problems:
@@ -213,7 +213,7 @@ def _publish(context: dg.AssetExecutionContext, workspace: Workspace, model: Mod
             model.table,
             score=model.score,
             started_at_s=WallClock().now_s(),
-            shared=store.texts(shared_families(settings.forecast_families)),
+            shared=store.texts(shared_families(settings.forecast_families + settings.thorough_families)),
             parameters={name: getattr(settings, name) for name in ("history_days", "horizon_s", "seed")},
             tags={
                 "dagster.run_id": context.run.run_id,

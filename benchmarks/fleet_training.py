@@ -49,7 +49,7 @@ def prepare(root: Path, options: argparse.Namespace) -> tuple[Workspace, dict[st
     conf.mkdir()
     for name in ("queries", "expectations", "twins", "dagster.yaml"):
         (conf / name).symlink_to(PROJECT / "conf" / name)
-    training = f"forecast_families: [{', '.join(options.families)}]"
+    training = f"forecast_families: [{', '.join(options.families)}], thorough_families: []"
     (conf / "perdix.yaml").write_text(f"spark: {{master: 'local[{options.cores}]'}}\ntraining: {{{training}}}\n")
     os.environ["PERDIX_CONF"] = str(conf)
     if options.lake is None:
