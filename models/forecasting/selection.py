@@ -177,9 +177,9 @@ def winner_of(candidates: Mapping[str, Candidate]) -> tuple[str | None, str]:
     """Return who wins by the score, and why.
 
     The ensemble stands unless a family alone halves its score. Its weights follow the errors of late, so it goes on
-    choosing after training, whereas the best of many on a few origins is partly lucky: over hours of traces after the
-    training, families chosen for beating the ensemble by 2 to 30 % did worse than the ensemble on average, and more
-    than twice as badly at worst. The naive family wins unless somebody beats it by the margin.
+    choosing after training, whereas the best of many on a few origins is partly lucky: on hours of traces after the
+    training, families chosen for beating the ensemble by 2 to 30 % had a path worse by 6 to 11 % on average, and a
+    score up to half worse at worst. The naive family wins unless somebody beats it by the margin.
     """
     judged = {
         name: candidate.backtest
