@@ -86,7 +86,7 @@ def forecast(
 ) -> None:
     """Forecast a job's workload from the newest exports, by its champion; by a line when none was trained yet.
 
-    Told with it: what the workload stays below with 50, 90 and 95 %, at each moment and over all of the time until
+    Told with it: what the workload stays below with 50, 80, 90 and 95 %, at each moment and over all of the time until
     then, and how much each member of the forecaster counts.
 
     Example: perdix forecast ads --horizon 1800
