@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from models.forecasting import pooled_trees
 from models.forecasting.contract import Workload
 from models.forecasting.families import FAMILIES
 from models.forecasting.forecaster import Forecaster, forecaster_from_state
@@ -39,10 +40,12 @@ def job(seed: int, days: int = 4) -> Workload:
 def shared() -> dict[str, Mapping[str, Any]]:
     """Trees for backtests, grown on what precedes them, and trees for champions."""
     fleet = [job(seed) for seed in (1, 2)]
-    return {
-        "*/early": PooledTrees.fit_shared([one.part(0, 2 * DAY) for one in fleet]),
-        "*/late": PooledTrees.fit_shared(fleet),
-    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pooled_trees, "ROUNDS", 5)  # what they are worth is not asked here
+        return {
+            "*/early": PooledTrees.fit_shared([one.part(0, 2 * DAY) for one in fleet]),
+            "*/late": PooledTrees.fit_shared(fleet),
+        }
 
 
 @pytest.fixture
