@@ -1,0 +1,128 @@
+"""The logical dataflow: operators and what flows between them (DS2, section 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator of a logical dataflow.
+
+    Attributes
+    ----------
+    inputs
+        Upstream operators; empty: a source.
+    maximum
+        Instances that it can use at most (key groups, or partitions of a source); ``None``: no limit is known.
+    key_groups
+        What records are dealt out by, where they are: an even number of them per instance avoids skew. ``None``: not
+        distributed by key, or not known.
+    scalable
+        False where more instances do not help or are not allowed: it is left as it is.
+    """
+
+    name: str
+    inputs: tuple[str, ...] = ()
+    maximum: int | None = None
+    key_groups: int | None = None
+    scalable: bool = True
+
+    @property
+    def is_source(self) -> bool:
+        """Whether nothing flows into it from another operator."""
+        return not self.inputs
+
+
+@dataclass(frozen=True)
+class Dataflow:
+    """Operators in topological order.
+
+    Raises
+    ------
+    ValueError
+        When an operator occurs twice, or before one of its inputs; use :meth:`of` to have them sorted.
+    """
+
+    operators: tuple[Operator, ...]
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for operator in self.operators:
+            if operator.name in seen:
+                raise ValueError(f"operator '{operator.name}' occurs twice; give each operator once")
+            late = [name for name in operator.inputs if name not in seen]
+            if late:
+                raise ValueError(
+                    f"operator '{operator.name}': its inputs {', '.join(late)} do not come before it; "
+                    "give the operators in topological order"
+                )
+            seen.add(operator.name)
+
+    @classmethod
+    def of(cls, operators: Iterable[Operator]) -> Dataflow:
+        """Return the dataflow of operators in any order.
+
+        Raises
+        ------
+        ValueError
+            Naming the operators of a cycle, or an input that is not there.
+        """
+        given = list(operators)
+        names = {operator.name for operator in given}
+        for operator in given:
+            unknown = [name for name in operator.inputs if name not in names]
+            if unknown:
+                raise ValueError(
+                    f"operator '{operator.name}': its input {unknown[0]} is not there; name one of {sorted(names)}"
+                )
+        by_name = {operator.name: operator for operator in given}
+        if len(by_name) != len(given):
+            return cls(tuple(given))  # which says what occurs twice
+        try:
+            order = tuple(TopologicalSorter({one.name: one.inputs for one in given}).static_order())
+        except CycleError as error:
+            raise ValueError(f"the dataflow has a cycle: {' -> '.join(error.args[1])}; remove an edge of it") from None
+        return cls(tuple(by_name[name] for name in order))
+
+    @classmethod
+    def of_edges(cls, edges: Sequence[tuple[str, str]]) -> Dataflow:
+        """Return the dataflow of ``(upstream, downstream)`` edges; raises as :meth:`of`."""
+        names = dict.fromkeys(name for edge in edges for name in edge)
+        return cls.of(Operator(name, tuple(up for up, down in edges if down == name)) for name in names)
+
+    def __iter__(self) -> Iterator[Operator]:
+        return iter(self.operators)
+
+    def __len__(self) -> int:
+        return len(self.operators)
+
+    def __getitem__(self, name: str) -> Operator:
+        return self._by_name[name]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names in topological order."""
+        return tuple(operator.name for operator in self.operators)
+
+    @cached_property
+    def sources(self) -> tuple[str, ...]:
+        """Names of the operators without inputs."""
+        return tuple(operator.name for operator in self.operators if operator.is_source)
+
+    @cached_property
+    def outputs(self) -> Mapping[str, tuple[str, ...]]:
+        """Operator -> the operators that it feeds; empty: a sink."""
+        return {one.name: tuple(o.name for o in self.operators if one.name in o.inputs) for one in self.operators}
+
+    @cached_property
+    def edges(self) -> tuple[tuple[str, str], ...]:
+        """``(upstream, downstream)``, by the downstream's topological order."""
+        return tuple((name, operator.name) for operator in self.operators for name in operator.inputs)
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Operator]:
+        return {operator.name: operator for operator in self.operators}

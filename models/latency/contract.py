@@ -1,0 +1,46 @@
+"""The contract of a latency model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LatencyPredictions:
+    """Predictions for pairs of scale-out and rate; arrays of shape ``(n,)``.
+
+    Attributes
+    ----------
+    latency_ms
+        Mean of the p95 end-to-end latency, ms; NaN where the model only knows that it is not normal.
+    normal
+        Whether the latency belongs to the valid ones: the job keeps up.
+    """
+
+    latency_ms: Values
+    normal: NDArray[np.bool_]
+
+
+class LatencyModel(Protocol):
+    """What was learned from a profile, and from the running job."""
+
+    family: str
+
+    def predict(self, scale_outs: ArrayLike, rates_per_s: ArrayLike) -> LatencyPredictions:
+        """Predict for every pair; both broadcast to shape ``(n,)``, workers and records/s."""
+        ...
+
+    def learned(self, scale_out: int, rate_per_s: float, latency_ms: float) -> Self:
+        """Return the model after one more measurement of the running job (Phoebe: models are updated at runtime)."""
+        ...
+
+    def to_state(self) -> Mapping[str, Any]:
+        """Return a JSON-serialisable state."""
+        ...

@@ -1,0 +1,1 @@
+"""The twin of a dataflow: operators, what flows between them, and back-pressure through bounded buffers."""
