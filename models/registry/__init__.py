@@ -12,6 +12,7 @@ from models.registry.fleet_table import Fleet, merge_rows, read_fleet
 from models.registry.publication import (
     CAPACITY,
     FORECAST,
+    LATENCY,
     Candidate,
     FleetVersion,
     JobDetail,
@@ -24,6 +25,7 @@ from models.registry.store import Registry, prepare
 __all__ = [
     "CAPACITY",
     "FORECAST",
+    "LATENCY",
     "Candidate",
     "Compared",
     "Comparison",

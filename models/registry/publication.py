@@ -11,6 +11,7 @@ from models.registry.fleet_table import Fleet
 
 FORECAST = "perdix-forecast"
 CAPACITY = "perdix-capacity"
+LATENCY = "perdix-latency"
 
 Pictures = Mapping[str, bytes]
 Parameter = str | int | float | bool
