@@ -39,6 +39,10 @@ class Profile:
         What the profiling cost, in worker-seconds.
     began_s, ended_s
         Epoch seconds.
+    downtimes_s
+        How long deployments stood still after a worker was made to fail, from the failure to the first result, seconds.
+    notes
+        What went wrong, in words; the rest of the profile stands.
     """
 
     job: str
@@ -47,3 +51,5 @@ class Profile:
     worker_s: float
     began_s: float = 0.0
     ended_s: float = 0.0
+    downtimes_s: tuple[float, ...] = ()
+    notes: tuple[str, ...] = ()
