@@ -16,6 +16,8 @@ from models.dataflow.rates import InstanceWindow, OperatorRates, Values
 Flags = NDArray[np.bool_]
 
 CLOCK_TOLERANCE = 0.02  # useful time over the window by so little is two clocks read one after the other
+SHORTEST_S = 1e-9  # useful time below what clocks tell apart is none
+MOST_RECORDS = 1e18  # more than a counter of 64 bits holds
 
 
 @dataclass(frozen=True)
@@ -85,18 +87,18 @@ def _problem(processed: float, produced: float, useful_s: float, window_s: float
         return "its records were not counted"
     if useful_s < 0 or useful_s > window_s * (1.0 + CLOCK_TOLERANCE):
         return f"{useful_s:.6g} s of useful time in a window of {window_s:.6g} s cannot be"
-    if any(np.isinf(records) or records < 0 for records in (processed, produced)):
+    if any(records < 0 or records > MOST_RECORDS for records in (processed, produced)):
         return f"{processed:g} records in and {produced:g} out cannot be"
     records = np.nansum([processed, produced])
     if records == 0:
         return "it was idle"
-    if useful_s == 0:
+    if useful_s < SHORTEST_S:
         return f"{records:.6g} records in no useful time"
     return None
 
 
 def _possible(records: Values) -> Flags:
-    return np.isfinite(records) & (records >= 0)
+    return (records >= 0) & (records <= MOST_RECORDS)  # NaN is neither
 
 
 def _divided(records: Values, seconds: Values | float, counts: Flags) -> Values:
