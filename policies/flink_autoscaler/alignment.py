@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from models.dataflow.alignment import first_even
 from policies.flink_autoscaler.graph import Vertex
 from policies.flink_autoscaler.options import Alignment
 
@@ -33,10 +34,9 @@ def align(vertex: Vertex, target: int, limits: Limits, mode: Alignment) -> int:
     cap = min(shared_out, vertex.maximum, limits.most)
     last = cap if target > vertex.parallelism else min(vertex.parallelism, cap)
     may_be_uneven = mode in {"BALANCED", "LEGACY_MAXIMISE_UTILISATION"}
-    for parallelism in range(target, last + 1):
-        lighter = may_be_uneven and shared_out // parallelism < shared_out // target
-        if shared_out % parallelism == 0 or lighter:
-            return parallelism
+    found = first_even(shared_out, target, last, may_be_uneven=may_be_uneven)
+    if found is not None:
+        return found
     if not mode.startswith("LEGACY"):
         return target
     below = max(_least_with_as_much_each(shared_out, target), limits.least)
