@@ -1,0 +1,102 @@
+"""What a cluster has room for: fewer instances than wanted, so that no operator is narrower than it must be."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+TOLERANCE = 1e-9  # relative: a share of instances that was divided and multiplied again
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Operator -> instances that there is room for, and in words what was given up; ``None``: nothing was."""
+
+    parallelism: Mapping[str, int]
+    reason: str | None = None
+
+
+def fitted_to_slots(
+    wanted: Mapping[str, int],
+    unrounded: Mapping[str, float],
+    slots: int | None,
+    *,
+    shared: bool,
+    minimum: int = 1,
+) -> Fitted:
+    """Reduce what is wanted to what ``slots`` can hold.
+
+    Instances are given to the operator that would let the smallest share of its load through, one after the other,
+    for as long as there is room; what no longer widens the narrowest place is not taken. Operators that were not
+    sized (sources, and what could not be measured) keep what is wanted of them.
+
+    Parameters
+    ----------
+    wanted
+        Operator -> instances.
+    unrounded
+        Operator -> instances that its load takes, a fraction; of the operators that may be reduced.
+    shared
+        Whether a slot holds an instance of every operator, so that the largest operator alone has to fit. Otherwise
+        every instance takes a slot.
+
+    Raises
+    ------
+    ValueError
+        When there is no slot at all.
+    """
+    if slots is None or _taken(wanted, shared=shared) <= slots:
+        return Fitted(dict(wanted))
+    if slots < 1:
+        raise ValueError(f"{slots} slots; give 1 or more, or none where there is no limit")
+    needs = {name: unrounded[name] for name in wanted if unrounded.get(name, 0.0) > 0}
+    kept = {name: min(n, slots) if shared else n for name, n in wanted.items() if name not in needs}
+    least = {name: min(minimum, wanted[name]) for name in needs}
+    if shared:
+        given = {name: min(wanted[name], slots) for name in needs}
+    else:
+        given = _dealt(wanted, needs, least, slots - sum(kept.values()))
+    share = min((given[name] / need for name, need in needs.items()), default=1.0)
+    enough = {name: max(least[name], math.ceil(share * need * (1 - TOLERANCE))) for name, need in needs.items()}
+    found = kept | {name: min(given[name], enough[name]) for name in needs}
+    return Fitted({name: found[name] for name in wanted}, _reason(wanted, found, needs, slots, shared=shared))
+
+
+def _taken(parallelism: Mapping[str, int], *, shared: bool) -> int:
+    return max(parallelism.values(), default=0) if shared else sum(parallelism.values())
+
+
+def _dealt(
+    wanted: Mapping[str, int], needs: Mapping[str, float], least: Mapping[str, int], room: int
+) -> dict[str, int]:
+    """Give instances one by one to the operator that lets the smallest share of its load through."""
+    given = dict(least)
+    left = room - sum(given.values())
+    narrowest = [(given[name] / need, name) for name, need in needs.items()]
+    heapq.heapify(narrowest)
+    while left > 0 and narrowest:
+        name = narrowest[0][1]
+        if given[name] >= wanted[name]:
+            break  # the narrowest has all that it wants: more elsewhere lets nothing more through
+        given[name] += 1
+        left -= 1
+        heapq.heapreplace(narrowest, (given[name] / needs[name], name))
+    return given
+
+
+def _reason(
+    wanted: Mapping[str, int], found: Mapping[str, int], needs: Mapping[str, float], slots: int, *, shared: bool
+) -> str:
+    takes, asked = _taken(found, shared=shared), _taken(wanted, shared=shared)
+    if takes > slots:
+        return f"{slots} slots are too few: {takes} are needed at the least; add slots or share them"
+    narrowest = min(needs, key=lambda name: (found[name] / needs[name], -needs[name]), default=None)
+    if narrowest is None:
+        return f"{asked} slots are wanted, {slots} are there"
+    share = min(1.0, found[narrowest] / needs[narrowest])
+    return (
+        f"{asked} slots are wanted, {slots} are there: {narrowest} is the narrowest place and lets "
+        f"{100 * share:.3g} % of its load through"
+    )
