@@ -1,0 +1,126 @@
+"""A profile as a table: rows with units, a digest that names its content, and Parquet files by job."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable
+from pathlib import Path
+
+import pandas as pd
+
+from models.profiling.profile import Profile, ProfilePoint
+
+COLUMNS = {
+    "job": "string",
+    "scale_out": "int64",  # workers
+    "rate_per_s": "float64",  # offered, records/s; NaN in a row that tells of a highest throughput alone
+    "throughput_per_s": "float64",
+    "latency_ms": "float64",  # p95, end to end
+    "valid": "bool",
+    "maximum_per_s": "float64",  # T_max of the scale-out, on each of its rows; NaN where it was not found
+    "worker_s": "float64",  # of the whole profile, on every row, as are the following
+    "began_s": "float64",
+    "ended_s": "float64",
+}
+LISTS = ("downtimes_s", "notes")
+
+
+def rows_of(profile: Profile) -> pd.DataFrame:
+    """Return a profile as rows: one per point, in order, then one per scale-out of which only T_max is known.
+
+    Raises
+    ------
+    ValueError
+        When it has neither a point nor a T_max.
+    """
+    most = {int(scale_out): float(value) for scale_out, value in profile.maximum_per_s.items()}
+    without = sorted(set(most) - {point.scale_out for point in profile.points})
+    points = [*profile.points, *(ProfilePoint(n, math.nan, math.nan, math.nan, valid=False) for n in without)]
+    if not points:
+        raise ValueError(f"the profile of {profile.job} has neither a point nor a T_max: there is nothing to keep")
+    whole = {
+        "job": profile.job,
+        **{name: float(getattr(profile, name)) for name in ("worker_s", "began_s", "ended_s")},
+        **{name: list(getattr(profile, name)) for name in LISTS},
+    }
+    rows = [{**vars(point), "maximum_per_s": most.get(point.scale_out, math.nan), **whole} for point in points]
+    return pd.DataFrame(rows)[[*COLUMNS, *LISTS]].astype(COLUMNS)
+
+
+def profile_of(rows: pd.DataFrame, place: str = "the profile") -> Profile:
+    """Return the profile of rows.
+
+    Parameters
+    ----------
+    place
+        Where they are from, for the messages.
+
+    Raises
+    ------
+    ValueError
+        When a column is missing, there is no row, or rows of several jobs are mixed.
+    """
+    missing = [name for name in (*COLUMNS, *LISTS) if name not in rows.columns]
+    if missing:
+        raise ValueError(f"{place}: column {', '.join(missing)} is missing; profile the job anew")
+    jobs = rows["job"].unique()
+    if len(jobs) != 1:
+        raise ValueError(f"{place}: a profile is of one job, found {len(jobs)}")
+    first = rows.iloc[0]
+    measured = rows[rows["rate_per_s"].notna()]
+    found = rows.dropna(subset=["maximum_per_s"])
+    names = ("scale_out", "rate_per_s", "throughput_per_s", "latency_ms", "valid")
+    return Profile(
+        str(first["job"]),
+        tuple(
+            ProfilePoint(int(n), float(rate), float(throughput), float(latency), bool(valid))
+            for n, rate, throughput, latency, valid in measured[list(names)].itertuples(index=False)
+        ),
+        {int(n): float(value) for n, value in zip(found["scale_out"], found["maximum_per_s"], strict=True)},
+        float(first["worker_s"]),
+        float(first["began_s"]),
+        float(first["ended_s"]),
+        tuple(float(value) for value in first["downtimes_s"]),
+        tuple(str(note) for note in first["notes"]),
+    )
+
+
+def profile_digest(profile: Profile) -> str:
+    """Return the SHA-256 of a profile's content: the same measurements have the same digest on any machine."""
+    content = {
+        **{name: getattr(profile, name) for name in ("job", "worker_s", "began_s", "ended_s", *LISTS)},
+        "points": [[value if value == value else None for value in vars(point).values()] for point in profile.points],  # noqa: PLR0124  NaN is no JSON
+        "maximum_per_s": sorted([int(n), float(value)] for n, value in profile.maximum_per_s.items()),
+    }
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def write_profile(profile: Profile, folder: Path) -> Path:
+    """Write ``<folder>/<job>/<digest>.parquet`` and return it; the file appears whole or not at all."""
+    path = folder / profile.job / f"{profile_digest(profile)}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(".unfinished")
+    rows_of(profile).to_parquet(unfinished, index=False, compression="zstd")
+    unfinished.replace(path)
+    return path
+
+
+def read_profile(path: Path) -> Profile:
+    """Read a profile. Raises ``ValueError`` naming the file when it is not one."""
+    try:
+        rows = pd.read_parquet(path)
+    except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
+        raise ValueError(f"{path}: not a profile: {error}; delete it and profile the job anew") from error
+    return profile_of(rows, str(path))
+
+
+def newest_profile(folder: Path, job: str) -> tuple[Path, Profile] | None:
+    """Return the profile of a job that ended last, and its file; ``None`` when the job was never profiled."""
+    found = [(path, read_profile(path)) for path in _files(folder, job)]
+    return max(found, key=lambda item: (item[1].ended_s, item[0].name), default=None)
+
+
+def _files(folder: Path, job: str) -> Iterable[Path]:
+    return sorted((folder / job).glob("*.parquet"))
