@@ -1,0 +1,28 @@
+"""A latency model from its JSON state, whichever family it is of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from models.latency import boosting, utilisation
+from models.latency.boosting import PublishedLatency
+from models.latency.contract import LatencyModel
+from models.latency.utilisation import UtilisationLatency
+
+
+def latency_from_state(state: Mapping[str, Any]) -> LatencyModel:
+    """Return the model of a state.
+
+    Raises
+    ------
+    ValueError
+        When the state is of no known format, or is not whole.
+    """
+    made = state.get("format") if isinstance(state, Mapping) else None
+    if made == utilisation.STATE_FORMAT:
+        return UtilisationLatency.from_state(state)
+    if made == boosting.STATE_FORMAT:
+        return PublishedLatency.from_state(state)
+    known = f"{utilisation.STATE_FORMAT}, {boosting.STATE_FORMAT}"
+    raise ValueError(f"not the state of a latency model: format is {made!r}, known are {known}; train the job anew")
