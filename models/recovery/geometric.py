@@ -1,0 +1,129 @@
+"""Recovery time by Phoebe's geometric recursion over the forecast (3.2 and 3.4: M_R)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from models.forecasting.contract import Forecast
+
+Values = NDArray[np.float64]
+
+CLOSE_TO_ZERO_S = 1.0  # the paper's: the step after which the job counts as caught up
+MOST_STEPS = 10_000
+
+
+def geometric_recoveries_s(
+    forecast: Forecast,
+    capacities_per_s: ArrayLike,
+    downtimes_s: ArrayLike,
+    checkpoint_interval_s: float,
+    recent_workload_per_s: float,
+    *,
+    lag_records: float = 0.0,
+    quantile: float | None = None,
+    close_to_zero_s: float = CLOSE_TO_ZERO_S,
+) -> Values:
+    """Return the recovery time ``R = D + sum of c(n)`` of every candidate, in seconds.
+
+    The job stops at the forecast's origin ``t0``. ``c(0)`` is the time to process what arrives from the last checkpoint
+    to the restart, ``c(n)`` the time to process what arrived during step ``n - 1``, each at T_max. The first step below
+    ``close_to_zero_s`` ends the recursion and counts; so the sum approaches what ``predict_recoveries_s`` says exactly,
+    from below.
+
+    Beyond the horizon the forecast keeps its last value, as there. The published program stops at the horizon instead,
+    so that a job which never catches up has a finite recovery time; here it is infinite.
+
+    Parameters
+    ----------
+    capacities_per_s, downtimes_s
+        T_max and D, shape ``(n,)`` or broadcastable to it; records/s and seconds. A capacity that is NaN or not above 0
+        never catches up.
+    checkpoint_interval_s
+        I: the last checkpoint completed that long before the stop, the worst case.
+    recent_workload_per_s
+        Mean workload over it, records/s.
+    lag_records
+        Consumer lag at the stop, records: processed in ``c(0)``, too. The paper has none.
+    quantile
+        Use this quantile of the forecast instead of its mean.
+
+    Returns
+    -------
+    Shape ``(n,)``; infinite where the job never catches up.
+
+    Raises
+    ------
+    ValueError
+        When the forecast is empty or has NaN, or a number is NaN or negative.
+    """
+    rates = _rates(forecast, quantile)
+    replay = _known("recent workload", recent_workload_per_s) * _known("checkpoint interval", checkpoint_interval_s)
+    backlog = replay + _known("consumer lag", lag_records)
+    capacities, downtimes = np.broadcast_arrays(np.asarray(capacities_per_s, float), np.asarray(downtimes_s, float))
+    if not (np.isfinite(downtimes).all() and (downtimes >= 0).all()):
+        raise ValueError(f"downtimes must be finite and not negative: {downtimes.tolist()}")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        seconds_each = np.where(capacities > 0, 1.0 / capacities, np.inf)
+    arrived = _Arrivals(rates, forecast.step_s)
+    return _recursed(arrived, seconds_each, downtimes.astype(float), backlog, close_to_zero_s)
+
+
+class _Arrivals:
+    """Records that arrive from the forecast's origin until a time, the last rate going on beyond the horizon."""
+
+    def __init__(self, rates: Values, step_s: float) -> None:
+        self.horizon_s = step_s * len(rates)
+        self.last_per_s = float(rates[-1])
+        self._ends = step_s * np.arange(len(rates) + 1)
+        self._records = np.concatenate([[0.0], np.cumsum(rates) * step_s])
+
+    def until(self, times_s: Values) -> Values:
+        """Return the records, of the times' shape."""
+        within = np.interp(times_s, self._ends, self._records)
+        return np.asarray(within + self.last_per_s * np.maximum(times_s - self.horizon_s, 0.0), float)
+
+
+def _recursed(
+    arrived: _Arrivals, seconds_each: Values, downtimes: Values, backlog: float, close_to_zero_s: float
+) -> Values:
+    """Run the recursion of all candidates side by side; ``seconds_each`` is what a record takes at T_max."""
+    shape = downtimes.shape
+    each, began = seconds_each.reshape(-1), downtimes.reshape(-1)
+    found = np.full(began.shape, np.inf)
+    able = np.flatnonzero(np.isfinite(each))
+    ended = began[able]
+    step = (backlog + arrived.until(ended)) * each[able]
+    for _ in range(MOST_STEPS):
+        beyond = ended >= arrived.horizon_s
+        over = (step < close_to_zero_s) | beyond
+        # From here on the rate is constant: the rest of the sequence is c / (1 - r), or without end.
+        ratio = arrived.last_per_s * each[able]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rest = np.where(step <= 0.0, 0.0, np.where(ratio < 1.0, step / (1.0 - ratio), np.inf))
+        found[able[over]] = (ended + np.where(step < close_to_zero_s, step, rest))[over]
+        able, began, step, ended = able[~over], ended[~over], step[~over], (ended + step)[~over]
+        if not able.size:
+            break
+        step = (arrived.until(ended) - arrived.until(began)) * each[able]
+    else:
+        found[able] = np.inf
+    return found.reshape(shape)
+
+
+def _rates(forecast: Forecast, quantile: float | None) -> Values:
+    rates = np.asarray(forecast.mean if quantile is None else forecast.quantiles[quantile], float)
+    if rates.size == 0:
+        raise ValueError("the forecast has no steps: forecast at least the target recovery time ahead")
+    missing = int(np.count_nonzero(~np.isfinite(rates)))
+    if missing:
+        raise ValueError(f"{missing} of {rates.size} forecast steps are not finite: use the fallback forecast")
+    return rates
+
+
+def _known(name: str, value: float) -> float:
+    if not math.isfinite(value) or value < 0:
+        raise ValueError(f"{name} must be finite and not negative to predict a recovery, found {value}")
+    return value
