@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 FORECAST = "perdix-forecast"
+LATENCY = "perdix-latency"
 
 
 class FleetModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]  # mlflow carries no types for it
@@ -22,6 +23,7 @@ class FleetModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]  # mlflow car
 
     Forecast: ``(job, horizon_s)`` -> one row per step with ``at_s`` (epoch seconds at which the step begins) and rates
     in records/s; parameter ``step_s``. Capacity: ``(job, scale_out)`` -> one row each, records/s with a 90 % interval.
+    Latency: ``(job, scale_out, rate_per_s)`` -> one row each, ms (p95) and whether that is normal.
     """
 
     def load_context(self, context: Any) -> None:
@@ -29,14 +31,16 @@ class FleetModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]  # mlflow car
         fleet = pd.read_parquet(context.artifacts["fleet"], columns=["job", "state"])
         self._states = dict(zip(fleet["job"], fleet["state"], strict=True))
         self._shared = {name: json.loads(text) for name, text in self._states.items() if name.startswith("*/")}
-        self._forecasts = context.model_config["name"] == FORECAST
+        self._name = context.model_config["name"]
 
     def predict(self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None) -> pd.DataFrame:  # noqa: ARG002  MLflow's signature
         """Return the answers, in the order of the questions. Raises ``ValueError`` naming unknown jobs."""
         unknown = sorted(set(model_input["job"]) - set(self._states))
         if unknown:
             raise ValueError(f"not in this fleet: {', '.join(map(str, unknown[:10]))}")
-        if not self._forecasts:
+        if self._name == LATENCY:
+            return self._latencies(model_input)
+        if self._name != FORECAST:
             asked = zip(model_input["job"], model_input["scale_out"], strict=True)
             return pd.DataFrame([self._capacity(job, int(scale_out)) for job, scale_out in asked])
         step_s = float((params or {}).get("step_s", 10.0))
@@ -56,6 +60,17 @@ class FleetModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]  # mlflow car
                 **{f"p{round(100 * p)}_per_s": forecast.quantiles[p] for p in (0.5, 0.9, 0.95)},
             }
         )
+
+    def _latencies(self, asked: pd.DataFrame) -> pd.DataFrame:
+        from models.latency.state import latency_from_state  # noqa: PLC0415
+
+        answered = asked[["job", "scale_out", "rate_per_s"]].assign(latency_ms=np.nan, normal=False)
+        for job in asked["job"].unique():
+            rows = (asked["job"] == job).to_numpy()
+            known = latency_from_state(json.loads(self._states[job]))
+            found = known.predict(asked.loc[rows, "scale_out"], asked.loc[rows, "rate_per_s"])
+            answered.loc[rows, "latency_ms"], answered.loc[rows, "normal"] = found.latency_ms, found.normal
+        return answered
 
     def _capacity(self, job: str, scale_out: int) -> dict[str, Any]:
         from models.capacity.scale_outs import ScaleOuts  # noqa: PLC0415

@@ -13,13 +13,14 @@ import pandas as pd
 
 from models.registry.fleet_table import FLEET_FILE, Fleet, write_fleet
 from models.registry.provenance import pins
-from models.registry.publication import CAPACITY, FORECAST
+from models.registry.publication import CAPACITY, FORECAST, LATENCY
 from settings.home import PROJECT
 
 _PYFUNC = PROJECT / "models" / "fleet_pyfunc.py"
 # Copied into each version (some 300 kB), so that it can be served where perdix is not installed.
 _CODE = ("models", "telemetry")
 _REQUIREMENTS = ("mlflow", "numpy", "pandas", "pyarrow", "scipy")
+_ALSO_REQUIRED = {LATENCY: ("scikit-learn",)}  # the published family grows its trees when it is loaded
 
 _RATES = ("mean_per_s", "p50_per_s", "p90_per_s", "p95_per_s")
 _COLUMNS = {
@@ -36,6 +37,15 @@ _COLUMNS = {
             "seen": "boolean",
         },
     ),
+    LATENCY: (
+        {"job": "string", "scale_out": "long", "rate_per_s": "double"},
+        {"job": "string", "scale_out": "long", "rate_per_s": "double", "latency_ms": "double", "normal": "boolean"},
+    ),
+}
+_ASKED: Mapping[str, Mapping[str, float]] = {
+    FORECAST: {"horizon_s": 900},
+    CAPACITY: {"scale_out": 4},
+    LATENCY: {"scale_out": 4, "rate_per_s": 10_000.0},
 }
 
 
@@ -85,7 +95,9 @@ def _save(folder: Path, name: str, fleet: Fleet, model_id: str, run_id: str) -> 
         code_paths=[str(PROJECT / package) for package in _CODE],
         signature=_signature(name),
         input_example=_example(name, str(fleet.jobs["job"].iloc[0])),
-        pip_requirements=pins(_REQUIREMENTS),  # inferring them would import everything in a subprocess: 7 to 10 s
+        pip_requirements=pins(
+            (*_REQUIREMENTS, *_ALSO_REQUIRED.get(name, ()))
+        ),  # inferring them would import everything in a subprocess: 7 to 10 s
         mlflow_model=Model(model_id=model_id, run_id=run_id),
     )
     return digest
@@ -114,7 +126,7 @@ def _signature(name: str) -> Any:
 
 
 def _example(name: str, job: str) -> pd.DataFrame:
-    return pd.DataFrame([{"job": job, "horizon_s": 900} if name == FORECAST else {"job": job, "scale_out": 4}])
+    return pd.DataFrame([{"job": job, **_ASKED[name]}])
 
 
 def _source(model: Any) -> str:

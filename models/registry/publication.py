@@ -84,7 +84,7 @@ class Publication:
     Attributes
     ----------
     name
-        Registered model: :data:`FORECAST` or :data:`CAPACITY`.
+        Registered model: :data:`FORECAST`, :data:`CAPACITY` or :data:`LATENCY`.
     fleet
         One row per job, and the models that they share; see :func:`models.registry.merge_rows` for a retrain of some
         jobs.

@@ -15,6 +15,7 @@ from models.registry.fleet_table import VERSION, Fleet, checked_fleet
 from models.registry.publication import (
     CAPACITY,
     FORECAST,
+    LATENCY,
     Candidate,
     JobDetail,
     Publication,
@@ -32,8 +33,8 @@ def publish(
     digest_tag: str,
 ) -> Published:
     """Record a training and register its fleet; moves no alias."""
-    if publication.name not in (FORECAST, CAPACITY):
-        raise ValueError(f"no such fleet model: '{publication.name}'; known: {FORECAST}, {CAPACITY}")
+    if publication.name not in (FORECAST, CAPACITY, LATENCY):
+        raise ValueError(f"no such fleet model: '{publication.name}'; known: {FORECAST}, {CAPACITY}, {LATENCY}")
     fleet = checked_fleet(publication.fleet)
     _refuse_twins(publication.candidates)
     details = publication.details if len(publication.details) <= detail_limit else ()

@@ -13,8 +13,11 @@ import pytest
 from models.capacity.scale_outs import ScaleOuts
 from models.forecasting.contract import Workload
 from models.forecasting.forecaster import fitted, forecaster_from_state
-from models.registry import CAPACITY, FORECAST, Candidate, Fleet, Publication, TrainingData, prepare, tracking
+from models.latency.state import latency_from_state
+from models.latency.utilisation import UtilisationLatency
+from models.registry import CAPACITY, FORECAST, LATENCY, Candidate, Fleet, Publication, TrainingData, prepare, tracking
 from settings.home import PROJECT, Home
+from tests.models.measured_profile import known_job
 
 pytestmark = [
     pytest.mark.slow,
@@ -46,6 +49,7 @@ def states() -> dict[str, tuple[str, dict]]:
     return {
         FORECAST: ("damped-trend", forecaster.to_state()),
         CAPACITY: ("linear", ScaleOuts.from_features(features).to_state()),
+        LATENCY: ("utilisation-limit", UtilisationLatency.fit(*known_job()).to_state()),
     }
 
 
@@ -95,6 +99,15 @@ def test_the_capacity_model_answers_as_the_loop_would(locations: dict[str, Path]
     np.testing.assert_allclose(answer["per_s"], [model.capacity(n).per_s for n in (2, 5)], rtol=1e-6)
     assert list(answer["seen"]) == [True, False]
     assert pd.api.types.is_bool_dtype(answer["seen"])
+
+
+def test_the_latency_model_answers_as_the_policy_would(locations: dict[str, Path], tmp_path: Path) -> None:
+    question = pd.DataFrame({"job": "orders", "scale_out": [2, 5, 5], "rate_per_s": [9_000.5, 30_000.5, 90_000.5]})
+    answer = asked(locations[LATENCY], question, tmp_path)
+    _, state = states()[LATENCY]
+    expected = latency_from_state(state).predict(question["scale_out"], question["rate_per_s"])
+    np.testing.assert_allclose(answer["latency_ms"].astype(float), expected.latency_ms, rtol=1e-6)
+    assert list(answer["normal"]) == [True, True, False]
 
 
 def test_an_unknown_job_is_named(locations: dict[str, Path], tmp_path: Path) -> None:
