@@ -68,6 +68,11 @@ class Home:
         return self.root / "trainings"
 
     @property
+    def profiles(self) -> Path:
+        """What profiling measured, ``profiles/<job>/<digest>.parquet``."""
+        return self.root / "profiles"
+
+    @property
     def validations(self) -> Path:
         """Full results of validations as JSON, ``validations/<table>/<day>.json``."""
         return self.root / "validations"
