@@ -73,8 +73,8 @@ class UtilisationLatency:
 
         A rate that is not known is not normal.
         """
-        sizes, offered = np.broadcast_arrays(np.asarray(scale_outs, float), np.asarray(rates_per_s, float))
-        sizes, offered = np.atleast_1d(sizes), np.atleast_1d(offered)
+        sizes, offered = np.broadcast_arrays(np.atleast_1d(scale_outs), np.atleast_1d(rates_per_s))
+        sizes, offered = sizes.astype(float), offered.astype(float)
         utilisations = self.utilisations(sizes, offered)
         normal = (utilisations <= self.limit.now) & (offered >= 0.0)
         latency_ms = np.full(normal.shape, np.nan)
