@@ -8,7 +8,7 @@ import warnings
 
 import typer
 
-from cli import demo, dev, doctor, explore, ingest, loop, replay, train
+from cli import demo, dev, doctor, ds2, explore, ingest, loop, replay, train
 from cli.known_errors import known_errors
 from cli.output import run_guarded
 
@@ -34,6 +34,7 @@ app.command("controller")(loop.controller)
 app.command("pause")(loop.pause)
 app.command("resume")(loop.resume)
 app.command("replay", cls=replay.JsonMayBeBare)(replay.replay)
+app.command("ds2")(ds2.ds2)
 app.command("doctor")(doctor.doctor)
 app.command("dev")(dev.dev)
 
