@@ -1,0 +1,208 @@
+"""DS2 per operator: the rule of equations 7 and 8, and the scaling manager around it (OSDI '18, sections 3 and 4.2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from models.dataflow.alignment import aligned
+from models.dataflow.optimal import Curve
+from models.dataflow.slots import fitted_to_slots
+from policies.contract import Reason
+from policies.dataflow.contract import DataflowDecision, DataflowSituation
+from policies.dataflow.ds2_curve import cautious
+from policies.dataflow.ds2_measured import measure
+from policies.dataflow.ds2_memory import Avoided, Memory
+from policies.dataflow.ds2_options import Ds2Options
+from policies.dataflow.ds2_sizing import Sized, bounded, size
+from policies.dataflow.holding import changes_told, hold, reason_of, running, unknown
+from policies.dataflow.scaling_manager import (
+    Emitted,
+    Rescale,
+    Result,
+    agree,
+    combined,
+    in_vain,
+    shortfall,
+    to_take_back,
+    worthwhile,
+)
+from policies.wording import per_s, seconds
+
+
+class Ds2:
+    """DS2 on every operator of a dataflow.
+
+    The published manager differs from the paper that describes it. Here the paper counts: results are combined over
+    the activation time, the target rate ratio works online, a rescale that made things worse is taken back, and the
+    number of vain ones is limited. Rates of two configurations never mix, and what did not report blocks nothing and is
+    never scaled in.
+    """
+
+    name = "ds2"
+
+    def __init__(self, options: Ds2Options | None = None) -> None:
+        self.options = options or Ds2Options()
+
+    def decide(self, situation: DataflowSituation) -> DataflowDecision:
+        """Choose the parallelism of every operator, or hold what runs."""
+        blind = unknown(situation)
+        if blind is not None:
+            return hold(self.name, situation, Reason.HOLD_BLIND, f"Blind: {blind}.")
+        memory = Memory.of(situation)
+        wait = self._warming_up(situation, memory)
+        if wait is not None:
+            return hold(self.name, situation, Reason.HOLD_GRACE, wait, memory=memory.to_json())
+        measured = measure(situation, self.options.skew_ratio)
+        curves: Mapping[str, Curve] = {}
+        if self.options.curve == "learned":
+            memory = memory.learning(measured.rates, situation.now_s)
+            curves = cautious(memory.curves)
+        sized = size(situation, measured, self.options, curves)
+        if not sized.wanted:
+            why = f"No operator's true rate is known{_told(sized.why)}."
+            return hold(self.name, situation, Reason.HOLD_UNKNOWN, why, memory=memory.to_json())
+        results = (*memory.results, Result(sized.wanted, measured.emitted))[-self.options.activation :]
+        memory = replace(memory, results=results)
+        wait = self._waiting(memory)
+        if wait is not None:
+            return self._hold(sized, Reason.HOLD_GOOD, wait, memory)
+        return self._act(sized, memory)
+
+    def _hold(self, sized: Sized, reason: Reason, sentence: str, memory: Memory) -> DataflowDecision:
+        verdicts = sized.verdicts(running(sized.situation))
+        return hold(self.name, sized.situation, reason, sentence, operators=verdicts, memory=memory.to_json())
+
+    def _warming_up(self, situation: DataflowSituation, memory: Memory) -> str | None:
+        """Return why the windows tell nothing yet: they began before the warm-up was over, or before the rescale."""
+        window_s = max(window.window_s for window in situation.windows.values())
+        warm_up_s = max(self.options.warm_up_s, self.options.warm_up * window_s)
+        age_s = min(situation.since_rescale_s, situation.now_s - memory.since_s)
+        if math.isnan(age_s):
+            return "It is not known when the last rescale was."
+        if age_s - window_s >= warm_up_s - 1e-6:
+            return None
+        return (
+            f"Rescaled or started {seconds(age_s)} ago: what counts is windows of {seconds(window_s)} that begin after "
+            f"a warm-up of {seconds(warm_up_s)}."
+        )
+
+    def _waiting(self, memory: Memory) -> str | None:
+        """Return what the activation time still waits for."""
+        count, needed = len(memory.results), self.options.activation
+        if count < needed:
+            return f"{count} of {needed} results until one is acted on."
+        if self.options.agreement and not agree(memory.results):
+            return f"The last {needed} results differ; they are acted on once they agree."
+        return None
+
+    def _act(self, sized: Sized, memory: Memory) -> DataflowDecision:
+        """Look at what the last rescale did, and decide on the combined results."""
+        situation, options = sized.situation, self.options
+        runs = running(situation)
+        emitted = Emitted.mean([one.emitted for one in memory.results if one.emitted is not None])
+        wanted: Mapping[str, int] = combined(memory.results, options.combine)
+        last = memory.rescale
+        if last is not None:
+            memory = self._judged(replace(memory, rescale=None), last, emitted)
+            more_wanted = any(count > runs[name] for name, count in wanted.items())
+            tolerance = options.rollback_tolerance
+            if tolerance is not None and to_take_back(last, emitted, tolerance, more_wanted=more_wanted):
+                return self._take_back(sized, last, emitted, memory)
+        wanted, raised = self._raised(sized, wanted, emitted)
+        chosen, kept = self._chosen(sized, wanted)
+        chosen, limited = self._limited(runs, chosen, memory, emitted)
+        if chosen == runs and limited is not None:
+            return self._hold(sized, Reason.HOLD_AVOIDED, f"No rescale: {limited}.", memory)
+        if chosen != runs and any(one.parallelism == chosen for one in memory.avoided):
+            why = f"{changes_told(runs, chosen)} would follow, but made things worse not long ago."
+            return self._hold(sized, Reason.HOLD_AVOIDED, why, memory)
+        notes = [note for note in (raised, *kept, limited) if note is not None]
+        sentence = _sentence(sized, chosen, emitted, notes)
+        if chosen == runs:
+            return self._hold(sized, Reason.HOLD_GOOD, sentence, memory)
+        memory = replace(memory, rescale=Rescale(runs, chosen, emitted))
+        reason, verdicts = reason_of(runs, chosen), sized.verdicts(chosen)
+        return DataflowDecision(self.name, chosen, reason, sentence, verdicts, memory.to_json())
+
+    def _judged(self, memory: Memory, last: Rescale, emitted: Emitted | None) -> Memory:
+        """Count the scale-outs in a row that raised nothing."""
+        vain = in_vain(last, emitted, self.options.least_gain)
+        if vain is None or emitted is None:
+            return memory
+        return replace(memory, in_vain=memory.in_vain + 1 if vain else 0, in_vain_at_per_s=emitted.target_per_s)
+
+    def _take_back(self, sized: Sized, last: Rescale, emitted: Emitted | None, memory: Memory) -> DataflowDecision:
+        """Go back to what ran before the last rescale. That is done once: the way back is not judged in its turn."""
+        until_s = sized.situation.now_s + self.options.avoid_s
+        memory = replace(memory, avoided=(*memory.avoided, Avoided(until_s, last.after)))
+        before, after = ("an unknown rate" if one is None else per_s(one.per_s) for one in (last.emitted, emitted))
+        sentence = (
+            f"Since {changes_told(last.before, last.after)} the sources emit {after}, before it was {before}: taken "
+            f"back, and avoided for {seconds(self.options.avoid_s)}."
+        )
+        back = {name: last.before.get(name, count) for name, count in last.after.items()}
+        return DataflowDecision(self.name, back, Reason.ROLLBACK, sentence, sized.verdicts(back), memory.to_json())
+
+    def _raised(
+        self, sized: Sized, wanted: Mapping[str, int], emitted: Emitted | None
+    ) -> tuple[Mapping[str, int], str | None]:
+        """Raise the results where none scales out and the sources still fall short (target rate ratio)."""
+        runs = sized.situation.parallelism
+        short = shortfall(emitted, self.options.target_rate_ratio, self.options.tolerance)
+        if short == 1.0 or any(count > runs[name] for name, count in wanted.items()):
+            return wanted, None
+        hot = [name for name, skew in sized.measured.skews.items() if skew.saturated]
+        if hot:
+            return wanted, f"the sources fall short because {hot[0]} is uneven, which more instances do not mend"
+        raised = {
+            name: max(count, bounded(sized.situation, self.options, name, sized.exact[name] * short))
+            for name, count in wanted.items()
+        }
+        told = f"raised by {short:.4g}, as so much more should be emitted than is"
+        return raised, None if raised == wanted else told
+
+    def _chosen(self, sized: Sized, wanted: Mapping[str, int]) -> tuple[dict[str, int], list[str]]:
+        """Return the parallelism of every operator: small changes, missing data, key groups and slots considered."""
+        situation, options, not_in = sized.situation, self.options, sized.measured.not_in
+        chosen, notes = running(situation), []
+        for name, count in wanted.items():
+            runs = chosen[name]
+            kept = worthwhile(runs, count, options.ignored_out, options.ignored_in)
+            if kept < runs and name in not_in:
+                notes.append(f"{name} is not scaled in: {not_in[name]}")
+                kept = runs
+            chosen[name] = aligned(kept, runs, situation.graph[name], options.alignment, options.maximum)
+        may_shrink = {name: need for name, need in sized.exact.items() if name not in not_in}
+        shared = options.slot_sharing
+        fitted = fitted_to_slots(chosen, may_shrink, situation.slots, shared=shared, minimum=options.minimum)
+        return dict(fitted.parallelism), notes if fitted.reason is None else [*notes, fitted.reason]
+
+    def _limited(
+        self, runs: Mapping[str, int], chosen: dict[str, int], memory: Memory, emitted: Emitted | None
+    ) -> tuple[dict[str, int], str | None]:
+        """Return what is left of a change when scale-outs were in vain too often, and in words why."""
+        limit, scales_out = self.options.decision_limit, any(count > runs[name] for name, count in chosen.items())
+        if limit is None or memory.in_vain < limit or not scales_out or emitted is None:
+            return chosen, None
+        if abs(emitted.target_per_s - memory.in_vain_at_per_s) > self.options.least_gain * memory.in_vain_at_per_s:
+            return chosen, None
+        why = (
+            f"{memory.in_vain} scale-outs in a row did not raise what the sources emit ({per_s(emitted.per_s)} of "
+            f"{per_s(emitted.target_per_s)}), as with skew or a straggler, which scaling does not mend"
+        )
+        return {name: min(count, runs[name]) for name, count in chosen.items()}, why
+
+
+def _sentence(sized: Sized, chosen: Mapping[str, int], emitted: Emitted | None, notes: Sequence[str]) -> str:
+    runs = running(sized.situation)
+    load = "" if emitted is None else f" ({per_s(emitted.per_s)} of {per_s(emitted.target_per_s)} are emitted)"
+    said = "What runs is what the target rates take" if chosen == runs else changes_told(runs, chosen)
+    return "; ".join([f"{said}{load}", *notes]) + f"{_told(sized.why)}."
+
+
+def _told(why: Mapping[str, str], most: int = 3) -> str:
+    """Return why operators are not just what the equations say, of the first few."""
+    told = "".join(f"; {name}: {reason}" for name, reason in list(why.items())[:most])
+    return told + (f"; and {len(why) - most} more" if len(why) > most else "")

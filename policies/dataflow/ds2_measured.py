@@ -1,0 +1,120 @@
+"""From the windows of a situation to the rates that DS2 may reckon with, and what it must not conclude from them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from models.dataflow.graph import Dataflow
+from models.dataflow.rates import InstanceWindow, OperatorRates, Values
+from models.dataflow.useful_time import measured_rates
+from policies.dataflow.contract import DataflowSituation
+from policies.dataflow.scaling_manager import Emitted
+from policies.dataflow.skew import Skew, skew_of
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one interval tells.
+
+    Attributes
+    ----------
+    rates
+        Operators whose windows count.
+    source_per_s
+        Source -> records/s that it should emit, where that is known and where it goes can be told.
+    held
+        Operator -> why it is not sized at all.
+    not_in
+        Operator -> why it is not scaled in: part of what it does, or of what reaches it, was not measured.
+    skews
+        Operators among whose instances one works much more than the mean.
+    emitted
+        What the sources emit and should; ``None``: not known.
+    """
+
+    rates: Mapping[str, OperatorRates]
+    source_per_s: Mapping[str, float]
+    held: Mapping[str, str]
+    not_in: Mapping[str, str]
+    skews: Mapping[str, Skew]
+    emitted: Emitted | None
+
+
+def measure(situation: DataflowSituation, skew_ratio: float) -> Measured:
+    """Return what the windows of a situation tell."""
+    graph = situation.graph
+    rates: dict[str, OperatorRates] = {}
+    held: dict[str, str] = {}
+    not_in: dict[str, str] = {}
+    skews: dict[str, Skew] = {}
+    for name in graph.names:
+        window, count = situation.windows.get(name), situation.parallelism[name]
+        if window is None:
+            held[name] = "it did not report"
+        elif window.instances > count:
+            held[name] = f"{window.instances} instances reported, {count} run: the window is of another time"
+        else:
+            whole = _of_all(window, count)
+            found = measured_rates(whole)
+            rates[name] = found.rates
+            silent = len(found.left_out) - _idle(whole)
+            if silent > 0:
+                not_in[name] = f"{silent} of its {count} instances did not report what can be used"
+            skew = None if graph[name].is_source else skew_of(whole, skew_ratio)
+            if skew is not None:
+                skews[name] = skew
+    told = {name: rate for name, rate in situation.source_per_s.items() if math.isfinite(rate) and rate >= 0}
+    lost = [name for name in graph.sources if name not in rates and len(graph.outputs[name]) > 1]
+    unknown = [name for name in graph.sources if name not in told]
+    for name, source in _fed_by(graph, unknown).items():
+        not_in.setdefault(name, f"it is not known what {source} should emit")
+    targets = {name: rate for name, rate in told.items() if name not in lost}
+    return Measured(rates, targets, held, not_in, skews, _emitted(graph, rates, told))
+
+
+def _of_all(window: InstanceWindow, count: int) -> InstanceWindow:
+    """Return the window with a place for each instance that runs: those that did not report were not measured."""
+    missing = np.full(count - window.instances, np.nan)
+    if not len(missing):
+        return window
+
+    def filled(values: Values) -> Values:
+        return np.concatenate([values, missing])
+
+    return replace(
+        window,
+        processed=filled(window.processed),
+        produced=filled(window.produced),
+        useful_s=filled(window.useful_s),
+    )
+
+
+def _idle(window: InstanceWindow) -> int:
+    """Return how many instances reported that there was nothing to do."""
+    nothing = (np.nan_to_num(window.processed) == 0) & (np.nan_to_num(window.produced) == 0)
+    counted = ~(np.isnan(window.processed) & np.isnan(window.produced))
+    return int(np.count_nonzero(nothing & counted & np.isfinite(window.useful_s) & (window.useful_s >= 0)))
+
+
+def _fed_by(graph: Dataflow, sources: Iterable[str]) -> dict[str, str]:
+    """Return operator -> one of ``sources`` that feeds it, directly or not."""
+    fed = {name: name for name in sources}
+    for operator in graph:
+        feeder = next((fed[name] for name in operator.inputs if name in fed), None)
+        if feeder is not None:
+            fed.setdefault(operator.name, feeder)
+    return {name: source for name, source in fed.items() if name != source}
+
+
+def _emitted(graph: Dataflow, rates: Mapping[str, OperatorRates], told: Mapping[str, float]) -> Emitted | None:
+    """Return what the source that falls short most emits and should."""
+    known = [
+        Emitted(rates[name].observed_output_per_s, told[name])
+        for name in graph.sources
+        if name in rates and told.get(name, 0.0) > 0 and math.isfinite(rates[name].observed_output_per_s)
+    ]
+    return min(known, key=lambda one: one.per_s / one.target_per_s, default=None)
