@@ -200,7 +200,7 @@ def _publish(context: dg.AssetExecutionContext, workspace: Workspace, model: Mod
         context.log.warning(f"nothing to register: {trained[0].job}: {trained[0].why}")
         return dg.MaterializeResult(
             metadata={"promoted": 0, "kept": len(trained), **some_jobs(trained, model.score)},
-            check_results=[_every_job(before, trained)],
+            check_results=[every_job(before, trained)],
         )
     settings = workspace.settings().training
     store = SharedStore(_folder(workspace, model) / "shared")
@@ -232,11 +232,11 @@ def _publish(context: dg.AssetExecutionContext, workspace: Workspace, model: Mod
     each_job(context, trained, model.score)
     return dg.MaterializeResult(
         metadata=champion_metadata(trained, model.score, published, publication.pictures, stages_s=watch.seconds),
-        check_results=[_every_job(publication.fleet if promoted else before, trained)],
+        check_results=[every_job(publication.fleet if promoted else before, trained)],
     )
 
 
-def _every_job(fleet: "Fleet | None", trained: list[Trained]) -> dg.AssetCheckResult:
+def every_job(fleet: "Fleet | None", trained: list[Trained]) -> dg.AssetCheckResult:
     """Warn of jobs without a champion: the loop uses its fallback for them."""
     without = sorted({one.job for one in trained} - set([] if fleet is None else fleet.jobs["job"]))
     return dg.AssetCheckResult(

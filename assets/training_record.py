@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -18,6 +18,11 @@ from telemetry.lake import Lake
 from telemetry.tables import TABLES
 
 _FLAGS = ("beats_naive", "in_sample")
+_TITLES = {
+    "wape_900s": "WAPE over 900 s",
+    "capacity_mape": "error of the capacity, held out",
+    "balanced_error": "balanced error: overloads missed and false alarms, left out",
+}
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,32 @@ def publication_of(
     shared: Mapping[str, str] | None = None,
     parameters: Mapping[str, str | int | float] | None = None,
 ) -> Publication:
+    """Return what is to be recorded and registered of a training on a table of the lake; see :func:`publication_on`."""
+    return publication_on(
+        lambda usable: _data(lake, table, usable),
+        trained,
+        champion,
+        registered,
+        score=score,
+        started_at_s=started_at_s,
+        tags=tags,
+        shared=shared,
+        parameters=parameters,
+    )
+
+
+def publication_on(
+    data: Callable[[Sequence[Trained]], TrainingData],
+    trained: Sequence[Trained],
+    champion: Fleet | None,
+    registered: str,
+    *,
+    score: str,
+    started_at_s: float,
+    tags: Mapping[str, str],
+    shared: Mapping[str, str] | None = None,
+    parameters: Mapping[str, str | int | float] | None = None,
+) -> Publication:
     """Return what is to be recorded and registered.
 
     The fleet holds the promoted rows beside the champion's others. Where nobody was promoted it holds the challengers
@@ -107,6 +138,8 @@ def publication_of(
 
     Parameters
     ----------
+    data
+        Says of the trainings that have a model what they read.
     shared
         Name -> JSON text of the shared models that new states may refer to.
     parameters
@@ -130,7 +163,7 @@ def publication_of(
         fleet=merge_rows(champion, rows, shared),
         candidates=[Candidate(family, per_job, settings) for family, per_job in tables.items()],
         pictures=_error_picture(tables, score, [str(one.winner) for one in usable]),
-        data=_data(lake, table, usable),
+        data=data(usable),
         started_at_s=started_at_s,
         details=[_detail(one) for one in usable],
         parameters={**settings, "families": ",".join(tables)},
@@ -186,8 +219,7 @@ def _error_picture(tables: Mapping[str, pd.DataFrame], score: str, chosen: Seque
         return {}
     from assets.pictures import candidates_error
 
-    title = "WAPE over 900 s" if score.startswith("wape") else "error of the capacity, held out"
-    return {"candidates.png": candidates_error(errors, metric=score, title=title, chosen=chosen)}
+    return {"candidates.png": candidates_error(errors, metric=score, title=_TITLES.get(score, score), chosen=chosen)}
 
 
 def _detail(one: Trained) -> JobDetail:

@@ -56,7 +56,7 @@ def train_forecast(key: Mapping[str, Any]) -> dict[str, Any]:
     with watch.stage("fit and walk"):
         trained = train_forecasters(history, families, horizon_s=key["horizon_s"], seed=key["seed"])
     with watch.stage("challenge"):
-        champion, lost = _champion(key, lambda state, shared: (state, shared))
+        champion, lost = champion_of(key, lambda state, shared: (state, shared))
         state, shared = champion or (None, {})
         verdict = challenge_champion(trained, state, history, shared)
     with watch.stage("state"):
@@ -79,11 +79,11 @@ def train_forecast(key: Mapping[str, Any]) -> dict[str, Any]:
         "origin_s": history.end_s,
         "data_digest": digest_of_days(lake, "workload_features", key["job"], key["history_days"]),
         "stages_s": watch.seconds,
-        "pictures": _pictures(key, lambda: _forecast_pictures(key["job"], judged)) if judged else {},
+        "pictures": drawn(key, lambda: _forecast_pictures(key["job"], judged)) if judged else {},
     }
 
 
-def _champion(key: Mapping[str, Any], read: Callable[[State, Mapping[str, State]], T]) -> tuple[T | None, str]:
+def champion_of(key: Mapping[str, Any], read: Callable[[State, Mapping[str, State]], T]) -> tuple[T | None, str]:
     """Return the job's champion, and what is to be said when it cannot be read: then there is none to beat."""
     if key["champions"] is None:
         return None, ""
@@ -107,7 +107,7 @@ def _forecast_candidate(candidate: Candidate, naive_wape: float) -> dict[str, An
     }
 
 
-def _pictures(key: Mapping[str, Any], draw: Callable[[], Mapping[str, bytes]]) -> dict[str, str]:
+def drawn(key: Mapping[str, Any], draw: Callable[[], Mapping[str, bytes]]) -> dict[str, str]:
     """Return pictures as base64 text where they are wanted; a picture that fails must not cost the model."""
     if not key["pictures"]:
         return {}
@@ -134,7 +134,7 @@ def train_capacity(key: Mapping[str, Any]) -> dict[str, Any]:
     with watch.stage("fit and judge"):
         trained = select_capacity(rows, key["maximum"], key["seed"])
     with watch.stage("challenge"):
-        champion, lost = _champion(key, lambda state, _: ScaleOuts.from_state(state))
+        champion, lost = champion_of(key, lambda state, _: ScaleOuts.from_state(state))
         verdict = challenge_capacity(champion, trained, rows, key["seed"])
     return {
         "candidates": [_capacity_candidate(candidate) for candidate in trained.candidates],
@@ -147,7 +147,7 @@ def train_capacity(key: Mapping[str, Any]) -> dict[str, Any]:
         "data_digest": digest_of_days(lake, "capacity_features", key["job"], key["history_days"]),
         "stages_s": watch.seconds,
         "warnings": list(trained.model.warnings),
-        "pictures": _pictures(key, lambda: _capacity_pictures(key["job"], rows, trained)),
+        "pictures": drawn(key, lambda: _capacity_pictures(key["job"], rows, trained)),
     }
 
 

@@ -1,4 +1,4 @@
-"""Dagster jobs: ingest a day, train stream jobs, replay policies.
+"""Dagster jobs: ingest a day, train stream jobs, profile them, replay policies.
 
 In-process execution: a Spark session costs ten seconds, and the default executor would start one per step.
 """
@@ -8,6 +8,7 @@ import dagster as dg
 INGEST_GROUPS = ("ingest", "observe")
 TRAIN_GROUPS = ("forecast", "capacity")
 REPLAY_GROUP = "replay"
+PROFILE_GROUPS = ("profile", "latency")
 
 ingest_day = dg.define_asset_job(
     "ingest_day",
@@ -30,6 +31,14 @@ train = dg.define_asset_job(
     selection=dg.AssetSelection.groups(*TRAIN_GROUPS),
     executor_def=dg.in_process_executor,
     description="Fit and backtest every candidate of one or many stream jobs, compare them in MLflow, promote winners.",
+    tags={"dagster/max_runtime": "14400"},
+)
+
+profile = dg.define_asset_job(
+    "profile",
+    selection=dg.AssetSelection.groups(*PROFILE_GROUPS),
+    executor_def=dg.in_process_executor,
+    description="Profile stream jobs, learn latency and T_max from it, compare in MLflow, promote winners.",
     tags={"dagster/max_runtime": "14400"},
 )
 

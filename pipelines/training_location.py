@@ -2,12 +2,12 @@
 
 import dagster as dg
 
-from assets import ingest, observe
+from assets import ingest, latency, observe
 from assets.replay import policy_comparison
 from assets.resources import Spark, Workspace
 from assets.training import CAPACITY, FORECAST, build_training
 from assets.validation import build_checks
-from pipelines.jobs import ingest_day, observe_day, replay, train
+from pipelines.jobs import ingest_day, observe_day, profile, replay, train
 from pipelines.progress import progress_logger
 from pipelines.retrain_sensor import retrain_on_drift
 from pipelines.schedules import daily_ingest, daily_training
@@ -24,10 +24,12 @@ def build_training_defs(workspace: Workspace | None = None) -> dg.Definitions:
             observe.features,
             *build_training(FORECAST),
             *build_training(CAPACITY),
+            latency.latency_candidates,
+            latency.latency_champions,
             policy_comparison,
         ],
         asset_checks=build_checks(),
-        jobs=[ingest_day, observe_day, train, replay],
+        jobs=[ingest_day, observe_day, train, profile, replay],
         schedules=[daily_ingest, daily_training],
         sensors=[retrain_on_drift],
         resources={"workspace": workspace, "spark": Spark(workspace=workspace)},

@@ -143,6 +143,8 @@ class TrainedLatency:
         Every family that was tried.
     winner, model
         The best family, fitted to the whole profile.
+    fitted
+        Every family so fitted, by name: to be drawn beside each other.
     held_out
         The winner's predictions of every point when that one was left out: what the gate judges.
     points, overloaded
@@ -162,6 +164,7 @@ class TrainedLatency:
     digest: str
     rates: tmax.HighestRates
     rates_errors: Mapping[str, tmax.Errors] = field(default_factory=dict)
+    fitted: Mapping[str, LatencyModel] = field(default_factory=dict)
 
     @property
     def best(self) -> LatencyCandidate:
@@ -242,6 +245,7 @@ def select_latency(
         profile_digest(profile),
         rates,
         {name: errors for name in tmax.FAMILIES if (errors := _errors(most, name)) is not None},
+        {item.candidate.family: item.model for item in sound if item.model is not None},
     )
 
 

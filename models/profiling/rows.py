@@ -91,7 +91,7 @@ def profile_digest(profile: Profile) -> str:
     """Return the SHA-256 of a profile's content: the same measurements have the same digest on any machine."""
     content = {
         **{name: getattr(profile, name) for name in ("job", "worker_s", "began_s", "ended_s", *LISTS)},
-        "points": [[value if value == value else None for value in vars(point).values()] for point in profile.points],  # noqa: PLR0124  NaN is no JSON
+        "points": [[None if value != value else value for value in vars(point).values()] for point in profile.points],  # noqa: PLR0124  NaN is no JSON
         "maximum_per_s": sorted([int(n), float(value)] for n, value in profile.maximum_per_s.items()),
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
