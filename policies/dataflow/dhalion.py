@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -22,6 +22,7 @@ from policies.contract import Reason
 from policies.dataflow.contract import DataflowDecision, DataflowSituation, OperatorVerdict
 from policies.dataflow.holding import hold, running, unknown
 from policies.dataflow.skew import skew_of
+from policies.remembering import count, number, part_of, parts_by_name, parts_of
 from policies.wording import seconds
 from settings.stream_job import Strict
 
@@ -36,6 +37,8 @@ class DhalionOptions(Strict):
     ----------
     noise
         Share of time in back-pressure up to which there is none.
+    sensor_s
+        Back-pressure is the mean over so long, whatever was done in that time.
     fence
         An action adds at most so many times the present instances.
     attribution
@@ -59,6 +62,7 @@ class DhalionOptions(Strict):
     """
 
     noise: Annotated[float, Field(ge=0, lt=1)] = 0.02
+    sensor_s: Annotated[float, Field(gt=0, le=86_400)] = 300.0
     fence: Annotated[float, Field(gt=0, le=1_000)] = 4.0
     attribution: Literal["sum", "mean"] = "sum"
     wait_s: Seconds = 180.0
@@ -84,36 +88,63 @@ class _Action:
 
 @dataclass(frozen=True)
 class _Memory:
-    """``calm_since_s``: since when there is no back-pressure; ``blacklist``: operator and direction -> until when."""
+    """What was remembered; times in epoch seconds.
 
+    Attributes
+    ----------
+    sensed
+        Operator -> when it held its input back, as (until, for how many seconds).
+    calm_since_s
+        Since when there is no back-pressure.
+    blacklist
+        Direction and operator -> until when that is not done.
+    """
+
+    sensed: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
     acted_s: float | None = None
     action: _Action | None = None
     calm_since_s: float | None = None
-    blacklist: Mapping[str, float] | None = None
+    blacklist: Mapping[str, float] = field(default_factory=dict)
+
+    def sensing(self, situation: DataflowSituation, noise: float, sensor_s: float) -> _Memory:
+        """Return it with what the windows of this interval show, and without what the sensor has forgotten."""
+        now_s, sensed = situation.now_s, {}
+        for name in situation.graph.names:
+            window, share = situation.windows.get(name), _held_back(situation, name, noise)
+            kept = tuple(one for one in self.sensed.get(name, ()) if now_s - sensor_s < one[0] < now_s)
+            if window is not None and share > 0:
+                kept = (*kept, (now_s, share * window.window_s))
+            if kept:
+                sensed[name] = kept
+        return replace(self, sensed=sensed)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON-serialisable values."""
-        action = None if self.action is None else list(vars(self.action).values())
-        blacklist = dict(self.blacklist or {})
-        return {"acted_s": self.acted_s, "action": action, "calm_since_s": self.calm_since_s, "blacklist": blacklist}
+        return {
+            "sensed": {name: [list(one) for one in several] for name, several in self.sensed.items()},
+            "acted_s": self.acted_s,
+            "action": None if self.action is None else list(vars(self.action).values()),
+            "calm_since_s": self.calm_since_s,
+            "blacklist": dict(self.blacklist),
+        }
 
     @classmethod
     def of(cls, situation: DataflowSituation) -> _Memory:
-        """Return what was remembered; nothing where it cannot be read."""
-        found = situation.memory
-        try:
-            values = found["action"]
-            action = (
-                None
-                if values is None
-                else _Action(str(values[0]), int(values[1]), int(values[2]), float(values[3]), float(values[4]))
-            )
-            blacklist = {str(key): float(until_s) for key, until_s in found["blacklist"].items()}
-            times = [None if found[key] is None else float(found[key]) for key in ("acted_s", "calm_since_s")]
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
-            return cls()
-        valid = {key: until_s for key, until_s in blacklist.items() if until_s > situation.now_s}
-        return cls(times[0], action, times[1], valid)
+        """Return what was remembered; a part that cannot be read is left out."""
+        found, now_s = situation.memory, situation.now_s
+        action = part_of(
+            found.get("action"), lambda v: _Action(str(v[0]), count(v[1]), count(v[2]), number(v[3]), number(v[4]))
+        )
+        blacklist = parts_by_name(found.get("blacklist"), number)
+        return cls(
+            parts_by_name(
+                found.get("sensed"), lambda several: tuple(parts_of(several, lambda v: (number(v[0]), number(v[1]))))
+            ),
+            part_of(found.get("acted_s"), number),
+            action if action is not None and action.operator in situation.parallelism else None,
+            part_of(found.get("calm_since_s"), number),
+            {key: until_s for key, until_s in blacklist.items() if until_s > now_s},
+        )
 
 
 class Dhalion:
@@ -133,19 +164,22 @@ class Dhalion:
         blind = unknown(situation)
         if blind is not None:
             return hold(self.name, situation, Reason.HOLD_BLIND, f"Blind: {blind}.")
-        memory, now_s = _Memory.of(situation), situation.now_s
-        acted_s = now_s - situation.since_rescale_s
-        since_s = now_s - max(acted_s, -math.inf if memory.acted_s is None else memory.acted_s)
-        if since_s < self.options.wait_s:
-            why = f"Acted {seconds(since_s)} ago; waits {seconds(self.options.wait_s)} for the effect."
-            return hold(self.name, situation, Reason.HOLD_GRACE, why)
-        held_back = {name: _held_back(situation, name, self.options.noise) for name in situation.graph.names}
-        blacklist = self._judged(situation, memory, held_back)
-        found = {name: share for name, share in held_back.items() if share > self.options.noise}
-        if not found:
-            calm_s = now_s if memory.calm_since_s is None else memory.calm_since_s
-            return self._calm(situation, _Memory(memory.acted_s, None, calm_s, blacklist))
-        return self._scale_out(situation, found, _Memory(memory.acted_s, None, None, blacklist))
+        options, now_s = self.options, situation.now_s
+        memory = _Memory.of(situation).sensing(situation, options.noise, options.sensor_s)
+        acted_s = max(now_s - situation.since_rescale_s, -math.inf if memory.acted_s is None else memory.acted_s)
+        if now_s - acted_s < options.wait_s:
+            why = f"Acted {seconds(now_s - acted_s)} ago; waits {seconds(options.wait_s)} for the effect."
+            return hold(self.name, situation, Reason.HOLD_GRACE, why, memory=memory.to_json())
+        held_back = {
+            name: min(math.fsum(for_s for _, for_s in several) / options.sensor_s, 1.0)
+            for name, several in memory.sensed.items()
+        }
+        memory = replace(memory, action=None, blacklist=self._judged(situation, memory, held_back))
+        found = {name: share for name, share in held_back.items() if share > options.noise}
+        if found:
+            return self._scale_out(situation, found, replace(memory, calm_since_s=None))
+        calm_s = now_s if memory.calm_since_s is None else memory.calm_since_s
+        return self._calm(situation, replace(memory, calm_since_s=calm_s))
 
     def _judged(
         self, situation: DataflowSituation, memory: _Memory, held_back: Mapping[str, float]
@@ -155,7 +189,7 @@ class Dhalion:
         It helped if another operator is the bottleneck now, or the same one holds back less, or processes more. A
         scale-in helped if it made no bottleneck.
         """
-        blacklist, action, options = dict(memory.blacklist or {}), memory.action, self.options
+        blacklist, action, options = dict(memory.blacklist), memory.action, self.options
         if action is None or situation.parallelism[action.operator] != action.after:
             return blacklist
         now = held_back.get(action.operator, 0.0)
@@ -173,15 +207,15 @@ class Dhalion:
         """Resolve the most downstream bottleneck that may be acted on."""
         verdicts = []
         for name in reversed([name for name in situation.graph.names if name in found]):
-            count, share = situation.parallelism[name], found[name]
+            runs, share = situation.parallelism[name], found[name]
             why_not = self._why_not(situation, name, memory)
-            wanted = count if why_not else self._grown(situation, name, share)
-            if why_not is None and wanted == count:
+            wanted = runs if why_not else self._grown(situation, name, share)
+            if why_not is None and wanted == runs:
                 why_not = "it cannot have more instances"
             held = f"it holds its input back for {share:.0%} of the time"
             verdicts.append(OperatorVerdict(name, wanted, None, f"{held}; {why_not}" if why_not else held))
             if why_not is None:
-                action = _Action(name, count, wanted, share, _processed_per_s(situation, name))
+                action = _Action(name, runs, wanted, share, _processed_per_s(situation, name))
                 return self._act(situation, action, tuple(verdicts), memory)
         why = f"Bottlenecks are left alone: {'; '.join(f'{one.operator}: {one.why}' for one in verdicts)}."
         held_too = memory.to_json()
@@ -190,7 +224,7 @@ class Dhalion:
     def _why_not(self, situation: DataflowSituation, name: str, memory: _Memory) -> str | None:
         if not situation.graph[name].scalable:
             return "it is not to be scaled"
-        if _key(name, 0, 1) in (memory.blacklist or {}):
+        if _key(name, 0, 1) in memory.blacklist:
             return "scaling it out did not help not long ago"
         window = situation.windows.get(name)
         skew = None if window is None else skew_of(window, self.options.skew_ratio)
@@ -198,12 +232,12 @@ class Dhalion:
 
     def _grown(self, situation: DataflowSituation, name: str, share: float) -> int:
         """Return the resolver's parallelism: the present one, and as much of it as could not be handled."""
-        count = situation.parallelism[name]
-        total = share * count if self.options.attribution == "sum" else share
+        runs = situation.parallelism[name]
+        total = share * runs if self.options.attribution == "sum" else share
         lost = min(total, MOST_HELD_BACK)
-        grown = math.ceil(round(count * (1.0 + min(lost / (1.0 - lost), self.options.fence)), 9))
+        grown = math.ceil(round(runs * (1.0 + min(lost / (1.0 - lost), self.options.fence)), 9))
         bounds = [bound for bound in (self.options.maximum, situation.graph[name].maximum) if bound is not None]
-        return max(min([grown, *bounds]), count)
+        return max(min([grown, *bounds]), runs)
 
     def _calm(self, situation: DataflowSituation, memory: _Memory) -> DataflowDecision:
         """Without back-pressure: nothing, or after a while fewer instances of the operator that works least."""
@@ -217,10 +251,10 @@ class Dhalion:
         name, useful = self._idlest(situation, memory)
         if name is None:
             return hold(self.name, situation, Reason.HOLD_GOOD, why, memory=memory.to_json())
-        count = situation.parallelism[name]
-        wanted = max(1, min(count - 1, math.ceil(round(count * (1.0 - self.options.scale_in_share), 9))))
+        runs = situation.parallelism[name]
+        wanted = max(1, min(runs - 1, math.ceil(round(runs * (1.0 - self.options.scale_in_share), 9))))
         verdict = OperatorVerdict(name, wanted, None, f"it works {useful:.0%} of its time, no back-pressure")
-        action = _Action(name, count, wanted, 0.0, _processed_per_s(situation, name))
+        action = _Action(name, runs, wanted, 0.0, _processed_per_s(situation, name))
         return self._act(situation, action, (verdict,), memory)
 
     def _backlog(self, situation: DataflowSituation) -> str | None:
@@ -240,7 +274,7 @@ class Dhalion:
             name, window = operator.name, situation.windows[operator.name]
             may = operator.scalable and not operator.is_source and situation.parallelism[name] > 1
             whole = window.instances == situation.parallelism[name] and bool(np.isfinite(window.useful_s).all())
-            if may and whole and _key(name, 1, 0) not in (memory.blacklist or {}):
+            if may and whole and _key(name, 1, 0) not in memory.blacklist:
                 shares[name] = float(window.useful_s.mean()) / window.window_s
         idle = {name: share for name, share in shares.items() if share < self.options.idle}
         if not idle:
@@ -256,7 +290,7 @@ class Dhalion:
         memory: _Memory,
     ) -> DataflowDecision:
         """Return the decision to carry out one action; ``verdicts`` ends with that on its operator."""
-        remembered = _Memory(situation.now_s, action, None, memory.blacklist).to_json()
+        remembered = replace(memory, acted_s=situation.now_s, action=action, calm_since_s=None).to_json()
         chosen = {**running(situation), action.operator: action.after}
         sentence = f"{action.operator}: {verdicts[-1].why}: {action.before} to {action.after} instances."
         reason = Reason.of_change(action.before, action.after)

@@ -34,11 +34,17 @@ class Static:
         for name, count in self.options.parallelism.items():
             if name not in runs:
                 continue  # an operator of another dataflow
-            most = situation.graph[name].maximum
-            chosen[name] = count if most is None else min(count, most)
+            chosen[name] = _within(count, situation, name)
             if chosen[name] != count:
-                moved.append(f"{name} can use {most} of {count}")
+                moved.append(f"{name} can run {chosen[name]}, not {count}")
         verdicts = tuple(OperatorVerdict(name, count, None, "fixed") for name, count in chosen.items())
         told = ", ".join(f"{name} {count:,}" for name, count in chosen.items())
         sentence = f"Fixed: {told}{'; ' if moved else ''}{', '.join(moved)}."
         return DataflowDecision(self.name, chosen, reason_of(runs, chosen), sentence, verdicts)
+
+
+def _within(count: int, situation: DataflowSituation, name: str) -> int:
+    operator = situation.graph[name]
+    if not operator.scalable:
+        return situation.parallelism[name]
+    return count if operator.maximum is None else min(count, operator.maximum)
