@@ -89,6 +89,7 @@ class DataflowTwin:
         self.ledger = Ledger(count, edges)
         self._processed, self._received = [0.0] * count, [0.0] * edges
         self._held = [0.0] * edges
+        self._endless = [float("inf")] * edges
         self._offered, self._lag = [0.0] * count, [0.0] * count
         self._keys_seen: dict[str, Mapping[str, int]] = {}
         self._bursts = [
@@ -261,6 +262,7 @@ class DataflowTwin:
             for _, down in self.graph.edges
         ]
         self._instances = [float(instances) for _, instances in deployed]
+        self._too_full = {e for e, held in enumerate(self._held) if held >= self._bounds[e]}
 
     def _pass_second(self) -> None:
         speed, rate = self._chances.next_second()
@@ -299,8 +301,13 @@ class DataflowTwin:
         capacity = [one * factor for one, factor in zip(self._capacity, pace, strict=True)]
         wishes = [want + max(lag, 0.0) for want, lag in zip(target, self._lag, strict=True)]
         held = [max(one, 0.0) for one in self._held]
-        processed, taken = physics.flow(wired, wishes, capacity, held, self._bounds)
-        waited_s = self._waited_s(processed, capacity, wishes, held)
+        if self.parameters.back_pressure == "blocking":
+            processed, taken = physics.flow(wired, wishes, capacity, held, self._bounds)
+            waited_s = self._blocked_s(processed, capacity, wishes, held)
+        else:
+            waited_s = self._stopped_s()
+            wishes = [0.0] * len(wishes) if self._too_full else wishes
+            processed, taken = physics.flow(wired, wishes, capacity, held, self._endless)
         worked_s = [n * cost / p for n, cost, p in zip(processed, self._seen_cost_s, pace, strict=True)]
         for k, count in enumerate(processed):
             self._processed[k] += count
@@ -308,6 +315,10 @@ class DataflowTwin:
             self._received[e] += taken[e]
             # From the totals, so that no rounding adds up: sent = received + held, always.
             self._held[e] = wired.gains[e] * self._processed[up] - self._received[e]
+            if self._held[e] >= self._bounds[e]:
+                self._too_full.add(e)
+            elif self._held[e] <= self.parameters.resume_at * self._bounds[e]:
+                self._too_full.discard(e)
         return processed, worked_s, waited_s
 
     def _warm(self) -> float:
@@ -317,22 +328,27 @@ class DataflowTwin:
         share = min((self._now_s - self._started_s) / restart.warm_up_s, 1.0)
         return restart.warm_up_speed + (1.0 - restart.warm_up_speed) * share
 
-    def _waited_s(
+    def _blocked_s(
         self, processed: list[float], capacity: list[float], wishes: list[float], held: list[float]
     ) -> list[float]:
-        """Return the part of the second in which each operator waited for room in its output."""
+        """Return the part of the second in which each operator waited for room in its output: the rest of its time."""
         wired, found = self._wired, [0.0] * len(processed)
-        blocking = self.parameters.back_pressure == "blocking"
         for k, edges in enumerate(wired.inputs):
             if not wired.outputs[k]:
                 continue
-            there = (
-                wishes[k] if not edges else sum(held[e] + wired.gains[e] * processed[wired.edges[e][0]] for e in edges)
-            )
-            able = min(capacity[k], there)
-            if processed[k] < able * (1.0 - physics.NOTHING):
-                found[k] = 1.0 - processed[k] / (capacity[k] if blocking else able)
+            there = wishes[k]
+            if edges:
+                there = sum(held[e] + wired.gains[e] * processed[wired.edges[e][0]] for e in edges)
+            if processed[k] < min(capacity[k], there) * (1.0 - physics.NOTHING):
+                found[k] = 1.0 - processed[k] / capacity[k]
         return found
+
+    def _stopped_s(self) -> list[float]:
+        """Return 1 for all that is held back by a queue that is too full, and for all sources when there is one."""
+        held_back = {k for e in self._too_full for k in self._wired.before[e]}
+        if held_back:
+            held_back |= {k for k, edges in enumerate(self._wired.inputs) if not edges}
+        return [1.0 if k in held_back else 0.0 for k in range(len(self._wired.names))]
 
     def _window(self, number: int, seconds: Stretch, noise: Values) -> InstanceWindow:
         """Return what the instances of one operator did in ``seconds``."""
@@ -343,10 +359,9 @@ class DataflowTwin:
         worked_s = float(seconds.worked_s[:, number].sum()) * shares * seen
         waited_s = float(seconds.back_pressured_s[:, number].sum())
         produced = processed * operator.selectivity if self.graph.outputs[name] else np.zeros(len(shares))
-        sent = {
-            down: float(produced.sum()) * self.parameters.operators[down].inputs[name]
-            for down in self.graph.outputs[name]
-        }
+        shared = {down: self.parameters.operators[down].inputs[name] for down in self.graph.outputs[name]}
+        split = any(share < 1.0 for share in shared.values())  # only then it must be measured who got what
+        sent = {down: float(produced.sum()) * share for down, share in shared.items()} if split else {}
         return InstanceWindow(
             float(len(seconds)),
             np.zeros(len(shares)) if operator.source is not None else processed,

@@ -211,10 +211,12 @@ class DataflowParameters(Strict):
     ----------
     back_pressure
         ``blocking`` (Flink): who finds no room waits until there is some, the rest of its time. ``stop-and-go``
-        (Heron): sources stop while a queue is too full and emit at their full rate in between, so the share of time in
-        back-pressure is what is missing of the rate.
+        (Heron): all sources stop once a queue has reached its bound, until it has fallen to ``resume_at`` of it; nobody
+        else waits, so queues may grow beyond. Of what is before such a queue it is told that it was held back.
     slots
         Instances of the largest operator that the cluster can run (operators share slots); ``None``: no limit.
+    interval_s
+        How often metrics are gathered and a policy is asked, unless another interval is asked for.
     duration_s
         Length of a replay, unless another is asked for.
     main
@@ -224,8 +226,10 @@ class DataflowParameters(Strict):
     name: str
     back_pressure: Literal["blocking", "stop-and-go"] = "blocking"
     slots: Annotated[int, Field(ge=1, le=MOST_INSTANCES)] | None = None
+    interval_s: Annotated[int, Field(ge=1, le=3_600)] = 10
     duration_s: Annotated[int, Field(ge=60, le=864_000)] = 1_800
     main: str | None = None
+    resume_at: Share = 0.5
     operators: Annotated[dict[str, OperatorParameters], Field(min_length=2)]
     noise: Noise = Noise()
     restart: DataflowRestart = DataflowRestart()

@@ -29,6 +29,8 @@ class Wiring:
         ``(upstream, downstream)`` of each edge.
     gains
         Records that each edge gets per record that its upstream operator processes.
+    before
+        By edge: its upstream operator and everything that feeds that.
     """
 
     names: tuple[str, ...]
@@ -37,6 +39,7 @@ class Wiring:
     inputs: tuple[tuple[int, ...], ...] = field(init=False)
     outputs: tuple[tuple[int, ...], ...] = field(init=False)
     joins: bool = field(init=False)
+    before: tuple[frozenset[int], ...] = field(init=False)
 
     def __post_init__(self) -> None:
         count = range(len(self.names))
@@ -45,6 +48,10 @@ class Wiring:
         object.__setattr__(self, "inputs", inputs)
         object.__setattr__(self, "outputs", outputs)
         object.__setattr__(self, "joins", any(len(edges) > 1 for edges in inputs))
+        feeding: list[frozenset[int]] = []
+        for i, edges in enumerate(inputs):
+            feeding.append(frozenset({i}).union(*(feeding[self.edges[e][0]] for e in edges)))
+        object.__setattr__(self, "before", tuple(feeding[up] for up, _ in self.edges))
 
 
 def wiring(graph: Dataflow, gains: Sequence[float]) -> Wiring:
