@@ -73,7 +73,7 @@ def question(setup: Setup) -> dict[str, Any]:
     trace, parameters = setup.trace, setup.parameters
     return {
         "trace": {"name": trace.name, "digest": trace.digest, "seconds": trace.length_s},
-        "twin": {"name": parameters.name, "digest": _digest(parameters.model_dump(mode="json"))},
+        "twin": {"name": parameters.name, "digest": digest(parameters.model_dump(mode="json"))},
         "hours": setup.hours,
         "seeds": list(setup.seeds),
         "peak_utilisation": setup.peak_utilisation,
@@ -111,17 +111,17 @@ def result(outcome: Outcome, price_per_h: float) -> dict[str, Any]:
         for one, error in zip(found["recoveries"], errors, strict=True)
     ]
     found["cost"] = _cost(outcome.worker_s, price_per_h)
-    return dict(_finite(found))
+    return dict(finite(found))
 
 
 def summary(policy: str, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return mean, sd, min and max over seeds of every figure; the sd is that of a sample, ``None`` for one seed."""
     figures = {name: [one[name] for one in results] for name in (results[0] if results else ()) if name not in WHICH}
-    spreads = {name: _spreads(values) for name, values in figures.items()}
+    found = {name: spreads(values) for name, values in figures.items()}
     return {
         "policy": policy,
         "seeds": len(results),
-        **{name: spread for name, spread in spreads.items() if spread is not None},
+        **{name: spread for name, spread in found.items() if spread is not None},
     }
 
 
@@ -151,7 +151,7 @@ def write_series(played: Sequence[Played], folder: Path) -> list[Path]:
 def folder_name(setup: Setup) -> str:
     """Return a folder's name for the setup; another question has another name, the same one the same."""
     peak = f"{100 * setup.peak_utilisation:g}"
-    return f"replay-{slug(setup.trace.name)}-{slug(peak)}-{_digest(question(setup))[:8]}"
+    return f"replay-{slug(setup.trace.name)}-{slug(peak)}-{digest(question(setup))[:8]}"
 
 
 def slug(text: str) -> str:
@@ -178,24 +178,26 @@ def _cost(worker_s: float, price_per_h: float) -> float:
     return worker_s / 3600.0 * price_per_h
 
 
-def _digest(value: Any) -> str:
+def digest(value: Any) -> str:
+    """Return a short digest of a JSON-like value: the same value, the same digest."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """Return ``value`` with ``None`` in place of every number that is not finite."""
     if isinstance(value, Mapping):
-        return {name: _finite(item) for name, item in value.items()}
+        return {name: finite(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value
 
 
-def _spreads(values: Sequence[Any]) -> dict[str, Any] | None:
+def spreads(values: Sequence[Any]) -> dict[str, Any] | None:
     """Return the spread of numbers, or of each part of mappings; ``None`` for what is neither, or not known."""
     if all(isinstance(value, Mapping) for value in values):
-        return {name: _spreads([value[name] for value in values]) for name in values[0]}
+        return {name: spreads([value[name] for value in values]) for name in values[0]}
     known = [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
     if not known:
         return None
