@@ -25,6 +25,7 @@ HALF_LIFE_S = 7 * 86_400.0  # an observation counts half as much after a week
 MOST_WEIGHT = 10.0  # observations of one parallelism that are averaged over
 LEAST_WEIGHT = 0.01  # what counts less is forgotten
 NOISE = 0.02  # relative standard deviation of one observation
+EXPECTED = 2.5  # standard deviations: what differs by no more is noise
 CONTENTION, COHERENCE = 0.5, 0.05  # how much of an instance's cost they are thought to make up, standard deviations
 WILDEST = 2.0  # beyond what was observed, an instance is worth at least half, and at most twice, of what it was there
 HIGHEST = 100_000  # instances: beyond, linear scaling is as good a guess as any
@@ -97,15 +98,17 @@ class ScalingCurve:
     def unrounded_for(self, rate_per_s: float, instances: int, true_processing_per_s: float) -> float:
         """Return the parallelism that takes ``rate_per_s``, given what ``instances`` were just measured to take.
 
-        The curve gives the shape, the measurement its height. Where the curve tells of no other parallelism, and
-        nothing else is believed, this is DS2's linear rule (equation 7).
+        The curve gives the shape, and the measurement its height where it differs by more than noise. Where the curve
+        tells of no other parallelism, and nothing else is believed, this is DS2's linear rule (equation 7).
         """
         each_per_s = true_processing_per_s / instances
         linear = rate_per_s / each_per_s
         if self._is_linear or not self.points or linear == 0:
             return linear
         here = float(self.per_s(instances))
-        target = rate_per_s / true_processing_per_s * here
+        # A measurement that is within noise of what was observed so far tells nothing that the mean does not.
+        height = here if abs(true_processing_per_s / here - 1.0) <= EXPECTED * NOISE else true_processing_per_s
+        target = rate_per_s / height * here
         largest = max(target / self._each[-1] * WILDEST, self.points[-1].instances)
         if largest > HIGHEST:
             return linear
@@ -168,8 +171,8 @@ class ScalingCurve:
     def _costs(self) -> tuple[float, float, float]:
         """Cost of a record alone, by contention and by coherence: the law's ``1 / X * n = a + b (n-1) + c n (n-1)``.
 
-        Least squares of relative errors with no cost below zero. A cost that the observations do not settle (few, or
-        close together) is thought to be small.
+        Least squares of relative errors with no cost below zero. One parallelism tells the first cost, two tell two of
+        them, three all. A cost that the observations do not settle (few, or close together) is thought to be small.
         """
         count = np.array([point.instances for point in self.points], dtype=np.float64)
         cost = 1.0 / self._each
@@ -183,6 +186,8 @@ class ScalingCurve:
             [0.0, (middle - 1.0) / typical / CONTENTION, 0.0],
             [0.0, 0.0, middle * (middle - 1.0) / typical / COHERENCE],
         ]
+        if len(count) == 2:
+            rows[:, 2] = 0.0
         # Costs are fitted as multiples of the typical one: squares of tiny numbers vanish.
         found, _ = nnls(np.vstack([rows, doubts]) * typical, np.concatenate([certain, [0.0, 0.0]]))
         a, b, c = (found * typical).tolist()
