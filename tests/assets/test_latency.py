@@ -134,8 +134,9 @@ def test_profiles_become_a_champion_and_a_slower_job_a_new_one(run: Run, tmp_pat
     runs = client.search_runs([client.get_experiment_by_name(LATENCY).experiment_id])
     tried = {one.data.tags["perdix.family"]: one for one in runs if one.data.tags["perdix.role"] == "candidate"}
     assert set(tried) == {"utilisation-limit", "boosting-clusters"}
-    assert set(tried["utilisation-limit"].data.metrics) == set(tried["boosting-clusters"].data.metrics)
+    compared = {"balanced_error_median", "missed_overloads_median", "unseen_missed_overloads_median", "fit_s_median"}
     for one in tried.values():
+        assert set(one.data.metrics) >= compared
         assert one.data.metrics["balanced_error_median"] <= 1.0
         assert [item.path for item in client.list_artifacts(one.info.run_id, "pictures")] == ["pictures/cars.png"]
 
