@@ -12,13 +12,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from models.dataflow.graph import Dataflow, Operator
 from models.dataflow.rates import OperatorRates, Values
+from models.dataflow.rates_table import Counts, Flags, RatesTable
 
-Counts = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 PerSource = Mapping[str, float | Sequence[float] | Values]
 
 HIGHEST = 1_000_000  # instances: keeps a nonsense rate within what can be rounded
@@ -48,6 +46,8 @@ class Sizing:
         (section 4.2.1, target rate ratio). ``None``: never, which is the original program's default.
     minimum, maximum
         Bounds of every operator; an operator's own maximum counts too.
+    sources
+        Whether sources are sized too, by their true output rate; otherwise they keep what they run, as in the paper.
     """
 
     tolerance: float = 1e-6
@@ -55,6 +55,7 @@ class Sizing:
     target_rate_ratio: float | None = None
     minimum: int = 1
     maximum: int | None = None
+    sources: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.tolerance < 1:
@@ -144,11 +145,12 @@ def optimal_parallelism(
     if not windows:
         raise ValueError("no window was measured; give the rates of one at least")
     chosen = sizing or Sizing()
-    table = _Table.of(graph, windows, running or {})
+    table = RatesTable.of(graph, windows, running or {})
     traversal = _Traversal(graph, table, chosen, _source_targets(graph, table, source_per_s or {}), curves or {})
-    for index, operator in enumerate(graph):
-        traversal.visit(index, operator)
-    return traversal.result()
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not a number of instances, and is told so
+        for index, operator in enumerate(graph):
+            traversal.visit(index, operator)
+        return traversal.result()
 
 
 def global_parallelism(unrounded: Mapping[str, float], sizing: Sizing | None = None) -> int:
@@ -175,50 +177,12 @@ def rounded_up(unrounded: Values, tolerance: float) -> Counts:
     return np.ceil(np.minimum(finite, HIGHEST) * (1.0 - tolerance)).astype(np.int64)
 
 
-@dataclass(frozen=True)
-class _Table:
-    """Rates of all windows and operators as arrays ``(windows, operators)``; NaN: not known."""
-
-    reported: Flags
-    instances: Counts
-    true_in: Values
-    true_out: Values
-    observed_in: Values
-    observed_out: Values
-    sent: Mapping[tuple[str, str], Values]
-
-    @classmethod
-    def of(cls, graph: Dataflow, windows: Sequence[Mapping[str, OperatorRates]], running: Mapping[str, int]) -> _Table:
-        shape = (len(windows), len(graph))
-        reported, instances = np.zeros(shape, dtype=np.bool_), np.ones(shape, dtype=np.int64)
-        columns = np.full((4, *shape), np.nan)
-        sent = {(up, down): np.full(len(windows), np.nan) for up, down in graph.edges}
-        for row, window in enumerate(windows):
-            for index, name in enumerate(graph.names):
-                instances[row, index] = running.get(name, 1)
-                rates = window.get(name)
-                if rates is None:
-                    continue
-                reported[row, index], instances[row, index] = True, rates.instances
-                columns[:, row, index] = (
-                    rates.true_processing_per_s,
-                    rates.true_output_per_s,
-                    rates.observed_processing_per_s,
-                    rates.observed_output_per_s,
-                )
-                for down in rates.sent_per_s:
-                    if (name, down) in sent:
-                        sent[name, down][row] = rates.sent_per_s[down]
-        columns[~(np.isfinite(columns) & (columns >= 0))] = np.nan  # a rate cannot be infinite or below zero
-        return cls(reported, instances, columns[0], columns[1], columns[2], columns[3], sent)
-
-
 @dataclass
 class _Traversal:
     """One pass over the operators, each after all that feed it; every step is over all windows at once."""
 
     graph: Dataflow
-    table: _Table
+    table: RatesTable
     sizing: Sizing
     source_targets: Mapping[str, Values]
     curves: Mapping[str, Curve]
@@ -241,10 +205,12 @@ class _Traversal:
         """Find what reaches an operator, what it then needs, and what it passes on."""
         if operator.is_source:
             self.target[:, index] = self.output[:, index] = self.source_targets[operator.name]
+            if self.sizing.sources:
+                self._size(index, operator, self.table.true_out[:, index])
             return
         self.target[:, index] = np.sum([self._flow(name, operator.name) for name in operator.inputs], axis=0)
         self.output[:, index] = self._output(index)
-        self._size(index, operator)
+        self._size(index, operator, self.table.true_in[:, index])
 
     def result(self) -> Optimal:
         """Return everything, after the rule of the target rate ratio had its say."""
@@ -275,21 +241,15 @@ class _Traversal:
             return target * np.nan_to_num(selectivity)  # nothing follows that would need to know it
         return np.where(target == 0, 0.0, target * selectivity)
 
-    def _size(self, index: int, operator: Operator) -> None:
+    def _size(self, index: int, operator: Operator, true_per_s: Values) -> None:
         """Apply equation 7, round up, and keep within bounds; what cannot be sized keeps what runs."""
         running, target = self.table.instances[:, index], self.target[:, index]
-        each_per_s = self.table.true_in[:, index] / np.maximum(running, 1)
-        known = ~np.isnan(target) & (each_per_s > 0)
-        exact = np.full(len(target), np.nan)
-        np.divide(target, each_per_s, out=exact, where=known)
-        curve = self.curves.get(operator.name)
-        if curve is not None:
-            for row in np.flatnonzero(known):
-                taken = float(self.table.true_in[row, index])
-                exact[row] = curve.unrounded_for(float(target[row]), int(running[row]), taken)
+        exact = self._exact(operator, target, true_per_s, running)
         self.unrounded[:, index] = exact
-        sized = known & operator.scalable
-        wanted = rounded_up(self._with_head_room(exact, target, index, curve), self.sizing.tolerance)
+        factor = 1.0 + self.sizing.rate_factor
+        generous = exact if factor == 1.0 else self._exact(operator, target * factor, true_per_s, running)
+        sized = ~np.isnan(exact) & operator.scalable
+        wanted = rounded_up(generous, self.sizing.tolerance)
         bounded = np.clip(wanted, *self._bounds(operator))
         self.sized[:, index] = sized
         self.instances[:, index] = np.where(sized, bounded, running)
@@ -297,17 +257,16 @@ class _Traversal:
             why = _bound(int(wanted[row]), int(bounded[row])) if sized[row] else self._why_not(row, index, operator)
             self.reasons[row][operator.name] = why
 
-    def _with_head_room(self, exact: Values, target: Values, index: int, curve: Curve | None) -> Values:
-        factor = 1.0 + self.sizing.rate_factor
-        if curve is None or factor == 1.0:
-            return exact * factor
-        rows = zip(target, self.table.instances[:, index], self.table.true_in[:, index], exact, strict=True)
-        return np.array(
-            [
-                e if np.isnan(e) else curve.unrounded_for(float(t * factor), int(n), float(taken))
-                for t, n, taken, e in rows
-            ]
-        )
+    def _exact(self, operator: Operator, target: Values, true_per_s: Values, running: Counts) -> Values:
+        """Return the instances that take ``target``, a fraction, by a line or by the operator's curve."""
+        each_per_s = true_per_s / np.maximum(running, 1)
+        exact = np.full(len(target), np.nan)
+        np.divide(target, each_per_s, out=exact, where=~np.isnan(target) & (each_per_s > 0))
+        curve = self.curves.get(operator.name)
+        if curve is not None:
+            for row in np.flatnonzero(~np.isnan(exact)):
+                exact[row] = curve.unrounded_for(float(target[row]), int(running[row]), float(true_per_s[row]))
+        return exact
 
     def _bounds(self, operator: Operator) -> tuple[int, int]:
         most = min(self.sizing.maximum or HIGHEST, operator.maximum or HIGHEST)
@@ -320,10 +279,13 @@ class _Traversal:
             return "it is not to be scaled"
         if not table.reported[row, index]:
             return "it did not report"
-        if not table.true_in[row, index] > 0:
-            if table.observed_in[row, index] > 0:
+        true, observed = (
+            (table.true_out, table.observed_out) if operator.is_source else (table.true_in, table.observed_in)
+        )
+        if not true[row, index] > 0:
+            if observed[row, index] > 0:
                 return "it processed records, but in no measured useful time"
-            idle = table.observed_in[row, index] == 0 or table.true_in[row, index] == 0
+            idle = observed[row, index] == 0 or true[row, index] == 0
             return "it was idle, so its true rate is not known" if idle else "its true rate is not known"
         unknown = [name for name in operator.inputs if np.isnan(self._flow(name, operator.name)[row])]
         return f"what reaches it from {', '.join(unknown)} is not known"
@@ -351,7 +313,7 @@ class _Traversal:
         return raised
 
 
-def _source_targets(graph: Dataflow, table: _Table, given: PerSource) -> dict[str, Values]:
+def _source_targets(graph: Dataflow, table: RatesTable, given: PerSource) -> dict[str, Values]:
     """Return source -> records/s that it should emit, shape ``(windows,)``."""
     targets = {}
     for index, name in enumerate(graph.names):

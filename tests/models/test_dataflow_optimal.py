@@ -27,8 +27,8 @@ def rates(true_in: float, true_out: float, instances: int = 1, **more: float) ->
     return OperatorRates(instances, true_in, true_out, seen_in, seen_out)
 
 
-def source(per_s: float, **more: float) -> OperatorRates:
-    return rates(0.0, per_s, **more)
+def source(per_s: float, instances: int = 1, **more: float) -> OperatorRates:
+    return rates(0.0, per_s, instances, **more)
 
 
 @pytest.mark.shared
@@ -164,6 +164,23 @@ def test_windows_are_sized_each_by_itself_with_their_own_source_rates() -> None:
     assert found.target_per_s.tolist() == [[50, 50, 400], [100, 100, 800], [200, 200, 1600]]
 
 
+def test_sources_are_sized_where_that_is_asked_for() -> None:
+    window = {"Source": source(100, instances=2), "Op1": rates(50, 400), "Op2": rates(100, 200)}
+    for told, becomes in ((275.0, 6), (NAN, 2)):
+        found = optimal_parallelism(CHAIN, [window], {"Source": told}, sizing=Sizing(sources=True))
+        assert found.parallelism()["Source"] == becomes
+    quiet = window | {"Source": OperatorRates(2, NAN, NAN, 0.0, 0.0)}
+    found = optimal_parallelism(CHAIN, [quiet], {"Source": 100.0}, sizing=Sizing(sources=True))
+    assert (found.parallelism()["Source"], "idle" in found.reasons[0]["Source"]) == (2, True)
+
+
+@pytest.mark.parametrize("huge", [1e300, 1e-300, 5e-324])
+def test_rates_that_overflow_are_bounded(huge: float) -> None:
+    window = {"Source": source(1e300), "Op1": rates(huge, 1e300), "Op2": rates(1e-300, 1.0)}
+    found = optimal_parallelism(CHAIN, [window], sizing=Sizing(maximum=50))
+    assert max(found.parallelism().values()) <= 50
+
+
 def test_wrong_use_is_named() -> None:
     with pytest.raises(ValueError, match="no window"):
         optimal_parallelism(CHAIN, [])
@@ -225,6 +242,24 @@ def test_results_suffice_and_no_smaller_ones_do(
         assert found[name] * each >= flow * (1 - 1e-5)
         assert found[name] == 1 or (found[name] - 1) * each < flow
         arriving[name] = flow * seen.true_output_per_s / seen.true_processing_per_s
+
+
+@settings(max_examples=40, deadline=None)
+@given(dataflows(), st.lists(st.floats(0.1, 10.0), min_size=1, max_size=4))
+def test_many_windows_at_once_are_each_window_by_itself(
+    case: tuple[Dataflow, dict[str, OperatorRates], dict[str, float]], factors: list[float]
+) -> None:
+    graph, window, targets = case
+    windows = [window if k % 2 == 0 else {n: r for n, r in window.items() if n != "o1"} for k in range(len(factors))]
+    each = {name: [value * factor for factor in factors] for name, value in targets.items()}
+    together = optimal_parallelism(graph, windows, each, sizing=Sizing(target_rate_ratio=1.2))
+    for k, one in enumerate(windows):
+        alone = optimal_parallelism(
+            graph, [one], {name: values[k] for name, values in each.items()}, sizing=Sizing(target_rate_ratio=1.2)
+        )
+        assert together.parallelism(k) == alone.parallelism()
+        assert together.unrounded_of(k) == alone.unrounded_of()
+        assert together.reasons[k] == alone.reasons[0]
 
 
 @settings(max_examples=40, deadline=None)
