@@ -43,6 +43,9 @@ def ds2(
         typer.Option("--target-rate-ratio", help="Raise results where sources fall short by more than this.", min=1.0),
     ] = None,
     rate_factor: Annotated[float, typer.Option("--rate-factor", help="Head-room, as a share.", min=0.0)] = 0.0,
+    size_sources: Annotated[
+        bool, typer.Option("--size-sources", help="Size sources as well, by their true output rate.")
+    ] = False,
     max_parallelism: Annotated[
         int | None, typer.Option("--max-parallelism", help="Most instances of an operator: its key groups.", min=1)
     ] = None,
@@ -93,8 +96,14 @@ def ds2(
         raise UserError(f"{rates} tells of {told}, {topology} of {', '.join(graph.names)}; give files of one dataflow")
     per_instance = {names.get(name, name): rate for name, rate in (emitted.per_instance if emitted else {}).items()}
     notes = [*log.remarks, *_strangers(graph, windows, per_instance)]
-    sizing = Sizing(rate_factor=rate_factor, target_rate_ratio=target_rate_ratio, maximum=max_parallelism)
+    sizing = Sizing(
+        rate_factor=rate_factor,
+        target_rate_ratio=target_rate_ratio,
+        maximum=max_parallelism,
+        sources=size_sources,
+    )
     running = {names[one.id]: one.instances for one in drawn.operators}
+    running |= {name: one.instances for window in windows for name, one in window.items()}  # newer than the topology
     found = optimal_parallelism(
         graph,
         windows,

@@ -156,7 +156,7 @@ def show_answer(document: Mapping[str, Any]) -> None:
                 number(row["unrounded"], 4),
                 number(row["target_per_s"]),
                 number(row["true_processing_per_s"]),
-                row["reason"] or ("a source keeps what it runs" if row["source"] else ""),
+                row["reason"] or ("a source keeps what it runs" if row["source"] and row["unrounded"] is None else ""),
             ]
             for row in document["operators"]
         ],

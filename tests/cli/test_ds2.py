@@ -92,6 +92,21 @@ def test_head_room_bounds_slots_key_groups_and_workers(files: list[str]) -> None
     assert document(*first, "--global")["workers"] == 10
 
 
+def test_sources_are_sized_where_asked_for(files: list[str], tmp_path: Path) -> None:
+    told = write(tmp_path / "s.csv", "Source,350")
+    assert document(*files, "--epoch", "0", "--sources", told)["parallelism"]["Source"] == 1
+    assert document(*files, "--epoch", "0", "--sources", told, "--size-sources")["parallelism"]["Source"] == 4
+
+
+def test_an_operator_that_did_not_report_keeps_what_it_ran_last(files: list[str]) -> None:
+    rates = Path(files[-1])
+    lines = rates.read_text().replace("Op2,1,1,0,", "Op2,1,3,0,").split("\n")
+    write(rates, *(line for line in lines if not line.startswith("Op2,1,1,10,")))
+    said = document(*files)
+    assert said["parallelism"]["Op2"] == 3
+    assert said["epochs"][1]["reasons"] == {"Op2": "it did not report"}
+
+
 def test_curves_that_were_seen_bend_the_answer(files: list[str], tmp_path: Path) -> None:
     curves = write(tmp_path / "curves.json", '{"Op2": [[1, 100], [4, 250]]}')
     said = document(*files, "--epoch", "0", "--curves", curves)
