@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 MISSED_COSTS = 3.0  # false alarms: an overload goes on until somebody scales out, a false alarm is a worker more
 FULL = 1.0  # the limit where no overload was seen: then only a rate above T_max is one
 LOWEST, HIGHEST = 0.1, 1.25
-MOST_DOWN = 0.05  # share by which one overload lowers the limit: a failure elsewhere looks alike, once
+MOST_DOWN = 0.05  # share by which one overload just below the limit lowers it
+CREDIBLE = 0.2  # share below the limit at which an overload counts e times less: something else may be its cause
 STEP_DOWN, STEP_UP = 0.25, 0.1
 JUST_BELOW = 0.98  # of the utilisation at which an overload was measured
 DRIFT = 0.005  # share of the way back to the profile's limit with each measurement that says nothing against it
@@ -35,13 +36,17 @@ class UtilisationLimit:
     now: float
 
     @classmethod
-    def fit(cls, utilisations: NDArray[np.float64], overloaded: NDArray[np.bool_]) -> Self:
+    def fit(
+        cls, utilisations: NDArray[np.float64], overloaded: NDArray[np.bool_], missed_costs: float = MISSED_COSTS
+    ) -> Self:
         """Return the limit that tells points apart at the lowest cost, in the middle of the widest such gap.
 
         Parameters
         ----------
         utilisations, overloaded
             Shape ``(n,)``; without an overload the limit is 1, or the highest utilisation that was normal.
+        missed_costs
+            What an overload that is taken for normal costs, in false alarms.
         """
         if not overloaded.any():
             value = max(FULL, float(utilisations.max(initial=0.0)))
@@ -50,7 +55,7 @@ class UtilisationLimit:
         ordered, over = utilisations[order], overloaded[order]
         missed = np.concatenate([[0], np.cumsum(over)])
         alarms = np.count_nonzero(~over) - np.concatenate([[0], np.cumsum(~over)])
-        cost = MISSED_COSTS * missed + alarms
+        cost = missed_costs * missed + alarms
         # Cut k lies behind the k lowest points; the ends have no gap to lie in the middle of.
         below = np.concatenate([[ordered[0] * JUST_BELOW], ordered])
         above = np.concatenate([ordered, [ordered[-1] / JUST_BELOW]])
@@ -62,14 +67,16 @@ class UtilisationLimit:
     def learned(self, utilisation: float, *, overloaded: bool) -> Self:
         """Return the limit after one measurement of the running job.
 
-        An overload below the limit lowers it, normal operation above it raises it, and anything else lets it drift back
-        to the profile's: what the running job once showed is forgotten.
+        An overload below the limit lowers it, the less the farther below (a failure elsewhere looks alike), normal
+        operation above it raises it, and anything else lets it drift back to the profile's: what the running job once
+        showed is forgotten.
         """
         if not math.isfinite(utilisation):
             return self
         if overloaded and utilisation < self.now:
             wanted = self.now + STEP_DOWN * (JUST_BELOW * utilisation - self.now)
-            moved = max(wanted, self.now * (1.0 - MOST_DOWN))
+            credible = math.exp((utilisation / self.now - 1.0) / CREDIBLE)
+            moved = max(wanted, self.now * (1.0 - MOST_DOWN * credible))
         elif not overloaded and utilisation > self.now:
             moved = self.now + STEP_UP * (utilisation - self.now)
         else:

@@ -94,14 +94,20 @@ def test_what_cannot_be_known_is_not_normal(model):
 
 
 def test_an_overload_lowers_the_limit_step_by_step(model):
-    once = model.learned(5, 35_000.0, 20_000.0)
-    assert once.limit.now == pytest.approx(0.95 * model.limit.now)
-    lower = once
-    for _ in range(30):
+    once = model.learned(5, 0.99 * 5e4 * model.limit.now, 20_000.0)
+    assert once.limit.now == pytest.approx(model.limit.now, rel=0.05)
+    assert once.limit.now < model.limit.now
+    lower = model
+    for _ in range(60):
         lower = lower.learned(5, 35_000.0, 20_000.0)
     assert lower.limit.now == pytest.approx(0.98 * 0.7, abs=0.03)
     assert not lower.predict(8, 60_000.0).normal[0]
     assert lower.curve is model.curve
+
+
+def test_an_overload_far_below_the_limit_is_hardly_believed(model):
+    """A failure, or a neighbour on the same machine: it must not keep the job from scaling in."""
+    assert model.learned(5, 15_000.0, 20_000.0).limit.now > 0.995 * model.limit.now
 
 
 def test_normal_operation_above_raises_it_and_is_forgotten(model):
