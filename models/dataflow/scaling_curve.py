@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -24,7 +24,9 @@ from models.dataflow.rates import Values
 HALF_LIFE_S = 7 * 86_400.0  # an observation counts half as much after a week
 MOST_WEIGHT = 10.0  # observations of one parallelism that are averaged over
 LEAST_WEIGHT = 0.01  # what counts less is forgotten
-NOISE = 0.02  # relative standard deviation of one observation
+NOISE = 0.02  # relative standard deviation of one observation, before repeated ones tell it
+BELIEF, MOST_REPEATS = 4.0, 30.0  # what that is worth in repeated observations, and how many of those count
+OUTLIER = 3.0  # standard deviations: what is further off counts as so far off
 EXPECTED = 2.5  # standard deviations: what differs by no more is noise
 CONTENTION, COHERENCE = 0.5, 0.05  # how much of an instance's cost they are thought to make up, standard deviations
 WILDEST = 2.0  # beyond what was observed, an instance is worth at least half, and at most twice, of what it was there
@@ -52,18 +54,22 @@ class ScalingCurve:
         What is believed of the share that cannot be done in parallel (sigma) while one parallelism only was observed.
     half_life_s
         After so long an observation counts half as much.
+    noise, repeats
+        Relative standard deviation of an observation, and how many repeated ones it was learned from.
     """
 
     points: tuple[Point, ...] = ()
     contention: float = 0.0
-    half_life_s: float = field(default=HALF_LIFE_S)
+    half_life_s: float = HALF_LIFE_S
+    noise: float = NOISE
+    repeats: float = 0.0
 
     def observed(self, instances: int, per_s: float, at_s: float = 0.0) -> ScalingCurve:
         """Return the curve with one more observation: the true processing rate of all instances together.
 
         Where this parallelism was observed before and now takes more or less, records have become lighter or heavier:
-        what was observed at other parallelisms is moved by the same ratio, so that the shape stays. What cannot be
-        (no instances, a rate that is not above zero) changes nothing.
+        what was observed at other parallelisms is moved by the same ratio, so that the shape stays. More than noise
+        is followed at once. What cannot be (no instances, a rate that is not above zero) changes nothing.
         """
         if instances < 1 or not (math.isfinite(per_s) and per_s > 0 and math.isfinite(at_s)):
             return self
@@ -71,13 +77,20 @@ class ScalingCurve:
         before = next((point for point in aged if point.instances == instances), None)
         others = [point for point in aged if point.instances != instances and point.weight >= LEAST_WEIGHT]
         if before is None:
-            now = Point(instances, per_s, 1.0, at_s)
-        else:
-            held = min(before.weight, MOST_WEIGHT - 1.0)
-            now = Point(instances, (before.per_s * held + per_s) / (held + 1.0), held + 1.0, at_s)
-            moved = now.per_s / before.per_s
-            others = [other._replace(per_s=other.per_s * moved) for other in others]
-        return replace(self, points=tuple(sorted([*others, now])))
+            return replace(self, points=tuple(sorted([*others, Point(instances, per_s, 1.0, at_s)])))
+        off = per_s / before.per_s - 1.0
+        held = min(before.weight, MOST_WEIGHT - 1.0 if self._is_noise(off) else 1.0)
+        now = Point(instances, (before.per_s * held + per_s) / (held + 1.0), held + 1.0, at_s)
+        moved = now.per_s / before.per_s
+        others = [other._replace(per_s=other.per_s * moved) for other in others]
+        known = BELIEF + self.repeats
+        squared = min(abs(off), OUTLIER * self.noise) ** 2 / (1.0 + 1.0 / before.weight)  # the mean errs as well
+        return replace(
+            self,
+            points=tuple(sorted([*others, now])),
+            noise=math.sqrt((self.noise**2 * known + squared) / (known + 1.0)),
+            repeats=min(self.repeats + 1.0, MOST_REPEATS),
+        )
 
     def per_s(self, instances: Values | float) -> Values:
         """Return records/s at each parallelism (fractions too), shape of ``instances``; NaN: nothing was observed."""
@@ -107,7 +120,7 @@ class ScalingCurve:
             return linear
         here = float(self.per_s(instances))
         # A measurement that is within noise of what was observed so far tells nothing that the mean does not.
-        height = here if abs(true_processing_per_s / here - 1.0) <= EXPECTED * NOISE else true_processing_per_s
+        height = here if self._is_noise(true_processing_per_s / here - 1.0) else true_processing_per_s
         target = rate_per_s / height * here
         largest = max(target / self._each[-1] * WILDEST, self.points[-1].instances)
         if largest > HIGHEST:
@@ -125,6 +138,8 @@ class ScalingCurve:
             "points": [list(point) for point in self.points],
             "contention": self.contention,
             "half_life_s": self.half_life_s,
+            "noise": self.noise,
+            "repeats": self.repeats,
         }
 
     @classmethod
@@ -140,15 +155,20 @@ class ScalingCurve:
             points = tuple(
                 sorted(Point(int(n), float(per_s), float(w), float(at)) for n, per_s, w, at in state["points"])
             )
-            contention = float(state.get("contention", 0.0))
-            half_life_s = float(state.get("half_life_s", HALF_LIFE_S))
+            names = {"contention": 0.0, "half_life_s": HALF_LIFE_S, "noise": NOISE, "repeats": 0.0}
+            told = {name: float(state.get(name, usual)) for name, usual in names.items()}
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ValueError(f"not a scaling curve ({error}); give points of instances, per_s, weight, at_s") from None
         sound = all(p.instances >= 1 and p.per_s > 0 and p.weight > 0 and all(map(math.isfinite, p)) for p in points)
         distinct = len({point.instances for point in points}) == len(points)
-        if not (sound and distinct and contention >= 0 and half_life_s > 0):
+        possible = all(math.isfinite(value) and value >= 0 for value in told.values())
+        if not (sound and distinct and possible and told["half_life_s"] > 0 and told["noise"] > 0):
             raise ValueError("a scaling curve with a point that cannot be; give each parallelism once, values above 0")
-        return cls(points, contention, half_life_s)
+        return cls(points, **told)
+
+    def _is_noise(self, off: float) -> bool:
+        """Whether a relative deviation is no more than observations differ by anyway."""
+        return abs(off) <= EXPECTED * self.noise
 
     def _aged(self, point: Point, at_s: float) -> Point:
         age_s = max(0.0, at_s - point.at_s)
@@ -180,7 +200,7 @@ class ScalingCurve:
             alone = cost[0] / (1.0 + self.contention * (count[0] - 1.0))
             return float(alone), float(alone * self.contention), 0.0
         middle, typical = float(count.mean()), float(cost.mean())
-        certain = np.sqrt(np.array([point.weight for point in self.points])) / NOISE
+        certain = np.sqrt(np.array([point.weight for point in self.points])) / max(self.noise, 1e-3)
         rows = np.column_stack([np.ones_like(count), count - 1.0, count * (count - 1.0)]) * (certain / cost)[:, None]
         doubts = [
             [0.0, (middle - 1.0) / typical / CONTENTION, 0.0],

@@ -110,6 +110,15 @@ def test_when_records_become_heavier_the_shape_stays() -> None:
     assert float(curve.per_s(16) / curve.per_s(2)) == pytest.approx(float(shape), rel=0.02)
 
 
+def test_more_than_noise_is_followed_at_once_and_noise_is_learned() -> None:
+    steady = curve_of(*((10, 1000.0 * (1 + 0.01 * (-1) ** k)) for k in range(30)))
+    assert steady.noise < 0.013
+    assert float(steady.observed(10, 1015.0).per_s(10)) == pytest.approx(1000, rel=0.004), "within noise: averaged"
+    assert float(steady.observed(10, 1500.0).per_s(10)) == pytest.approx(1250, rel=0.01), "beyond: half the way"
+    wild = curve_of(*((10, 1000.0 * (1 + 0.08 * (-1) ** k)) for k in range(30)))
+    assert 0.05 < wild.noise < 0.12
+
+
 def test_old_observations_count_less_and_are_forgotten() -> None:
     curve = ScalingCurve(half_life_s=3600).observed(4, 400.0, 0.0).observed(8, 600.0, 3600.0)
     assert [point.weight for point in curve.points] == [0.5, 1.0]
