@@ -1,7 +1,7 @@
 """How often DS2 reconfigures until it holds, with its linear rule and with learned scaling curves.
 
     python -m benchmarks.ds2_curve                 # about a minute
-    python -m benchmarks.ds2_curve --seeds 3
+    python -m benchmarks.ds2_curve --errors 4      # what if windows told rates less well
 
 The operator is Nexmark Q1's mapper as measured at 13 parallelisms from 1 to 26 (means of up to five observations;
 between them records/s of an instance are interpolated). A window measures its rate with the relative errors of those
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -165,8 +165,10 @@ def line(name: str, tallies: Sequence[Tally], plain: Sequence[Tally] | None) -> 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=10)
-    seeds = range(parser.parse_args().seeds)
-    truth = Truth.measured()
+    parser.add_argument("--errors", type=float, default=1.0, help="measured errors times this")
+    given = parser.parse_args()
+    seeds, truth = range(given.seeds), Truth.measured()
+    truth = replace(truth, errors=np.clip(truth.errors * given.errors, -0.9, 0.9))
     print(
         f"Nexmark Q1 mapper, {truth.per_s[0]:,.0f}/s on 1 to {truth.per_s[-1]:,.0f}/s on {MOST}; error of a window "
         f"{100 * truth.errors.std():.2f} %; {len(seeds)} seeds\n"
