@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from models.dataflow.optimal import Optimal, Sizing
     from models.dataflow.rates import OperatorRates
 
+SHOWN = 40  # epochs in a table
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -142,8 +144,10 @@ def show_answer(document: Mapping[str, Any]) -> None:
     epochs = document["epochs"]
     if len(epochs) > 1:
         names = list(document["parallelism"])
-        rows = [[f"epoch {one['epoch']}", *(one["parallelism"][name] for name in names)] for one in epochs]
+        rows = [[f"epoch {one['epoch']}", *(one["parallelism"][name] for name in names)] for one in epochs[-SHOWN:]]
         table("instances by epoch", ["", *names], rows)
+        if len(epochs) > SHOWN:
+            console.print(f"{len(epochs) - SHOWN} epochs before them: --json has all", highlight=False)
     title = f"parallelism ({document['combine']} of {len(epochs)} epochs)" if len(epochs) > 1 else "parallelism"
     table(
         title,
