@@ -136,14 +136,15 @@ class Ds2:
     def _take_back(self, sized: Sized, last: Rescale, emitted: Emitted | None, memory: Memory) -> DataflowDecision:
         """Go back to what ran before the last rescale. That is done once: the way back is not judged in its turn."""
         until_s = sized.situation.now_s + self.options.avoid_s
-        memory = replace(memory, avoided=(*memory.avoided, Avoided(until_s, last.after)))
+        way_back = Rescale(last.after, last.before, None)
+        memory = replace(memory, avoided=(*memory.avoided, Avoided(until_s, last.after)), rescale=way_back)
         before, after = ("an unknown rate" if one is None else per_s(one.per_s) for one in (last.emitted, emitted))
         sentence = (
             f"Since {changes_told(last.before, last.after)} the sources emit {after}, before it was {before}: taken "
             f"back, and avoided for {seconds(self.options.avoid_s)}."
         )
-        back = {name: last.before.get(name, count) for name, count in last.after.items()}
-        return DataflowDecision(self.name, back, Reason.ROLLBACK, sentence, sized.verdicts(back), memory.to_json())
+        verdicts = sized.verdicts(last.before)
+        return DataflowDecision(self.name, last.before, Reason.ROLLBACK, sentence, verdicts, memory.to_json())
 
     def _raised(
         self, sized: Sized, wanted: Mapping[str, int], emitted: Emitted | None

@@ -1,0 +1,439 @@
+"""DS2 per operator: the paper's figures, each branch of the scaling manager, and the original program's defects."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.dataflow.graph import Dataflow, Operator
+from models.dataflow.rates import InstanceWindow
+from policies.contract import Reason
+from policies.dataflow.build import build_dataflow_policy
+from policies.dataflow.contract import DataflowDecision, DataflowSituation
+from policies.dataflow.ds2 import Ds2
+from policies.dataflow.ds2_options import Ds2Options
+from policies.dataflow.skew import skew_of
+from settings.yaml_files import SettingsError
+from tests.policies.steady_dataflow import NOW_S, Steady, Truth, chain, configurations, follow, heron_word_count
+
+ONE_EACH = {"source": 1, "split": 1, "count": 1}
+W = 10.0
+
+
+def ds2(**options: Any) -> Ds2:
+    """DS2 without warm-up, to which every change is worth it."""
+    return Ds2(Ds2Options(**{"warm_up_s": 0.0, "ignored_in": 0, **options}))
+
+
+def later(situation: DataflowSituation, decision: DataflowDecision, **changes: Any) -> DataflowSituation:
+    """The next interval, with what was decided running."""
+    memory = json.loads(json.dumps(dict(decision.memory), allow_nan=False))
+    rescaled = bool(decision.changes(situation))
+    since_s = W if rescaled else situation.since_rescale_s + W
+    given = {"parallelism": dict(decision.parallelism), "since_rescale_s": since_s, **changes}
+    return replace(situation, now_s=situation.now_s + W, memory=memory, **given)
+
+
+def instances(processed: list[float], useful_s: list[float], out: float = 1.0) -> InstanceWindow:
+    return InstanceWindow(W, np.array(processed), out * np.array(processed), np.array(useful_s))
+
+
+def one_operator(window: InstanceWindow | None, *, running: int, target: float, **changes: Any) -> DataflowSituation:
+    """A source of ``target`` records/s that emits them all, and one operator behind it."""
+    graph = Dataflow((Operator("source"), Operator("work", ("source",), **changes.pop("operator", {}))))
+    windows = {"source": InstanceWindow(W, np.zeros(1), np.array([target * W]), np.array([0.1]))}
+    if window is not None:
+        windows["work"] = window
+    given = {"source_per_s": {"source": target}, **changes}
+    return DataflowSituation(NOW_S, graph, {"source": 1, "work": running}, windows, **given)
+
+
+# ---- the paper ----------------------------------------------------------------------------------------------------
+
+
+def test_figure_2_both_operators_in_one_decision() -> None:
+    # o1 works all the time for 10/s, o2 half of it for 100/s: 40/s take 4 and 2
+    steady = chain(("o1", Truth(10.0, selectivity=10.0)), ("o2", Truth(200.0)), source_per_s=40.0)
+    decision = ds2().decide(steady.situation({"source": 1, "o1": 1, "o2": 1}))
+    assert (decision.parallelism, decision.reason) == ({"source": 1, "o1": 4, "o2": 2}, Reason.SCALE_OUT)
+    assert decision.sentence == "o1 1 to 4, o2 1 to 2 (10/s of 40/s are emitted)."
+    assert [one.why for one in decision.operators[1:]] == ["40/s take 4", "400/s take 2"]
+
+
+@pytest.mark.parametrize(
+    "start", [ONE_EACH, {"source": 1, "split": 22, "count": 30}, {"source": 1, "split": 1, "count": 55}]
+)
+def test_the_heron_word_count_takes_one_step_to_10_and_20(start: Mapping[str, int]) -> None:
+    decisions = follow(ds2(), heron_word_count(), start, intervals=5, window_s=60.0)
+    assert configurations(start, decisions) == [start, {"source": 1, "split": 10, "count": 20}]
+    assert decisions[-1].sentence == "What runs is what the target rates take (16,667/s of 16,667/s are emitted)."
+
+
+def test_windows_that_begin_within_the_warm_up_are_ignored() -> None:
+    # 5.3: 10 s interval, 30 s warm-up: the first three decisions after a reconfiguration are ignored
+    decisions = follow(Ds2(), heron_word_count(), ONE_EACH, intervals=8)
+    grace, out = Reason.HOLD_GRACE, Reason.SCALE_OUT
+    assert [one.reason for one in decisions] == [grace, grace, grace, out, grace, grace, grace, Reason.HOLD_GOOD]
+    in_windows = follow(ds2(warm_up=2), heron_word_count(), ONE_EACH, intervals=4)
+    assert [one.reason for one in in_windows] == [grace, grace, out, grace]
+
+
+def test_a_longer_window_than_the_time_since_the_rescale_is_ignored() -> None:
+    steady = heron_word_count()
+    decision = ds2().decide(steady.situation(ONE_EACH, since_rescale_s=W - 1.0))
+    assert decision.reason is Reason.HOLD_GRACE
+    assert ds2().decide(steady.situation(ONE_EACH, since_rescale_s=math.nan)).reason is Reason.HOLD_GRACE
+
+
+@pytest.mark.parametrize(("combine", "wanted"), [("max", 8), ("median", 6), ("last", 4)])
+def test_activation_combines_consecutive_results(combine: str, wanted: int) -> None:
+    policy = ds2(activation=3, combine=combine, target_rate_ratio=None)
+    situation = one_operator(instances([1_000.0] * 5, [10.0] * 5), running=5, target=800.0)  # 100/s each
+    for target in (600.0, 400.0):
+        decision = policy.decide(situation)
+        assert (decision.reason, decision.parallelism["work"]) == (Reason.HOLD_GOOD, 5)
+        situation = later(situation, decision, source_per_s={"source": target})
+    assert policy.decide(situation).parallelism["work"] == wanted
+
+
+def test_agreement_waits_until_all_results_are_the_same() -> None:
+    policy = ds2(activation=2, agreement=True)
+    situation = one_operator(instances([1_000.0] * 2, [10.0] * 2), running=2, target=400.0)
+    situation = later(situation, policy.decide(situation), source_per_s={"source": 500.0})
+    decision = policy.decide(situation)
+    assert (decision.reason, decision.sentence) == (
+        Reason.HOLD_GOOD,
+        "The last 2 results differ; they are acted on once they agree.",
+    )
+    assert policy.decide(later(situation, decision)).parallelism["work"] == 5
+
+
+def unseen(share: float, *, running: int, **changes: Any) -> DataflowSituation:
+    """Four instances would do for 400/s at 100/s of useful time, but the source only emits ``share`` of it."""
+    useful_s = 400.0 * share * W / running / 100.0
+    window = instances([400.0 * share * W / running] * running, [useful_s] * running)
+    situation = one_operator(window, running=running, target=400.0, **changes)
+    source = InstanceWindow(W, np.zeros(1), np.array([400.0 * share * W]), np.array([0.1]))
+    return replace(situation, windows={**situation.windows, "source": source})
+
+
+def test_overheads_that_useful_time_does_not_show_raise_the_result() -> None:
+    decision = ds2().decide(unseen(0.8, running=4))
+    assert decision.parallelism["work"] == 5
+    assert "raised by 1.25, as so much more should be emitted than is" in decision.sentence
+    assert ds2(target_rate_ratio=1.3).decide(unseen(0.8, running=4)).parallelism["work"] == 4
+    assert ds2(target_rate_ratio=None).decide(unseen(0.8, running=4)).parallelism["work"] == 4
+    assert ds2().decide(unseen(0.7, running=3)).parallelism["work"] == 4, "not beside a scale-out"
+
+
+def test_minor_changes_are_ignored() -> None:
+    running = one_operator(instances([800.0] * 5, [8.0] * 5), running=5, target=400.0)
+    assert ds2().decide(running).parallelism["work"] == 4
+    assert ds2(ignored_in=1).decide(running).reason is Reason.HOLD_GOOD
+    more = replace(running, source_per_s={"source": 610.0})
+    assert ds2(target_rate_ratio=None).decide(more).parallelism["work"] == 7
+    assert ds2(ignored_out=2, target_rate_ratio=None).decide(more).reason is Reason.HOLD_GOOD
+
+
+def worse_after(policy: Ds2, before: int, target: float, emitted: float) -> tuple[DataflowSituation, DataflowDecision]:
+    """Scale one operator, after which the source emits ``emitted`` records/s and the operator has nothing to do."""
+    useful_s = min(W, target * W / before / 100.0)
+    first = one_operator(instances([useful_s * 100.0] * before, [useful_s] * before), running=before, target=target)
+    first = replace(first, windows={**first.windows, "source": source_of(min(target, before * 100.0))})
+    decision = policy.decide(first)
+    count = decision.parallelism["work"]
+    assert count != before
+    window = instances([emitted * W / count] * count, [emitted / 100.0 / count * W] * count)
+    second = later(first, decision, windows={"source": source_of(emitted), "work": window})
+    return second, decision
+
+
+def source_of(per_s: float) -> InstanceWindow:
+    return InstanceWindow(W, np.zeros(1), np.array([per_s * W]), np.array([0.1]))
+
+
+def test_a_rescale_that_made_things_worse_is_taken_back_once() -> None:
+    policy = ds2(rollback_tolerance=0.1, avoid_s=100.0)
+    situation, scaled_out = worse_after(policy, before=4, target=800.0, emitted=300.0)
+    assert scaled_out.parallelism["work"] == 8
+    back = policy.decide(situation)
+    assert (back.reason, back.parallelism["work"]) == (Reason.ROLLBACK, 4)
+    assert (
+        back.sentence
+        == "Since work 4 to 8 the sources emit 300/s, before it was 400/s: taken back, and avoided for 100 s."
+    )
+    again = later(situation, back)
+    again = replace(again, windows={"source": source_of(390.0), "work": instances([975.0] * 4, [9.75] * 4)})
+    held = policy.decide(again)
+    assert (held.reason, held.parallelism["work"]) == (Reason.HOLD_AVOIDED, 4)
+    assert "work 4 to 8 would follow, but made things worse not long ago" in held.sentence
+    after = replace(again, now_s=again.now_s + 100.0)
+    assert policy.decide(after).parallelism["work"] == 8, "it is not avoided for ever"
+
+
+def test_less_load_is_not_a_reason_to_take_back() -> None:
+    situation, _ = worse_after(ds2(), before=4, target=800.0, emitted=300.0)
+    assert ds2().decide(replace(situation, source_per_s={"source": 300.0})).reason is not Reason.ROLLBACK
+    off = ds2(rollback_tolerance=None)
+    assert off.decide(situation).reason is not Reason.ROLLBACK
+
+
+def test_a_scale_in_that_fell_short_is_mended_rather_than_taken_back() -> None:
+    # 5.3, phase 2: scaled in to 7 and 4, then one more, although the source fell short in between
+    policy = ds2()
+    first = one_operator(instances([400.0] * 10, [4.0] * 10), running=10, target=400.0)
+    decision = policy.decide(first)
+    assert decision.parallelism["work"] == 4
+    slower = {"source": source_of(320.0), "work": instances([800.0] * 4, [10.0] * 4)}  # 80/s each now
+    assert policy.decide(later(first, decision, windows=slower)).parallelism["work"] == 5
+    idle = {"source": source_of(320.0), "work": instances([800.0] * 4, [8.0] * 4)}  # nothing shows why
+    assert policy.decide(later(first, decision, windows=idle)).reason is Reason.ROLLBACK
+
+
+def test_the_number_of_vain_scale_outs_is_limited() -> None:
+    policy = ds2(decision_limit=2, target_rate_ratio=1.0, skew_ratio=99.0)
+    situation = stuck(4)
+    rescales = 0
+    for _ in range(8):
+        decision = policy.decide(situation)
+        rescales += bool(decision.changes(situation))
+        situation = later(situation, decision, windows=stuck(decision.parallelism["work"]).windows)
+    assert (rescales, decision.reason) == (2, Reason.HOLD_AVOIDED)
+    assert decision.sentence == (
+        "No rescale: 2 scale-outs in a row did not raise what the sources emit (200/s of 400/s), as with skew or a "
+        "straggler, which scaling does not mend."
+    )
+    more = replace(situation, source_per_s={"source": 800.0})
+    assert policy.decide(more).reason is Reason.SCALE_OUT, "another target rate is another matter"
+
+
+def stuck(running: int) -> DataflowSituation:
+    """200/s are emitted of 400/s whatever runs; useful time asks for one instance more than runs."""
+    window = instances([200.0 * W / running] * running, [200.0 / 400.0 * (running + 0.5) * W / running] * running)
+    situation = one_operator(window, running=running, target=400.0)
+    return replace(situation, windows={**situation.windows, "source": source_of(200.0)})
+
+
+# ---- what did not report ------------------------------------------------------------------------------------------
+
+
+def test_what_did_not_report_is_held_and_named_and_holds_up_no_other() -> None:
+    steady = heron_word_count()
+    windows = steady.windows(ONE_EACH)
+    del windows["count"]
+    decision = ds2().decide(steady.situation(ONE_EACH, windows=windows))
+    assert decision.parallelism == {"source": 1, "split": 10, "count": 1}
+    assert "count: it did not report" in decision.sentence
+    windows = steady.windows(ONE_EACH)
+    del windows["split"]
+    decision = ds2().decide(steady.situation(ONE_EACH, windows=windows))
+    assert (decision.parallelism, decision.reason) == (ONE_EACH, Reason.HOLD_UNKNOWN)
+    assert "count: what reaches it from split is not known" in decision.sentence
+
+
+def test_instances_that_did_not_report_forbid_scaling_in_but_not_out() -> None:
+    part = instances([800.0] * 3, [4.0] * 3)  # 3 of 6, 200/s of useful time each
+    decision = ds2().decide(one_operator(part, running=6, target=600.0))
+    assert decision.parallelism["work"] == 6
+    assert "work is not scaled in: 3 of its 6 instances did not report what can be used" in decision.sentence
+    assert ds2().decide(one_operator(part, running=6, target=2_000.0)).parallelism["work"] == 10
+    lost = instances([800.0] * 3 + [math.nan] * 3, [4.0] * 3 + [math.nan] * 3)
+    assert ds2().decide(one_operator(lost, running=6, target=600.0)).parallelism["work"] == 6
+
+
+def test_an_unknown_source_rate_forbids_scaling_in() -> None:
+    window = instances([400.0] * 6, [2.0] * 6)
+    unknown = one_operator(window, running=6, target=240.0, source_per_s={})
+    unknown = replace(unknown, windows={"source": replace(source_of(240.0), useful_s=np.array([W])), "work": window})
+    decision = ds2().decide(unknown)
+    assert decision.parallelism["work"] == 6
+    assert "work is not scaled in: it is not known what source should emit" in decision.sentence
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"windows": {}}, "no operator reported"),
+        ({"parallelism": {"source": 1, "split": 1}}, "it is not known how many instances of count run"),
+        ({"parallelism": {"source": 1, "split": 0, "count": 1}}, "it is not known how many instances of split run"),
+    ],
+)
+def test_blind(changes: dict[str, Any], says: str) -> None:
+    decision = ds2().decide(replace(heron_word_count().situation(ONE_EACH), **changes))
+    assert (decision.reason, decision.sentence) == (Reason.HOLD_BLIND, f"Blind: {says}.")
+
+
+# ---- defects of the original program ------------------------------------------------------------------------------
+
+
+def test_original_ignores_the_target_rate_ratio_online() -> None:
+    assert ds2(target_rate_ratio=1.0).decide(unseen(0.9, running=4)).parallelism["work"] == 5
+
+
+def test_original_loses_a_setting_whose_name_it_does_not_know() -> None:
+    with pytest.raises(SettingsError, match="unknown option 'target_rate_ratio_threshold'; did you mean"):
+        build_dataflow_policy("ds2", {"target_rate_ratio_threshold": 1.0})
+
+
+def test_original_acts_on_the_last_result_whatever_the_activation_time() -> None:
+    policy = ds2(activation=2)
+    situation = one_operator(instances([1_000.0] * 2, [10.0] * 2), running=2, target=600.0)
+    situation = later(situation, policy.decide(situation), source_per_s={"source": 400.0})
+    assert policy.decide(situation).parallelism["work"] == 6
+
+
+def test_original_adds_rates_of_a_new_epoch_to_those_of_an_old_one() -> None:
+    policy = ds2(activation=2)
+    situation = one_operator(instances([1_000.0] * 2, [10.0] * 2), running=2, target=600.0)
+    decision = policy.decide(situation)
+    elsewhere = replace(decision, parallelism={"source": 1, "work": 3})  # somebody else rescaled
+    situation = later(
+        situation, elsewhere, windows={"source": source_of(300.0), "work": instances([1e3] * 3, [1e1] * 3)}
+    )
+    decision = policy.decide(situation)
+    assert decision.reason is Reason.HOLD_GRACE, "the window may be of before"
+    decision = policy.decide(later(situation, decision))
+    assert decision.sentence == "1 of 2 results until one is acted on."
+
+
+def test_original_keeps_the_number_of_instances_that_it_began_with() -> None:
+    steady = heron_word_count()
+    decisions = follow(ds2(), steady, ONE_EACH, intervals=2)
+    doubled = replace(steady, source_per_s={"source": 2 * steady.source_per_s["source"]})
+    situation = doubled.situation(decisions[-1].parallelism, memory=decisions[-1].memory, now_s=NOW_S + 30.0)
+    assert ds2().decide(situation).parallelism == {"source": 1, "split": 20, "count": 40}
+
+
+def test_original_waits_for_ever_for_an_idle_instance() -> None:
+    idle = instances([1_000.0] * 3 + [0.0], [10.0] * 3 + [0.0])
+    assert ds2().decide(one_operator(idle, running=4, target=600.0)).parallelism["work"] == 6
+    silent = instances([1_000.0] * 3, [10.0] * 3)
+    assert ds2().decide(one_operator(silent, running=4, target=600.0)).parallelism["work"] == 6
+
+
+def test_original_gives_an_idle_operator_no_instances_at_all() -> None:
+    idle = instances([0.0] * 4, [0.0] * 4)
+    decision = ds2().decide(one_operator(idle, running=4, target=0.0))
+    assert (decision.parallelism["work"], decision.reason) == (4, Reason.HOLD_UNKNOWN)
+    assert "work: it was idle" in decision.sentence
+
+
+def test_original_gives_four_billion_instances_where_useful_time_is_zero() -> None:
+    nonsense = instances([1_000.0] * 4, [0.0] * 4)
+    assert ds2().decide(one_operator(nonsense, running=4, target=500.0)).parallelism["work"] == 4
+
+
+def test_original_knows_no_bounds_and_no_slots() -> None:
+    window = instances([1_000.0] * 2, [10.0] * 2)
+    most = one_operator(window, running=2, target=5_000.0, operator={"maximum": 12})
+    assert ds2().decide(most).parallelism["work"] == 12
+    assert ds2(maximum=7).decide(most).parallelism["work"] == 7
+    assert (
+        ds2(minimum=3, target_rate_ratio=None).decide(one_operator(window, running=2, target=10.0)).parallelism["work"]
+        == 3
+    )
+    few = heron_word_count().situation(ONE_EACH, slots=16)
+    decision = ds2().decide(few)
+    assert sum(decision.parallelism.values()) <= 16
+    assert "31 slots are wanted, 16 are there" in decision.sentence
+    shared = ds2(slot_sharing=True).decide(few)
+    assert shared.parallelism == {"source": 1, "split": 8, "count": 16}
+
+
+def test_original_takes_an_error_of_rounding_for_an_instance() -> None:
+    each = [0.1 * W] * 3
+    window = instances(each, [0.1 * W / (0.1 + 0.2) * 3 / 10] * 3)
+    assert ds2(target_rate_ratio=None).decide(one_operator(window, running=3, target=3.0)).parallelism["work"] == 3
+
+
+def test_original_counts_the_whole_output_for_every_branch() -> None:
+    graph = Dataflow.of_edges([("source", "a"), ("source", "b")])
+    truth = {"a": Truth(10.0), "b": Truth(10.0)}
+    steady = Steady(graph, {"source": 100.0}, truth, {"source": {"a": 0.7, "b": 0.3}})
+    assert ds2().decide(steady.situation({"source": 1, "a": 1, "b": 1})).parallelism == {"source": 1, "a": 7, "b": 3}
+
+
+def test_original_panics_where_an_operator_is_missing() -> None:
+    assert ds2().decide(one_operator(None, running=3, target=100.0)).parallelism["work"] == 3
+
+
+# ---- what perdix adds ---------------------------------------------------------------------------------------------
+
+
+def test_skew_is_averaged_away_as_published_and_told() -> None:
+    # 4.2.3: the configuration that would be optimal without skew, which does not meet the target
+    steady = chain(("work", Truth(100.0, key=0.3)), source_per_s=500.0)
+    decisions = follow(ds2(), steady, {"source": 1, "work": 2}, intervals=6)
+    assert decisions[-1].parallelism["work"] == 5
+    assert (
+        "work: instance 1 works 100% of its time, 2.2 times the mean, which is averaged away" in decisions[-1].sentence
+    )
+    assert "the sources fall short because work is uneven, which more instances do not mend" in decisions[-1].sentence
+
+
+def test_the_hottest_instance_keeps_up_where_more_can_help() -> None:
+    # a key of 10 % of 500/s leaves an instance 50/s for its part of the other 450/s: 9 instances
+    steady = chain(("work", Truth(100.0, key=0.1)), source_per_s=500.0)
+    assert steady.least()["work"] == 9
+    start = {"source": 1, "work": 5}
+    decisions = follow(ds2(skew="hottest"), steady, start, intervals=6)
+    assert configurations(start, decisions) == [start, {"source": 1, "work": 9}]
+    assert "that one keeps up with 9 instances" in decisions[0].sentence
+    bounded = follow(ds2(skew="hottest", skew_bound=1.5), steady, start, intervals=6)
+    assert bounded[-1].parallelism["work"] == 8
+    assert "of which 7.5 are allowed" in bounded[0].sentence
+
+
+def test_one_key_is_more_than_an_instance_can_take() -> None:
+    steady = chain(("work", Truth(100.0, key=0.3)), source_per_s=500.0)
+    decisions = follow(ds2(skew="hottest"), steady, {"source": 1, "work": 2}, intervals=6)
+    assert decisions[-1].parallelism["work"] == 5, "never beyond what a single key allows"
+    assert "30% of its input go to one instance however many there are" in decisions[-1].sentence
+
+
+def test_a_straggler_is_hot_without_a_key() -> None:
+    window = instances([500.0] * 4, [9.0, 5.0, 5.0, 5.0])
+    skew = skew_of(window, 1.2)
+    assert skew is not None
+    assert (skew.instance, skew.key) == (1, 0.0)
+    assert skew.unrounded_for(200.0) == pytest.approx(200.0 / (500.0 / 9.0))
+    assert skew_of(instances([500.0] * 4, [5.0] * 4), 1.2) is None
+    assert skew_of(instances([500.0], [5.0]), 1.2) is None
+
+
+def test_key_groups_are_dealt_out_evenly_on_demand() -> None:
+    keyed = one_operator(instances([1_000.0] * 2, [10.0] * 2), running=2, target=450.0, operator={"key_groups": 12})
+    assert ds2().decide(keyed).parallelism["work"] == 5
+    assert ds2(alignment="EVENLY_SPREAD").decide(keyed).parallelism["work"] == 6
+
+
+def test_what_is_not_to_be_scaled_stays() -> None:
+    fixed = one_operator(instances([1_000.0] * 2, [10.0] * 2), running=2, target=450.0, operator={"scalable": False})
+    assert ds2().decide(fixed).parallelism["work"] == 2
+
+
+def test_head_room_is_not_passed_on() -> None:
+    steady = chain(("o1", Truth(10.0, selectivity=10.0)), ("o2", Truth(200.0)), source_per_s=40.0)
+    decision = ds2(rate_factor=0.3).decide(steady.situation({"source": 1, "o1": 1, "o2": 1}))
+    assert decision.parallelism == {"source": 1, "o1": 6, "o2": 3}  # 5.2 and 2.6
+
+
+# ---- the claims of section 3.4, and memory ------------------------------------------------------------------------
+
+
+def test_what_is_remembered_is_json_and_may_be_broken() -> None:
+    steady = heron_word_count()
+    policy = ds2(curve="learned", activation=2)
+    decision = policy.decide(steady.situation(ONE_EACH))
+    good = json.loads(json.dumps(dict(decision.memory), allow_nan=False))
+    fresh = policy.decide(steady.situation(ONE_EACH, memory=good, now_s=NOW_S + W)).parallelism
+    assert fresh == {"source": 1, "split": 10, "count": 20}
+    for key in good:
+        for broken in (None, 7, "x", [], [[]], {"split": "x"}, [[1]], {"split": [[1]]}, [[None, None]]):
+            memory = {**good, key: broken}
+            again = policy.decide(steady.situation(ONE_EACH, memory=memory, now_s=NOW_S + W))
+            assert all(count >= 1 for count in again.parallelism.values())

@@ -1,0 +1,168 @@
+"""The Flink Autoscaler's rule on every operator: the samples it is given, and where it differs from the original."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.dataflow.graph import Dataflow, Operator
+from policies.contract import Reason
+from policies.dataflow.contract import DataflowDecision, DataflowSituation
+from policies.dataflow.flink_autoscaler import FlinkAutoscaler
+from policies.dataflow.flink_memory import Memory
+from policies.flink_autoscaler.options import FlinkAutoscalerOptions
+from tests.policies.steady_dataflow import NOW_S, Steady, Truth, chain, configurations, follow, heron_word_count
+
+ONE_EACH = {"source": 1, "split": 1, "count": 1}
+LOG = {"lag_records": {"source": 0.0}}
+
+
+def autoscaler(**options: Any) -> FlinkAutoscaler:
+    """The rule with a window of one minute, no stabilisation, and neither restarts nor backlogs to reckon with."""
+    quick = {"window_s": 60.0, "stabilisation_s": 0.0, "scale_down_interval_s": 0.0, "catch_up_s": 0.0}
+    return FlinkAutoscaler(FlinkAutoscalerOptions(**{**quick, **options}))
+
+
+def behind(steady: Steady, runs: Mapping[str, int], policy: FlinkAutoscaler, intervals: int) -> list[DataflowDecision]:
+    """Follow a dataflow whose source is a log: what is not emitted waits before it."""
+    emitted, _ = steady.emitted(runs)
+    missing_per_s = steady.source_per_s["source"] - emitted["source"]
+    situation = steady.situation(runs, lag_records={"source": 0.0})
+    decisions = []
+    for k in range(1, intervals + 1):
+        decision = policy.decide(situation)
+        decisions.append(decision)
+        if decision.changes(situation):
+            break
+        lag = {"source": missing_per_s * 10.0 * k}
+        memory = json.loads(json.dumps(dict(decision.memory), allow_nan=False))
+        situation = replace(situation, now_s=situation.now_s + 10.0, lag_records=lag, memory=memory)
+    return decisions
+
+
+def test_every_operator_is_sized_for_what_arrives_at_the_target_utilisation() -> None:
+    # 1,000,000 sentences a minute take 10 and 20 instances at full use: 15 and 29 at 70 %. The source is sized too: seen
+    # to emit while it is held back for most of its time.
+    decisions = behind(heron_word_count(), ONE_EACH, autoscaler(), 12)
+    assert decisions[-1].parallelism == {"source": 2, "split": 15, "count": 29}
+    assert decisions[-1].reason is Reason.SCALE_OUT
+    assert decisions[-1].sentence == "count 1 to 29, split 1 to 15, source 1 to 2, for 70% of the true rates."
+    assert {one.reason for one in decisions[:-1]} == {Reason.HOLD_UNKNOWN}
+
+
+def test_a_generator_tells_no_lag_so_only_what_is_emitted_is_seen() -> None:
+    """DS2 is told what sources should emit; this rule infers it from lag, and stops where what is emitted saturates."""
+    decisions = follow(autoscaler(), heron_word_count(), ONE_EACH, intervals=60)
+    assert decisions[-1].reason is Reason.HOLD_GOOD
+    assert decisions[-1].parallelism["count"] < 20
+
+
+def test_scaling_in_needs_to_know_that_nothing_waits() -> None:
+    steady, large = heron_word_count(), {"source": 1, "split": 40, "count": 80}
+    seen = follow(autoscaler(), steady, large, intervals=10, **LOG)
+    assert configurations(large, seen)[1] == {"source": 1, "split": 16, "count": 32}, "60 % at most"
+    emits_all = follow(autoscaler(), steady, large, intervals=10)
+    assert configurations(large, emits_all)[1] == {"source": 1, "split": 16, "count": 32}
+    unknown = follow(autoscaler(), steady, large, intervals=10, source_per_s={})
+    assert configurations(large, unknown) == [large]
+    assert unknown[-1].reason is Reason.HOLD_BLIND
+    assert "it is not known whether records wait before source" in unknown[-1].sentence
+
+
+def test_scaling_in_waits_and_takes_the_most_that_was_wanted() -> None:
+    steady, large = heron_word_count(), {"source": 1, "split": 30, "count": 60}
+    decisions = follow(autoscaler(scale_down_interval_s=60.0, max_down_factor=0.9), steady, large, intervals=14, **LOG)
+    assert [one.parallelism["count"] for one in decisions] == [60] * 12 + [29, 29]
+
+
+def test_the_window_fills_again_after_a_rescale() -> None:
+    decisions = behind(heron_word_count(), ONE_EACH, autoscaler(), 12)
+    memory = Memory.from_json(decisions[-1].memory, NOW_S + 1e6, list(ONE_EACH))
+    assert memory.asked is not None
+    assert len(memory.samples) == 7
+    runs = decisions[-1].parallelism
+    after = heron_word_count().situation(
+        runs, memory=decisions[-1].memory, now_s=NOW_S + 130.0, since_rescale_s=20.0, **LOG
+    )
+    decision = autoscaler().decide(after)
+    assert (decision.reason, decision.sentence) == (
+        Reason.HOLD_UNKNOWN,
+        "No decision for another 60 s: the window fills.",
+    )
+    kept = Memory.from_json(decision.memory, NOW_S + 131.0, list(ONE_EACH))
+    assert (len(kept.samples), kept.asked, kept.parallelism) == (1, None, runs)
+    assert [round(one.took_s) for one in kept.state.restarts] == [50]
+    assert kept.state.history["count"][0].after == runs["count"]
+
+
+def test_while_it_stabilises_nothing_is_decided() -> None:
+    decision = autoscaler(stabilisation_s=300.0).decide(heron_word_count().situation(ONE_EACH, since_rescale_s=20.0))
+    assert (decision.reason, decision.sentence) == (
+        Reason.HOLD_GRACE,
+        "No decision for another 340 s: the job stabilises.",
+    )
+
+
+def test_partitions_and_key_groups_are_fitted() -> None:
+    graph = Dataflow((Operator("source", maximum=4, scalable=False), Operator("work", ("source",), 24, key_groups=24)))
+    steady = Steady(graph, {"source": 1_000.0}, {"work": Truth(100.0)})
+    runs = {"source": 1, "work": 2}
+    assert behind(steady, runs, autoscaler(), 12)[-1].parallelism["work"] == 24, "15 instances would be uneven"
+    even = behind(steady, runs, autoscaler(alignment="OFF"), 12)[-1]
+    assert even.parallelism == {"source": 1, "work": 15}
+
+
+def test_what_is_not_to_be_scaled_stays() -> None:
+    steady = heron_word_count()
+    fixed = Dataflow(tuple(replace(one, scalable=one.name == "split") for one in steady.graph))
+    decisions = behind(replace(steady, graph=fixed), ONE_EACH, autoscaler(), 12)
+    assert decisions[-1].parallelism == {"source": 1, "split": 15, "count": 1}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda now: {"windows": {}}, "no operator reported"),
+        (lambda now: {"windows": {k: v for k, v in now.windows.items() if k != "count"}}, "count did not report"),
+        (
+            lambda now: {"parallelism": {**now.parallelism, "count": 0}},
+            "it is not known how many instances of count run",
+        ),
+        (lambda now: {"since_rescale_s": math.nan}, "it is not known when the last rescale was"),
+        (
+            lambda now: {
+                "windows": {**now.windows, "split": replace(now.windows["split"], useful_s=np.array([math.nan]))}
+            },
+            "neither records nor useful time of split were measured",
+        ),
+        (lambda now: {"windows": {**now.windows, "split": replace(now.windows["split"], window_s=0.0)}}, "0.0 s long"),
+        (
+            lambda now: {"parallelism": ONE_EACH, "windows": heron_word_count().windows({**ONE_EACH, "split": 3})},
+            "split reported 3 instances, more than run",
+        ),
+    ],
+)
+def test_blind(change: Any, says: str) -> None:
+    now = heron_word_count().situation(ONE_EACH)
+    decision = autoscaler().decide(replace(now, **change(now)))
+    assert decision.reason is Reason.HOLD_BLIND
+    assert says in decision.sentence
+
+
+def test_memory_may_be_broken() -> None:
+    now: DataflowSituation = heron_word_count().situation(ONE_EACH, **LOG)
+    good = dict(autoscaler().decide(now).memory)
+    for key in good:
+        for broken in (None, 7, "x", [], [[]], {"count": "x"}, {"count": 0}, [[1.0, {"count": [1]}]], {"count": [[1]]}):
+            decision = autoscaler().decide(replace(now, memory={**good, key: broken}, now_s=NOW_S + 10.0))
+            assert decision.parallelism == ONE_EACH
+
+
+def test_twice_the_work_through_a_branch_is_counted() -> None:
+    steady = chain(("a", Truth(100.0, selectivity=2.0)), ("b", Truth(100.0)), source_per_s=70.0)
+    decisions = behind(steady, {"source": 1, "a": 1, "b": 1}, autoscaler(), 12)
+    assert decisions[-1].parallelism == {"source": 1, "a": 1, "b": 2}
