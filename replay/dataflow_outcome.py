@@ -13,7 +13,7 @@ from twin.dataflow.job import Rescale
 from twin.dataflow.ledger import Stretch, Values
 from twin.dataflow.parameters import DataflowParameters
 
-ACHIEVED = 0.99  # of the target rate: what is missing of it is noise
+SUSTAINED = 0.99  # of the target rate: what is missing of it is noise
 SETTLING_S = 60  # after a rescale is over, warming up and catching up are not held against a configuration
 
 Parallelism = Mapping[str, int]
@@ -51,8 +51,8 @@ class Phase:
     path
         Parallelism at the start of the phase and after each rescale that was asked for in it.
     converged_s
-        From the start of the phase until the last rescale in it was over; ``None``: what ran then did not sustain the
-        rates, or could not be seen to.
+        From the start of the phase until the last rescale in it was over; ``None``: what ran then does not sustain 99 %
+        of the rates, by the twin's true capacities (what is achieved may hide it while queues fill), or never ran.
     achieved
         Share of the target that was emitted after that and a minute; ``None``: the phase was over by then.
     back_pressured
@@ -242,7 +242,8 @@ def _phase(
         due = float(course.total(course.stretch.target)[rest].sum())
         achieved = float(course.total(course.stretch.processed)[rest].sum()) / due if due > 0 else 1.0
         back_pressured = _source_waited(course, rest)
-    stable = achieved is not None and achieved >= ACHIEVED
+    least_per_s = {name: SUSTAINED * per_s for name, per_s in target.items()}
+    stable = settled_s < until_s and truth.sustains(parameters, path[-1], least_per_s)
     return Phase(
         from_s,
         until_s,

@@ -24,7 +24,7 @@ from twin.dataflow.parameters import DataflowParameters
 _DPI = 150
 COLUMN_IN = 4.3  # inches of a policy
 BESIDE = 4  # policies in one picture
-MEAN_S = 10  # rates are means of so many seconds
+POINTS = 120  # of a rate's line, about: each the mean of the seconds before it
 
 
 def draw_dataflow_campaign(campaign: DataflowCampaign, folder: Path) -> list[Path]:
@@ -119,7 +119,8 @@ def _hours(one: DataflowPlayed) -> Values:
 
 def _smooth(values: Values) -> Values:
     """Return the mean of the last seconds at each second, of as many as there are."""
+    width_s = max(len(values) // POINTS, 10)
     total = np.concatenate(([0.0], np.cumsum(values)))
     ends = np.arange(1, len(values) + 1)
-    begins = np.maximum(ends - MEAN_S, 0)
+    begins = np.maximum(ends - width_s, 0)
     return np.asarray((total[ends] - total[begins]) / (ends - begins))

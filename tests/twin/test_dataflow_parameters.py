@@ -135,6 +135,9 @@ def test_skew_takes_capacity_but_not_true_rates() -> None:
     assert optimum(skewed, skewed.target_per_s(0), even=True) == optimum(plain, plain.target_per_s(0))
     with pytest.raises(ValueError, match="no operator 'x'"):
         plain.with_skew(0.5, ("x",))
+    assert skewed.operators["flatmap"].hottest is None, "only keys make skew"
+    with pytest.raises(ValueError, match="no operator is keyed"):
+        load_dataflow("nexmark-q1").with_skew(0.5)
 
 
 def test_shares_and_bursts_keep_their_sums() -> None:

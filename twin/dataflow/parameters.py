@@ -117,6 +117,8 @@ class OperatorParameters(Strict):
         Whether its parallelism may be changed; by default of every operator that is not a source.
     buffer_records
         Records that fit before one instance, for each of its inputs.
+    keyed
+        Whether keys decide which instance gets a record; always so with ``key_groups``.
     hottest
         Share of all records that one instance gets, because of its keys; the others get the rest evenly. ``None``:
         even.
@@ -131,6 +133,7 @@ class OperatorParameters(Strict):
     maximum: Annotated[int, Field(ge=1, le=MOST_INSTANCES)] | None = None
     key_groups: Annotated[int, Field(ge=1)] | None = None
     scalable: bool | None = None
+    keyed: bool = False
     buffer_records: Positive = 20_000.0
     hottest: Annotated[float, Field(gt=0, le=1)] | None = None
     overhead: Overhead = Overhead()
@@ -302,7 +305,7 @@ class DataflowParameters(Strict):
         return tuple(sorted({phase.from_s for source in self.sources.values() for phase in source.phases}))
 
     def with_skew(self, hottest: float, operators: tuple[str, ...] = ()) -> DataflowParameters:
-        """Return the same dataflow with one hot instance per operator (by default in every one that scales).
+        """Return the same dataflow with one hot instance per operator (by default in every one that is keyed).
 
         Raises
         ------
@@ -311,7 +314,9 @@ class DataflowParameters(Strict):
         """
         if not 0 < hottest <= 1:
             raise ValueError(f"the share of the hottest instance lies above 0 and is at most 1, found {hottest:g}")
-        names = operators or tuple(name for name, one in self.operators.items() if one.may_scale)
+        names = operators or tuple(name for name, one in self.operators.items() if one.keyed or one.key_groups)
+        if not names:
+            raise ValueError("no operator is keyed, so there is no skew; set keyed or key_groups in its file")
         return self._changed({name: {"hottest": hottest} for name in names})
 
     def with_start(self, parallelism: Mapping[str, int]) -> DataflowParameters:
