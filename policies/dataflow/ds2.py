@@ -13,7 +13,7 @@ from policies.contract import Reason
 from policies.dataflow.contract import DataflowDecision, DataflowSituation
 from policies.dataflow.ds2_curve import cautious
 from policies.dataflow.ds2_measured import measure
-from policies.dataflow.ds2_memory import Avoided, Memory
+from policies.dataflow.ds2_memory import Avoided, Memory, Raised
 from policies.dataflow.ds2_options import Ds2Options
 from policies.dataflow.ds2_sizing import Sized, bounded, size
 from policies.dataflow.holding import changes_told, hold, reason_of, running, unknown
@@ -29,6 +29,8 @@ from policies.dataflow.scaling_manager import (
     worthwhile,
 )
 from policies.wording import per_s, seconds
+
+SAME_TARGET = 0.8  # of the target rate at which results were raised: below, overheads may be less
 
 
 class Ds2:
@@ -110,7 +112,10 @@ class Ds2:
             tolerance = options.rollback_tolerance
             if tolerance is not None and to_take_back(last, emitted, tolerance, more_wanted=more_wanted):
                 return self._take_back(sized, last, emitted, memory)
-        wanted, raised = self._raised(sized, wanted, emitted)
+        wanted = self._not_below_what_was_raised(sized, wanted, memory, emitted)
+        wanted, raised, ratio = self._raised(sized, wanted, emitted)
+        if ratio > 1.0 and emitted is not None:
+            memory = replace(memory, raised=Raised(ratio, emitted.target_per_s))
         chosen, kept = self._chosen(sized, wanted)
         chosen, limited = self._limited(runs, chosen, memory, emitted)
         if chosen == runs and limited is not None:
@@ -148,21 +153,50 @@ class Ds2:
 
     def _raised(
         self, sized: Sized, wanted: Mapping[str, int], emitted: Emitted | None
-    ) -> tuple[Mapping[str, int], str | None]:
-        """Raise the results where none scales out and the sources still fall short (target rate ratio)."""
+    ) -> tuple[Mapping[str, int], str | None, float]:
+        """Raise the results where none scales out and the sources still fall short (target rate ratio).
+
+        What runs lets through the target over the shortfall, although the operator with the least to spare should let
+        through more: so much more than it seems is needed, of every operator. That operator gets its instances times
+        the shortfall; those with more to spare may need none.
+
+        Returns
+        -------
+        tuple
+            The results, that in words, and by what the unrounded ones were multiplied (1: not raised).
+        """
         runs = sized.situation.parallelism
         short = shortfall(emitted, self.options.target_rate_ratio, self.options.tolerance)
         if short == 1.0 or any(count > runs[name] for name, count in wanted.items()):
-            return wanted, None
+            return wanted, None, 1.0
         hot = [name for name, skew in sized.measured.skews.items() if skew.saturated]
         if hot:
-            return wanted, f"the sources fall short because {hot[0]} is uneven, which more instances do not mend"
-        raised = {
-            name: max(count, bounded(sized.situation, self.options, name, sized.exact[name] * short))
+            told = f"the sources fall short because {hot[0]} is uneven, which more instances do not mend"
+            return wanted, told, 1.0
+        ratio = short * max(
+            min((runs[name] / need for name, need in sized.exact.items() if need > 0), default=1.0), 1.0
+        )
+        raised = self._times(sized, wanted, ratio)
+        if raised == wanted:
+            return wanted, None, 1.0
+        return raised, f"raised, as {short:.4g} times as much should be emitted as is", ratio
+
+    def _not_below_what_was_raised(
+        self, sized: Sized, wanted: Mapping[str, int], memory: Memory, emitted: Emitted | None
+    ) -> Mapping[str, int]:
+        """Keep the instances that a raise added while the target rate is much the same: useful time still hides why."""
+        raised = memory.raised
+        if raised is None or emitted is None or emitted.target_per_s < raised.target_per_s * SAME_TARGET:
+            return wanted
+        runs = sized.situation.parallelism
+        more = self._times(sized, wanted, raised.ratio)
+        return {name: max(count, min(more[name], runs[name])) for name, count in wanted.items()}
+
+    def _times(self, sized: Sized, wanted: Mapping[str, int], ratio: float) -> Mapping[str, int]:
+        return {
+            name: max(count, bounded(sized.situation, self.options, name, sized.exact[name] * ratio))
             for name, count in wanted.items()
         }
-        told = f"raised by {short:.4g}, as so much more should be emitted than is"
-        return raised, None if raised == wanted else told
 
     def _chosen(self, sized: Sized, wanted: Mapping[str, int]) -> tuple[dict[str, int], list[str]]:
         """Return the parallelism of every operator: small changes, missing data, key groups and slots considered."""

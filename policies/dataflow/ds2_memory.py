@@ -22,6 +22,13 @@ class Avoided(NamedTuple):
     parallelism: Parallelism
 
 
+class Raised(NamedTuple):
+    """By what unrounded results were last multiplied, and what the sources should have emitted then, records/s."""
+
+    ratio: float
+    target_per_s: float
+
+
 @dataclass(frozen=True)
 class Memory:
     """What was remembered.
@@ -47,6 +54,7 @@ class Memory:
     in_vain: int = 0
     in_vain_at_per_s: float = 0.0
     avoided: tuple[Avoided, ...] = ()
+    raised: Raised | None = None
     curves: Mapping[str, ScalingCurve] = field(default_factory=dict)
 
     @classmethod
@@ -79,6 +87,7 @@ class Memory:
             "rescale": rescale and [dict(rescale.before), dict(rescale.after), _of_emitted(rescale.emitted)],
             "in_vain": [self.in_vain, self.in_vain_at_per_s],
             "avoided": [[one.until_s, dict(one.parallelism)] for one in self.avoided],
+            "raised": self.raised and list(self.raised),
             "curves": {name: curve.to_json() for name, curve in self.curves.items() if curve.points},
         }
 
@@ -105,6 +114,7 @@ def _read(found: Mapping[str, Any]) -> Memory:
         in_vain,
         at_per_s,
         tuple(parts_of(found.get("avoided"), lambda v: Avoided(number(v[0]), counts(v[1])))),
+        part_of(found.get("raised"), lambda v: Raised(number(v[0]), number(v[1]))),
         parts_by_name(found.get("curves"), ScalingCurve.of_json),
     )
 

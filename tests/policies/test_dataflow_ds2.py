@@ -124,10 +124,45 @@ def unseen(share: float, *, running: int, **changes: Any) -> DataflowSituation:
 def test_overheads_that_useful_time_does_not_show_raise_the_result() -> None:
     decision = ds2().decide(unseen(0.8, running=4))
     assert decision.parallelism["work"] == 5
-    assert "raised by 1.25, as so much more should be emitted than is" in decision.sentence
+    assert "raised, as 1.25 times as much should be emitted as is" in decision.sentence
     assert ds2(target_rate_ratio=1.3).decide(unseen(0.8, running=4)).parallelism["work"] == 4
     assert ds2(target_rate_ratio=None).decide(unseen(0.8, running=4)).parallelism["work"] == 4
     assert ds2().decide(unseen(0.7, running=3)).parallelism["work"] == 4, "not beside a scale-out"
+
+
+def test_only_operators_with_too_little_to_spare_are_raised() -> None:
+    # the first has 1 % to spare, the second 80 %, and a tenth is missing: 12 and 20, not 12 and 22
+    graph = Dataflow((Operator("source"), Operator("tight", ("source",)), Operator("wide", ("source",))))
+    runs, windows = {"source": 1, "tight": 11, "wide": 20}, {"source": source_of(900.0)}
+    for name, needed in (("tight", 10.9), ("wide", 11.0)):
+        useful_s = 900.0 / (1_000.0 / needed) / runs[name] * W
+        windows[name] = instances([900.0 * W / runs[name]] * runs[name], [useful_s] * runs[name])
+    situation = DataflowSituation(NOW_S, graph, runs, windows, {"source": 1_000.0})
+    policy = ds2(ignored_in=100)
+    decision = policy.decide(situation)
+    assert decision.parallelism == {"source": 1, "tight": 13, "wide": 20}
+
+
+def test_what_was_raised_is_not_scaled_in_again_while_the_target_is_the_same() -> None:
+    # Useful time hides a twentieth: 100 instances seem to do, 106 do. The original would go to and fro.
+    policy, situation = ds2(), hidden(100)
+    course = [100]
+    for _ in range(6):
+        decision = policy.decide(situation)
+        course.append(decision.parallelism["work"])
+        situation = later(situation, decision, windows=hidden(course[-1]).windows)
+    assert course == [100, 106, 106, 106, 106, 106, 106]
+    half = hidden(106, target=500.0)
+    decision = policy.decide(replace(situation, windows=half.windows, source_per_s=half.source_per_s))
+    assert decision.parallelism["work"] == 50
+
+
+def hidden(running: int, target: float = 1_000.0) -> DataflowSituation:
+    """An operator that needs a tenth of a second per record, of which it hides a twentieth."""
+    emitted = min(target, running * 10.0 / 1.055)
+    window = instances([emitted * W / running] * running, [emitted / 10.0 / running * W] * running)
+    situation = one_operator(window, running=running, target=target)
+    return replace(situation, windows={**situation.windows, "source": source_of(emitted)})
 
 
 def test_minor_changes_are_ignored() -> None:

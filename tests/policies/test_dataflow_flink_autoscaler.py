@@ -45,8 +45,8 @@ def behind(steady: Steady, runs: Mapping[str, int], policy: FlinkAutoscaler, int
 
 
 def test_every_operator_is_sized_for_what_arrives_at_the_target_utilisation() -> None:
-    # 1,000,000 sentences a minute take 10 and 20 instances at full use: 15 and 29 at 70 %. The source is sized too: seen
-    # to emit while it is held back for most of its time.
+    # 1,000,000 sentences a minute take 10 and 20 instances at full use: 15 and 29 at 70 %. The source is sized too: it
+    # was seen to emit while it was held back for most of its time.
     decisions = behind(heron_word_count(), ONE_EACH, autoscaler(), 12)
     assert decisions[-1].parallelism == {"source": 2, "split": 15, "count": 29}
     assert decisions[-1].reason is Reason.SCALE_OUT
