@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 STDOUT = "-"
 NO_FORECASTER = "none"
+HOURS = 6.0
 
 
 class JsonMayBeBare(TyperCommand):
@@ -57,13 +58,42 @@ def replay(
             max=2.0,
         ),
     ] = None,
+    dataflow: Annotated[
+        str | None,
+        typer.Option(
+            "--dataflow",
+            help="Instead: policies that size each operator, on a dataflow of conf/dataflows or of a YAML file.",
+            show_default=False,
+        ),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option("--start", help="With --dataflow: operator=instances,...", show_default="those of its file"),
+    ] = None,
+    skew: Annotated[
+        float | None,
+        typer.Option(
+            "--skew",
+            help="With --dataflow: share of the records that one instance of each keyed operator gets.",
+            show_default="none",
+            min=0.01,
+            max=1.0,
+        ),
+    ] = None,
     policy: Annotated[
         str | None,
-        typer.Option("--policy", help="Policies, separated by commas.", show_default="daedalus,hpa-80,static-MAX"),
+        typer.Option(
+            "--policy",
+            help="Policies, separated by commas.",
+            show_default="daedalus,hpa-80,static-MAX; of a dataflow ds2,dhalion,flink-autoscaler",
+        ),
     ] = None,
     seeds: Annotated[int, typer.Option("--seeds", help="How many seeds.", min=1, max=1_000)] = 1,
     first_seed: Annotated[int, typer.Option("--first-seed", help="Seeds are counted from here.", min=0)] = 1,
-    hours: Annotated[float, typer.Option("--hours", help="Length of each replay.", min=0.02, max=720)] = 6.0,
+    hours: Annotated[
+        float | None,
+        typer.Option("--hours", help="Length of each replay.", show_default="6, or the dataflow's", min=0.02, max=720),
+    ] = None,
     twin: Annotated[
         str | None,
         typer.Option(
@@ -118,13 +148,37 @@ def replay(
     daedalus:grace_s=120:tick_s=30. What the figures mean: docs/replay.md.
 
     Example: perdix replay --workload ads --policy daedalus,hpa-80,static-12 --seeds 3 --hours 6
+
+    Example: perdix replay --dataflow heron-wordcount --policy ds2,dhalion,flink-autoscaler
     """
+    from cli.replay_dataflow import Asked, refuse, replay_dataflow
     from cli.replay_results import write_results
     from control.clock import WallClock
     from replay.asked import twin_and_trace
     from settings.stream_job import Objectives
 
     file = _writable(as_json)
+    chosen_seeds = tuple(range(first_seed, first_seed + seeds))
+    if dataflow is not None:
+        refuse(
+            {
+                "--workload": workload,
+                "--twin": twin,
+                "--peak-utilisation": peak_utilisation,
+                "--failures": failures or None,
+                "--forecaster": forecaster,
+                "--noise": noise,
+                "--slow-noise": slow_noise,
+                "--max": maximum,
+                "--fill-gaps": fill_gaps,
+            }
+        )
+        one = Asked(dataflow, policy, chosen_seeds, hours, start, skew, processes, out, pictures, mlflow)
+        replay_dataflow(one, file, on_stdout=as_json == STDOUT)
+        return
+    if start is not None or skew is not None:
+        raise UserError("--start and --skew are for a dataflow; name one with --dataflow")
+    hours = HOURS if hours is None else hours
     parameters, trace = twin_and_trace(workload, twin, round(3600 * hours), fill_gaps=fill_gaps)
     objectives = Objectives(
         recovery_time_s=recovery_time_s,
@@ -137,7 +191,7 @@ def replay(
         policy,
         (minimum, maximum),
         objectives,
-        seeds=tuple(range(first_seed, first_seed + seeds)),
+        seeds=chosen_seeds,
         hours=hours,
         peak_utilisation=trace.peak_utilisation if peak_utilisation is None else peak_utilisation,
         noise=trace.noise if noise is None else noise,

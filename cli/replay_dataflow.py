@@ -1,0 +1,138 @@
+"""``perdix replay --dataflow``: policies that size operators, side by side on the twin of a dataflow."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from cli.output import UserError, complaints
+
+if TYPE_CHECKING:
+    from replay.dataflow_campaign import DataflowCampaign
+    from twin.dataflow.parameters import DataflowParameters
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked for on the command line.
+
+    Attributes
+    ----------
+    start
+        ``flatmap=10,count=5``; ``None``: as the dataflow's file says.
+    skew
+        Share of the records that one instance of every operator gets; ``None``: as the file says.
+    """
+
+    dataflow: str
+    policies: str | None
+    seeds: tuple[int, ...]
+    hours: float | None
+    start: str | None
+    skew: float | None
+    processes: int | None
+    out: Path | None
+    pictures: bool
+    mlflow: bool
+
+
+def refuse(given: Mapping[str, object]) -> None:
+    """Complain of options that say nothing about a dataflow, ``option -> value``; ``None`` and False: not given."""
+    names = [name for name, value in given.items() if value is not None and value is not False]
+    if names:
+        raise UserError(
+            f"{', '.join(names)}: not for a dataflow, whose rates and bounds stand in conf/dataflows; "
+            "leave it out, or copy the file and name the copy with --dataflow"
+        )
+
+
+def replay_dataflow(asked: Asked, file: Path | None, *, on_stdout: bool) -> None:
+    """Replay, write what came of it, and show it; exit code 1 when a replay did not come to its end."""
+    from cli.replay_dataflow_text import show_dataflow
+    from cli.replay_results import as_text
+    from cli.replay_text import progress_bar
+    from control.clock import WallClock
+    from replay.dataflow_campaign import DataflowSetup, run_dataflow_campaign
+    from replay.dataflow_case import DEFAULT_POLICIES, dataflow_contenders
+
+    seconds = None if asked.hours is None else round(3600 * asked.hours)
+    who = dataflow_contenders(asked.policies or DEFAULT_POLICIES)
+    setup = DataflowSetup(who, _parameters(asked), asked.seeds, seconds)
+    started_at_s = WallClock().now_s()
+    with progress_bar(float(len(setup.cases()) * setup.length_s)) as tell:
+        campaign = run_dataflow_campaign(setup, processes=asked.processes, on_progress=tell)
+    document = _write(campaign, asked, started_at_s)
+    if file is not None:
+        file.write_text(as_text(document), encoding="utf-8")
+    if on_stdout:
+        sys.stdout.write(as_text(document))
+        sys.stdout.flush()
+    else:
+        show_dataflow(document)
+    for one in document["failed"]:
+        what = f"failed: {one['policy']}, seed {one['seed']}: {one['reason']}"
+        complaints.print(what, highlight=False, markup=False)
+    if campaign.failed:
+        raise typer.Exit(1)
+
+
+def _parameters(asked: Asked) -> DataflowParameters:
+    from twin.dataflow.parameters import load_dataflow
+
+    parameters = load_dataflow(asked.dataflow)
+    try:
+        if asked.start is not None:
+            parameters = parameters.with_start(_counts(asked.start))
+        return parameters if asked.skew is None else parameters.with_skew(asked.skew)
+    except ValueError as error:
+        raise UserError(f"--dataflow {asked.dataflow}: {error}") from None
+
+
+def _counts(text: str) -> dict[str, int]:
+    found = {}
+    for pair in text.split(","):
+        name, _, count = (part.strip() for part in pair.partition("="))
+        if not name or not count.isdigit():
+            raise UserError(f"--start: expected operator=instances, found '{pair.strip()}'; write flatmap=10,count=5")
+        found[name] = int(count)
+    return found
+
+
+def _write(campaign: DataflowCampaign, asked: Asked, started_at_s: float) -> dict[str, Any]:
+    """Write series, picture and document into a folder, record MLflow runs, and return the document."""
+    from cli.replay_results import as_text
+    from cli.stores import home
+    from replay.dataflow_document import dataflow_document, dataflow_folder_name, write_dataflow_series
+
+    folder = (asked.out or home().reports / dataflow_folder_name(campaign.setup)).resolve()
+    made: dict[str, Any] = {**dataflow_document(campaign), "folder": folder, "pictures": [], "mlflow": None}
+    try:
+        made["series"] = write_dataflow_series(campaign.played, folder / "series")
+        if asked.pictures and campaign.played:
+            from replay.dataflow_picture import draw_dataflow_campaign
+
+            made["pictures"] = draw_dataflow_campaign(campaign, folder)
+        (folder / "replay.json").write_text(as_text(made), encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"--out {folder}: cannot be written ({error.strerror}); name another folder") from None
+    if asked.mlflow and campaign.played:
+        made["mlflow"] = _record(campaign, started_at_s, [*made["pictures"], folder / "replay.json"])
+    return made
+
+
+def _record(campaign: DataflowCampaign, started_at_s: float, files: Sequence[Path]) -> dict[str, Any] | None:
+    from cli.stores import home
+    from models.registry import RegistryError, prepare
+    from replay.dataflow_tracking import record_dataflow
+
+    try:
+        recorded = record_dataflow(campaign, prepare(home()), started_at_s=started_at_s, files=files)
+    except RegistryError as error:
+        complaints.print(f"not recorded in MLflow: {error}", highlight=False, markup=False)
+        return None
+    return {"run_id": recorded.run_id, "run_url": recorded.run_url, "compare_url": recorded.compare_url}

@@ -1,0 +1,109 @@
+"""``perdix replay --dataflow`` as a user calls it: table, JSON, files, and errors in plain words."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from cli.known_errors import known_errors
+from cli.main import app
+from cli.output import run_guarded
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "json.md"
+QUICK = ("--hours", "0.25", "--workers", "1", "--no-mlflow")
+Call = Callable[..., Result]
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Call:
+    monkeypatch.setenv("PERDIX_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run(*arguments: str) -> Result:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = CliRunner().invoke(app, ["replay", *arguments])
+        if result.exception and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return run
+
+
+def documented() -> set[str]:
+    row = re.search(r"^\| `perdix\.replay-dataflow/1` \| ([^|]*) \|", DOCS.read_text(), re.MULTILINE)
+    assert row is not None
+    return set(re.findall(r"`(\w+)`", row[1]))
+
+
+def test_json_has_the_keys_that_are_documented(call: Call, tmp_path: Path) -> None:
+    file, out = tmp_path / "made" / "found.json", tmp_path / "out"
+    result = call(
+        *("--dataflow", "flink-wordcount", "--policy", "ds2,dhalion", "--seeds", "2", *QUICK),
+        *("--json", str(file), "--out", str(out)),
+    )
+    assert result.exit_code == 0
+    document = json.loads(file.read_text())
+    assert document.pop("schema") == "perdix.replay-dataflow/1"
+    assert set(document) == documented()
+    text = DOCS.read_text()
+    results = document["results"]
+    assert {key for one in results for key in one if f"`{key}`" not in text} == set()
+    assert {key for one in results for phase in one["phases"] for key in phase if f"`{key}`" not in text} == set()
+    assert {key for one in results for look in one["decisions"] for key in look if f"`{key}`" not in text} == set()
+    assert [(one["policy"], one["seed"]) for one in results] == [("ds2", 1), ("dhalion", 1), ("ds2", 2), ("dhalion", 2)]
+    assert set(results[0]["parallelism"]) == {"source", "flatmap", "count"}
+    assert results[0]["steps"] >= 1
+    assert [path.name for path in out.glob("*.png")] == ["flink-wordcount.png"]
+    assert len(list((out / "series").glob("*.parquet"))) == 4
+    assert "19/11" in result.output
+
+
+def test_a_bare_json_goes_to_standard_output(call: Call) -> None:
+    result = call("--dataflow", "nexmark-q1", "--policy", "static", "--no-pictures", *QUICK, "--json")
+    assert json.loads(result.stdout)["pictures"] == []
+
+
+def test_start_and_skew_change_the_dataflow(call: Call) -> None:
+    said = call(
+        *("--dataflow", "flink-wordcount", "--start", "flatmap=12,count=9", "--skew", "0.5"),
+        *("--policy", "static", "--no-pictures", *QUICK, "--json"),
+    )
+    (one,) = json.loads(said.stdout)["results"]
+    assert one["start"] == {"source": 8, "flatmap": 12, "count": 9}
+    assert one["optimum"] is None
+    assert one["balanced_optimum"]["count"] in (5, 11), "of the phase that it ends in"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--dataflow", "heron"], "known: flink-wordcount"),
+        (["--dataflow", "nexmark-q1", "--policy", "hpa-80"], "unknown policy 'hpa-80' for a dataflow"),
+        (["--dataflow", "nexmark-q1", "--twin", "ads"], "--twin: not for a dataflow"),
+        (["--dataflow", "nexmark-q1", "--failures", "2", "--noise", "0"], "--failures, --noise: not for a dataflow"),
+        (["--dataflow", "nexmark-q1", "--start", "mapper"], "expected operator=instances"),
+        (["--dataflow", "nexmark-q1", "--start", "map=3"], "no operator 'map'"),
+        (["--dataflow", "nexmark-q1", "--skew", "0.5"], "no operator is keyed"),
+        (["--skew", "0.5"], "name one with --dataflow"),
+    ],
+)
+def test_what_a_user_gets_wrong_is_said_in_one_sentence(
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PERDIX_HOME", str(tmp_path / "home"))
+    assert run_guarded(lambda: app(["replay", *arguments], standalone_mode=False), known_errors) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert words in said
+    assert "Traceback" not in said
