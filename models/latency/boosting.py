@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.latency.contract import LatencyPredictions, Values
-from models.latency.overload import measured
+from models.latency.overload import is_measured, measured
 from models.profiling.profile import ProfilePoint
 
 STATE_FORMAT = "perdix-latency-boosting-1"
@@ -65,7 +65,7 @@ class PublishedLatency:
 
     def learned(self, scale_out: int, rate_per_s: float, latency_ms: float) -> Self:
         """Return the model with one more point, to be refitted as a whole (some 0.1 to 1 s) when it is next asked."""
-        if scale_out < 1 or not (math.isfinite(rate_per_s) and math.isfinite(latency_ms) and latency_ms > 0.0):
+        if scale_out < 1 or not is_measured(rate_per_s, latency_ms):
             return self
         return replace(self, points=np.vstack([self.points, [scale_out, rate_per_s, latency_ms]])[-MOST_POINTS:])
 

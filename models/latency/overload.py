@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from models.forecasting.contract import LARGEST_PER_S
 from models.latency.curve import LatencyCurve
 from models.profiling.profile import ProfilePoint
 from models.profiling.tmax import HighestRates
+from models.profiling.validity import KEEPS_UP
 
 Values = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 FAR_ABOVE = 1.75  # factor on normal latency that the least noisy job must exceed; measured overloads begin at 2.1
 SPREADS = 8.0  # robust standard deviations that a noisier one must
-KEEPS_UP = 0.95  # throughput as a share of what was offered
 ROUNDS = 5
+LEAST_MS, LARGEST_MS = 1e-6, 1e12  # squares of what lies between stay finite
 
 
 def highest_rates_of(points: Sequence[ProfilePoint], maximum_per_s: dict[int, float]) -> HighestRates:
@@ -27,23 +28,22 @@ def highest_rates_of(points: Sequence[ProfilePoint], maximum_per_s: dict[int, fl
         return HighestRates.fit(maximum_per_s)
     highest: dict[int, float] = {}
     for point in points:
-        highest[point.scale_out] = max(highest.get(point.scale_out, 0.0), point.throughput_per_s)
+        if point.throughput_per_s > highest.get(point.scale_out, 0.0):  # False of NaN
+            highest[point.scale_out] = point.throughput_per_s
     return HighestRates.fit(highest)
 
 
 def measured(points: Sequence[ProfilePoint]) -> list[ProfilePoint]:
     """Return the points that have a latency and a rate. Raises ``ValueError`` when none has."""
-    kept = [
-        point
-        for point in points
-        if math.isfinite(point.latency_ms)
-        and point.latency_ms > 0.0
-        and math.isfinite(point.rate_per_s)
-        and point.rate_per_s >= 0.0
-    ]
+    kept = [point for point in points if is_measured(point.rate_per_s, point.latency_ms)]
     if not kept:
         raise ValueError("no point of the profile has a rate and a latency: profile the job anew")
     return kept
+
+
+def is_measured(rate_per_s: float, latency_ms: float) -> bool:
+    """Return whether both can have been measured: finite, a rate that is not negative, a latency above 0."""
+    return 0.0 <= rate_per_s <= LARGEST_PER_S and LEAST_MS <= latency_ms <= LARGEST_MS
 
 
 def overload_factor(curve: LatencyCurve) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -13,7 +12,7 @@ from numpy.typing import ArrayLike
 from models.latency.contract import LatencyPredictions, Values
 from models.latency.curve import LatencyCurve
 from models.latency.limit import UtilisationLimit
-from models.latency.overload import highest_rates_of, measured, overload_factor, overloaded_points
+from models.latency.overload import highest_rates_of, is_measured, measured, overload_factor, overloaded_points
 from models.profiling.profile import ProfilePoint
 from models.profiling.tmax import HighestRates
 
@@ -92,7 +91,7 @@ class UtilisationLatency:
         Whether that was an overload is judged by the curve. Feed steady operation: while a backlog is worked off,
         latency says nothing about the rate.
         """
-        if scale_out < 1 or not (math.isfinite(rate_per_s) and math.isfinite(latency_ms) and latency_ms > 0.0):
+        if scale_out < 1 or not is_measured(rate_per_s, latency_ms):
             return self
         used = float(self.utilisations(scale_out, rate_per_s))
         overloaded = latency_ms > overload_factor(self.curve) * float(self.curve.latency_ms(used, rate_per_s))

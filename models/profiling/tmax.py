@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 
+from models.forecasting.contract import LARGEST_PER_S
+
 Values = NDArray[np.float64]
 
 RIDGE, LINE, USL = "ridge", "line", "usl"
@@ -23,6 +25,7 @@ FIRST_WEIGHT, MOST_WEIGHT = 0.5, 3.0  # of what the running job showed, beside 1
 NEWEST_SHARE = 0.3  # of a new measurement in the mean of its scale-out
 FORGETTING = 0.99  # by which earlier evidence of the running job fades with each further measurement
 LEAST_WEIGHT = 0.05
+LEAST_PER_S = 1e-6
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ class HighestRates:
         Parameters
         ----------
         maximum_per_s
-            Scale-out -> T_max in records/s; what is not finite or not above 0 was not measured, and is left out.
+            Scale-out -> T_max in records/s; what is not finite or not above 0 was not measured: left out.
         family
             One of :data:`FAMILIES`; ``None`` takes ``line`` unless ``usl`` predicts left-out scale-outs clearly better.
 
@@ -125,17 +128,17 @@ class HighestRates:
             Whether the job worked off a backlog or was back-pressured, so that this was all it could do. Where it was
             not, the rate is a lower bound, and teaches only when it lies above what was believed.
         """
-        if not (math.isfinite(per_s) and per_s > 0.0 and scale_out >= 1):
+        if not (LEAST_PER_S <= per_s <= LARGEST_PER_S and scale_out >= 1):
             return self
         if not saturated and per_s <= float(self.per_s(scale_out)):
             return self
         before = next((one for one in self.known if one.running and one.scale_out == scale_out), None)
         now = (
-            Known(scale_out, per_s, FIRST_WEIGHT, running=True)
+            Known(int(scale_out), float(per_s), FIRST_WEIGHT, running=True)
             if before is None
             else replace(
                 before,
-                per_s=before.per_s + NEWEST_SHARE * (per_s - before.per_s),
+                per_s=before.per_s + NEWEST_SHARE * (float(per_s) - before.per_s),
                 weight=min(before.weight + FIRST_WEIGHT, MOST_WEIGHT),
             )
         )
@@ -226,7 +229,7 @@ def _usable(maximum_per_s: Mapping[int, float]) -> list[Known]:
     known = [
         Known(int(scale_out), float(per_s))
         for scale_out, per_s in sorted(maximum_per_s.items())
-        if math.isfinite(per_s) and per_s > 0.0
+        if LEAST_PER_S <= per_s <= LARGEST_PER_S  # False of NaN
     ]
     _refuse_unusable(known)
     return known
@@ -235,5 +238,5 @@ def _usable(maximum_per_s: Mapping[int, float]) -> list[Known]:
 def _refuse_unusable(known: Sequence[Known]) -> None:
     if not known:
         raise ValueError("no T_max is known of any scale-out: profile until a deployment no longer keeps up")
-    if wrong := [one for one in known if one.scale_out < 1 or not (math.isfinite(one.per_s) and one.per_s > 0.0)]:
+    if wrong := [one for one in known if one.scale_out < 1 or not LEAST_PER_S <= one.per_s <= LARGEST_PER_S]:
         raise ValueError(f"T_max of {wrong[0].scale_out} workers cannot be {wrong[0].per_s} records/s")
