@@ -134,8 +134,8 @@ def _answer(key: dict[str, Any]) -> dict[str, Any]:
     result, error, trace = {}, None, None
     try:
         result = train_latency(key)
-    except (ValueError, OSError, ArithmeticError) as failed:
-        error, trace = str(failed), traceback.format_exc()
+    except Exception as failed:
+        error, trace = f"{type(failed).__name__}: {failed}", traceback.format_exc()
     seconds, cpu_s = time.perf_counter() - began_s, time.process_time() - began_cpu_s
     return {"result": result, "error": error, "trace": trace, "seconds": seconds, "cpu_s": cpu_s}
 
