@@ -15,6 +15,9 @@ from typer.testing import CliRunner
 from cli.known_errors import known_errors
 from cli.main import app
 from cli.output import run_guarded
+from twin.dataflow.ds2_logs import write_ds2_logs
+from twin.dataflow.job import DataflowTwin
+from twin.dataflow.parameters import load_dataflow
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "json.md"
 QUICK = ("--hours", "0.25", "--workers", "1", "--no-mlflow")
@@ -80,6 +83,14 @@ def test_start_and_skew_change_the_dataflow(call: Call) -> None:
     assert one["start"] == {"source": 8, "flatmap": 12, "count": 9}
     assert one["optimum"] is None
     assert one["balanced_optimum"]["count"] in (5, 11), "of the phase that it ends in"
+
+
+def test_ds2_reads_what_the_twin_logs_in_the_originals_formats(tmp_path: Path) -> None:
+    twin = DataflowTwin(load_dataflow("heron-wordcount"))
+    files = write_ds2_logs(twin, tmp_path, epochs=1, interval_s=60)
+    given = [word for name in ("topology", "rates") for word in (f"--{name}", str(files[name]))]
+    said = CliRunner().invoke(app, ["ds2", *given, "--sources", str(files["source_rates"]), "--json"])
+    assert json.loads(said.stdout)["parallelism"] == {"source": 1, "flatmap": 10, "count": 20}
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def dags(draw: st.DrawFn) -> tuple[DataflowParameters, Mapping[str, int]]:
     return DataflowParameters.model_validate(said), target
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(dags(), st.integers(0, 99))
 def test_records_are_neither_lost_nor_made(any_dag: tuple[DataflowParameters, Mapping[str, int]], seed: int) -> None:
     parameters, target = any_dag
@@ -111,7 +111,7 @@ def test_records_are_neither_lost_nor_made(any_dag: tuple[DataflowParameters, Ma
     assert (seconds.back_pressured_s <= 1 + 1e-9).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(dags())
 def test_no_buffer_grows_beyond_its_bound(any_dag: tuple[DataflowParameters, Mapping[str, int]]) -> None:
     twin = DataflowTwin(any_dag[0], 1)
