@@ -132,7 +132,7 @@ class Ds2:
         return DataflowDecision(self.name, chosen, reason, sentence, verdicts, memory.to_json())
 
     def _judged(self, memory: Memory, last: Rescale, emitted: Emitted | None) -> Memory:
-        """Count the scale-outs in a row that raised nothing."""
+        """Count the scale-outs in a row that were in vain."""
         vain = in_vain(last, emitted, self.options.least_gain)
         if vain is None or emitted is None:
             return memory
@@ -224,7 +224,7 @@ class Ds2:
         if abs(emitted.target_per_s - memory.in_vain_at_per_s) > self.options.least_gain * memory.in_vain_at_per_s:
             return chosen, None
         why = (
-            f"{memory.in_vain} scale-outs in a row did not raise what the sources emit ({per_s(emitted.per_s)} of "
+            f"{memory.in_vain} scale-outs in a row hardly raised what the sources emit ({per_s(emitted.per_s)} of "
             f"{per_s(emitted.target_per_s)}), as with skew or a straggler, which scaling does not mend"
         )
         return {name: min(count, runs[name]) for name, count in chosen.items()}, why

@@ -43,8 +43,8 @@ class Ds2Options(Strict):
         A rescale after which the sources emit less by more than this share is taken back, and what it led to is
         avoided for so long. ``null``: never.
     decision_limit, least_gain
-        After so many scale-outs in a row of which none raised what the sources emit by this share, none follows until
-        the target rate has changed by it. ``null``: no limit.
+        After so many scale-outs in a row of which none closed this share of the gap between what the sources emit and
+        should, none follows until the target rate has changed by that share. ``null``: no limit.
     curve
         ``linear``: a further instance adds as much as the ones before, as the paper assumes. ``learned``: as was seen
         of this operator so far.
@@ -73,7 +73,7 @@ class Ds2Options(Strict):
     rollback_tolerance: Share | None = 0.1
     avoid_s: Annotated[float, Field(ge=0, le=604_800)] = 1_800.0
     decision_limit: Annotated[int, Field(ge=1, le=100)] | None = 2
-    least_gain: Share = 0.02
+    least_gain: Share = 0.1
     curve: Literal["linear", "learned"] = "linear"
     skew: Literal["average", "hottest"] = "average"
     skew_ratio: Annotated[float, Field(gt=1)] = 1.2

@@ -112,11 +112,16 @@ def to_take_back(rescale: Rescale, now: Emitted | None, tolerance: float, *, mor
 
 
 def in_vain(rescale: Rescale, now: Emitted | None, least_gain: float) -> bool | None:
-    """Whether a scale-out did not raise what the sources emit; ``None``: it tells nothing, for nothing was lacking."""
+    """Whether a scale-out closed less than ``least_gain`` of the gap between what the sources emit and should.
+
+    ``None``: it tells nothing, for nothing was lacking before. Against the gap and not against what is emitted, since
+    the last steps of a rule that converges are small too.
+    """
     if now is None or rescale.emitted is None or not rescale.scaled_out:
         return None
     if now.share >= MET:
         return False
     if rescale.emitted.share >= MET:
         return None
-    return now.per_s < rescale.emitted.per_s * (1.0 + least_gain)
+    before_per_s = rescale.emitted.per_s
+    return now.per_s - before_per_s < least_gain * (now.target_per_s - before_per_s)

@@ -239,7 +239,7 @@ def test_the_number_of_vain_scale_outs_is_limited() -> None:
         situation = later(situation, decision, windows=stuck(decision.parallelism["work"]).windows)
     assert (rescales, decision.reason) == (2, Reason.HOLD_AVOIDED)
     assert decision.sentence == (
-        "No rescale: 2 scale-outs in a row did not raise what the sources emit (200/s of 400/s), as with skew or a "
+        "No rescale: 2 scale-outs in a row hardly raised what the sources emit (200/s of 400/s), as with skew or a "
         "straggler, which scaling does not mend."
     )
     more = replace(situation, source_per_s={"source": 800.0})
