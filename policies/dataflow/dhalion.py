@@ -20,7 +20,7 @@ from pydantic import Field
 
 from policies.contract import Reason
 from policies.dataflow.contract import DataflowDecision, DataflowSituation, OperatorVerdict
-from policies.dataflow.holding import hold, running, unknown
+from policies.dataflow.holding import hold, running, unknown, with_usable_windows
 from policies.dataflow.skew import skew_of
 from policies.remembering import count, number, part_of, parts_by_name, parts_of
 from policies.wording import seconds
@@ -161,6 +161,7 @@ class Dhalion:
 
     def decide(self, situation: DataflowSituation) -> DataflowDecision:
         """Scale one operator at most, or hold what runs."""
+        situation = with_usable_windows(situation)
         blind = unknown(situation)
         if blind is not None:
             return hold(self.name, situation, Reason.HOLD_BLIND, f"Blind: {blind}.")

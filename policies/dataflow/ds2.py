@@ -16,7 +16,7 @@ from policies.dataflow.ds2_measured import measure
 from policies.dataflow.ds2_memory import Avoided, Memory, Raised
 from policies.dataflow.ds2_options import Ds2Options
 from policies.dataflow.ds2_sizing import Sized, bounded, size
-from policies.dataflow.holding import changes_told, hold, reason_of, running, unknown
+from policies.dataflow.holding import changes_told, hold, reason_of, running, unknown, with_usable_windows
 from policies.dataflow.scaling_manager import (
     Emitted,
     Rescale,
@@ -49,6 +49,7 @@ class Ds2:
 
     def decide(self, situation: DataflowSituation) -> DataflowDecision:
         """Choose the parallelism of every operator, or hold what runs."""
+        situation = with_usable_windows(situation)
         blind = unknown(situation)
         if blind is not None:
             return hold(self.name, situation, Reason.HOLD_BLIND, f"Blind: {blind}.")

@@ -12,7 +12,7 @@ from models.dataflow.rates import InstanceWindow
 from policies.contract import Reason
 from policies.dataflow.contract import DataflowDecision, DataflowSituation, OperatorVerdict
 from policies.dataflow.flink_memory import Asked, Memory, counters_of
-from policies.dataflow.holding import changes_told, hold, reason_of, running, unknown
+from policies.dataflow.holding import changes_told, hold, reason_of, running, unknown, with_usable_windows
 from policies.flink_autoscaler.graph import Graph, Measured, Sample, Samples, Vertex
 from policies.flink_autoscaler.history import Restart
 from policies.flink_autoscaler.job import JobDecision, carried_out, decide_job, recorded
@@ -40,6 +40,7 @@ class FlinkAutoscaler:
 
     def decide(self, situation: DataflowSituation) -> DataflowDecision:
         """Choose the parallelism of every operator, or hold what runs while the window fills."""
+        situation = with_usable_windows(situation)
         blind = _blindness(situation)
         if blind is not None:
             return hold(self.name, situation, Reason.HOLD_BLIND, f"Blind: {blind}.")
@@ -147,8 +148,6 @@ def _blindness(situation: DataflowSituation) -> str | None:
         window = situation.windows.get(operator.name)
         if window is None:
             return f"{operator.name} did not report"
-        if not window.window_s > 0:
-            return f"the window of {operator.name} is {window.window_s} s long"
         if window.instances > situation.parallelism[operator.name]:
             return f"{operator.name} reported {window.instances} instances, more than run"
         counted = window.produced if operator.is_source else window.processed

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from policies.contract import Reason
@@ -26,6 +28,16 @@ def hold(
 def running(situation: DataflowSituation) -> dict[str, int]:
     """Return operator -> instances that run, of the operators of the dataflow that are known to run."""
     return {name: situation.parallelism[name] for name in situation.graph.names if name in situation.parallelism}
+
+
+def with_usable_windows(situation: DataflowSituation) -> DataflowSituation:
+    """Return the situation without windows that have no length: such an operator did not report."""
+    usable = {
+        name: window
+        for name, window in situation.windows.items()
+        if math.isfinite(window.window_s) and window.window_s > 0 and window.instances > 0
+    }
+    return situation if len(usable) == len(situation.windows) else replace(situation, windows=usable)
 
 
 def unknown(situation: DataflowSituation) -> str | None:

@@ -84,15 +84,16 @@ def situations(draw: st.DrawFn, *, blind: bool = False) -> DataflowSituation:
     windows = steady.windows(runs)
     lost = draw(st.sets(st.sampled_from(steady.graph.names)))
     for name in lost if blind else ():
-        kind = draw(st.sampled_from(["gone", "part", "nonsense"]))
+        kind = draw(st.sampled_from(["gone", "part", "nonsense", "no time", "empty"]))
         if kind == "gone":
             del windows[name]
             continue
         one = windows[name]
-        kept = 1 if kind == "part" else one.instances
+        kept = {"part": 1, "empty": 0}.get(kind, one.instances)
         spoiled = np.array([draw(numbers) for _ in range(min(kept, 3))] + [math.nan] * max(kept - 3, 0))
         useful_s = spoiled if kind == "nonsense" else one.useful_s[:kept]
-        windows[name] = InstanceWindow(one.window_s, one.processed[:kept], one.produced[:kept], useful_s)
+        window_s = draw(st.sampled_from([0.0, math.nan, math.inf])) if kind == "no time" else one.window_s
+        windows[name] = InstanceWindow(window_s, one.processed[:kept], one.produced[:kept], useful_s)
     source_per_s = dict(steady.source_per_s)
     for name in list(source_per_s):
         if blind and draw(st.booleans()):
@@ -105,7 +106,7 @@ def situations(draw: st.DrawFn, *, blind: bool = False) -> DataflowSituation:
 
 @pytest.mark.parametrize("name", DATAFLOW_POLICIES)
 @given(situation=situations(blind=True))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_whatever_is_measured_the_answer_can_be_carried_out(name: str, situation: DataflowSituation) -> None:
     policy = build_dataflow_policy(name, QUICK[name])
     before = copy.deepcopy(situation)
