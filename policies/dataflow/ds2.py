@@ -58,11 +58,17 @@ class Ds2:
         if wait is not None:
             return hold(self.name, situation, Reason.HOLD_GRACE, wait, memory=memory.to_json())
         measured = measure(situation, self.options.skew_ratio)
+        memory = self._forgiving(memory, measured.emitted)
+        if self.options.skew == "hottest":
+            memory = memory.knowing_keys(measured.skews, situation.now_s, self.options.avoid_s)
+            measured = measured.with_keys({name: one.share for name, one in memory.hot_keys.items()})
         curves: Mapping[str, Curve] = {}
         if self.options.curve == "learned":
             memory = memory.learning(measured.rates, situation.now_s)
             curves = cautious(memory.curves)
-        sized = size(situation, measured, self.options, curves)
+        # Where a scale-out brought next to nothing, more instances do not help the hottest one.
+        hottest = self.options.skew == "hottest" and memory.in_vain == 0
+        sized = size(situation, measured, self.options, curves, for_the_hottest=hottest)
         if not sized.wanted:
             why = f"No operator's true rate is known{_told(sized.why)}."
             return hold(self.name, situation, Reason.HOLD_UNKNOWN, why, memory=memory.to_json())
@@ -131,6 +137,14 @@ class Ds2:
         memory = replace(memory, rescale=Rescale(runs, chosen, emitted))
         reason, verdicts = reason_of(runs, chosen), sized.verdicts(chosen)
         return DataflowDecision(self.name, chosen, reason, sentence, verdicts, memory.to_json())
+
+    def _forgiving(self, memory: Memory, emitted: Emitted | None) -> Memory:
+        """Forget scale-outs that were in vain once the target rate is another."""
+        if emitted is None or memory.in_vain == 0:
+            return memory
+        moved_per_s = abs(emitted.target_per_s - memory.in_vain_at_per_s)
+        same = moved_per_s <= self.options.least_gain * memory.in_vain_at_per_s
+        return memory if same else replace(memory, in_vain=0)
 
     def _judged(self, memory: Memory, last: Rescale, emitted: Emitted | None) -> Memory:
         """Count the scale-outs in a row that were in vain."""
@@ -221,8 +235,6 @@ class Ds2:
         """Return what is left of a change when scale-outs were in vain too often, and in words why."""
         limit, scales_out = self.options.decision_limit, any(count > runs[name] for name, count in chosen.items())
         if limit is None or memory.in_vain < limit or not scales_out or emitted is None:
-            return chosen, None
-        if abs(emitted.target_per_s - memory.in_vain_at_per_s) > self.options.least_gain * memory.in_vain_at_per_s:
             return chosen, None
         why = (
             f"{memory.in_vain} scale-outs in a row hardly raised what the sources emit ({per_s(emitted.per_s)} of "

@@ -43,6 +43,11 @@ class Measured:
     skews: Mapping[str, Skew]
     emitted: Emitted | None
 
+    def with_keys(self, shares: Mapping[str, float]) -> Measured:
+        """Return it with the shares of the input that one key is known to make up, of uneven operators."""
+        skews = {name: replace(skew, key=shares.get(name, skew.key)) for name, skew in self.skews.items()}
+        return replace(self, skews=skews)
+
 
 def measure(situation: DataflowSituation, skew_ratio: float) -> Measured:
     """Return what the windows of a situation tell."""

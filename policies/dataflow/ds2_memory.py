@@ -12,6 +12,7 @@ from models.dataflow.scaling_curve import ScalingCurve
 from policies.dataflow.contract import DataflowSituation
 from policies.dataflow.holding import running
 from policies.dataflow.scaling_manager import Emitted, Parallelism, Rescale, Result
+from policies.dataflow.skew import Skew
 from policies.remembering import counts, number, part_of, parts_by_name, parts_of
 
 
@@ -27,6 +28,13 @@ class Raised(NamedTuple):
 
     ratio: float
     target_per_s: float
+
+
+class HotKey(NamedTuple):
+    """The greatest share of an operator's input that one key was seen to make up, and until when (epoch seconds)."""
+
+    share: float
+    until_s: float
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,7 @@ class Memory:
     in_vain_at_per_s: float = 0.0
     avoided: tuple[Avoided, ...] = ()
     raised: Raised | None = None
+    hot_keys: Mapping[str, HotKey] = field(default_factory=dict)
     curves: Mapping[str, ScalingCurve] = field(default_factory=dict)
 
     @classmethod
@@ -77,6 +86,18 @@ class Memory:
         }
         return replace(self, curves={**self.curves, **curves})
 
+    def knowing_keys(self, skews: Mapping[str, Skew], now_s: float, keep_s: float) -> Memory:
+        """Return it with the hot keys of uneven operators.
+
+        Where an instance is hot for another reason than a key, its excess looks like a small key among few instances
+        and like a greater one among many: the greatest counts, or the operator would be scaled out and in by turns.
+        """
+        known = {name: one for name, one in self.hot_keys.items() if one.until_s > now_s}
+        for name, skew in skews.items():
+            if name not in known or skew.key >= known[name].share:
+                known[name] = HotKey(skew.key, now_s + keep_s)
+        return replace(self, hot_keys=known)
+
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON-serialisable values."""
         rescale = self.rescale
@@ -88,6 +109,7 @@ class Memory:
             "in_vain": [self.in_vain, self.in_vain_at_per_s],
             "avoided": [[one.until_s, dict(one.parallelism)] for one in self.avoided],
             "raised": self.raised and list(self.raised),
+            "hot_keys": {name: list(one) for name, one in self.hot_keys.items()},
             "curves": {name: curve.to_json() for name, curve in self.curves.items() if curve.points},
         }
 
@@ -115,6 +137,7 @@ def _read(found: Mapping[str, Any]) -> Memory:
         at_per_s,
         tuple(parts_of(found.get("avoided"), lambda v: Avoided(number(v[0]), counts(v[1])))),
         part_of(found.get("raised"), lambda v: Raised(number(v[0]), number(v[1]))),
+        parts_by_name(found.get("hot_keys"), lambda v: HotKey(number(v[0]), number(v[1]))),
         parts_by_name(found.get("curves"), ScalingCurve.of_json),
     )
 

@@ -53,13 +53,22 @@ class Sized:
         return tuple(found)
 
 
-def size(situation: DataflowSituation, measured: Measured, options: Ds2Options, curves: Mapping[str, Curve]) -> Sized:
+def size(
+    situation: DataflowSituation,
+    measured: Measured,
+    options: Ds2Options,
+    curves: Mapping[str, Curve],
+    *,
+    for_the_hottest: bool = False,
+) -> Sized:
     """Apply equations 7 and 8 to the rates of one interval.
 
     Parameters
     ----------
     curves
         Operator -> how it really scales; operators that are missing scale linearly.
+    for_the_hottest
+        Whether uneven operators are sized so that their hottest instance keeps up.
     """
     sizing = Sizing(options.tolerance, options.rate_factor, None, options.minimum, options.maximum)
     optimal = optimal_parallelism(
@@ -80,7 +89,9 @@ def size(situation: DataflowSituation, measured: Measured, options: Ds2Options, 
         wanted[name], exact[name] = instances[name], unrounded[name] * (1.0 + options.rate_factor)
         if name in measured.skews:
             target_per_s = float(optimal.target_per_s[-1, index]) * (1.0 + options.rate_factor)
-            told, needed = _for_the_hottest(measured, options, name, target_per_s, exact[name])
+            told, needed = f"{measured.skews[name].told()}, which is averaged away", exact[name]
+            if for_the_hottest:
+                told, needed = _for_the_hottest(measured, options, name, target_per_s, exact[name])
             why[name] = told
             wanted[name] = max(wanted[name], bounded(situation, options, name, needed))
     return Sized(situation, measured, optimal, wanted, exact, why)
@@ -98,11 +109,9 @@ def _for_the_hottest(
 ) -> tuple[str, float]:
     """Return in words what makes an operator uneven, and the unrounded instances at which its hottest keeps up.
 
-    ``average`` are the instances that its mean takes; where the hottest cannot keep up, or is averaged away, so many.
+    ``average`` are the instances that its mean takes: so many where the hottest cannot keep up whatever runs.
     """
     skew = measured.skews[name]
-    if options.skew == "average":
-        return f"{skew.told()}, which is averaged away", average
     needed, most = skew.unrounded_for(target_per_s), average * options.skew_bound
     if math.isinf(needed):
         return f"{skew.told()}; {skew.key:.0%} of its input go to one instance however many there are", average

@@ -430,6 +430,26 @@ def test_one_key_is_more_than_an_instance_can_take() -> None:
     assert "30% of its input go to one instance however many there are" in decisions[-1].sentence
 
 
+def test_an_instance_that_stays_hot_whatever_runs_is_averaged_in_the_end() -> None:
+    # One instance gets 25 % of 500/s however many there are, and can take 100: more seem to help, and do not.
+    policy, course = ds2(skew="hottest"), [6]
+    situation = fixed_share(6)
+    for _ in range(8):
+        decision = policy.decide(situation)
+        course.append(decision.parallelism["work"])
+        situation = later(situation, decision, windows=fixed_share(course[-1]).windows)
+    assert course == [6, 9, 10, 5, 5, 5, 5, 5, 5]
+    assert "the sources fall short because work is uneven" in decision.sentence
+
+
+def fixed_share(running: int) -> DataflowSituation:
+    """The first of ``running`` instances gets a quarter of all, and holds the source to 400/s of 500."""
+    shares = [0.25] + [0.75 / (running - 1)] * (running - 1)
+    window = instances([400.0 * W * share for share in shares], [4.0 * W * share for share in shares])
+    situation = one_operator(window, running=running, target=500.0)
+    return replace(situation, windows={**situation.windows, "source": source_of(400.0)})
+
+
 def test_a_straggler_is_hot_without_a_key() -> None:
     window = instances([500.0] * 4, [9.0, 5.0, 5.0, 5.0])
     skew = skew_of(window, 1.2)
