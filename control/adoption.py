@@ -15,7 +15,8 @@ from models.drift import DriftState
 from models.forecasting.forecaster import Forecaster, forecaster_from_state
 from models.forecasting.tail import Tail
 from models.horizon_drift import usual_share
-from models.registry import CAPACITY, FORECAST
+from models.profiling.profiled import Profiled
+from models.registry import CAPACITY, FORECAST, LATENCY
 
 CAUGHT_UP_PARTS = 8  # origins that a new champion's record gets for what was seen since its training
 
@@ -28,7 +29,7 @@ def adopt(memory: JobMemory, champions: ChampionSource, job: str) -> tuple[JobMe
     A row that cannot be used leaves what is in use: the last good version.
     """
     notes: list[str] = []
-    for name, take in ((FORECAST, _adopt_forecaster), (CAPACITY, _adopt_capacity)):
+    for name, take in ((FORECAST, _adopt_forecaster), (CAPACITY, _adopt_capacity), (LATENCY, _adopt_profile)):
         fleet = champions.fleet(name)
         row = fleet.rows.get(job)
         if row is None and not fleet.known:
@@ -79,3 +80,14 @@ def _adopt_capacity(memory: JobMemory, row: ChampionRow | None, _: Shared) -> Jo
     # What this loop has seen itself is newer than any training set.
     model = memory.capacity.believing(trained.memory.values()) if memory.capacity.known else trained
     return replace(memory, capacity=model, capacity_version=row.version)
+
+
+def _adopt_profile(memory: JobMemory, row: ChampionRow | None, _: Shared) -> JobMemory:
+    """Take in what a profile taught; its downtime counts until failures of the job itself are seen."""
+    if row is None or row.version == memory.profile_version:
+        return memory
+    profiled = Profiled.from_state(orjson.loads(row.state))
+    downtimes = memory.downtimes
+    if profiled.downtime_s is not None:
+        downtimes = replace(downtimes, failure_s=profiled.downtime_s, failures=float(profiled.failures))
+    return replace(memory, profiled=profiled, profile_version=row.version, downtimes=downtimes)

@@ -14,7 +14,7 @@ from models.capacity.contract import Estimate
 from models.forecasting.contract import Forecast, Workload
 from models.forecasting.forecaster import Forecaster, fallback
 from models.forecasting.tail import Tail
-from models.registry import CAPACITY, FORECAST
+from models.registry import CAPACITY, FORECAST, LATENCY
 from settings.stream_job import Bounds
 from targets.contract import Running
 
@@ -22,6 +22,8 @@ HORIZON_S = 900.0
 TRUTH_CELL_S = 10.0
 TRUTH_KEPT_S = 2_400.0
 FALLBACK_HISTORY_S = 1_800.0
+SETTLED_S = 600.0  # after a start a job catches up: its latency tells of that (Phoebe: one evaluation interval)
+LEARNS_EVERY_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,20 @@ def update(memory: JobMemory, observation: Observation, running: Running | None)
     scale_out = observation.scale_out if observation.scale_out is not None else (running.scale_out if running else None)
     if scale_out is not None and scale_out >= 1 and (running is None or running.settled):
         memory = replace(memory, capacity=memory.capacity.update(window, scale_out))
+        memory = _with_latency(memory, observation, scale_out)
     return memory
+
+
+def _with_latency(memory: JobMemory, observation: Observation, scale_out: int) -> JobMemory:
+    """Let what the profile taught learn from the running job, once conditions are normal (Phoebe, 3.1)."""
+    latency_ms, rate_per_s = observation.latency_p95_ms, observation.throughput_per_s
+    if memory.profiled is None or latency_ms is None or rate_per_s is None or observation.end_s is None:
+        return memory
+    uptime_s = observation.uptime_s
+    if uptime_s is None or uptime_s < SETTLED_S or observation.end_s - memory.profile_learned_s < LEARNS_EVERY_S:
+        return memory
+    learned = memory.profiled.learned(scale_out, rate_per_s, latency_ms)
+    return replace(memory, profiled=learned, profile_learned_s=observation.end_s)
 
 
 def with_fallback(memory: JobMemory) -> JobMemory:
@@ -99,6 +114,8 @@ def believe(memory: JobMemory, bounds: Bounds, current: int) -> Beliefs:
         FORECAST: forecast.version if forecast is not None else 0,
         CAPACITY: memory.capacity_version,
     }
+    if memory.profiled is not None:
+        versions[LATENCY] = memory.profile_version
     beliefs = Beliefs(champion, forecast, memory.capacity.table(high, low), versions, tuple(notes))
     if memory.champion is None or forecast is None or forecast is not champion:
         return beliefs

@@ -15,10 +15,10 @@ from typing import Any, Protocol
 
 import orjson
 
-from models.registry import CAPACITY, FORECAST, FleetCorrupt, FleetVersion, RegistryError
+from models.registry import CAPACITY, FORECAST, LATENCY, FleetCorrupt, FleetVersion, RegistryError
 from models.registry.fleet_table import VERSION, Fleet, digest_of, read_fleet
 
-FAMILIES = (FORECAST, CAPACITY)
+FAMILIES = (FORECAST, CAPACITY, LATENCY)
 GOOD_FILE = "good.json"
 RETRY_S = 60.0
 RETRY_LIMIT_S = 900.0

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import math
 
+from models.capacity.contract import Estimate
 from models.recovery.prediction import predict_recovery_s
 from policies.contract import Situation
+
+SUREST = 0.04  # relative standard deviation: neither model is surer of a deployment whose keys have just fallen
 
 
 def expected_recovery_s(situation: Situation, scale_out: int) -> float | None:
@@ -17,16 +20,39 @@ def expected_recovery_s(situation: Situation, scale_out: int) -> float | None:
     Seconds from the stop; equal numbers mean a failure. ``None`` where the capacity is not known, or where the job
     would never catch up.
     """
-    estimate = situation.capacities.get(scale_out)
-    if estimate is None or not estimate.per_s > 0:
+    capacity_per_s = expected_capacity_per_s(situation, scale_out)
+    if capacity_per_s is None:
         return None
     downtimes = situation.downtimes
     expected_s = predict_recovery_s(
         situation.forecast,
-        estimate.per_s,
+        capacity_per_s,
         downtimes.between(situation.scale_out, scale_out) + downtimes.lost_s,
         0.0,  # what is done again is part of what is lost
         situation.recent_workload_per_s,
         lag_records=situation.lag_records or 0.0,
     )
     return expected_s if math.isfinite(expected_s) else None
+
+
+def expected_capacity_per_s(situation: Situation, scale_out: int) -> float | None:
+    """Return what a scale-out will work off, records/s; ``None`` where nothing is known of it.
+
+    Where the job was profiled, two models know of it that err for different reasons: the one learned from CPU, and the
+    regression over profiled scale-outs. Each counts by the inverse of its variance.
+    """
+    estimate, profiled = situation.capacities.get(scale_out), situation.profiled
+    known = [] if estimate is None or not estimate.per_s > 0 else [(estimate.per_s, _deviation(estimate))]
+    if profiled is not None:
+        highest_per_s = float(profiled.highest.per_s(scale_out))
+        if math.isfinite(highest_per_s) and highest_per_s > 0:
+            known.append((highest_per_s, max(profiled.highest.relative_spread(), SUREST)))
+    if not known:
+        return None
+    weights = [1.0 / deviation**2 for _, deviation in known]
+    return sum(weight * per_s for weight, (per_s, _) in zip(weights, known, strict=True)) / sum(weights)
+
+
+def _deviation(estimate: Estimate) -> float:
+    """Return the relative standard deviation of an estimate, from its 90 % interval."""
+    return max((estimate.high_per_s - estimate.low_per_s) / (2.0 * 1.645 * estimate.per_s), SUREST)

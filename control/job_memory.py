@@ -23,6 +23,7 @@ from models.drift import DriftState
 from models.forecasting.contract import Forecast, Workload
 from models.forecasting.forecaster import Forecaster, forecaster_from_state
 from models.forecasting.tail import Tail
+from models.profiling.profiled import Profiled
 from models.recovery.downtime import Downtimes
 from models.recovery.normal import Normal
 
@@ -35,7 +36,8 @@ NORMAL = Kind("normal")
 WATCHING = Kind("watching")
 POLICY = Kind("policy")
 AVOIDED = Kind("avoided")
-KINDS = (WORKLOAD, CHAMPION, CAPACITY, DOWNTIMES, DRIFT, NORMAL, WATCHING, POLICY, AVOIDED)
+PROFILE = Kind("profile")
+KINDS = (WORKLOAD, CHAMPION, CAPACITY, DOWNTIMES, DRIFT, NORMAL, WATCHING, POLICY, AVOIDED, PROFILE)
 
 PARTS_MADE_UP = 4  # origins that a forecaster's record gets for the time that it was not stored
 STORED_EVERY_S = 1_200.0  # a forecaster's newest part is rebuilt from the workload instead
@@ -91,6 +93,9 @@ class JobMemory:
         and of the newest whose horizon has; and the origin (epoch seconds) of the former.
     policy
         Name of the policy that asked for :attr:`policy_memory`.
+    profiled, profile_version, profile_learned_s
+        What the job's profile taught, and the running job since; the champion that it was taken from; and when it last
+        learnt (epoch seconds).
     """
 
     workload: Tail | None = None
@@ -109,6 +114,9 @@ class JobMemory:
     policy: str = ""
     policy_memory: Mapping[str, Any] = field(default_factory=dict)
     avoided: tuple[Avoided, ...] = ()
+    profiled: Profiled | None = None
+    profile_version: int = 0
+    profile_learned_s: float = 0.0
 
     @property
     def newest_s(self) -> float | None:
@@ -150,6 +158,7 @@ def recall(store: StateStore, job: str) -> Recalled:
     capacity = read.part(CAPACITY, lambda document: (ScaleOuts.from_state(document["state"]), document["version"]))
     drift = read.part(DRIFT, _drift) or (DriftState.untried(), None, None, 0.0)
     policy = found[POLICY.name].document or {}
+    profile = read.part(PROFILE, _profile) or (None, 0, 0.0)
     workload = read.part(WORKLOAD, Tail.from_state)
     memory = JobMemory(
         workload=workload,
@@ -167,6 +176,9 @@ def recall(store: StateStore, job: str) -> Recalled:
         policy=str(policy.get("name", "")),
         policy_memory=policy.get("memory", {}),
         avoided=read.part(AVOIDED, _avoided) or (),
+        profiled=profile[0],
+        profile_version=profile[1],
+        profile_learned_s=profile[2],
     )
     usable = {name: item.document for name, item in found.items() if name not in read.unusable}
     documents = {name: _slim(name, document) for name, document in usable.items() if document is not None}
@@ -196,6 +208,12 @@ def changed(job: str, memory: JobMemory, before: Mapping[str, Document]) -> dict
     }
     if memory.workload is not None:
         documents[WORKLOAD] = memory.workload.to_state()
+    if memory.profiled is not None:
+        documents[PROFILE] = {
+            "version": memory.profile_version,
+            "learned_s": memory.profile_learned_s,
+            "state": memory.profiled.to_state(),
+        }
     champion, now_s = memory.champion, memory.newest_s or 0.0
     if champion is None:
         documents[CHAMPION] = {}
@@ -249,6 +267,10 @@ def _adopted(document: Document, workload: Tail | None) -> Adopted:
 def _drift(document: Document) -> tuple[DriftState, float | None, float | None, float]:
     state = DriftState.from_state(document["state"])
     return state, document["wape"], document["horizon_wape"], float(document["scored_until_s"])
+
+
+def _profile(document: Document) -> tuple[Profiled, int, float]:
+    return Profiled.from_state(document["state"]), int(document["version"]), float(document["learned_s"])
 
 
 def _avoided(document: Document) -> tuple[Avoided, ...]:

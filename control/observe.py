@@ -25,13 +25,13 @@ class Observation:
         All that was read: what models learn from. ``None`` when the source could not be read.
     quality
         Judgement of its newest part, on which a decision would rest.
-    workload_per_s, throughput_per_s, cpu_load
-        Means since the last tick: records/s, records/s over all workers, ratio over workers.
+    workload_per_s, throughput_per_s, cpu_load, latency_p95_ms
+        Means since the last tick: records/s, records/s over all workers, ratio over workers, ms.
     recent_workload_per_s
         Mean over the last checkpoint interval, records/s.
     worker_cpu, worker_busy
         Means since the last tick of each worker that reports in the newest steps, ratios; empty where unmeasured.
-    lag_records, latency_p95_ms, scale_out, uptime_s
+    lag_records, scale_out, uptime_s
         Newest values.
     """
 
@@ -78,7 +78,7 @@ def observe(job: StreamJob, source: MetricsSource, now_s: float, since_s: float,
         throughput_per_s=_mean(total_throughput(tick)),
         cpu_load=_mean(tick.worker_metric(metrics.CPU.name)),
         lag_records=last_finite(recent.job_metric(metrics.LAG.name)),
-        latency_p95_ms=last_finite(tick.job_metric(metrics.LATENCY.name)),
+        latency_p95_ms=_mean(tick.job_metric(metrics.LATENCY.name)),
         scale_out=None if scale_out is None else round(scale_out),
         problems=(*quality.problems, *reading.warnings),
         worker_cpu=_means_of_present(tick.worker_metric(metrics.CPU.name)),

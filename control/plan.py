@@ -135,4 +135,6 @@ def _situation(
         worker_cpu=observation.worker_cpu,
         worker_busy=observation.worker_busy,
         uptime_s=observation.uptime_s,
+        latency_p95_ms=observation.latency_p95_ms,
+        profiled=memory.profiled,
     )

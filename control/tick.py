@@ -246,7 +246,10 @@ def _carry_out(
     return progress if carried.event is Event.NOTHING else carried
 
 
-def _failure_s(planned: Plan) -> float | None:
+def _failure_s(planned: Plan, running: Running | None) -> float | None:
+    """Return the recovery to expect of a failure now; while a rescale is under way nobody can say."""
+    if running is None or not running.settled:
+        return None
     return None if planned.situation is None else expected_recovery_s(planned.situation, planned.situation.scale_out)
 
 
@@ -277,7 +280,7 @@ def _report(setting: Setting, found: _Found, stages_ms: Mapping[str, float]) -> 
         capacities=found.planned.beliefs.capacities,
         wape=found.lesson.memory.wape,
         horizon_wape=found.lesson.memory.horizon_wape,
-        failure_recovery_s=_failure_s(found.planned),
+        failure_recovery_s=_failure_s(found.planned, carried.running),
         retrain=found.retrain,
         notes=found.notes,
         stages_ms=stages_ms,

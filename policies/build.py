@@ -12,7 +12,9 @@ from policies.flink_autoscaler.options import FlinkAutoscalerOptions
 from policies.flink_autoscaler.policy import FlinkAutoscaler
 from policies.global_ds2 import GlobalDs2, GlobalDs2Options
 from policies.hpa import Hpa, HpaOptions
+from policies.phoebe import Phoebe, PhoebeOptions
 from policies.static import Static, StaticOptions
+from policies.twres import Twres, TwresOptions
 from settings.stream_job import PolicySettings, Strict
 
 POLICIES: Mapping[str, tuple[type[Strict], Callable[[Any], Policy]]] = {
@@ -20,7 +22,9 @@ POLICIES: Mapping[str, tuple[type[Strict], Callable[[Any], Policy]]] = {
     "ds2-global": (GlobalDs2Options, GlobalDs2),
     "flink-autoscaler": (FlinkAutoscalerOptions, FlinkAutoscaler),
     "hpa": (HpaOptions, Hpa),
+    "phoebe": (PhoebeOptions, Phoebe),
     "static": (StaticOptions, Static),
+    "twres": (TwresOptions, Twres),
 }
 
 

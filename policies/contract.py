@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from models.capacity.contract import Estimate
 from models.forecasting.contract import Forecast
 from models.recovery.downtime import Downtimes
 from settings.stream_job import Bounds, Objectives
+
+if TYPE_CHECKING:
+    from models.profiling.profiled import Profiled  # what it imports is heavy, and few jobs are profiled
 
 
 class Reason(StrEnum):
@@ -70,6 +73,10 @@ class Situation:
         reports now (ratios); empty when they are not measured.
     uptime_s
         Seconds since the job last started; ``None`` when it is not measured.
+    latency_p95_ms
+        Mean of the p95 end-to-end latency since the last tick, ms; ``None`` when it is not measured.
+    profiled
+        What the job's profile taught; ``None`` when it has none.
     """
 
     now_s: float
@@ -90,6 +97,8 @@ class Situation:
     worker_cpu: tuple[float, ...] = ()
     worker_busy: tuple[float, ...] = ()
     uptime_s: float | None = None
+    latency_p95_ms: float | None = None
+    profiled: Profiled | None = None
 
 
 @dataclass(frozen=True)

@@ -25,11 +25,14 @@ class Contender:
         For example ``hpa-80``; unique within a campaign.
     tick_interval_s
         Seconds between its ticks. Kubernetes' HPA looks every 15 s, the Flink Autoscaler every 10 s.
+    latency_family
+        Of a policy that needs a profile: the family of its latency model; when ``None``, the first that training tries.
     """
 
     label: str
     settings: PolicySettings
     tick_interval_s: int = TICK_INTERVAL_S
+    latency_family: str | None = None
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from models.latency.boosting import PublishedLatency
+from policies import phoebe
 from policies.build import POLICIES, build_policy
 from policies.daedalus import AS_PRINTED
 from replay.case import TICK_INTERVAL_S, Contender
@@ -42,6 +44,7 @@ class Form:
     policy: str
     options: Callable[[Mapping[str, str]], dict[str, Any]] = lambda _: {}
     tick_interval_s: int = TICK_INTERVAL_S
+    latency_family: str | None = None
 
 
 FORMS: Sequence[Form] = (
@@ -64,6 +67,15 @@ FORMS: Sequence[Form] = (
         FLINK_INTERVAL_S,
     ),
     Form("ds2-global", "ds2-global", "ds2-global", tick_interval_s=DS2_INTERVAL_S),
+    Form("phoebe", "phoebe", "phoebe"),
+    Form(
+        "phoebe-paper",
+        "phoebe-paper",
+        "phoebe",
+        lambda _: dict(phoebe.AS_PRINTED),
+        latency_family=PublishedLatency.family,
+    ),
+    Form("twres", "twres", "twres"),
     Form("static-12", r"static-(?P<workers>\d{1,5})", "static", lambda said: {"scale_out": int(said["workers"])}),
 )
 
@@ -109,7 +121,7 @@ def contender(label: str, bounds: Bounds | None = None) -> Contender:
         raise SettingsError(f"policy '{label}': {TICK} must be whole seconds from 1 to 3600, found {tick_s!r}")
     if not LABEL.fullmatch(label):
         raise SettingsError(f"policy '{label}': letters, digits and . _ : = + - only, because files are named by it")
-    return Contender(label, _settings(label, form.policy, options, bounds), tick_s)
+    return Contender(label, _settings(label, form.policy, options, bounds), tick_s, form.latency_family)
 
 
 def known() -> str:

@@ -120,6 +120,9 @@ class Outcome:
     clairvoyant_worker_s, clairvoyant_ratio
         The least worker-seconds of any plan that knows the trace (:mod:`replay.clairvoyant`), and ``worker_s`` as a
         multiple of it; ``None`` where no plan holds the objectives or it was not asked for.
+    profiling_worker_s
+        What profiling the job cost before the run, in worker-seconds; not part of ``worker_s``. ``None``: it was not
+        profiled.
     retrains, notes
         Champions that were fitted on the way, and in words what went wrong with that.
     wall_s
@@ -149,6 +152,7 @@ class Outcome:
     clairvoyant_ratio: float | None
     wall_s: float
     twin_s: float
+    profiling_worker_s: float | None = None
     retrains: int = 0
     recoveries: tuple[Recovery, ...] = ()
     notes: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import orjson
 
-from control.champions import ChampionRow, FleetChampions
+from control.champions import ChampionRow, ChampionSource, FleetChampions, GivenChampions
 from models.forecasting.contract import Workload
 from models.forecasting.forecaster import fitted
 from models.registry import FORECAST
@@ -33,6 +33,8 @@ class TrainedOnTheWay:
         How many trainings there were.
     notes
         Trainings that failed, and why.
+    given
+        Champions of everything else.
     """
 
     job: str
@@ -40,6 +42,7 @@ class TrainedOnTheWay:
     seed: int = 0
     trained: int = 0
     notes: list[str] = field(default_factory=list)
+    given: ChampionSource = field(default_factory=GivenChampions)
     _serving: ChampionRow | None = None
     _coming: tuple[float, ChampionRow] | None = None
     _newest_s: float = float("-inf")
@@ -47,7 +50,7 @@ class TrainedOnTheWay:
     def fleet(self, name: str) -> FleetChampions:
         """Return the fleet table that is believed now."""
         if name != FORECAST or self._serving is None:
-            return FleetChampions(name)
+            return self.given.fleet(name)
         return FleetChampions(name, self._serving.version, {self.job: self._serving})
 
     def refresh(self, now_s: float) -> tuple[str, ...]:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from control.sources import Reading
 from settings.stream_job import StreamJob
-from telemetry.alignment import align
-from twin.emission import Scraping, emit
+from twin.emission import Scraping
 from twin.job import JobTwin
+from twin.scraped import scraped
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,4 @@ class TwinSource:
 
     def read(self, job: StreamJob, now_s: float, since_s: float) -> Reading:
         """Return the window ``(since_s, now_s]``."""
-        interval_s = self.scraping.interval_s
-        series = emit(self.twin, self.scraping, from_s=since_s - 2.0 * interval_s, to_s=now_s + 1e-3)
-        return Reading(align(job.name, series, since_s, now_s, interval_s))
+        return Reading(scraped(self.twin, self.scraping, job.name, since_s, now_s))

@@ -53,3 +53,8 @@ class Profile:
     ended_s: float = 0.0
     downtimes_s: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def downtime_s(self) -> float | None:
+        """Mean of the downtimes; ``None`` where there is none."""
+        return sum(self.downtimes_s) / len(self.downtimes_s) if self.downtimes_s else None

@@ -117,6 +117,16 @@ class HighestRates:
             found = np.maximum(slope * sizes + intercept, 0.0)
         return np.where(sizes >= 1.0, found, np.nan)
 
+    def relative_spread(self) -> float:
+        """Return how far a scale-out's T_max lies from the regression: standard deviation, as a share of it.
+
+        Keys fall anew at each deployment, so that the same scale-out takes more or less.
+        """
+        sizes = np.array([one.scale_out for one in self.known], float)
+        off = np.array([one.per_s for one in self.known]) / self.per_s(sizes) - 1.0
+        free = len(off) - len(self.coefficients)
+        return float(np.sqrt((off @ off) / free)) if free > 0 else 0.0
+
     def learned(self, scale_out: int, per_s: float, *, saturated: bool = True) -> Self:
         """Return the regression after a measurement of the running job.
 

@@ -13,6 +13,7 @@ FLOOR_S = 1.0
 CEILING_S = 600.0
 LOST_S = 6.0  # before anything was observed: half a checkpoint interval, and a little of a warm-up
 MOST_LOST_S = 30.0
+MOST_FAILURES = 12.0
 
 
 @dataclass(frozen=True)
@@ -24,12 +25,15 @@ class Downtimes:
     lost_s
         What a restart costs beyond its downtime, in seconds of full capacity: work since the last checkpoint that is
         done again, and the warm-up. The paper counts a whole checkpoint interval, the worst case; this is what is seen.
+    failures
+        How many failures :attr:`failure_s` rests on; those that profiling made count, too.
     """
 
     out_s: float = OUT_S
     in_s: float = IN_S
     failure_s: float = OUT_S
     lost_s: float = LOST_S
+    failures: float = 0.0
 
     def between(self, current: int, candidate: int) -> float:
         """Return the downtime of going from ``current`` to ``candidate`` workers; equal numbers mean a failure."""
@@ -54,8 +58,13 @@ class Downtimes:
             raise ValueError(f"an observed downtime is finite and not negative, found {downtime_s}")
         name = "failure_s" if candidate == current else ("out_s" if candidate > current else "in_s")
         believed_s: float = getattr(self, name)
+        failures = self.failures
+        if candidate == current:
+            # Failures are rare and all alike: an average, as the paper has it, until it is slow to follow a change.
+            failures = min(failures + 1.0, MOST_FAILURES)
+            weight = min(weight, 1.0 / failures) if failures > 1.0 else weight
         moved = believed_s + weight * (min(max(downtime_s, believed_s / 2.0), 2.0 * believed_s) - believed_s)
-        return replace(self, **{name: _within_bounds(moved)})
+        return replace(self, **{name: _within_bounds(moved), "failures": failures})
 
     def caught_up(self, downtime_s: float, recovery_s: float, utilisation: float, weight: float = 0.15) -> Self:
         """Return downtimes that have learnt what one recovery lost beyond its downtime.
@@ -71,16 +80,17 @@ class Downtimes:
 
     def to_state(self) -> dict[str, float]:
         """Return a JSON-serialisable state."""
-        return {"out_s": self.out_s, "in_s": self.in_s, "failure_s": self.failure_s, "lost_s": self.lost_s}
+        return dict(vars(self))
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Rebuild from :meth:`to_state`; a missing key, and one that is not finite, keeps its default."""
-        names = ("out_s", "in_s", "failure_s", "lost_s")
+        names = ("out_s", "in_s", "failure_s", "lost_s", "failures")
         stored = {key: float(state[key]) for key in names if state.get(key) is not None}
         known = {key: value for key, value in stored.items() if math.isfinite(value)}
         lost_s = min(max(known.pop("lost_s", LOST_S), 0.0), MOST_LOST_S)
-        return cls(**{key: _within_bounds(value) for key, value in known.items()}, lost_s=lost_s)
+        failures = min(max(known.pop("failures", 0.0), 0.0), MOST_FAILURES)
+        return cls(**{key: _within_bounds(value) for key, value in known.items()}, lost_s=lost_s, failures=failures)
 
 
 def _within_bounds(downtime_s: float) -> float:

@@ -1,0 +1,1 @@
+"""``perdix profile``: a stream job deployed side by side at rising rates, and its latency model trained."""

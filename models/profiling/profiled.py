@@ -1,0 +1,62 @@
+"""What a job's profile taught, as the loop carries it along: latency, highest rates, downtime (Phoebe, 3.4)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from models.latency.contract import LatencyModel
+from models.latency.state import latency_from_state
+from models.profiling.tmax import HighestRates
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """The models that a profile trains.
+
+    Attributes
+    ----------
+    latency
+        M_L: latency by scale-out and rate, and whether it is normal.
+    highest
+        T_max by scale-out, which M_R reckons with.
+    downtime_s
+        How long a deployment stood still after a failure, detection included: the mean of what profiling saw; ``None``
+        where no failure was tried.
+    failures
+        How many it saw.
+    """
+
+    latency: LatencyModel
+    highest: HighestRates
+    downtime_s: float | None = None
+    failures: int = 0
+
+    def learned(self, scale_out: int, rate_per_s: float, latency_ms: float) -> Self:
+        """Return the models after one more measurement of the job in production (Phoebe, 3.1)."""
+        return replace(self, latency=self.latency.learned(scale_out, rate_per_s, latency_ms))
+
+    def to_state(self) -> dict[str, Any]:
+        """Return a JSON-serialisable state."""
+        return {
+            **self.latency.to_state(),
+            "highest_rates": self.highest.to_state(),
+            "downtime_s": self.downtime_s,
+            "failures": self.failures,
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Rebuild from :meth:`to_state`. Raises ``ValueError`` when a part is missing or damaged."""
+        try:
+            downtime_s = state.get("downtime_s")
+            return cls(
+                latency_from_state(state),
+                HighestRates.from_state(state["highest_rates"]),
+                float(downtime_s) if downtime_s is not None and math.isfinite(float(downtime_s)) else None,
+                int(state.get("failures", 0)),
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not what a profile taught: {error!r}") from None
