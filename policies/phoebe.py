@@ -83,7 +83,14 @@ class PhoebeOptions(Strict):
         return quantile
 
 
-AS_PRINTED: Mapping[str, Any] = {"observed": False, "confidence": 0.5, "target_share": 1.0, "lasting_s": 0.0, "least_saving": 0.0, "ignored_in": 0}
+AS_PRINTED: Mapping[str, Any] = {
+    "observed": False,
+    "confidence": 0.5,
+    "target_share": 1.0,
+    "lasting_s": 0.0,
+    "least_saving": 0.0,
+    "ignored_in": 0,
+}
 
 
 class Phoebe:
