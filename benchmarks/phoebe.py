@@ -132,7 +132,9 @@ def show(job: str, trace: Trace, rows: Sequence[dict[str, object]]) -> None:
         "p95 above 2 s",
         "profiling, of the run's cost",
     )
-    print(f"\n{job}: {trace.name}, peak {trace.peak_utilisation:.0%} of 24 workers, {FAILURES} failures in {HOURS:g} h\n")
+    print(
+        f"\n{job}: {trace.name}, peak {trace.peak_utilisation:.0%} of 24 workers, {FAILURES} failures in {HOURS:g} h\n"
+    )
     print("| " + " | ".join(heads) + " |\n|" + "---|" * len(heads))
     for row in rows:
         cells = (
