@@ -8,7 +8,7 @@ import warnings
 
 import typer
 
-from cli import demo, dev, doctor, ds2, explore, ingest, loop, replay, train
+from cli import demo, dev, doctor, ds2, explore, ingest, loop, profile, replay, train
 from cli.known_errors import known_errors
 from cli.output import run_guarded
 
@@ -25,6 +25,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("ingest")(ingest.ingest)
 app.command("train")(train.train)
+app.command("profile")(profile.profile)
 app.command("capacity")(explore.capacity)
 app.command("forecast")(explore.forecast)
 app.command("explain")(explore.explain)

@@ -37,9 +37,16 @@ def run_job(
     partitions: tuple[str, str],
     opened: dg.DagsterInstance,
     progress: Console | None,
+    *,
     tags: Mapping[str, str] | None = None,
+    config: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dg.ExecuteInProcessResult:
     """Run a Dagster job over a range of partitions (first and last) in this process.
+
+    Parameters
+    ----------
+    config
+        Asset -> its configuration.
 
     Raises
     ------
@@ -54,7 +61,10 @@ def run_job(
         result = job.execute_in_process(
             instance=opened,
             tags={RANGE_START: partitions[0], RANGE_END: partitions[1], "perdix/reason": "manual", **(tags or {})},
-            run_config={"loggers": {"progress": {"config": {}}}},
+            run_config={
+                "loggers": {"progress": {"config": {}}},
+                "ops": {asset: {"config": dict(one)} for asset, one in (config or {}).items()},
+            },
             raise_on_error=False,
         )
     if not result.success:

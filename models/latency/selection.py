@@ -17,6 +17,7 @@ from models.latency.overload import highest_rates_of, measured, overloaded_point
 from models.latency.utilisation import UtilisationLatency
 from models.profiling import tmax
 from models.profiling.profile import Profile, ProfilePoint
+from models.profiling.profiled import Profiled
 from models.profiling.rows import profile_digest
 
 Flags = NDArray[np.bool_]
@@ -153,6 +154,8 @@ class TrainedLatency:
         Of the profile.
     rates
         T_max over the scale-out, and in ``rates_errors`` what each of its regressions is off left-out scale-outs.
+    downtime_s, failures
+        How long a failure stopped the job, on average over so many failures; ``None`` where none was tried.
     """
 
     candidates: tuple[LatencyCandidate, ...]
@@ -165,6 +168,8 @@ class TrainedLatency:
     rates: tmax.HighestRates
     rates_errors: Mapping[str, tmax.Errors] = field(default_factory=dict)
     fitted: Mapping[str, LatencyModel] = field(default_factory=dict)
+    downtime_s: float | None = None
+    failures: int = 0
 
     @property
     def best(self) -> LatencyCandidate:
@@ -183,7 +188,8 @@ class TrainedLatency:
 
     def to_state(self) -> dict[str, Any]:
         """Return the state for the fleet table: the model, T_max for the recovery model, and of which profile it is."""
-        return {**self.model.to_state(), "highest_rates": self.rates.to_state(), "profile": self.digest}
+        taught = Profiled(self.model, self.rates, self.downtime_s, self.failures)
+        return {**taught.to_state(), "profile": self.digest}
 
 
 @dataclass(frozen=True)
@@ -246,6 +252,8 @@ def select_latency(
         rates,
         {name: errors for name in tmax.FAMILIES if (errors := _errors(most, name)) is not None},
         {item.candidate.family: item.model for item in sound if item.model is not None},
+        downtime_s=profile.downtime_s,
+        failures=len(profile.downtimes_s),
     )
 
 
