@@ -42,7 +42,7 @@ class PhoebeOptions(Strict):
     bins
         Averaging bins of the forecast; the highest is the projected rate.
     quantile
-        Decide on this quantile of the forecast; on the mean when absent, as the paper does.
+        Decide on this quantile of the forecast; on the mean when ``None``, as the paper does.
     observed
         Whether the capacity that was observed of the running deployment counts, where it is less than the profile's
         T_max: keys fall anew at each rescale, and the profile knows nothing of that.
@@ -67,12 +67,12 @@ class PhoebeOptions(Strict):
     evaluation_s: Annotated[float, Field(gt=0, le=86_400)] = 600.0
     horizon_s: Annotated[float, Field(gt=0)] = 600.0
     bins: Annotated[int, Field(ge=1, le=100)] = 5
-    quantile: float | None = None
+    quantile: float | None = 0.9
     observed: bool = True
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.8
     target_share: Annotated[float, Field(gt=0, le=1)] = 1.0
     lasting_s: Annotated[float, Field(ge=0, le=86_400)] = 720.0
-    least_saving: Annotated[float, Field(ge=0, lt=1)] = 0.3
+    least_saving: Annotated[float, Field(ge=0, lt=1)] = 0.25
     ignored_in: Annotated[int, Field(ge=0)] = 2
 
     @field_validator("quantile")
@@ -84,6 +84,7 @@ class PhoebeOptions(Strict):
 
 
 AS_PRINTED: Mapping[str, Any] = {
+    "quantile": None,
     "observed": False,
     "confidence": 0.5,
     "target_share": 1.0,
