@@ -26,6 +26,7 @@ def profile_picture(profile: Profile) -> bytes:
             )
     left.set_yscale("log")
     left.yaxis.set_major_formatter(EngFormatter(sep=""))
+    left.yaxis.set_minor_formatter(EngFormatter(sep=""))
     left.set_ylabel("p95 latency (ms)")
     left.xaxis.set_major_formatter(EngFormatter(sep=""))
     left.set_xlabel("offered rate (records/s)")
