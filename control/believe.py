@@ -24,6 +24,8 @@ TRUTH_KEPT_S = 2_400.0
 FALLBACK_HISTORY_S = 1_800.0
 SETTLED_S = 600.0  # after a start a job catches up: its latency tells of that (Phoebe: one evaluation interval)
 LEARNS_EVERY_S = 600.0
+WARM_S = 120.0  # the whole last minute was worked, and not in a warm-up
+BEHIND_S = 5.0  # of throughput in the consumer lag: what is worked off, and no flicker
 
 
 @dataclass(frozen=True)
@@ -75,15 +77,21 @@ def update(memory: JobMemory, observation: Observation, running: Running | None)
 
 
 def _with_latency(memory: JobMemory, observation: Observation, scale_out: int) -> JobMemory:
-    """Let what the profile taught learn from the running job, once conditions are normal (Phoebe, 3.1)."""
-    latency_ms, rate_per_s = observation.latency_p95_ms, observation.throughput_per_s
-    if memory.profiled is None or latency_ms is None or rate_per_s is None or observation.end_s is None:
+    """Let what the profile taught learn from the running job (Phoebe, 3.1).
+
+    While a backlog is worked off, throughput tells of T_max and latency of nothing; in steady operation it is the other
+    way round.
+    """
+    profiled, rate_per_s, uptime_s = memory.profiled, observation.throughput_per_s, observation.uptime_s
+    now_s = observation.end_s
+    if profiled is None or rate_per_s is None or uptime_s is None or now_s is None:
         return memory
-    uptime_s = observation.uptime_s
-    if uptime_s is None or uptime_s < SETTLED_S or observation.end_s - memory.profile_learned_s < LEARNS_EVERY_S:
+    lag, latency_ms = observation.lag_records, observation.latency_p95_ms
+    if uptime_s >= WARM_S and lag is not None and lag > BEHIND_S * rate_per_s:
+        return replace(memory, profiled=profiled.caught_up(scale_out, rate_per_s))
+    if uptime_s < SETTLED_S or latency_ms is None or now_s - memory.profile_learned_s < LEARNS_EVERY_S:
         return memory
-    learned = memory.profiled.learned(scale_out, rate_per_s, latency_ms)
-    return replace(memory, profiled=learned, profile_learned_s=observation.end_s)
+    return replace(memory, profiled=profiled.settled(scale_out, rate_per_s, latency_ms), profile_learned_s=now_s)
 
 
 def with_fallback(memory: JobMemory) -> JobMemory:

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from models.latency.contract import LatencyPredictions, Values
 from models.latency.overload import is_measured, measured
 from models.profiling.profile import ProfilePoint
+from models.profiling.tmax import HighestRates
 
 STATE_FORMAT = "perdix-latency-boosting-1"
 DEPTH, TREES_PER_POINT = 10, 3
@@ -68,6 +69,10 @@ class PublishedLatency:
         if scale_out < 1 or not is_measured(rate_per_s, latency_ms):
             return self
         return replace(self, points=np.vstack([self.points, [scale_out, rate_per_s, latency_ms]])[-MOST_POINTS:])
+
+    def with_rates(self, rates: HighestRates) -> Self:  # noqa: ARG002  as published, it reckons with none
+        """Return the model as it is: trees on scale-out and rate know no T_max."""
+        return self
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state: the points."""

@@ -9,6 +9,8 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from models.profiling.tmax import HighestRates
+
 Values = NDArray[np.float64]
 
 
@@ -39,6 +41,10 @@ class LatencyModel(Protocol):
 
     def learned(self, scale_out: int, rate_per_s: float, latency_ms: float) -> Self:
         """Return the model after one more measurement of the running job (Phoebe: models are updated at runtime)."""
+        ...
+
+    def with_rates(self, rates: HighestRates) -> Self:
+        """Return the model with a newer T_max, where it reckons with one."""
         ...
 
     def to_state(self) -> Mapping[str, Any]:

@@ -34,9 +34,19 @@ class Profiled:
     downtime_s: float | None = None
     failures: int = 0
 
-    def learned(self, scale_out: int, rate_per_s: float, latency_ms: float) -> Self:
-        """Return the models after one more measurement of the job in production (Phoebe, 3.1)."""
-        return replace(self, latency=self.latency.learned(scale_out, rate_per_s, latency_ms))
+    def settled(self, scale_out: int, rate_per_s: float, latency_ms: float) -> Self:
+        """Return the models after a measurement of the job in steady operation (Phoebe, 3.1)."""
+        latency = self.latency.learned(scale_out, rate_per_s, latency_ms)
+        return replace(self, latency=latency)._with(self.highest.learned(scale_out, rate_per_s, saturated=False))
+
+    def caught_up(self, scale_out: int, throughput_per_s: float) -> Self:
+        """Return the models after the job worked off a backlog: that throughput was all that it could do."""
+        return self._with(self.highest.learned(scale_out, throughput_per_s))
+
+    def _with(self, highest: HighestRates) -> Self:
+        if highest is self.highest:
+            return self
+        return replace(self, highest=highest, latency=self.latency.with_rates(highest))
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""
@@ -51,12 +61,12 @@ class Profiled:
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Rebuild from :meth:`to_state`. Raises ``ValueError`` when a part is missing or damaged."""
         try:
-            downtime_s = state.get("downtime_s")
+            downtime_s = math.nan if state.get("downtime_s") is None else float(state["downtime_s"])
             return cls(
                 latency_from_state(state),
                 HighestRates.from_state(state["highest_rates"]),
-                float(downtime_s) if downtime_s is not None and math.isfinite(float(downtime_s)) else None,
+                downtime_s if math.isfinite(downtime_s) and downtime_s >= 0.0 else None,
                 int(state.get("failures", 0)),
             )
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"not what a profile taught: {error!r}") from None
