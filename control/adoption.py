@@ -83,11 +83,11 @@ def _adopt_capacity(memory: JobMemory, row: ChampionRow | None, _: Shared) -> Jo
 
 
 def _adopt_profile(memory: JobMemory, row: ChampionRow | None, _: Shared) -> JobMemory:
-    """Take in what a profile taught; its downtime counts until failures of the job itself are seen."""
+    """Take in what a profile taught; its failures count as those of the job itself do, which are not forgotten."""
     if row is None or row.version == memory.profile_version:
         return memory
     profiled = Profiled.from_state(orjson.loads(row.state))
     downtimes = memory.downtimes
     if profiled.downtime_s is not None:
-        downtimes = replace(downtimes, failure_s=profiled.downtime_s, failures=float(profiled.failures))
+        downtimes = downtimes.after_failures(profiled.downtime_s, profiled.failures)
     return replace(memory, profiled=profiled, profile_version=row.version, downtimes=downtimes)

@@ -17,7 +17,8 @@ def within_interval(situation: Situation, evaluation_s: float) -> tuple[Reason, 
     A job that started less than ``evaluation_s`` seconds ago was rescaled or has failed, and may still catch up: its
     metrics tell of that and not of the job.
     """
-    uptime_s = situation.since_rescale_s if situation.uptime_s is None else situation.uptime_s
+    measured = situation.uptime_s is not None and not math.isnan(situation.uptime_s)
+    uptime_s = situation.uptime_s if measured and situation.uptime_s is not None else situation.since_rescale_s
     if uptime_s < evaluation_s:
         why = f"Started {seconds(uptime_s)} ago: left alone for {seconds(evaluation_s)}, it may still recover."
         return Reason.HOLD_GRACE, why

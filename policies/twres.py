@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 import numpy as np
@@ -80,6 +81,8 @@ class Twres:
         current = situation.scale_out
         if best <= current <= bounds.maximum:
             latency_ms = situation.latency_p95_ms
+            if latency_ms is not None and math.isnan(latency_ms):
+                latency_ms = None
             if latency_ms is None and best < current:
                 why = f"{said}; the latency is not measured, so there is no scaling in."
                 return hold(

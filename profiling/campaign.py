@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import repeat
 
@@ -48,7 +49,7 @@ class _Run:
     points: list[ProfilePoint] = field(default_factory=list)
     downtime_s: float | None = None
     ended_s: float | None = None
-    note: str = ""
+    notes: list[str] = field(default_factory=list)
 
     @property
     def scale_out(self) -> int:
@@ -77,22 +78,29 @@ def profile(
         When not one deployment could be measured.
     """
     notes: list[str] = []
-    runs = [run for n in plan.scale_outs if (run := _deployed(deployments, n, recording, notes)) is not None]
-    try:
-        with ThreadPoolExecutor(max(len(runs), 1), thread_name_prefix="profiling") as pool:
-            for step in range(plan.most_steps):
-                active = [run for run in runs if run.ended_s is None]
-                if not active:
-                    break
-                if on_progress is not None:
-                    ended = tuple(run.scale_out for run in runs if run.ended_s is not None)
-                    on_progress(Progress(step + 1, plan.rate_per_s(step), tuple(r.scale_out for r in active), ended))
-                measured = pool.map(_measured, active, repeat(plan), repeat(step))
-                _judged(active, dict(zip((run.scale_out for run in active), measured, strict=True)), plan, step)
-    finally:
-        for run in runs:
-            _end(run)
-    return _profile_of(job, runs, [*notes, *(run.note for run in runs if run.note)])
+    runs: list[_Run] = []
+    with ExitStack() as ends:
+        for scale_out in plan.scale_outs:
+            run = _deployed(deployments, scale_out, recording, notes)
+            if run is not None:
+                ends.callback(_end, run)
+                runs.append(run)
+        _drive(runs, plan, on_progress)
+    return _profile_of(job, runs, [*notes, *(note for run in runs for note in run.notes)])
+
+
+def _drive(runs: Sequence[_Run], plan: Plan, on_progress: Callable[[Progress], None] | None) -> None:
+    """Raise the rate step by step until no deployment keeps up any more."""
+    with ThreadPoolExecutor(max(len(runs), 1), thread_name_prefix="profiling") as pool:
+        for step in range(plan.most_steps):
+            active = [run for run in runs if run.ended_s is None]
+            if not active:
+                break
+            if on_progress is not None:
+                ended = tuple(run.scale_out for run in runs if run.ended_s is not None)
+                on_progress(Progress(step + 1, plan.rate_per_s(step), tuple(r.scale_out for r in active), ended))
+            measured = pool.map(_measured, active, repeat(plan), repeat(step))
+            _judged(active, dict(zip((run.scale_out for run in active), measured, strict=True)), plan, step)
 
 
 def _deployed(deployments: Deployments, scale_out: int, recording: Recording, notes: list[str]) -> _Run | None:
@@ -110,10 +118,10 @@ def _measured(run: _Run, plan: Plan, step: int) -> Measured | None:
         if step == 1 and plan.fail:  # by now it is known to work
             run.downtime_s = run.deployment.fail(plan.fail_s)
             if run.downtime_s is None:
-                run.note = f"{run.scale_out} workers did not come back within {plan.fail_s} s of a failure"
+                run.notes.append(f"{run.scale_out} workers did not come back within {plan.fail_s} s of a failure")
         return run.deployment.measure(plan.rate_per_s(step), plan.settle_s, plan.measure_s)
     except DeploymentError as error:
-        run.note = f"{run.scale_out} workers at {plan.rate_per_s(step):,.0f}/s: {error}"
+        run.notes.append(f"{run.scale_out} workers at {plan.rate_per_s(step):,.0f}/s: {error}")
         return None
 
 
@@ -133,7 +141,7 @@ def _judged(active: Sequence[_Run], measured: Mapping[int, Measured | None], pla
             _end(run)
             continue
         if not math.isfinite(one.throughput_per_s):
-            run.note = f"{run.scale_out} workers at {rate_per_s:,.0f}/s showed no throughput"
+            run.notes.append(f"{run.scale_out} workers at {rate_per_s:,.0f}/s showed no throughput")
             _end(run)
             continue
         behind = one.lag_growth_per_s > KEEPS_UP * rate_per_s
@@ -150,7 +158,7 @@ def _end(run: _Run) -> None:
     try:
         run.deployment.delete()
     except DeploymentError as error:
-        run.note = f"{run.scale_out} workers could not be deleted: {error}; delete the deployment by hand"
+        run.notes.append(f"{run.scale_out} workers could not be deleted: {error}; delete the deployment by hand")
 
 
 def _profile_of(job: str, runs: Sequence[_Run], notes: Sequence[str]) -> Profile:

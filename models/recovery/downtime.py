@@ -66,6 +66,21 @@ class Downtimes:
         moved = believed_s + weight * (min(max(downtime_s, believed_s / 2.0), 2.0 * believed_s) - believed_s)
         return replace(self, **{name: _within_bounds(moved), "failures": failures})
 
+    def after_failures(self, mean_s: float, count: int) -> Self:
+        """Return downtimes that rest on ``count`` more failures, which stopped the job for ``mean_s`` on average.
+
+        Raises
+        ------
+        ValueError
+            When the mean is NaN, infinite or negative.
+        """
+        if not (math.isfinite(mean_s) and mean_s >= 0):
+            raise ValueError(f"a mean downtime is finite and not negative, found {mean_s}")
+        added = max(float(count), 1.0)
+        known = self.failures + added
+        mean_of_all_s = (self.failures * self.failure_s + added * mean_s) / known
+        return replace(self, failure_s=_within_bounds(mean_of_all_s), failures=min(known, MOST_FAILURES))
+
     def caught_up(self, downtime_s: float, recovery_s: float, utilisation: float, weight: float = 0.15) -> Self:
         """Return downtimes that have learnt what one recovery lost beyond its downtime.
 
