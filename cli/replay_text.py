@@ -14,6 +14,7 @@ from rich.table import Table
 from cli.output import complaints, console, number
 
 NAMES_WIDTH, LEAST_WIDTH = 24, 17  # characters of a table's columns
+PROFILING = "profiling before, worker-h"
 HELD = 0.05  # share of seconds above the latency objective that still counts as holding it
 Spread = Mapping[str, float | None] | None
 
@@ -120,6 +121,8 @@ def _table(summary: Sequence[Mapping[str, Any]]) -> Table:
     for one in summary:
         grid.add_column(str(one["policy"]), justify="right", overflow="fold")
     for name, cell in ROWS.items():
+        if name == PROFILING and not any(one.get("profiling_worker_seconds") for one in summary):
+            continue  # most policies need no profile
         grid.add_row(name, *(cell(one) if one["seeds"] else "-" for one in summary))
     return grid
 
@@ -157,4 +160,5 @@ ROWS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "capacity error, %": _of("capacity_error_pct"),
     "left unprocessed": _of("unprocessed"),
     "cost": _of("cost"),
+    PROFILING: _of("profiling_worker_seconds", 1.0 / 3600.0),
 }

@@ -24,6 +24,7 @@ SCHEMA = "perdix.replay/1"
 NAMES = {
     "worker_s": "worker_seconds",
     "clairvoyant_worker_s": "clairvoyant_worker_seconds",
+    "profiling_worker_s": "profiling_worker_seconds",
     "lag_maximum_records": "lag_maximum",
     "lag_at_end_records": "lag_at_end",
 }

@@ -29,6 +29,7 @@ METRICS: Mapping[str, tuple[tuple[str, ...], float]] = {
     "clairvoyant_ratio": (("clairvoyant_ratio",), 1.0),
     "worker_hours": (("worker_seconds",), 1.0 / 3600.0),
     "cost": (("cost",), 1.0),
+    "profiling_worker_hours": (("profiling_worker_seconds",), 1.0 / 3600.0),
     "latency_mean_ms": (("latency_ms", "mean"), 1.0),
     "latency_p50_ms": (("latency_ms", "p50"), 1.0),
     "latency_p95_ms": (("latency_ms", "p95"), 1.0),
