@@ -15,6 +15,7 @@ from assets.metadata import picture, records
 from assets.partitions import one_run, stream_jobs
 from assets.resources import Workspace
 from control.clock import WallClock
+from profiling.recording import Recording
 from settings.yaml_files import SettingsError
 
 if TYPE_CHECKING:
@@ -82,7 +83,6 @@ def profile_job(
     from models.profiling.rows import write_profile
     from profiling import campaign
     from profiling.plan import Plan, equidistant
-    from profiling.recording import Recording
     from profiling.twin_deployments import TwinDeployments
     from twin.job import JobTwin
     from twin.parameters import load_twin
@@ -106,10 +106,31 @@ def profile_job(
         job,
         plan,
         TwinDeployments(parameters, config.seed, start_s=now_s),
-        Recording(np.asarray(twin.arrivals(0, RECORDED_S))),
+        recorded(context, workspace, job, now_s) or Recording(np.asarray(twin.arrivals(0, RECORDED_S))),
         on_progress=lambda progress: context.log.info(f"{job}: {progress}"),
     )
     return found, write_profile(found, workspace.paths().profiles)
+
+
+def recorded(context: dg.AssetExecutionContext, workspace: Workspace, job: str, now_s: int) -> "Recording | None":
+    """Record the live workload of a stream job; ``None`` where it has no Prometheus, or nothing can be read there."""
+    from control.observe import workload_of
+    from control.sources import LiveSource, SourceError
+
+    known = workspace.stream_jobs()[0].get(job)
+    if known is None or known.prometheus is None:
+        return None
+    source = LiveSource()
+    try:
+        window = source.read(known, float(now_s), float(now_s - RECORDED_S)).window
+        found = Recording.of(workload_of(window))
+    except (SourceError, ValueError) as error:
+        context.log.warning(f"{job}: the live workload could not be recorded ({error}); the twin's own is replayed")
+        return None
+    finally:
+        source.close()
+    context.log.info(f"{job}: replaying {len(window)} live samples of its workload")
+    return found
 
 
 def found_metadata(found: "Profile", path: Path) -> dict[str, Any]:

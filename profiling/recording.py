@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from models.forecasting.contract import Workload
+
 Values = NDArray[np.float64]
 COURSE_S = 31  # what lasts longer than half a minute is the load's course, which a profiling run must not have
 
@@ -33,6 +35,11 @@ class Recording:
             raise ValueError(f"{len(known)} seconds of workload were recorded; record ten at least")
         if not known.mean() > 0:
             raise ValueError("nothing arrived while the workload was recorded; record while the job has work")
+
+    @classmethod
+    def of(cls, workload: Workload) -> Recording:
+        """Return what a workload recorded, whatever its step; raises as the class."""
+        return cls(np.repeat(workload.per_s, max(1, round(workload.step_s))))
 
     def flicker(self) -> Values:
         """Return the recorded rates relative to their slow course, mean 1, shape ``(seconds,)``."""
