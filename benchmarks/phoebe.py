@@ -17,6 +17,7 @@ import numpy as np
 from benchmarks.measured import DATA, phoebe
 from replay.asked import twin_and_trace
 from replay.campaign import Setup, run_campaign
+from replay.case import FORECASTER
 from replay.contenders import contenders
 from replay.outcome import Outcome
 from replay.workload import Trace
@@ -37,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--only", nargs="*", choices=list(JOBS), default=list(JOBS))
     parser.add_argument("--policies", default=POLICIES)
+    parser.add_argument("--first-seed", type=int, default=1)
+    parser.add_argument("--forecaster", default=FORECASTER)
     parser.add_argument("--own-workload", action="store_true")
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args(arguments)
@@ -54,12 +57,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             trace,
             parameters,
             bounds,
-            seeds=tuple(range(1, asked.seeds + 1)),
+            seeds=tuple(range(asked.first_seed, asked.first_seed + asked.seeds)),
             hours=HOURS,
             peak_utilisation=trace.peak_utilisation,
             noise=trace.noise,
             slow_noise=trace.slow_noise,
             failures=FAILURES,
+            forecaster=asked.forecaster,
             objectives=OBJECTIVES,
         )
         campaign = run_campaign(setup)
