@@ -44,7 +44,7 @@ class Dataflow:
     Raises
     ------
     ValueError
-        When an operator occurs twice, or before one of its inputs; use :meth:`of` to have them sorted.
+        When an operator occurs twice, names an input twice, or stands before one of its inputs; :meth:`of` sorts them.
     """
 
     operators: tuple[Operator, ...]
@@ -54,6 +54,12 @@ class Dataflow:
         for operator in self.operators:
             if operator.name in seen:
                 raise ValueError(f"operator '{operator.name}' occurs twice; give each operator once")
+            again = [name for name in operator.inputs if operator.inputs.count(name) > 1]
+            if again:
+                raise ValueError(
+                    f"operator '{operator.name}': its input {again[0]} is named twice, and its records would count "
+                    "twice; name each input once"
+                )
             late = [name for name in operator.inputs if name not in seen]
             if late:
                 raise ValueError(

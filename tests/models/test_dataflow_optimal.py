@@ -325,3 +325,10 @@ def test_a_chain_of_equal_operators_takes_the_same_everywhere() -> None:
     found = optimal_parallelism(graph, [window], {"o0": 70.0})
     assert set(found.parallelism().values()) == {1, 7}
     assert list(found.parallelism().values())[1:] == [7] * 29
+
+
+def test_an_input_that_is_named_twice_is_refused() -> None:
+    with pytest.raises(ValueError, match="operator 'b': its input a is named twice"):
+        Dataflow.of([Operator("a"), Operator("b", ("a", "a"))])
+    with pytest.raises(ValueError, match="operator 'b': its input a is named twice"):
+        Dataflow.of_edges([("a", "b"), ("a", "b")])
