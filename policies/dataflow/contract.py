@@ -28,8 +28,8 @@ class DataflowSituation:
     lag_records
         Source -> records that wait before it; missing: not measured.
     slots
-        Instances that the cluster can run of all operators together (with slot sharing: of the largest); ``None``: no
-        limit.
+        Instances that the cluster can run of all operators together, or with ``slots_shared`` of the largest;
+        ``None``: no limit.
     since_rescale_s
         Seconds since the last rescale took effect; infinite when there was none.
     memory
@@ -43,6 +43,7 @@ class DataflowSituation:
     source_per_s: Mapping[str, float]
     lag_records: Mapping[str, float] = field(default_factory=dict)
     slots: int | None = None
+    slots_shared: bool = False
     since_rescale_s: float = float("inf")
     memory: Mapping[str, Any] = field(default_factory=dict)
 

@@ -19,6 +19,7 @@ from policies.dataflow.ds2_sizing import Sized, bounded, size
 from policies.dataflow.holding import changes_told, hold, reason_of, running, unknown, with_usable_windows
 from policies.dataflow.scaling_manager import (
     Emitted,
+    Parallelism,
     Rescale,
     Result,
     agree,
@@ -114,20 +115,21 @@ class Ds2:
         wanted: Mapping[str, int] = combined(memory.results, options.combine)
         last = memory.rescale
         if last is not None:
-            memory = self._judged(replace(memory, rescale=None), last, emitted)
-            more_wanted = any(count > runs[name] for name, count in wanted.items())
-            tolerance = options.rollback_tolerance
-            if tolerance is not None and to_take_back(last, emitted, tolerance, more_wanted=more_wanted):
+            memory = self._judged(replace(memory, rescale=None), last, sized, emitted)
+            if self._is_to_take_back(sized, last, wanted, emitted, memory):
                 return self._take_back(sized, last, emitted, memory)
         wanted = self._not_below_what_was_raised(sized, wanted, memory, emitted)
         wanted, raised, ratio = self._raised(sized, wanted, emitted)
         if ratio > 1.0 and emitted is not None:
             memory = replace(memory, raised=Raised(ratio, emitted.target_per_s))
-        chosen, kept = self._chosen(sized, wanted)
+        sustained = all(one.emitted is not None and one.emitted.sustained for one in memory.results)
+        chosen, kept = self._chosen(sized, wanted, sustained=sustained)
         chosen, limited = self._limited(runs, chosen, memory, emitted)
         if chosen == runs and limited is not None:
             return self._hold(sized, Reason.HOLD_AVOIDED, f"No rescale: {limited}.", memory)
-        if chosen != runs and any(one.parallelism == chosen for one in memory.avoided):
+        if chosen != runs and any(
+            one.parallelism == chosen and one.until_s > situation.now_s for one in memory.avoided
+        ):
             why = f"{changes_told(runs, chosen)} would follow, but made things worse not long ago."
             return self._hold(sized, Reason.HOLD_AVOIDED, why, memory)
         notes = [note for note in (raised, *kept, limited) if note is not None]
@@ -139,25 +141,48 @@ class Ds2:
         return DataflowDecision(self.name, chosen, reason, sentence, verdicts, memory.to_json())
 
     def _forgiving(self, memory: Memory, emitted: Emitted | None) -> Memory:
-        """Forget scale-outs that were in vain once the target rate is another."""
-        if emitted is None or memory.in_vain == 0:
+        """Forget scale-outs that were in vain, and what turned out badly, once the target rate is another."""
+        if emitted is None:
+            return memory
+        avoided = tuple(one for one in memory.avoided if _is_same(one.target_per_s, emitted.target_per_s))
+        memory = replace(memory, avoided=avoided)
+        if memory.in_vain == 0:
             return memory
         moved_per_s = abs(emitted.target_per_s - memory.in_vain_at_per_s)
         same = moved_per_s <= self.options.least_gain * memory.in_vain_at_per_s
         return memory if same else replace(memory, in_vain=0)
 
-    def _judged(self, memory: Memory, last: Rescale, emitted: Emitted | None) -> Memory:
-        """Count the scale-outs in a row that were in vain."""
+    def _judged(self, memory: Memory, last: Rescale, sized: Sized, emitted: Emitted | None) -> Memory:
+        """Count the scale-outs in a row that were in vain.
+
+        Where an uneven operator holds all back, none brings anything, and sizing by the average cannot overshoot: it
+        goes on to what would suffice without skew.
+        """
         vain = in_vain(last, emitted, self.options.least_gain)
-        if vain is None or emitted is None:
+        if vain is None or emitted is None or (sized.held_back_by and self.options.skew == "average"):
             return memory
         return replace(memory, in_vain=memory.in_vain + 1 if vain else 0, in_vain_at_per_s=emitted.target_per_s)
+
+    def _is_to_take_back(
+        self, sized: Sized, last: Rescale, wanted: Parallelism, emitted: Emitted | None, memory: Memory
+    ) -> bool:
+        """Whether the last rescale made things worse for a reason that the rule does not see.
+
+        Skew is one that it sees, and so is an operator that is too small. It is done once per configuration while the
+        target rate is much the same.
+        """
+        tolerance = self.options.rollback_tolerance
+        if tolerance is None or sized.held_back_by or any(one.parallelism == last.after for one in memory.avoided):
+            return False
+        return to_take_back(last, emitted, tolerance, wanted)
 
     def _take_back(self, sized: Sized, last: Rescale, emitted: Emitted | None, memory: Memory) -> DataflowDecision:
         """Go back to what ran before the last rescale. That is done once: the way back is not judged in its turn."""
         until_s = sized.situation.now_s + self.options.avoid_s
         way_back = Rescale(last.after, last.before, None)
-        memory = replace(memory, avoided=(*memory.avoided, Avoided(until_s, last.after)), rescale=way_back)
+        target_per_s = 0.0 if emitted is None else emitted.target_per_s
+        avoided = (*memory.avoided, Avoided(until_s, last.after, target_per_s))
+        memory = replace(memory, avoided=avoided, rescale=way_back)
         before, after = ("an unknown rate" if one is None else per_s(one.per_s) for one in (last.emitted, emitted))
         sentence = (
             f"Since {changes_told(last.before, last.after)} the sources emit {after}, before it was {before}: taken "
@@ -184,9 +209,8 @@ class Ds2:
         short = shortfall(emitted, self.options.target_rate_ratio, self.options.tolerance)
         if short == 1.0 or any(count > runs[name] for name, count in wanted.items()):
             return wanted, None, 1.0
-        hot = [name for name, skew in sized.measured.skews.items() if skew.saturated]
-        if hot:
-            told = f"the sources fall short because {hot[0]} is uneven, which more instances do not mend"
+        if sized.held_back_by:
+            told = f"the sources fall short because {sized.held_back_by[0]} is uneven, which more instances do not mend"
             return wanted, told, 1.0
         ratio = short * max(
             min((runs[name] / need for name, need in sized.exact.items() if need > 0), default=1.0), 1.0
@@ -213,19 +237,22 @@ class Ds2:
             for name, count in wanted.items()
         }
 
-    def _chosen(self, sized: Sized, wanted: Mapping[str, int]) -> tuple[dict[str, int], list[str]]:
-        """Return the parallelism of every operator: small changes, missing data, key groups and slots considered."""
+    def _chosen(self, sized: Sized, wanted: Mapping[str, int], *, sustained: bool) -> tuple[dict[str, int], list[str]]:
+        """Return the parallelism of every operator: small changes, missing data, key groups and slots considered.
+
+        An instance more is minor only while what runs sustains the target rates: one that is needed never is.
+        """
         situation, options, not_in = sized.situation, self.options, sized.measured.not_in
         chosen, notes = running(situation), []
         for name, count in wanted.items():
             runs = chosen[name]
-            kept = worthwhile(runs, count, options.ignored_out, options.ignored_in)
+            kept = worthwhile(runs, count, options.ignored_out if sustained else 0, options.ignored_in)
             if kept < runs and name in not_in:
                 notes.append(f"{name} is not scaled in: {not_in[name]}")
                 kept = runs
             chosen[name] = aligned(kept, runs, situation.graph[name], options.alignment, options.maximum)
         may_shrink = {name: need for name, need in sized.exact.items() if name not in not_in}
-        shared = options.slot_sharing
+        shared = options.slot_sharing or situation.slots_shared
         fitted = fitted_to_slots(chosen, may_shrink, situation.slots, shared=shared, minimum=options.minimum)
         return dict(fitted.parallelism), notes if fitted.reason is None else [*notes, fitted.reason]
 
@@ -241,6 +268,11 @@ class Ds2:
             f"{per_s(emitted.target_per_s)}), as with skew or a straggler, which scaling does not mend"
         )
         return {name: min(count, runs[name]) for name, count in chosen.items()}, why
+
+
+def _is_same(before_per_s: float, now_per_s: float) -> bool:
+    """Whether two target rates are much the same."""
+    return min(before_per_s, now_per_s) >= SAME_TARGET * max(before_per_s, now_per_s)
 
 
 def _sentence(sized: Sized, chosen: Mapping[str, int], emitted: Emitted | None, notes: Sequence[str]) -> str:

@@ -15,6 +15,9 @@ from policies.dataflow.contract import DataflowSituation
 from policies.dataflow.scaling_manager import Emitted
 from policies.dataflow.skew import Skew, skew_of
 
+SETTLED = 0.02  # share of an operator's input by which what it processes may differ: beyond, a queue fills or empties
+WAITED = 0.02  # share of its time up to which an operator is not held back by what it feeds
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -78,7 +81,12 @@ def measure(situation: DataflowSituation, skew_ratio: float) -> Measured:
     for name, source in _fed_by(graph, unknown).items():
         not_in.setdefault(name, f"it is not known what {source} should emit")
     targets = {name: rate for name, rate in told.items() if name not in lost}
-    return Measured(rates, targets, held, not_in, skews, _emitted(graph, rates, told))
+    emitted = _emitted(graph, rates, told)
+    if emitted is not None:
+        skews = {
+            name: replace(skew, holds_back=_holds_back(situation, name, skew, emitted)) for name, skew in skews.items()
+        }
+    return Measured(rates, targets, held, not_in, skews, emitted)
 
 
 def _of_all(window: InstanceWindow, count: int) -> InstanceWindow:
@@ -117,9 +125,40 @@ def _fed_by(graph: Dataflow, sources: Iterable[str]) -> dict[str, str]:
 
 def _emitted(graph: Dataflow, rates: Mapping[str, OperatorRates], told: Mapping[str, float]) -> Emitted | None:
     """Return what the source that falls short most emits and should."""
+    settled = all(_keeps_pace(graph, rates, name) for name in rates)
     known = [
-        Emitted(rates[name].observed_output_per_s, told[name])
+        Emitted(rates[name].observed_output_per_s, told[name], settled)
         for name in graph.sources
         if name in rates and told.get(name, 0.0) > 0 and math.isfinite(rates[name].observed_output_per_s)
     ]
     return min(known, key=lambda one: one.per_s / one.target_per_s, default=None)
+
+
+def _keeps_pace(graph: Dataflow, rates: Mapping[str, OperatorRates], name: str) -> bool:
+    """Whether an operator processes what is emitted to it, as far as that was measured."""
+    inputs = graph[name].inputs
+    if not inputs or any(up not in rates for up in inputs):
+        return True
+    comes_per_s = math.fsum(rates[up].sent_per_s.get(name, rates[up].observed_output_per_s) for up in inputs)
+    return not abs(comes_per_s - rates[name].observed_processing_per_s) > SETTLED * comes_per_s
+
+
+def _holds_back(situation: DataflowSituation, name: str, skew: Skew, emitted: Emitted) -> bool:
+    """Whether an uneven operator is what the sources wait for.
+
+    What feeds it waits for room, and it does not. Where waiting was not measured: the sources fall short, and no other
+    instance of the dataflow works as much as its hottest.
+    """
+    graph, windows = situation.graph, situation.windows
+    waited = {one: _waited(windows[one]) for one in (name, *graph[name].inputs) if one in windows}
+    if all(share is not None for share in waited.values()) and len(waited) > 1:
+        own = waited.pop(name) or 0.0
+        return own <= WAITED and all((share or 0.0) > WAITED for share in waited.values())
+    others = (windows[one].useful_s.max(initial=0.0) / windows[one].window_s for one in windows if one != name)
+    return not emitted.sustained and skew.useful >= max(others, default=0.0)
+
+
+def _waited(window: InstanceWindow) -> float | None:
+    """Return the share of its time that the instance that waited most did so for room; ``None``: not measured."""
+    known = window.back_pressured_s[np.isfinite(window.back_pressured_s)]
+    return float(known.max()) / window.window_s if len(known) else None

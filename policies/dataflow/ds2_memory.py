@@ -15,12 +15,18 @@ from policies.dataflow.scaling_manager import Emitted, Parallelism, Rescale, Res
 from policies.dataflow.skew import Skew
 from policies.remembering import counts, number, part_of, parts_by_name, parts_of
 
+MOST_AVOIDED = 20  # that are remembered, the latest
+
 
 class Avoided(NamedTuple):
-    """A configuration that turned out badly, and until when (epoch seconds) it is not taken again."""
+    """A configuration that turned out badly, at what target rate, and until when (epoch seconds) it is not taken again.
+
+    It is remembered beyond that time while the target rate is much the same: once is enough.
+    """
 
     until_s: float
     parallelism: Parallelism
+    target_per_s: float = 0.0
 
 
 class Raised(NamedTuple):
@@ -71,12 +77,11 @@ class Memory:
         """Return what was remembered, without what belongs to another configuration or cannot be read."""
         now_s, runs = situation.now_s, running(situation)
         kept = _read(situation.memory)
-        avoided = tuple(one for one in kept.avoided if one.until_s > now_s)
         if kept.parallelism == runs and kept.since_s <= now_s:
-            return replace(kept, avoided=avoided)
+            return kept
         rescale = kept.rescale if kept.rescale is not None and kept.rescale.after == runs else None
         began_s = _began_s(situation, known=bool(kept.parallelism), asked=rescale is not None)
-        return replace(kept, parallelism=runs, since_s=began_s, results=(), rescale=rescale, avoided=avoided)
+        return replace(kept, parallelism=runs, since_s=began_s, results=(), rescale=rescale)
 
     def learning(self, rates: Mapping[str, OperatorRates], at_s: float) -> Memory:
         """Return it with what the operators were measured to take at their present parallelism."""
@@ -107,7 +112,7 @@ class Memory:
             "results": [[dict(one.wanted), _of_emitted(one.emitted)] for one in self.results],
             "rescale": rescale and [dict(rescale.before), dict(rescale.after), _of_emitted(rescale.emitted)],
             "in_vain": [self.in_vain, self.in_vain_at_per_s],
-            "avoided": [[one.until_s, dict(one.parallelism)] for one in self.avoided],
+            "avoided": [[one.until_s, dict(one.parallelism), one.target_per_s] for one in self.avoided[-MOST_AVOIDED:]],
             "raised": self.raised and list(self.raised),
             "hot_keys": {name: list(one) for name, one in self.hot_keys.items()},
             "curves": {name: curve.to_json() for name, curve in self.curves.items() if curve.points},
@@ -135,7 +140,7 @@ def _read(found: Mapping[str, Any]) -> Memory:
         part_of(found.get("rescale"), lambda v: Rescale(counts(v[0]), counts(v[1]), _emitted(v[2]))),
         in_vain,
         at_per_s,
-        tuple(parts_of(found.get("avoided"), lambda v: Avoided(number(v[0]), counts(v[1])))),
+        tuple(parts_of(found.get("avoided"), lambda v: Avoided(number(v[0]), counts(v[1]), number(v[2])))),
         part_of(found.get("raised"), lambda v: Raised(number(v[0]), number(v[1]))),
         parts_by_name(found.get("hot_keys"), lambda v: HotKey(number(v[0]), number(v[1]))),
         parts_by_name(found.get("curves"), ScalingCurve.of_json),
@@ -143,8 +148,8 @@ def _read(found: Mapping[str, Any]) -> Memory:
 
 
 def _of_emitted(emitted: Emitted | None) -> list[float] | None:
-    return None if emitted is None else [emitted.per_s, emitted.target_per_s]
+    return None if emitted is None else [emitted.per_s, emitted.target_per_s, float(emitted.settled)]
 
 
 def _emitted(values: Any) -> Emitted | None:
-    return None if values is None else Emitted(number(values[0]), number(values[1]))
+    return None if values is None else Emitted(number(values[0]), number(values[1]), bool(number(values[2])))

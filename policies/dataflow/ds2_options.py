@@ -36,12 +36,13 @@ class Ds2Options(Strict):
     tolerance
         Relative excess over a whole number of instances that is taken for an error of rounding.
     ignored_out, ignored_in
-        Changes of an operator by at most so many instances are not worth a rescale.
+        Changes of an operator by at most so many instances are not worth a rescale, where that is one or at most a
+        fifth of what runs. Scaling out is minor only while what runs sustains the target rates.
     minimum, maximum
         Bounds of every operator beside its own maximum.
     rollback_tolerance, avoid_s
-        A rescale after which the sources emit less by more than this share is taken back, and what it led to is
-        avoided for so long. ``null``: never.
+        A rescale after which the sources emit less by more than this share, for no reason that the rule sees, is taken
+        back, once per configuration; what it led to is avoided for so long. ``null``: never.
     decision_limit, least_gain
         After so many scale-outs in a row of which none closed this share of the gap between what the sources emit and
         should, none follows until the target rate has changed by that share. ``null``: no limit.
@@ -55,7 +56,8 @@ class Ds2Options(Strict):
     alignment
         How the parallelism of a keyed operator is fitted to its key groups (:mod:`models.dataflow.alignment`).
     slot_sharing
-        Whether one slot runs an instance of every operator: then the largest must fit, not the sum.
+        Whether one slot runs an instance of every operator, if the situation does not say so: then the largest must
+        fit, not the sum.
     """
 
     warm_up_s: Annotated[float, Field(ge=0, le=86_400)] = 30.0
@@ -66,8 +68,8 @@ class Ds2Options(Strict):
     rate_factor: Annotated[float, Field(ge=0, le=10)] = 0.0
     target_rate_ratio: Annotated[float, Field(ge=1)] | None = 1.0
     tolerance: Annotated[float, Field(ge=0, lt=1)] = 1e-6
-    ignored_out: Annotated[int, Field(ge=0)] = 0
-    ignored_in: Annotated[int, Field(ge=0)] = 1
+    ignored_out: Annotated[int, Field(ge=0)] = 2
+    ignored_in: Annotated[int, Field(ge=0)] = 2
     minimum: Instances = 1
     maximum: Instances | None = None
     rollback_tolerance: Share | None = 0.1

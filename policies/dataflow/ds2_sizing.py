@@ -36,6 +36,11 @@ class Sized:
     exact: Mapping[str, float]
     why: Mapping[str, str]
 
+    @property
+    def held_back_by(self) -> tuple[str, ...]:
+        """Uneven operators whose hottest instance can do no more, which more instances need not mend."""
+        return tuple(name for name, skew in self.measured.skews.items() if skew.saturated)
+
     def verdicts(self, chosen: Mapping[str, int]) -> tuple[OperatorVerdict, ...]:
         """Return what was found of each operator, with the instances that were chosen."""
         exact, found = self.optimal.unrounded_of(), []

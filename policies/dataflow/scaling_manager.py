@@ -16,14 +16,23 @@ Combine = Literal["last", "max", "median"]
 Parallelism = Mapping[str, int]
 
 MET = 1.0 - 1e-6  # share of its target rate from which on a source is taken to emit all of it
+MINOR = 0.2  # share of what runs: a change by more than that is not minor, unless it is by one
 
 
 @dataclass(frozen=True)
 class Emitted:
-    """What the sources emit, and should, records/s; of several sources: of the one that falls short most."""
+    """What the sources emit, and should, records/s; of several sources: of the one that falls short most.
+
+    Attributes
+    ----------
+    settled
+        Whether all that was emitted was also processed: while a queue fills or empties, what the sources emit is not
+        what the dataflow can take.
+    """
 
     per_s: float
     target_per_s: float
+    settled: bool = True
 
     @property
     def share(self) -> float:
@@ -35,7 +44,13 @@ class Emitted:
         """Return the mean of several intervals; ``None`` of none."""
         if not several:
             return None
-        return cls(fmean(one.per_s for one in several), fmean(one.target_per_s for one in several))
+        settled = all(one.settled for one in several)
+        return cls(fmean(one.per_s for one in several), fmean(one.target_per_s for one in several), settled)
+
+    @property
+    def sustained(self) -> bool:
+        """Whether all that should be emitted is, and is processed."""
+        return self.settled and self.share >= MET
 
 
 @dataclass(frozen=True)
@@ -89,26 +104,32 @@ def shortfall(emitted: Emitted | None, ratio: float | None, tolerance: float) ->
 
 
 def worthwhile(running: int, wanted: int, ignored_out: int, ignored_in: int) -> int:
-    """Return ``wanted``, or what runs where the change is minor."""
-    ignored = ignored_out if wanted > running else ignored_in
+    """Return ``wanted``, or what runs where the change is minor: few instances, and few of those that run."""
+    ignored = min(ignored_out if wanted > running else ignored_in, max(1.0, MINOR * running))
     return running if abs(wanted - running) <= ignored else wanted
 
 
 def made_worse(rescale: Rescale, now: Emitted | None, tolerance: float) -> bool:
-    """Whether the sources emit less than before the rescale, and less of what they should: not just less load."""
-    if now is None or rescale.emitted is None:
+    """Whether the sources emit less than before the rescale, and less of what they should: not just less load.
+
+    Only settled rates are compared: before the sources of a dataflow that is too small feel it, its queues fill.
+    """
+    if now is None or rescale.emitted is None or not (now.settled and rescale.emitted.settled):
         return False
     before, least = rescale.emitted, 1.0 - tolerance
     return now.per_s < before.per_s * least and now.share < before.share * least
 
 
-def to_take_back(rescale: Rescale, now: Emitted | None, tolerance: float, *, more_wanted: bool) -> bool:
-    """Whether to go back to what ran before.
+def to_take_back(rescale: Rescale, now: Emitted | None, tolerance: float, wanted: Parallelism) -> bool:
+    """Whether to go back to what ran before: only where the rule cannot tell why it turned out worse.
 
-    Where instances were only taken away, and the rule now wants some of them back, it has found what to mend: it does
-    so, as in the paper's run on Flink (5.3), rather than return to where it was.
+    Where the rule now wants more of an operator, it has found what to mend and does so, as in the paper's run on Flink
+    (5.3). What it holds to be too small it never goes back to: it would want to leave that again at once.
     """
-    return made_worse(rescale, now, tolerance) and (rescale.scaled_out or not more_wanted)
+    small = any(
+        count > min(rescale.after.get(name, count), rescale.before.get(name, count)) for name, count in wanted.items()
+    )
+    return made_worse(rescale, now, tolerance) and not small
 
 
 def in_vain(rescale: Rescale, now: Emitted | None, least_gain: float) -> bool | None:

@@ -33,6 +33,8 @@ class Skew:
         Share of the operator's input that one key makes up, if one key is what makes it hot.
     true_per_s
         Its own true processing rate, records/s.
+    holds_back
+        Whether its operator is seen to hold back what feeds it: overheads may hide that it has nothing to spare.
     """
 
     instance: int
@@ -40,11 +42,12 @@ class Skew:
     ratio: float
     key: float
     true_per_s: float
+    holds_back: bool = False
 
     @property
     def saturated(self) -> bool:
         """Whether it cannot do more than it does."""
-        return self.useful >= SATURATED
+        return self.holds_back or self.useful >= SATURATED
 
     def unrounded_for(self, target_per_s: float) -> float:
         """Return the parallelism at which it keeps up with ``target_per_s`` of the operator; infinite: none does."""
