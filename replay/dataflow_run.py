@@ -70,10 +70,7 @@ def play(
 
 
 def situation_of(twin: DataflowTwin, since_s: int, memory: Mapping[str, Any]) -> DataflowSituation:
-    """Return what a policy may know of a twin that runs, when it was asked last at ``since_s``.
-
-    That operators share slots is in the maximum of each; there is no limit beside.
-    """
+    """Return what a policy may know of a twin that runs, when it was asked last at ``since_s``."""
     since_s = max(since_s, twin.started_s)
     since_rescale_s = float(twin.now_s - twin.started_s) if twin.rescales else float("inf")
     return DataflowSituation(
@@ -83,6 +80,8 @@ def situation_of(twin: DataflowTwin, since_s: int, memory: Mapping[str, Any]) ->
         twin.windows(since_s),
         twin.offered_per_s(since_s),
         twin.lag_records,
+        twin.parameters.slots,
+        slots_shared=twin.parameters.sharing,
         since_rescale_s=since_rescale_s,
         memory=memory,
     )
@@ -115,4 +114,8 @@ def _impossible(decision: DataflowDecision, situation: DataflowSituation) -> str
             return f"it asks for {count} instances of '{name}', which can have {operator.maximum}"
         if not operator.scalable and count != situation.parallelism[name]:
             return f"it scales '{name}', which is not to be scaled"
+    asked = {**situation.parallelism, **decision.parallelism}
+    taken = max(asked.values()) if situation.slots_shared else sum(asked.values())
+    if situation.slots is not None and taken > situation.slots:
+        return f"it takes {taken} slots, and there are {situation.slots}"
     return None

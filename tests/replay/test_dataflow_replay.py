@@ -143,6 +143,18 @@ def test_what_cannot_be_carried_out_is_held_and_told(answer: dict[str, Any], wor
     assert outcome.decisions[0].reason == "hold_invalid"
 
 
+@pytest.mark.parametrize(("sharing", "taken"), [(True, 19), (False, 34)])
+def test_slots_are_of_the_largest_operator_or_of_all(sharing: bool, taken: int) -> None:
+    parameters = load_dataflow("flink-wordcount").model_copy(update={"slots": 34, "sharing": sharing})
+    (who,) = dataflow_contenders("ds2")
+    outcome = play(DataflowCase(who, parameters, 1, 790)).outcome
+    counts = outcome.parallelism.values()
+    assert (max(counts) if sharing else sum(counts)) == taken
+    assert not outcome.problems
+    many = play(DataflowCase(who, parameters, 1, 60), Scripted(lambda _: {"flatmap": 20, "count": 20})).outcome
+    assert bool(many.problems) is not sharing
+
+
 def test_a_policy_that_raises_is_held_and_keeps_its_memory() -> None:
     def sometimes(seen: DataflowSituation) -> Mapping[str, int]:
         if seen.now_s == 30:

@@ -29,6 +29,7 @@ def dataflow(**operators: Any) -> DataflowParameters:
         ({"a": SOURCE, "b": {"cost_us": 1}}, "give either 'inputs', or 'source'"),
         ({"a": SOURCE, "b": {"inputs": ["a"], "cost_us": 1, "capacity_per_s": 1}}, "not both"),
         ({"a": SOURCE, "b": {"inputs": ["a", "c"], "cost_us": 1}, "c": {"inputs": ["b"], "cost_us": 1}}, "cycle"),
+        ({"a": SOURCE, "b": {"inputs": ["a", "a"], "cost_us": 1}}, "an input is named twice"),
         (
             {"a": SOURCE, "b": {"inputs": {"a": 0.7}, "cost_us": 1}, "c": {"inputs": {"a": 0.7}, "cost_us": 1}},
             "sum to 1.4",
@@ -52,6 +53,17 @@ def test_what_cannot_be_is_refused_with_its_mend(operators: dict[str, Any], word
     with pytest.raises(ValidationError) as error:
         dataflow(**operators)
     assert words in str(error.value)
+
+
+def test_slots_hold_the_largest_operator_where_they_are_shared_and_the_sum_where_not() -> None:
+    given = {"name": "orders", "slots": 9, "operators": {"a": SOURCE, "b": {"inputs": ["a"], "cost_us": 1, "start": 8}}}
+    shared = DataflowParameters.model_validate(given)
+    assert shared.with_start({"b": 9}).start == {"a": 1, "b": 9}
+    own = DataflowParameters.model_validate({**given, "sharing": False})
+    with pytest.raises(ValueError, match="10 slots are taken, as none is shared, and there are 9"):
+        own.with_start({"b": 9})
+    with pytest.raises(ValueError, match="9 slots are taken, as none is shared, and there are 8"):
+        DataflowParameters.model_validate({**given, "slots": 8, "sharing": False})
 
 
 def test_operators_are_sorted_whatever_their_order_in_the_file() -> None:

@@ -245,6 +245,9 @@ class DataflowTwin:
                 raise ValueError(f"operator '{name}': {instances} instances are outside 1..{maximum}")
             if instances != self._requested[name] and not self.graph[name].scalable:
                 raise ValueError(f"operator '{name}' is not to be scaled; leave it at {self._requested[name]}")
+        lacking = self.parameters.without_room({**self._requested, **parallelism})
+        if lacking is not None:
+            raise ValueError(f"{lacking}; ask for fewer instances")
         return parallelism
 
     def _deploy(self) -> None:

@@ -142,6 +142,8 @@ class OperatorParameters(Strict):
     @field_validator("inputs", mode="before")
     @classmethod
     def _full_copies(cls, inputs: Any) -> Any:
+        if isinstance(inputs, list | tuple) and len({str(name) for name in inputs}) < len(inputs):
+            raise ValueError(f"an input is named twice in {', '.join(map(str, inputs))}; name each once")
         return dict.fromkeys(inputs, 1.0) if isinstance(inputs, list | tuple) else inputs
 
     @model_validator(mode="after")
@@ -217,7 +219,9 @@ class DataflowParameters(Strict):
         (Heron): all sources stop once a queue has reached its bound, until it has fallen to ``resume_at`` of it; nobody
         else waits, so queues may grow beyond. Of what is before such a queue it is told that it was held back.
     slots
-        Instances of the largest operator that the cluster can run (operators share slots); ``None``: no limit.
+        Instances that the cluster can run; ``None``: no limit.
+    sharing
+        Whether a slot runs an instance of every operator (Flink): then the largest operator must fit, else the sum.
     interval_s
         How often metrics are gathered and a policy is asked, unless another interval is asked for.
     duration_s
@@ -229,6 +233,7 @@ class DataflowParameters(Strict):
     name: str
     back_pressure: Literal["blocking", "stop-and-go"] = "blocking"
     slots: Annotated[int, Field(ge=1, le=MOST_INSTANCES)] | None = None
+    sharing: bool = True
     interval_s: Annotated[int, Field(ge=1, le=3_600)] = 10
     duration_s: Annotated[int, Field(ge=60, le=864_000)] = 1_800
     main: str | None = None
@@ -254,6 +259,9 @@ class DataflowParameters(Strict):
     def _can_start(self) -> Self:
         if self.main is not None and self.main not in self.operators:
             raise ValueError(f"main: there is no operator '{self.main}'; known: {', '.join(self.operators)}")
+        lacking = self.without_room(self.start)
+        if lacking is not None:
+            raise ValueError(f"slots: {lacking}; start with fewer instances, or let operators share slots")
         for name, one in self.operators.items():
             if one.start > self.maximum(name):
                 raise ValueError(f"operator '{name}': start {one.start} is above its maximum, {self.maximum(name)}")
@@ -286,6 +294,13 @@ class DataflowParameters(Strict):
         """Return how many instances an operator can have."""
         limits = [limit for limit in (self.operators[name].maximum, self.slots) if limit is not None]
         return min(limits, default=MOST_INSTANCES)
+
+    def without_room(self, parallelism: Mapping[str, int]) -> str | None:
+        """Return why the slots do not hold so many instances, or ``None`` where they do."""
+        taken = max(parallelism.values()) if self.sharing else sum(parallelism.values())
+        if self.slots is None or taken <= self.slots:
+            return None
+        return f"{taken} slots are taken{'' if self.sharing else ', as none is shared'}, and there are {self.slots}"
 
     def graph(self) -> Dataflow:
         """Return the logical dataflow, as a policy sees it."""
@@ -330,7 +345,11 @@ class DataflowParameters(Strict):
         for name, instances in parallelism.items():
             if name in self.operators and not 1 <= instances <= self.maximum(name):
                 raise ValueError(f"operator '{name}': {instances} instances are outside 1..{self.maximum(name)}")
-        return self._changed({name: {"start": instances} for name, instances in parallelism.items()})
+        found = self._changed({name: {"start": instances} for name, instances in parallelism.items()})
+        lacking = found.without_room(found.start)
+        if lacking is not None:
+            raise ValueError(f"{lacking}; start with fewer instances")
+        return found
 
     def _changed(self, updates: Mapping[str, Mapping[str, Any]]) -> DataflowParameters:
         unknown = [name for name in updates if name not in self.operators]
