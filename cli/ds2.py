@@ -63,6 +63,10 @@ def ds2(
     curves: Annotated[
         Path | None, typer.Option("--curves", help="JSON: operator to [[instances, records/s], ...] seen before.")
     ] = None,
+    write_curves: Annotated[
+        Path | None,
+        typer.Option("--write-curves", help="Write what these epochs add to --curves, for the next time."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say how many instances each operator of a dataflow needs, by DS2's equations 7 and 8.
@@ -104,15 +108,18 @@ def ds2(
     )
     running = {names[one.id]: one.instances for one in drawn.operators}
     running |= {name: one.instances for window in windows for name, one in window.items()}  # newer than the topology
+    seen = _curves(curves, graph) if curves else {}
     found = optimal_parallelism(
         graph,
         windows,
         source_targets(graph, windows, per_instance),
         running=running,
         sizing=sizing,
-        curves=_curves(curves, graph) if curves else None,
+        curves=seen or None,
     )
     answer = answer_of(graph, found, how, slots, shared=shared_slots, mode=mode, sizing=sizing, as_workers=as_workers)
+    if write_curves is not None:
+        _write_curves(write_curves, graph, windows, seen)
     aside = [*drawn.set_aside, *log.set_aside, *(emitted.set_aside if emitted else ())]
     document = {
         "parallelism": answer.parallelism,
@@ -207,6 +214,25 @@ def _curves(path: Path, graph: Dataflow) -> dict[str, ScalingCurve]:
     except (ValueError, TypeError, AttributeError) as error:
         raise UserError(f"{path}: {error}; write an operator's curve as [[4, 100000], [8, 180000]]") from None
     return found
+
+
+def _write_curves(
+    path: Path, graph: Dataflow, windows: Sequence[Mapping[str, OperatorRates]], seen: Mapping[str, ScalingCurve]
+) -> None:
+    """Write operator -> its curve with what was measured of it in these windows; sources are not sized."""
+    from models.dataflow.scaling_curve import ScalingCurve
+
+    learned = dict(seen)
+    for window in windows:
+        for name, one in window.items():
+            if name in graph.names and not graph[name].is_source:
+                before = learned.get(name, ScalingCurve())
+                learned[name] = before.observed(one.instances, one.true_processing_per_s)
+    told = {name: curve.to_json() for name, curve in learned.items() if curve.points}
+    try:
+        path.write_text(json.dumps(told, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"--write-curves {path}: cannot be written ({error.strerror or error})") from None
 
 
 def _one_of(option: str, given: str, allowed: Sequence[str]) -> str:

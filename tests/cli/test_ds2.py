@@ -114,6 +114,16 @@ def test_curves_that_were_seen_bend_the_answer(files: list[str], tmp_path: Path)
     assert said["parallelism"]["Op2"] > 12
 
 
+def test_what_was_learned_can_be_written_and_read_again(files: list[str], tmp_path: Path) -> None:
+    before, after = write(tmp_path / "before.json", '{"Op2": [[3, 250]]}'), str(tmp_path / "after.json")
+    document(*files, "--epoch", "0", "--curves", before, "--write-curves", after)
+    learned = json.loads(Path(after).read_text())
+    assert set(learned) == {"Op1", "Op2"}
+    assert [point[0] for point in learned["Op2"]["points"]] == [1, 3]
+    bent = document(*files, "--epoch", "0", "--curves", after)
+    assert bent["parallelism"]["Op2"] > 12
+
+
 def test_what_cannot_be_read_is_set_aside_and_counted(files: list[str], tmp_path: Path) -> None:
     rates = Path(files[-1])
     write(rates, *rates.read_text().split("\n"), "Op1,2,1,now,1,1,1,1", "Ghost,1,1,0,1,1,1,1")
@@ -158,6 +168,7 @@ def test_people_get_tables(files: list[str]) -> None:
         (["--align", "SOMEHOW"], "give one of OFF, BALANCED, EVENLY_SPREAD"),
         (["--align", "balanced"], "add --max-parallelism"),
         (["--curves", "absent.json"], "absent.json: cannot be read"),
+        (["--write-curves", "absent/curves.json"], "absent/curves.json: cannot be written"),
     ],
 )
 def test_what_a_user_gets_wrong_is_said_in_one_sentence(
