@@ -118,7 +118,7 @@ class Phoebe:
         bounds = situation.bounds
         scale_outs = np.arange(bounds.minimum, bounds.maximum + 1)
         forecast = within(situation.forecast, self.options.horizon_s)
-        projected = projected_rate_per_s(forecast, self.options.bins, quantile=self.options.quantile)
+        projected = projected_rate_per_s(forecast, self.options.bins, quantile=self._quantile(forecast))
         capacities = self._capacities(situation, profiled, scale_outs)
         recoveries = self._recoveries_s(situation, capacities)
         latency = profiled.latency.predict(scale_outs, projected)
@@ -144,7 +144,8 @@ class Phoebe:
             later = from_then_on(situation.forecast, after_s)
             if later is None:
                 break
-            rates = later.mean if self.options.quantile is None else later.quantiles[self.options.quantile]
+            quantile = self._quantile(later)
+            rates = later.mean if quantile is None else later.quantiles[quantile]
             found = geometric_recoveries_s(
                 later,
                 capacities,
@@ -152,10 +153,16 @@ class Phoebe:
                 interval_s,
                 situation.recent_workload_per_s if after_s == 0.0 else float(rates[0]),
                 lag_records=(situation.lag_records or 0.0) if after_s == 0.0 else 0.0,
-                quantile=self.options.quantile,
+                quantile=quantile,
             )
             longest = np.maximum(longest, found)
         return longest
+
+    def _quantile(self, forecast: Forecast) -> float | None:
+        """Return the quantile to decide on; ``None``, the mean, where the forecast has no such quantile to rely on."""
+        chosen = self.options.quantile
+        values = None if chosen is None else forecast.quantiles.get(chosen)
+        return chosen if values is not None and bool(np.isfinite(values).all()) else None
 
     def _capacities(self, situation: Situation, profiled: Profiled, scale_outs: NDArray[np.int_]) -> Values:
         """Return the T_max that is counted on of every candidate, records/s."""

@@ -79,18 +79,16 @@ class Twres:
         if not copes.any():
             said = f"no scale-out copes with the projected {per_s(projected)}; {workers(best)} are the most"
         current = situation.scale_out
-        if best <= current <= bounds.maximum:
-            latency_ms = situation.latency_p95_ms
-            if latency_ms is not None and math.isnan(latency_ms):
-                latency_ms = None
-            if latency_ms is None and best < current:
+        latency_ms = situation.latency_p95_ms
+        if latency_ms is None or math.isnan(latency_ms):
+            if best < current:
                 why = f"{said}; the latency is not measured, so there is no scaling in."
                 return hold(
                     self.name, situation, Reason.HOLD_BLIND, why, candidates=examined, memory=evaluated(situation)
                 )
-            if latency_ms is not None and latency_ms > self.options.latency_ms:
-                best = bounds.clamp(current + 1)
-                said += f"; the latency of {latency_ms:,.0f} ms is above {self.options.latency_ms:,.0f} ms: one more"
+        elif best <= current <= bounds.maximum and latency_ms > self.options.latency_ms:
+            best = bounds.clamp(current + 1)
+            said += f"; the latency of {latency_ms:,.0f} ms is above {self.options.latency_ms:,.0f} ms: one more"
         reason = Reason.of_change(current, best)
         return Decision(self.name, best, reason, f"{said}.", examined, memory=evaluated(situation))
 
