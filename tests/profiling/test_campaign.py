@@ -1,0 +1,219 @@
+"""A profiling on deployments whose truth is known: who is dropped when, what is noted, and what it costs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from models.profiling.profile import Profile
+from profiling.campaign import Progress, profile
+from profiling.deployment import DeploymentError, Measured
+from profiling.plan import Plan
+from profiling.recording import Recording
+
+PER_WORKER = 10_000.0  # records/s
+CALM_MS, BACKED_UP_MS = 500.0, 30_000.0
+PLAN = Plan((2, 4, 8), first_per_s=10_000.0, step_per_s=15_000.0, settle_s=300, measure_s=120)
+RECORDING = Recording(np.full(60, 1_000.0))
+FAILS_S = 40.0
+
+
+@dataclass
+class Fake:
+    """Works off 10,000 records/s per worker; time passes only while it is asked something."""
+
+    scale_out: int
+    now_s: float = 1_000.0
+    rates_per_s: list[float] = field(default_factory=list)
+    deleted: int = 0
+    lag_growth_hidden: bool = False
+    silent_from: float = math.inf
+    breaks_at: float = math.inf
+    broken_by: Exception = field(default_factory=lambda: DeploymentError("the pods were evicted"))
+    comes_back: bool = True
+    undeletable: bool = False
+
+    def measure(self, rate_per_s: float, settle_s: int, measure_s: int) -> Measured:
+        if rate_per_s >= self.breaks_at:
+            raise self.broken_by
+        self.rates_per_s.append(rate_per_s)
+        self.now_s += settle_s + measure_s
+        if rate_per_s >= self.silent_from:
+            return Measured(math.nan, math.nan, math.nan)
+        capacity = PER_WORKER * self.scale_out
+        growth = max(rate_per_s - capacity, 0.0)
+        return Measured(
+            min(rate_per_s, capacity),
+            CALM_MS if rate_per_s <= capacity else BACKED_UP_MS,
+            math.nan if self.lag_growth_hidden else growth,
+        )
+
+    def fail(self, within_s: int) -> float | None:
+        waited_s = FAILS_S if self.comes_back else float(within_s)
+        self.now_s += waited_s
+        return waited_s if self.comes_back else None
+
+    def delete(self) -> None:
+        self.deleted += 1
+        if self.undeletable:
+            raise DeploymentError("the API server does not answer")
+
+
+@dataclass
+class Fakes:
+    """Deployments that a test may spoil beforehand."""
+
+    made: dict[int, Fake] = field(default_factory=dict)
+    spoilt: dict[int, dict[str, object]] = field(default_factory=dict)
+    refused: dict[int, Exception] = field(default_factory=dict)
+
+    def deploy(self, scale_out: int, recording: Recording) -> Fake:
+        assert recording is RECORDING
+        if scale_out in self.refused:
+            raise self.refused[scale_out]
+        self.made[scale_out] = Fake(scale_out, **self.spoilt.get(scale_out, {}))  # type: ignore[arg-type]
+        return self.made[scale_out]
+
+
+def spoilt(**by_scale_out: dict[str, object]) -> Fakes:
+    """Deployments of which some are spoilt, written ``of_2={...}``."""
+    return Fakes(spoilt={int(name.removeprefix("of_")): change for name, change in by_scale_out.items()})
+
+
+def profiled(fakes: Fakes, plan: Plan = PLAN) -> Profile:
+    return profile("orders", plan, fakes, RECORDING)
+
+
+class TestRisingRates:
+    def test_each_deployment_runs_until_it_no_longer_keeps_up(self) -> None:
+        fakes = Fakes()
+        found = profiled(fakes)
+        assert {n: one.rates_per_s[-1] for n, one in fakes.made.items()} == {2: 25_000.0, 4: 55_000.0, 8: 85_000.0}
+        assert [point.valid for point in found.points if point.scale_out == 4] == [True, True, True, False]
+
+    def test_the_highest_rate_is_what_the_overloaded_run_worked_off(self) -> None:
+        """The paper takes the last rate that was held: 10,000, 40,000 and 70,000 records/s here."""
+        assert profiled(Fakes()).maximum_per_s == {2: 20_000.0, 4: 40_000.0, 8: 80_000.0}
+
+    def test_a_deployment_that_holds_every_rate_has_no_highest_rate(self) -> None:
+        found = profiled(Fakes(), Plan((2, 8), 10_000.0, 10_000.0, most_steps=4))
+        assert found.maximum_per_s == {2: 20_000.0}
+        assert len([point for point in found.points if point.scale_out == 8]) == 4
+
+    def test_one_earlier_point_is_enough_to_be_judged_by(self) -> None:
+        """In the published program a line through one point is undefined, and drops the job."""
+        found = profiled(Fakes(), Plan((2,), 10_000.0, 10_000.0))
+        assert [point.valid for point in found.points] == [True, True, False]
+
+    def test_a_growing_lag_is_an_overload_whatever_the_latency_says(self) -> None:
+        class Lagging(Fake):
+            def measure(self, rate_per_s: float, settle_s: int, measure_s: int) -> Measured:
+                self.now_s += settle_s + measure_s
+                return Measured(0.97 * rate_per_s, CALM_MS, 0.03 * rate_per_s)
+
+        class Laggards(Fakes):
+            def deploy(self, scale_out: int, recording: Recording) -> Fake:
+                return Lagging(scale_out)
+
+        found = profiled(Laggards())
+        assert [point.valid for point in found.points] == [False] * 3
+
+    def test_without_a_measured_lag_latency_and_throughput_decide(self) -> None:
+        fakes = spoilt(of_2={"lag_growth_hidden": True}, of_4={"lag_growth_hidden": True})
+        assert profiled(fakes).maximum_per_s == {2: 20_000.0, 4: 40_000.0, 8: 80_000.0}
+
+    def test_progress_is_told_in_words(self) -> None:
+        told: list[Progress] = []
+        profile("orders", PLAN, Fakes(), RECORDING, on_progress=told.append)
+        assert str(told[0]) == "rate 1: 10,000/s on 3 deployments (ended: none)"
+        assert str(told[2]) == "rate 3: 40,000/s on 2 deployments (ended: 2)"
+
+
+class TestFailures:
+    def test_a_failure_of_each_is_measured_after_the_first_rate(self) -> None:
+        found = profiled(Fakes())
+        assert found.downtimes_s == (FAILS_S,) * 3
+        assert found.downtime_s == FAILS_S
+
+    def test_who_has_no_second_rate_is_not_made_to_fail(self) -> None:
+        plan = Plan((1, 8), first_per_s=15_000.0, step_per_s=15_000.0)
+        assert profiled(Fakes(), plan).downtimes_s == (FAILS_S,)
+
+    def test_none_is_made_to_fail_where_that_was_not_asked(self) -> None:
+        assert profiled(Fakes(), Plan((2, 4), 10_000.0, 10_000.0, fail=False)).downtime_s is None
+
+    def test_one_that_does_not_come_back_is_noted_and_measured_all_the_same(self) -> None:
+        found = profiled(spoilt(of_4={"comes_back": False}))
+        assert found.downtimes_s == (FAILS_S,) * 2
+        assert found.notes == ("4 workers did not come back within 600 s of a failure",)
+        assert found.maximum_per_s[4] == 40_000.0
+
+
+class TestCost:
+    def test_workers_count_while_they_run(self) -> None:
+        found = profiled(Fakes())
+        runs = {2: 2, 4: 4, 8: 6}  # rates until dropped, of 420 s each
+        assert found.worker_s == sum(n * (420.0 * count + FAILS_S) for n, count in runs.items())
+        assert (found.began_s, found.ended_s) == (1_000.0, 1_000.0 + 6 * 420.0 + FAILS_S)
+
+
+class TestWhatGoesWrong:
+    def test_one_that_cannot_be_deployed_is_noted_and_the_rest_goes_on(self) -> None:
+        found = profiled(Fakes(refused={4: DeploymentError("no room in the cluster")}))
+        assert found.notes == ("4 workers could not be deployed: no room in the cluster",)
+        assert set(found.maximum_per_s) == {2, 8}
+
+    def test_one_that_cannot_be_measured_is_dropped_and_the_rest_goes_on(self) -> None:
+        fakes = spoilt(of_4={"breaks_at": 40_000.0})
+        found = profiled(fakes)
+        assert found.notes == ("4 workers at 40,000/s: the pods were evicted",)
+        assert set(found.maximum_per_s) == {2, 8}, "that 4 workers held 25,000/s is no highest rate"
+        assert [point.rate_per_s for point in found.points if point.scale_out == 4] == [10_000.0, 25_000.0]
+        assert fakes.made[4].deleted == 1
+
+    def test_one_that_shows_nothing_is_dropped_with_a_note(self) -> None:
+        found = profiled(spoilt(of_8={"silent_from": 55_000.0}))
+        assert found.notes == ("8 workers at 55,000/s showed no throughput",)
+        assert set(found.maximum_per_s) == {2, 4}
+
+    def test_one_that_cannot_be_deleted_is_to_be_deleted_by_hand(self) -> None:
+        found = profiled(spoilt(of_2={"undeletable": True}))
+        assert found.notes == (
+            "2 workers could not be deleted: the API server does not answer; delete the deployment by hand",
+        )
+        assert set(found.maximum_per_s) == {2, 4, 8}
+
+    def test_everything_that_goes_wrong_with_one_is_noted(self) -> None:
+        found = profiled(spoilt(of_4={"comes_back": False, "breaks_at": 25_000.0, "undeletable": True}))
+        assert [note.split(":")[0] for note in found.notes] == [
+            "4 workers did not come back within 600 s of a failure",
+            "4 workers at 25,000/s",
+            "4 workers could not be deleted",
+        ]
+
+    def test_where_nothing_could_be_measured_it_says_why(self) -> None:
+        refused: dict[int, Exception] = {n: DeploymentError("no room") for n in PLAN.scale_outs}
+        with pytest.raises(DeploymentError, match="no deployment of orders could be measured: 2 workers could not be"):
+            profiled(Fakes(refused=refused))
+
+
+class TestNothingIsLeftBehind:
+    def test_every_deployment_is_deleted_once(self) -> None:
+        fakes = Fakes()
+        profiled(fakes)
+        assert [one.deleted for one in fakes.made.values()] == [1, 1, 1]
+
+    def test_also_when_a_rate_ends_in_an_error_that_nobody_expects(self) -> None:
+        fakes = spoilt(of_4={"breaks_at": 25_000.0, "broken_by": ZeroDivisionError()}, of_2={"undeletable": True})
+        with pytest.raises(ZeroDivisionError):
+            profiled(fakes)
+        assert [one.deleted for one in fakes.made.values()] == [1, 1, 1]
+
+    def test_also_when_the_third_of_them_cannot_be_deployed_for_no_known_reason(self) -> None:
+        fakes = Fakes(refused={8: KeyboardInterrupt()})  # type: ignore[dict-item]
+        with pytest.raises(KeyboardInterrupt):
+            profiled(fakes)
+        assert [one.deleted for one in fakes.made.values()] == [1, 1]
