@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.recovery.downtime import CEILING_S, FLOOR_S, MOST_LOST_S, Downtimes
+from models.recovery.downtime import CEILING_S, FLOOR_S, MOST_FAILURES, MOST_LOST_S, Downtimes
 
 
 def test_starts_as_in_the_paper():
@@ -61,3 +61,19 @@ def test_state():
     downtimes = Downtimes(20.0, 10.0, 60.0)
     assert Downtimes.from_state(downtimes.to_state()) == downtimes
     assert Downtimes.from_state({"out_s": math.nan, "in_s": None, "failure_s": 1e9}) == Downtimes(failure_s=CEILING_S)
+
+
+def test_failures_of_a_profile_count_beside_those_of_the_job():
+    profiled = Downtimes().after_failures(50.0, 4)
+    assert (profiled.failure_s, profiled.failures) == (50.0, 4.0), "what was anticipated rests on no failure"
+    seen = profiled.observed(3, 3, 60.0)
+    assert seen.failure_s == 50.0 + 10.0 / 5
+    again = seen.after_failures(52.0, 5)
+    assert (again.failure_s, again.failures) == (52.0, 10.0)
+    assert again.after_failures(52.0, 50).failures == MOST_FAILURES
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -1.0])
+def test_a_mean_that_cannot_be_is_not_believed(value):
+    with pytest.raises(ValueError, match="finite and not negative"):
+        Downtimes().after_failures(value, 3)

@@ -1,0 +1,224 @@
+"""What a profile taught, in the loop: taken in, kept, learned on, and weighed against the capacity model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+
+from control import believe
+from control.adoption import adopt
+from control.champions import ChampionRow, FleetChampions, GivenChampions
+from control.expect import expected_capacity_per_s
+from control.job_memory import PROFILE, JobMemory, changed, recall
+from control.observe import Observation
+from control.state import StateStore
+from models.capacity.contract import Estimate
+from models.latency.selection import FAMILIES
+from models.profiling.profiled import Profiled
+from models.profiling.tmax import HighestRates
+from models.recovery.downtime import Downtimes
+from models.registry import LATENCY
+from settings.stream_job import PolicySettings
+from targets.contract import Running
+from telemetry.quality import Quality
+from tests.control.rig import START_S, Rig
+from tests.control.test_expect import situation
+from tests.models.measured_profile import known_job
+
+PER_WORKER = 10_000.0  # of the profile, and of the rig's twin
+
+
+def taught(downtime_s: float | None = 50.0, failures: int = 4) -> Profiled:
+    points, most = known_job()
+    return Profiled(FAMILIES[0].fit(points, most, 0), HighestRates.fit(most), downtime_s, failures)
+
+
+def champions(profiled: Profiled | None = None, version: int = 3, **state: Any) -> GivenChampions:
+    text = orjson.dumps({**(profiled or taught()).to_state(), **state}).decode()
+    return GivenChampions({LATENCY: FleetChampions(LATENCY, version, {"orders": ChampionRow("x", text, version)})})
+
+
+# ---- adoption ----------------------------------------------------------------------------------------------------
+
+
+def test_a_profile_is_taken_in_with_its_downtime_and_version() -> None:
+    memory, notes = adopt(JobMemory(), champions(), "orders")
+    assert notes == ()
+    assert memory.profiled is not None
+    assert memory.profiled.highest == taught().highest
+    assert memory.profile_version == 3
+    assert (memory.downtimes.failure_s, memory.downtimes.failures) == (50.0, 4.0)
+    assert (memory.downtimes.out_s, memory.downtimes.in_s) == (30.0, 15.0), "of rescales it tells nothing"
+
+
+def test_what_was_learned_since_is_not_overwritten_by_the_same_version() -> None:
+    memory, _ = adopt(JobMemory(), champions(), "orders")
+    assert memory.profiled is not None
+    learned = replace(memory, profiled=memory.profiled.caught_up(8, 60_000.0), downtimes=Downtimes(failure_s=20.0))
+    assert adopt(learned, champions(), "orders") == (learned, ())
+    newer, _ = adopt(learned, champions(version=4), "orders")
+    assert newer.profiled is not None
+    assert (newer.profile_version, newer.profiled.highest) == (4, taught().highest)
+
+
+def test_failures_of_the_job_itself_are_not_forgotten_for_a_profile() -> None:
+    seen = JobMemory(downtimes=Downtimes(failure_s=20.0, failures=12.0))
+    memory, _ = adopt(seen, champions(), "orders")
+    assert memory.downtimes.failure_s == pytest.approx((12 * 20.0 + 4 * 50.0) / 16)
+    untried, _ = adopt(seen, champions(taught(None, 0)), "orders")
+    assert untried.downtimes == seen.downtimes
+
+
+@pytest.mark.parametrize("damage", [{"format": "of another program"}, {"highest_rates": None}, {"failures": "many"}])
+def test_a_row_that_cannot_be_used_leaves_what_is_in_use(damage: dict[str, Any]) -> None:
+    memory, _ = adopt(JobMemory(), champions(), "orders")
+    after, notes = adopt(memory, champions(version=4, **damage), "orders")
+    assert after == memory
+    (note,) = notes
+    assert note.startswith("perdix-latency version 4 cannot be used for this job: ")
+    assert note.endswith("; what was in use stays")
+
+
+def test_a_job_without_a_row_keeps_what_it_has() -> None:
+    memory, _ = adopt(JobMemory(), champions(), "orders")
+    assert adopt(memory, GivenChampions(), "orders") == (memory, ())
+
+
+# ---- remembered --------------------------------------------------------------------------------------------------
+
+
+def test_it_is_remembered_over_a_restart(store: StateStore) -> None:
+    memory, _ = adopt(JobMemory(profile_learned_s=START_S + 60.0), champions(), "orders")
+    store.learned.learn("orders", START_S, changed("orders", memory, {}))
+    found = recall(store, "orders")
+    assert found.notes == ()
+    assert (found.memory.profile_version, found.memory.profile_learned_s) == (3, START_S + 60.0)
+    assert found.memory.profiled is not None
+    assert found.memory.profiled.to_state() == taught().to_state()
+    assert PROFILE not in changed("orders", found.memory, found.documents), "the same is not stored anew"
+
+
+def test_one_that_cannot_be_read_is_noted_and_taken_from_the_champion_again(store: StateStore) -> None:
+    store.learned.learn("orders", START_S, {PROFILE: {"version": 3, "learned_s": 0.0, "state": {"format": "?"}}})
+    found = recall(store, "orders")
+    assert "'profile' is stored but cannot be used" in found.notes[0]
+    assert (found.memory.profiled, found.memory.profile_version) == (None, 0)
+    assert adopt(found.memory, champions(), "orders")[0].profiled is not None
+
+
+def test_a_job_that_was_never_profiled_has_no_such_document() -> None:
+    assert PROFILE not in changed("orders", JobMemory(), {})
+
+
+# ---- learning on -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def seen() -> Observation:
+    """A minute of a calm job of eight workers that has run for an hour."""
+    rig = Rig.of(StateStore("sqlite://"), 50_000.0, scale_out=8, warm_s=3_600)
+    rig.minutes(1)
+    window = rig.source.read(rig.job, rig.now_s, rig.now_s - 60.0).window
+    return Observation(
+        window,
+        Quality(ok=True, blind=False, problems=()),
+        throughput_per_s=50_000.0,
+        latency_p95_ms=900.0,
+        lag_records=100.0,
+        scale_out=8,
+        uptime_s=3_600.0,
+    )
+
+
+def after(
+    seen: Observation, *, settled: bool = True, learned_s: float = 0.0, **changes: Any
+) -> tuple[dict[str, Any], float]:
+    memory = replace(adopt(JobMemory(), champions(), "orders")[0], profile_learned_s=learned_s)
+    memory = believe.update(memory, replace(seen, **changes), Running(8, None, settled=settled))
+    assert memory.profiled is not None
+    return memory.profiled.to_state(), memory.profile_learned_s
+
+
+def test_a_settled_job_teaches_its_latency_and_when_is_remembered(seen: Observation) -> None:
+    learned, at_s = after(seen)
+    assert learned == taught().settled(8, 50_000.0, 900.0).to_state()
+    assert at_s == seen.end_s
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"uptime_s": 590.0},
+        {"uptime_s": None},
+        {"latency_p95_ms": None},
+        {"throughput_per_s": None},
+        {"settled": False},
+    ],
+)
+def test_a_job_that_may_still_catch_up_or_is_not_measured_teaches_nothing(
+    seen: Observation, changes: dict[str, Any]
+) -> None:
+    assert after(seen, **changes) == (taught().to_state(), 0.0)
+
+
+def test_it_teaches_every_ten_minutes(seen: Observation) -> None:
+    assert seen.end_s is not None
+    assert after(seen, learned_s=seen.end_s - 590.0)[0] == taught().to_state()
+    assert after(seen, learned_s=seen.end_s - 600.0)[1] == seen.end_s
+
+
+def test_while_a_backlog_is_worked_off_throughput_tells_of_t_max_and_latency_of_nothing(seen: Observation) -> None:
+    behind: dict[str, Any] = {"lag_records": 2e6, "latency_p95_ms": 40_000.0, "throughput_per_s": 60_000.0}
+    learned, at_s = after(seen, uptime_s=130.0, **behind)
+    assert learned == taught().caught_up(8, 60_000.0).to_state()
+    assert at_s == 0.0
+    assert after(seen, uptime_s=110.0, **behind)[0] == taught().to_state(), "a warm-up is no T_max"
+
+
+# ---- what is expected --------------------------------------------------------------------------------------------
+
+
+def test_two_models_count_by_the_inverse_of_their_variances() -> None:
+    spread = 2.0 * 1.645 * 0.08
+    here = {4: Estimate(4, 30_000.0, 30_000.0 * (1 - spread / 2), 30_000.0 * (1 + spread / 2), True, "test")}
+    profiled = taught()
+    assert profiled.highest.relative_spread() < 0.04, "nobody is surer than 4 %"
+    expected = (40_000.0 / 0.04**2 + 30_000.0 / 0.08**2) / (1 / 0.04**2 + 1 / 0.08**2)
+    both = expected_capacity_per_s(situation(capacities=here, profiled=profiled), 4)
+    assert both == pytest.approx(expected, rel=0.01)
+    assert expected_capacity_per_s(situation(capacities={}, profiled=profiled), 4) == pytest.approx(40_000, rel=0.01)
+    assert expected_capacity_per_s(situation(capacities=here), 4) == pytest.approx(30_000.0)
+    assert expected_capacity_per_s(situation(capacities={}), 4) is None
+
+
+# ---- in the tick -------------------------------------------------------------------------------------------------
+
+
+def test_the_loop_decides_by_phoebe_and_says_by_which_version(store: StateStore) -> None:
+    policy = PolicySettings(name="phoebe", options={"recovery_time_s": 180})
+    rig = Rig.of(store, 20_000.0, scale_out=8, champions=champions(), policy=policy)
+    (report,) = rig.minutes(1)
+    assert report.decision is not None
+    assert report.decision.scale_out < 8
+    (entry,) = store.ledger.decisions("orders", limit=1)
+    assert entry.intent.versions[LATENCY] == 3
+
+
+def test_a_job_without_a_profile_is_told_in_every_tick(store: StateStore) -> None:
+    rig = Rig.of(store, 20_000.0, scale_out=8, policy=PolicySettings(name="phoebe"))
+    assert all("not profiled" in report.sentence for report in rig.minutes(2))
+
+
+def test_what_a_failure_would_cost_is_not_said_while_a_rescale_is_under_way(store: StateStore) -> None:
+    rig = Rig.of(store, 20_000.0, scale_out=8, champions=champions(), policy=PolicySettings(name="phoebe"))
+    first, *_ = rig.minutes(1)
+    assert rig.target.asked, "it scales in"
+    assert first.failure_recovery_s is None
+    settled = [one for one in rig.minutes(8) if one.running != 8 and rig.twin.settled]
+    assert settled[-1].failure_recovery_s is not None
+    rig.target.never_settling = True
+    (report,) = rig.minutes(1)
+    assert report.failure_recovery_s is None
