@@ -20,6 +20,8 @@ from settings.yaml_files import SettingsError
 
 if TYPE_CHECKING:
     from models.profiling.profile import Profile
+    from profiling.plan import Plan
+    from twin.parameters import TwinParameters
 
 RECORDED_S = 600
 RATES = 20
@@ -82,19 +84,39 @@ def profile_job(
     """
     from models.profiling.rows import write_profile
     from profiling import campaign
-    from profiling.plan import Plan, equidistant
     from profiling.twin_deployments import TwinDeployments
     from twin.job import JobTwin
     from twin.parameters import load_twin
 
     parameters = load_twin(config.twin or job, workspace.conf_folder() / "twins")
+    now_s, twin = int(WallClock().now_s()), JobTwin(parameters, config.seed)
+    found = campaign.profile(
+        job,
+        plan_of(config, parameters),
+        TwinDeployments(parameters, config.seed, start_s=now_s),
+        recorded(context, workspace, job, now_s) or Recording(np.asarray(twin.arrivals(0, RECORDED_S))),
+        on_progress=lambda progress: context.log.info(f"{job}: {progress}"),
+    )
+    return found, write_profile(found, workspace.paths().profiles)
+
+
+def plan_of(config: ProfileConfig, parameters: "TwinParameters") -> "Plan":
+    """Return what is profiled of a twin.
+
+    Raises
+    ------
+    SettingsError
+        When more workers are asked for than it has.
+    """
+    from profiling.plan import Plan, equidistant
+    from twin.job import JobTwin
+
     most = parameters.workers.maximum
     if config.maximum > most:
         raise SettingsError(f"maximum {config.maximum}: the twin '{parameters.name}' has {most} workers; ask for fewer")
     maximum = config.maximum or most
-    now_s, twin = int(WallClock().now_s()), JobTwin(parameters, config.seed)
-    step_per_s = config.step_per_s or twin.true_capacity(maximum) / RATES
-    plan = Plan(
+    step_per_s = config.step_per_s or JobTwin(parameters, config.seed).true_capacity(maximum) / RATES
+    return Plan(
         equidistant(min(config.minimum, maximum), maximum, config.deployments),
         first_per_s=step_per_s,
         step_per_s=step_per_s,
@@ -102,14 +124,6 @@ def profile_job(
         measure_s=config.measure_s,
         fail=config.fail,
     )
-    found = campaign.profile(
-        job,
-        plan,
-        TwinDeployments(parameters, config.seed, start_s=now_s),
-        recorded(context, workspace, job, now_s) or Recording(np.asarray(twin.arrivals(0, RECORDED_S))),
-        on_progress=lambda progress: context.log.info(f"{job}: {progress}"),
-    )
-    return found, write_profile(found, workspace.paths().profiles)
 
 
 def recorded(context: dg.AssetExecutionContext, workspace: Workspace, job: str, now_s: int) -> "Recording | None":

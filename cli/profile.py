@@ -27,7 +27,10 @@ def profile(
     step: Annotated[
         float | None,
         typer.Option(
-            "--step", help="First rate and distance of rates, records/s.", show_default="twenty rates to the most"
+            "--step",
+            help="First rate and distance of rates, records/s.",
+            show_default="twenty rates to the most",
+            min=0,
         ),
     ] = None,
     settle_s: Annotated[int, typer.Option("--settle", help="Seconds after a change of the rate.", min=0)] = 300,
@@ -43,8 +46,10 @@ def profile(
 
     Example: perdix profile ysb --min 2 --max 24 --step 20000
     """
+    from assets.profile import ProfileConfig, plan_of
     from cli import runs
     from cli.stores import home
+    from twin.parameters import load_twin
 
     name = job or twin
     config: dict[str, Any] = {
@@ -58,6 +63,7 @@ def profile(
         "fail": fail,
         "seed": seed,
     }
+    plan_of(ProfileConfig(**config), load_twin(twin))  # what is wrong is said before anything is begun
     with runs.instance(home()) as opened:
         opened.add_dynamic_partitions("stream_jobs", [name])
         result = runs.run_job("profile", (name, name), opened, None if as_json else console, config={"profile": config})

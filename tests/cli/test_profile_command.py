@@ -1,0 +1,87 @@
+"""``perdix profile`` as a user calls it: the document, the table, and errors in plain words."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.known_errors import known_errors
+from cli.main import app
+from cli.output import run_guarded
+from cli.profile import _show
+from control.champions import Champions
+from models.latency.selection import FAMILIES
+from models.profiling.rows import newest_profile
+from models.registry import LATENCY
+from settings.home import Home
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "json.md"
+QUICK = ("--deployments", "3", "--step", "80000", "--settle", "120", "--measure", "60")
+
+
+def documented() -> set[str]:
+    row = re.search(r"^\| `perdix\.profile/1` \| ([^|]*) \|", DOCS.read_text(), re.MULTILINE)
+    assert row is not None
+    return set(re.findall(r"`(\w+)`", row[1]))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
+def test_a_twin_is_profiled_and_its_latency_model_becomes_champion(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PERDIX_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # libraries' own
+        result = CliRunner().invoke(app, ["profile", "wordcount", *QUICK, "--json"])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    found: dict[str, Any] = json.loads(result.stdout)
+    assert found.pop("schema") == "perdix.profile/1"
+    assert set(found) == documented()
+    assert (found["job"], found["error"], found["promoted"], found["version"]) == ("wordcount", None, True, 1)
+    assert found["latency_model"] in {one.family for one in FAMILIES}
+    assert [one["scale_out"] for one in found["deployments"]] == [2, 7, 12]
+    per_worker = [one["per_worker_per_s"] for one in found["deployments"]]
+    assert all(20_000 < one < 60_000 for one in per_worker)
+    assert 10 < found["downtime_s"] < 60
+    home = Home(tmp_path / "home")
+    kept = newest_profile(home.profiles, "wordcount")
+    assert kept is not None
+    assert str(kept[0]) == found["file"]
+    assert found["worker_h"] == pytest.approx(kept[1].worker_s / 3600.0)
+    in_use = Champions(home.champions, None).fleet(LATENCY)
+    assert in_use.version in (0, 1), "the loop fetches it when it next looks"
+    _show(found)
+    said = capsys.readouterr().out
+    assert f"profile of wordcount: {found['worker_h']:,.0f} worker-hours" in said
+    assert "a failure stops the job for" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["wordcont"], "wordcont.yaml"),
+        (["wordcount", "--max", "50"], "maximum 50: the twin 'wordcount' has 12 workers; ask for fewer"),
+    ],
+)
+def test_what_a_user_gets_wrong_is_said_before_anything_is_begun(
+    arguments: list[str],
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PERDIX_HOME", str(tmp_path / "home"))
+    assert run_guarded(lambda: app(["profile", *arguments], standalone_mode=False), known_errors) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert words in said
+    assert "Traceback" not in said
+    assert not (tmp_path / "home").exists(), "no stream job of that name is left behind"
