@@ -17,6 +17,7 @@ from policies.build import POLICIES, build_policy
 from policies.contract import Decision, Reason, Situation
 from policies.daedalus import Daedalus
 from settings.stream_job import Bounds, Objectives
+from tests.policies.known_profile import profile_of
 
 NOW_S = 1_700_000_000.0
 HOLDS = {reason for reason in Reason if reason.name.startswith("HOLD_")} | {Reason.SCALE_MAXIMUM}
@@ -25,6 +26,11 @@ awkward = st.sampled_from([math.nan, math.inf, -math.inf, -1.0])
 since = st.one_of(st.just(math.inf), st.floats(0, 1_000))
 
 
+PROFILES = (
+    profile_of(),
+    profile_of({1: 90.0}, normal_up_to=0.9),
+    profile_of({1: 1e4, 4: 5e4, 9: 6e4}, normal_up_to=0.0),
+)
 shares = st.lists(st.floats(0, 1), min_size=1, max_size=6)
 anything = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(-5, 20), st.floats(-10, NOW_S), st.text(max_size=3)),
@@ -46,6 +52,7 @@ def memories(draw: st.DrawFn) -> dict[str, Any]:
         "history": [[NOW_S - 900.0, 2, 4, draw(rates), None]],
         "asked": [NOW_S - 100.0, draw(st.integers(1, 20))],
         "epoch": draw(st.lists(rates, min_size=4, max_size=4)),
+        "evaluated_s": NOW_S - draw(st.floats(0, 2_000)),
         "results": draw(st.lists(st.integers(1, 20), max_size=3)),
     }
     broken = draw(st.dictionaries(st.sampled_from(sorted(of_a_policy)), anything, max_size=2))
@@ -87,6 +94,8 @@ def situations(draw: st.DrawFn, *, blind: bool = False, growing: bool = False, c
         worker_cpu=tuple(draw(shares)),
         worker_busy=tuple(draw(st.lists(st.one_of(awkward, st.floats(0, 1)), max_size=3) if blind else shares)),
         uptime_s=draw(st.one_of(st.none(), awkward, since) if blind else st.floats(0, 4_000)),
+        latency_p95_ms=draw(optional if blind else number),
+        profiled=draw(st.sampled_from([None, *PROFILES])),
     )
 
 
@@ -190,6 +199,18 @@ def test_the_flink_autoscaler_never_scales_in_without_the_lag(data: st.DataObjec
     situation = Situation(**{**data.draw(situations()).__dict__, "lag_records": None})
     options = {"window_s": 60, "stabilisation_s": 0, "scale_down_interval_s": 0}
     assert build_policy("flink-autoscaler", options).decide(situation).scale_out >= situation.scale_out
+
+
+@pytest.mark.parametrize(("name", "missing"), [("phoebe", "lag_records"), ("twres", "latency_p95_ms")])
+@given(data=st.data())
+def test_policies_by_profile_never_scale_in_on_what_was_not_measured(
+    name: str, missing: str, data: st.DataObject
+) -> None:
+    drawn = data.draw(situations())
+    ready = {"uptime_s": 4_000.0, "memory": {}, "profiled": data.draw(st.sampled_from(PROFILES)), missing: None}
+    situation = Situation(**{**drawn.__dict__, **ready})
+    decision = build_policy(name).decide(situation)
+    assert decision.scale_out >= situation.scale_out or decision.reason is Reason.SCALE_MAXIMUM
 
 
 def loaded(situation: Situation, factor: float, more: float) -> Situation:
