@@ -17,7 +17,6 @@ import numpy as np
 from benchmarks.measured import DATA, phoebe
 from replay.asked import twin_and_trace
 from replay.campaign import Setup, run_campaign
-from replay.case import FORECASTER
 from replay.contenders import contenders
 from replay.outcome import Outcome
 from replay.workload import Trace
@@ -39,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", nargs="*", choices=list(JOBS), default=list(JOBS))
     parser.add_argument("--policies", default=POLICIES)
     parser.add_argument("--first-seed", type=int, default=1)
-    parser.add_argument("--forecaster", default=FORECASTER)
+    parser.add_argument("--forecaster", default="ensemble")
     parser.add_argument("--own-workload", action="store_true")
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args(arguments)

@@ -47,8 +47,8 @@ class PhoebeOptions(Strict):
         Whether the capacity that was observed of the running deployment counts, where it is less than the profile's
         T_max: keys fall anew at each rescale, and the profile knows nothing of that.
     confidence
-        Probability with which a scale-out must reach the T_max that is counted on. The paper takes the regression's
-        value, which is 0.5.
+        Probability with which a scale-out must reach the T_max that is counted on: keys fall anew at each deployment.
+        The regression's value is 0.5.
     target_share
         Share of the target that the predicted recovery may take; the rest is for what nobody can foresee, such as how
         long a restart takes. The paper plans for all of it.
@@ -67,11 +67,11 @@ class PhoebeOptions(Strict):
     evaluation_s: Annotated[float, Field(gt=0, le=86_400)] = 600.0
     horizon_s: Annotated[float, Field(gt=0)] = 600.0
     bins: Annotated[int, Field(ge=1, le=100)] = 5
-    quantile: float | None = 0.9
+    quantile: float | None = 0.8
     observed: bool = True
-    confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.8
+    confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.5
     target_share: Annotated[float, Field(gt=0, le=1)] = 1.0
-    lasting_s: Annotated[float, Field(ge=0, le=86_400)] = 720.0
+    lasting_s: Annotated[float, Field(ge=0, le=86_400)] = 600.0
     least_saving: Annotated[float, Field(ge=0, lt=1)] = 0.25
     ignored_in: Annotated[int, Field(ge=0)] = 2
 
