@@ -64,7 +64,7 @@ def profile(context: dg.AssetExecutionContext, workspace: Workspace, config: Pro
             context.log.warning(f"{job}: {note}")
         told[job] = found_metadata(found, path)
         if len(jobs) > 1:
-            context.log_event(dg.AssetMaterialization("profile", partition=job, metadata=told[job]))
+            context.add_asset_metadata(told[job], partition_key=job)
     return dg.MaterializeResult(metadata=told[jobs[0]] if len(jobs) == 1 else {"jobs": ", ".join(jobs)})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from matplotlib.ticker import EngFormatter
+from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
 from models.profiling.profile import Profile
 from models.profiling.tmax import HighestRates
@@ -25,8 +25,9 @@ def profile_picture(profile: Profile) -> bytes:
                 [p.rate_per_s for p in shown], [p.latency_ms for p in shown], color=colour, marker=marker, s=size, lw=0
             )
     left.set_yscale("log")
+    left.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     left.yaxis.set_major_formatter(EngFormatter(sep=""))
-    left.yaxis.set_minor_formatter(EngFormatter(sep=""))
+    left.yaxis.set_minor_formatter(NullFormatter())
     left.set_ylabel("p95 latency (ms)")
     left.xaxis.set_major_formatter(EngFormatter(sep=""))
     left.set_xlabel("offered rate (records/s)")

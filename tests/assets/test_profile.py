@@ -1,0 +1,151 @@
+"""Profiling through Dagster: a file, a page with a picture, and errors that name the mend."""
+
+from __future__ import annotations
+
+import base64
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from assets.profile_pictures import profile_picture
+from assets.resources import Workspace
+from models.profiling.profile import Profile
+from models.profiling.rows import newest_profile
+from settings.home import Home
+from settings.yaml_files import SettingsError
+from tests.models.measured_profile import known_job
+from twin.parameters import load_twin
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
+    from assets.profile import ProfileConfig, found_metadata, plan_of, profile, rows_of_deployments
+
+PNG = b"\x89PNG"
+QUICK = {"maximum": 3, "deployments": 2, "step_per_s": 12_000.0, "settle_s": 60, "measure_s": 60}
+SMALL = """
+workers: {capacity_per_s: 20000, maximum: 4}
+keys: {skew_spread: 0.05}
+workload: {shape: constant, peak_utilisation: 0.5}
+"""
+
+
+@dataclass
+class Run:
+    """A run of the asset alone."""
+
+    home: Home
+    instance: dg.DagsterInstance
+    workspace: Workspace
+
+    def go(self, jobs: tuple[str, str], **config: Any) -> dg.ExecuteInProcessResult:
+        tags = {"dagster/asset_partition_range_start": jobs[0], "dagster/asset_partition_range_end": jobs[1]}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # libraries' own
+            return dg.materialize(
+                [profile],
+                instance=self.instance,
+                resources={"workspace": self.workspace},
+                run_config={"ops": {"profile": {"config": {**QUICK, **config}}}},
+                tags=tags,
+                raise_on_error=False,
+            )
+
+    def metadata(self, job: str) -> dict[str, Any]:
+        wanted = dg.AssetRecordsFilter(asset_key=dg.AssetKey("profile"), asset_partitions=[job])
+        (record,) = self.instance.fetch_materializations(wanted, limit=1).records
+        assert record.asset_materialization is not None
+        return {name: value.value for name, value in record.asset_materialization.metadata.items()}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    home, conf = Home(tmp_path / "home").make(), tmp_path / "conf"
+    (conf / "twins").mkdir(parents=True)
+    (conf / "perdix.yaml").write_text("{}\n")
+    for job in ("orders", "returns"):
+        (conf / "twins" / f"{job}.yaml").write_text(SMALL)
+    with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
+        instance.add_dynamic_partitions("stream_jobs", ["orders", "returns", "unknown"])
+        yield Run(home, instance, Workspace(home=str(home.root), conf=str(conf)))
+
+
+def failure(result: dg.ExecuteInProcessResult) -> str:
+    error = next(event.step_failure_data.error for event in result.all_events if event.is_step_failure)
+    assert error is not None
+    return error.message
+
+
+def test_the_page_of_a_profile_shows_what_it_found_and_cost(run: Run) -> None:
+    assert run.go(("orders", "orders")).success
+    kept = newest_profile(run.home.profiles, "orders")
+    assert kept is not None
+    path, found = kept
+    told = run.metadata("orders")
+    assert told["file"] == str(path)
+    assert told["cost_worker_h"] == pytest.approx(found.worker_s / 3_600.0)
+    assert told["points"] == len(found.points)
+    assert told["downtime_s"] == found.downtime_s
+    assert told["notes"] == ""
+    (drawn,) = re.findall(r"base64,([A-Za-z0-9+/=]+)", told["profile"])
+    assert base64.b64decode(drawn).startswith(PNG)
+    assert set(found.maximum_per_s) == {2, 3}
+    assert found.maximum_per_s[3] == pytest.approx(60_000.0, rel=0.25)
+
+
+def test_several_jobs_have_a_page_and_a_profile_each(run: Run) -> None:
+    assert run.go(("orders", "returns"), fail=False).success
+    assert run.metadata("orders")["file"] != run.metadata("returns")["file"]
+    assert "downtime_s" not in run.metadata("returns"), "no failure was tried"
+    assert newest_profile(run.home.profiles, "returns") is not None
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"maximum": 9}, "returns: maximum 9: the twin 'returns' has 4 workers; ask for fewer"),
+        ({"twin": "nosuch"}, "nosuch.yaml"),
+    ],
+)
+def test_what_cannot_be_profiled_is_said_with_the_mend(run: Run, config: dict[str, Any], words: str) -> None:
+    result = run.go(("returns", "returns"), **config)
+    assert not result.success
+    assert words in failure(result)
+
+
+class TestPlan:
+    def test_by_default_twenty_rates_reach_the_most_that_fits(self) -> None:
+        plan = plan_of(ProfileConfig(), load_twin("wordcount"))
+        assert plan.scale_outs == (2, 3, 5, 6, 8, 9, 11, 12)
+        assert plan.first_per_s == plan.step_per_s
+        assert plan.rate_per_s(19) == pytest.approx(500_000, rel=0.2)
+        assert (plan.settle_s, plan.measure_s, plan.fail) == (300, 120, True)
+
+    def test_what_is_asked_for_is_planned(self) -> None:
+        config = ProfileConfig(minimum=1, maximum=4, deployments=2, step_per_s=5_000.0, settle_s=9, measure_s=8)
+        plan = plan_of(config, load_twin("wordcount"))
+        assert (plan.scale_outs, plan.rate_per_s(1), plan.settle_s, plan.measure_s) == ((1, 4), 10_000.0, 9, 8)
+
+    def test_more_workers_than_there_are_cannot_be_profiled(self) -> None:
+        with pytest.raises(SettingsError, match="'wordcount' has 12 workers; ask for fewer"):
+            plan_of(ProfileConfig(maximum=13), load_twin("wordcount"))
+
+
+class TestPictures:
+    def test_a_profile_is_drawn(self) -> None:
+        points, most = known_job()
+        assert profile_picture(Profile("cars", tuple(points), most, 5_000.0)).startswith(PNG)
+
+    @pytest.mark.parametrize("most", [{}, {2: 20_000.0}])
+    def test_one_that_found_little_can_be_drawn_and_told(self, most: dict[int, float]) -> None:
+        points, _ = known_job()
+        few = Profile("cars", tuple(point for point in points if point.scale_out == 2)[-1:], most, 5_000.0)
+        assert profile_picture(few).startswith(PNG)
+        (row,) = rows_of_deployments(few)
+        assert (row["rates_held"], row["latency_ms"]) == (0, None)
+        assert "downtime_s" not in found_metadata(few, Path("p.parquet"))
