@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from cli.known_errors import known_errors
 from cli.main import app
 from cli.output import run_guarded
-from cli.replay_text import best
+from cli.replay_text import PROFILING, _table, best
 from replay import campaign
 from replay.case import Case
 from replay.outcome import Played
@@ -246,6 +246,15 @@ def summarised(policy: str, workers: float, *, above: float = 0.0, left: float =
         **spreads,
         "unprocessed": {"mean": left, "sd": None, "min": left, "max": left},
     }
+
+
+def test_what_profiling_cost_has_a_row_where_a_policy_needs_it() -> None:
+    plain, profiled = summarised("static-12", 4.0), summarised("phoebe", 5.0)
+    profiled["profiling_worker_seconds"] = {"mean": 7_200.0, "sd": None, "min": 7_200.0, "max": 7_200.0}
+    latency = {"latency_ms": dict.fromkeys(("mean", "p50", "p95"))}
+    shown = _table([{**plain, **latency}, {**profiled, **latency}])
+    assert [[*column.cells][-1] for column in shown.columns] == [PROFILING, "-", "2"]
+    assert PROFILING not in _table([{**plain, **latency}]).columns[0].cells
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import pytest
 
+from policies import phoebe
 from policies.build import POLICIES
 from policies.daedalus import AS_PRINTED, DaedalusOptions
 from replay.contenders import FORMS, contender, contenders
@@ -20,6 +21,9 @@ BOUNDS = Bounds(minimum=2, maximum=12)
         ("hpa-80", "hpa", {"target_cpu": 0.8}, 15),
         ("hpa-60-paper", "hpa", {"target_cpu": 0.6, "stabilisation": "paper"}, 15),
         ("static-12", "static", {"scale_out": 12}, 60),
+        ("phoebe", "phoebe", {}, 60),
+        ("phoebe-paper", "phoebe", dict(phoebe.AS_PRINTED), 60),
+        ("twres:latency_ms=1500", "twres", {"latency_ms": 1_500}, 60),
         ("daedalus:long_lived=false:grace_s=120", "daedalus", {"long_lived": False, "grace_s": 120}, 60),
         ("hpa-80:tick_s=60:stabilisation=paper", "hpa", {"target_cpu": 0.8, "stabilisation": "paper"}, 60),
         ("hpa-80:target_cpu=0.85", "hpa", {"target_cpu": 0.85}, 15),
