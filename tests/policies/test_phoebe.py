@@ -224,6 +224,34 @@ class TestWhatPerdixAdds:
         assert decide(situation).scale_out == 6, "200,000 records take 133 s more of five workers' spare 1,500/s"
 
 
+class TestDefectsOfThePublishedProgram:
+    def test_a_job_that_never_catches_up_does_not_recover_by_the_end_of_the_horizon(self, situate: Situate) -> None:
+        """There the recursion ends with the forecast: a target beyond it would let too few workers pass."""
+        decision = decide(situate(load=3_500.0, profiled=profile_of(normal_up_to=2.0)), recovery_time_s=50_000.0)
+        assert decision.scale_out == 4
+        assert "for ever" in str(rejections(decision)[3])
+
+    def test_a_true_rate_of_nothing_is_no_missing_one(self, situate: Situate) -> None:
+        decision = decide(situate(load=0.0, scale_out=5, profiled=profile_of()))
+        assert (decision.scale_out, decision.reason) == (1, Reason.SCALE_IN)
+
+    def test_a_rising_workload_is_heeded(self, situate: Situate) -> None:
+        """There its slope is read from a service that never sends one."""
+        steady, rises = (
+            decide(situate(load=2_000.0, scale_out=4, forecast=forecast, profiled=profile_of()))
+            for forecast in (2_000.0, rising(2_000.0, 4_000.0, 300))
+        )
+        assert (steady.scale_out, rises.scale_out) == (4, 7)
+
+    def test_a_failure_is_known_by_the_uptime_and_by_no_oracle(self, situate: Situate) -> None:
+        """There the program that makes workers fail tells the optimiser of it."""
+        failed = situate(load=9_000.0, since_rescale_s=math.inf, uptime_s=45.0, profiled=profile_of())
+        assert decide(failed).reason is Reason.HOLD_GRACE
+
+    def test_one_or_two_workers_more_are_taken_where_they_are_needed(self, situate: Situate) -> None:
+        assert decide(situate(load=3_500.0, scale_out=5, profiled=profile_of())).reason is Reason.SCALE_OUT
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
