@@ -15,10 +15,10 @@ def never_ending() -> None:
 
 
 def test_work_that_takes_too_long_ends() -> None:
-    began_s = time.monotonic()
+    began_s = time.process_time()
     with pytest.raises(TimeoutError, match=r"took longer than 0\.05 s"), time_limit(0.05):
         never_ending()
-    assert time.monotonic() - began_s < 5.0
+    assert time.process_time() - began_s < 5.0
 
 
 def test_work_in_time_is_not_disturbed_afterwards() -> None:

@@ -124,7 +124,7 @@ def test_a_forecast_takes_under_five_milliseconds():
     tail = Tail(0.0, 10.0, 1e4 + simulated(721, 1, seed=3), 7210.0)
     times = []
     for _ in range(20):
-        began = time.perf_counter()
+        began = time.process_time()
         member.project(tail, np.arange(901.0))
-        times.append(time.perf_counter() - began)
+        times.append(time.process_time() - began)
     assert min(times) < 0.005

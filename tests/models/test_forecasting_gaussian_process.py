@@ -93,10 +93,10 @@ def test_minutes_are_forecast_from_days_of_minutes_in_little_time(family):
     seconds = member.project(tail, np.arange(901.0))
     truth = 500.0 + 300.0 * np.sin(2.0 * np.pi * (3 * 1440 + np.arange(900) / 60.0) / 1440.0)
     assert np.abs(seconds - truth).mean() < 10.0
-    begun = time.perf_counter()
+    begun = time.process_time()
     for _ in range(20):
         member.project(tail, 60.0 * np.arange(16.0))
-    assert (time.perf_counter() - begun) / 20 < 0.02  # 1 to 2 ms where nothing else runs
+    assert (time.process_time() - begun) / 20 < 0.02  # 1 to 2 ms where nothing else runs
 
 
 @BOTH

@@ -130,10 +130,10 @@ def test_the_curve_follows_the_job(model):
 
 def test_learning_takes_no_time_and_no_room(model):
     learned = model
-    began = time.perf_counter()
+    began = time.process_time()
     for k in range(300):
         learned = learned.learned(5, 20_000.0 + 50.0 * k, 560.0)
-    assert (time.perf_counter() - began) / 300 < 0.005  # 0.2 ms on an idle machine
+    assert (time.process_time() - began) / 300 < 0.005  # 0.2 ms on an idle machine
     assert len(json.dumps(learned.to_state())) < 4_000
 
 

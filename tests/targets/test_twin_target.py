@@ -42,11 +42,11 @@ def test_the_local_twin_rescales_too(twin):
 @pytest.mark.parametrize("trouble", [Trouble(down=True), Trouble(refuse_scaling=True), Trouble(delay_s=3.0)])
 def test_a_server_in_trouble_may_be_asked_again(face, twin, trouble):
     face.trouble = trouble
-    with TwinTarget(face.url, "orders", timeout_s=0.3) as target:
-        with pytest.raises(TargetError) as failed:
-            target.scale(4, "a")
-        assert failed.value.retriable
-        face.trouble = Trouble()
+    with TwinTarget(face.url, "orders", timeout_s=0.3) as target, pytest.raises(TargetError) as failed:
+        target.scale(4, "a")
+    assert failed.value.retriable
+    face.trouble = Trouble()
+    with TwinTarget(face.url, "orders") as target:  # on a busy machine 0.3 s are sometimes too short
         target.scale(4, "a")
     assert len(twin.outages) == 1
 

@@ -100,7 +100,7 @@ def server():
 
 @pytest.fixture
 def client(server):
-    with Prometheus(server.url, timeout_s=0.5, **NO_WAIT) as client:
+    with Prometheus(server.url, timeout_s=30.0, **NO_WAIT) as client:
         yield client
 
 
