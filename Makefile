@@ -30,7 +30,7 @@ demo: install ## the whole line on the embedded default: exports -> champions ->
 	@$(BIN)/perdix demo
 
 test: install lint ## every check and test (CI runs this)
-	$(BIN)/python -m pytest --cov --cov-report=term
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --cov --cov-report=term
 
 lint: install
 	$(BIN)/ruff format --check .

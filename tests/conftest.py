@@ -2,13 +2,59 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from settings.home import Home
 from telemetry.spark_session import spark_session
+
+# No deadline per example: other work on the same cores would decide whether a test passes.
+hypothesis.settings.register_profile("perdix", deadline=None)
+hypothesis.settings.load_profile("perdix")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """In a worker of ``make test``: let it look started as ``python -m pytest`` is.
+
+    pyspark.sql.connect ends a process whose main module has neither file nor specification, and a worker's has none.
+    """
+    if hasattr(config, "workerinput"):
+        sys.modules["__main__"].__spec__ = find_spec("pytest.__main__")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In a worker of ``make test``: files with Spark tests first, then those with slow ones, lest one begins last."""
+    if hasattr(config, "workerinput"):
+        spark, slow = ({one.path for one in items if one.get_closest_marker(name)} for name in ("spark", "slow"))
+        items.sort(key=lambda one: (one.path not in spark, one.path not in slow))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Keep a file in one worker (its fixtures are made once), and all files with Spark tests in the same (one JVM).
+
+    By their text, because markers do not reach the scheduler: ``--dist loadgroup`` of pytest-xdist 3.8 groups nothing
+    under pytest 9.2.
+    """
+    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415 - plain pytest runs without it
+
+    class ByFile(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.split("::", maxsplit=1)[0]
+            return "spark" if _starts_spark(config.rootpath / file) else file
+
+    return ByFile(config, log)
+
+
+@functools.cache
+def _starts_spark(file: Path) -> bool:
+    return "pytest.mark.spark" in file.read_text()
 
 
 @pytest.fixture(scope="session")
