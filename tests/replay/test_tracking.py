@@ -75,7 +75,10 @@ class TestWhatIsRecorded:
 
     def test_every_figure_that_mlflow_shows_is_in_the_document(self) -> None:
         """A renamed key of the document would leave a figure out without a word."""
-        assert set(METRICS) <= set(compared(usual())["daedalus:grace_s=120"].metrics)
+        profiled = campaign(played("hpa-80", 1, 4.0, profiling_worker_s=7_200.0))
+        metrics = compared(profiled)["hpa-80"].metrics
+        assert set(METRICS) <= set(metrics)
+        assert metrics["profiling_worker_hours"] == 2.0
         assert metrics_of({"policy": "x", "seeds": 1}) == {}
 
     def test_the_compare_page_opens_with_the_workers(self) -> None:
