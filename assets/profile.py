@@ -106,7 +106,7 @@ def plan_of(config: ProfileConfig, parameters: "TwinParameters") -> "Plan":
     Raises
     ------
     SettingsError
-        When more workers are asked for than it has.
+        When more workers are asked for than it has, or the range is empty.
     """
     from profiling.plan import Plan, equidistant
     from twin.job import JobTwin
@@ -115,6 +115,8 @@ def plan_of(config: ProfileConfig, parameters: "TwinParameters") -> "Plan":
     if config.maximum > most:
         raise SettingsError(f"maximum {config.maximum}: the twin '{parameters.name}' has {most} workers; ask for fewer")
     maximum = config.maximum or most
+    if config.minimum > maximum and config.maximum:
+        raise SettingsError(f"minimum {config.minimum} is above maximum {maximum}; swap or widen them")
     step_per_s = config.step_per_s or JobTwin(parameters, config.seed).true_capacity(maximum) / RATES
     return Plan(
         equidistant(min(config.minimum, maximum), maximum, config.deployments),

@@ -51,8 +51,8 @@ def profiled(case: Case, twin: JobTwin) -> Begun | None:
 
 
 def profiled_of(found: Profile, family: str | None = None, seed: int = 0) -> Profiled:
-    """Return what a profile teaches; the latency model is of ``family``, or the first that training tries."""
-    chosen = next((one for one in FAMILIES if one.family == family), FAMILIES[0])
+    """Return what a profile teaches; the latency model is of ``family``, by default the first that training tries."""
+    chosen = next(one for one in FAMILIES if family in {None, one.family})
     return Profiled(
         chosen.fit(found.points, found.maximum_per_s, seed),
         HighestRates.fit(found.maximum_per_s),
