@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from models.registry import Publication, TrainingData
 
 GROUP = "latency"
-PROFILE = dg.AssetKey("profile")  # what measures
+PROFILES = dg.AssetKey("profiles")  # what measures
 REGISTERED = "perdix-latency"
 SCORE = "balanced_error"  # mean share of overloads missed and of normal points taken for them, lower is better
 
@@ -37,7 +37,7 @@ SCORE = "balanced_error"  # mean share of overloads missed and of normal points 
     group_name=GROUP,
     partitions_def=stream_jobs,
     backfill_policy=one_run,
-    deps=[PROFILE],
+    deps=[PROFILES],
     kinds={"scikitlearn"},
     description="Every latency family of each profiled job, judged on points and scale-outs left out.",
 )

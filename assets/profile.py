@@ -52,7 +52,7 @@ class ProfileConfig(dg.Config):
     pool="profiling",
     description="Latency and highest rate of some scale-outs at rising rates, and how long a failure stops the job.",
 )
-def profile(context: dg.AssetExecutionContext, workspace: Workspace, config: ProfileConfig) -> dg.MaterializeResult:
+def profiles(context: dg.AssetExecutionContext, workspace: Workspace, config: ProfileConfig) -> dg.MaterializeResult:
     """Profile the jobs of the run, one after the other; each profile is kept under its digest."""
     jobs, told = list(context.partition_keys), {}
     for job in jobs:

@@ -66,7 +66,9 @@ def profile(
     plan_of(ProfileConfig(**config), load_twin(twin))  # what is wrong is said before anything is begun
     with runs.instance(home()) as opened:
         opened.add_dynamic_partitions("stream_jobs", [name])
-        result = runs.run_job("profile", (name, name), opened, None if as_json else console, config={"profile": config})
+        result = runs.run_job(
+            "profile", (name, name), opened, None if as_json else console, config={"profiles": config}
+        )
     document = _document(name, runs.metadata(result))
     emit("perdix.profile/1", document, as_json=as_json, show=lambda: _show(document))
 
@@ -78,7 +80,7 @@ def _document(job: str, told: dict[str, dict[str, Any]]) -> dict[str, Any]:
     from cli.stores import home
     from models.profiling.rows import read_profile
 
-    path = Path(str(told["profile"]["file"]))
+    path = Path(str(told["profiles"]["file"]))
     found = read_profile(path)
     (trained,) = read_trained(home().trainings / "perdix-latency", [job])
     champions = told.get("latency_champions", {})

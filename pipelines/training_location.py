@@ -3,7 +3,7 @@
 import dagster as dg
 
 from assets import ingest, latency, observe
-from assets.profile import profile as profile_asset
+from assets.profile import profiles
 from assets.replay import policy_comparison
 from assets.resources import Spark, Workspace
 from assets.training import CAPACITY, FORECAST, build_training
@@ -25,7 +25,7 @@ def build_training_defs(workspace: Workspace | None = None) -> dg.Definitions:
             observe.features,
             *build_training(FORECAST),
             *build_training(CAPACITY),
-            profile_asset,
+            profiles,
             latency.latency_candidates,
             latency.latency_champions,
             policy_comparison,

@@ -24,7 +24,7 @@ from twin.parameters import load_twin
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
-    from assets.profile import ProfileConfig, found_metadata, plan_of, profile, rows_of_deployments
+    from assets.profile import ProfileConfig, found_metadata, plan_of, profiles, rows_of_deployments
 
 PNG = b"\x89PNG"
 QUICK = {"maximum": 3, "deployments": 2, "step_per_s": 12_000.0, "settle_s": 60, "measure_s": 60}
@@ -48,16 +48,16 @@ class Run:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # libraries' own
             return dg.materialize(
-                [profile],
+                [profiles],
                 instance=self.instance,
                 resources={"workspace": self.workspace},
-                run_config={"ops": {"profile": {"config": {**QUICK, **config}}}},
+                run_config={"ops": {"profiles": {"config": {**QUICK, **config}}}},
                 tags=tags,
                 raise_on_error=False,
             )
 
     def metadata(self, job: str) -> dict[str, Any]:
-        wanted = dg.AssetRecordsFilter(asset_key=dg.AssetKey("profile"), asset_partitions=[job])
+        wanted = dg.AssetRecordsFilter(asset_key=dg.AssetKey("profiles"), asset_partitions=[job])
         (record,) = self.instance.fetch_materializations(wanted, limit=1).records
         assert record.asset_materialization is not None
         return {name: value.value for name, value in record.asset_materialization.metadata.items()}
