@@ -30,7 +30,8 @@ demo: install ## the whole line on the embedded default: exports -> champions ->
 	@$(BIN)/perdix demo
 
 test: install lint ## every check and test (CI runs this)
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --cov --cov-report=term
+	@# A process per core: numerical libraries must not start one thread per core in each of them.
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --cov --cov-report=term
 
 lint: install
 	$(BIN)/ruff format --check .

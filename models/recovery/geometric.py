@@ -65,10 +65,8 @@ def geometric_recoveries_s(
     capacities, downtimes = np.broadcast_arrays(np.asarray(capacities_per_s, float), np.asarray(downtimes_s, float))
     if not (np.isfinite(downtimes).all() and (downtimes >= 0).all()):
         raise ValueError(f"downtimes must be finite and not negative: {downtimes.tolist()}")
-    with np.errstate(divide="ignore", invalid="ignore"):
-        seconds_each = np.where(capacities > 0, 1.0 / capacities, np.inf)
     arrived = _Arrivals(rates, forecast.step_s)
-    return _recursed(arrived, seconds_each, downtimes.astype(float), backlog, close_to_zero_s)
+    return _recursed(arrived, capacities, downtimes.astype(float), backlog, close_to_zero_s)
 
 
 class _Arrivals:
@@ -87,27 +85,27 @@ class _Arrivals:
 
 
 def _recursed(
-    arrived: _Arrivals, seconds_each: Values, downtimes: Values, backlog: float, close_to_zero_s: float
+    arrived: _Arrivals, capacities: Values, downtimes: Values, backlog: float, close_to_zero_s: float
 ) -> Values:
-    """Run the recursion of all candidates side by side; ``seconds_each`` is what a record takes at T_max."""
+    """Run the recursion of all candidates side by side."""
     shape = downtimes.shape
-    each, began = seconds_each.reshape(-1), downtimes.reshape(-1)
+    per_s, began = capacities.reshape(-1), downtimes.reshape(-1)
     found = np.full(began.shape, np.inf)
-    able = np.flatnonzero(np.isfinite(each))
+    able = np.flatnonzero(np.isfinite(per_s) & (per_s > 0.0))
     ended = began[able]
-    step = (backlog + arrived.until(ended)) * each[able]
+    step = (backlog + arrived.until(ended)) / per_s[able]
     for _ in range(MOST_STEPS):
         beyond = ended >= arrived.horizon_s
         over = (step < close_to_zero_s) | beyond
         # From here on the rate is constant: the rest of the sequence is c / (1 - r), or without end.
-        ratio = arrived.last_per_s * each[able]
+        gain = per_s[able] - arrived.last_per_s
         with np.errstate(divide="ignore", invalid="ignore"):
-            rest = np.where(step <= 0.0, 0.0, np.where(ratio < 1.0, step / (1.0 - ratio), np.inf))
+            rest = np.where(step <= 0.0, 0.0, np.where(gain > 0.0, step * per_s[able] / gain, np.inf))
         found[able[over]] = (ended + np.where(step < close_to_zero_s, step, rest))[over]
         able, began, step, ended = able[~over], ended[~over], step[~over], (ended + step)[~over]
         if not able.size:
             break
-        step = (arrived.until(ended) - arrived.until(began)) * each[able]
+        step = (arrived.until(ended) - arrived.until(began)) / per_s[able]
     else:
         found[able] = np.inf
     return found.reshape(shape)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from models.forecasting.contract import Forecast
@@ -95,6 +95,7 @@ def test_a_missing_number_is_refused():
     downtime_s=st.floats(1.0, 150.0),
     step_s=st.sampled_from([1.0, 10.0, 30.0]),
 )
+@example(rates=[0.0, 853.0], capacity=853.0, downtime_s=1.0, step_s=1.0)
 def test_it_converges_to_the_exact_catch_up(rates, capacity, downtime_s, step_s):
     expected = forecast(rates, step_s)
     exact = predict_recoveries_s(expected, [capacity], downtime_s, 10.0, 100.0)[0]
