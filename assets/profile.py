@@ -4,6 +4,7 @@ Belongs here: which target is profiled, progress, and what the asset's page show
 itself (:mod:`profiling`), and what is learned of it (:mod:`assets.latency`).
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,7 +109,7 @@ def plan_of(config: ProfileConfig, parameters: "TwinParameters") -> "Plan":
     SettingsError
         When more workers are asked for than it has, or the range is empty.
     """
-    from profiling.plan import Plan, equidistant
+    from profiling.plan import plan_for
     from twin.job import JobTwin
 
     most = parameters.workers.maximum
@@ -117,15 +118,9 @@ def plan_of(config: ProfileConfig, parameters: "TwinParameters") -> "Plan":
     maximum = config.maximum or most
     if config.minimum > maximum and config.maximum:
         raise SettingsError(f"minimum {config.minimum} is above maximum {maximum}; swap or widen them")
-    step_per_s = config.step_per_s or JobTwin(parameters, config.seed).true_capacity(maximum) / RATES
-    return Plan(
-        equidistant(min(config.minimum, maximum), maximum, config.deployments),
-        first_per_s=step_per_s,
-        step_per_s=step_per_s,
-        settle_s=config.settle_s,
-        measure_s=config.measure_s,
-        fail=config.fail,
-    )
+    most_per_s = RATES * config.step_per_s or JobTwin(parameters, config.seed).true_capacity(maximum)
+    plan = plan_for(min(config.minimum, maximum), maximum, most_per_s, count=config.deployments, steps_to_peak=RATES)
+    return replace(plan, settle_s=config.settle_s, measure_s=config.measure_s, fail=config.fail)
 
 
 def recorded(context: dg.AssetExecutionContext, workspace: Workspace, job: str, now_s: int) -> "Recording | None":

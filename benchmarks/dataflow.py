@@ -222,10 +222,7 @@ def _grid(rows: Sequence[Row]) -> None:
     print("|" + "---|" * (len(STARTS) + 2))
     for query in dict.fromkeys((row["dataflow"], row["seed"]) for row in rows):
         mine = {row["start"]: row for row in rows if (row["dataflow"], row["seed"]) == query}
-        cells = [
-            "→".join(str(n) for n in mine[start]["main"]) + f" ({mine[start]['steps']})"  # type: ignore[attr-defined]
-            for start in STARTS
-        ]
+        cells = ["→".join(str(n) for n in mine[start]["main"]) + f" ({mine[start]['steps']})" for start in STARTS]
         print(f"| {query[0]} | {next(iter(mine.values()))['main_optimum']} | " + " | ".join(cells) + " |")
 
 
@@ -235,7 +232,7 @@ def _counted(rows: Sequence[Row]) -> None:
     least = [sum(n <= 1 for row, n in zip(rows, steps, strict=True) if row["seed"] == seed) for seed in seeds]
     each = len(rows) // len(seeds)
     by_count = {count: steps.count(count) for count in sorted(set(steps))}
-    ends = [int(row["main"][-1]) - int(str(row["main_optimum"])) for row in rows]  # type: ignore[index]
+    ends = [int(row["main"][-1]) - int(str(row["main_optimum"])) for row in rows]
     achieved = [float(str(row["at_the_end"])) for row in rows if row["at_the_end"] is not None]
     print(f"\nrescales: runs {by_count}; mean {mean(steps):.2f}; at most one by seed: {least} of {each}")
     print(f"main operator at the end less optimum: runs { {end: ends.count(end) for end in sorted(set(ends))} }")

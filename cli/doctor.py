@@ -110,11 +110,11 @@ def _state(home: Home) -> Iterator[Finding]:
 
 
 def _mlflow(home: Home) -> Iterator[Finding]:
-    from models.registry import CAPACITY, FORECAST, RegistryError, prepare
+    from models.registry import FLEET_MODELS, RegistryError, prepare
 
     try:
         registry = prepare(home.make())
-        champions = {name: registry.current_version(name) for name in (FORECAST, CAPACITY)}
+        champions = {name: registry.current_version(name) for name in FLEET_MODELS}
     except RegistryError as error:
         yield Finding("mlflow", ok=False, found=str(error), mend="start the server that MLFLOW_TRACKING_URI names")
         return

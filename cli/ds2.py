@@ -171,7 +171,7 @@ def _renamed(
     found: tuple[dict[str, OperatorRates], dict[str, str]], names: Mapping[str, str]
 ) -> tuple[dict[str, OperatorRates], dict[str, str]]:
     rates, notes = ({names.get(name, name): value for name, value in part.items()} for part in found)
-    return rates, notes  # type: ignore[return-value]
+    return rates, notes
 
 
 def _strangers(

@@ -51,7 +51,7 @@ def answer_of(
     unrounded = {name: _combined(values, how) for name, values in _unrounded(found).items()}
     running = dict(zip(graph.names, found.running[-1].tolist(), strict=True))
     notes = []
-    chosen: Mode = mode  # type: ignore[assignment]
+    chosen: Mode = mode
     for operator in graph:
         before = parallelism[operator.name]
         after = aligned(before, running[operator.name], operator, chosen)

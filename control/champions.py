@@ -15,10 +15,9 @@ from typing import Any, Protocol
 
 import orjson
 
-from models.registry import CAPACITY, FORECAST, LATENCY, FleetCorrupt, FleetVersion, RegistryError
+from models.registry import FLEET_MODELS, FleetCorrupt, FleetVersion, RegistryError
 from models.registry.fleet_table import VERSION, Fleet, digest_of, read_fleet
 
-FAMILIES = (FORECAST, CAPACITY, LATENCY)
 GOOD_FILE = "good.json"
 RETRY_S = 60.0
 RETRY_LIMIT_S = 900.0
@@ -136,7 +135,7 @@ class Champions:
         While MLflow fails, it is asked again after 1, 2, 4 ... 15 minutes only, so that its time-outs cannot eat every
         tick; the last good version stays in use, and the note stays until it is mended.
         """
-        for name in FAMILIES:
+        for name in FLEET_MODELS:
             believed = self.fleet(name)
             retry = self._retries.setdefault(name, _Retry())
             if self._registry is None or now_s < retry.not_before_s:

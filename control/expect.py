@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from models.capacity.contract import Estimate
+from models.capacity.scale_outs import Z90
 from models.recovery.prediction import predict_recovery_s
 from policies.contract import Situation
 
@@ -55,4 +56,4 @@ def expected_capacity_per_s(situation: Situation, scale_out: int) -> float | Non
 
 def _deviation(estimate: Estimate) -> float:
     """Return the relative standard deviation of an estimate, from its 90 % interval."""
-    return max((estimate.high_per_s - estimate.low_per_s) / (2.0 * 1.645 * estimate.per_s), SUREST)
+    return max((estimate.high_per_s - estimate.low_per_s) / (2.0 * Z90 * estimate.per_s), SUREST)

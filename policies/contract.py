@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from models.capacity.contract import Estimate
 from models.forecasting.contract import Forecast
+from models.profiling.profiled import Profiled
 from models.recovery.downtime import Downtimes
 from settings.stream_job import Bounds, Objectives
-
-if TYPE_CHECKING:
-    from models.profiling.profiled import Profiled  # what it imports is heavy, and few jobs are profiled
 
 
 class Reason(StrEnum):

@@ -8,11 +8,11 @@ from statistics import NormalDist
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field
 
-from models.forecasting.contract import PROBABILITIES
 from models.recovery.prediction import predict_recoveries_s
 from policies.contract import Candidate, Decision, Reason, Situation
+from policies.forecast_quantile import ForecastQuantile
 from policies.holding import blindness, hold
 from policies.wording import per_s, records, seconds, workers
 from settings.stream_job import Strict
@@ -62,18 +62,11 @@ class DaedalusOptions(Strict):
     recent_s: Annotated[float, Field(ge=0)] = 600.0
     long_lived: bool = True
     count_lag: bool = True
-    quantile: float | None = None
+    quantile: ForecastQuantile | None = None
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.8
     planned_recovery_s: Annotated[float, Field(gt=0)] | None = 180.0
     least_saving: Annotated[float, Field(ge=0, lt=1)] = 0.2
     least_gain: Annotated[float, Field(ge=0)] = 0.05
-
-    @field_validator("quantile")
-    @classmethod
-    def _forecast(cls, quantile: float | None) -> float | None:
-        if quantile is not None and quantile not in PROBABILITIES:
-            raise ValueError(f"forecasts have the quantiles {', '.join(str(known) for known in PROBABILITIES)}")
-        return quantile
 
 
 AS_PRINTED: Mapping[str, Any] = {"confidence": 0.5, "planned_recovery_s": None, "least_saving": 0.0, "least_gain": 0.0}

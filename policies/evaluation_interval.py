@@ -5,10 +5,24 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from policies.contract import Reason, Situation
+from models.profiling.profiled import Profiled
+from policies.contract import Decision, Reason, Situation
+from policies.holding import blindness, hold
 from policies.wording import seconds
 
 EVALUATED = "evaluated_s"
+NOT_PROFILED = "The job is not profiled: run the Dagster job `profile` (or `perdix profile`) first."
+
+
+def profile_or_hold(policy: str, situation: Situation, evaluation_s: float) -> Profiled | Decision:
+    """Return what the job's profile taught when it is time to evaluate, else the hold that says why it is not."""
+    blind = blindness(situation)
+    if blind is not None:
+        return hold(policy, situation, Reason.HOLD_BLIND, f"Blind: {blind}.")
+    if situation.profiled is None:
+        return hold(policy, situation, Reason.HOLD_UNKNOWN, NOT_PROFILED)
+    waits = within_interval(situation, evaluation_s)
+    return situation.profiled if waits is None else hold(policy, situation, *waits)
 
 
 def within_interval(situation: Situation, evaluation_s: float) -> tuple[Reason, str] | None:
@@ -17,8 +31,9 @@ def within_interval(situation: Situation, evaluation_s: float) -> tuple[Reason, 
     A job that started less than ``evaluation_s`` seconds ago was rescaled or has failed, and may still catch up: its
     metrics tell of that and not of the job.
     """
-    measured = situation.uptime_s is not None and not math.isnan(situation.uptime_s)
-    uptime_s = situation.uptime_s if measured and situation.uptime_s is not None else situation.since_rescale_s
+    uptime_s = situation.uptime_s
+    if uptime_s is None or math.isnan(uptime_s):
+        uptime_s = situation.since_rescale_s
     if uptime_s < evaluation_s:
         why = f"Started {seconds(uptime_s)} ago: left alone for {seconds(evaluation_s)}, it may still recover."
         return Reason.HOLD_GRACE, why

@@ -10,22 +10,22 @@ from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field
 
-from models.forecasting.contract import PROBABILITIES, Forecast
+from models.forecasting.contract import Forecast
 from models.forecasting.projected_rate import projected_rate_per_s
 from models.profiling.profiled import Profiled
 from models.recovery.geometric import geometric_recoveries_s
 from policies.contract import Candidate, Decision, Reason, Situation
-from policies.evaluation_interval import evaluated, within_interval
-from policies.holding import blindness, hold
+from policies.evaluation_interval import evaluated, profile_or_hold
+from policies.forecast_quantile import ForecastQuantile
+from policies.holding import hold
 from policies.wording import per_s, seconds, workers
 from settings.stream_job import Strict
 
 Values = NDArray[np.float64]
 _NORMAL = NormalDist()
 FAILURES_EVERY_S = 120.0
-NOT_PROFILED = "The job is not profiled: run the Dagster job `profile` (or `perdix profile`) first."
 
 
 class PhoebeOptions(Strict):
@@ -67,20 +67,13 @@ class PhoebeOptions(Strict):
     evaluation_s: Annotated[float, Field(gt=0, le=86_400)] = 600.0
     horizon_s: Annotated[float, Field(gt=0)] = 600.0
     bins: Annotated[int, Field(ge=1, le=100)] = 5
-    quantile: float | None = 0.8
+    quantile: ForecastQuantile | None = 0.8
     observed: bool = True
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.5
     target_share: Annotated[float, Field(gt=0, le=1)] = 1.0
     lasting_s: Annotated[float, Field(ge=0, le=86_400)] = 600.0
     least_saving: Annotated[float, Field(ge=0, lt=1)] = 0.25
     ignored_in: Annotated[int, Field(ge=0)] = 2
-
-    @field_validator("quantile")
-    @classmethod
-    def _forecast(cls, quantile: float | None) -> float | None:
-        if quantile is not None and quantile not in PROBABILITIES:
-            raise ValueError(f"forecasts have the quantiles {', '.join(str(known) for known in PROBABILITIES)}")
-        return quantile
 
 
 AS_PRINTED: Mapping[str, Any] = {
@@ -104,15 +97,8 @@ class Phoebe:
 
     def decide(self, situation: Situation) -> Decision:
         """Choose a scale-out within the bounds, or hold what runs."""
-        blind = blindness(situation)
-        if blind is not None:
-            return hold(self.name, situation, Reason.HOLD_BLIND, f"Blind: {blind}.")
-        if situation.profiled is None:
-            return hold(self.name, situation, Reason.HOLD_UNKNOWN, NOT_PROFILED)
-        waits = within_interval(situation, self.options.evaluation_s)
-        if waits is not None:
-            return hold(self.name, situation, *waits)
-        return self._search(situation, situation.profiled)
+        found = profile_or_hold(self.name, situation, self.options.evaluation_s)
+        return found if isinstance(found, Decision) else self._search(situation, found)
 
     def _search(self, situation: Situation, profiled: Profiled) -> Decision:
         bounds = situation.bounds

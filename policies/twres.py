@@ -13,9 +13,9 @@ from scipy.optimize import nnls
 from models.forecasting.projected_rate import projected_rate_per_s
 from models.profiling.profiled import Profiled
 from policies.contract import Candidate, Decision, Reason, Situation
-from policies.evaluation_interval import evaluated, within_interval
-from policies.holding import blindness, hold
-from policies.phoebe import NOT_PROFILED, within
+from policies.evaluation_interval import evaluated, profile_or_hold
+from policies.holding import hold
+from policies.phoebe import within
 from policies.wording import per_s, workers
 from settings.stream_job import Strict
 
@@ -54,15 +54,8 @@ class Twres:
 
     def decide(self, situation: Situation) -> Decision:
         """Choose a scale-out within the bounds, or hold what runs."""
-        blind = blindness(situation)
-        if blind is not None:
-            return hold(self.name, situation, Reason.HOLD_BLIND, f"Blind: {blind}.")
-        if situation.profiled is None:
-            return hold(self.name, situation, Reason.HOLD_UNKNOWN, NOT_PROFILED)
-        waits = within_interval(situation, self.options.evaluation_s)
-        if waits is not None:
-            return hold(self.name, situation, *waits)
-        return self._search(situation, situation.profiled)
+        found = profile_or_hold(self.name, situation, self.options.evaluation_s)
+        return found if isinstance(found, Decision) else self._search(situation, found)
 
     def _search(self, situation: Situation, profiled: Profiled) -> Decision:
         bounds = situation.bounds

@@ -181,7 +181,8 @@ def _highest_per_s(run: _Run) -> float | None:
     """Return T_max of a deployment that was driven beyond it: what it worked off when it no longer kept up.
 
     The paper takes the last rate that was held, which is up to a step too low; its program measures once more from the
-    earliest offset, which costs another seven minutes.
+    earliest offset, which costs another seven minutes. Of a deployment that was dropped for its latency while
+    it kept up, this is a lower bound.
     """
     if not run.points or run.points[-1].valid:
         return None

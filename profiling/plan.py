@@ -68,9 +68,9 @@ def equidistant(minimum: int, maximum: int, count: int) -> tuple[int, ...]:
 
 
 def plan_for(minimum: int, maximum: int, peak_per_s: float, *, count: int = 8, steps_to_peak: int = 10) -> Plan:
-    """Return a plan for a job whose workload peaks at ``peak_per_s``: its scale-outs, and rates in tenths of the peak.
+    """Return a plan with rates at equal distances, ``steps_to_peak`` of them up to ``peak_per_s`` (records/s).
 
-    Two of the paper's steps of 20,000 records/s are a fifth of its peak of 200,000.
+    Beyond it the rate goes on rising, until every deployment has ended.
 
     Raises
     ------

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.forecasting.contract import Forecast
+from models.recovery.prediction import backlog_of, candidates, forecast_rates
 
 Values = NDArray[np.float64]
 
@@ -39,34 +38,25 @@ def geometric_recoveries_s(
     Parameters
     ----------
     capacities_per_s, downtimes_s
-        T_max and D, shape ``(n,)`` or broadcastable to it; records/s and seconds. A capacity that is NaN or not above 0
-        never catches up.
+        T_max and D of the candidates.
     checkpoint_interval_s
         I: the last checkpoint completed that long before the stop, the worst case.
-    recent_workload_per_s
-        Mean workload over it, records/s.
     lag_records
-        Consumer lag at the stop, records: processed in ``c(0)``, too. The paper has none.
-    quantile
-        Use this quantile of the forecast instead of its mean.
+        Processed in ``c(0)``, too. The paper has none.
+    recent_workload_per_s, quantile
+        These and all the others as of :func:`models.recovery.prediction.predict_recoveries_s`, errors included.
+    close_to_zero_s
+        Seconds below which a step is the last.
 
     Returns
     -------
     Shape ``(n,)``; infinite where the job never catches up.
-
-    Raises
-    ------
-    ValueError
-        When the forecast is empty or has NaN, or a number is NaN or negative.
     """
-    rates = _rates(forecast, quantile)
-    replay = _known("recent workload", recent_workload_per_s) * _known("checkpoint interval", checkpoint_interval_s)
-    backlog = replay + _known("consumer lag", lag_records)
-    capacities, downtimes = np.broadcast_arrays(np.asarray(capacities_per_s, float), np.asarray(downtimes_s, float))
-    if not (np.isfinite(downtimes).all() and (downtimes >= 0).all()):
-        raise ValueError(f"downtimes must be finite and not negative: {downtimes.tolist()}")
+    rates = forecast_rates(forecast, quantile)
+    backlog = backlog_of(checkpoint_interval_s, recent_workload_per_s, lag_records)
+    capacities, downtimes = candidates(capacities_per_s, downtimes_s)
     arrived = _Arrivals(rates, forecast.step_s)
-    return _recursed(arrived, capacities, downtimes.astype(float), backlog, close_to_zero_s)
+    return _recursed(arrived, capacities, downtimes, backlog, close_to_zero_s)
 
 
 class _Arrivals:
@@ -109,19 +99,3 @@ def _recursed(
     else:
         found[able] = np.inf
     return found.reshape(shape)
-
-
-def _rates(forecast: Forecast, quantile: float | None) -> Values:
-    rates = np.asarray(forecast.mean if quantile is None else forecast.quantiles[quantile], float)
-    if rates.size == 0:
-        raise ValueError("the forecast has no steps: forecast at least the target recovery time ahead")
-    missing = int(np.count_nonzero(~np.isfinite(rates)))
-    if missing:
-        raise ValueError(f"{missing} of {rates.size} forecast steps are not finite: use the fallback forecast")
-    return rates
-
-
-def _known(name: str, value: float) -> float:
-    if not math.isfinite(value) or value < 0:
-        raise ValueError(f"{name} must be finite and not negative to predict a recovery, found {value}")
-    return value

@@ -55,12 +55,9 @@ def predict_recoveries_s(
     ValueError
         When the forecast is empty or has NaN, or a number is NaN or negative.
     """
-    rates = _rates(forecast, quantile)
-    replay = _known("recent workload", recent_workload_per_s) * _known("checkpoint interval", checkpoint_interval_s)
-    backlog = replay + _known("consumer lag", lag_records)
-    capacities, downtimes = np.broadcast_arrays(np.asarray(capacities_per_s, float), np.asarray(downtimes_s, float))
-    if not (np.isfinite(downtimes).all() and (downtimes >= 0).all()):
-        raise ValueError(f"downtimes must be finite and not negative: {downtimes.tolist()}")
+    rates = forecast_rates(forecast, quantile)
+    backlog = backlog_of(checkpoint_interval_s, recent_workload_per_s, lag_records)
+    capacities, downtimes = candidates(capacities_per_s, downtimes_s)
     if rates.min() == rates.max() or downtimes.size == 0:
         return _beyond(capacities, downtimes, backlog, rates[-1], horizon_s=0.0, arrived=0.0)
     return _through(rates, forecast.step_s, capacities, downtimes, backlog)
@@ -128,7 +125,34 @@ def _beyond(
     return np.where(gain > 0, found, np.where(caught_up, start, np.inf))
 
 
-def _rates(forecast: Forecast, quantile: float | None) -> Values:
+def backlog_of(checkpoint_interval_s: float, recent_workload_per_s: float, lag_records: float) -> float:
+    """Return the records that wait when a job stops: a whole checkpoint interval to be done again, and the lag.
+
+    Raises
+    ------
+    ValueError
+        When one is NaN, infinite or negative.
+    """
+    replay = _known("recent workload", recent_workload_per_s) * _known("checkpoint interval", checkpoint_interval_s)
+    return replay + _known("consumer lag", lag_records)
+
+
+def candidates(capacities_per_s: ArrayLike, downtimes_s: ArrayLike) -> tuple[Values, Values]:
+    """Return capacities and downtimes, of one shape.
+
+    Raises
+    ------
+    ValueError
+        When a downtime is NaN, infinite or negative.
+    """
+    capacities, downtimes = np.broadcast_arrays(np.asarray(capacities_per_s, float), np.asarray(downtimes_s, float))
+    if not (np.isfinite(downtimes).all() and (downtimes >= 0).all()):
+        raise ValueError(f"downtimes must be finite and not negative: {downtimes.tolist()}")
+    return capacities, downtimes
+
+
+def forecast_rates(forecast: Forecast, quantile: float | None) -> Values:
+    """Return the forecast that counts, records/s; raises ``ValueError`` when it is empty or has NaN."""
     rates = np.asarray(forecast.mean if quantile is None else forecast.quantiles[quantile], float)
     if rates.size == 0:
         raise ValueError("the forecast has no steps: forecast at least the target recovery time ahead")

@@ -11,6 +11,7 @@ from models.registry.errors import FleetCorrupt, NotRegistered, RegistryError, R
 from models.registry.fleet_table import Fleet, merge_rows, read_fleet
 from models.registry.publication import (
     CAPACITY,
+    FLEET_MODELS,
     FORECAST,
     LATENCY,
     Candidate,
@@ -24,6 +25,7 @@ from models.registry.store import Registry, prepare
 
 __all__ = [
     "CAPACITY",
+    "FLEET_MODELS",
     "FORECAST",
     "LATENCY",
     "Candidate",

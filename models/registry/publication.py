@@ -12,6 +12,7 @@ from models.registry.fleet_table import Fleet
 FORECAST = "perdix-forecast"
 CAPACITY = "perdix-capacity"
 LATENCY = "perdix-latency"
+FLEET_MODELS = (FORECAST, CAPACITY, LATENCY)
 
 Pictures = Mapping[str, bytes]
 Parameter = str | int | float | bool

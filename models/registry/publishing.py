@@ -13,9 +13,7 @@ from models.registry.aggregate import aggregate
 from models.registry.fleet_model import register
 from models.registry.fleet_table import VERSION, Fleet, checked_fleet
 from models.registry.publication import (
-    CAPACITY,
-    FORECAST,
-    LATENCY,
+    FLEET_MODELS,
     Candidate,
     JobDetail,
     Publication,
@@ -33,8 +31,8 @@ def publish(
     digest_tag: str,
 ) -> Published:
     """Record a training and register its fleet; moves no alias."""
-    if publication.name not in (FORECAST, CAPACITY, LATENCY):
-        raise ValueError(f"no such fleet model: '{publication.name}'; known: {FORECAST}, {CAPACITY}, {LATENCY}")
+    if publication.name not in FLEET_MODELS:
+        raise ValueError(f"no such fleet model: '{publication.name}'; known: {', '.join(FLEET_MODELS)}")
     fleet = checked_fleet(publication.fleet)
     _refuse_twins(publication.candidates)
     details = publication.details if len(publication.details) <= detail_limit else ()

@@ -16,7 +16,7 @@ from models.registry import tracking
 from models.registry.comparison import Comparison, Recorded, record
 from models.registry.errors import FleetCorrupt, NotRegistered, RegistryUnavailable
 from models.registry.fleet_table import FLEET_FILE, digest_of
-from models.registry.publication import CAPACITY, FORECAST, LATENCY, FleetVersion, Publication, Published
+from models.registry.publication import FLEET_MODELS, FleetVersion, Publication, Published
 from models.registry.publishing import publish
 from settings.home import Home
 
@@ -67,7 +67,7 @@ class Registry:
         """Create tables and one experiment per fleet model, where they are absent."""
         with tracking.reached(self.tracking_uri, "preparing the registry"):
             client = tracking.client(self.tracking_uri)
-            for name in (FORECAST, CAPACITY, LATENCY):
+            for name in FLEET_MODELS:
                 self._experiment_id(client, name)
 
     def publish(self, publication: Publication) -> Published:
