@@ -8,7 +8,7 @@ that was never profiled fails alone.
 import base64
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -19,13 +19,13 @@ from assets.kept_answers import Kept
 from assets.partitions import one_run, stream_jobs
 from assets.resources import Workspace
 from assets.stopwatch import Stopwatch
-from assets.training import PICTURES_UP_TO, champion_file, champion_fleet, every_job, name_of_run
-from assets.training_metadata import candidate_metadata, champion_metadata, each_job, some_jobs, tell_of_failures
+from assets.training import PICTURES_UP_TO, champion_file, name_of_run, publish
+from assets.training_metadata import candidate_metadata, each_job, tell_of_failures
 from assets.training_record import Trained, publication_on, read_trained
 from control.clock import WallClock
 
 if TYPE_CHECKING:
-    from models.registry import Publication, TrainingData
+    from models.registry import Fleet, Publication, TrainingData
 
 GROUP = "latency"
 PROFILES = dg.AssetKey("profiles")  # what measures
@@ -77,37 +77,21 @@ def latency_candidates(context: dg.AssetExecutionContext, workspace: Workspace) 
 )
 def latency_champions(context: dg.AssetExecutionContext, workspace: Workspace) -> dg.MaterializeResult:
     """Record the trainings of the run's jobs, and promote where the gate says so."""
-    watch = Stopwatch()
-    trained = read_trained(workspace.paths().trainings / REGISTERED, context.partition_keys)
-    before = champion_fleet(workspace, REGISTERED)
-    if not any(one.usable for one in trained):
-        context.log.warning(f"nothing to register: {trained[0].job}: {trained[0].why}")
-        return dg.MaterializeResult(
-            metadata={"promoted": 0, "kept": len(trained), **some_jobs(trained, SCORE)},
-            check_results=[every_job(before, trained)],
+
+    def publication(trained: list[Trained], before: "Fleet | None", tags: Mapping[str, str]) -> "Publication":
+        made = publication_on(
+            lambda usable: _data(workspace, usable),
+            trained,
+            before,
+            REGISTERED,
+            score=SCORE,
+            started_at_s=WallClock().now_s(),
+            parameters={"seed": workspace.settings().training.seed},
+            tags=tags,
         )
-    publication = publication_on(
-        lambda usable: _data(workspace, usable),
-        trained,
-        before,
-        REGISTERED,
-        score=SCORE,
-        started_at_s=WallClock().now_s(),
-        parameters={"seed": workspace.settings().training.seed},
-        tags={"dagster.run_id": context.run.run_id, "perdix.reason": context.run.tags.get("perdix/reason", "manual")},
-    )
-    with watch.stage("mlflow"):
-        published = workspace.registry().publish(with_surfaces(publication, trained))
-        promoted = [one.job for one in trained if one.promoted]
-        if promoted:
-            because = f"better on the same points: {len(promoted)} job(s), {', '.join(promoted[:20])}"
-            workspace.registry().promote(REGISTERED, published.version, because=because)
-    context.log.info(f"{REGISTERED} version {published.version}: {len(promoted)} of {len(trained)} job(s) promoted")
-    each_job(context, trained, SCORE)
-    return dg.MaterializeResult(
-        metadata=champion_metadata(trained, SCORE, published, publication.pictures, stages_s=watch.seconds),
-        check_results=[every_job(publication.fleet if promoted else before, trained)],
-    )
+        return with_surfaces(made, trained)
+
+    return publish(context, workspace, REGISTERED, score=SCORE, same="points", publication_of=publication)
 
 
 def with_surfaces(publication: "Publication", trained: Sequence[Trained]) -> "Publication":

@@ -24,7 +24,7 @@ from assets.training_record import Trained, iterate_trained, publication_of, rea
 from control.clock import WallClock
 
 if TYPE_CHECKING:
-    from models.registry import Fleet
+    from models.registry import Fleet, Publication
 
 PICTURES_UP_TO = 10  # jobs: beyond that a picture per job helps nobody
 RESUMED = "dagster/is_resume_retry"  # set by Dagster on a run that goes on from another's failure
@@ -192,20 +192,11 @@ def champion_fleet(workspace: Workspace, registered: str) -> "Fleet | None":
 
 
 def _publish(context: dg.AssetExecutionContext, workspace: Workspace, model: Model) -> dg.MaterializeResult:
-    watch = Stopwatch()
-    with watch.stage("read"):
-        trained = read_trained(_folder(workspace, model), context.partition_keys)
-        before = champion_fleet(workspace, model.registered)
-    if not any(one.usable for one in trained):
-        context.log.warning(f"nothing to register: {trained[0].job}: {trained[0].why}")
-        return dg.MaterializeResult(
-            metadata={"promoted": 0, "kept": len(trained), **some_jobs(trained, model.score)},
-            check_results=[every_job(before, trained)],
-        )
     settings = workspace.settings().training
     store = SharedStore(_folder(workspace, model) / "shared")
-    with watch.stage("merge"):
-        publication = publication_of(
+
+    def publication(trained: list[Trained], before: "Fleet | None", tags: Mapping[str, str]) -> "Publication":
+        return publication_of(
             trained,
             before,
             model.registered,
@@ -215,23 +206,55 @@ def _publish(context: dg.AssetExecutionContext, workspace: Workspace, model: Mod
             started_at_s=WallClock().now_s(),
             shared=store.texts(shared_families(settings.forecast_families + settings.thorough_families)),
             parameters={name: getattr(settings, name) for name in ("history_days", "horizon_s", "seed")},
-            tags={
-                "dagster.run_id": context.run.run_id,
-                "perdix.reason": context.run.tags.get("perdix/reason", "manual"),
-            },
+            tags=tags,
         )
+
+    return publish(context, workspace, model.registered, score=model.score, same="windows", publication_of=publication)
+
+
+def publish(
+    context: dg.AssetExecutionContext,
+    workspace: Workspace,
+    registered: str,
+    *,
+    score: str,
+    same: str,
+    publication_of: Callable[[list[Trained], "Fleet | None", Mapping[str, str]], "Publication"],
+) -> dg.MaterializeResult:
+    """Record the trainings of a run's jobs in MLflow, register the fleet, and promote where the gate says so.
+
+    Parameters
+    ----------
+    score
+        Metric that people look at first.
+    same
+        On what champion and challenger were judged alike, in a word.
+    publication_of
+        Makes the publication of what was trained, the champion's fleet before, and tags of every run.
+    """
+    watch = Stopwatch()
+    with watch.stage("read"):
+        trained = read_trained(workspace.paths().trainings / registered, context.partition_keys)
+        before = champion_fleet(workspace, registered)
+    if not any(one.usable for one in trained):
+        context.log.warning(f"nothing to register: {trained[0].job}: {trained[0].why}")
+        return dg.MaterializeResult(
+            metadata={"promoted": 0, "kept": len(trained), **some_jobs(trained, score)},
+            check_results=[every_job(before, trained)],
+        )
+    tags = {"dagster.run_id": context.run.run_id, "perdix.reason": context.run.tags.get("perdix/reason", "manual")}
+    with watch.stage("merge"):
+        publication = publication_of(trained, before, tags)
     with watch.stage("mlflow"):
         published = workspace.registry().publish(publication)
         promoted = [one.job for one in trained if one.promoted]
         if promoted:
-            because = f"better on the same windows: {len(promoted)} job(s), {', '.join(promoted[:20])}"
-            workspace.registry().promote(model.registered, published.version, because=because)
-    context.log.info(
-        f"{model.registered} version {published.version}: {len(promoted)} of {len(trained)} job(s) promoted"
-    )
-    each_job(context, trained, model.score)
+            because = f"better on the same {same}: {len(promoted)} job(s), {', '.join(promoted[:20])}"
+            workspace.registry().promote(registered, published.version, because=because)
+    context.log.info(f"{registered} version {published.version}: {len(promoted)} of {len(trained)} job(s) promoted")
+    each_job(context, trained, score)
     return dg.MaterializeResult(
-        metadata=champion_metadata(trained, model.score, published, publication.pictures, stages_s=watch.seconds),
+        metadata=champion_metadata(trained, score, published, publication.pictures, stages_s=watch.seconds),
         check_results=[every_job(publication.fleet if promoted else before, trained)],
     )
 

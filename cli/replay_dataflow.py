@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,34 +106,18 @@ def _counts(text: str) -> dict[str, int]:
 
 def _write(campaign: DataflowCampaign, asked: Asked, started_at_s: float) -> dict[str, Any]:
     """Write series, picture and document into a folder, record MLflow runs, and return the document."""
-    from cli.replay_results import as_text
+    from cli.replay_results import written
     from cli.stores import home
     from replay.dataflow_document import dataflow_document, dataflow_folder_name, write_dataflow_series
-
-    folder = (asked.out or home().reports / dataflow_folder_name(campaign.setup)).resolve()
-    made: dict[str, Any] = {**dataflow_document(campaign), "folder": folder, "pictures": [], "mlflow": None}
-    try:
-        made["series"] = write_dataflow_series(campaign.played, folder / "series")
-        if asked.pictures and campaign.played:
-            from replay.dataflow_picture import draw_dataflow_campaign
-
-            made["pictures"] = draw_dataflow_campaign(campaign, folder)
-        (folder / "replay.json").write_text(as_text(made), encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"--out {folder}: cannot be written ({error.strerror}); name another folder") from None
-    if asked.mlflow and campaign.played:
-        made["mlflow"] = _record(campaign, started_at_s, [*made["pictures"], folder / "replay.json"])
-    return made
-
-
-def _record(campaign: DataflowCampaign, started_at_s: float, files: Sequence[Path]) -> dict[str, Any] | None:
-    from cli.stores import home
-    from models.registry import RegistryError, prepare
+    from replay.dataflow_picture import draw_dataflow_campaign
     from replay.dataflow_tracking import record_dataflow
 
-    try:
-        recorded = record_dataflow(campaign, prepare(home()), started_at_s=started_at_s, files=files)
-    except RegistryError as error:
-        complaints.print(f"not recorded in MLflow: {error}", highlight=False, markup=False)
-        return None
-    return {"run_id": recorded.run_id, "run_url": recorded.run_url, "compare_url": recorded.compare_url}
+    return written(
+        dataflow_document(campaign),
+        asked.out or home().reports / dataflow_folder_name(campaign.setup),
+        series=lambda folder: write_dataflow_series(campaign.played, folder),
+        draw=(lambda folder: draw_dataflow_campaign(campaign, folder)) if asked.pictures and campaign.played else None,
+        record=partial(record_dataflow, campaign, started_at_s=started_at_s)
+        if asked.mlflow and campaign.played
+        else None,
+    )

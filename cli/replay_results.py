@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from cli.output import UserError, complaints, plain
 from cli.stores import home
 
 if TYPE_CHECKING:
+    from models.registry import Recorded
     from replay.campaign import Campaign
 
 
@@ -22,20 +24,49 @@ def write_results(
     What has been computed is not lost because MLflow cannot be reached: that is said on standard error.
     """
     from replay.document import document, folder_name, write_series
+    from replay.pictures import draw_campaign
+    from replay.tracking import record
 
-    folder = (out or home().reports / folder_name(campaign.setup)).resolve()
-    made: dict[str, Any] = {**document(campaign), "folder": folder, "pictures": [], "mlflow": None}
+    return written(
+        document(campaign),
+        out or home().reports / folder_name(campaign.setup),
+        series=lambda folder: write_series(campaign.played, folder),
+        draw=(lambda folder: draw_campaign(campaign, folder)) if pictures and campaign.played else None,
+        record=partial(record, campaign, started_at_s=started_at_s) if mlflow and campaign.played else None,
+    )
+
+
+def written(
+    document: Mapping[str, Any],
+    folder: Path,
+    *,
+    series: Callable[[Path], Mapping[str, Any] | list[Path]],
+    draw: Callable[[Path], list[Path]] | None,
+    record: Callable[..., Recorded] | None,
+) -> dict[str, Any]:
+    """Write series, pictures and the document into a folder, record MLflow runs, and return the document.
+
+    Parameters
+    ----------
+    draw, record
+        ``None`` where nothing is to be drawn or recorded; ``record`` is called with a registry and ``files``.
+
+    Raises
+    ------
+    UserError
+        When the folder cannot be written.
+    """
+    folder = folder.resolve()
+    made: dict[str, Any] = {**document, "folder": folder, "pictures": [], "mlflow": None}
     try:
-        made["series"] = write_series(campaign.played, folder / "series")
-        if pictures and campaign.played:
-            from replay.pictures import draw_campaign
-
-            made["pictures"] = draw_campaign(campaign, folder)
+        made["series"] = series(folder / "series")
+        if draw is not None:
+            made["pictures"] = draw(folder)
         (folder / "replay.json").write_text(as_text(made), encoding="utf-8")
     except OSError as error:
         raise UserError(f"--out {folder}: cannot be written ({error.strerror}); name another folder") from None
-    if mlflow and campaign.played:
-        made["mlflow"] = _record(campaign, started_at_s, [*made["pictures"], folder / "replay.json"])
+    if record is not None:
+        made["mlflow"] = _record(record, [*made["pictures"], folder / "replay.json"])
     return made
 
 
@@ -44,12 +75,11 @@ def as_text(document: Mapping[str, Any]) -> str:
     return json.dumps(plain(document), indent=2, allow_nan=False) + "\n"
 
 
-def _record(campaign: Campaign, started_at_s: float, files: list[Path]) -> dict[str, Any] | None:
+def _record(record: Callable[..., Recorded], files: list[Path]) -> dict[str, Any] | None:
     from models.registry import RegistryError, prepare
-    from replay.tracking import record
 
     try:
-        recorded = record(campaign, prepare(home()), started_at_s=started_at_s, files=files)
+        recorded = record(prepare(home()), files=files)
     except RegistryError as error:
         complaints.print(f"not recorded in MLflow: {error}", highlight=False, markup=False)
         return None
