@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import numpy as np
 import pytest
 
 from assets.profile_pictures import profile_picture
@@ -20,11 +21,15 @@ from models.profiling.rows import newest_profile
 from settings.home import Home
 from settings.yaml_files import SettingsError
 from tests.models.measured_profile import known_job
+from twin.emission import Scraping
+from twin.job import JobTwin
+from twin.living import LivingTwin, SimulatedClock
 from twin.parameters import load_twin
+from twin.prometheus_face import PrometheusFace
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
-    from assets.profile import ProfileConfig, found_metadata, plan_of, profiles, rows_of_deployments
+    from assets.profile import ProfileConfig, found_metadata, plan_of, profiles, recorded, rows_of_deployments
 
 PNG = b"\x89PNG"
 QUICK = {"maximum": 3, "deployments": 2, "step_per_s": 12_000.0, "settle_s": 60, "measure_s": 60}
@@ -149,3 +154,36 @@ class TestPictures:
         (row,) = rows_of_deployments(few)
         assert (row["rates_held"], row["latency_ms"]) == (0, None)
         assert "downtime_s" not in found_metadata(few, Path("p.parquet"))
+
+
+class TestRecording:
+    """The live workload is what is replayed, where there is one."""
+
+    @pytest.fixture
+    def workspace(self, tmp_path: Path) -> Workspace:
+        (tmp_path / "conf" / "jobs").mkdir(parents=True)
+        return Workspace(home=str(tmp_path / "home"), conf=str(tmp_path / "conf"))
+
+    def job_at(self, workspace: Workspace, url: str) -> None:
+        (workspace.conf_folder() / "jobs" / "wordcount.yaml").write_text(
+            f"prometheus: {{url: '{url}', scrape_interval_s: 5,"
+            " selector: {namespace: wordcount, topic: wordcount, job_name: wordcount}}\n"
+        )
+
+    def test_of_a_job_with_a_prometheus(self, workspace: Workspace) -> None:
+        twin = JobTwin(load_twin("wordcount"), 3, start_s=1_700_000_100, scale_out=8)
+        twin.step(900)
+        living = LivingTwin({"wordcount": twin}, SimulatedClock(twin.now_s), scraping=Scraping(5.0))
+        with PrometheusFace(living) as face:
+            self.job_at(workspace, face.url)
+            found = recorded(dg.build_asset_context(), workspace, "wordcount", twin.now_s)
+        assert found is not None
+        truth = twin.history.column("arrived")[-600:]
+        assert np.nanmean(found.per_s) == pytest.approx(truth.mean(), rel=0.03)
+
+    def test_of_a_job_whose_prometheus_is_down(self, workspace: Workspace) -> None:
+        self.job_at(workspace, "http://127.0.0.1:9")
+        assert recorded(dg.build_asset_context(), workspace, "wordcount", 1_700_000_100) is None
+
+    def test_of_a_job_without_a_file(self, workspace: Workspace) -> None:
+        assert recorded(dg.build_asset_context(), workspace, "wordcount", 1_700_000_100) is None
