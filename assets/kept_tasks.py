@@ -100,7 +100,7 @@ class _Run:
         frame = spread(self._spark, keys, keeping)
 
         def collected() -> None:
-            self._spark.addTag(tag)
+            self._spark.sparkContext.addJobTag(tag)
             frame.collect()
 
         with ThreadPoolExecutor(1, thread_name_prefix="spark-job") as pool:
@@ -111,7 +111,7 @@ class _Run:
                     if time.monotonic() - self._told_s >= self._tell_every_s:
                         self.say()
             except BaseException:
-                self._spark.interruptTag(tag)  # whoever ends the run must not leave its tasks behind
+                self._spark.sparkContext.cancelJobsWithTag(tag)  # whoever ends the run must not leave its tasks behind
                 raise
         self._watch.look()
         failure = job.exception()
