@@ -41,6 +41,25 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True)
+class SizedWorker:
+    """A worker of one size: what it is given, costs, and is expected to process.
+
+    Attributes
+    ----------
+    per_s
+        Records/s that one such worker processes at most.
+    extrapolated
+        Whether ``per_s`` lies beyond what was sampled: it is then no more than a guess.
+    """
+
+    cpu_cores: float
+    memory_mb: float
+    price_per_h: float
+    per_s: float
+    extrapolated: bool = False
+
+
+@dataclass(frozen=True)
 class Situation:
     """All that a policy may know at one tick.
 
@@ -75,6 +94,10 @@ class Situation:
         Mean of the p95 end-to-end latency since the last tick, ms; ``None`` when it is not measured.
     profiled
         What the job's profile taught; ``None`` when it has none.
+    sizes
+        Size -> worker of that size, for a job whose workers may differ and whose performance is known.
+    mix
+        Size -> workers that run, zeros left out; they sum to ``scale_out``. Empty where workers are equal.
     """
 
     now_s: float
@@ -97,6 +120,8 @@ class Situation:
     uptime_s: float | None = None
     latency_p95_ms: float | None = None
     profiled: Profiled | None = None
+    sizes: Mapping[str, SizedWorker] = field(default_factory=dict)
+    mix: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -121,6 +146,8 @@ class Decision:
         The binding constraint in one sentence, with its numbers.
     recovery_s
         Predicted recovery time of the chosen scale-out in seconds; ``None`` where the policy predicts none.
+    mix
+        Size -> workers to run, zeros left out; they sum to ``scale_out``. Empty: the policy knows no sizes.
     """
 
     policy: str
@@ -130,6 +157,7 @@ class Decision:
     candidates: tuple[Candidate, ...] = ()
     recovery_s: float | None = None
     memory: Mapping[str, Any] = field(default_factory=dict)
+    mix: Mapping[str, int] = field(default_factory=dict)
 
 
 class Policy(Protocol):

@@ -51,6 +51,22 @@ class Objectives(Strict):
     rescales_per_day: Annotated[int, Field(ge=0)] = 48
 
 
+class WorkerSize(Strict):
+    """What one worker is given, and costs: a job whose workers are not equal names several (QEScalor's resources r).
+
+    Attributes
+    ----------
+    cpu_cores, memory_mb
+        Limits of its container, cores and MB.
+    price_per_h
+        Of one such worker for one hour, in any currency.
+    """
+
+    cpu_cores: Annotated[float, Field(gt=0)]
+    memory_mb: Annotated[float, Field(gt=0)]
+    price_per_h: Annotated[float, Field(ge=0)]
+
+
 class PrometheusSource(Strict):
     """Where the job's metrics are read live."""
 
@@ -85,13 +101,20 @@ CheckPolicy = Callable[[PolicySettings], None]
 
 
 class StreamJob(Strict):
-    """A stream job: where its metrics are, what may be changed, and what must hold."""
+    """A stream job: where its metrics are, what may be changed, and what must hold.
+
+    Attributes
+    ----------
+    sizes
+        Name -> size, of a job whose workers may differ; empty: all are equal.
+    """
 
     name: str
     engine: Engine = "flink"
     prometheus: PrometheusSource | None = None
     bounds: Bounds = Bounds()
     objectives: Objectives = Objectives()
+    sizes: dict[str, WorkerSize] = Field(default_factory=dict)
     policy: PolicySettings = PolicySettings()
     target: TargetSettings = TargetSettings()
     mode: Literal["advise", "act"] = "advise"
@@ -103,6 +126,17 @@ class StreamJob(Strict):
         if not NAME.fullmatch(name):
             raise ValueError("use letters, digits, '.', '_' or '-' (at most 63, starting with a letter or digit)")
         return name
+
+    @field_validator("sizes")
+    @classmethod
+    def _told_apart(cls, sizes: dict[str, WorkerSize]) -> dict[str, WorkerSize]:
+        for name in sizes:
+            if not NAME.fullmatch(name):
+                raise ValueError(f"size '{name}': use letters, digits, '.', '_' or '-' (at most 63)")
+        given = [(size.cpu_cores, size.memory_mb) for size in sizes.values()]
+        if len(set(given)) < len(given):
+            raise ValueError("two sizes have the same cores and memory; leave one out")
+        return sizes
 
     @field_validator("paused_until")
     @classmethod

@@ -1,0 +1,1 @@
+"""What leased hosts cost: started billing time units, workers packed onto hosts, and the bill of a replay. Pure."""

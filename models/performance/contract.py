@@ -1,0 +1,62 @@
+"""The contract of a performance model: cores and memory of a worker in, the highest rate it processes out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What one sampling instance reached (QEScalor, 2.2: a correlation sample).
+
+    Attributes
+    ----------
+    cpu_cores, memory_mb
+        What the instance was given, cores and MB.
+    per_s
+        Records/s at which its performance converged.
+    took_s
+        Seconds that sampling it took.
+    """
+
+    cpu_cores: float
+    memory_mb: float
+    per_s: float
+    took_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Performances:
+    """Predictions, arrays of shape ``(n,)``.
+
+    Attributes
+    ----------
+    per_s
+        Records/s of one worker.
+    extrapolated
+        Whether the size lies outside what was sampled: a forest, for one, then returns its plateau.
+    """
+
+    per_s: Values
+    extrapolated: NDArray[np.bool_]
+
+
+class PerformanceModel(Protocol):
+    """What was learned from the samples of one operator or job."""
+
+    family: str
+
+    def predict(self, cpu_cores: ArrayLike, memory_mb: ArrayLike) -> Performances:
+        """Predict for every pair; both broadcast to shape ``(n,)``."""
+        ...
+
+    def to_state(self) -> Mapping[str, Any]:
+        """Return a JSON-serialisable state."""
+        ...

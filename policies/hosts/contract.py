@@ -1,0 +1,204 @@
+"""The contract of a policy that leases hosts and places containers (Hochreiner et al., PeerJ CS 2018, system model)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from models.forecasting.contract import Forecast
+from policies.contract import Reason
+
+
+@dataclass(frozen=True)
+class OperatorType:
+    """What is known of an operator type beforehand (the paper's Table 2).
+
+    Attributes
+    ----------
+    cpu_cores, memory_mb
+        What each instance requires; guaranteed, not a limit.
+    duration_s
+        The objective ``o_slo``: seconds that one data item takes where none has to wait.
+    """
+
+    name: str
+    cpu_cores: float
+    memory_mb: float
+    duration_s: float
+
+
+@dataclass(frozen=True)
+class Host:
+    """A leased host.
+
+    Attributes
+    ----------
+    cores, memory_mb
+        All that it has.
+    leased_s, paid_until_s
+        Epoch seconds: when the lease began, and the end of its running billing time unit.
+    images
+        Operator types whose images it has cached.
+    ready
+        Whether it has started; one that has not takes no container yet.
+    """
+
+    host_id: str
+    cores: float
+    memory_mb: float
+    leased_s: float
+    paid_until_s: float
+    images: frozenset[str] = frozenset()
+    ready: bool = True
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A container of one operator type; ``ready`` says whether it works already. Stopping ones still take room."""
+
+    instance_id: str
+    operator: str
+    host_id: str
+    ready: bool = True
+    stopping: bool = False
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was measured of one operator type.
+
+    Attributes
+    ----------
+    durations_s
+        The last N processing durations, oldest first, seconds; the last one is ``o_d``. Empty: nothing was measured.
+    queue_items
+        Data items that wait; ``None``: not measured.
+    scalings
+        Times that the type was scaled out or in so far (``o_s``).
+    forecast
+        Data items/s that will arrive at the type; ``None`` where there is none.
+    per_instance_s
+        Data items/s that one instance works off; ``None`` where it is not known.
+    """
+
+    durations_s: tuple[float, ...] = ()
+    queue_items: float | None = None
+    scalings: int = 0
+    forecast: Forecast | None = None
+    per_instance_s: float | None = None
+
+
+@dataclass(frozen=True)
+class HostsSituation:
+    """All that a policy may know at one look.
+
+    Attributes
+    ----------
+    now_s
+        Epoch seconds.
+    check_interval_s
+        Seconds to the next look, as planned.
+    unit_s
+        Billing time unit of every host.
+    host_cores, host_memory_mb
+        Of a host that could be leased.
+    most_hosts
+        How many may be leased at once; ``None``: no limit.
+    memory
+        What the policy asked to remember with its last decision.
+    """
+
+    now_s: float
+    check_interval_s: float
+    unit_s: float
+    host_cores: float
+    host_memory_mb: float
+    operators: Mapping[str, OperatorType]
+    hosts: Mapping[str, Host]
+    instances: Mapping[str, Instance]
+    seen: Mapping[str, Seen]
+    most_hosts: int | None = None
+    memory: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LeaseHost:
+    """Lease a host under the name ``host_id``, which is new."""
+
+    host_id: str
+
+
+@dataclass(frozen=True)
+class LeaseAgain:
+    """Pay ``host_id`` for another billing time unit once its running one ends."""
+
+    host_id: str
+
+
+@dataclass(frozen=True)
+class ReleaseHost:
+    """Give ``host_id`` back as soon as it is empty, at the latest at the end of its running unit."""
+
+    host_id: str
+
+
+@dataclass(frozen=True)
+class StartInstance:
+    """Start an instance of ``operator`` on ``host_id``, as soon as that is ready."""
+
+    operator: str
+    host_id: str
+
+
+@dataclass(frozen=True)
+class StopInstance:
+    """Stop an instance for good."""
+
+    instance_id: str
+
+
+@dataclass(frozen=True)
+class Migrate:
+    """Start an instance of the same type on ``host_id``, and stop ``instance_id`` once that one works."""
+
+    instance_id: str
+    host_id: str
+
+
+Action = LeaseHost | LeaseAgain | ReleaseHost | StartInstance | StopInstance | Migrate
+
+
+@dataclass(frozen=True)
+class Step:
+    """One action and why; steps are carried out in order.
+
+    Attributes
+    ----------
+    why
+        In words, with the numbers (utilities, durations, queue) that decided.
+    """
+
+    action: Action
+    reason: Reason
+    why: str
+
+
+@dataclass(frozen=True)
+class HostsDecision:
+    """What a policy chose; no steps: everything stays. ``sentence`` sums up, ``memory`` is JSON-serialisable."""
+
+    policy: str
+    steps: tuple[Step, ...]
+    sentence: str
+    memory: Mapping[str, Any] = field(default_factory=dict)
+
+
+class HostsPolicy(Protocol):
+    """Pure and deterministic: the same situation gives the same decision."""
+
+    name: str
+
+    def decide(self, situation: HostsSituation) -> HostsDecision:
+        """Choose what to start, stop, move, lease and release."""
+        ...
