@@ -30,18 +30,21 @@ class OperatorType:
 
 @dataclass(frozen=True)
 class Host:
-    """A leased host.
+    """A leased host: listed from the look after :class:`LeaseHost` on, until it is gone.
 
     Attributes
     ----------
     cores, memory_mb
         All that it has.
     leased_s, paid_until_s
-        Epoch seconds: when the lease began, and the end of its running billing time unit.
+        Epoch seconds: when the lease began, and the end of what is paid for: its running billing time unit, or the
+        next one where :class:`LeaseAgain` has paid for that already.
     images
         Operator types whose images it has cached.
     ready
         Whether it has started; one that has not takes no container yet.
+    releasing
+        Whether it was given back by :class:`ReleaseHost` and goes as soon as it is empty.
     """
 
     host_id: str
@@ -51,17 +54,30 @@ class Host:
     paid_until_s: float
     images: frozenset[str] = frozenset()
     ready: bool = True
+    releasing: bool = False
 
 
 @dataclass(frozen=True)
 class Instance:
-    """A container of one operator type; ``ready`` says whether it works already. Stopping ones still take room."""
+    """A container of one operator type: listed from the look after it was asked for on, also where its host starts.
+
+    Attributes
+    ----------
+    ready
+        Whether it works already. One that does not takes its room all the same.
+    stopping
+        Whether it is being stopped. It takes its room until it is gone.
+    replaces
+        Where it was asked for by :class:`Migrate`: the instance that is stopped once this one works; ``None`` again
+        when that one is gone.
+    """
 
     instance_id: str
     operator: str
     host_id: str
     ready: bool = True
     stopping: bool = False
+    replaces: str | None = None
 
 
 @dataclass(frozen=True)
@@ -131,7 +147,11 @@ class LeaseHost:
 
 @dataclass(frozen=True)
 class LeaseAgain:
-    """Pay ``host_id`` for another billing time unit once its running one ends."""
+    """Pay ``host_id`` for another billing time unit once its running one ends; this takes a release back.
+
+    A host that is neither released nor leased again by the end of its unit goes on and is paid for: nobody takes away
+    what still works.
+    """
 
     host_id: str
 
@@ -145,7 +165,7 @@ class ReleaseHost:
 
 @dataclass(frozen=True)
 class StartInstance:
-    """Start an instance of ``operator`` on ``host_id``, as soon as that is ready."""
+    """Start an instance of ``operator`` on ``host_id``, as soon as that is ready and what stops there has made room."""
 
     operator: str
     host_id: str
