@@ -73,6 +73,11 @@ class Home:
         return self.root / "profiles"
 
     @property
+    def operator_samples(self) -> Path:
+        """What sampling found of an operator's sizes, ``operator_samples/<operator>/<digest>.parquet``."""
+        return self.root / "operator_samples"
+
+    @property
     def validations(self) -> Path:
         """Full results of validations as JSON, ``validations/<table>/<day>.json``."""
         return self.root / "validations"

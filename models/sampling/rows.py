@@ -1,0 +1,116 @@
+"""Samples as a table: rows with units, a digest that names the content, and Parquet files by operator."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+
+import pandas as pd
+
+from models.performance.contract import Sample
+from models.sampling.samples import FailedSize, OperatorSamples
+
+COLUMNS = {
+    "operator": "string",
+    "method": "string",
+    "cpu_cores": "float64",
+    "memory_mb": "float64",
+    "per_s": "float64",  # records/s; NaN where the size failed
+    "took_s": "float64",
+    "why_failed": "string",  # empty for a sample
+    "core_s": "float64",  # of the whole sampling, on every row, as are the following
+    "worker_s": "float64",
+    "began_s": "float64",
+    "ended_s": "float64",
+    "ended_because": "string",
+}
+_WHOLE = ("operator", "method", "core_s", "worker_s", "began_s", "ended_s", "ended_because")
+
+
+def rows_of(found: OperatorSamples) -> pd.DataFrame:
+    """Return samples as rows: one per sample in order, then one per size that failed.
+
+    Raises
+    ------
+    ValueError
+        When there is neither.
+    """
+    if not found.tried:
+        raise ValueError(f"no size of {found.operator} was sampled: there is nothing to keep")
+    whole = {name: getattr(found, name) for name in _WHOLE}
+    taken = [{**asdict(one), "why_failed": ""} for one in found.samples]
+    failed = [
+        {"cpu_cores": one.cpu_cores, "memory_mb": one.memory_mb, "per_s": math.nan, "took_s": one.took_s,
+         "why_failed": one.why}
+        for one in found.failed
+    ]  # fmt: skip
+    return pd.DataFrame([{**row, **whole} for row in (*taken, *failed)])[list(COLUMNS)].astype(COLUMNS)
+
+
+def samples_of(rows: pd.DataFrame, place: str = "the samples") -> OperatorSamples:
+    """Return the samples of rows.
+
+    Parameters
+    ----------
+    place
+        Where they are from, for the messages.
+
+    Raises
+    ------
+    ValueError
+        When a column is missing, there is no row, rows of several operators are mixed, or a sample has no performance.
+    """
+    missing = [name for name in COLUMNS if name not in rows.columns]
+    if missing:
+        raise ValueError(f"{place}: column {', '.join(missing)} is missing; sample the operator anew")
+    operators = rows["operator"].unique()
+    if len(operators) != 1:
+        raise ValueError(f"{place}: samples are of one operator, found {len(operators)}")
+    failed = rows["why_failed"] != ""
+    if rows.loc[~failed, "per_s"].isna().any():
+        raise ValueError(f"{place}: a sample without a performance and without a reason; sample the operator anew")
+    first = rows.iloc[0]
+    names = ["cpu_cores", "memory_mb", "per_s", "took_s", "why_failed"]
+    taken = rows.loc[~failed, names[:4]].itertuples(index=False)
+    lost = rows.loc[failed, names].itertuples(index=False)
+    return OperatorSamples(
+        str(first["operator"]),
+        str(first["method"]),
+        tuple(Sample(*map(float, values)) for values in taken),
+        tuple(FailedSize(float(cpu), float(mb), str(why), float(took)) for cpu, mb, _, took, why in lost),
+        *(float(first[name]) for name in ("core_s", "worker_s", "began_s", "ended_s")),
+        ended_because=str(first["ended_because"]),
+    )
+
+
+def samples_digest(found: OperatorSamples) -> str:
+    """Return the SHA-256 of the content: the same samples have the same digest on any machine."""
+    return hashlib.sha256(json.dumps(asdict(found), sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+def write_samples(found: OperatorSamples, folder: Path) -> Path:
+    """Write ``<folder>/<operator>/<digest>.parquet`` and return it; the file appears whole or not at all."""
+    path = folder / found.operator / f"{samples_digest(found)}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(".unfinished")
+    rows_of(found).to_parquet(unfinished, index=False, compression="zstd")
+    unfinished.replace(path)
+    return path
+
+
+def read_samples(path: Path) -> OperatorSamples:
+    """Read samples. Raises ``ValueError`` naming the file when it holds none."""
+    try:
+        rows = pd.read_parquet(path)
+    except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
+        raise ValueError(f"{path}: not samples: {error}; delete it and sample the operator anew") from error
+    return samples_of(rows, str(path))
+
+
+def newest_samples(folder: Path, operator: str) -> tuple[Path, OperatorSamples] | None:
+    """Return the samples of an operator that ended last, and their file; ``None`` when it was never sampled."""
+    found = [(path, read_samples(path)) for path in sorted((folder / operator).glob("*.parquet"))]
+    return max(found, key=lambda item: (item[1].ended_s, item[0].name), default=None)
