@@ -1,0 +1,74 @@
+"""Samples as a model may learn from them: checked, in a fixed order, and named by their content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from models.performance.contract import Sample, Values
+
+FEWEST = 4  # with one left out, three are left: two would be a line whatever the operator does
+
+
+def checked(samples: Iterable[Sample]) -> tuple[Sample, ...]:
+    """Return samples by rising size, as every model takes them, so that their order never changes a model.
+
+    Raises
+    ------
+    ValueError
+        When a number is missing, infinite or negative, a size was sampled twice, or there are too few samples or sizes
+        to learn from; names the sample, and what to do.
+    """
+    given = list(samples)
+    for sample in given:
+        _check(sample)
+    if twice := [size for size, count in Counter(map(_size, given)).items() if count > 1]:
+        said = ", ".join(
+            " and ".join(f"{one.per_s:g}" for one in given if _size(one) == size) + f" records/s at {_said(*size)}"
+            for size in twice[:3]
+        )
+        raise ValueError(f"sampled more than once: {said}; keep one sample of each size, their mean for instance")
+    if len(given) == 1:
+        raise ValueError(f"only one size was sampled, {_said(*_size(given[0]))}: sample others, {FEWEST} or more in all")
+    if len(given) < FEWEST:
+        raise ValueError(f"{len(given)} samples are too few to learn from: sample {FEWEST} sizes or more")
+    return tuple(sorted(given, key=_size))
+
+
+def sizes_of(samples: Sequence[Sample]) -> Values:
+    """Return cores and MB; shape ``(n, 2)``."""
+    return np.array([_size(one) for one in samples], float).reshape(-1, 2)
+
+
+def rates_of(samples: Sequence[Sample]) -> Values:
+    """Return records/s; shape ``(n,)``."""
+    return np.array([one.per_s for one in samples], float)
+
+
+def samples_digest(samples: Iterable[Sample]) -> str:
+    """Return the SHA-256 of sizes and rates: the same samples have the same digest, in any order, on any machine."""
+    content = sorted([float(one.cpu_cores), float(one.memory_mb), float(one.per_s)] for one in samples)
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def _check(sample: Sample) -> None:
+    place = f"the sample at {_said(*_size(sample))}"
+    if not all(map(math.isfinite, (*_size(sample), sample.per_s))):
+        raise ValueError(f"{place} with {sample.per_s} records/s: a number is missing or infinite; sample it anew")
+    if min(_size(sample)) <= 0.0:
+        raise ValueError(f"{place}: cores and memory must be above 0; leave it out")
+    if sample.per_s < 0.0:
+        raise ValueError(f"{place}: {sample.per_s:g} records/s is below 0; sample it anew")
+
+
+def _size(sample: Sample) -> tuple[float, float]:
+    return sample.cpu_cores, sample.memory_mb
+
+
+def _said(cpu_cores: float, memory_mb: float) -> str:
+    return f"{cpu_cores:g} cores and {memory_mb:g} MB"
