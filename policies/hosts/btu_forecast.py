@@ -1,0 +1,88 @@
+"""Scaling down by what is forecast: what Hochreiner et al. name as future work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import Field
+
+from policies.forecast_quantile import ForecastQuantile
+from policies.hosts.btu import NOTHING, Btu, BtuOptions, Wanted
+from policies.hosts.contract import HostsSituation
+from policies.hosts.fleet import Fleet
+from policies.hosts.forecast_need import Demand, demand
+from policies.hosts.scale_out_trigger import Trigger
+from policies.hosts.spare import Spare, capped
+from policies.wording import seconds
+
+
+class BtuForecastOptions(BtuOptions):
+    """Options of the policy: those of ``btu``, and how far the forecast is trusted.
+
+    Attributes
+    ----------
+    quantile
+        Of the forecast that is decided on; its mean when absent.
+    use
+        Share of its capacity that an instance is planned to be used to.
+    drain_s
+        Seconds within which a queue must be worked off.
+    lead_s
+        Instances are started for what comes within so many seconds: a look, and a host's start.
+    most_dropped
+        As of ``btu``; all that the forecast does not need may go, because it says how many stay.
+    """
+
+    quantile: ForecastQuantile | None = 0.9
+    use: Annotated[float, Field(gt=0, le=1)] = 0.8
+    drain_s: Annotated[float, Field(gt=0)] = 120.0
+    lead_s: Annotated[float, Field(gt=0)] = 120.0
+    most_dropped: Annotated[float, Field(ge=0, le=1)] = 1.0
+
+
+class BtuForecast(Btu):
+    """As ``btu``, but forecast: the next billing unit in place of Algorithm 3, the next look in place of Algorithm 1.
+
+    A type of which no forecast is known is scaled out by Algorithm 1, and never in.
+    """
+
+    name = "btu-forecast"
+    options: BtuForecastOptions
+
+    def __init__(self, options: BtuForecastOptions | None = None) -> None:
+        super().__init__(options or BtuForecastOptions())
+
+    def _wanted(self, situation: HostsSituation, fleet: Fleet, triggers: Mapping[str, Trigger]) -> tuple[Wanted, ...]:
+        ahead_s = self.options.lead_s
+        demands = {name: self._demand(situation, name, ahead_s) for name in situation.operators}
+        blind = {name: found for name, found in triggers.items() if demands[name] is None}
+        wanted = list(super()._wanted(situation, fleet, blind))
+        for name, found in demands.items():
+            missing = 0 if found is None else found.instances - fleet.count(name)
+            if found is not None and missing > 0 and fleet.count(name) > 0:
+                wanted.append(Wanted(name, missing, found.told(seconds(ahead_s))))
+        return tuple(wanted)
+
+    def _spares(self, situation: HostsSituation, fleet: Fleet) -> dict[str, Spare]:
+        """Return what may go: what the highest rate of the next billing unit does not need."""
+        spares = {}
+        for name in situation.operators:
+            runs, found = fleet.count(name), self._demand(situation, name, situation.unit_s)
+            if found is None:
+                spares[name] = Spare(0, 0.0, "no forecast of it is known")
+                continue
+            most = max(0, min(runs - found.instances, capped(runs, self.options.most_dropped)))
+            spares[name] = Spare(most, most / runs if runs else 0.0, found.told(seconds(situation.unit_s)))
+        return spares
+
+    def _demand(self, situation: HostsSituation, name: str, ahead_s: float) -> Demand | None:
+        options = self.options
+        return demand(
+            situation.seen.get(name, NOTHING),
+            situation.now_s,
+            ahead_s,
+            quantile=options.quantile,
+            use=options.use,
+            drain_s=options.drain_s,
+        )

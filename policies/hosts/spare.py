@@ -1,0 +1,33 @@
+"""What may be taken away from an operator type."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Spare:
+    """How many instances of a type may go at one look, which type first (the highest rank), and why."""
+
+    most: int
+    rank: float
+    why: str
+
+
+def capped(instances: int, share: float) -> int:
+    """Return how many instances of a type may go at once: a share of them, rounded down, but one of two or more.
+
+    The paper's 20 % avoid major changes of a type. Rounded down alone they would forbid any change of a type with fewer
+    than five instances, which Algorithm 3 allows from two on; one instance is the smallest change there is.
+    """
+    if instances < 2 or share <= 0:
+        return 0
+    return min(max(1, math.floor(share * instances + 1e-9)), instances - 1)
+
+
+def ranked(spares: Mapping[str, Spare], without: Collection[str] = ()) -> list[str]:
+    """Return the types of which any may go, best first."""
+    found = [name for name, spare in spares.items() if spare.most > 0 and name not in without]
+    return sorted(found, key=lambda name: (-spares[name].rank, name))
