@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import re
+from datetime import date
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
@@ -12,6 +14,7 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 Model = TypeVar("Model", bound=BaseModel)
+DATE = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
 
 
 class SettingsError(Exception):
@@ -37,6 +40,19 @@ def read_yaml(path: Path) -> Any:
         raise SettingsError(f"{path}:{line}: not YAML: {error.problem}") from None
     except YAMLError as error:
         raise SettingsError(f"{path}: not YAML: {error}") from None
+    except ValueError as error:  # what looks like a date, and is none
+        raise SettingsError(f"{_date_place(path)}: {error}; write a date as 2026-01-31") from None
+
+
+def _date_place(path: Path) -> str:
+    """Return ``file:line`` of the first date that cannot be; the file alone where none is found."""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        for text in DATE.findall(line):
+            try:
+                date.fromisoformat(text)
+            except ValueError:
+                return f"{path}:{number}"
+    return str(path)
 
 
 def load_model(path: Path, model: type[Model], **defaults: Any) -> Model:
@@ -96,6 +112,9 @@ def _fields_at(model: type[BaseModel], location: tuple[Any, ...]) -> list[str]:
     for part in location:
         if isinstance(part, int):  # an item of a list or a tuple
             current = next(iter(get_args(current)), None)
+            continue
+        if get_origin(current) is dict:  # named by the user: what is in it is what counts
+            current = get_args(current)[1]
             continue
         field = getattr(current, "model_fields", {}).get(part)
         current = field.annotation if field else None

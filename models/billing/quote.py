@@ -1,0 +1,57 @@
+"""What a fixed number of equal workers costs per hour on each instance type of a list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from models.billing.bill import host_of
+from models.billing.packing import DoesNotFitError, Resources, per_host
+from settings.prices import PriceList
+
+
+@dataclass(frozen=True)
+class Quote:
+    """So many workers on hosts of one type.
+
+    Attributes
+    ----------
+    per_host, hosts
+        Workers that one host takes, and hosts that all of them need.
+    price_per_h
+        Of all hosts, in the list's currency; ``worker_price_per_h`` is a worker's part of it.
+    utilisation
+        Cores of workers as a share of the cores that are paid (1.0 = 100 %).
+    """
+
+    instance_type: str
+    per_host: int
+    hosts: int
+    price_per_h: float
+    worker_price_per_h: float
+    utilisation: float
+
+
+def quotes(prices: PriceList, worker: Resources, workers: int) -> tuple[list[Quote], Mapping[str, str]]:
+    """Return a quote per instance type, the cheapest first, and type -> why not, where a worker does not fit.
+
+    Raises
+    ------
+    ValueError
+        When there is no worker to be placed.
+    """
+    if workers < 1:
+        raise ValueError(f"at least 1 worker must be placed, found {workers}")
+    found: list[Quote] = []
+    left_out: dict[str, str] = {}
+    for name, one in prices.instance_types.items():
+        try:
+            fitting = per_host(worker, host_of(prices, name))
+        except DoesNotFitError as error:
+            left_out[name] = str(error)
+            continue
+        hosts = -(-workers // fitting)
+        price_per_h = hosts * one.price_per_h
+        utilisation = workers * worker.cores / (hosts * one.cores)
+        found.append(Quote(name, fitting, hosts, price_per_h, price_per_h / workers, utilisation))
+    return sorted(found, key=lambda one: (one.price_per_h, one.hosts, one.instance_type)), left_out
