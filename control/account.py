@@ -11,7 +11,7 @@ from control.decide import Verdict
 from control.observe import Observation
 from models.capacity.contract import Estimate
 from models.forecasting.contract import Forecast
-from policies.contract import Candidate, Situation
+from policies.contract import Candidate, Situation, SizedWorker
 
 FORECAST_POINTS_S = (60.0, 300.0, 600.0, 900.0)
 CAPACITIES_TOLD = 24
@@ -34,12 +34,15 @@ def account(
             "downtimes_s": {name: _short(value) for name, value in situation.downtimes.to_state().items()},
             "since_rescale_s": _short(situation.since_rescale_s),
         }
+        if situation.sizes:
+            told["believed"]["sizes"] = {name: _size(size) for name, size in situation.sizes.items()}
     if verdict is not None:
         told["candidates"] = [_candidate(item) for item in verdict.proposed.candidates[-CANDIDATES_TOLD:]]
         if verdict.guarded:
             proposed = verdict.proposed
             told["proposed"] = {
                 "scale_out": proposed.scale_out,
+                "mix": dict(proposed.mix),
                 "reason": proposed.reason,
                 "sentence": proposed.sentence,
             }
@@ -106,6 +109,16 @@ def _capacities(capacities: Mapping[int, Estimate], situation: Situation) -> lis
         }
         for n in sorted(near)
     ]
+
+
+def _size(size: SizedWorker) -> dict[str, Any]:
+    return {
+        "cpu_cores": size.cpu_cores,
+        "memory_mb": size.memory_mb,
+        "price_per_h": _short(size.price_per_h),
+        "per_s": _short(size.per_s),
+        "extrapolated": size.extrapolated,
+    }
 
 
 def _candidate(candidate: Candidate) -> dict[str, Any]:

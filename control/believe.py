@@ -70,7 +70,8 @@ def update(memory: JobMemory, observation: Observation, running: Running | None)
     if memory.fallback is not None:
         memory = replace(memory, fallback=memory.fallback.update(seen))
     scale_out = observation.scale_out if observation.scale_out is not None else (running.scale_out if running else None)
-    if scale_out is not None and scale_out >= 1 and (running is None or running.settled):
+    mixed = running is not None and bool(running.mix)  # a capacity per number of workers says nothing of their sizes
+    if scale_out is not None and scale_out >= 1 and not mixed and (running is None or running.settled):
         memory = replace(memory, capacity=memory.capacity.update(window, scale_out))
         memory = _with_latency(memory, observation, scale_out)
     return memory

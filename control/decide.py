@@ -4,38 +4,50 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from control.state import DAY_S
 from policies.contract import Decision, Policy, Reason, Situation
+from policies.wording import workers
 from targets.contract import Running
 
 
 @dataclass(frozen=True)
 class Avoided:
-    """A scale-out that turned out badly, and is not tried again before ``until_s`` (epoch seconds)."""
+    """A scale-out that turned out badly, and is not tried again before ``until_s`` (epoch seconds).
+
+    With a ``mix`` (size -> workers) only that mix is meant, not every one of as many workers.
+    """
 
     scale_out: int
     until_s: float
     why: str
     and_above: bool = False
+    mix: Mapping[str, int] = field(default_factory=dict)
 
-    def bars(self, scale_out: int, now_s: float) -> bool:
-        """Whether ``scale_out`` must not be chosen now."""
-        meant = scale_out >= self.scale_out if self.and_above else scale_out == self.scale_out
+    def bars(self, scale_out: int, now_s: float, mix: Mapping[str, int] | None = None) -> bool:
+        """Whether ``scale_out``, or that mix, must not be chosen now."""
+        same = scale_out == self.scale_out and (not self.mix or dict(self.mix) == dict(mix or {}))
+        meant = scale_out >= self.scale_out if self.and_above else same
         return meant and now_s < self.until_s
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""
-        return dict(vars(self))
+        return {**vars(self), "mix": dict(self.mix)}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Avoided:
         """Rebuild from :meth:`to_state`. Raises ``ValueError`` when a part is missing."""
         try:
-            return cls(int(state["scale_out"]), float(state["until_s"]), str(state["why"]), bool(state["and_above"]))
-        except (KeyError, TypeError) as error:
+            return cls(
+                int(state["scale_out"]),
+                float(state["until_s"]),
+                str(state["why"]),
+                bool(state["and_above"]),
+                {str(size): int(count) for size, count in state.get("mix", {}).items()},
+            )
+        except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a scale-out to avoid: {error!r}") from None
 
 
@@ -47,8 +59,8 @@ class Circumstances:
     ----------
     running
         What the target says.
-    wanted
-        The scale-out of a decision that is still being carried out; ``None`` when there is none.
+    wanted, wanted_mix
+        The workers of a decision that is still being carried out; ``None`` when there is none.
     rescales_today
         Decisions applied within the last 24 hours.
     paused
@@ -65,6 +77,7 @@ class Circumstances:
     paused: str | None = None
     avoided: Sequence[Avoided] = ()
     grace_s: float = 120.0
+    wanted_mix: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -77,7 +90,9 @@ class Verdict:
     @property
     def guarded(self) -> bool:
         """Whether a guard changed the proposal."""
-        return self.decision.scale_out != self.proposed.scale_out or self.decision.reason != self.proposed.reason
+        decided, proposed = self.decision, self.proposed
+        same = decided.scale_out == proposed.scale_out and dict(decided.mix) == dict(proposed.mix)
+        return not same or decided.reason != proposed.reason
 
 
 def decide(policy: Policy, situation: Situation, circumstances: Circumstances) -> Verdict:
@@ -112,6 +127,10 @@ def _impossible(proposed: Decision, situation: Situation) -> str | None:
         return f"it answered {wanted!r}, which is no number of workers"
     if wanted != situation.scale_out and not bounds.minimum <= wanted <= bounds.maximum:
         return f"it answered {wanted}, outside {bounds.minimum}..{bounds.maximum}"
+    if proposed.mix:
+        wrong = _impossible_mix(proposed, situation)
+        if wrong is not None:
+            return wrong
     if proposed.recovery_s is not None and not _is_time(proposed.recovery_s):
         return f"it predicted a recovery of {proposed.recovery_s!r} s"
     try:
@@ -121,13 +140,26 @@ def _impossible(proposed: Decision, situation: Situation) -> str | None:
     return None
 
 
+def _impossible_mix(proposed: Decision, situation: Situation) -> str | None:
+    counts = proposed.mix.values()
+    unknown = [size for size in proposed.mix if size not in situation.sizes and size not in situation.mix]
+    if unknown:
+        return f"it answered workers of size '{unknown[0]}', which the job does not have"
+    if not all(isinstance(count, int) and not isinstance(count, bool) and count >= 1 for count in counts):
+        return f"it answered the mix {dict(proposed.mix)}, whose counts are not whole numbers from 1 on"
+    if sum(counts) != proposed.scale_out:
+        return f"it answered {proposed.scale_out} workers and a mix of {sum(counts)}"
+    return None
+
+
 def _is_time(value: object) -> bool:
     return isinstance(value, int | float) and value >= 0
 
 
 def _invalid(policy: Policy, situation: Situation, why: str) -> Decision:
     sentence = f"The policy {policy.name} cannot be followed: {why}."
-    return Decision(policy.name, situation.scale_out, Reason.HOLD_INVALID, sentence, memory=situation.memory)
+    held = Decision(policy.name, situation.scale_out, Reason.HOLD_INVALID, sentence, memory=situation.memory)
+    return replace(held, mix=situation.mix)
 
 
 def _paused(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:
@@ -139,18 +171,20 @@ def _paused(decision: Decision, situation: Situation, circumstances: Circumstanc
 def _unsettled(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:
     if not circumstances.running.settled:
         return _held(decision, situation, Reason.HOLD_UNSETTLED, "A rescale is under way.")
-    wanted = circumstances.wanted
-    if _moves(decision, situation) and wanted == decision.scale_out:
+    wanted, mix = circumstances.wanted, circumstances.wanted_mix
+    if _moves(decision, situation) and wanted == decision.scale_out and dict(mix) == dict(decision.mix):
         # Recording it anew would give it another idempotency key and another retry clock.
-        return _held(decision, situation, Reason.HOLD_UNSETTLED, f"{wanted} workers are already asked for.")
+        return _held(decision, situation, Reason.HOLD_UNSETTLED, f"{workers(wanted, mix)} are already asked for.")
     return decision
 
 
 def _avoided(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:
-    barred = _bar(decision.scale_out, situation, circumstances)
+    barred = _bar(decision.scale_out, situation, circumstances, decision.mix)
     if not _moves(decision, situation) or barred is None:
         return decision
     current = situation.scale_out
+    if decision.mix or situation.mix:  # another number of workers would need other sizes, which only the policy knows
+        return _held(decision, situation, Reason.HOLD_AVOIDED, f"{barred.why}; not tried again for a while.")
     step = 1 if decision.scale_out < current else -1
     # Towards what runs: a scale-in keeps more than was wanted, a scale-out stays below what could not be reached.
     chosen = decision.scale_out
@@ -183,21 +217,35 @@ def _budget(decision: Decision, situation: Situation, circumstances: Circumstanc
     budget, used = situation.objectives.rescales_per_day, circumstances.rescales_today
     if not _moves(decision, situation) or used < budget:
         return decision
-    here = situation.capacities.get(situation.scale_out)
-    overloaded = here is not None and here.per_s < situation.workload_per_s
-    if budget > 0 and overloaded and decision.scale_out > situation.scale_out:
+    if budget > 0 and _overloaded(situation) and _adds(decision, situation):
         sentence = f"{decision.sentence} Beyond the budget of {budget} rescales per day, because the job is overloaded."
         return replace(decision, sentence=sentence)
     spent = f"{used} of {budget} rescales within {DAY_S / 3600:.0f} h are used up."
     return _held(decision, situation, Reason.HOLD_BUDGET, spent)
 
 
+def _overloaded(situation: Situation) -> bool:
+    here = situation.capacities.get(situation.scale_out)
+    per_s = situation.mix_per_s(situation.mix) if here is None else here.per_s
+    return per_s is not None and per_s < situation.workload_per_s
+
+
+def _adds(decision: Decision, situation: Situation) -> bool:
+    before, after = situation.mix_per_s(situation.mix), situation.mix_per_s(decision.mix)
+    if before is None or after is None:
+        return decision.scale_out > situation.scale_out
+    return after > before
+
+
 def _moves(decision: Decision, situation: Situation) -> bool:
-    return decision.scale_out != situation.scale_out
+    swaps = bool(decision.mix) and dict(decision.mix) != dict(situation.mix)
+    return swaps or decision.scale_out != situation.scale_out
 
 
-def _bar(scale_out: int, situation: Situation, circumstances: Circumstances) -> Avoided | None:
-    return next((item for item in circumstances.avoided if item.bars(scale_out, situation.now_s)), None)
+def _bar(
+    scale_out: int, situation: Situation, circumstances: Circumstances, mix: Mapping[str, int] | None = None
+) -> Avoided | None:
+    return next((item for item in circumstances.avoided if item.bars(scale_out, situation.now_s, mix)), None)
 
 
 def _recovery_s(decision: Decision, scale_out: int) -> float | None:
@@ -207,5 +255,6 @@ def _recovery_s(decision: Decision, scale_out: int) -> float | None:
 def _held(decision: Decision, situation: Situation, reason: Reason, why: str) -> Decision:
     would = ""
     if _moves(decision, situation):
-        would = f" Without that, {decision.scale_out} workers: {decision.sentence}"
-    return replace(decision, scale_out=situation.scale_out, reason=reason, sentence=f"{why}{would}", recovery_s=None)
+        would = f" Without that, {workers(decision.scale_out, decision.mix)}: {decision.sentence}"
+    held = replace(decision, scale_out=situation.scale_out, mix=situation.mix, recovery_s=None)
+    return replace(held, reason=reason, sentence=f"{why}{would}")

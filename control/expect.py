@@ -6,6 +6,7 @@ A policy may plan for the worst case; what is written down here is the middle, s
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from models.capacity.contract import Estimate
 from models.capacity.scale_outs import Z90
@@ -15,20 +16,29 @@ from policies.contract import Situation
 SUREST = 0.04  # relative standard deviation: neither model is surer of a deployment whose keys have just fallen
 
 
-def expected_recovery_s(situation: Situation, scale_out: int) -> float | None:
+def expected_recovery_s(
+    situation: Situation, scale_out: int, mix: Mapping[str, int] | None = None, *, planned: bool = False
+) -> float | None:
     """Return how long the job will take to catch up after a rescale to ``scale_out`` now, or after a failure there.
 
-    Seconds from the stop; equal numbers mean a failure. ``None`` where the capacity is not known, or where the job
-    would never catch up.
+    Seconds from the stop; equal numbers mean a failure, unless it is ``planned``: other sizes of as many workers.
+    ``None`` where the capacity is not known, or where the job would never catch up.
+
+    Parameters
+    ----------
+    mix
+        Size -> workers; left out where they are equal.
     """
-    capacity_per_s = expected_capacity_per_s(situation, scale_out)
+    mixed_per_s = situation.mix_per_s(mix or {})
+    capacity_per_s = expected_capacity_per_s(situation, scale_out) if mixed_per_s is None else mixed_per_s
     if capacity_per_s is None:
         return None
     downtimes = situation.downtimes
+    swapped = planned and scale_out == situation.scale_out  # takes as long as scaling out by one
     expected_s = predict_recovery_s(
         situation.forecast,
         capacity_per_s,
-        downtimes.between(situation.scale_out, scale_out) + downtimes.lost_s,
+        downtimes.between(situation.scale_out, scale_out + swapped) + downtimes.lost_s,
         0.0,  # what is done again is part of what is lost
         situation.recent_workload_per_s,
         lag_records=situation.lag_records or 0.0,

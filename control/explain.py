@@ -100,6 +100,8 @@ def _decision(entry: Entry) -> dict[str, Any]:
         "valid_until_s": intent.valid_until_s,
         "from_scale_out": intent.from_scale_out,
         "scale_out": intent.scale_out,
+        "from_mix": dict(intent.from_mix),
+        "mix": dict(intent.mix),
         "policy": intent.policy,
         "reason": intent.reason,
         "sentence": intent.sentence,

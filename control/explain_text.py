@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from control.explain import Explanation
-from control.state_ledger import Entry, State
+from control.state_ledger import Entry, Intent, State
+from policies.wording import workers
 
 Document = Mapping[str, Any]
 
@@ -34,7 +35,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     yield from _came_of(entry)
     last = explanation.last_rescale
     if last is not None and last.decision_id != entry.decision_id:
-        change = f"{last.intent.from_scale_out} to {last.intent.scale_out} workers"
+        change = _change(last.intent)
         yield f"Last rescale: {_time(last.intent.made_s)}, {change}, {last.state}: {last.intent.sentence}"
         yield from _came_of(last)
     for note in told.get("notes", ()):
@@ -43,15 +44,21 @@ def _lines(explanation: Explanation) -> Iterator[str]:
 
 def _decided(job: str, entry: Entry) -> Iterator[str]:
     intent = entry.intent
-    change = f"{intent.scale_out} workers stay"
-    if intent.scale_out != intent.from_scale_out:
-        change = f"{intent.from_scale_out} to {intent.scale_out} workers"
+    stay = workers(intent.scale_out, intent.mix or intent.from_mix)
+    change = _change(intent) if intent.rescales else f"{stay} stay{'s' if intent.scale_out == 1 else ''}"
     how = "" if intent.act else ", advice only"
     yield f"{job} at {_time(intent.made_s)}: {change} ({intent.reason}, by {intent.policy}{how})"
     yield f"  {intent.sentence}"
     proposed = intent.explanation.get("proposed")
     if proposed:
-        yield f"  The policy had proposed {proposed['scale_out']} workers: {proposed['sentence']}"
+        asked = workers(proposed["scale_out"], proposed.get("mix"))
+        yield f"  The policy had proposed {asked}: {proposed['sentence']}"
+
+
+def _change(intent: Intent) -> str:
+    if not intent.mix:
+        return f"{intent.from_scale_out} to {intent.scale_out} workers"
+    return f"{workers(intent.from_scale_out, intent.from_mix)} to {workers(intent.scale_out, intent.mix)}"
 
 
 def _seen(seen: Document) -> Iterator[str]:
@@ -89,6 +96,10 @@ def _believed(believed: Document | None, explanation: Explanation) -> Iterator[s
     if forecast.get("members"):
         yield "  Members by weight: " + ", ".join(_member(one) for one in forecast["members"])
     yield "Capacity by workers (90 % interval), and how it is known:"
+    for name, size in believed.get("sizes", {}).items():
+        guess = ", a guess beyond what was sampled" if size["extrapolated"] else ""
+        given = f"{size['cpu_cores']:g} cores, {size['memory_mb']:g} MB, {size['price_per_h'] or 0:g}/h"
+        yield f"  {name} ({given}): {size['per_s'] or 0:,.0f}/s each{guess}"
     for one in believed["capacities"]:
         if one["per_s"] is None:
             continue

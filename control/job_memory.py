@@ -23,6 +23,7 @@ from models.drift import DriftState
 from models.forecasting.contract import Forecast, Workload
 from models.forecasting.forecaster import Forecaster, forecaster_from_state
 from models.forecasting.tail import Tail
+from models.performance.contract import PerformanceModel
 from models.profiling.profiled import Profiled
 from models.recovery.downtime import Downtimes
 from models.recovery.normal import Normal
@@ -37,7 +38,8 @@ WATCHING = Kind("watching")
 POLICY = Kind("policy")
 AVOIDED = Kind("avoided")
 PROFILE = Kind("profile")
-KINDS = (WORKLOAD, CHAMPION, CAPACITY, DOWNTIMES, DRIFT, NORMAL, WATCHING, POLICY, AVOIDED, PROFILE)
+MIX = Kind("mix")
+KINDS = (WORKLOAD, CHAMPION, CAPACITY, DOWNTIMES, DRIFT, NORMAL, WATCHING, POLICY, AVOIDED, PROFILE, MIX)
 
 PARTS_MADE_UP = 4  # origins that a forecaster's record gets for the time that it was not stored
 STORED_EVERY_S = 1_200.0  # a forecaster's newest part is rebuilt from the workload instead
@@ -96,6 +98,8 @@ class JobMemory:
     profiled, profile_version, profile_learned_s
         What the job's profile taught, and the running job since; the champion that it was taken from; and when it last
         learnt (epoch seconds).
+    mix_share
+        What workers of different sizes reach together, as a share of the sum of what they reached alone.
     """
 
     workload: Tail | None = None
@@ -117,6 +121,9 @@ class JobMemory:
     profiled: Profiled | None = None
     profile_version: int = 0
     profile_learned_s: float = 0.0
+    performance: PerformanceModel | None = None
+    performance_version: int = 0
+    mix_share: float = 1.0
 
     @property
     def newest_s(self) -> float | None:
@@ -179,6 +186,7 @@ def recall(store: StateStore, job: str) -> Recalled:
         profiled=profile[0],
         profile_version=profile[1],
         profile_learned_s=profile[2],
+        mix_share=read.part(MIX, lambda document: float(document["share"])) or 1.0,
     )
     usable = {name: item.document for name, item in found.items() if name not in read.unusable}
     documents = {name: _slim(name, document) for name, document in usable.items() if document is not None}
@@ -214,6 +222,8 @@ def changed(job: str, memory: JobMemory, before: Mapping[str, Document]) -> dict
             "learned_s": memory.profile_learned_s,
             "state": memory.profiled.to_state(),
         }
+    if memory.mix_share != 1.0:
+        documents[MIX] = {"share": memory.mix_share}
     champion, now_s = memory.champion, memory.newest_s or 0.0
     if champion is None:
         documents[CHAMPION] = {}

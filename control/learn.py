@@ -17,9 +17,11 @@ from control.job_memory import JobMemory, history_of
 from control.judge import Judgement, judge
 from control.observe import Observation
 from control.reconcile import AVOID_S, Progress
+from control.sizes import with_mix_share
 from control.watching import Watched, look
 from models.recovery.downtime import Downtimes
 from models.recovery.observation import Recovered, RecoveryWatch
+from policies.wording import workers
 from settings.stream_job import StreamJob
 
 
@@ -36,7 +38,7 @@ class Lesson:
         Why the champion should be trained anew; ``None`` when it need not.
     adopted
         Whether another champion forecaster was taken in.
-    roll_back_to
+    roll_back_to, roll_back_mix
         Workers to go back to, because the effect of the last rescale was checked and failed; and why.
     """
 
@@ -47,6 +49,7 @@ class Lesson:
     adopted: bool = False
     roll_back_to: tuple[int, str] | None = None
     notes: tuple[str, ...] = ()
+    roll_back_mix: Mapping[str, int] = field(default_factory=dict)
 
 
 def learn(
@@ -63,19 +66,22 @@ def learn(
     memory, notes = adopt(memory, champions, job.name)
     adopted = memory.champion is not None and memory.champion.version != version
     memory = update(memory, observation, progress.running)
+    memory = replace(memory, mix_share=with_mix_share(job, memory, observation, progress.running))
     memory, judgement, retrain = _judged(memory)
     memory = with_fallback(memory)
     memory, watched = _watched(memory, observation, progress, job.objectives.recovery_time_s)
     avoided = [item for item in memory.avoided if item.until_s > now_s]
-    back = _unended(progress)
+    back, back_mix = _unended(progress), progress.roll_back_mix
     if watched is not None and watched.failed_scale_in and watched.ended is not None:
-        why = f"the job did not recover from scaling in to {watched.ended.scale_out} workers"
-        avoided.append(Avoided(watched.ended.scale_out, now_s + AVOID_S, why))
+        last = None if progress.desired is None else progress.desired.decision.intent
+        mix, back_mix = ({}, {}) if last is None else (last.mix, last.from_mix)
+        why = f"the job did not recover from scaling in to {workers(watched.ended.scale_out, mix)}"
+        avoided.append(Avoided(watched.ended.scale_out, now_s + AVOID_S, why, mix=mix))
         back = (watched.ended.from_scale_out, why)
     if progress.avoided is not None:
         avoided.append(progress.avoided)
     memory = replace(memory, avoided=tuple(avoided))
-    return Lesson(memory, judgement, _outcome(watched), retrain, adopted, back, notes)
+    return Lesson(memory, judgement, _outcome(watched), retrain, adopted, back, notes, back_mix)
 
 
 def _judged(memory: JobMemory) -> tuple[JobMemory, Judgement, str | None]:

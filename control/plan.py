@@ -10,7 +10,9 @@ from control.decide import Circumstances, Verdict, decide
 from control.learn import Lesson
 from control.observe import Observation
 from control.reconcile import Progress
+from control.sizes import sized_workers
 from policies.contract import Decision, Policy, Reason, Situation
+from policies.wording import workers
 from settings.stream_job import StreamJob
 from targets.contract import Running
 
@@ -70,12 +72,12 @@ def plan(
     beliefs = believe(lesson.memory, job.bounds, job.bounds.minimum if running is None else running.scale_out)
     if running is None:
         return Plan(beliefs, None, None)
-    situation = _situation(
-        setting, observation, lesson, scale_out=running.scale_out, beliefs=beliefs, ledgered=ledgered
-    )
+    situation = _situation(setting, observation, lesson, running=running, beliefs=beliefs, ledgered=ledgered)
     if lesson.roll_back_to is not None and setting.act and setting.paused is None:
         to, why = lesson.roll_back_to
-        back = Decision(PERDIX, job.bounds.clamp(to), Reason.ROLLBACK, f"Rolled back to {to} workers: {why}.")
+        mix = lesson.roll_back_mix if sum(lesson.roll_back_mix.values()) == job.bounds.clamp(to) else {}
+        sentence = f"Rolled back to {workers(to, mix)}: {why}."
+        back = Decision(PERDIX, job.bounds.clamp(to), Reason.ROLLBACK, sentence, mix=mix)
         return Plan(beliefs, situation, Verdict(back, back))
     if situation is None:
         held = _without_ground(running, observation)
@@ -83,6 +85,7 @@ def plan(
     circumstances = Circumstances(
         running,
         wanted=None if progress.open is None else progress.open.intent.scale_out,
+        wanted_mix={} if progress.open is None else progress.open.intent.mix,
         rescales_today=ledgered.rescales_today,
         paused=setting.paused,
         avoided=lesson.memory.avoided,
@@ -93,8 +96,10 @@ def plan(
 
 def _without_ground(running: Running, observation: Observation) -> Decision:
     if not running.settled:
-        return Decision(PERDIX, running.scale_out, Reason.HOLD_UNSETTLED, "A rescale is under way.")
-    return Decision(PERDIX, running.scale_out, Reason.HOLD_BLIND, f"Blind: {blindness(observation)}.")
+        reason, sentence = Reason.HOLD_UNSETTLED, "A rescale is under way."
+    else:
+        reason, sentence = Reason.HOLD_BLIND, f"Blind: {blindness(observation)}."
+    return Decision(PERDIX, running.scale_out, reason, sentence, mix=running.mix)
 
 
 def blindness(observation: Observation) -> str:
@@ -107,7 +112,7 @@ def _situation(
     observation: Observation,
     lesson: Lesson,
     *,
-    scale_out: int,
+    running: Running,
     beliefs: Beliefs,
     ledgered: Ledgered,
 ) -> Situation | None:
@@ -118,7 +123,7 @@ def _situation(
     recent = observation.recent_workload_per_s
     return Situation(
         now_s=setting.now_s,
-        scale_out=scale_out,
+        scale_out=running.scale_out,
         workload_per_s=workload,
         recent_workload_per_s=workload if recent is None else recent,
         lag_records=observation.lag_records,
@@ -137,4 +142,6 @@ def _situation(
         uptime_s=observation.uptime_s,
         latency_p95_ms=observation.latency_p95_ms,
         profiled=memory.profiled,
+        sizes=sized_workers(job, memory),
+        mix=running.mix,
     )

@@ -6,13 +6,14 @@ repeated after a crash, and every failure heals at a later tick.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from control.decide import Avoided
 from control.state import StateStore
 from control.state_ledger import OPEN, Desired, Entry, State
+from policies.wording import workers
 from targets.contract import Running, Target, TargetError
 
 ATTEMPTS = 6  # with the ledger's doubling pause: about a quarter of an hour
@@ -49,7 +50,7 @@ class Progress:
         What happened, for the reader.
     avoided
         A size that has just turned out badly.
-    roll_back_to
+    roll_back_to, roll_back_mix
         Workers to go back to, because the last rescale never came to an end.
     """
 
@@ -59,6 +60,7 @@ class Progress:
     sentence: str = ""
     avoided: Avoided | None = None
     roll_back_to: int | None = None
+    roll_back_mix: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def open(self) -> Entry | None:
@@ -108,23 +110,24 @@ class Reconciler:
         if desired is None or desired.decision.state is not State.INTENT:
             return Progress(running, desired)
         entry = desired.decision
-        if running.requested == desired.scale_out and not running.settled:
+        asked = workers(desired.scale_out, desired.mix)
+        if running.is_asked_for(desired.scale_out, desired.mix) and not running.settled:
             # The target accepted, and perdix died before it could note so.
             self.store.ledger.applied(entry.decision_id, self.now_s)
-            return Progress(running, desired, Event.APPLIED, f"{desired.scale_out} workers had been asked for already")
+            return Progress(running, desired, Event.APPLIED, f"{asked} had been asked for already")
         late = self.now_s > entry.intent.valid_until_s
         if late or (entry.next_attempt_s is not None and self.now_s < entry.next_attempt_s):
             return Progress(running, desired, Event.WAITING, f"next attempt later: {entry.error}")
         may_act()
         try:
-            after = self.target.scale(desired.scale_out, entry.decision_id)
+            after = self.target.scale(desired.scale_out, entry.decision_id, desired.mix)
         except TargetError as error:
             return self._refused(running, desired, error)
         self.store.ledger.applied(entry.decision_id, self.now_s)
-        return Progress(after, desired, Event.APPLIED, f"asked for {desired.scale_out} workers")
+        return Progress(after, desired, Event.APPLIED, f"asked for {asked}")
 
     def _open(self, running: Running, desired: Desired) -> Progress:
-        if running.settled and running.scale_out == desired.scale_out:
+        if running.settled and running.is_at(desired.scale_out, desired.mix):
             return self._confirmed(running, desired)
         applied = desired.decision.state is State.APPLIED
         return self._applied(running, desired) if applied else self._waiting(running, desired)
@@ -132,16 +135,18 @@ class Reconciler:
     def _confirmed(self, running: Running, desired: Desired) -> Progress:
         self.store.ledger.confirmed(desired.decision.decision_id, self.now_s)
         confirmed = self.store.ledger.desired(self.job)
-        return Progress(running, confirmed, Event.CONFIRMED, f"{running.scale_out} workers run")
+        run = "runs" if running.scale_out == 1 else "run"
+        return Progress(running, confirmed, Event.CONFIRMED, f"{workers(running.scale_out, running.mix)} {run}")
 
     def _closed(self, running: Running, desired: Desired) -> Progress:
         """Somebody else may have asked for another size since: that is respected, not fought."""
-        others = running.requested is not None and running.requested != desired.scale_out
+        others = running.requested is not None and not running.is_asked_for(desired.scale_out, desired.mix)
         if not others or desired.decision.state is not State.CONFIRMED:
             return Progress(running, desired)
-        why = f"by someone who asked the target for {running.requested} workers"
+        asked = workers(running.requested or 0, running.requested_mix)
+        why = f"by someone who asked the target for {asked}"
         self.store.ledger.withdraw(self.job, self.now_s, why)
-        sentence = f"someone else asked for {running.requested} workers; perdix goes on from there"
+        sentence = f"someone else asked for {asked}; perdix goes on from there"
         return Progress(running, None, Event.WITHDRAWN, sentence)
 
     def _waiting(self, running: Running, desired: Desired) -> Progress:
@@ -160,9 +165,10 @@ class Reconciler:
         if not running.settled:
             if waited_s <= SETTLE_S:
                 return Progress(running, desired, Event.WAITING, f"the rescale has taken {waited_s:.0f} s so far")
-            why = f"the rescale to {desired.scale_out} workers did not end within {waited_s:.0f} s"
-            return self._given_up(running, desired, why, roll_back_to=entry.intent.from_scale_out)
-        why = f"{running.scale_out} of {desired.scale_out} workers were reached"
+            asked = workers(desired.scale_out, desired.mix)
+            why = f"the rescale to {asked} did not end within {waited_s:.0f} s"
+            return self._given_up(running, desired, why, roll_back=True)
+        why = f"{running.scale_out} of {workers(desired.scale_out, desired.mix)} were reached"
         if entry.attempts >= ATTEMPTS:
             return self._given_up(running, desired, why)
         self.store.ledger.failed(entry.decision_id, self.now_s, why, retriable=True)
@@ -171,16 +177,21 @@ class Reconciler:
     def _refused(self, running: Running, desired: Desired, error: TargetError) -> Progress:
         entry = desired.decision
         if not error.retriable or entry.attempts + 1 >= ATTEMPTS:
-            return self._given_up(running, desired, f"the target refused {desired.scale_out} workers: {error}")
+            asked = workers(desired.scale_out, desired.mix)
+            return self._given_up(running, desired, f"the target refused {asked}: {error}")
         self.store.ledger.failed(entry.decision_id, self.now_s, str(error), retriable=True)
         return Progress(running, desired, Event.REFUSED, f"{error}; tried again later")
 
-    def _given_up(self, running: Running, desired: Desired, why: str, roll_back_to: int | None = None) -> Progress:
+    def _given_up(self, running: Running, desired: Desired, why: str, *, roll_back: bool = False) -> Progress:
         """Close the decision as failed, and remember the size, so that the next tick does not ask for it again."""
         with self.store.together() as once:
             once.ledger.failed(desired.decision.decision_id, self.now_s, why, retriable=False)
             once.ledger.withdraw(self.job, self.now_s, why)
         short = running.settled and desired.decision.state is State.APPLIED and running.scale_out < desired.scale_out
         size = running.scale_out + 1 if short else desired.scale_out
-        avoided = Avoided(size, self.now_s + AVOID_S, why, and_above=short)
-        return Progress(running, None, Event.GIVEN_UP, f"given up: {why}", avoided, roll_back_to)
+        avoided = Avoided(size, self.now_s + AVOID_S, why, and_above=short, mix={} if short else desired.mix)
+        given_up = Progress(running, None, Event.GIVEN_UP, f"given up: {why}", avoided)
+        intent = desired.decision.intent
+        if not roll_back:
+            return given_up
+        return replace(given_up, roll_back_to=intent.from_scale_out, roll_back_mix=intent.from_mix)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -35,6 +35,7 @@ class State(StrEnum):
 
 
 OPEN = (State.INTENT, State.APPLIED)
+_DOCUMENTS = ("versions", "explanation", "from_mix", "mix")
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class Intent:
         All that a reader needs to understand it: candidates, forecast summary, capacities, WAPE, ...
     act
         False in advice-only mode: recorded, never applied.
+    from_mix, mix
+        Size -> workers, of ``from_scale_out`` and ``scale_out``; empty where workers are equal.
     """
 
     job: str
@@ -66,11 +69,20 @@ class Intent:
     explanation: Mapping[str, Any]
     predicted_recovery_s: float | None = None
     act: bool = True
+    from_mix: Mapping[str, int] = field(default_factory=dict)
+    mix: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def rescales(self) -> bool:
+        """Whether other workers are wanted than run."""
+        return self.scale_out != self.from_scale_out or (bool(self.mix) and dict(self.mix) != dict(self.from_mix))
 
     @property
     def decision_id(self) -> str:
-        """Hash of job, window end, model versions and scale-out: the idempotency key."""
+        """Hash of job, window end, model versions and workers: the idempotency key."""
         parts = [self.job, self.window_end_s, dict(self.versions), self.scale_out, self.act]
+        if self.mix:
+            parts.append(dict(self.mix))
         return hashlib.sha256(to_text(parts).encode()).hexdigest()[:32]
 
     @property
@@ -78,7 +90,7 @@ class Intent:
         """The state in which the ledger takes it."""
         if not self.act:
             return State.ADVISED
-        return State.HELD if self.scale_out == self.from_scale_out else State.INTENT
+        return State.INTENT if self.rescales else State.HELD
 
 
 @dataclass(frozen=True)
@@ -108,6 +120,11 @@ class Desired:
     scale_out: int
     since_s: float
     decision: Entry
+
+    @property
+    def mix(self) -> Mapping[str, int]:
+        """Size -> workers; empty where they are equal."""
+        return self.decision.intent.mix
 
 
 @dataclass(frozen=True)
@@ -281,13 +298,13 @@ def _desire(connection: sa.Connection, intent: Intent) -> None:
 
 def _to_row(intent: Intent) -> dict[str, Any]:
     row = {name: getattr(intent, name) for name in intent.__dataclass_fields__}
-    documents = {"versions": to_text(dict(intent.versions)), "explanation": to_text(dict(intent.explanation))}
+    documents = {name: to_text(dict(getattr(intent, name))) for name in _DOCUMENTS}
     return {**row, **documents, "decision_id": intent.decision_id, "state": intent.first_state, "attempts": 0}
 
 
 def _from_row(row: Any) -> Entry:
     values = {name: getattr(row, name) for name in Intent.__dataclass_fields__}
-    documents = {"versions": from_text(row.versions), "explanation": from_text(row.explanation)}
+    documents = {name: from_text(getattr(row, name) or "{}") for name in _DOCUMENTS}
     rest = ("attempts", "next_attempt_s", "applied_s", "closed_s", "error", "observed_recovery_s")
     return Entry(
         decision_id=row.decision_id,

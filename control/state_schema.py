@@ -5,7 +5,7 @@ Portable SQL only: SQLite (WAL) by default, PostgreSQL when shared. Times are ep
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,7 +14,11 @@ import orjson
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, OperationalError, ProgrammingError
 
-SCHEMA = 1
+SCHEMA = 2
+# From that schema to the next; what was stored stays as it is.
+UPGRADES: Mapping[int, tuple[str, ...]] = {
+    1: ("ALTER TABLE decisions ADD COLUMN mix TEXT", "ALTER TABLE decisions ADD COLUMN from_mix TEXT"),
+}
 BUSY_TIMEOUT_MS = 10_000
 _WRITES = "perdix_writes"
 
@@ -36,6 +40,8 @@ decisions = sa.Table(
     sa.Column("made_s", sa.Double, nullable=False),
     sa.Column("from_scale_out", sa.Integer, nullable=False),
     sa.Column("scale_out", sa.Integer, nullable=False),
+    sa.Column("from_mix", sa.Text),
+    sa.Column("mix", sa.Text),
     sa.Column("policy", sa.String(63), nullable=False),
     sa.Column("reason", sa.String(63), nullable=False),
     sa.Column("sentence", sa.Text, nullable=False),
@@ -237,7 +243,13 @@ class Database:
         number = connection.execute(sa.select(state_version.c.number)).scalar()
         if number is None:
             connection.execute(state_version.insert().values(name="schema", number=SCHEMA))
-        elif number != SCHEMA:
+            return
+        while number in UPGRADES:
+            for statement in UPGRADES[number]:
+                connection.execute(sa.text(statement))
+            number += 1
+            connection.execute(state_version.update().values(number=number))
+        if number != SCHEMA:
             raise StateError(
                 f"state store {self.name}: written with schema {number}, "
                 f"this perdix knows {SCHEMA}; use the perdix that wrote it, or point PERDIX_STATE_URL elsewhere"

@@ -165,14 +165,20 @@ def _intent(
         explanation=account(observation, planned.situation, planned.verdict, notes, planned.beliefs),
         predicted_recovery_s=_expected_s(planned, decision),
         act=setting.act,
+        from_mix=progress.running.mix,
+        mix=decision.mix,
     )
 
 
 def _expected_s(planned: Plan, decision: Decision) -> float | None:
     """Return the recovery to expect of a decision that stops the job, else what the policy predicts."""
-    if planned.situation is None or decision.scale_out == planned.situation.scale_out:
+    situation = planned.situation
+    if situation is None:
         return decision.recovery_s
-    return expected_recovery_s(planned.situation, decision.scale_out)
+    swapped = bool(decision.mix) and dict(decision.mix) != dict(situation.mix)
+    if decision.scale_out == situation.scale_out and not swapped:
+        return decision.recovery_s
+    return expected_recovery_s(situation, decision.scale_out, decision.mix, planned=True)
 
 
 def _record(
@@ -250,7 +256,8 @@ def _failure_s(planned: Plan, running: Running | None) -> float | None:
     """Return the recovery to expect of a failure now; while a rescale is under way nobody can say."""
     if running is None or not running.settled:
         return None
-    return None if planned.situation is None else expected_recovery_s(planned.situation, planned.situation.scale_out)
+    situation = planned.situation
+    return None if situation is None else expected_recovery_s(situation, situation.scale_out, situation.mix)
 
 
 def _report(setting: Setting, found: _Found, stages_ms: Mapping[str, float]) -> TickReport:
@@ -275,6 +282,7 @@ def _report(setting: Setting, found: _Found, stages_ms: Mapping[str, float]) -> 
         decision_id=None if found.intent is None else found.intent.decision_id,
         event=carried.event,
         running=None if progress.running is None else progress.running.scale_out,
+        running_mix={} if progress.running is None else progress.running.mix,
         wanted=None if desired is None else desired.intent.scale_out,
         forecast=found.planned.beliefs.forecast,
         capacities=found.planned.beliefs.capacities,

@@ -78,6 +78,8 @@ class TickReport:
         Run key of a retraining that was asked for in this tick.
     stages_ms
         Stage -> milliseconds.
+    running_mix
+        Size -> workers that run; empty where they are equal.
     """
 
     job: str
@@ -96,6 +98,7 @@ class TickReport:
     retrain: str | None = None
     notes: tuple[str, ...] = ()
     stages_ms: Mapping[str, float] = field(default_factory=dict)
+    running_mix: Mapping[str, int] = field(default_factory=dict)
 
     def job_status(self, now_s: float) -> JobStatus:
         """Return the status that the journal keeps."""
@@ -121,7 +124,9 @@ class TickReport:
             "predicted_recovery_s": None if decision is None else decision.recovery_s,
             "decision_id": self.decision_id,
             "event": self.event.value,
+            "mix": {} if decision is None else dict(decision.mix),
             "running": self.running,
+            "running_mix": dict(self.running_mix),
             "wanted": self.wanted,
             "forecast_family": None if self.forecast is None else self.forecast.family,
             "forecast_version": None if self.forecast is None else self.forecast.version,

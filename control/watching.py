@@ -13,6 +13,7 @@ from control.state_ledger import Entry
 from models.recovery.downtime import Downtimes
 from models.recovery.normal import Normal
 from models.recovery.observation import TIMEOUT_S, Recovered, RecoveryWatch, TimedOut
+from policies.contract import Reason
 from telemetry import metrics
 from telemetry.window import Values, Window
 
@@ -36,6 +37,8 @@ class Watching:
         The decision that stopped the job; ``None`` for a failure that nobody asked for.
     predicted_s
         The recovery time that was predicted when it was decided.
+    inward
+        Whether it is a decision to run less: fewer workers, or as many smaller ones.
     """
 
     watch: RecoveryWatch
@@ -43,6 +46,7 @@ class Watching:
     scale_out: int
     decision_id: str | None = None
     predicted_s: float | None = None
+    inward: bool = False
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""
@@ -52,6 +56,7 @@ class Watching:
             "scale_out": self.scale_out,
             "decision_id": self.decision_id,
             "predicted_s": self.predicted_s,
+            "inward": self.inward,
         }
 
     @classmethod
@@ -63,6 +68,7 @@ class Watching:
             int(state["scale_out"]),
             state["decision_id"],
             state["predicted_s"],
+            bool(state.get("inward", int(state["scale_out"]) < int(state["from_scale_out"]))),
         )
 
 
@@ -88,11 +94,11 @@ class Watched:
 
     @property
     def failed_scale_in(self) -> bool:
-        """Whether the job did not come back from a rescale to fewer workers."""
+        """Whether the job did not come back from a rescale to less."""
         if self.ended is None or not isinstance(self.ended.watch.outcome, TimedOut):
             return False
         stalled = self.ended.watch.outcome.stopped_s is not None
-        return stalled and self.ended.decision_id is not None and self.ended.scale_out < self.ended.from_scale_out
+        return stalled and self.ended.decision_id is not None and self.ended.inward
 
 
 def look(
@@ -127,7 +133,9 @@ def look(
     if result is None:
         return Watched(seen, normal, downtimes)
     if isinstance(result, Recovered):
-        downtimes = downtimes.observed(seen.from_scale_out, seen.scale_out, result.downtime_s)
+        # Other sizes of as many workers are no failure, whose downtime has its detection in it.
+        swapped = seen.decision_id is not None and seen.from_scale_out == seen.scale_out
+        downtimes = downtimes.observed(seen.from_scale_out, seen.scale_out + swapped, result.downtime_s)
     # What was watched is no normal operation, and a restart in it is not watched a second time.
     until_s = result.caught_up_s if isinstance(result, Recovered) else float(window.times_s[-1])
     normal = replace(normal, newest_s=max(normal.newest_s, until_s))
@@ -158,7 +166,9 @@ def _begun(
             return watching
         intent = last.intent
         watch = RecoveryWatch.start(last.applied_s, normal, timeout_s)
-        return Watching(watch, intent.from_scale_out, intent.scale_out, last.decision_id, intent.predicted_recovery_s)
+        inward = intent.reason == Reason.SCALE_IN or intent.scale_out < intent.from_scale_out
+        predicted_s = intent.predicted_recovery_s
+        return Watching(watch, intent.from_scale_out, intent.scale_out, last.decision_id, predicted_s, inward)
     return watching or _failure(normal, window, last)
 
 

@@ -123,6 +123,12 @@ class Situation:
     sizes: Mapping[str, SizedWorker] = field(default_factory=dict)
     mix: Mapping[str, int] = field(default_factory=dict)
 
+    def mix_per_s(self, mix: Mapping[str, int]) -> float | None:
+        """Return what workers of these sizes process together, records/s; ``None`` where a size is not known."""
+        if not mix or any(size not in self.sizes for size in mix):
+            return None
+        return sum(count * self.sizes[size].per_s for size, count in mix.items())
+
 
 @dataclass(frozen=True)
 class Candidate:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 
 def per_s(rate: float) -> str:
@@ -22,9 +23,11 @@ def seconds(duration_s: float) -> str:
     return f"{duration_s:,.0f} s" if duration_s >= 10 else f"{duration_s:.2g} s"
 
 
-def workers(scale_out: int) -> str:
-    """Return a number of workers."""
-    return "1 worker" if scale_out == 1 else f"{scale_out:,} workers"
+def workers(scale_out: int, mix: Mapping[str, int] | None = None) -> str:
+    """Return a number of workers, with their sizes where they differ: ``3 workers (1 large, 2 small)``."""
+    number = "1 worker" if scale_out == 1 else f"{scale_out:,} workers"
+    sizes = ", ".join(f"{count:,} {size}" for size, count in sorted((mix or {}).items()) if count)
+    return f"{number} ({sizes})" if sizes else number
 
 
 def _number(value: float) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from targets.contract import Running, TargetError
 from targets.idempotency import Keys
 
@@ -18,6 +20,7 @@ class AdvisoryTarget:
     def __init__(self, scale_out: int | None = None) -> None:
         self._scale_out: int | None = None
         self._advised: int | None = None
+        self._advised_mix: Mapping[str, int] = {}
         self._keys = Keys()
         if scale_out is not None:
             self.observe(scale_out)
@@ -26,6 +29,11 @@ class AdvisoryTarget:
     def advised(self) -> int | None:
         """Workers that were last advised."""
         return self._advised
+
+    @property
+    def advised_mix(self) -> Mapping[str, int]:
+        """Size -> workers that were last advised; empty where they are equal."""
+        return self._advised_mix
 
     def observe(self, scale_out: int) -> None:
         """Tell the target how many workers the metrics show."""
@@ -37,14 +45,14 @@ class AdvisoryTarget:
         """Return what runs, as it was told; advice never unsettles it."""
         if self._scale_out is None:
             raise TargetError("nobody has said yet how many workers run; wait for the metric scale_out")
-        return Running(self._scale_out, self._advised, settled=True)
+        return Running(self._scale_out, self._advised, settled=True, requested_mix=self._advised_mix)
 
-    def scale(self, scale_out: int, idempotency_key: str) -> Running:
+    def scale(self, scale_out: int, idempotency_key: str, mix: Mapping[str, int] | None = None) -> Running:
         """Remember the advice."""
         if scale_out < 1:
             raise TargetError(f"scale-out {scale_out} is below 1", retriable=False)
         running = self.read()
-        if not self._keys.is_new(idempotency_key, scale_out):
+        if not self._keys.is_new(idempotency_key, scale_out, mix):
             return running
-        self._advised = scale_out
+        self._advised, self._advised_mix = scale_out, dict(mix or {})
         return self.read()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 
@@ -26,11 +27,23 @@ class Running:
         Workers that were last asked for, as the target remembers it; ``None`` when it does not.
     settled
         False while a rescale is under way.
+    mix, requested_mix
+        Size -> workers, of those numbers, zeros left out; empty where workers are equal or not told apart.
     """
 
     scale_out: int
     requested: int | None
     settled: bool
+    mix: Mapping[str, int] = field(default_factory=dict)
+    requested_mix: Mapping[str, int] = field(default_factory=dict)
+
+    def is_at(self, scale_out: int, mix: Mapping[str, int]) -> bool:
+        """Whether that deployment runs; without a mix the number alone counts."""
+        return self.scale_out == scale_out and (not mix or dict(self.mix) == dict(mix))
+
+    def is_asked_for(self, scale_out: int, mix: Mapping[str, int]) -> bool:
+        """Whether that deployment is what was last asked for."""
+        return self.requested == scale_out and (not mix or dict(self.requested_mix) == dict(mix))
 
 
 class Target(Protocol):
@@ -40,6 +53,12 @@ class Target(Protocol):
         """Return what really runs."""
         ...
 
-    def scale(self, scale_out: int, idempotency_key: str) -> Running:
-        """Ask for ``scale_out`` workers; a repeated key changes nothing more."""
+    def scale(self, scale_out: int, idempotency_key: str, mix: Mapping[str, int] | None = None) -> Running:
+        """Ask for ``scale_out`` workers; a repeated key changes nothing more.
+
+        Parameters
+        ----------
+        mix
+            Size -> workers, which sum to ``scale_out``; left out where workers are equal.
+        """
         ...

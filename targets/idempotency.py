@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 
+from policies.wording import workers
 from targets.contract import TargetError
 
 REMEMBERED = 4_096
 
 
 class Keys:
-    """The last keys that were used, and for how many workers."""
+    """The last keys that were used, and for which workers."""
 
     def __init__(self) -> None:
-        self._seen: OrderedDict[str, int] = OrderedDict()
+        self._seen: OrderedDict[str, str] = OrderedDict()
 
-    def is_new(self, key: str, scale_out: int) -> bool:
-        """Take note of ``key``; return False when it was used before for the same number.
+    def is_new(self, key: str, scale_out: int, mix: Mapping[str, int] | None = None) -> bool:
+        """Take note of ``key``; return False when it was used before for the same workers.
 
         Raises
         ------
         TargetError
-            When the key is empty, or was used for another number.
+            When the key is empty, or was used for others.
         """
+        asked = workers(scale_out, mix)
         if not key:
             raise TargetError("an idempotency key must not be empty", retriable=False)
         if key in self._seen:
-            if self._seen[key] != scale_out:
+            if self._seen[key] != asked:
                 raise TargetError(
-                    f"key {key!r} was used for {self._seen[key]} workers; use another for {scale_out}", retriable=False
+                    f"key {key!r} was used for {self._seen[key]}; use another for {asked}", retriable=False
                 )
             return False
-        self._seen[key] = scale_out
+        self._seen[key] = asked
         if len(self._seen) > REMEMBERED:
             self._seen.popitem(last=False)
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
@@ -31,9 +32,10 @@ class TwinTarget:
         """Return what really runs."""
         return self._asked("GET")
 
-    def scale(self, scale_out: int, idempotency_key: str) -> Running:
+    def scale(self, scale_out: int, idempotency_key: str, mix: Mapping[str, int] | None = None) -> Running:
         """Ask for ``scale_out`` workers."""
-        return self._asked("PUT", {"scale_out": scale_out, "idempotency_key": idempotency_key})
+        body: dict[str, Any] = {"scale_out": scale_out, "idempotency_key": idempotency_key}
+        return self._asked("PUT", body | ({"mix": dict(mix)} if mix else {}))
 
     def close(self) -> None:
         """Close the connections."""
@@ -70,14 +72,15 @@ class LocalTwinTarget:
 
     def read(self) -> Running:
         """Return what really runs."""
-        return Running(self._twin.scale_out, self._twin.requested, self._twin.settled)
+        twin = self._twin
+        return Running(twin.scale_out, twin.requested, twin.settled, twin.mix, twin.requested_mix)
 
-    def scale(self, scale_out: int, idempotency_key: str) -> Running:
+    def scale(self, scale_out: int, idempotency_key: str, mix: Mapping[str, int] | None = None) -> Running:
         """Ask for ``scale_out`` workers."""
         if not idempotency_key:
             raise TargetError("an idempotency key must not be empty", retriable=False)
         try:
-            self._twin.rescale(scale_out, idempotency_key)
+            self._twin.rescale(scale_out, idempotency_key, mix)
         except ValueError as error:
             raise TargetError(str(error), retriable=False) from None
         return self.read()
@@ -96,8 +99,15 @@ def _running(address: str, response: httpx.Response) -> Running:
     try:
         answer = response.json()
         scale_out, requested, settled = answer["scale_out"], answer["requested"], answer["settled"]
-    except (ValueError, KeyError, TypeError):
+        mixes = [answer.get(name) or {} for name in ("mix", "requested_mix")]
+        told_apart = all(type(count) is int for mix in mixes for count in mix.values())
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise TargetError(f"{address}: not the answer of a twin: {response.text[:80]!r}") from None
-    if type(scale_out) is not int or type(settled) is not bool or not (requested is None or type(requested) is int):
+    if (
+        not told_apart
+        or type(scale_out) is not int
+        or type(settled) is not bool
+        or not (requested is None or type(requested) is int)
+    ):
         raise TargetError(f"{address}: not the answer of a twin: {response.text[:80]!r}")
-    return Running(scale_out, requested, settled)
+    return Running(scale_out, requested, settled, *mixes)

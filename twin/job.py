@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from policies.wording import workers as in_words
 from twin import physics
 from twin.history import History
 from twin.observables import Observables
@@ -39,6 +41,15 @@ class Totals:
     lag: float
 
 
+@dataclass(frozen=True)
+class Deployed:
+    """What was deployed from epoch second ``since_s`` on; ``mix`` is size -> workers, empty where they are equal."""
+
+    since_s: int
+    scale_out: int
+    mix: Mapping[str, int]
+
+
 class JobTwin:
     """A stream job whose truth is known.
 
@@ -51,6 +62,8 @@ class JobTwin:
         Epoch second at which it begins, running at ``scale_out`` with nothing waiting.
     arrivals
         ``(first epoch second, count) -> records/s``; by default the workload of the parameters.
+    mix
+        Size -> workers at the start, which sum to ``scale_out``; left out where they are equal.
     """
 
     def __init__(
@@ -61,6 +74,7 @@ class JobTwin:
         start_s: int = 0,
         scale_out: int | None = None,
         arrivals: Arrivals | None = None,
+        mix: Mapping[str, int] | None = None,
     ) -> None:
         self.parameters = parameters
         self.seed = seed
@@ -76,11 +90,13 @@ class JobTwin:
         self._arrivals = arrivals or self._own_arrivals()
         self._now_s = start_s
         self._lag = self._progress = self._arrived = self._replayed = self._processed = 0.0
-        self._keys_seen: OrderedDict[str, int] = OrderedDict()
+        self._keys_seen: OrderedDict[str, str] = OrderedDict()
         self._down_until_s: int | None = None
         self._failed_worker: int | None = None
         self._deployment = -1
         self._scale_out = self._requested = self._checked(scale_out or min(parameters.start_scale_out, maximum))
+        self._mix = self._requested_mix = self._checked_mix(self._scale_out, mix)
+        self.deployments: list[Deployed] = []
         self._deploy()
 
     # ---- what it is now -------------------------------------------------------------------------------------------
@@ -99,6 +115,16 @@ class JobTwin:
     def requested(self) -> int:
         """Workers that were last asked for."""
         return self._requested
+
+    @property
+    def mix(self) -> Mapping[str, int]:
+        """Size -> workers deployed; empty where they are equal."""
+        return self._mix
+
+    @property
+    def requested_mix(self) -> Mapping[str, int]:
+        """Size -> workers that were last asked for; empty where they are equal."""
+        return self._requested_mix
 
     @property
     def settled(self) -> bool:
@@ -148,33 +174,39 @@ class JobTwin:
             if self._down_until_s == self._now_s:
                 self._deploy()
 
-    def rescale(self, scale_out: int, key: str) -> bool:
+    def rescale(self, scale_out: int, key: str, mix: Mapping[str, int] | None = None) -> bool:
         """Ask for ``scale_out`` workers; the job stops at once and replays the work since its last checkpoint.
+
+        Parameters
+        ----------
+        mix
+            Size -> workers, which sum to ``scale_out``; left out for equal ones.
 
         Returns
         -------
         bool
-            False when nothing changed: the key was used before for the same number, or that many run already.
+            False when nothing changed: the key was used before for the same workers, or they run already.
 
         Raises
         ------
         ValueError
-            When ``scale_out`` is outside the bounds, or the key was used for another number.
+            When ``scale_out`` is outside the bounds, the mix cannot be, or the key was used for other workers.
         """
         self._checked(scale_out)
+        mix = self._checked_mix(scale_out, mix)
+        asked = in_words(scale_out, mix)
         if key in self._keys_seen:
-            if self._keys_seen[key] != scale_out:
-                raise ValueError(
-                    f"key {key!r} was used for {self._keys_seen[key]} workers; use another for {scale_out}"
-                )
+            if self._keys_seen[key] != asked:
+                raise ValueError(f"key {key!r} was used for {self._keys_seen[key]}; use another for {asked}")
             return False
-        self._keys_seen[key] = scale_out
+        self._keys_seen[key] = asked
         if len(self._keys_seen) > KEYS_REMEMBERED:
             self._keys_seen.popitem(last=False)
-        if scale_out == self._requested:
+        if scale_out == self._requested and mix == self._requested_mix:
             return False
-        self._requested = scale_out
-        self._interrupt("out" if scale_out > self._scale_out else "in")
+        before = self._relative(self._scale_out, self._mix).sum()
+        self._requested, self._requested_mix = scale_out, mix
+        self._interrupt("out" if self._relative(scale_out, mix).sum() > before else "in")
         return True
 
     def fail(self, worker: int = 0) -> None:
@@ -197,12 +229,30 @@ class JobTwin:
             raise ValueError(f"scale-out {scale_out} is outside 1..{maximum}")
         return scale_out
 
+    def _checked_mix(self, scale_out: int, mix: Mapping[str, int] | None) -> Mapping[str, int]:
+        sizes, mix = self.parameters.workers.sizes, {size: count for size, count in (mix or {}).items() if count}
+        unknown = [size for size in mix if size not in sizes]
+        if unknown:
+            raise ValueError(f"there is no size '{unknown[0]}'; known: {', '.join(sizes) or 'none'}")
+        if mix and (min(mix.values()) < 0 or sum(mix.values()) != scale_out):
+            raise ValueError(f"the mix {mix} does not sum to {scale_out} workers")
+        return mix
+
+    def _relative(self, scale_out: int, mix: Mapping[str, int]) -> Values:
+        """Return what a worker is worth by its size, of a mean one without a size, shape ``(scale_out,)``."""
+        given = self.parameters.workers
+        if not mix:
+            return np.ones(scale_out)
+        sizes, counts = sorted(mix), [mix[size] for size in sorted(mix)]
+        return np.repeat([given.sizes[size].per_s / given.capacity_per_s for size in sizes], counts)
+
     def _efficiency(self, scale_out: int) -> float:
         workers = self.parameters.workers
         return physics.efficiency(scale_out, workers.contention, workers.coherency)
 
     def _deployed_capacities(self) -> Values:
-        return np.asarray(self._capacities[: self._scale_out] * self._efficiency(self._scale_out))
+        alone = self._capacities[: self._scale_out] * self._relative(self._scale_out, self._mix)
+        return np.asarray(alone * self._efficiency(self._scale_out))
 
     def _drawn_shares(self, scale_out: int, rng: np.random.Generator, draws: int) -> Values:
         """Draw how the work falls onto the first ``scale_out`` workers, shape ``(draws, scale_out)``."""
@@ -219,13 +269,16 @@ class JobTwin:
 
     def _deploy(self) -> None:
         """Start at the requested scale-out; the keys fall anew unless the same workers come back."""
-        same_workers = self._deployment >= 0 and self._requested == self._scale_out
-        self._scale_out = self._requested
+        same_number = self._requested == self._scale_out
+        same_workers = self._deployment >= 0 and same_number and self._requested_mix == self._mix
+        self._scale_out, self._mix = self._requested, self._requested_mix
+        self.deployments.append(Deployed(self._now_s, self._scale_out, self._mix))
         self._deployment += 1
         self._counters = np.zeros(self.parameters.workers.maximum)
         if not same_workers:
             rng = np.random.default_rng([self.seed, _KEYS, self._deployment])
-            self._shares = self._drawn_shares(self._scale_out, rng, 1)[0]
+            drawn = self._drawn_shares(self._scale_out, rng, 1)[0]
+            self._shares = physics.together(drawn, self._relative(self._scale_out, self._mix)) if self._mix else drawn
         self._started_s, self._start_progress = self._now_s, self._progress
         self._down_until_s, self._failed_worker = None, None
 

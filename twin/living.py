@@ -97,11 +97,11 @@ class LivingTwin:
                 if len(twin.history) > 1.5 * self._keep_s:
                     twin.history.discard_before(twin.now_s - self._keep_s)
 
-    def rescale(self, name: str, scale_out: int, key: str) -> JobTwin:
+    def rescale(self, name: str, scale_out: int, key: str, mix: Mapping[str, int] | None = None) -> JobTwin:
         """Rescale one job now; see :meth:`twin.job.JobTwin.rescale`."""
         with self._lock:
             twin = self.job(name)
-            twin.rescale(scale_out, key)
+            twin.rescale(scale_out, key, mix)
             return twin
 
     def fail(self, name: str, worker: int = 0) -> JobTwin:

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field, ValidationInfo, field_validator
 
 from settings.home import conf_folder
-from settings.stream_job import Engine, Strict
+from settings.stream_job import Engine, Strict, WorkerSize
 from settings.yaml_files import load_model
 from twin import physics
 from twin.workloads import WorkloadSpec
@@ -16,6 +16,12 @@ from twin.workloads import WorkloadSpec
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Spread = Annotated[float, Field(ge=0, le=1)]
+
+
+class TwinSize(WorkerSize):
+    """A size of worker, and records/s of a mean worker of that size that runs alone at CPU 1."""
+
+    per_s: Positive
 
 
 class Workers(Strict):
@@ -34,6 +40,9 @@ class Workers(Strict):
         Refused where it would make the job slower with another worker below ``maximum``.
     capacity_noise
         Relative standard deviation of the capacity from second to second; it persists for ten seconds.
+    sizes
+        Size -> what its workers are, of a job whose workers may differ. What flows in is then dealt out by what a
+        worker of its size can do. Workers whose size nobody names have ``capacity_per_s``.
     """
 
     capacity_per_s: Annotated[float, Field(ge=1)]
@@ -42,6 +51,7 @@ class Workers(Strict):
     contention: Share = 0.02
     coherency: Share = 0.0
     capacity_noise: Spread = 0.02
+    sizes: dict[str, TwinSize] = Field(default_factory=dict)
 
     @field_validator("coherency")
     @classmethod

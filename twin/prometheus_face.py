@@ -174,15 +174,20 @@ class _Handler(BaseHTTPRequestHandler):
 def _scaled(living: LivingTwin, name: str, asked: Any) -> api.Answer:
     scale_out = asked.get("scale_out") if isinstance(asked, dict) else None
     key = asked.get("idempotency_key") if isinstance(asked, dict) else None
-    if type(scale_out) is not int or not isinstance(key, str) or not key:
-        return 400, _error('expected {"scale_out": <whole number>, "idempotency_key": <text>}')
+    mix = asked.get("mix") if isinstance(asked, dict) else None
+    if type(scale_out) is not int or not isinstance(key, str) or not key or not _is_mix(mix):
+        return 400, _error('expected {"scale_out": <whole number>, "idempotency_key": <text>, "mix": <size: number>}')
     maximum = living.job(name).parameters.workers.maximum
     if not 1 <= scale_out <= maximum:
         return 400, _error(f"scale-out {scale_out} is outside 1..{maximum}")
     try:
-        return 200, _running(living.rescale(name, scale_out, key))
+        return 200, _running(living.rescale(name, scale_out, key, mix))
     except ValueError as error:
         return 409, _error(str(error))
+
+
+def _is_mix(mix: Any) -> bool:
+    return mix is None or (isinstance(mix, dict) and all(type(count) is int and count > 0 for count in mix.values()))
 
 
 def _failed(living: LivingTwin, name: str, asked: Any) -> api.Answer:
@@ -196,7 +201,8 @@ def _failed(living: LivingTwin, name: str, asked: Any) -> api.Answer:
 
 
 def _running(twin: JobTwin) -> dict[str, Any]:
-    return {"scale_out": twin.scale_out, "requested": twin.requested, "settled": twin.settled}
+    running = {"scale_out": twin.scale_out, "requested": twin.requested, "settled": twin.settled}
+    return running | {"mix": dict(twin.mix), "requested_mix": dict(twin.requested_mix)}
 
 
 def _error(message: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """A whole loop for tests: the real tick, a real twin, a real state store; failures happen where they do in life."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -84,11 +84,11 @@ class FaultyTarget:
             return Running(self.reaching, running.requested, settled=True)
         return running
 
-    def scale(self, scale_out: int, idempotency_key: str) -> Running:
+    def scale(self, scale_out: int, idempotency_key: str, mix: Mapping[str, int] | None = None) -> Running:
         self.asked.append((scale_out, idempotency_key))
         if self.refusing is not None:
             raise self.refusing
-        LocalTwinTarget(self.twin).scale(scale_out, idempotency_key)
+        LocalTwinTarget(self.twin).scale(scale_out, idempotency_key, mix)
         return self.read()
 
 

@@ -15,7 +15,7 @@ from control.decide import Avoided, Circumstances, decide
 from models.capacity.contract import Estimate
 from models.forecasting.contract import Forecast
 from models.recovery.downtime import Downtimes
-from policies.contract import Candidate, Decision, Reason, Situation
+from policies.contract import Candidate, Decision, Reason, Situation, SizedWorker
 from settings.stream_job import Bounds, Objectives
 from targets.contract import Running
 
@@ -285,3 +285,70 @@ def test_guards_only_ever_move_towards_what_runs(wanted, current, since_s, today
         assert since_s >= around.grace_s
         assert not any(one.bars(chosen, NOW_S) for one in avoided)
     assert verdict == decide(Wanting(wanted), here, around)
+
+
+SIZES = {"small": SizedWorker(0.6, 512.0, 0.03, 6.0), "large": SizedWorker(2.4, 1024.0, 0.11, 18.0)}
+RUNS = {"small": 3, "large": 1}
+
+
+class WantingSizes:
+    """A policy that wants a mix of sizes."""
+
+    name = "wanting-sizes"
+
+    def __init__(self, mix: dict, scale_out: int | None = None) -> None:
+        self.mix, self.scale_out = mix, sum(mix.values()) if scale_out is None else scale_out
+
+    def decide(self, situation: Situation) -> Decision:
+        return Decision(self.name, self.scale_out, Reason.SCALE_OUT, "Wanted.", mix=self.mix)
+
+
+def of_sizes(**changes) -> Situation:
+    return situation(**{"sizes": SIZES, "mix": RUNS, "capacities": {}, **changes})
+
+
+def test_other_sizes_of_as_many_workers_are_a_rescale_like_any() -> None:
+    policy = WantingSizes({"large": 4})
+    assert decide(policy, of_sizes(), circumstances()).decision.mix == {"large": 4}
+    soon = decide(policy, of_sizes(since_rescale_s=60.0), circumstances())
+    assert (soon.decision.reason, soon.decision.mix, soon.guarded) == (Reason.HOLD_GRACE, RUNS, True)
+    assert "Without that, 4 workers (4 large): Wanted." in soon.decision.sentence
+    same = decide(WantingSizes(dict(reversed(RUNS.items()))), of_sizes(since_rescale_s=60.0), circumstances())
+    assert same.decision.reason is Reason.SCALE_OUT, "what runs already is no rescale, and needs no guard"
+
+
+def test_a_mix_that_is_asked_for_already_is_not_asked_for_anew() -> None:
+    asked = circumstances(wanted=4, wanted_mix={"large": 4})
+    assert decide(WantingSizes({"large": 4}), of_sizes(), asked).decision.reason is Reason.HOLD_UNSETTLED
+    assert decide(WantingSizes({"large": 3, "small": 1}), of_sizes(), asked).decision.reason is Reason.SCALE_OUT
+
+
+def test_a_mix_that_turned_out_badly_bars_no_other_mix_of_as_many_workers() -> None:
+    barred = circumstances(avoided=(Avoided(4, NOW_S + 60, "the target refused it", mix={"large": 4}),))
+    held = decide(WantingSizes({"large": 4}), of_sizes(), barred).decision
+    assert (held.reason, held.mix) == (Reason.HOLD_AVOIDED, RUNS)
+    assert decide(WantingSizes({"large": 3, "small": 1}), of_sizes(), barred).decision.mix == {"large": 3, "small": 1}
+    assert Avoided.from_state(json.loads(json.dumps(barred.avoided[0].to_state()))) == barred.avoided[0]
+
+
+def test_an_overloaded_mix_may_overdraw_the_budget_by_what_adds_to_it() -> None:
+    spent = circumstances(rescales_today=5)
+    overloaded = of_sizes(workload_per_s=40.0)  # 3 x 6 + 18 = 36
+    assert decide(WantingSizes({"large": 3}), overloaded, spent).decision.mix == {"large": 3}, "fewer, and more"
+    assert decide(WantingSizes({"small": 5}), overloaded, spent).decision.reason is Reason.HOLD_BUDGET
+    assert decide(WantingSizes({"large": 3}), of_sizes(), spent).decision.reason is Reason.HOLD_BUDGET
+
+
+@pytest.mark.parametrize(
+    ("mix", "scale_out", "says"),
+    [
+        ({"huge": 4}, None, "size 'huge', which the job does not have"),
+        ({"large": 0, "small": 4}, None, "not whole numbers from 1 on"),
+        ({"large": 1.5, "small": 2.5}, 4, "not whole numbers from 1 on"),
+        ({"large": 2}, 4, "4 workers and a mix of 2"),
+    ],
+)
+def test_a_mix_that_cannot_be_is_held(mix: dict, scale_out: int | None, says: str) -> None:
+    decision = decide(WantingSizes(mix, scale_out), of_sizes(), circumstances()).decision
+    assert (decision.reason, decision.scale_out, decision.mix) == (Reason.HOLD_INVALID, 4, RUNS)
+    assert says in decision.sentence

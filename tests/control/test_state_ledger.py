@@ -238,3 +238,15 @@ def test_pruning_keeps_what_is_open_or_desired_and_drops_quiet_decisions_first(s
     left = {entry.decision_id for entry in store.ledger.decisions()}
     assert left == {item.decision_id for item in (open_one, desired_one, newer, recent_hold)}
     assert old.decision_id not in left
+
+
+def test_other_sizes_of_as_many_workers_are_another_decision(store: StateStore) -> None:
+    before, after = {"small": 3}, {"small": 1, "large": 2}
+    swap = intent(scale_out=3, from_scale_out=3, window_end_s=1.0, from_mix=before, mix=after)
+    stay = intent(scale_out=3, from_scale_out=3, window_end_s=1.0, from_mix=before, mix=before)
+    assert (swap.first_state, stay.first_state) == (State.INTENT, State.HELD)
+    assert swap.decision_id != stay.decision_id
+    store.ledger.record(swap)
+    desired = store.ledger.desired("wordcount")
+    assert desired is not None
+    assert (dict(desired.mix), dict(desired.decision.intent.from_mix)) == (after, before)

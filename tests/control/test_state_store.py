@@ -110,8 +110,22 @@ def test_a_controller_killed_in_the_middle_leaves_the_last_whole_truth(state_url
 def test_a_database_of_a_newer_perdix_is_refused(store: StateStore, state_url: str) -> None:
     with store.database.writing() as connection:
         connection.execute(state_version.update().values(number=99))
-    with pytest.raises(StateError, match="written with schema 99, this perdix knows 1"):
+    with pytest.raises(StateError, match="written with schema 99, this perdix knows 2"):
         StateStore(state_url)
+
+
+def test_a_database_of_the_first_schema_is_taken_over_with_all_that_is_in_it(store: StateStore, state_url: str) -> None:
+    store.ledger.record(intent(scale_out=4, window_end_s=1.0))
+    with store.database.writing() as connection:
+        connection.execute(sa.text("ALTER TABLE decisions DROP COLUMN mix"))
+        connection.execute(sa.text("ALTER TABLE decisions DROP COLUMN from_mix"))
+        connection.execute(state_version.update().values(number=1))
+    for _ in range(2):  # once taken over, nothing is left to do
+        later = StateStore(state_url)
+        desired = later.ledger.desired("wordcount")
+        assert desired is not None
+        assert (desired.scale_out, dict(desired.mix)) == (4, {})
+        later.close()
 
 
 @pytest.mark.parametrize(

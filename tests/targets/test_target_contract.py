@@ -68,3 +68,19 @@ def test_an_empty_key_is_refused_for_good(target):
 def test_asking_for_what_runs_is_settled(target):
     running = target.scale(2, "a")
     assert (running.scale_out, running.requested, running.settled) == (2, 2, True)
+
+
+def test_a_mix_of_sizes_is_asked_for_and_remembered(target):
+    running = target.scale(2, "a", {"small": 1, "large": 1})
+    assert running.is_asked_for(2, {"large": 1, "small": 1})
+    assert not running.is_asked_for(2, {"large": 2})
+    assert running.is_asked_for(2, {}), "whoever names no sizes means the number alone"
+    assert target.read().requested_mix == {"small": 1, "large": 1}
+
+
+def test_a_key_for_other_sizes_is_refused_for_good(target):
+    target.scale(2, "a", {"small": 2})
+    with pytest.raises(TargetError, match=r"was used for 2 workers \(2 small\)") as refused:
+        target.scale(2, "a", {"large": 2})
+    assert not refused.value.retriable
+    assert target.read().requested_mix == {"small": 2}

@@ -123,10 +123,11 @@ def test_health_and_build(client):
 
 
 def test_scale_is_read_and_set_once(living, client):
-    assert client.get("/jobs/orders/scale").json() == {"scale_out": 2, "requested": 2, "settled": True}
+    equal = {"mix": {}, "requested_mix": {}}
+    assert client.get("/jobs/orders/scale").json() == {"scale_out": 2, "requested": 2, "settled": True, **equal}
     for _ in range(3):
         answer = client.put("/jobs/orders/scale", json={"scale_out": 4, "idempotency_key": "a"})
-        assert answer.json() == {"scale_out": 2, "requested": 4, "settled": False}
+        assert answer.json() == {"scale_out": 2, "requested": 4, "settled": False, **equal}
     assert len(living.job("orders").outages) == 1
     assert len(living.job("bills").outages) == 0
 
