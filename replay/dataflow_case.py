@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +10,8 @@ from pydantic import ValidationError
 
 from policies.dataflow.build import DATAFLOW_POLICIES, build_dataflow_policy
 from policies.dataflow.contract import DataflowPolicy
-from replay.contenders import LABEL, TICK
+from replay.contenders import TICK
+from replay.labels import split_label, split_labels, whole
 from settings.yaml_files import SettingsError
 from twin.dataflow.parameters import DataflowParameters
 
@@ -78,33 +76,12 @@ def dataflow_contenders(text: str) -> tuple[DataflowContender, ...]:
     ~settings.yaml_files.SettingsError
         Naming the contender and the nearest that is known, or one that is there twice.
     """
-    labels = [label.strip() for label in text.split(",") if label.strip()]
-    if not labels:
-        raise SettingsError(f"no policy is named; known: {', '.join(DATAFLOW_POLICIES)}")
-    names = [re.sub(r"\W+", "-", label) for label in labels]
-    twice = [label for label, name in zip(labels, names, strict=True) if names.count(name) > 1]
-    if twice:
-        raise SettingsError(f"policy {twice[0]}: given twice; every policy takes part once, under a name of its own")
-    return tuple(_contender(label) for label in labels)
+    return tuple(_contender(label) for label in split_labels(text, DATAFLOW_POLICIES))
 
 
 def _contender(label: str) -> DataflowContender:
-    name, *pairs = label.split(":")
-    if name not in DATAFLOW_POLICIES:
-        close = difflib.get_close_matches(name, DATAFLOW_POLICIES, n=1, cutoff=0.5)
-        hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(DATAFLOW_POLICIES)}"
-        raise SettingsError(f"unknown policy '{name}' for a dataflow; {hint}")
-    if not LABEL.fullmatch(label):
-        raise SettingsError(f"policy '{label}': letters, digits and . _ : = + - only, because files are named by it")
-    options: dict[str, Any] = {}
-    for pair in pairs:
-        key, equals, value = (part.strip() for part in pair.partition("="))
-        if not key or not equals or not value:
-            raise SettingsError(f"policy '{label}': option '{pair}' has no value; write {key or 'option'}=VALUE")
-        options[key] = _scalar(value)
-    interval_s = options.pop(TICK, None)
-    if interval_s is not None and (isinstance(interval_s, bool) or not isinstance(interval_s, int) or interval_s < 1):
-        raise SettingsError(f"policy '{label}': {TICK} must be whole seconds from 1 on, found {interval_s!r}")
+    name, options = split_label(label, DATAFLOW_POLICIES, "a dataflow")
+    interval_s = whole(label, options, TICK, "seconds")
     if name == "static":
         options = {"parallelism": options}
     try:
@@ -112,10 +89,3 @@ def _contender(label: str) -> DataflowContender:
     except (SettingsError, ValidationError) as error:
         raise SettingsError(f"policy '{label}': {error}") from None
     return DataflowContender(label, name, options, interval_s)
-
-
-def _scalar(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
