@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -106,15 +105,17 @@ def test_the_bound_is_below_the_best_and_the_packing_at_most_one_host_above_it(
 
 
 def _fewest(workers: Mapping[str, int], sizes: Mapping[str, Resources]) -> int:
-    """Try every assignment of workers to hosts."""
+    """Try every assignment of workers to hosts: each goes onto every open host that has room, and onto a new one."""
     each = [sizes[name] for name, count in workers.items() for _ in range(count)]
-    for hosts in range(1, len(each) + 1):
-        for places in product(range(hosts), repeat=len(each)):
-            loads = [[one for one, place in zip(each, places, strict=True) if place == host] for host in range(hosts)]
-            if all(
-                sum(one.cores for one in load) <= HOST.cores * (1 + 1e-9)
-                and sum(one.memory_mb for one in load) <= HOST.memory_mb * (1 + 1e-9)
-                for load in loads
-            ):
-                return hosts
-    raise AssertionError("each has a host of its own at the latest")
+
+    def from_here(k: int, free: list[tuple[float, float]]) -> int:
+        if k == len(each):
+            return len(free)
+        found = len(each) + 1
+        for at, (cores, memory_mb) in enumerate([*free, (HOST.cores * (1 + 1e-9), HOST.memory_mb * (1 + 1e-9))]):
+            left = (cores - each[k].cores, memory_mb - each[k].memory_mb)
+            if min(left) >= 0:
+                found = min(found, from_here(k + 1, [*free[:at], left, *free[at + 1 :]]))
+        return found
+
+    return from_here(0, [])

@@ -151,5 +151,5 @@ def test_a_list_that_is_not_there_is_named_with_the_nearest() -> None:
 
 
 def test_a_type_that_is_not_there_is_named_with_the_nearest() -> None:
-    with pytest.raises(SettingsError, match="no instance type 'm6.large'; did you mean 'm6i.large'?"):
+    with pytest.raises(SettingsError, match=r"no instance type 'm6\.large'; did you mean 'm6i\.large'"):
         load_prices("aws-ec2-us-east-1").check_type("m6.large")
