@@ -87,9 +87,9 @@ class Threshold:
         """Give empty hosts back, but the last one never, and none while nothing at all is measured."""
         situation = plan.situation
         used = {one.host_id for one in situation.instances.values()} | plan.given
-        hosts = [name for name, host in situation.hosts.items() if not host.releasing]
+        hosts = [name for name, host in situation.hosts.items() if host.ready and not host.releasing]
         for name in sorted(hosts):
-            if measured and name not in used and situation.hosts[name].ready and len(hosts) - len(plan.leaving) > 1:
+            if measured and name not in used and len(hosts) - len(plan.leaving) > 1:
                 plan.leaving.add(name)
                 plan.add(ReleaseHost(name), Reason.SCALE_IN, "it is empty")
                 plan.said.append(f"{name} is given back, it is empty")
