@@ -81,7 +81,10 @@ def samples_of(rows: pd.DataFrame, place: str = "the samples") -> OperatorSample
         str(first["method"]),
         tuple(Sample(*map(float, values)) for values in taken),
         tuple(FailedSize(float(cpu), float(mb), str(why), float(took)) for cpu, mb, _, took, why in lost),
-        *(float(first[name]) for name in ("core_s", "worker_s", "began_s", "ended_s")),
+        core_s=float(first["core_s"]),
+        worker_s=float(first["worker_s"]),
+        began_s=float(first["began_s"]),
+        ended_s=float(first["ended_s"]),
         ended_because=str(first["ended_because"]),
     )
 

@@ -1,0 +1,58 @@
+"""The contract of what is sampled: one instance of an operator, of a size of its own, beside the normal ones.
+
+The live workload is shared: the sampling instance gets a part of it, the normal instances the rest, and what the
+sampling instance cannot take goes back to them (QEScalor, 2.2: "we dynamically allocate the workload between the normal
+instances and the single sampling instance"). No load is made for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class SamplingError(RuntimeError):
+    """An instance could not be started, driven or measured, or it died; says why."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Means over the time that was watched.
+
+    Attributes
+    ----------
+    offered_per_s, throughput_per_s
+        Records/s of the live workload that were for the instance, and that it processed.
+    cpu_cores, memory_mb
+        What it used; NaN where it is not measured.
+    """
+
+    offered_per_s: float
+    throughput_per_s: float
+    cpu_cores: float = float("nan")
+    memory_mb: float = float("nan")
+
+
+class SamplingInstance(Protocol):
+    """One instance; its calls may take minutes, and raise :class:`SamplingError`."""
+
+    def process(self, share: float, for_s: int) -> Observed:
+        """Give it ``share`` (0 to 1) of the live workload for ``for_s`` seconds, and watch it."""
+        ...
+
+    def stop(self) -> None:
+        """Give its share and its resources back; may be called twice."""
+        ...
+
+    @property
+    def now_s(self) -> float:
+        """Epoch seconds, of the clock that the instance lives by."""
+        ...
+
+
+class SamplingInstances(Protocol):
+    """Where sampling instances are started: a twin, or a cluster."""
+
+    def start(self, cpu_cores: float, memory_mb: float) -> SamplingInstance:
+        """Start an instance with so many cores and MB. Raises :class:`SamplingError` where that is impossible."""
+        ...
