@@ -46,8 +46,13 @@ class Errors:
         return self.rmse_per_s / self.mean_per_s if self.mean_per_s > 0.0 else math.nan
 
     def __str__(self) -> str:
-        """Return it as words: ``RMSE 120 +- 4 records/s``."""
-        return f"RMSE {self.rmse_per_s:.3g} ± {self.rmse_spread_per_s:.2g} records/s"
+        """Return it as words: ``RMSE 120 ± 4 records/s``."""
+        return f"RMSE {in_words(self.rmse_per_s)} ± {in_words(self.rmse_spread_per_s)} records/s"
+
+
+def in_words(per_s: float) -> str:
+    """Return a number of records/s as it is read: whole from 100 on, else with three digits."""
+    return f"{per_s:,.0f}" if per_s >= 100.0 else f"{per_s:.3g}"
 
 
 def folds_for(samples: int) -> int:

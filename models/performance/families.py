@@ -28,6 +28,10 @@ class Family:
         Parameter -> values that are tried; the first is the published one.
     build
         Parameters and seed -> an unfitted estimator of scikit-learn's kind, one thread.
+    of_trees
+        Whether predictions are made of means of neighbouring samples. Others may go anywhere where there is no sample,
+        and cross-validation, which only asks beside samples, does not see it: they are compared, and never chosen
+        (docs/decisions/0018-performance-models.md).
     """
 
     family: str
@@ -35,6 +39,7 @@ class Family:
     published: Parameters
     build: Callable[[Parameters, int], Any]
     grid: Mapping[str, Sequence[Parameter]] = field(default_factory=dict)
+    of_trees: bool = True
 
     def tried(self) -> list[dict[str, Parameter]]:
         """Return every setting of the grid, the published one first."""
@@ -142,8 +147,11 @@ SUPPORT_VECTORS = Family(
     {"kernel": "rbf", "gamma": "scale", "C": 1.0, "scaled_rates": False},
     _support_vectors,
     {"scaled_rates": (False, True), "C": (1.0, 10.0, 100.0)},
+    of_trees=False,
 )
-LINE = Family("linear", "beyond the paper: one plane over cores and memory", {"fit_intercept": True}, _line)
+LINE = Family(
+    "linear", "beyond the paper: one plane over cores and memory", {"fit_intercept": True}, _line, of_trees=False
+)
 MONOTONE = Family(
     "monotone-boosting",
     "beyond the paper: more cores or memory never predict less performance",

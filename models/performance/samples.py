@@ -34,7 +34,9 @@ def checked(samples: Iterable[Sample]) -> tuple[Sample, ...]:
         )
         raise ValueError(f"sampled more than once: {said}; keep one sample of each size, their mean for instance")
     if len(given) == 1:
-        raise ValueError(f"only one size was sampled, {_said(*_size(given[0]))}: sample others, {FEWEST} or more in all")
+        raise ValueError(
+            f"only one size was sampled, {_said(*_size(given[0]))}: sample others, {FEWEST} or more in all"
+        )
     if len(given) < FEWEST:
         raise ValueError(f"{len(given)} samples are too few to learn from: sample {FEWEST} sizes or more")
     return tuple(sorted(given, key=_size))

@@ -1,0 +1,108 @@
+"""A performance model: the samples, a family and its parameters; grown again from them whenever it is loaded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from models.performance.contract import Performances, Sample, Values
+from models.performance.cross_validation import one_thread
+from models.performance.families import Family, Parameters, family_of
+from models.performance.sampled_range import outside
+from models.performance.samples import checked, rates_of, sizes_of
+
+STATE_FORMAT = "perdix-performance-1"
+
+
+@dataclass(frozen=True)
+class FittedPerformance:
+    """A :class:`models.performance.contract.PerformanceModel` of any family.
+
+    Attributes
+    ----------
+    samples
+        What it was learned from: the state. Trees are grown from it at the first prediction (some 0.1 s), the same
+        ones on every machine with the same libraries.
+    parameters, seed
+        Of the family's estimator.
+    """
+
+    family: str
+    parameters: Parameters
+    samples: tuple[Sample, ...]
+    seed: int = 0
+
+    @classmethod
+    def fit(cls, family: Family, parameters: Parameters, samples: Iterable[Sample], seed: int = 0) -> Self:
+        """Fit to samples. Raises ``ValueError`` when they cannot be learned from; see :func:`.samples.checked`."""
+        return cls(family.family, dict(parameters), checked(samples), seed)
+
+    def predict(self, cpu_cores: ArrayLike, memory_mb: ArrayLike) -> Performances:
+        """Predict records/s for every pair of cores and MB, and whether it lies outside of what was sampled.
+
+        A size that is not finite has no prediction (NaN), and counts as outside.
+        """
+        cores, given = np.broadcast_arrays(np.asarray(cpu_cores, float), np.asarray(memory_mb, float))
+        asked = np.column_stack([cores.ravel(), given.ravel()])
+        finite = np.isfinite(asked).all(axis=1)
+        per_s = np.full(len(asked), np.nan)
+        if finite.any():
+            per_s[finite] = np.maximum(self._regression.predict(asked[finite]), 0.0)
+        return Performances(per_s, outside(self._sizes, asked))
+
+    def to_state(self) -> dict[str, Any]:
+        """Return a JSON-serialisable state, with the SHA-256 of its content."""
+        content = {
+            "format": STATE_FORMAT,
+            "family": self.family,
+            "parameters": dict(self.parameters),
+            "seed": self.seed,
+            "samples": [[one.cpu_cores, one.memory_mb, one.per_s, one.took_s] for one in self.samples],
+        }
+        return {**content, "sha256": _digest(content)}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Rebuild from :meth:`to_state`.
+
+        Raises
+        ------
+        ValueError
+            When the state is not one of this format, of a family that there is not, or not what was written.
+        """
+        made = state.get("format") if isinstance(state, Mapping) else None
+        if made != STATE_FORMAT:
+            raise ValueError(
+                f"not a performance state of format {STATE_FORMAT}: format is {made!r}; train the job anew"
+            )
+        try:
+            content = {name: state[name] for name in ("format", "family", "parameters", "seed", "samples")}
+            written, found = str(state["sha256"]), _digest(content)
+            if written != found:
+                said = f"SHA-256 {found[:12]} instead of {written[:12]}"
+                raise ValueError(f"a performance state is damaged ({said}); train the job anew")
+            samples = [Sample(*map(float, values)) for values in state["samples"]]
+            return cls.fit(family_of(str(state["family"])), state["parameters"], samples, int(state["seed"]))
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"a performance state lacks something or holds what is no number ({error!r})") from None
+
+    @cached_property
+    def _sizes(self) -> Values:
+        return sizes_of(self.samples)
+
+    @cached_property
+    def _regression(self) -> Any:
+        estimator = family_of(self.family).estimator(self.parameters, self.seed)
+        with one_thread():
+            return estimator.fit(self._sizes, rates_of(self.samples))
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,71 @@
+"""Whether a newly trained performance model takes the champion's place: both judged on samples they had not seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from models.performance.contract import Sample, Values
+from models.performance.cross_validation import in_words
+from models.performance.fitted import FittedPerformance
+from models.performance.samples import rates_of
+from models.performance.selection import TrainedPerformance
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the challenger takes over.
+
+    Attributes
+    ----------
+    champion_rmse_per_s, challenger_rmse_per_s
+        On the same samples; ``None`` where there is no champion, or nothing to judge by.
+    """
+
+    verdict: Literal["promote", "keep"]
+    sentence: str
+    champion_rmse_per_s: float | None = None
+    challenger_rmse_per_s: float | None = None
+
+    @property
+    def promoted(self) -> bool:
+        """True when the challenger takes over."""
+        return self.verdict == "promote"
+
+
+def challenge(champion: FittedPerformance | None, trained: TrainedPerformance) -> Verdict:
+    """Judge the winner of a training against the champion on the training's samples.
+
+    The challenger is judged by what it predicted of samples left out. So is the champion of samples that it was fitted
+    to, by what its family makes of them left out; of all others by its own prediction. Where both are equal the one
+    that knows more samples is used: it says "extrapolated" less often.
+    """
+    best = trained.best
+    if champion is None:
+        return Verdict("promote", f"{best.family}, {best.errors}; there is no champion yet")
+    known = {_content(one) for one in champion.samples}
+    seen = np.array([_content(one) in known for one in trained.samples])
+    if seen.all() and champion.family == trained.winner and len(known) == len(trained.samples):
+        return Verdict("keep", "the champion is of the same family and samples: champion kept")
+    asked = np.array([(one.cpu_cores, one.memory_mb) for one in trained.samples])
+    incumbent = champion.predict(asked[:, 0], asked[:, 1]).per_s
+    if champion.family in trained.held_out:
+        incumbent = np.where(seen, trained.held_out[champion.family], incumbent)
+    rates = rates_of(trained.samples)
+    theirs, ours = _rmse(incumbent, rates), _rmse(trained.held_out[trained.winner], rates)
+    better = ours < theirs or (ours == theirs and len(trained.samples) > len(known))
+    sentence = (
+        f"{trained.winner} is {in_words(ours)} records/s off {len(rates)} samples left out, the champion "
+        f"({champion.family}) {in_words(theirs)}; the {int(seen.sum())} that it had learned were left out for it, too"
+    )
+    return Verdict("promote" if better else "keep", sentence, theirs, ours)
+
+
+def _content(one: Sample) -> tuple[float, float, float]:
+    return one.cpu_cores, one.memory_mb, one.per_s
+
+
+def _rmse(predicted: Values, rates: Values) -> float:
+    return float(np.sqrt(((predicted - rates) ** 2).mean()))

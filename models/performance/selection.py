@@ -1,0 +1,199 @@
+"""Which performance model a job gets: every family judged on samples left out (QEScalor, 3.1 and table 3)."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from models.performance.contract import Sample, Values
+from models.performance.cross_validation import (
+    REPEATS,
+    Errors,
+    best_parameters,
+    folds_for,
+    held_out_rates,
+)
+from models.performance.families import FAMILIES, FOREST, Family, Parameters
+from models.performance.fitted import FittedPerformance
+from models.performance.samples import checked, rates_of, samples_digest, sizes_of
+
+_SEARCH = 10_000  # added to the seed of the folds in which a grid is searched: no repeat that judges it has them
+
+
+@dataclass(frozen=True)
+class PerformanceCandidate:
+    """One family as it was tried on a job's samples.
+
+    Attributes
+    ----------
+    parameters
+        What its grid search chose.
+    errors
+        Of the repeated cross-validation; ``None`` where the family failed.
+    may_lead
+        Whether it can be chosen: families whose predictions between samples are bounded by nothing are only compared.
+    fit_s
+        Seconds to search, judge and fit.
+    error
+        Why the family could not be tried; empty when it could.
+    """
+
+    family: str
+    parameters: Parameters
+    errors: Errors | None = None
+    may_lead: bool = True
+    fit_s: float = math.nan
+    error: str = ""
+
+    @property
+    def rmse_per_s(self) -> float:
+        """What decides, lower is better; infinite where it is not known."""
+        return self.errors.rmse_per_s if self.errors else math.inf
+
+    def metrics(self) -> dict[str, float | None]:
+        """Return the figures for MLflow, by names that carry their unit; ``None`` where one is not known."""
+        errors = self.errors
+        figures = {
+            "relative_rmse": errors.relative_rmse if errors else math.nan,
+            "rmse_per_s": errors.rmse_per_s if errors else math.nan,
+            "rmse_spread_per_s": errors.rmse_spread_per_s if errors else math.nan,
+            "mae_per_s": errors.mae_per_s if errors else math.nan,
+            "mae_spread_per_s": errors.mae_spread_per_s if errors else math.nan,
+            "fit_s": self.fit_s,
+        }
+        return {name: value if math.isfinite(value) else None for name, value in figures.items()}
+
+
+@dataclass(frozen=True)
+class TrainedPerformance:
+    """A training on a job's samples.
+
+    Attributes
+    ----------
+    candidates
+        Every family that was tried.
+    fitted
+        Family -> model of it, fitted to all samples.
+    held_out
+        Family -> mean over the repeats of what was predicted of each sample left out; shape ``(n,)``, records/s.
+    """
+
+    samples: tuple[Sample, ...]
+    candidates: tuple[PerformanceCandidate, ...]
+    winner: str
+    fitted: Mapping[str, FittedPerformance]
+    held_out: Mapping[str, Values]
+    repeats: int
+
+    @property
+    def model(self) -> FittedPerformance:
+        """The winner, fitted to all samples."""
+        return self.fitted[self.winner]
+
+    @property
+    def best(self) -> PerformanceCandidate:
+        """The winner as it was tried."""
+        return next(one for one in self.candidates if one.family == self.winner)
+
+    @property
+    def digest(self) -> str:
+        """Of the samples."""
+        return samples_digest(self.samples)
+
+    @property
+    def sentence(self) -> str:
+        """Who won and why, how the families compare, and on what, in words."""
+        others = "; ".join(f"{one.family}: {one.error or one.errors}" for one in self.candidates)
+        first = min((one for one in self.candidates if one.may_lead), key=lambda one: one.rmse_per_s)
+        why = (
+            "has the lowest error"
+            if first.family == self.winner
+            else f"is within the spread of {first.family}, which has the lowest error"
+        )
+        return f"{self.winner} {why} ({self._how}): {others}"
+
+    @property
+    def _how(self) -> str:
+        count = len(self.samples)
+        folds = folds_for(count)
+        fewer = ", one sample each" if folds == count else ""
+        return f"{count} samples, {folds} folds{fewer}, {self.repeats} repeats"
+
+
+def select_performance(
+    samples: Iterable[Sample],
+    seed: int = 0,
+    *,
+    families: Sequence[Family] = FAMILIES,
+    repeats: int = REPEATS,
+    timer: Callable[[], float] = time.perf_counter,
+) -> TrainedPerformance:
+    """Search every family's grid, judge each by repeated cross-validation, and return them with the one to be used.
+
+    The lowest RMSE wins among the families of trees. The published forest is used, though, when it is no further off
+    than the repeats spread: such a difference says how samples fell into folds and nothing of the operator, and between
+    samples the forest is the one that was off least (docs/decisions/0018-performance-models.md).
+
+    Parameters
+    ----------
+    timer
+        Monotonic seconds.
+
+    Raises
+    ------
+    ValueError
+        When the samples cannot be learned from, or no family that may lead could be fitted.
+    """
+    usable = checked(samples)
+    tried = [_tried(family, usable, seed, repeats, timer) for family in families]
+    candidates = tuple(candidate for candidate, _, _ in tried)
+    winner = chosen(candidates)
+    if winner is None:
+        reasons = "; ".join(f"{one.family}: {one.error or 'only compared'}" for one in candidates)
+        raise ValueError(f"no performance model could be fitted to {len(usable)} samples: {reasons}")
+    return TrainedPerformance(
+        usable,
+        candidates,
+        winner,
+        {candidate.family: model for candidate, model, _ in tried if model is not None},
+        {candidate.family: held_out for candidate, _, held_out in tried if held_out is not None},
+        repeats,
+    )
+
+
+def chosen(candidates: Sequence[PerformanceCandidate]) -> str | None:
+    """Return the family to be used: see :func:`select_performance`; ``None`` where none can be."""
+    sound = [one for one in candidates if one.errors is not None and one.may_lead]
+    if not sound:
+        return None
+    best = min(sound, key=lambda one: one.rmse_per_s)
+    published = next((one for one in sound if one.family == FOREST.family), best)
+    return published.family if _within_spread(published, best) else best.family
+
+
+def _within_spread(one: PerformanceCandidate, best: PerformanceCandidate) -> bool:
+    assert one.errors is not None
+    assert best.errors is not None
+    spread = max(one.errors.rmse_spread_per_s, best.errors.rmse_spread_per_s)
+    return one.rmse_per_s <= best.rmse_per_s + spread
+
+
+def _tried(
+    family: Family, samples: tuple[Sample, ...], seed: int, repeats: int, timer: Callable[[], float]
+) -> tuple[PerformanceCandidate, FittedPerformance | None, Values | None]:
+    """Search, judge and fit one family; one that cannot be fitted says why and does not stop the others."""
+    sizes, rates = sizes_of(samples), rates_of(samples)
+    began = timer()
+    try:
+        parameters = best_parameters(family, sizes, rates, seed + _SEARCH)
+        held_out = held_out_rates(family, parameters, sizes, rates, repeats=range(seed, seed + repeats))
+        model = FittedPerformance.fit(family, parameters, samples, seed)
+        model.predict(sizes[:1, 0], sizes[:1, 1])
+    except (ValueError, ArithmeticError) as error:
+        return PerformanceCandidate(family.family, family.published, error=str(error)), None, None
+    candidate = PerformanceCandidate(
+        family.family, parameters, Errors.of(held_out, rates), family.of_trees, timer() - began
+    )
+    return candidate, model, held_out.mean(axis=0)
