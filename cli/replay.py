@@ -11,6 +11,14 @@ import typer
 from typer.core import TyperCommand
 
 from cli.output import UserError, complaints
+from cli.pricing import (
+    AskedPrices,
+    InstanceTypeOption,
+    PricesOption,
+    ReleaseOption,
+    WorkerCpuOption,
+    WorkerMemoryOption,
+)
 
 if TYPE_CHECKING:
     from typer import Context
@@ -126,8 +134,16 @@ def replay(
     recovery_time_s: Annotated[float, typer.Option("--recovery-time", help="Objective, seconds.", min=1)] = 600.0,
     latency_ms: Annotated[float, typer.Option("--latency-objective", help="Objective for p95, ms.", min=1)] = 5_000.0,
     worker_price: Annotated[
-        float, typer.Option("--worker-price", help="Of one worker for an hour; 1: cost in worker-hours.", min=0)
-    ] = 1.0,
+        float | None,
+        typer.Option(
+            "--worker-price", help="Of one worker for an hour; 1: cost in worker-hours.", show_default="1", min=0
+        ),
+    ] = None,
+    prices: PricesOption = None,
+    instance_type: InstanceTypeOption = None,
+    worker_cpu: WorkerCpuOption = None,
+    worker_memory_mb: WorkerMemoryOption = None,
+    release: ReleaseOption = None,
     fill_gaps: Annotated[bool, typer.Option("--fill-gaps", help="Close long gaps of the workload by lines.")] = False,
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder.", show_default="PERDIX_HOME/reports/replay-...")
@@ -149,6 +165,8 @@ def replay(
 
     Example: perdix replay --workload ads --policy daedalus,hpa-80,static-12 --seeds 3 --hours 6
 
+    Example: perdix replay --workload ads --prices aws-ec2-us-east-1 --worker-memory 4096 --release end-of-unit
+
     Example: perdix replay --dataflow heron-wordcount --policy ds2,dhalion,flink-autoscaler
     """
     from cli.replay_dataflow import Asked, refuse, replay_dataflow
@@ -158,6 +176,8 @@ def replay(
     from settings.stream_job import Objectives
 
     file = _writable(as_json)
+    asked_prices = AskedPrices(prices, instance_type, worker_cpu, worker_memory_mb, release)
+    asked_prices.check(worker_price)
     chosen_seeds = tuple(range(first_seed, first_seed + seeds))
     if dataflow is not None:
         refuse(
@@ -171,6 +191,7 @@ def replay(
                 "--slow-noise": slow_noise,
                 "--max": maximum,
                 "--fill-gaps": fill_gaps,
+                "--prices": prices,
             }
         )
         one = Asked(dataflow, policy, chosen_seeds, hours, start, skew, processes, out, pictures, mlflow)
@@ -198,7 +219,8 @@ def replay(
         slow_noise=trace.slow_noise if slow_noise is None else slow_noise,
         failures=failures,
         forecaster=_family(forecaster),
-        price_per_h=worker_price,
+        price_per_h=1.0 if worker_price is None else worker_price,
+        pricing=asked_prices.pricing(),
     )
     started_at_s = WallClock().now_s()
     campaign = _run(setup, processes)

@@ -15,6 +15,9 @@ from cli.output import complaints, console, number
 
 NAMES_WIDTH, LEAST_WIDTH = 24, 17  # characters of a table's columns
 PROFILING = "profiling before, worker-h"
+COST, WASTED = "cost", "of which for cores unused"
+HOSTS = (WASTED, "host-hours paid", "paid cores used, %", "leases")  # rows of what was priced
+MONEY = (COST, WASTED)
 HELD = 0.05  # share of seconds above the latency objective that still counts as holding it
 Spread = Mapping[str, float | None] | None
 
@@ -47,10 +50,12 @@ def show(document: Mapping[str, Any]) -> None:
         f"{document['bounds']['maximum']} workers, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}",
         highlight=False,
     )
+    if document["pricing"]:
+        console.print(_hosts(document), highlight=False, markup=False)
     for note in document["notes"]:
         console.print(f"[dim]{escape(note)}[/]", highlight=False)
     for together in _beside(document["summary"], console.width - NAMES_WIDTH):
-        console.print(_table(together))
+        console.print(_table(together, document))
     for sentence in (best(document), _clairvoyant(document)):
         if sentence:
             console.print(sentence, highlight=False, markup=False)
@@ -77,18 +82,35 @@ def best(document: Mapping[str, Any]) -> str:
             f"No policy {what} in {1 - HELD:.0%} of the seconds; closest: {closest['policy']}, "
             f"above it in {_mean(closest, 'share_above_objective'):.1%}."
         )
-    chosen = min(holding, key=lambda one: _mean(one, "worker_seconds"))
-    less = "".join(f", {_less(chosen, one)} than {one['policy']}" for one in holding if one is not chosen)
+    by = "cost" if document["pricing"] else "worker_seconds"
+    chosen = min(holding, key=lambda one: _mean(one, by))
+    less = "".join(f", {_less(chosen, one, by)} than {one['policy']}" for one in holding if one is not chosen)
+    needs = f"{number(_mean(chosen, 'average_workers'))} workers on average"
+    if document["pricing"]:
+        needs = f"{number(_mean(chosen, 'cost'))} {document['pricing']['currency']}, {needs}"
     rest = ", ".join(str(one["policy"]) for one in ran if one not in holding)
     fell_short = f" These did not: {rest}." if rest else ""
     return (
         f"Cheapest of those that {what} in {1 - HELD:.0%} of the seconds: {chosen['policy']} "
-        f"({number(_mean(chosen, 'average_workers'))} workers on average{less}).{fell_short}"
+        f"({needs}{less}).{fell_short}"
     )
 
 
-def _less(chosen: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    return f"{1.0 - _mean(chosen, 'worker_seconds') / _mean(other, 'worker_seconds'):.0%} less"
+def _less(chosen: Mapping[str, Any], other: Mapping[str, Any], by: str) -> str:
+    most = _mean(other, by)
+    return f"{1.0 - _mean(chosen, by) / most:.0%} less" if most else "no less"
+
+
+def _hosts(document: Mapping[str, Any]) -> str:
+    """Return how workers were priced, in a sentence."""
+    asked, worker = document["pricing"], document["pricing"]["worker"]
+    when = "at once" if asked["release"] == "at-once" else "at the end of a billing unit"
+    if asked["release_delay_s"]:
+        when = f"after {asked['release_delay_s']:g} s idle"
+    return (
+        f"priced by {asked['prices']} as of {asked['as_of']}, {worker['cores']:g} cores and "
+        f"{number(float(worker['memory_mb']))} MB per worker, hosts released {when}"
+    )
 
 
 def _clairvoyant(document: Mapping[str, Any]) -> str:
@@ -96,7 +118,15 @@ def _clairvoyant(document: Mapping[str, Any]) -> str:
     if not least:
         return ""
     mean = sum(one["average_workers"] for one in least) / len(least)
-    return f"No plan that holds the objectives needs less than {number(mean)} workers on average (clairvoyant bound)."
+    said = f"No plan that holds the objectives needs less than {number(mean)} workers on average (clairvoyant bound)"
+    costs = [one["cost_at_least"] for one in least if one.get("cost_at_least") is not None]
+    if not costs:
+        return f"{said}."
+    currency = document["pricing"]["currency"]
+    return (
+        f"{said}, or costs less than {number(sum(costs) / len(costs))} {currency}; its plan would be "
+        f"{number(sum(one['cost'] for one in least) / len(least))} {currency}."
+    )
 
 
 def _beside(summary: Sequence[Mapping[str, Any]], width: int) -> Iterator[list[Mapping[str, Any]]]:
@@ -114,8 +144,9 @@ def _beside(summary: Sequence[Mapping[str, Any]], width: int) -> Iterator[list[M
         yield together
 
 
-def _table(summary: Sequence[Mapping[str, Any]]) -> Table:
+def _table(summary: Sequence[Mapping[str, Any]], document: Mapping[str, Any]) -> Table:
     """Return a table with a row per figure, because figures are more than fit beside each other."""
+    types = {one["policy"]: one["bill"]["instance_type"] for one in document["results"] if one["bill"]}
     grid = Table(header_style="bold", box=box.SIMPLE_HEAD)
     grid.add_column("mean ± sd over seeds", no_wrap=True)
     for one in summary:
@@ -123,7 +154,12 @@ def _table(summary: Sequence[Mapping[str, Any]]) -> Table:
     for name, cell in ROWS.items():
         if name == PROFILING and not any(one.get("profiling_worker_seconds") for one in summary):
             continue  # most policies need no profile
-        grid.add_row(name, *(cell(one) if one["seeds"] else "-" for one in summary))
+        if name == COST and types:
+            grid.add_row("on instances of", *(types.get(one["policy"], "-") for one in summary))
+        if name in HOSTS and not types:
+            continue
+        shown = f"{name}, {document['pricing']['currency']}" if name in MONEY and types else name
+        grid.add_row(shown, *(cell(one) if one["seeds"] else "-" for one in summary))
     return grid
 
 
@@ -147,6 +183,10 @@ def _latency(part: str) -> Callable[[Mapping[str, Any]], str]:
     return lambda one: _spread(one["latency_ms"][part], 0.001)
 
 
+def _of_bill(name: str, scale: float = 1.0) -> Callable[[Mapping[str, Any]], str]:
+    return lambda one: _spread(one["bill"][name], scale) if one.get("bill") else "-"
+
+
 ROWS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "workers on average": _of("average_workers"),
     "x clairvoyant bound": _of("clairvoyant_ratio"),
@@ -159,6 +199,10 @@ ROWS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "forecast WAPE, %": _of("forecast_wape_pct"),
     "capacity error, %": _of("capacity_error_pct"),
     "left unprocessed": _of("unprocessed"),
-    "cost": _of("cost"),
+    COST: _of("cost"),
+    WASTED: _of_bill("wasted_cost"),
+    "host-hours paid": _of_bill("host_h_paid"),
+    "paid cores used, %": _of_bill("utilisation", 100.0),
+    "leases": _of_bill("leases"),
     PROFILING: _of("profiling_worker_seconds", 1.0 / 3600.0),
 }

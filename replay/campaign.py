@@ -12,6 +12,7 @@ from models.forecasting.families import families_named
 from replay.case import FORECASTER, Case, Contender
 from replay.clairvoyant import Clairvoyant, Impossible, clairvoyant, physics_of
 from replay.outcome import Played
+from replay.pricing import Priced, Pricing, priced
 from replay.run import job_of, play
 from replay.side_by_side import OnProgress, Raised, Task, Tell, side_by_side
 from replay.workload import Trace, arrivals
@@ -43,6 +44,8 @@ class Setup:
         Family that each replay fits on the way; ``None``: the fallback forecast throughout.
     price_per_h
         Of one worker for one hour; 1.0: the cost is in worker-hours.
+    pricing
+        In place of it: hosts of a price list; ``None``: none are leased.
     """
 
     contenders: tuple[Contender, ...]
@@ -58,6 +61,7 @@ class Setup:
     forecaster: str | None = FORECASTER
     objectives: Objectives = field(default_factory=Objectives)
     price_per_h: float = 1.0
+    pricing: Pricing | None = None
 
     def __post_init__(self) -> None:
         maximum = self.parameters.workers.maximum
@@ -83,6 +87,8 @@ class Setup:
                 raise SettingsError(f"forecaster: {error}") from None
         if not (math.isfinite(self.price_per_h) and self.price_per_h >= 0):
             raise SettingsError(f"the price must be a number from 0 on, found {self.price_per_h:g}")
+        if self.pricing is not None:
+            self.pricing.of_sizes(self.parameters.workers.sizes).check()
 
     @property
     def seconds(self) -> int:
@@ -134,6 +140,8 @@ class Campaign:
         In the order of seeds, then contenders; without the reports of the ticks.
     clairvoyants
         Seed -> the least that any plan would need; a seed for which no plan holds the objectives is left out.
+    priced
+        What the replays and those plans would cost; ``None``: nothing was priced.
     """
 
     setup: Setup
@@ -142,6 +150,7 @@ class Campaign:
     clairvoyants: Mapping[int, Clairvoyant] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     wall_s: float = 0.0
+    priced: Priced | None = None
 
 
 def run_campaign(setup: Setup, *, processes: int | None = None, on_progress: OnProgress | None = None) -> Campaign:
@@ -191,7 +200,11 @@ def run_campaign(setup: Setup, *, processes: int | None = None, on_progress: OnP
                         "because no scale-out would recover in time"
                     )
     played = tuple(_against(one, least.get(one.outcome.seed)) for one in ended)
-    return Campaign(setup, played, tuple(failed), least, tuple(notes), time.perf_counter() - began_s)
+    bills = None
+    if setup.pricing is not None:
+        bills = priced(played, least, setup.pricing.of_sizes(setup.parameters.workers.sizes))
+        played = bills.played
+    return Campaign(setup, played, tuple(failed), least, tuple(notes), time.perf_counter() - began_s, bills)
 
 
 def _play(case: Case, tell: Tell) -> Played:

@@ -166,16 +166,23 @@ def _resources(axes: Axes, group: Group, colours: Colours, clairvoyant: float | 
         axes.barh(row, shares.mean(), color=colours[policy], height=0.62)
         if len(shares) > 1:
             axes.scatter(shares, np.full(len(shares), row), s=9, color="black", lw=0, alpha=0.6, zorder=3)
-        note = f"{workers.mean():.1f} ({shares.mean():.0%})"
+        note = f"{workers.mean():.1f} ({shares.mean():.0%}){_cost(group[policy])}"
         said = axes.annotate(note, (shares.max(), row), (6, 0), textcoords="offset points", va="center", fontsize=8)
         said.set(zorder=4, bbox={"color": "white", "pad": 1.0})
     if clairvoyant is not None:
         axes.axvline(clairvoyant / means[baseline], color="black", lw=1.2, ls=DASHES)
     highest = max(float(workers.max()) for workers in used.values()) / means[baseline]
-    axes.set_xlim(0.0, 1.4 * highest)
+    priced = any(_cost(mine) for mine in group.values())
+    axes.set_xlim(0.0, (1.75 if priced else 1.4) * highest)
     axes.set_xticks(np.arange(0.0, highest + 1e-9, 0.25))
     axes.xaxis.set_major_formatter(PercentFormatter(xmax=1.0, decimals=0))
     axes.set_yticks(range(len(used)), list(used), fontsize=9)
     axes.set_ylim(len(used) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
     axes.set_xlabel(f"average workers (share of {baseline})")
+
+
+def _cost(mine: Sequence[Played]) -> str:
+    """Return what a policy's hosts cost on average over its seeds, to be put behind its workers; nothing unpriced."""
+    bills = [one.outcome.bill for one in mine if one.outcome.bill is not None]
+    return f", {np.mean([one.cost for one in bills]):.3g} {bills[0].currency}" if bills else ""

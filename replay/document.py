@@ -8,6 +8,7 @@ import math
 import platform
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 
 from replay.campaign import Campaign, Setup
 from replay.outcome import Outcome, Played
+from replay.pricing import Priced
 
 SCHEMA = "perdix.replay/1"
 # What is called otherwise than in Outcome: units are spelt out, and what is a share there is in percent here.
@@ -59,6 +61,7 @@ def document(campaign: Campaign) -> dict[str, Any]:
                 "rescales": least.rescales,
                 "unguarded": least.unguarded,
                 "cost": _cost(least.worker_s, setup.price_per_h),
+                **_priced_plan(campaign.priced, seed),
             }
             for seed, least in sorted(campaign.clairvoyants.items())
         ],
@@ -86,6 +89,7 @@ def question(setup: Setup) -> dict[str, Any]:
         "bounds": setup.bounds.model_dump(),
         "objectives": setup.objectives.model_dump(),
         "price_per_h": setup.price_per_h,
+        "pricing": None if setup.pricing is None else setup.pricing.asked(),
         "policies": [
             {
                 "label": one.label,
@@ -99,7 +103,7 @@ def question(setup: Setup) -> dict[str, Any]:
 
 
 def result(outcome: Outcome, price_per_h: float) -> dict[str, Any]:
-    """Return one policy's figures with one seed."""
+    """Return one policy's figures with one seed; what it costs is what its hosts cost, where they were priced."""
     found: dict[str, Any] = {}
     for name, value in outcome.figures().items():
         if name in PERCENT:
@@ -111,7 +115,7 @@ def result(outcome: Outcome, price_per_h: float) -> dict[str, Any]:
         {**one, "error_pct": None if error is None else 100.0 * error}
         for one, error in zip(found["recoveries"], errors, strict=True)
     ]
-    found["cost"] = _cost(outcome.worker_s, price_per_h)
+    found["cost"] = _cost(outcome.worker_s, price_per_h) if outcome.bill is None else outcome.bill.cost
     return dict(finite(found))
 
 
@@ -141,6 +145,7 @@ def write_series(played: Sequence[Played], folder: Path) -> list[Path]:
                 **{name: pa.array(values).dictionary_encode() for name, values in labels.items()},
                 "seed": pa.array(np.full(seconds, outcome.seed, dtype=np.int32)),
                 **{name: pa.array(values) for name, values in one.course.columns().items()},
+                **({} if one.hosts is None else {"hosts": pa.array(one.hosts)}),
             }
         )
         path = folder / f"{slug(outcome.policy)}-seed-{outcome.seed}.parquet"
@@ -173,6 +178,14 @@ def versions() -> dict[str, str]:
 
 def _labels(setup: Setup) -> list[str]:
     return [one.label for one in setup.contenders]
+
+
+def _priced_plan(priced: Priced | None, seed: int) -> dict[str, Any]:
+    """Return what replaces and joins the figures of a clairvoyant plan, where its hosts were priced."""
+    if priced is None or seed not in priced.clairvoyants:
+        return {}
+    bill = priced.clairvoyants[seed]
+    return {"cost": bill.cost, "bill": asdict(bill), "cost_at_least": priced.at_least.get(seed)}
 
 
 def _cost(worker_s: float, price_per_h: float) -> float:

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from control.tick_io import TickReport
+from models.billing.bill import Bill
+from twin.job import Deployed
 
 Values = NDArray[np.float64]
 
@@ -123,6 +125,8 @@ class Outcome:
     profiling_worker_s
         What profiling the job cost before the run, in worker-seconds; not part of ``worker_s``. ``None``: it was not
         profiled.
+    bill
+        What its hosts would have cost; ``None``: it was not priced (:mod:`replay.pricing`).
     retrains, notes
         Champions that were fitted on the way, and in words what went wrong with that.
     wall_s
@@ -153,6 +157,7 @@ class Outcome:
     wall_s: float
     twin_s: float
     profiling_worker_s: float | None = None
+    bill: Bill | None = None
     retrains: int = 0
     recoveries: tuple[Recovery, ...] = ()
     notes: tuple[str, ...] = ()
@@ -164,8 +169,18 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Played:
-    """A replay that was played to its end."""
+    """A replay that was played to its end.
+
+    Attributes
+    ----------
+    deployments
+        What ran from when on, oldest first, where workers may differ in size; else it may be left empty.
+    hosts
+        Hosts that were leased in each second, where the replay was priced; shape ``(seconds,)``.
+    """
 
     outcome: Outcome
     course: Course
     reports: tuple[TickReport, ...] = field(default=(), repr=False, compare=False)
+    deployments: tuple[Deployed, ...] = ()
+    hosts: Values | None = field(default=None, repr=False, compare=False)

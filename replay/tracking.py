@@ -29,6 +29,12 @@ METRICS: Mapping[str, tuple[tuple[str, ...], float]] = {
     "clairvoyant_ratio": (("clairvoyant_ratio",), 1.0),
     "worker_hours": (("worker_seconds",), 1.0 / 3600.0),
     "cost": (("cost",), 1.0),
+    "wasted_cost": (("bill", "wasted_cost"), 1.0),
+    "host_hours_paid": (("bill", "host_h_paid"), 1.0),
+    "host_hours_used": (("bill", "host_h_used"), 1.0),
+    "paid_cores_used_pct": (("bill", "utilisation"), 100.0),
+    "leases": (("bill", "leases"), 1.0),
+    "hosts_most": (("bill", "most_hosts"), 1.0),
     "profiling_worker_hours": (("profiling_worker_seconds",), 1.0 / 3600.0),
     "latency_mean_ms": (("latency_ms", "mean"), 1.0),
     "latency_p50_ms": (("latency_ms", "p50"), 1.0),
@@ -48,6 +54,7 @@ METRICS: Mapping[str, tuple[tuple[str, ...], float]] = {
     "wall_s": (("wall_s",), 1.0),
 }
 WITH_SPREAD = ("average_workers", "clairvoyant_ratio", "latency_mean_ms", "latency_p95_ms", "above_objective_pct")
+PRICED = {"cost": "cost", "paid cores used (%)": "paid_cores_used_pct"}  # in the note, where hosts were priced
 OF_THE_PARENT = ("average_workers", "clairvoyant_ratio", "latency_mean_ms", "above_objective_pct")
 HEADS = {
     "workers": "average_workers",
@@ -150,10 +157,11 @@ def metrics_of(summary: Mapping[str, Any], statistic: str = "mean") -> dict[str,
 
 def table(summaries: Sequence[Mapping[str, Any]]) -> str:
     """Return the most important figures as a Markdown table, a row per policy; a dash where one is not known."""
-    rows = [("policy", *HEADS), ("---", *["---:"] * len(HEADS))]
+    heads = {**HEADS, **(PRICED if any(one.get("bill") for one in summaries) else {})}
+    rows = [("policy", *heads), ("---", *["---:"] * len(heads))]
     for summary in summaries:
         metrics = metrics_of(summary)
-        rows.append((summary["policy"], *(_number(metrics.get(name)) for name in HEADS.values())))
+        rows.append((summary["policy"], *(_number(metrics.get(name)) for name in heads.values())))
     return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
 
 
@@ -172,6 +180,7 @@ def _compared(summary: Mapping[str, Any], found: Mapping[str, Any], campaign: Ca
             "policy": policy,
             "options": json.dumps(asked["options"], sort_keys=True),
             "tick_interval_s": asked["tick_interval_s"],
+            **_hosts_of(policy, found),
         },
         tags={"perdix.policy": policy, "perdix.rule": asked["policy"]},
         series=_series([one.course for one in campaign.played if one.outcome.policy == policy]),
@@ -194,8 +203,29 @@ def _parameters(found: Mapping[str, Any]) -> dict[str, Parameter]:
         "workers_maximum": found["bounds"]["maximum"],
         "objective_latency_p95_ms": found["objectives"]["latency_p95_ms"],
         "objective_recovery_time_s": found["objectives"]["recovery_time_s"],
-        "price_per_h": found["price_per_h"],
+        **_prices(found),
     }
+
+
+def _prices(found: Mapping[str, Any]) -> dict[str, Parameter]:
+    """Return how the replays were priced: a flat price per worker, or hosts of a price list."""
+    pricing = found["pricing"]
+    if pricing is None:
+        return {"price_per_h": found["price_per_h"]}
+    return {
+        "prices": pricing["prices"],
+        "prices_as_of": pricing["as_of"],
+        "currency": pricing["currency"],
+        "release": pricing["release"],
+        "worker_cores": pricing["worker"]["cores"],
+        "worker_memory_mb": pricing["worker"]["memory_mb"],
+    }
+
+
+def _hosts_of(policy: str, found: Mapping[str, Any]) -> dict[str, Parameter]:
+    """Return the instance type that a policy's workers were packed onto; the same with every seed."""
+    bills = [one["bill"] for one in found["results"] if one["policy"] == policy and one["bill"]]
+    return {"instance_type": bills[0]["instance_type"]} if bills else {}
 
 
 def _series(courses: Sequence[Course]) -> dict[str, list[tuple[int, float]]]:

@@ -2,7 +2,8 @@
 
 A host is leased when what is leased is not enough, its start-up time before it has to carry: a rescale is decided
 before it takes place, and what is paid begins with the lease. From that moment on it is taken, so a host that stands by
-then is used in place of a new one. Two rules say when an idle host is given back:
+then is used in place of a new one. Nothing before the course is billed: what is needed in its first moments was there.
+Two rules say when an idle host is given back:
 
 * ``at-once``: when it is empty, or ``delay_s`` later, as a cluster autoscaler does (that of Kubernetes waits ten
   minutes). The host that was leased last is emptied first.
@@ -66,7 +67,7 @@ class Leases:
     Attributes
     ----------
     begins_s, ends_s
-        Seconds from the start of the course; the first hosts are leased before it, by their start-up time.
+        Seconds from the start of the course.
     paid_s
         Seconds that are paid for each.
     """
@@ -135,7 +136,7 @@ def _taken(
     levels: list[list[Span]] = []
 
     def free(at_s: float) -> None:
-        begin = waiting.pop() - before_s
+        begin = max(waiting.pop() - before_s, 0.0)
         mine = levels[len(waiting)]
         if mine and mine[-1][1] >= begin:
             begin = mine.pop()[0]

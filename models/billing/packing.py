@@ -29,7 +29,7 @@ class Resources:
 
     def __str__(self) -> str:
         """Return both with their units, for messages."""
-        return f"{self.cores:g} cores and {self.memory_mb:,.0f} MB"
+        return f"{self.cores:g} core{'' if self.cores == 1 else 's'} and {self.memory_mb:,.0f} MB"
 
 
 class DoesNotFitError(ValueError):

@@ -37,7 +37,7 @@ def machine(cores: float, memory_mb: float, price_per_h: float, start_up_s: floa
 
 
 def test_a_bill_by_hand() -> None:
-    """2 workers for an hour, 5 for half an hour: one and two hosts of 4, which is three hours that are begun, at 1 each."""
+    """2 workers for an hour, then 5 for half: one and two hosts of 4, that is three hours begun, at 1 each."""
     prices = price_list(Billing(unit_s=3600), four=machine(4, 8192, 1.0))
     found = bill(Demand.of_workers([2] * 3600 + [5] * 1800, WORKER), prices, "four")
     one = found.bill
@@ -50,7 +50,7 @@ def test_a_bill_by_hand() -> None:
 
 def test_the_start_up_is_paid_and_carries_nobody() -> None:
     prices = price_list(Billing(unit_s=1), one=machine(1, 2048, 3600.0, start_up_s=45))
-    found = bill(Demand.of_workers([1] * 100, WORKER), prices, "one").bill
+    found = bill(Demand.of_workers([0] * 100 + [1] * 100, WORKER), prices, "one").bill
     assert found.cost == pytest.approx(145.0)
     assert found.host_h_used == pytest.approx(100 / 3600)
     assert found.wasted_cost == pytest.approx(45.0)
@@ -82,7 +82,7 @@ def test_the_cheapest_type_comes_first_and_what_does_not_fit_is_told() -> None:
     steady, short = Demand.of_workers([8] * 600, WORKER), Demand.of_workers([1] * 3600, WORKER)
     cheapest, left_out = bills([steady], prices)
     assert [one[0].bill.instance_type for one in cheapest] == ["small", "wide"]
-    assert "a worker of 1 cores and 2,048 MB fits on no host" in left_out["tiny"]
+    assert "a worker of 1 core and 2,048 MB fits on no host" in left_out["tiny"]
     assert bills([short], prices)[0][0][0].bill.cost == pytest.approx(0.19)
     both, _ = bills([steady, short], prices)
     assert [len(one) for one in both] == [2, 2]
@@ -97,7 +97,7 @@ def test_nothing_to_carry_costs_nothing() -> None:
 
 def test_a_worker_that_fits_nowhere_is_an_error() -> None:
     prices = price_list(Billing(unit_s=1), Reserved(memory_share=0.1), exact=machine(1, 2048, 1.0))
-    with pytest.raises(DoesNotFitError, match=r"has 1 cores and 1,843 MB for workers \(memory too small\)"):
+    with pytest.raises(DoesNotFitError, match=r"has 1 core and 1,843 MB for workers \(memory too small\)"):
         bill(Demand.of_workers([1], WORKER), prices, "exact")
     assert least_cost(3600.0, WORKER, prices) is None
 

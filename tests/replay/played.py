@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from models.billing.bill import Bill
 from replay.outcome import Course, Latency, Outcome, Played, Recovery
 
 START_S = 1_760_000_400.0
@@ -35,6 +36,17 @@ OUTCOME = Outcome(
     clairvoyant_ratio=1.2,
     wall_s=1.0,
     twin_s=0.1,
+)
+BILL = Bill(
+    instance_type="m6i.large",
+    currency="USD",
+    cost=1.5,
+    host_h_paid=15.0,
+    host_h_used=13.0,
+    utilisation=0.8,
+    wasted_cost=0.3,
+    leases=4,
+    most_hosts=3,
 )
 
 

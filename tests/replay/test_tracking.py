@@ -19,7 +19,7 @@ from replay.tracking import EXPERIMENT, METRICS, POINTS, comparison_of, metrics_
 from replay.workload import Trace
 from settings.home import Home
 from settings.stream_job import Bounds
-from tests.replay.played import played
+from tests.replay.played import BILL, played
 from twin.parameters import load_twin
 
 pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
@@ -75,10 +75,11 @@ class TestWhatIsRecorded:
 
     def test_every_figure_that_mlflow_shows_is_in_the_document(self) -> None:
         """A renamed key of the document would leave a figure out without a word."""
-        profiled = campaign(played("hpa-80", 1, 4.0, profiling_worker_s=7_200.0))
+        profiled = campaign(played("hpa-80", 1, 4.0, profiling_worker_s=7_200.0, bill=BILL))
         metrics = compared(profiled)["hpa-80"].metrics
         assert set(METRICS) <= set(metrics)
         assert metrics["profiling_worker_hours"] == 2.0
+        assert (metrics["cost"], metrics["paid_cores_used_pct"]) == (1.5, 80.0)
         assert metrics_of({"policy": "x", "seeds": 1}) == {}
 
     def test_the_compare_page_opens_with_the_workers(self) -> None:
