@@ -15,8 +15,9 @@ from models.drift import DriftState
 from models.forecasting.forecaster import Forecaster, forecaster_from_state
 from models.forecasting.tail import Tail
 from models.horizon_drift import usual_share
+from models.performance.fitted import FittedPerformance
 from models.profiling.profiled import Profiled
-from models.registry import CAPACITY, FORECAST, LATENCY
+from models.registry import CAPACITY, FORECAST, LATENCY, PERFORMANCE
 
 CAUGHT_UP_PARTS = 8  # origins that a new champion's record gets for what was seen since its training
 
@@ -29,7 +30,7 @@ def adopt(memory: JobMemory, champions: ChampionSource, job: str) -> tuple[JobMe
     A row that cannot be used leaves what is in use: the last good version.
     """
     notes: list[str] = []
-    for name, take in ((FORECAST, _adopt_forecaster), (CAPACITY, _adopt_capacity), (LATENCY, _adopt_profile)):
+    for name, take in _TAKEN_IN.items():
         fleet = champions.fleet(name)
         row = fleet.rows.get(job)
         if row is None and not fleet.known:
@@ -91,3 +92,19 @@ def _adopt_profile(memory: JobMemory, row: ChampionRow | None, _: Shared) -> Job
     if profiled.downtime_s is not None:
         downtimes = downtimes.after_failures(profiled.downtime_s, profiled.failures)
     return replace(memory, profiled=profiled, profile_version=row.version, downtimes=downtimes)
+
+
+def _adopt_performance(memory: JobMemory, row: ChampionRow | None, _: Shared) -> JobMemory:
+    """Take in what sampling taught of the sizes of a worker; trees are grown when the loop first asks."""
+    if row is None or row.version == memory.performance_version:
+        return memory
+    model = FittedPerformance.from_state(orjson.loads(row.state))
+    return replace(memory, performance=model, performance_version=row.version)
+
+
+_TAKEN_IN = {
+    FORECAST: _adopt_forecaster,
+    CAPACITY: _adopt_capacity,
+    LATENCY: _adopt_profile,
+    PERFORMANCE: _adopt_performance,
+}

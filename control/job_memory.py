@@ -24,6 +24,7 @@ from models.forecasting.contract import Forecast, Workload
 from models.forecasting.forecaster import Forecaster, forecaster_from_state
 from models.forecasting.tail import Tail
 from models.performance.contract import PerformanceModel
+from models.performance.fitted import FittedPerformance
 from models.profiling.profiled import Profiled
 from models.recovery.downtime import Downtimes
 from models.recovery.normal import Normal
@@ -39,7 +40,21 @@ POLICY = Kind("policy")
 AVOIDED = Kind("avoided")
 PROFILE = Kind("profile")
 MIX = Kind("mix")
-KINDS = (WORKLOAD, CHAMPION, CAPACITY, DOWNTIMES, DRIFT, NORMAL, WATCHING, POLICY, AVOIDED, PROFILE, MIX)
+PERFORMANCE = Kind("performance")
+KINDS = (
+    WORKLOAD,
+    CHAMPION,
+    CAPACITY,
+    DOWNTIMES,
+    DRIFT,
+    NORMAL,
+    WATCHING,
+    POLICY,
+    AVOIDED,
+    PROFILE,
+    MIX,
+    PERFORMANCE,
+)
 
 PARTS_MADE_UP = 4  # origins that a forecaster's record gets for the time that it was not stored
 STORED_EVERY_S = 1_200.0  # a forecaster's newest part is rebuilt from the workload instead
@@ -166,6 +181,7 @@ def recall(store: StateStore, job: str) -> Recalled:
     drift = read.part(DRIFT, _drift) or (DriftState.untried(), None, None, 0.0)
     policy = found[POLICY.name].document or {}
     profile = read.part(PROFILE, _profile) or (None, 0, 0.0)
+    performance = read.part(PERFORMANCE, _performance) or (None, 0)
     workload = read.part(WORKLOAD, Tail.from_state)
     memory = JobMemory(
         workload=workload,
@@ -186,6 +202,8 @@ def recall(store: StateStore, job: str) -> Recalled:
         profiled=profile[0],
         profile_version=profile[1],
         profile_learned_s=profile[2],
+        performance=performance[0],
+        performance_version=performance[1],
         mix_share=read.part(MIX, lambda document: float(document["share"])) or 1.0,
     )
     usable = {name: item.document for name, item in found.items() if name not in read.unusable}
@@ -222,6 +240,8 @@ def changed(job: str, memory: JobMemory, before: Mapping[str, Document]) -> dict
             "learned_s": memory.profile_learned_s,
             "state": memory.profiled.to_state(),
         }
+    if memory.performance is not None:
+        documents[PERFORMANCE] = {"version": memory.performance_version, "state": memory.performance.to_state()}
     if memory.mix_share != 1.0:
         documents[MIX] = {"share": memory.mix_share}
     champion, now_s = memory.champion, memory.newest_s or 0.0
@@ -281,6 +301,10 @@ def _drift(document: Document) -> tuple[DriftState, float | None, float | None, 
 
 def _profile(document: Document) -> tuple[Profiled, int, float]:
     return Profiled.from_state(document["state"]), int(document["version"]), float(document["learned_s"])
+
+
+def _performance(document: Document) -> tuple[PerformanceModel, int]:
+    return FittedPerformance.from_state(document["state"]), int(document["version"])
 
 
 def _avoided(document: Document) -> tuple[Avoided, ...]:

@@ -16,6 +16,7 @@ import pandas as pd
 
 FORECAST = "perdix-forecast"
 LATENCY = "perdix-latency"
+PERFORMANCE = "perdix-performance"
 
 
 class FleetModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]  # mlflow carries no types for it
@@ -24,6 +25,8 @@ class FleetModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]  # mlflow car
     Forecast: ``(job, horizon_s)`` -> one row per step with ``at_s`` (epoch seconds at which the step begins) and rates
     in records/s; parameter ``step_s``. Capacity: ``(job, scale_out)`` -> one row each, records/s with a 90 % interval.
     Latency: ``(job, scale_out, rate_per_s)`` -> one row each, ms (p95) and whether that is normal.
+    Performance: ``(job, cpu_cores, memory_mb)`` -> one row each, records/s of one worker, and whether such a size lies
+    outside of what was sampled.
     """
 
     def load_context(self, context: Any) -> None:
@@ -40,6 +43,8 @@ class FleetModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]  # mlflow car
             raise ValueError(f"not in this fleet: {', '.join(map(str, unknown[:10]))}")
         if self._name == LATENCY:
             return self._latencies(model_input)
+        if self._name == PERFORMANCE:
+            return self._performances(model_input)
         if self._name != FORECAST:
             asked = zip(model_input["job"], model_input["scale_out"], strict=True)
             return pd.DataFrame([self._capacity(job, int(scale_out)) for job, scale_out in asked])
@@ -70,6 +75,17 @@ class FleetModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]  # mlflow car
             known = latency_from_state(json.loads(self._states[job]))
             found = known.predict(asked.loc[rows, "scale_out"], asked.loc[rows, "rate_per_s"])
             answered.loc[rows, "latency_ms"], answered.loc[rows, "normal"] = found.latency_ms, found.normal
+        return answered
+
+    def _performances(self, asked: pd.DataFrame) -> pd.DataFrame:
+        from models.performance.fitted import FittedPerformance  # noqa: PLC0415
+
+        answered = asked[["job", "cpu_cores", "memory_mb"]].assign(per_s=np.nan, extrapolated=True)
+        for job in asked["job"].unique():
+            rows = (asked["job"] == job).to_numpy()
+            known = FittedPerformance.from_state(json.loads(self._states[job]))
+            found = known.predict(asked.loc[rows, "cpu_cores"], asked.loc[rows, "memory_mb"])
+            answered.loc[rows, "per_s"], answered.loc[rows, "extrapolated"] = found.per_s, found.extrapolated
         return answered
 
     def _capacity(self, job: str, scale_out: int) -> dict[str, Any]:

@@ -51,7 +51,10 @@ class Performances:
 class PerformanceModel(Protocol):
     """What was learned from the samples of one operator or job."""
 
-    family: str
+    @property
+    def family(self) -> str:
+        """Name of the family."""
+        ...
 
     def predict(self, cpu_cores: ArrayLike, memory_mb: ArrayLike) -> Performances:
         """Predict for every pair; both broadcast to shape ``(n,)``."""

@@ -19,6 +19,7 @@ from models.performance.sampled_range import outside
 from models.performance.samples import checked, rates_of, sizes_of
 
 STATE_FORMAT = "perdix-performance-1"
+MOST_REMEMBERED = 64  # sizes that are asked at once, and such questions that are remembered
 
 
 @dataclass(frozen=True)
@@ -51,11 +52,23 @@ class FittedPerformance:
         """
         cores, given = np.broadcast_arrays(np.asarray(cpu_cores, float), np.asarray(memory_mb, float))
         asked = np.column_stack([cores.ravel(), given.ravel()])
+        question = asked.tobytes()
+        if question in self._answers:
+            return self._answers[question]
+        found = self._predicted(asked)
+        if len(asked) <= MOST_REMEMBERED and len(self._answers) < MOST_REMEMBERED:
+            self._answers[question] = found
+        return found
+
+    def _predicted(self, asked: Values) -> Performances:
         finite = np.isfinite(asked).all(axis=1)
         per_s = np.full(len(asked), np.nan)
         if finite.any():
             per_s[finite] = np.maximum(self._regression.predict(asked[finite]), 0.0)
-        return Performances(per_s, outside(self._sizes, asked))
+        beyond = outside(self._sizes, asked)
+        for answer in (per_s, beyond):
+            answer.flags.writeable = False  # it is remembered
+        return Performances(per_s, beyond)
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state, with the SHA-256 of its content."""
@@ -92,6 +105,11 @@ class FittedPerformance:
             return cls.fit(family_of(str(state["family"])), state["parameters"], samples, int(state["seed"]))
         except (KeyError, TypeError) as error:
             raise ValueError(f"a performance state lacks something or holds what is no number ({error!r})") from None
+
+    @cached_property
+    def _answers(self) -> dict[bytes, Performances]:
+        """The loop asks for the same few sizes at every tick, and a forest takes some ms to answer."""
+        return {}
 
     @cached_property
     def _sizes(self) -> Values:

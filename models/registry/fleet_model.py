@@ -13,14 +13,17 @@ import pandas as pd
 
 from models.registry.fleet_table import FLEET_FILE, Fleet, write_fleet
 from models.registry.provenance import pins
-from models.registry.publication import CAPACITY, FORECAST, LATENCY
+from models.registry.publication import CAPACITY, FORECAST, LATENCY, PERFORMANCE
 from settings.home import PROJECT
 
 _PYFUNC = PROJECT / "models" / "fleet_pyfunc.py"
 # Copied into each version (some 300 kB), so that it can be served where perdix is not installed.
 _CODE = ("models", "telemetry")
 _REQUIREMENTS = ("mlflow", "numpy", "pandas", "pyarrow", "scipy")
-_ALSO_REQUIRED = {LATENCY: ("scikit-learn",)}  # the published family grows its trees when it is loaded
+_ALSO_REQUIRED = {  # families that grow their trees when they are loaded
+    LATENCY: ("scikit-learn",),
+    PERFORMANCE: ("scikit-learn", "threadpoolctl", "xgboost"),
+}
 
 _RATES = ("mean_per_s", "p50_per_s", "p90_per_s", "p95_per_s")
 _COLUMNS = {
@@ -41,11 +44,20 @@ _COLUMNS = {
         {"job": "string", "scale_out": "long", "rate_per_s": "double"},
         {"job": "string", "scale_out": "long", "rate_per_s": "double", "latency_ms": "double", "normal": "boolean"},
     ),
+    PERFORMANCE: (
+        {"job": "string", "cpu_cores": "double", "memory_mb": "double"},
+        {
+            "job": "string",
+            **dict.fromkeys(("cpu_cores", "memory_mb", "per_s"), "double"),
+            "extrapolated": "boolean",
+        },
+    ),
 }
 _ASKED: Mapping[str, Mapping[str, float]] = {
     FORECAST: {"horizon_s": 900},
     CAPACITY: {"scale_out": 4},
     LATENCY: {"scale_out": 4, "rate_per_s": 10_000.0},
+    PERFORMANCE: {"cpu_cores": 1.0, "memory_mb": 1_024.0},
 }
 
 

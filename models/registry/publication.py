@@ -12,7 +12,8 @@ from models.registry.fleet_table import Fleet
 FORECAST = "perdix-forecast"
 CAPACITY = "perdix-capacity"
 LATENCY = "perdix-latency"
-FLEET_MODELS = (FORECAST, CAPACITY, LATENCY)
+PERFORMANCE = "perdix-performance"
+FLEET_MODELS = (FORECAST, CAPACITY, LATENCY, PERFORMANCE)
 
 Pictures = Mapping[str, bytes]
 Parameter = str | int | float | bool
@@ -85,7 +86,7 @@ class Publication:
     Attributes
     ----------
     name
-        Registered model: :data:`FORECAST`, :data:`CAPACITY` or :data:`LATENCY`.
+        Registered model, one of :data:`FLEET_MODELS`.
     fleet
         One row per job, and the models that they share; see :func:`models.registry.merge_rows` for a retrain of some
         jobs.
