@@ -88,12 +88,28 @@ def replay(
             max=1.0,
         ),
     ] = None,
+    topology: Annotated[
+        str | None,
+        typer.Option(
+            "--topology",
+            help="Instead: policies that lease hosts, on a topology of conf/topologies or of a YAML file.",
+            show_default=False,
+        ),
+    ] = None,
+    pattern: Annotated[
+        str | None,
+        typer.Option(
+            "--pattern", help="With --topology: arrival patterns, separated by commas.", show_default="all of its file"
+        ),
+    ] = None,
     policy: Annotated[
         str | None,
         typer.Option(
             "--policy",
+            "--policies",
             help="Policies, separated by commas.",
-            show_default="daedalus,hpa-80,static-MAX; of a dataflow ds2,dhalion,flink-autoscaler",
+            show_default="daedalus,hpa-80,static-MAX; of a dataflow ds2,dhalion,flink-autoscaler; "
+            "of a topology btu with units of 10, 30 and 60 min, threshold",
         ),
     ] = None,
     seeds: Annotated[int, typer.Option("--seeds", help="How many seeds.", min=1, max=1_000)] = 1,
@@ -108,7 +124,9 @@ def replay(
             "--twin", help="Name in conf/twins, or a YAML file.", show_default="that of the workload, wordcount"
         ),
     ] = None,
-    failures: Annotated[int, typer.Option("--failures", help="Workers that crash in each replay.", min=0)] = 0,
+    failures: Annotated[
+        int, typer.Option("--failures", help="Workers (of a topology: hosts) that crash in each replay.", min=0)
+    ] = 0,
     forecaster: Annotated[
         str | None,
         typer.Option(
@@ -168,17 +186,44 @@ def replay(
     Example: perdix replay --workload ads --prices aws-ec2-us-east-1 --worker-memory 4096 --release end-of-unit
 
     Example: perdix replay --dataflow heron-wordcount --policy ds2,dhalion,flink-autoscaler
+
+    Example: perdix replay --topology manufacturing --pattern stepwise --policy btu:unit_min=60,threshold
     """
+    from cli import replay_hosts as hosts
     from cli.replay_dataflow import Asked, refuse, replay_dataflow
     from cli.replay_results import write_results
     from control.clock import WallClock
     from replay.asked import twin_and_trace
+    from replay.case import FORECASTER
     from settings.stream_job import Objectives
 
     file = _writable(as_json)
     asked_prices = AskedPrices(prices, instance_type, worker_cpu, worker_memory_mb, release)
     asked_prices.check(worker_price)
     chosen_seeds = tuple(range(first_seed, first_seed + seeds))
+    if topology is not None:
+        hosts.refuse(
+            {
+                "--workload": workload,
+                "--twin": twin,
+                "--dataflow": dataflow,
+                "--start": start,
+                "--skew": skew,
+                "--peak-utilisation": peak_utilisation,
+                "--noise": noise,
+                "--slow-noise": slow_noise,
+                "--max": maximum,
+                "--fill-gaps": fill_gaps,
+            }
+        )
+        family = hosts.family(forecaster)
+        leased = hosts.Asked(
+            topology, pattern, policy, chosen_seeds, hours, failures, family, processes, out, pictures, mlflow
+        )
+        hosts.replay_hosts(leased, file, on_stdout=as_json == STDOUT)
+        return
+    if pattern is not None:
+        raise UserError("--pattern is for a topology; name one with --topology")
     if dataflow is not None:
         refuse(
             {
@@ -218,7 +263,7 @@ def replay(
         noise=trace.noise if noise is None else noise,
         slow_noise=trace.slow_noise if slow_noise is None else slow_noise,
         failures=failures,
-        forecaster=_family(forecaster),
+        forecaster=family_or_none(forecaster, FORECASTER),
         price_per_h=1.0 if worker_price is None else worker_price,
         pricing=asked_prices.pricing(),
     )
@@ -230,13 +275,12 @@ def replay(
         raise typer.Exit(1)
 
 
-def _family(name: str | None) -> str | None:
-    """Return the family of forecasters that is asked for; ``None`` for none."""
+def family_or_none(name: str | None, usual: str) -> str | None:
+    """Return the family of forecasters that is asked for, by default ``usual``; ``None`` for none."""
     from models.forecasting.families import families_named
-    from replay.case import FORECASTER
 
     if name is None:
-        return FORECASTER
+        return usual
     try:
         if name != NO_FORECASTER:
             families_named(name)

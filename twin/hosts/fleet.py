@@ -165,7 +165,9 @@ class Fleet:
         host.releasing, host.again = True, False
         self._release_if_empty(host, now_s)
 
-    def start(self, operator: str, host_id: str, now_s: int, *, replaces: str | None = None, ready: bool = False) -> str:
+    def start(
+        self, operator: str, host_id: str, now_s: int, *, replaces: str | None = None, ready: bool = False
+    ) -> str:
         """Ask for a container and return its name; ``ready``: it works at once, as those at the beginning."""
         if operator not in self._topology.operators:
             known = ", ".join(self._topology.operators)

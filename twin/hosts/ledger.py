@@ -21,7 +21,7 @@ class Course:
         Data items that had come to each operator, and that it had begun, from 0 on: ``(seconds + 1, operators)``.
         What is between them waits.
     utilisation
-        Share of what its instances were guaranteed to work off that was asked of them, ``(seconds, operators)``.
+        What was asked of an operator as a share of what its instances reach for a moment, ``(seconds, operators)``.
     slowness
         How many times as long as usual the work itself took, ``(seconds, operators)``.
     working, instances
@@ -68,6 +68,7 @@ class Ledger:
         self,
         arrived: Values,
         left: Values,
+        *,
         utilisation: Values,
         slowness: Values,
         working: Values,

@@ -11,7 +11,7 @@ from twin.hosts.parameters import Between, Topology
 Values = NDArray[np.float64]
 SLOWEST = 0.2  # noise never takes more than four fifths of a value
 BLOCK_S = 3_600  # noise is drawn so many seconds at a time
-_ARRIVALS, _STALLS, _HOST, _SPEED, _CONTAINER, _MEASURED = 31, 32, 33, 34, 35, 36
+_ARRIVALS, _STALLS, _HOST, _SPEED, _CONTAINER, _MEASURED, _MOMENT = 31, 32, 33, 34, 35, 36, 37
 
 
 class Luck:
@@ -88,6 +88,10 @@ class Luck:
         """Return a standard normal number per operator for what is measured in a second, ``(operators,)``."""
         rng = np.random.default_rng([self._seed, _MEASURED, second])
         return rng.standard_normal(len(self._topology.operators))
+
+    def moment(self, second: int, operator: int) -> float:
+        """Return the moment between two bursts in which a queue is looked at, from 0 to 1."""
+        return float(np.random.default_rng([self._seed, _MOMENT, second]).random(operator + 1)[operator])
 
     def _between(self, time: Between, stream: int, number: int) -> float:
         return float(np.random.default_rng([self._seed, stream, number, 0]).uniform(time.low, time.high))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
 from settings.home import conf_folder
-from settings.prices import Billing
 from settings.stream_job import Strict
 from settings.yaml_files import SettingsError, load_model
 from twin.hosts.patterns import Pattern
@@ -17,6 +15,7 @@ from twin.hosts.patterns import Pattern
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Seconds = Annotated[float, Field(ge=0, le=3_600)]
+LEVELS = {"real-time": 1.0, "near": 2.0, "relaxed": 5.0}  # the paper's
 
 
 class Between(Strict):
@@ -189,13 +188,9 @@ class Costs(Strict):
         Compliance level -> how many times the objective a data item may take.
     """
 
-    units_min: Annotated[list[Annotated[int, Field(ge=1, le=44_640)]], Field(min_length=1)] = [10, 30, 60]
+    units_min: Annotated[tuple[Annotated[int, Field(ge=1, le=44_640)], ...], Field(min_length=1)] = (10, 30, 60)
     penalty: Annotated[float, Field(ge=0)] = 0.0001
-    levels: Annotated[dict[str, Positive], Field(min_length=1)] = {"real-time": 1.0, "near": 2.0, "relaxed": 5.0}
-
-    def billings(self) -> Mapping[int, Billing]:
-        """Return unit in minutes -> billing."""
-        return {unit: Billing(unit_s=60 * unit) for unit in self.units_min}
+    levels: Annotated[dict[str, Positive], Field(min_length=1)] = Field(default_factory=lambda: dict(LEVELS))
 
 
 class Topology(Strict):

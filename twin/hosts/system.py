@@ -55,7 +55,9 @@ class HostsTwin:
         Epoch second at which it begins.
     """
 
-    def __init__(self, topology: Topology, pattern: str, seed: int = 0, *, unit_s: int = 3_600, start_s: int = 0) -> None:
+    def __init__(
+        self, topology: Topology, pattern: str, seed: int = 0, *, unit_s: int = 3_600, start_s: int = 0
+    ) -> None:
         self.topology = topology
         self.pattern = pattern
         self.start_s = start_s
@@ -146,16 +148,17 @@ class HostsTwin:
         self._coming = (wanted - self._queue) @ self._passes_on
         working = placed.counts.sum(axis=0)
         fast = speeds @ placed.counts
-        busy = np.divide(wanted, guaranteed, out=np.ones_like(wanted), where=guaranteed > 0)
+        most = self._work.at_most(placed, speeds, guaranteed, wanted)
+        busy = np.divide(wanted, most, out=np.ones_like(wanted), where=most > 0)
         self._ledger.append(
             self._arrived,
             self._arrived - self._queue,
-            np.minimum(busy, 1.0),
-            np.divide(working, fast, out=np.ones_like(fast), where=fast > 0),
-            working,
-            self._there,
-            float(self._machines_at[at]),
-            len(self.fleet.hosts),
+            utilisation=np.minimum(busy, 1.0),
+            slowness=np.divide(working, fast, out=np.ones_like(fast), where=fast > 0),
+            working=working,
+            instances=self._there,
+            machines=float(self._machines_at[at]),
+            hosts=len(self.fleet.hosts),
         )
         self._second += 1
         self.fleet.pass_to(self._second)
@@ -184,17 +187,27 @@ class HostsTwin:
         working_s = float(course.working[seconds, k].sum())
         busy = total / working_s if working_s > 0 and float(waiting.min()) > 1.0 else None
         return Measured(
-            queue_items=float(waiting[-1]),
+            queue_items=float(waiting[-1]) + self._in_burst(course, k, seconds.stop - 1),
             arrived_per_s=float(arrived[seconds.stop] - arrived[seconds.start]) / span_s,
             duration_s=self._duration_s(course, k, seconds, begun, noise) if total > 0 else None,
             busy_per_instance_s=busy,
         )
 
+    def _in_burst(self, course: Course, k: int, second: int) -> float:
+        """Return the items that wait of the last burst alone, at the moment in it in which one happens to look."""
+        burst_s = self.topology.processing.arrivals_every_s
+        burst = float(course.arrived[second + 1, k] - course.arrived[second, k]) * burst_s
+        return burst * max(1.0 - self.luck.moment(second, k) / max(float(course.utilisation[second, k]), 1e-9), 0.0)
+
     def _duration_s(self, course: Course, k: int, seconds: slice, begun: Values, noise: float) -> float:
         """Return the mean duration of the items that were looked at, with the error of looking at a part of them."""
         processing, objective_s = self.topology.processing, self.topology.operators[self.operators[k]].duration_s
         waited_s = waits_s(
-            course.arrived[:, k], course.left[:, k], seconds, course.utilisation[seconds, k], processing.arrivals_every_s
+            course.arrived[:, k],
+            course.left[:, k],
+            seconds,
+            course.utilisation[seconds, k],
+            processing.arrivals_every_s,
         ).mean(axis=1)
         own_s = objective_s * mean_own(processing.usual, processing.spread) * course.slowness[seconds, k]
         mean_s = float(np.average(waited_s + own_s, weights=begun))

@@ -38,7 +38,9 @@ def waits_s(arrived: Values, left: Values, seconds: slice, utilisation: Values, 
     return np.asarray(np.maximum(np.maximum(begun_s - came_s, 0.0), in_burst_s))
 
 
-def share_within(waited_s: Values, slowness: Values, duration_s: float, factor: float, own: tuple[float, float]) -> Values:
+def share_within(
+    waited_s: Values, slowness: Values, duration_s: float, factor: float, own: tuple[float, float]
+) -> Values:
     """Return the share of the items of each second that took at most ``factor`` times the objective, ``(seconds,)``.
 
     Parameters

@@ -1,4 +1,4 @@
-"""What the instances of all operators can work off in a second: guaranteed shares first, then idle CPU of their hosts."""
+"""What instances can work off in a second: what they are guaranteed first, then idle CPU of their hosts."""
 
 from __future__ import annotations
 
@@ -83,3 +83,17 @@ class Work:
                 gained[k] += speeds[row] * taken
                 left -= taken
         return np.asarray(guaranteed + gained / self._cores * self.per_instance_s)
+
+    def at_most(self, placed: Placement, speeds: Values, guaranteed: Values, wanted: Values) -> Values:
+        """Return the items/s that each operator's instances reach for a moment, as when a burst of items has come.
+
+        Idle CPU is there for all instances of a host alike then, since their bursts fall into different moments.
+        """
+        asked = np.divide(wanted, guaranteed, out=np.zeros_like(wanted), where=guaranteed > 0)
+        mean = np.minimum(asked, self._boost)
+        base = np.maximum(mean, 1.0)
+        idle = np.maximum(self._host_cores - placed.counts @ (mean * self._cores), 0.0)
+        more = placed.counts @ ((self._boost - base) * self._cores)
+        part = np.minimum(np.divide(idle, more, out=np.ones_like(idle), where=more > 0), 1.0)
+        steady, bursting = speeds @ placed.counts, (speeds * part) @ placed.counts
+        return np.asarray((steady * base + bursting * (self._boost - base)) * self.per_instance_s)

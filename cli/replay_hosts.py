@@ -1,0 +1,126 @@
+"""``perdix replay --topology``: policies that lease hosts, side by side on the twin of a topology."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from cli.output import UserError, complaints
+
+if TYPE_CHECKING:
+    from replay.hosts_campaign import HostsCampaign, HostsSetup
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked for on the command line.
+
+    Attributes
+    ----------
+    patterns
+        Names, separated by commas; ``None`` or ``all``: all of the topology's.
+    forecaster
+        Family; ``None``: none.
+    """
+
+    topology: str
+    patterns: str | None
+    policies: str | None
+    seeds: tuple[int, ...]
+    hours: float | None
+    failures: int
+    forecaster: str | None
+    processes: int | None
+    out: Path | None
+    pictures: bool
+    mlflow: bool
+
+
+def family(name: str | None) -> str | None:
+    """Return the family of forecasters that is asked for; ``None`` for none."""
+    from cli.replay import family_or_none
+    from replay.hosts_case import FORECASTER
+
+    return family_or_none(name, FORECASTER)
+
+
+def refuse(given: Mapping[str, object]) -> None:
+    """Complain of options that say nothing about a topology, ``option -> value``; ``None`` and False: not given."""
+    names = [name for name, value in given.items() if value is not None and value is not False]
+    if names:
+        raise UserError(
+            f"{', '.join(names)}: not for a topology, whose sensors and hosts stand in conf/topologies; "
+            "leave it out, or copy the file and name the copy with --topology"
+        )
+
+
+def replay_hosts(asked: Asked, file: Path | None, *, on_stdout: bool) -> None:
+    """Replay, write what came of it, and show it; exit code 1 when a replay did not come to its end."""
+    from cli.replay_hosts_text import show_hosts
+    from cli.replay_results import as_text
+    from cli.replay_text import progress_bar
+    from control.clock import WallClock
+    from replay.hosts_campaign import run_hosts_campaign
+
+    setup = _setup(asked)
+    started_at_s = WallClock().now_s()
+    with progress_bar(float(len(setup.cases()) * setup.length_s)) as tell:
+        campaign = run_hosts_campaign(setup, processes=asked.processes, on_progress=tell)
+    document = _write(campaign, asked, started_at_s)
+    if file is not None:
+        file.write_text(as_text(document), encoding="utf-8")
+    if on_stdout:
+        sys.stdout.write(as_text(document))
+        sys.stdout.flush()
+    else:
+        show_hosts(document)
+    for one in document["failed"]:
+        what = f"failed: {one['policy']}, seed {one['seed']}: {one['reason']}"
+        complaints.print(what, highlight=False, markup=False)
+    if campaign.failed:
+        raise typer.Exit(1)
+
+
+def _setup(asked: Asked) -> HostsSetup:
+    from replay.hosts_campaign import HostsSetup
+    from replay.hosts_case import DEFAULT_POLICIES, hosts_contenders
+    from twin.hosts.parameters import load_topology
+
+    topology = load_topology(asked.topology)
+    patterns = tuple(topology.patterns)
+    if asked.patterns is not None and asked.patterns.strip() != ALL:
+        patterns = tuple(word.strip() for word in asked.patterns.split(",") if word.strip())
+    return HostsSetup(
+        hosts_contenders(asked.policies or DEFAULT_POLICIES),
+        topology,
+        patterns,
+        asked.seeds,
+        None if asked.hours is None else round(3600 * asked.hours),
+        asked.failures,
+        asked.forecaster,
+    )
+
+
+def _write(campaign: HostsCampaign, asked: Asked, started_at_s: float) -> dict[str, Any]:
+    """Write series, pictures and document into a folder, record MLflow runs, and return the document."""
+    from cli.replay_results import written
+    from cli.stores import home
+    from replay.hosts_document import hosts_document, hosts_folder_name, write_hosts_series
+    from replay.hosts_picture import draw_hosts_campaign
+    from replay.hosts_tracking import record_hosts
+
+    return written(
+        hosts_document(campaign),
+        asked.out or home().reports / hosts_folder_name(campaign.setup),
+        series=lambda folder: write_hosts_series(campaign.played, folder),
+        draw=(lambda folder: draw_hosts_campaign(campaign, folder)) if asked.pictures and campaign.played else None,
+        record=partial(record_hosts, campaign, started_at_s=started_at_s) if asked.mlflow and campaign.played else None,
+    )
