@@ -39,6 +39,8 @@ def made_of(
 
 def _explain(named: str, model: type[Strict], item: Any) -> str:
     option = ".".join(str(part) for part in item["loc"])
+    if not option:
+        return f"{named}: {item['msg'].removeprefix('Value error, ')}"
     if item["type"] == "extra_forbidden":
         return f"{named}: unknown option '{option}'; {_nearest(option, list(model.model_fields))}"
     return f"{named}: option '{option}': {item['msg']} (found {item['input']!r})"

@@ -24,7 +24,7 @@ from settings.stream_job import Strict
 
 AGAIN = "leased_again"
 NOTHING = Seen()
-ABSENT = "none of it runs"
+TOO_FEW = "too few of it run"
 
 
 class BtuOptions(Strict):
@@ -40,6 +40,10 @@ class BtuOptions(Strict):
         P, QL and W1 to W4 of Algorithm 3.
     most_dropped
         Share of a type's instances that may go at one look; one of two or more may always.
+    out_step
+        Instances that Algorithm 1 adds at once.
+    moves_alone
+        Whether a host may be given back by moving instances alone, none of which goes.
     unit_share, settle_s
         A host is decided about within the last share of its unit, or at the last look that leaves ``settle_s`` seconds
         for what was decided, whichever is earlier.
@@ -55,6 +59,8 @@ class BtuOptions(Strict):
     weight_delay: Annotated[float, Field(ge=0)] = 1.0
     weight_scalings: Annotated[float, Field(ge=0)] = 1.0
     most_dropped: Annotated[float, Field(ge=0, le=1)] = 0.2
+    out_step: Annotated[int, Field(ge=1, le=1_000)] = 1
+    moves_alone: bool = True
     unit_share: Annotated[float, Field(ge=0, le=1)] = UNIT_SHARE
     settle_s: Annotated[float, Field(ge=0)] = SETTLE_S
 
@@ -102,14 +108,20 @@ class Btu:
         return plan.decision(self.name, self._nothing(situation, ends), {AGAIN: again} if again else {})
 
     def _wanted(self, situation: HostsSituation, fleet: Fleet, triggers: Mapping[str, Trigger]) -> tuple[Wanted, ...]:
-        """Return what is wanted, the most urgent first: types of which none runs, then what Algorithm 1 asks for.
+        """Return what is wanted, the most urgent first: types that lack instances, then what Algorithm 1 asks for.
 
         A type of which an instance starts already has what it asked for at an earlier look.
         """
-        absent = [Wanted(name, 1, ABSENT) for name in situation.operators if fleet.count(name) == 0]
-        slow = [n for n, found in triggers.items() if found.needed and fleet.count(n) > 0 and not fleet.starting(n)]
+        lacking = {name: one.least - fleet.count(name) for name, one in sorted(situation.operators.items())}
+        slow = [n for n, found in triggers.items() if found.needed and lacking[n] <= 0 and not fleet.starting(n)]
         slow.sort(key=lambda name: (-triggers[name].excess, name))
-        return (*absent, *(Wanted(name, 1, triggers[name].why) for name in slow))
+        added = [Wanted(name, self._at_most(situation, fleet, name), triggers[name].why) for name in slow]
+        return (*(Wanted(name, count, TOO_FEW) for name, count in lacking.items() if count > 0), *added)
+
+    def _at_most(self, situation: HostsSituation, fleet: Fleet, name: str) -> int:
+        """Return how many instances one look may add to a type."""
+        most = situation.operators[name].most
+        return self.options.out_step if most is None else max(0, min(self.options.out_step, most - fleet.count(name)))
 
     def _spares(self, situation: HostsSituation, fleet: Fleet) -> dict[str, Spare]:
         """Return what may go by Algorithm 3: of types with a positive utility up to the cap."""
@@ -121,7 +133,8 @@ class Btu:
         found = utilities(standings, weights, queue_load=options.queue_load, penalty=options.penalty)
         spares = {}
         for name, utility in found.items():
-            most = capped(fleet.count(name), options.most_dropped) if utility > 0 else 0
+            most = capped(fleet.count(name), options.most_dropped, situation.operators[name].least)
+            most = most if utility > 0 else 0
             spares[name] = Spare(most, utility, f"utility {utility:.3g}")
         return spares
 
@@ -194,6 +207,8 @@ class Btu:
         for host_id in sorted(due, key=lambda name: (len(here[name]), name)):
             left = seconds(ends[host_id] - plan.situation.now_s)
             found = self._blind(here[host_id], triggers) or simulate(plan, host_id, droppable)
+            if not isinstance(found, str) and found.moved and not found.dropped and not self.options.moves_alone:
+                found = "none of its instances could go for good"
             if isinstance(found, str):
                 again[host_id] = ends[host_id]
                 self._lease_again(plan, host_id, f"its unit ends in {left}, and {found}")

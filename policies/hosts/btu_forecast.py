@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 from pydantic import Field
@@ -15,6 +15,8 @@ from policies.hosts.forecast_need import Demand, demand
 from policies.hosts.scale_out_trigger import Trigger
 from policies.hosts.spare import Spare, capped
 from policies.wording import seconds
+
+Demands = Callable[[HostsSituation, str, float], Demand | None]  # of a type, so many seconds ahead
 
 
 class BtuForecastOptions(BtuOptions):
@@ -30,6 +32,8 @@ class BtuForecastOptions(BtuOptions):
         Seconds within which a queue must be worked off.
     lead_s
         Instances are started for what comes within so many seconds: a look, and a host's start.
+    react
+        Whether Algorithm 1 adds instances, too, where a forecast is known: what an instance works off may be wrong.
     most_dropped
         As of ``btu``; all that the forecast does not need may go, because it says how many stay.
     """
@@ -38,6 +42,7 @@ class BtuForecastOptions(BtuOptions):
     use: Annotated[float, Field(gt=0, le=1)] = 0.8
     drain_s: Annotated[float, Field(gt=0)] = 120.0
     lead_s: Annotated[float, Field(gt=0)] = 120.0
+    react: bool = False
     most_dropped: Annotated[float, Field(ge=0, le=1)] = 1.0
 
 
@@ -50,19 +55,24 @@ class BtuForecast(Btu):
     name = "btu-forecast"
     options: BtuForecastOptions
 
-    def __init__(self, options: BtuForecastOptions | None = None) -> None:
+    def __init__(self, options: BtuForecastOptions | None = None, demands: Demands | None = None) -> None:
         super().__init__(options or BtuForecastOptions())
+        self._demand = demands or self._forecast_demand
 
     def _wanted(self, situation: HostsSituation, fleet: Fleet, triggers: Mapping[str, Trigger]) -> tuple[Wanted, ...]:
         ahead_s = self.options.lead_s
         demands = {name: self._demand(situation, name, ahead_s) for name in situation.operators}
-        blind = {name: found for name, found in triggers.items() if demands[name] is None}
-        wanted = list(super()._wanted(situation, fleet, blind))
+        blind = {name: found for name, found in triggers.items() if demands[name] is None or self.options.react}
+        wanted = {one.operator: one for one in super()._wanted(situation, fleet, blind)}
         for name, found in demands.items():
-            missing = 0 if found is None else found.instances - fleet.count(name)
-            if found is not None and missing > 0 and fleet.count(name) > 0:
-                wanted.append(Wanted(name, missing, found.told(seconds(ahead_s))))
-        return tuple(wanted)
+            if found is None:
+                continue
+            of = situation.operators[name]
+            needed = found.instances if of.most is None else min(found.instances, of.most)
+            missing = needed - fleet.count(name)
+            if missing > (wanted[name].instances if name in wanted else 0):
+                wanted[name] = Wanted(name, missing, found.told(seconds(ahead_s)))
+        return tuple(wanted.values())
 
     def _spares(self, situation: HostsSituation, fleet: Fleet) -> dict[str, Spare]:
         """Return what may go: what the highest rate of the next billing unit does not need."""
@@ -72,11 +82,12 @@ class BtuForecast(Btu):
             if found is None:
                 spares[name] = Spare(0, 0.0, "no forecast of it is known")
                 continue
-            most = max(0, min(runs - found.instances, capped(runs, self.options.most_dropped)))
+            cap = capped(runs, self.options.most_dropped, situation.operators[name].least)
+            most = max(0, min(runs - found.instances, cap))
             spares[name] = Spare(most, most / runs if runs else 0.0, found.told(seconds(situation.unit_s)))
         return spares
 
-    def _demand(self, situation: HostsSituation, name: str, ahead_s: float) -> Demand | None:
+    def _forecast_demand(self, situation: HostsSituation, name: str, ahead_s: float) -> Demand | None:
         options = self.options
         return demand(
             situation.seen.get(name, NOTHING),

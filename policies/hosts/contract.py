@@ -20,12 +20,16 @@ class OperatorType:
         What each instance requires; guaranteed, not a limit.
     duration_s
         The objective ``o_slo``: seconds that one data item takes where none has to wait.
+    least, most
+        Instances that must, and that may, run; ``None``: as many as there is room for.
     """
 
     name: str
     cpu_cores: float
     memory_mb: float
     duration_s: float
+    least: int = 1
+    most: int | None = None
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def test_every_wrong_option_of_a_job_file_is_told_with_its_place(tmp_path: Path)
         (
             "zzz",
             {},
-            "unknown policy 'zzz'; known: daedalus, ds2-global, flink-autoscaler, hpa, phoebe, static, twres",
+            f"unknown policy 'zzz'; known: {', '.join(sorted(POLICIES))}",
         ),
         ("daedalus", {"grace": 60}, "policy 'daedalus': unknown option 'grace'; did you mean 'grace_s'?"),
         ("hpa", {"target_cp": 0.8}, "policy 'hpa': unknown option 'target_cp'; did you mean 'target_cpu'?"),
