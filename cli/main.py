@@ -8,7 +8,7 @@ import warnings
 
 import typer
 
-from cli import demo, dev, doctor, ds2, explore, ingest, loop, profile, replay, train
+from cli import demo, dev, doctor, ds2, explore, ingest, loop, prices, profile, replay, sample, train
 from cli.known_errors import known_errors
 from cli.output import run_guarded
 
@@ -26,6 +26,7 @@ app.command("demo")(demo.demo)
 app.command("ingest")(ingest.ingest)
 app.command("train")(train.train)
 app.command("profile")(profile.profile)
+app.command("sample")(sample.sample)
 app.command("capacity")(explore.capacity)
 app.command("forecast")(explore.forecast)
 app.command("explain")(explore.explain)
@@ -35,6 +36,7 @@ app.command("controller")(loop.controller)
 app.command("pause")(loop.pause)
 app.command("resume")(loop.resume)
 app.command("replay", cls=replay.JsonMayBeBare)(replay.replay)
+app.command("prices")(prices.prices)
 app.command("ds2")(ds2.ds2)
 app.command("doctor")(doctor.doctor)
 app.command("dev")(dev.dev)

@@ -1,4 +1,4 @@
-"""Dagster jobs: ingest a day, train stream jobs, profile them, replay policies.
+"""Dagster jobs: ingest a day, train stream jobs, profile them, sample sizes of workers, replay policies.
 
 In-process execution: a Spark session costs ten seconds, and the default executor would start one per step.
 """
@@ -9,6 +9,7 @@ INGEST_GROUPS = ("ingest", "observe")
 TRAIN_GROUPS = ("forecast", "capacity")
 REPLAY_GROUP = "replay"
 PROFILE_GROUPS = ("profile", "latency")
+SAMPLE_GROUPS = ("sample",)
 
 ingest_day = dg.define_asset_job(
     "ingest_day",
@@ -39,6 +40,14 @@ profile = dg.define_asset_job(
     selection=dg.AssetSelection.groups(*PROFILE_GROUPS),
     executor_def=dg.in_process_executor,
     description="Profile stream jobs, learn latency and T_max from it, compare in MLflow, promote winners.",
+    tags={"dagster/max_runtime": "14400"},
+)
+
+sample = dg.define_asset_job(
+    "sample",
+    selection=dg.AssetSelection.groups(*SAMPLE_GROUPS),
+    executor_def=dg.in_process_executor,
+    description="Sample what workers of some sizes process at most, beside the normal ones.",
     tags={"dagster/max_runtime": "14400"},
 )
 

@@ -42,7 +42,7 @@ def next_size(rule: SamplingRule, grid: Grid, known: Known) -> Next:
 
     So no size is wanted twice, and a sampling that was cut goes on from what it has.
     """
-    most = GridPoint(grid.cpu.last, grid.memory.last)
+    most = grid.largest
     if rule.largest_first and most not in known:
         return Next(most, 0, "the largest size, for the scale")
     reaches_per_s = known.get(most)

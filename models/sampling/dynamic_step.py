@@ -37,11 +37,11 @@ class DynamicStep:
         It does not end below this share of what the largest size makes possible.
     """
 
-    longest: int = 16
-    low: float = 0.09
-    high: float = 0.18
-    fluctuation: float = 0.15
-    gain: float = 0.03
+    longest: int = 8
+    low: float = 0.1
+    high: float = 0.2
+    fluctuation: float = 0.2
+    gain: float = 0.05
     patience: int = 2
     near: float = 0.95
 

@@ -76,6 +76,11 @@ class Grid(Strict):
     cpu: Axis
     memory: Axis
 
+    @property
+    def largest(self) -> GridPoint:
+        """The point with the most of both."""
+        return GridPoint(self.cpu.last, self.memory.last)
+
     def size(self, point: GridPoint) -> tuple[float, float]:
         """Return the cores and MB at a point. Raises ``ValueError`` where it is outside."""
         return self.cpu.at(point.cpu), self.memory.at(point.memory)
