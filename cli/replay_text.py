@@ -50,12 +50,13 @@ def show(document: Mapping[str, Any]) -> None:
         f"{document['bounds']['maximum']} workers, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}",
         highlight=False,
     )
-    if document["pricing"]:
+    currency = document["pricing"]["currency"] if document["pricing"] else ""
+    if currency:
         console.print(_hosts(document), highlight=False, markup=False)
     for note in document["notes"]:
         console.print(f"[dim]{escape(note)}[/]", highlight=False)
     for together in _beside(document["summary"], console.width - NAMES_WIDTH):
-        console.print(_table(together, document))
+        console.print(_table(together, _instance_types(document), currency))
     for sentence in (best(document), _clairvoyant(document)):
         if sentence:
             console.print(sentence, highlight=False, markup=False)
@@ -82,12 +83,13 @@ def best(document: Mapping[str, Any]) -> str:
             f"No policy {what} in {1 - HELD:.0%} of the seconds; closest: {closest['policy']}, "
             f"above it in {_mean(closest, 'share_above_objective'):.1%}."
         )
-    by = "cost" if document["pricing"] else "worker_seconds"
+    pricing = document.get("pricing")
+    by = "cost" if pricing else "worker_seconds"
     chosen = min(holding, key=lambda one: _mean(one, by))
     less = "".join(f", {_less(chosen, one, by)} than {one['policy']}" for one in holding if one is not chosen)
     needs = f"{number(_mean(chosen, 'average_workers'))} workers on average"
-    if document["pricing"]:
-        needs = f"{number(_mean(chosen, 'cost'))} {document['pricing']['currency']}, {needs}"
+    if pricing:
+        needs = f"{number(_mean(chosen, 'cost'))} {pricing['currency']}, {needs}"
     rest = ", ".join(str(one["policy"]) for one in ran if one not in holding)
     fell_short = f" These did not: {rest}." if rest else ""
     return (
@@ -144,9 +146,13 @@ def _beside(summary: Sequence[Mapping[str, Any]], width: int) -> Iterator[list[M
         yield together
 
 
-def _table(summary: Sequence[Mapping[str, Any]], document: Mapping[str, Any]) -> Table:
+def _instance_types(document: Mapping[str, Any]) -> dict[str, str]:
+    """Return policy -> the instance type on which it was priced; empty where nothing was."""
+    return {one["policy"]: one["bill"]["instance_type"] for one in document["results"] if one["bill"]}
+
+
+def _table(summary: Sequence[Mapping[str, Any]], types: Mapping[str, str] | None = None, currency: str = "") -> Table:
     """Return a table with a row per figure, because figures are more than fit beside each other."""
-    types = {one["policy"]: one["bill"]["instance_type"] for one in document["results"] if one["bill"]}
     grid = Table(header_style="bold", box=box.SIMPLE_HEAD)
     grid.add_column("mean ± sd over seeds", no_wrap=True)
     for one in summary:
@@ -158,7 +164,7 @@ def _table(summary: Sequence[Mapping[str, Any]], document: Mapping[str, Any]) ->
             grid.add_row("on instances of", *(types.get(one["policy"], "-") for one in summary))
         if name in HOSTS and not types:
             continue
-        shown = f"{name}, {document['pricing']['currency']}" if name in MONEY and types else name
+        shown = f"{name}, {currency}" if name in MONEY and types else name
         grid.add_row(shown, *(cell(one) if one["seeds"] else "-" for one in summary))
     return grid
 
