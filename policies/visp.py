@@ -181,7 +181,15 @@ class Visp:
     def _decision(self, situation: Situation, memory: _Memory, decided: HostsDecision, seen: Seen) -> Decision:
         current, options = situation.scale_out, self.options
         after = memory.placed.after(decided.steps, situation.now_s)
-        measured, changed = self._measured(situation, seen), _changes(decided)
+        objective_s = self._objective_ms(situation) / 1_000.0
+        asked = trigger(
+            seen.durations_s,
+            objective_s,
+            seen.queue_items,
+            most_durations=options.durations,
+            queue_threshold=options.lag_s,
+        )
+        measured, changed = self._measured(situation, seen), _changes(decided, asked.why)
         if after.workers < situation.bounds.minimum:
             least = workers(situation.bounds.minimum)
             why = f"{measured}: {least} are the least, but {self._limit(situation)}"
@@ -194,8 +202,6 @@ class Visp:
         stays = replace(memory, placed=after)
         if not _measured(seen):
             return self._held(situation, stays, Reason.HOLD_BLIND, "; ".join(filter(None, [measured, changed])))
-        objective_s = self._objective_ms(situation) / 1_000.0
-        asked = trigger(seen.durations_s, objective_s, seen.queue_items, queue_threshold=options.lag_s)
         if asked.needed:
             why = f"{measured}: more would be needed, but {self._limit(situation)}"
             return self._held(situation, stays, Reason.SCALE_MAXIMUM, "; ".join(filter(None, [why, changed])))
@@ -233,24 +239,26 @@ class Visp:
         return self.options.latency_ms or situation.objectives.latency_p95_ms
 
 
-def _changes(decided: HostsDecision) -> str:
-    """Return what changes in words: where workers come and go, and which hosts."""
-    started: dict[str, int] = {}
-    parts, gone = [], 0
+def _changes(decided: HostsDecision, told: str) -> str:
+    """Return what changes in words: where workers come and go, which hosts, and why if that is not ``told`` already."""
+    come: dict[str, int] = {}
+    go, parts, why = 0, [], dict[str, None]()
     for step in decided.steps:
         match step.action:
             case LeaseHost(host_id):
                 parts.append(f"{host_id} is leased")
             case StartInstance(_, host_id):
-                started[host_id] = started.get(host_id, 0) + 1
+                come[host_id] = come.get(host_id, 0) + 1
+                why[step.why] = None
             case StopInstance():
-                gone += 1
+                go += 1
             case ReleaseHost(host_id):
                 parts.append(f"{host_id} is given back, {step.why}")
             case LeaseAgain(host_id):
                 parts.append(f"{host_id} is leased again, {step.why}")
-    come = [f"{workers(count)} more on {host_id}" for host_id, count in started.items()]
-    return ", ".join([*come, *([f"{workers(gone)} fewer"] if gone else []), *parts])
+    more = [f"{workers(count)} more on {host_id}" for host_id, count in come.items()]
+    fewer = [f"{workers(go)} fewer"] if go else []
+    return ", ".join([*more, *fewer, *parts, *(one for one in why if one != told)])
 
 
 def _measured(seen: Seen) -> bool:

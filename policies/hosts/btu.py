@@ -17,7 +17,7 @@ from policies.hosts.operator_selection import PENALTY, QUEUE_LOAD, Standing, Wei
 from policies.hosts.plan import Plan
 from policies.hosts.release import carry_out, simulate
 from policies.hosts.scale_out_trigger import DURATIONS, QUEUE_THRESHOLD, Trigger, trigger
-from policies.hosts.spare import Spare, capped, ranked
+from policies.hosts.spare import Spare, capped
 from policies.remembering import number, parts_by_name
 from policies.wording import seconds
 from settings.stream_job import Strict
@@ -164,10 +164,9 @@ class Btu:
         }
 
     def _scale_out(self, plan: Plan, wanted: tuple[Wanted, ...], spares: Mapping[str, Spare]) -> None:
-        most = {name: spare.most for name, spare in spares.items()}
         for one in wanted:
             for _ in range(one.instances):
-                if not plan.start(one.operator, one.why, making_room=ranked(spares), most_dropped=most):
+                if not plan.start(one.operator, one.why, spares):
                     break
 
     def _go_on(self, plan: Plan, ends: Mapping[str, float]) -> dict[str, float]:
@@ -185,7 +184,7 @@ class Btu:
                 again[host_id] = ends[host_id]
                 self._lease_again(plan, host_id, f"its instances cannot move: {found}")
             else:
-                carry_out(plan, found, "its instances move elsewhere than planned")
+                carry_out(plan, found, "its instances move elsewhere than planned", {})
                 plan.said.append(f"{host_id} is still given back: {found.told()}")
         return again
 
@@ -198,7 +197,6 @@ class Btu:
         spares: Mapping[str, Spare],
     ) -> dict[str, float]:
         """Give back what can be, and lease the rest again; return host -> end of the unit of which that was decided."""
-        droppable = {name: spare.most for name, spare in spares.items()}
         here: dict[str, list[str]] = {name: [] for name in due}
         for name in plan.fleet.members:
             for one in plan.members(name):
@@ -206,14 +204,14 @@ class Btu:
         again = {}
         for host_id in sorted(due, key=lambda name: (len(here[name]), name)):
             left = seconds(ends[host_id] - plan.situation.now_s)
-            found = self._blind(here[host_id], triggers) or simulate(plan, host_id, droppable)
+            found = self._blind(here[host_id], triggers) or simulate(plan, host_id, spares)
             if not isinstance(found, str) and found.moved and not found.dropped and not self.options.moves_alone:
                 found = "none of its instances could go for good"
             if isinstance(found, str):
                 again[host_id] = ends[host_id]
                 self._lease_again(plan, host_id, f"its unit ends in {left}, and {found}")
             else:
-                carry_out(plan, found, f"its unit ends in {left}")
+                carry_out(plan, found, f"its unit ends in {left}", spares)
                 plan.said.append(f"{host_id} is given back, its unit ends in {left}: {found.told()}")
         return again
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from models.forecasting.contract import Forecast
 from policies.hosts.contract import Seen
+from policies.wording import per_s
 
 MOST_INSTANCES = 100_000
 ROUNDING = 1e-9
@@ -31,7 +32,7 @@ class Demand:
 
     def told(self, over: str) -> str:
         """Return it in words."""
-        return f"{self.arriving_per_s:.3g} items/s forecast within {over} take {self.instances:,}"
+        return f"{per_s(self.arriving_per_s)} forecast within {over} take {self.instances:,}"
 
 
 def demand(

@@ -19,6 +19,7 @@ from policies.hosts.contract import (
 )
 from policies.hosts.fleet import Fleet, need_of
 from policies.hosts.host_selection import CACHED_FACTOR, Need, Room, best_host, empty_room, fits
+from policies.hosts.spare import Spare, ranked
 from policies.remembering import count, part_of
 
 LEASED = "leased"
@@ -64,9 +65,7 @@ class Plan:
         """Append a step."""
         self.steps.append(Step(action, reason, why))
 
-    def start(
-        self, operator: str, why: str, *, making_room: Iterable[str] = (), most_dropped: Mapping[str, int] | None = None
-    ) -> bool:
+    def start(self, operator: str, why: str, spares: Mapping[str, Spare] | None = None) -> bool:
         """Plan one more instance of a type; return whether there is a way.
 
         On a host that runs, else on one that starts already; else where scaling another type down makes room; else on a
@@ -74,15 +73,13 @@ class Plan:
 
         Parameters
         ----------
-        making_room
-            Types that may be scaled down by one for it, best first.
-        most_dropped
-            Operator -> instances that this look may take away from it.
+        spares
+            What may be taken away from other types for it.
         """
         need = need_of(self.situation.operators[operator])
         host = self._best(need, self._running(due=False)) or self._best(need, self._starting())
         if host is None:
-            host = self._make_room(need, making_room, most_dropped or {}, operator)
+            host = self._make_room(need, spares or {}, operator)
         if host is None:
             host = self._best(need, self._running(due=True)) or self._lease(operator, need)
         if host is None:
@@ -130,11 +127,11 @@ class Plan:
     def _best(self, need: Need, hosts: Iterable[str]) -> str | None:
         return best_host({name: self.rooms[name] for name in hosts}, need, self.cached_factor)
 
-    def _make_room(self, need: Need, types: Iterable[str], most_dropped: Mapping[str, int], wanted: str) -> str | None:
+    def _make_room(self, need: Need, spares: Mapping[str, Spare], wanted: str) -> str | None:
         """Stop one instance of the first type whose going really makes room, and return its host."""
         running = set(self._running(due=False))
-        for operator in types:
-            if self.dropped[operator] >= most_dropped.get(operator, 0) or self.left(operator) < 2:
+        for operator in ranked(spares):
+            if self.dropped[operator] >= spares[operator].most or self.left(operator) < 2:
                 continue
             freed = need_of(self.situation.operators[operator])
             spare = {one.host_id: one for one in reversed(self.members(operator)) if one.host_id in running}
@@ -142,7 +139,7 @@ class Plan:
             host = best_host(rooms, need, self.cached_factor)
             if host is not None:
                 self.rooms[host] = rooms[host]
-                self.stop(spare[host], Reason.SCALE_IN, f"makes room for {wanted} on {host}")
+                self.stop(spare[host], Reason.SCALE_IN, f"makes room for {wanted} on {host}: {spares[operator].why}")
                 self.said.append(f"{operator} gives up an instance for {wanted}")
                 return host
         return None

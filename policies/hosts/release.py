@@ -14,6 +14,7 @@ from policies.hosts.contract import Instance, Migrate, ReleaseHost
 from policies.hosts.fleet import need_of
 from policies.hosts.host_selection import Room, best_host
 from policies.hosts.plan import Plan
+from policies.hosts.spare import Spare
 
 
 @dataclass(frozen=True)
@@ -34,14 +35,14 @@ class Release:
         return ", ".join(parts) or "it is empty"
 
 
-def simulate(plan: Plan, host_id: str, droppable: Mapping[str, int]) -> Release | str:
+def simulate(plan: Plan, host_id: str, spares: Mapping[str, Spare]) -> Release | str:
     """Return how a host can be emptied, or why it cannot; the plan is not changed.
 
     Parameters
     ----------
-    droppable
-        Operator -> how many of its instances may go for good at this look, on all hosts together. The last working one
-        of a type never goes.
+    spares
+        What may be taken away from each type at this look, on all hosts together. The last working instance of a type
+        never goes.
     """
     refused = _refused(plan, host_id)
     if refused is not None:
@@ -49,8 +50,8 @@ def simulate(plan: Plan, host_id: str, droppable: Mapping[str, int]) -> Release 
     here = [one for name in plan.fleet.members for one in plan.members(name) if one.host_id == host_id]
     dropped: list[Instance] = []
     for name in plan.fleet.members:
-        may = droppable.get(name, 0) - plan.dropped[name]
-        may = min(may, plan.left(name) - 1)
+        may = spares[name].most if name in spares else 0
+        may = min(may - plan.dropped[name], plan.left(name) - 1)
         dropped += [one for one in here if one.operator == name][: max(may, 0)]
     gone = {one.instance_id for one in dropped}
     rooms, moved = dict(plan.rooms), []
@@ -75,13 +76,13 @@ def simulate(plan: Plan, host_id: str, droppable: Mapping[str, int]) -> Release 
     return Release(host_id, tuple(dropped), tuple(moved), rooms)
 
 
-def carry_out(plan: Plan, release: Release, why: str) -> None:
+def carry_out(plan: Plan, release: Release, why: str, spares: Mapping[str, Spare]) -> None:
     """Add the steps of a release: what moves, what goes, and the host."""
     for one, target in release.moved:
         plan.given.add(target)
         plan.add(Migrate(one.instance_id, target), Reason.SCALE_IN, f"{release.host_id} is given back")
     for one in release.dropped:
-        plan.stop(one, Reason.SCALE_IN, why)
+        plan.stop(one, Reason.SCALE_IN, f"{why}, {spares[one.operator].why}")
     plan.rooms = dict(release.rooms)
     plan.add(ReleaseHost(release.host_id), Reason.SCALE_IN, why)
     plan.leaving.add(release.host_id)

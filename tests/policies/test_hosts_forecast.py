@@ -65,7 +65,7 @@ def test_instances_are_started_before_they_are_needed() -> None:
     now = situation([A], [host("host-1")], instances(A={"host-1": 1}), seen={"A": seen(1.0, 3.0, 9.0)})
     decision = plain(lead_s=120.0).decide(now)
     assert actions(decision) == [StartInstance("A", "host-1")] * 2
-    assert "3 items/s forecast within 120 s take 3" in decision.sentence
+    assert "3/s forecast within 120 s take 3" in decision.sentence
 
 
 def test_what_is_idle_now_and_needed_soon_stays() -> None:
