@@ -13,18 +13,24 @@ from policies.flink_autoscaler.policy import FlinkAutoscaler
 from policies.global_ds2 import GlobalDs2, GlobalDs2Options
 from policies.hpa import Hpa, HpaOptions
 from policies.phoebe import Phoebe, PhoebeOptions
+from policies.qescalor import Cba, CbaOptions, QEScalor, QEScalorOptions
 from policies.static import Static, StaticOptions
 from policies.twres import Twres, TwresOptions
+from policies.visp import Visp
+from policies.visp_options import VispOptions
 from settings.stream_job import PolicySettings, Strict
 
 POLICIES: Mapping[str, tuple[type[Strict], Callable[[Any], Policy]]] = {
+    "cba": (CbaOptions, Cba),
     "daedalus": (DaedalusOptions, Daedalus),
     "ds2-global": (GlobalDs2Options, GlobalDs2),
     "flink-autoscaler": (FlinkAutoscalerOptions, FlinkAutoscaler),
     "hpa": (HpaOptions, Hpa),
     "phoebe": (PhoebeOptions, Phoebe),
+    "qescalor": (QEScalorOptions, QEScalor),
     "static": (StaticOptions, Static),
     "twres": (TwresOptions, Twres),
+    "visp": (VispOptions, Visp),
 }
 
 

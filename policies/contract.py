@@ -132,12 +132,19 @@ class Situation:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One scale-out that was examined, and the rule that rejected it (``None``: it was accepted)."""
+    """One scale-out that was examined, and the rule that rejected it (``None``: it was accepted).
+
+    Attributes
+    ----------
+    mix
+        Size -> workers, where a mix of sizes was examined.
+    """
 
     scale_out: int
     capacity_per_s: float
     recovery_s: float | None
     rejected_by: str | None
+    mix: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

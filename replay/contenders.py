@@ -76,6 +76,11 @@ FORMS: Sequence[Form] = (
         latency_family=PublishedLatency.family,
     ),
     Form("twres", "twres", "twres"),
+    Form("visp", "visp", "visp"),
+    Form("visp-forecast", "visp-forecast", "visp", lambda _: {"forecast": True}),
+    Form("qescalor", "qescalor", "qescalor"),
+    Form("cba", "cba", "cba"),
+    Form("cba-small", r"cba-(?P<size>[A-Za-z0-9][A-Za-z0-9._-]*)", "cba", lambda said: {"size": said["size"]}),
     Form("static-12", r"static-(?P<workers>\d{1,5})", "static", lambda said: {"scale_out": int(said["workers"])}),
 )
 

@@ -21,8 +21,8 @@ Hence, per size, no more than ``max(ceil(W / per_s), begin, minimum)`` workers.
 **Dominated sizes.** A size is never started where another processes at least as much, costs no more to run, to start
 and to stop, and is not bounded for itself: the other can take the place of every worker that would be started. Those
 that run may stay. *Proof.* Of ``n_t`` workers, ``k_t = min(n_0 .. n_t)`` have run since the beginning. When ``k``
-falls, ``n - k`` is 0 after it and does not rise, so starts and stops of ``n`` are those of ``k`` and ``n - k`` together, and
-those of ``n - k`` cost no more in the other size, be it alone or merged with what that size does. ∎
+falls, ``n - k`` is 0 after it and does not rise, so starts and stops of ``n`` are those of ``k`` and ``n - k``
+together, and those of ``n - k`` cost no more in the other size, be it alone or merged with what that size does. ∎
 """
 
 from __future__ import annotations

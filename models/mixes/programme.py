@@ -2,8 +2,8 @@
 
 ``value_t(x)`` is the least that epochs ``t ..`` cost when ``x`` runs in epoch ``t``. A candidate ``y`` is dominated by
 ``z`` in the same epoch when ``change(y, z) + value(z) <= value(y)``: whoever would come to ``y`` comes to ``z`` at no
-greater cost, because changing is never dearer in one step than in two. Dominated candidates
-are dropped before the epoch before is looked at.
+greater cost, because changing is never dearer in one step than in two. Dominated candidates are
+dropped before the epoch before is looked at.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from models.mixes.problem import Mixes, Problem, Sizes, Values
 
 DOMINATORS = 64  # the cheapest candidates of an epoch that others are held against
 BLOCK_CELLS = 1 << 22  # changes that are priced at once
+EARLIER = np.tri(DOMINATORS, k=-1, dtype=bool)
 
 
 @dataclass(frozen=True)
@@ -50,56 +51,67 @@ def cheapest(problem: Problem, candidates_at: Callable[[int], Mixes]) -> Found:
 
     There must be one for each epoch, and all must cover it.
     """
-    sizes = problem.sizes
+    changes = _Changes(problem.sizes)
     kept: list[tuple[Mixes, Values]] = []  # of each epoch from the last on: candidates that are not dominated, values
     for epoch in range(len(problem) - 1, -1, -1):
         mixes = candidates_at(epoch)
-        value = mixes @ sizes.running
+        value = mixes @ problem.sizes.running
         if kept:
-            value = value + _cheapest_next(sizes, mixes, *kept[-1])
+            value = value + changes.cheapest_next(mixes, *kept[-1])
         if epoch > 0:
-            left = _not_dominated(sizes, mixes, value)
+            left = changes.not_dominated(mixes, value)
             mixes, value = mixes[left], value[left]
         kept.append((mixes, value))
-    return _followed(problem, kept)
+    return _followed(problem, changes, kept)
 
 
-def change_costs(sizes: Sizes, before: Mixes, after: Mixes) -> Values:
-    """Return the price of going from each of ``before`` to each of ``after``, shape ``(len(before), len(after))``.
+class _Changes:
+    """Prices of changes between mixes, so split that a matrix is filled once only.
 
-    With ``d = after - before``: ``start max(0, d) + stop max(0, -d) = (start + stop) / 2 |d| + (start - stop) / 2 d``.
+    With ``d = after - before``: ``start max(0, d) + stop max(0, -d) = (start + stop) / 2 |d| + (start - stop) / 2 d``,
+    and the second part is a difference of what ``after`` and ``before`` have for themselves.
     """
-    both, tilt = (sizes.start + sizes.stop) / 2.0, (sizes.start - sizes.stop) / 2.0
-    distance = cdist(before * both, after * both, "cityblock")
-    return np.asarray(distance + (after @ tilt)[None, :] - (before @ tilt)[:, None])
+
+    def __init__(self, sizes: Sizes) -> None:
+        self.both, self.tilt = (sizes.start + sizes.stop) / 2.0, (sizes.start - sizes.stop) / 2.0
+
+    def tilted(self, mixes: Mixes, value: Values) -> Values:
+        return np.asarray(value + mixes @ self.tilt)
+
+    def apart(self, before: Mixes, after: Mixes) -> Values:
+        return np.asarray(cdist(before * self.both, after * self.both, "cityblock"))
+
+    def cheapest_next(self, mixes: Mixes, after: Mixes, value: Values) -> Values:
+        """Return, for each of ``mixes``, the least of ``change(mix, y) + value(y)`` over ``y`` of ``after``."""
+        rows, then = max(1, BLOCK_CELLS // len(after)), self.tilted(after, value)
+        least = np.empty(len(mixes))
+        for begin in range(0, len(mixes), rows):
+            through = self.apart(mixes[begin : begin + rows], after)
+            through += then
+            least[begin : begin + rows] = through.min(axis=1)
+        return np.asarray(least - mixes @ self.tilt)
+
+    def not_dominated(self, mixes: Mixes, value: Values) -> Mixes:
+        """Return the places of candidates that none of the cheapest dominates."""
+        order = np.argsort(value, kind="stable")
+        own, best = self.tilted(mixes, value), order[:DOMINATORS]
+        through = self.apart(mixes[order], mixes[best])
+        through += own[best]
+        dominated = through <= own[order][:, None]
+        # Only a candidate that comes before may dominate, so that of two that dominate each other one is left.
+        dominated[: len(best)] &= EARLIER[: len(best), : len(best)]
+        return np.sort(order[~dominated.any(axis=1)])
+
+    def onward(self, mix: Mixes, after: Mixes, value: Values) -> Values:
+        """Return the cost of going from one mix to each of ``after`` and on from there."""
+        return np.asarray(self.apart(mix[None, :], after)[0] + self.tilted(after, value) - mix @ self.tilt)
 
 
-def _cheapest_next(sizes: Sizes, mixes: Mixes, after: Mixes, value: Values) -> Values:
-    """Return, for each of ``mixes``, the least of ``change(mix, y) + value(y)`` over ``y`` of ``after``."""
-    rows = max(1, BLOCK_CELLS // len(after))
-    parts = [
-        (change_costs(sizes, mixes[begin : begin + rows], after) + value).min(axis=1)
-        for begin in range(0, len(mixes), rows)
-    ]
-    return np.concatenate(parts)
-
-
-def _not_dominated(sizes: Sizes, mixes: Mixes, value: Values) -> Mixes:
-    """Return the places of candidates that none of the cheapest dominates."""
-    order = np.argsort(value, kind="stable")
-    best = order[:DOMINATORS]
-    through = change_costs(sizes, mixes[order], mixes[best]) + value[best]
-    # Only a candidate that comes before may dominate, so that of two that dominate each other one is left.
-    earlier = np.arange(len(best))[None, :] < np.arange(len(order))[:, None]
-    return np.sort(order[~((through <= value[order][:, None]) & earlier).any(axis=1)])
-
-
-def _followed(problem: Problem, kept: list[tuple[Mixes, Values]]) -> Found:
+def _followed(problem: Problem, changes: _Changes, kept: list[tuple[Mixes, Values]]) -> Found:
     first, value = kept.pop()
     costs = problem.sizes.change_cost(problem.begin, first) + value
     order = np.argsort(costs, kind="stable")
     path = [first[order[0]]]
     for mixes, value in reversed(kept):
-        onward = change_costs(problem.sizes, path[-1][None, :], mixes)[0] + value
-        path.append(mixes[int(np.argmin(onward))])
+        path.append(mixes[int(np.argmin(changes.onward(path[-1], mixes, value)))])
     return Found(np.stack(path), first[order], costs[order])

@@ -1,0 +1,166 @@
+"""From what a tick knows to the horizon that mixes are planned for: levels, sizes, prices, bounds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ConfigDict, Field
+
+from models.forecasting.contract import Forecast
+from models.mixes.problem import Problem, Sizes
+from policies.contract import Situation, SizedWorker
+from policies.forecast_quantile import ForecastQuantile
+from settings.stream_job import Strict
+
+Values = NDArray[np.float64]
+Seconds = Annotated[float, Field(ge=0, le=86_400)]
+HOUR_S = 3_600.0
+
+
+class MixOptions(Strict):
+    """Options of the policies that choose mixes.
+
+    Attributes
+    ----------
+    epoch_s
+        Length of an epoch in seconds, at least the forecast's step: a mix is chosen to carry the highest rate of one.
+    horizon_s
+        How much of the forecast is planned for, seconds.
+    quantile
+        Plan for this quantile of the forecast; for the mean when ``None``.
+    headroom
+        Share of the performance that is left free. What waits is worked off with it.
+    catch_up_s
+        Seconds in which the consumer lag must be worked off; the job's objective for recoveries when absent. It asks
+        for more than the head-room only where that would take longer.
+    start_s, stop_s
+        Prices of starting and of stopping a worker, as seconds of running it.
+    change_s
+        What a plan must save within the horizon to be worth a change of the mix, as seconds of running what runs: a
+        change stops the whole job. It does not matter where what runs does not carry the first epoch.
+    refuse_extrapolated
+        Start no worker of a size whose performance was extrapolated. Else such sizes are used, and named.
+    exact_candidates
+        Most mixes per epoch up to which the plan is certain to be the cheapest; beyond, it is a good one.
+    """
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+    epoch_s: Annotated[float, Field(ge=1, le=86_400)] = 300.0
+    horizon_s: Annotated[float, Field(ge=1, le=7 * 86_400)] = 900.0
+    quantile: ForecastQuantile | None = 0.8
+    headroom: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    catch_up_s: Annotated[float, Field(gt=0)] | None = None
+    start_s: Seconds = 60.0
+    stop_s: Seconds = 15.0
+    change_s: Seconds = 120.0
+    refuse_extrapolated: bool = False
+    exact_candidates: Annotated[int, Field(ge=0, le=10_000)] = 2_500
+
+
+@dataclass(frozen=True)
+class Horizon:
+    """What is to be planned.
+
+    Attributes
+    ----------
+    first_per_s
+        What must be carried in the first epoch with nothing left free and nothing worked off, records/s.
+    epoch_s
+        Length of an epoch, seconds.
+    by_cores
+        Whether cores stand for prices, because every size is free.
+    """
+
+    problem: Problem
+    first_per_s: float
+    epoch_s: float
+    by_cores: bool
+
+    @property
+    def length_s(self) -> float:
+        """Seconds planned for."""
+        return self.epoch_s * len(self.problem)
+
+
+def horizon_of(situation: Situation, running: dict[str, int], options: MixOptions, only: str | None) -> Horizon:
+    """Return the horizon of a situation whose load and forecast are usable.
+
+    Parameters
+    ----------
+    running
+        Size -> workers that run, all of sizes that the situation knows.
+    only
+        The one size of which workers may be started; ``None``: every size.
+
+    Raises
+    ------
+    ValueError
+        When the sizes do not allow as many workers as the bounds ask for.
+    """
+    sizes = situation.sizes
+    epoch_s = max(options.epoch_s, situation.forecast.step_s)
+    rates = epoch_rates_per_s(situation.forecast, situation.now_s, epoch_s, options.horizon_s, options.quantile)
+    rates[0] = max(float(rates[0]), situation.workload_per_s)
+    by_cores = all(size.price_per_h == 0 for size in sizes.values())
+    per_s = np.array([size.per_s for size in sizes.values()])
+    price_per_s = np.array([_price_per_h(size, by_cores=by_cores) for size in sizes.values()]) / HOUR_S
+    begin = np.array([running.get(name, 0) for name in sizes], dtype=np.int64)
+    levels, least = demanded_per_s(situation, rates, epoch_s, options), situation.bounds.minimum
+    if situation.lag_records is None:  # what may still wait is not known, so nothing is taken away
+        levels = np.maximum(levels, float(begin @ per_s))
+        least = min(max(least, situation.scale_out), situation.bounds.maximum)
+    made = Sizes.of(
+        tuple(sizes),
+        per_s,
+        price_per_s * epoch_s,
+        start=price_per_s * options.start_s,
+        stop=price_per_s * options.stop_s,
+        most=[_most(situation, name, running, options, only) for name in sizes],
+    )
+    problem = Problem.of(made, levels, begin, least, situation.bounds.maximum)
+    return Horizon(problem, float(rates[0]), epoch_s, by_cores)
+
+
+def demanded_per_s(situation: Situation, rates: Values, epoch_s: float, options: MixOptions) -> Values:
+    """Return what each epoch asks for, records/s: head-room, or the lag worked off in time where that is more."""
+    catch_up_s = options.catch_up_s or situation.objectives.recovery_time_s
+    begins_s = epoch_s * np.arange(len(rates))
+    lag_per_s = np.where(begins_s < catch_up_s, (situation.lag_records or 0.0) / catch_up_s, 0.0)
+    return np.asarray(np.maximum(rates / (1.0 - options.headroom), rates + lag_per_s))
+
+
+def epoch_rates_per_s(
+    forecast: Forecast, now_s: float, epoch_s: float, horizon_s: float, quantile: float | None
+) -> Values:
+    """Return the highest rate of each epoch from now on, records/s; one epoch at least, also where it is cut short.
+
+    The mean is taken where the forecast has no such quantile to rely on.
+    """
+    chosen = None if quantile is None else forecast.quantiles.get(quantile)
+    rates = forecast.mean if chosen is None or not bool(np.isfinite(chosen).all()) else chosen
+    past_s = max(now_s - forecast.origin_s, 0.0)
+    left_s = forecast.horizon_s - past_s
+    count = max(1, math.ceil(min(horizon_s, left_s) / epoch_s - 1e-9))
+    highest = []
+    for epoch in range(count):
+        begin = math.floor((past_s + epoch * epoch_s) / forecast.step_s + 1e-9)
+        end = math.ceil((past_s + (epoch + 1) * epoch_s) / forecast.step_s - 1e-9)
+        highest.append(float(np.max(rates[min(begin, len(rates) - 1) : max(end, begin + 1)])))
+    return np.asarray(np.maximum(np.array(highest), 0.0))
+
+
+def _price_per_h(size: SizedWorker, *, by_cores: bool) -> float:
+    return size.cpu_cores if by_cores else size.price_per_h
+
+
+def _most(situation: Situation, name: str, running: dict[str, int], options: MixOptions, only: str | None) -> int:
+    if only is not None and name != only:
+        return 0
+    if options.refuse_extrapolated and situation.sizes[name].extrapolated:
+        return running.get(name, 0)
+    return situation.bounds.maximum
