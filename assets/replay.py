@@ -29,12 +29,15 @@ COLUMNS = (
     "latency_p95_ms",
     "above_objective_pct",
     "rescales",
+    "cost",
+    "paid_cores_used_pct",
     "unprocessed_records",
     "recovery_error_pct",
     "forecast_wape_pct",
     "capacity_error_pct",
 )
-PLOTTED = ("clairvoyant_ratio", "average_workers", "latency_mean_ms", "above_objective_pct")  # over materializations
+# Over materializations.
+PLOTTED = ("clairvoyant_ratio", "average_workers", "latency_mean_ms", "above_objective_pct", "cost")
 
 
 class ReplayConfig(dg.Config):
@@ -53,6 +56,11 @@ class ReplayConfig(dg.Config):
         "damped-trend", description="Family fitted on the way; empty: the fallback's line throughout."
     )
     latency_objective_ms: float = Field(5_000.0, gt=0, description="Of the p95 end-to-end latency.")
+    prices: str = Field("", description="Price list for hosts, of conf/prices or a YAML file; empty: worker-hours.")
+    instance_type: str = Field("cheapest", description="Of the price list; cheapest: what comes out so per policy.")
+    worker_cpu_cores: float = Field(1.0, gt=0, description="Of each worker, to be packed onto hosts.")
+    worker_memory_mb: float = Field(2_048.0, gt=0, description="Of each worker, to be packed onto hosts.")
+    release: str = Field("at-once", description="Of idle hosts: at-once, after-SECONDS, or end-of-unit (of billing).")
     processes: int = Field(0, ge=0, description="Replays at a time; 0: as many as there are cores.")
 
 
@@ -86,14 +94,17 @@ def policy_comparison(
 
 
 def _setup(config: ReplayConfig, workspace: Workspace) -> "Setup":
+    from models.billing.packing import Resources
     from replay.asked import twin_and_trace
     from replay.campaign import Setup
     from replay.contenders import contenders
+    from replay.pricing import pricing_named
 
     parameters, trace = twin_and_trace(
         config.workload, config.twin or None, round(3600 * config.hours), folder=workspace.conf_folder() / "twins"
     )
     bounds = Bounds(minimum=1, maximum=parameters.workers.maximum)
+    worker = Resources(config.worker_cpu_cores, config.worker_memory_mb)
     return Setup(
         contenders(config.policies, bounds),
         trace,
@@ -109,6 +120,15 @@ def _setup(config: ReplayConfig, workspace: Workspace) -> "Setup":
         objectives=Objectives(
             latency_p95_ms=config.latency_objective_ms,
             checkpoint_interval_s=float(parameters.restart.checkpoint_interval_s),
+        ),
+        pricing=None
+        if not config.prices
+        else pricing_named(
+            config.prices,
+            instance_type=config.instance_type,
+            worker=worker,
+            release=config.release,
+            folder=workspace.conf_folder() / "prices",
         ),
     )
 
@@ -162,9 +182,22 @@ def _metadata(
         "comparison": picture(comparison, f"{found['trace']['name']}: workload, workers, latency and resource use"),
         "policies": records([{"policy": policy, **metrics} for policy, metrics in figures.items()], COLUMNS),
         **plotted,
+        **_hosts(found),
         "replays": len(found["results"]),
         "replays_failed": len(found["failed"]),
         "wall_s": found["wall_s"],
         "notes": dg.MetadataValue.text("; ".join(found["notes"])),
         "folder": dg.MetadataValue.path(str(folder)),
+    }
+
+
+def _hosts(found: Mapping[str, Any]) -> dict[str, dg.MetadataValue]:
+    """Return by which prices, and on instances of which type each policy; nothing where hosts were not priced."""
+    asked = found["pricing"]
+    if asked is None:
+        return {}
+    types = {one["policy"]: one["bill"]["instance_type"] for one in found["results"] if one["bill"]}
+    return {
+        "prices": dg.MetadataValue.text(f"{asked['prices']} as of {asked['as_of']}, in {asked['currency']}"),
+        "instance_types": dg.MetadataValue.json(types),
     }

@@ -56,7 +56,7 @@ def materialized(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Materiali
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
         home = Home(tmp_path_factory.mktemp("home")).make()
-        result = materialize(home)
+        result = materialize(home, prices="visp-10", release="end-of-unit")
         assert result.success, reason(result)
         (event,) = result.asset_materializations_for_node("policy_comparison")
         yield Materialized(home, {name: value.value for name, value in event.metadata.items()})
@@ -106,6 +106,9 @@ def test_its_links_lead_to_runs_of_this_materialization(materialized: Materializ
         ({"policies": "daedalos"}, "did you mean 'daedalus'"),
         ({"policies": "static-99"}, "outside the bounds"),
         ({"hours": 0.001}, "do not cover one tick"),
+        ({"prices": "visp"}, "did you mean 'visp-"),
+        ({"prices": "visp-10", "worker_cpu_cores": 5.0}, "fits on no host"),
+        ({"prices": "visp-10", "release": "soon"}, "release 'soon': there is none"),
     ],
 )
 def test_what_cannot_be_replayed_is_named_and_nothing_is_written(
@@ -125,6 +128,18 @@ def test_results_survive_an_mlflow_that_cannot_be_reached(tmp_path: Path, monkey
     (event,) = result.asset_materializations_for_node("policy_comparison")
     assert "mlflow_run" not in event.metadata
     assert event.metadata["average_workers_static-12"].value == 12.0
+    assert event.metadata["cost_static-12"].value == pytest.approx(12 * 0.2)
+    assert "prices" not in event.metadata
+
+
+def test_with_prices_it_shows_what_hosts_cost(materialized: Materialized) -> None:
+    """Twelve workers of 2 GB are four of the paper's hosts; twelve minutes are two units of ten, at 1 each."""
+    said = materialized.metadata
+    rows = {row.data["policy"]: row.data for row in said["policies"].records}
+    assert rows["static-12"]["cost"] == said["cost_static-12"] == 8.0
+    assert rows["hpa-80"]["cost"] == said["cost_hpa-80"] <= 8.0
+    assert said["prices"] == "visp-10 as of 2018-01-15, in unit"
+    assert said["instance_types"] == {"static-12": "dockerhost", "hpa-80": "dockerhost"}
 
 
 def test_the_training_location_offers_it_as_a_job() -> None:
