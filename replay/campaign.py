@@ -139,7 +139,8 @@ class Campaign:
     played
         In the order of seeds, then contenders; without the reports of the ticks.
     clairvoyants
-        Seed -> the least that any plan would need; a seed for which no plan holds the objectives is left out.
+        Seed -> the least that any plan would need; a seed for which no plan holds the objectives is left out. Nothing
+        where workers may differ: the bound is one of equal workers.
     priced
         What the replays and those plans would cost; ``None``: nothing was priced.
     """
@@ -175,7 +176,7 @@ def run_campaign(setup: Setup, *, processes: int | None = None, on_progress: OnP
     """
     began_s = time.perf_counter()
     cases = [case for seed in setup.seeds for case in setup.cases(seed)]
-    one_per_seed = cases[:: len(setup.contenders)]
+    one_per_seed = [] if setup.parameters.workers.sizes else cases[:: len(setup.contenders)]
     tasks = [*(Task(_play, case) for case in cases), *(Task(_least, case) for case in one_per_seed)]
     count = min(processes or os.cpu_count() or 1, len(tasks))
     found = side_by_side(tasks, processes=count, on_progress=on_progress)

@@ -115,7 +115,7 @@ def result(outcome: Outcome, price_per_h: float) -> dict[str, Any]:
         {**one, "error_pct": None if error is None else 100.0 * error}
         for one, error in zip(found["recoveries"], errors, strict=True)
     ]
-    found["cost"] = _cost(outcome.worker_s, price_per_h) if outcome.bill is None else outcome.bill.cost
+    found["cost"] = _paid(outcome, price_per_h)
     return dict(finite(found))
 
 
@@ -186,6 +186,13 @@ def _priced_plan(priced: Priced | None, seed: int) -> dict[str, Any]:
         return {}
     bill = priced.clairvoyants[seed]
     return {"cost": bill.cost, "bill": asdict(bill), "cost_at_least": priced.at_least.get(seed)}
+
+
+def _paid(outcome: Outcome, price_per_h: float) -> float:
+    """Return the cost: of leased hosts where they were priced, else of workers by size where they have one."""
+    if outcome.bill is not None:
+        return outcome.bill.cost
+    return _cost(outcome.worker_s, price_per_h) if outcome.sizes_cost is None else outcome.sizes_cost
 
 
 def _cost(worker_s: float, price_per_h: float) -> float:

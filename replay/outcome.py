@@ -76,6 +76,8 @@ class Course:
         True capacity of the deployment; 0 while the job stands still.
     forecast_per_s
         What was forecast for this second by the newest tick before it; NaN where there was none.
+    price_per_h
+        What the deployed workers cost per hour by their sizes; NaN where they have none.
     """
 
     times_s: Values
@@ -87,6 +89,7 @@ class Course:
     cpu_load: Values
     capacity_per_s: Values
     forecast_per_s: Values
+    price_per_h: Values
 
     def columns(self) -> dict[str, Values]:
         """Return the columns by name."""
@@ -101,6 +104,8 @@ class Outcome:
     ----------
     average_workers, worker_s
         Workers on average, and their sum over time in worker-seconds.
+    sizes_cost
+        What the workers cost by the prices of their sizes; ``None`` where they have none.
     rescales, failures
         How often the scale-out was changed, and how often a worker crashed.
     latency_ms
@@ -158,6 +163,7 @@ class Outcome:
     twin_s: float
     profiling_worker_s: float | None = None
     bill: Bill | None = None
+    sizes_cost: float | None = None
     retrains: int = 0
     recoveries: tuple[Recovery, ...] = ()
     notes: tuple[str, ...] = ()

@@ -27,7 +27,7 @@ from replay.outcome import Course, Latency, Outcome, Played, Recovery, Values
 from replay.profiled import profiled
 from replay.training import TrainedOnTheWay
 from replay.twin_source import TwinSource
-from settings.stream_job import Bounds, PolicySettings, StreamJob, TargetSettings
+from settings.stream_job import Bounds, PolicySettings, StreamJob, TargetSettings, WorkerSize
 from targets.twin import LocalTwinTarget
 from twin.job import JobTwin
 from twin.outages import Outage
@@ -104,15 +104,17 @@ def play(
     if begun is not None:
         told = (*outcome.notes, *begun.profile.notes)
         outcome = replace(outcome, profiling_worker_s=begun.profile.worker_s, notes=told)
-    return Played(outcome, course, tuple(reports))
+    return Played(outcome, course, tuple(reports), tuple(twin.deployments))
 
 
 def job_of(case: Case) -> StreamJob:
     """Return the stream job that the tick serves."""
+    sizes = case.parameters.workers.sizes
     return StreamJob(
         name=case.parameters.name,
         bounds=case.bounds or Bounds(minimum=1, maximum=case.parameters.workers.maximum),
         objectives=case.objectives,
+        sizes={name: WorkerSize(**size.model_dump(exclude={"per_s"})) for name, size in sizes.items()},
         policy=_policy(case),
         target=TargetSettings(kind="twin", url="http://in.process"),
         mode="act",
@@ -131,14 +133,18 @@ def fresh_twin(case: Case, bounds: Bounds) -> JobTwin:
     """Return the twin at the start of the run, with the scale-out that every contender begins with.
 
     That is the least whose expected capacity is a quarter above the first ten minutes; a static contender begins at its
-    own number.
+    own number. Where workers may differ, all are of the size that the twin's file names first.
     """
     arrivals = None if case.arrivals is None else arrivals_from(case.arrivals, START_S)
     twin = JobTwin(case.parameters, case.seed, start_s=START_S, arrivals=arrivals)
     first = case.contender.settings.options.get("scale_out") if case.contender.settings.name == "static" else None
+    workers = case.parameters.workers
+    usual = next(iter(workers.sizes), None)
+    worth = 1.0 if usual is None else workers.per_s(usual) / workers.capacity_per_s
     if not isinstance(first, int) or not bounds.minimum <= first <= bounds.maximum:
-        first = _least(twin, bounds, 1.25 * float(twin.arrivals(START_S, 600).max()))
-    return JobTwin(case.parameters, case.seed, start_s=START_S, scale_out=first, arrivals=arrivals)
+        first = _least(twin, bounds, 1.25 * float(twin.arrivals(START_S, 600).max()) / worth)
+    mix = None if usual is None else {usual: first}
+    return JobTwin(case.parameters, case.seed, start_s=START_S, scale_out=first, arrivals=arrivals, mix=mix)
 
 
 def _least(twin: JobTwin, bounds: Bounds, per_s: float) -> int:
@@ -212,6 +218,7 @@ def _outcome(
         ticks=len(reports),
         average_workers=float(course.workers.mean()),
         worker_s=float(course.workers.sum()),
+        sizes_cost=_mean([float(course.price_per_h.sum() / 3600.0)]),
         rescales=sum(1 for outage in outages if outage.cause != "failure"),
         failures=sum(1 for outage in outages if outage.cause == "failure"),
         latency_ms=_latency(course),
@@ -249,7 +256,18 @@ def _course(twin: JobTwin, began_s: int, reports: Sequence[TickReport]) -> Cours
         cpu_load=load,
         capacity_per_s=np.array(column("capacity", began_s)),
         forecast_per_s=_forecast_of_each_second(reports, times_s),
+        price_per_h=_price_of_each_second(twin, times_s),
     )
+
+
+def _price_of_each_second(twin: JobTwin, times_s: Values) -> Values:
+    """Return what the workers deployed in each second cost per hour; NaN where they have no size, so no price."""
+    sizes = twin.parameters.workers.sizes
+    found = np.full(len(times_s), np.nan)
+    for deployed in twin.deployments:
+        prices = [count * sizes[size].price_per_h for size, count in deployed.mix.items()]
+        found[times_s >= deployed.since_s] = sum(prices) if prices else np.nan
+    return found
 
 
 def _forecast_of_each_second(reports: Sequence[TickReport], times_s: Values) -> Values:

@@ -244,7 +244,7 @@ class JobTwin:
         if not mix:
             return np.ones(scale_out)
         sizes, counts = sorted(mix), [mix[size] for size in sorted(mix)]
-        return np.repeat([given.sizes[size].per_s / given.capacity_per_s for size in sizes], counts)
+        return np.repeat([given.per_s(size) / given.capacity_per_s for size in sizes], counts)
 
     def _efficiency(self, scale_out: int) -> float:
         workers = self.parameters.workers

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from settings.home import conf_folder
 from settings.stream_job import Engine, Strict, WorkerSize
-from settings.yaml_files import load_model
+from settings.yaml_files import SettingsError, load_model
 from twin import physics
+from twin.operators.parameters import load_operator
+from twin.operators.physics import true_performance
 from twin.workloads import WorkloadSpec
 
 Positive = Annotated[float, Field(gt=0)]
@@ -19,9 +21,12 @@ Spread = Annotated[float, Field(ge=0, le=1)]
 
 
 class TwinSize(WorkerSize):
-    """A size of worker, and records/s of a mean worker of that size that runs alone at CPU 1."""
+    """A size of worker, and records/s of a mean worker of that size that runs alone at CPU 1.
 
-    per_s: Positive
+    ``per_s`` is left out where the workers are of an operator whose twin tells it (:mod:`twin.operators`).
+    """
+
+    per_s: Positive | None = None
 
 
 class Workers(Strict):
@@ -43,6 +48,8 @@ class Workers(Strict):
     sizes
         Size -> what its workers are, of a job whose workers may differ. What flows in is then dealt out by what a
         worker of its size can do. Workers whose size nobody names have ``capacity_per_s``.
+    operator
+        Name of the operator (``conf/operators``) that the workers run: what is sampled of it is true of them.
     """
 
     capacity_per_s: Annotated[float, Field(ge=1)]
@@ -52,6 +59,7 @@ class Workers(Strict):
     coherency: Share = 0.0
     capacity_noise: Spread = 0.02
     sizes: dict[str, TwinSize] = Field(default_factory=dict)
+    operator: str | None = None
 
     @field_validator("coherency")
     @classmethod
@@ -66,6 +74,20 @@ class Workers(Strict):
                 f"lower it, or set maximum to {best}"
             )
         return coherency
+
+    @model_validator(mode="after")
+    def _each_size_does_something(self) -> Self:
+        silent = [name for name, size in self.sizes.items() if size.per_s is None]
+        if silent and self.operator is None:
+            raise ValueError(f"size '{silent[0]}': give 'per_s', or the 'operator' whose twin tells it")
+        return self
+
+    def per_s(self, size: str) -> float:
+        """Return records/s of a mean worker of a size. Raises ``ValueError`` where the operator was not read yet."""
+        known = self.sizes[size].per_s
+        if known is None:
+            raise ValueError(f"what size '{size}' can do is told by operator '{self.operator}'; read it by load_twin")
+        return known
 
 
 class Keys(Strict):
@@ -200,12 +222,32 @@ def load_twin(name: str, folder: Path | None = None) -> TwinParameters:
         Naming file, line and mend.
     """
     folder = folder or twins_folder()
-    parameters = load_model(folder / f"{name}.yaml", TwinParameters, name=name)
+    parameters = _with_operator(load_model(folder / f"{name}.yaml", TwinParameters, name=name), folder)
     trace = parameters.workload.file
     if trace is None or trace.is_absolute():
         return parameters
     found = parameters.workload.model_copy(update={"file": folder / trace})
     return parameters.model_copy(update={"workload": found})
+
+
+def _with_operator(parameters: TwinParameters, folder: Path) -> TwinParameters:
+    """Return the twin with what its operator makes of each size."""
+    workers = parameters.workers
+    if workers.operator is None:
+        return parameters
+    operators = folder.parent / "operators"  # beside the twins; else those that come with perdix
+    there = (operators / f"{workers.operator}.yaml").is_file()
+    operator = load_operator(workers.operator, operators if there else None)
+    sizes = {}
+    for name, size in workers.sizes.items():
+        per_s = float(true_performance(operator, size.cpu_cores, size.memory_mb))
+        if per_s <= 0:
+            raise SettingsError(
+                f"{folder / parameters.name}.yaml: size '{name}' cannot work: operator '{workers.operator}' needs more "
+                f"than {size.cpu_cores:g} cores and {size.memory_mb:g} MB; give it more, or leave the size out"
+            )
+        sizes[name] = size if size.per_s is not None else size.model_copy(update={"per_s": per_s})
+    return parameters.model_copy(update={"workers": workers.model_copy(update={"sizes": sizes})})
 
 
 def load_twins(folder: Path | None = None) -> dict[str, TwinParameters]:
