@@ -128,8 +128,8 @@ class Outcome:
         The least worker-seconds of any plan that knows the trace (:mod:`replay.clairvoyant`), and ``worker_s`` as a
         multiple of it; ``None`` where no plan holds the objectives or it was not asked for.
     profiling_worker_s
-        What profiling the job cost before the run, in worker-seconds; not part of ``worker_s``. ``None``: it was not
-        profiled.
+        What profiling the job, or sampling its sizes, cost before the run, in worker-seconds; not part of ``worker_s``.
+        ``None``: neither was done.
     bill
         What its hosts would have cost; ``None``: it was not priced (:mod:`replay.pricing`).
     retrains, notes

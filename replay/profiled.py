@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import orjson
 
 from control.champions import ChampionRow, FleetChampions
@@ -16,20 +14,13 @@ from profiling.campaign import profile
 from profiling.plan import plan_for
 from profiling.recording import Recording
 from profiling.twin_deployments import TwinDeployments
+from replay.begun import Begun
 from replay.case import Case
 from twin.job import JobTwin
 
 NEED_A_PROFILE = ("phoebe", "twres")
 RECORDED_S = 600
 STEPS_TO_PEAK = 10  # rates up to what the largest scale-out takes: half as many as in the paper, at half the cost
-
-
-@dataclass(frozen=True)
-class Begun:
-    """A profile, and the champions that follow from it."""
-
-    profile: Profile
-    champions: FleetChampions
 
 
 def profiled(case: Case, twin: JobTwin) -> Begun | None:
@@ -47,7 +38,7 @@ def profiled(case: Case, twin: JobTwin) -> Begun | None:
     found = profile(case.parameters.name, plan, deployments, Recording(twin.arrivals(twin.now_s, RECORDED_S)))
     trained = profiled_of(found, case.contender.latency_family, case.seed)
     row = ChampionRow(trained.latency.family, orjson.dumps(trained.to_state()).decode(), 1)
-    return Begun(found, FleetChampions(LATENCY, 1, {case.parameters.name: row}))
+    return Begun(FleetChampions(LATENCY, 1, {case.parameters.name: row}), found.worker_s, found.notes)
 
 
 def profiled_of(found: Profile, family: str | None = None, seed: int = 0) -> Profiled:

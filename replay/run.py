@@ -21,10 +21,10 @@ from control.tick import tick
 from control.tick_io import TickIO, TickReport
 from models.forecasting.contract import Forecast, Workload
 from models.realised import come_true
-from models.registry import LATENCY
 from replay.case import Case
 from replay.outcome import Course, Latency, Outcome, Played, Recovery, Values
 from replay.profiled import profiled
+from replay.sampled import sampled
 from replay.training import TrainedOnTheWay
 from replay.twin_source import TwinSource
 from settings.stream_job import Bounds, PolicySettings, StreamJob, TargetSettings, WorkerSize
@@ -74,8 +74,8 @@ def play(
     crashes = failure_times_s(case, began_s)
     store, target = StateStore(IN_MEMORY), LocalTwinTarget(twin)
     source = TwinSource(twin, case.scraping)
-    begun = profiled(case, twin) if champions is None else None
-    given = GivenChampions({} if begun is None else {LATENCY: begun.champions})
+    begun = None if champions is not None else profiled(case, twin) or sampled(case)
+    given = GivenChampions({} if begun is None else {begun.champions.name: begun.champions})
     trainer = None
     if case.forecaster is not None and champions is None:
         trainer = TrainedOnTheWay(job.name, case.forecaster, case.seed, given=given)
@@ -102,8 +102,8 @@ def play(
     if trainer is not None:
         outcome = replace(outcome, retrains=trainer.trained, notes=tuple(trainer.notes))
     if begun is not None:
-        told = (*outcome.notes, *begun.profile.notes)
-        outcome = replace(outcome, profiling_worker_s=begun.profile.worker_s, notes=told)
+        told = (*outcome.notes, *begun.notes)
+        outcome = replace(outcome, profiling_worker_s=begun.worker_s, notes=told)
     return Played(outcome, course, tuple(reports), tuple(twin.deployments))
 
 

@@ -64,7 +64,7 @@ def begun(label: str, seed: int = 3) -> Profiled:
     assert found is not None
     row = found.champions.rows["ysb"]
     assert (row.version, row.family) == (1, orjson.loads(row.state)["family"])
-    assert found.profile.notes == ()
+    assert found.notes == ()
     return Profiled.from_state(orjson.loads(row.state))
 
 

@@ -1,0 +1,46 @@
+"""The performance model that a replay's policy begins with: sizes are sampled before the first tick (QEScalor, 2.2)."""
+
+from __future__ import annotations
+
+import orjson
+
+from control.champions import ChampionRow, FleetChampions
+from models.performance.families import FOREST
+from models.performance.fitted import FittedPerformance
+from models.registry import PERFORMANCE
+from models.sampling.course import rule_called
+from profiling.sampling import sample_operator
+from profiling.twin_sampling import TwinSamplingInstances
+from replay.begun import Begun
+from replay.case import Case
+from settings.yaml_files import SettingsError
+from twin.operators.parameters import load_operator
+
+NEED_SAMPLES = ("cba", "qescalor")
+RULE = "dsa"
+
+
+def sampled(case: Case) -> Begun | None:
+    """Sample the operator of the case's twin for a policy that chooses sizes; ``None`` for any other.
+
+    The sampling instances are others than the twin's workers. What they taught is the published forest (2.3).
+
+    Raises
+    ------
+    ~settings.yaml_files.SettingsError
+        When the twin's workers have no sizes, or no operator that could be sampled.
+    """
+    policy, workers, job = case.contender.settings.name, case.parameters.workers, case.parameters.name
+    if policy not in NEED_SAMPLES:
+        return None
+    if not workers.sizes or workers.operator is None:
+        raise SettingsError(
+            f"policy '{case.contender.label}' chooses sizes of workers, and the workers of twin '{job}' have none; "
+            "give its file workers.sizes and workers.operator, or take --twin enrich"
+        )
+    operator = load_operator(workers.operator)
+    found = sample_operator(job, rule_called(RULE), operator.sizes, TwinSamplingInstances(operator, case.seed))
+    model = FittedPerformance.fit(FOREST, FOREST.published, found.samples, case.seed)
+    row = ChampionRow(model.family, orjson.dumps(model.to_state()).decode(), 1)
+    told = tuple(f"{one.cpu_cores:g} cores, {one.memory_mb:g} MB: {one.why}" for one in found.failed)
+    return Begun(FleetChampions(PERFORMANCE, 1, {job: row}), found.worker_s, told)
