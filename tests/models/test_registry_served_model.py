@@ -15,9 +15,23 @@ from models.forecasting.contract import Workload
 from models.forecasting.forecaster import fitted, forecaster_from_state
 from models.latency.state import latency_from_state
 from models.latency.utilisation import UtilisationLatency
-from models.registry import CAPACITY, FORECAST, LATENCY, Candidate, Fleet, Publication, TrainingData, prepare, tracking
+from models.performance.families import FOREST
+from models.performance.fitted import FittedPerformance
+from models.registry import (
+    CAPACITY,
+    FORECAST,
+    LATENCY,
+    PERFORMANCE,
+    Candidate,
+    Fleet,
+    Publication,
+    TrainingData,
+    prepare,
+    tracking,
+)
 from settings.home import PROJECT, Home
 from tests.models.measured_profile import known_job
+from tests.models.sampled import sampled
 
 pytestmark = [
     pytest.mark.slow,
@@ -50,6 +64,7 @@ def states() -> dict[str, tuple[str, dict]]:
         FORECAST: ("damped-trend", forecaster.to_state()),
         CAPACITY: ("linear", ScaleOuts.from_features(features).to_state()),
         LATENCY: ("utilisation-limit", UtilisationLatency.fit(*known_job()).to_state()),
+        PERFORMANCE: ("random-forest", FittedPerformance.fit(FOREST, FOREST.published, sampled(), seed=4).to_state()),
     }
 
 
@@ -108,6 +123,19 @@ def test_the_latency_model_answers_as_the_policy_would(locations: dict[str, Path
     expected = latency_from_state(state).predict(question["scale_out"], question["rate_per_s"])
     np.testing.assert_allclose(answer["latency_ms"].astype(float), expected.latency_ms, rtol=1e-6)
     assert list(answer["normal"]) == [True, True, False]
+
+
+def test_the_performance_model_answers_as_the_loop_would_and_says_what_was_not_sampled(
+    locations: dict[str, Path], tmp_path: Path
+) -> None:
+    question = pd.DataFrame({"job": "orders", "cpu_cores": [1.3, 4.0, 0.5], "memory_mb": [1_024.0, 512.5, 200.5]})
+    answer = asked(locations[PERFORMANCE], question, tmp_path)
+    _, state = states()[PERFORMANCE]
+    expected = FittedPerformance.from_state(state).predict(question["cpu_cores"], question["memory_mb"])
+    np.testing.assert_allclose(answer["per_s"], expected.per_s, rtol=1e-9)
+    assert list(answer["extrapolated"]) == [False, False, True]
+    pins = (locations[PERFORMANCE] / "requirements.txt").read_text()
+    assert all(f"\n{name}==" in f"\n{pins}" for name in ("scikit-learn", "xgboost"))
 
 
 def test_an_unknown_job_is_named(locations: dict[str, Path], tmp_path: Path) -> None:
