@@ -1,0 +1,172 @@
+"""What policies cost when hosts are billed per second, minute, 10 or 30 minutes, or hour, by when hosts are given back.
+
+Run ``python -m benchmarks.billing [--workload wordcount] [--policies LIST] [--seeds 3] [--hours 4] [--prices NAME]
+[--instance-type m6i.large] [--json]``. Each policy is replayed once per seed; what is deployed is then billed in every
+way, at the same price per hour, so that only the billing differs. At the end: how long a course of 24 h takes to bill.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from models.billing.bill import Bill, bill
+from models.billing.demand import Demand
+from models.billing.leases import Release
+from models.billing.packing import Resources
+from replay.asked import twin_and_trace
+from replay.campaign import Campaign, Setup, run_campaign
+from replay.contenders import contenders
+from replay.pricing import Pricing, priced
+from settings.prices import Billing, PriceList, load_prices
+from settings.stream_job import Bounds
+
+POLICIES = "daedalus,hpa-80:tick_s=60,flink-autoscaler:tick_s=60,static-12"
+BILLINGS: Mapping[str, Billing] = {
+    "second": Billing(unit_s=1, minimum_s=60),
+    "minute": Billing(unit_s=60),
+    "10 min": Billing(unit_s=600),
+    "30 min": Billing(unit_s=1_800),
+    "hour": Billing(unit_s=3_600),
+}
+RELEASES: Mapping[str, Release] = {
+    "at once": Release("at-once"),
+    "after 10 min": Release("at-once", 600.0),
+    "end of unit": Release("end-of-unit"),
+}
+WORKER = Resources(1.0, 2048.0)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A policy (or the plan of the clairvoyant) by one billing and one rule: means over seeds, and the cost's sd."""
+
+    policy: str
+    billed_per: str
+    released: str
+    cost: float
+    cost_sd: float
+    wasted_share: float
+    leases: float
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workload", default="wordcount")
+    parser.add_argument("--policies", default=POLICIES)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--hours", type=float, default=4.0)
+    parser.add_argument("--prices", default="aws-ec2-us-east-1")
+    parser.add_argument("--instance-type", default="m6i.large")
+    parser.add_argument("--processes", type=int, default=None)
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args(arguments)
+    prices = load_prices(asked.prices)
+    prices.check_type(asked.instance_type)
+    campaign = _campaign(asked)
+    for one in campaign.failed:
+        print(f"failed: {one.policy}, seed {one.seed}: {one.reason}", file=sys.stderr)
+    rows = list(_rows(campaign, prices, asked.instance_type))
+    times = list(_times(prices))
+    if asked.json:
+        print(json.dumps({"rows": [asdict(row) for row in rows], "times": times}, indent=1))
+        return 0
+    least = priced(campaign.played, campaign.clairvoyants, Pricing(prices, WORKER, asked.instance_type)).at_least
+    print(
+        f"{campaign.setup.trace.name}, {asked.hours:g} h, {asked.seeds} seeds, {prices.name} {asked.instance_type}, "
+        f"{WORKER} per worker\ncost in {prices.currency} (mean ± sd), share for cores that no worker had, leases; "
+        f"nobody gets below {np.mean(list(least.values())):.2f}\n"
+    )
+    _print(rows)
+    print("\nmilliseconds of processor time to bill a course of 24 h on one instance type (best of 5)")
+    for one in times:
+        print(f"  {one['course']}: " + ", ".join(f"{name} {one[name]:.1f}" for name in RELEASES))
+    return 0
+
+
+def _campaign(asked: argparse.Namespace) -> Campaign:
+    parameters, trace = twin_and_trace(asked.workload, None, round(3600 * asked.hours))
+    bounds = Bounds(minimum=1, maximum=parameters.workers.maximum)
+    setup = Setup(
+        contenders(asked.policies, bounds),
+        trace,
+        parameters,
+        bounds,
+        seeds=tuple(range(1, asked.seeds + 1)),
+        hours=asked.hours,
+        peak_utilisation=trace.peak_utilisation,
+        noise=trace.noise,
+        slow_noise=trace.slow_noise,
+    )
+    return run_campaign(setup, processes=asked.processes)
+
+
+def _rows(campaign: Campaign, prices: PriceList, instance_type: str) -> Iterator[Row]:
+    policies = list(dict.fromkeys(one.outcome.policy for one in campaign.played))
+    for policy in [*policies, "clairvoyant"]:
+        for per, billing in BILLINGS.items():
+            billed_so = prices.model_copy(update={"billing": billing})
+            for released, release in RELEASES.items():
+                found = priced(
+                    campaign.played, campaign.clairvoyants, Pricing(billed_so, WORKER, instance_type, release)
+                )
+                bills = (
+                    list(found.clairvoyants.values())
+                    if policy == "clairvoyant"
+                    else [one.outcome.bill for one in found.played if one.outcome.policy == policy]
+                )
+                yield _row(policy, per, released, [one for one in bills if one is not None])
+
+
+def _row(policy: str, per: str, released: str, bills: Sequence[Bill]) -> Row:
+    costs = np.array([one.cost for one in bills])
+    return Row(
+        policy,
+        per,
+        released,
+        float(costs.mean()),
+        float(costs.std(ddof=1)) if len(costs) > 1 else 0.0,
+        float(sum(one.wasted_cost for one in bills) / costs.sum()),
+        float(np.mean([one.leases for one in bills])),
+    )
+
+
+def _print(rows: Sequence[Row]) -> None:
+    print(f"| policy | billed per | {' | '.join(RELEASES)} |")
+    print("|---|---|" + "---:|" * len(RELEASES))
+    for policy in dict.fromkeys(row.policy for row in rows):
+        for per in BILLINGS:
+            mine = {row.released: row for row in rows if (row.policy, row.billed_per) == (policy, per)}
+            cells = [
+                f"{one.cost:.2f} ± {one.cost_sd:.2f}, {one.wasted_share:.0%}, {one.leases:.0f}" for one in mine.values()
+            ]
+            print(f"| {policy} | {per} | {' | '.join(cells)} |")
+
+
+def _times(prices: PriceList) -> Iterator[dict[str, object]]:
+    rng = np.random.default_rng(1)
+    courses = {
+        "a rescale every five minutes, up to 12 workers": np.repeat(rng.integers(1, 13, 288), 300),
+        "a rescale every minute, up to 100 workers": np.repeat(rng.integers(1, 101, 1_440), 60),
+        "another number every second, up to 12 workers": rng.integers(1, 13, 86_400),
+    }
+    for name, workers in courses.items():
+        found: dict[str, object] = {"course": name}
+        for rule, release in RELEASES.items():
+            took_s = []
+            for _ in range(5):
+                began_s = time.process_time()
+                bill(Demand.of_workers(workers, WORKER), prices, next(iter(prices.instance_types)), release)
+                took_s.append(time.process_time() - began_s)
+            found[rule] = 1000.0 * min(took_s)
+        yield found
+
+
+if __name__ == "__main__":
+    sys.exit(main())
