@@ -80,7 +80,7 @@ class Demand:
         """
         if len(self.sizes) == 1:
             return np.asarray(-(-self.counts[:, 0] // per_host(self.sizes[0], host)), dtype=np.int64)
-        sizes = {str(size): size for size in self.sizes}
+        sizes = {str(number): size for number, size in enumerate(self.sizes, start=1)}
         known: dict[tuple[int, ...], int] = {}
         for row in self.counts:
             mix = tuple(int(count) for count in row)
