@@ -51,9 +51,24 @@ class ArrivalForecasts:
             if str(error) not in self.notes:
                 self.notes.append(str(error))
             return {}
+        total = _capped(total, float(seen.per_s.max()))
         late = rates[-max(1, round(SHARES_S / every_s)) :].sum(axis=0)
         shares = late / max(float(late.sum()), 1e-12)
         return {name: _part(total, float(share)) for name, share in zip(measured[-1], shares, strict=True)}
+
+
+def _capped(total: Forecast, highest_per_s: float) -> Forecast:
+    """Return the forecast with nothing above the highest rate that was ever measured.
+
+    Its quantiles come from errors that are alike at all rates, so at the highest level they expect further steps up that
+    never came. What was never seen is not kept room for; whoever is surprised by it scales out then.
+    """
+    return replace(
+        total,
+        mean=np.minimum(total.mean, highest_per_s),
+        quantiles={level: np.minimum(values, highest_per_s) for level, values in total.quantiles.items()},
+        maxima={level: np.minimum(values, highest_per_s) for level, values in total.maxima.items()},
+    )
 
 
 def _part(total: Forecast, share: float) -> Forecast:

@@ -28,7 +28,8 @@ from twin.hosts.fleet import ImpossibleError
 from twin.hosts.parameters import Topology
 from twin.hosts.system import HostsTwin
 
-BUSY_MEASUREMENTS = 20  # what an instance works off is the median of so many of the last measurements
+BUSY_MEASUREMENTS = 20  # what an instance works off is told by so many of the last measurements
+BUSY_QUANTILE = 0.75  # of them: many were taken while stalls or a lack of idle CPU held the instances back
 SCALED = ("asked", "stopping")  # a migration scales nothing
 
 
@@ -150,6 +151,6 @@ def _seen(twin: HostsTwin, forecasts: Mapping[str, Forecast]) -> dict[str, Seen]
 
 
 def _latest(rows: list[Any], of: Callable[[Any], float | None]) -> float | None:
-    """Return the median of the last measurements that have a value; ``None`` without any."""
+    """Return the upper quartile of the last measurements that have a value; ``None`` without any."""
     known = [value for value in map(of, rows) if value is not None]
-    return float(np.median(known[-BUSY_MEASUREMENTS:])) if known else None
+    return float(np.quantile(known[-BUSY_MEASUREMENTS:], BUSY_QUANTILE)) if known else None
