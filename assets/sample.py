@@ -55,6 +55,8 @@ def operator_samples(
             raise dg.Failure(f"{job}: {error}") from error
         for one in found.failed:
             context.log.warning(f"{job}: {one.cpu_cores:g} cores, {one.memory_mb:g} MB: {one.why}")
+        for note in found.notes:
+            context.log.warning(f"{job}: {note}")
         told[job] = samples_metadata(found, path, operator)
         if len(jobs) > 1:
             context.add_asset_metadata(told[job], partition_key=job)
@@ -123,5 +125,6 @@ def samples_metadata(found: "OperatorSamples", path: Path, operator: "OperatorTw
         "cost_worker_h": found.worker_s / 3600.0,
         "digest": path.stem,
         "file": dg.MetadataValue.path(str(path)),
+        "notes": dg.MetadataValue.text("; ".join(found.notes)),
         "ended_because": dg.MetadataValue.text(found.ended_because),
     }

@@ -187,9 +187,8 @@ def _print(rows: Sequence[Result], verdicts: Sequence[Verdict], seeds: Sequence[
     print(
         f"seeds {seeds[0]} to {seeds[-1]}; mean +/- standard deviation over seeds; errors in % of the mean performance"
     )
-    print(
-        f"{'operator':9} {'method':13} {'sizes':>11} {'failed':>6} {'RMSE':>13} {'MAE':>13} {'truth':>6} {'plane':>6} core-h"
-    )
+    heads = f"{'operator':9} {'method':13} {'sizes':>11} {'failed':>6} {'RMSE':>13} {'MAE':>13}"
+    print(f"{heads} {'truth':>6} {'plane':>6} core-h")
     for one in verdicts:
         for method in METHODS:
             these = [row for row in rows if (row.operator, row.method) == (one.operator, method)]

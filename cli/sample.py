@@ -78,6 +78,7 @@ def _document(path: Path) -> dict[str, Any]:
         "core_h": found.core_s / 3600.0,
         "worker_h": found.worker_s / 3600.0,
         "ended_because": found.ended_because,
+        "notes": list(found.notes),
         "picture": None,
     }
 
@@ -94,6 +95,8 @@ def _show(document: dict[str, Any]) -> None:
     table(title, ["cores", "memory, MB", "performance, /s", "took, s"], rows)
     for one in document["failed"]:
         console.print(f"failed: {one['cpu_cores']:g} cores, {one['memory_mb']:g} MB: {one['why']}", highlight=False)
+    for note in document["notes"]:
+        console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
     console.print(f"ended: {document['ended_because']}", highlight=False, soft_wrap=True)
     console.print(f"kept as {document['file']}", highlight=False, soft_wrap=True)
     if document["picture"]:

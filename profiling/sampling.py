@@ -95,6 +95,7 @@ def sample_operator(
     samples: list[Sample] = []
     failed: list[FailedSize] = []
     times: list[tuple[float, float]] = []
+    notes: list[str] = []
     core_s = 0.0
     wanted = next_size(rule, grid, known)
     while wanted.point is not None:
@@ -102,6 +103,7 @@ def sample_operator(
         tried = _try(instances, cpu_cores, memory_mb, plan)
         known[wanted.point] = tried.per_s
         times.extend(tried.time)
+        notes.extend([tried.note] if tried.note else [])
         core_s += cpu_cores * tried.took_s
         if tried.per_s is None:
             failed.append(FailedSize(cpu_cores, memory_mb, tried.why, tried.took_s))
@@ -123,16 +125,18 @@ def sample_operator(
         began_s=min(began for began, _ in times),
         ended_s=max(ended for _, ended in times),
         ended_because=wanted.why,
+        notes=tuple(notes),
     )
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Tried:
     """What came of one size; ``time`` is when it began and ended, empty when it could not even be started."""
 
-    per_s: float | None
-    why: str
+    per_s: float | None = None
+    why: str = ""
     time: tuple[tuple[float, float], ...] = ()
+    note: str = ""
 
     @property
     def took_s(self) -> float:
@@ -140,21 +144,26 @@ class _Tried:
 
 
 def _try(instances: SamplingInstances, cpu_cores: float, memory_mb: float, plan: SamplingPlan) -> _Tried:
+    """Sample one size; the instance is stopped at its end, whatever happens."""
     try:
         instance = instances.start(cpu_cores, memory_mb)
     except SamplingError as error:
-        return _Tried(None, f"could not be started: {error}")
-    began_s = instance.now_s
-    per_s, why = None, ""
+        return _Tried(why=f"could not be started: {error}")
+    tried, began_s = _Tried(), instance.now_s
     try:
-        per_s = converged_performance(instance, plan)
+        tried.per_s = converged_performance(instance, plan)
     except SamplingError as error:
-        why = str(error)
-    try:
-        instance.stop()
-    except SamplingError as error:
-        why = f"{why + '; ' if why else ''}it could not be stopped: {error}; stop it by hand"
-    return _Tried(per_s, why, ((began_s, instance.now_s),))
+        tried.why = str(error)
+    finally:
+        try:
+            instance.stop()
+        except SamplingError as error:
+            tried.note = (
+                f"the instance with {cpu_cores:g} cores and {memory_mb:g} MB could not be stopped: {error}; "
+                "stop it by hand"
+            )
+    tried.time = ((began_s, instance.now_s),)
+    return tried
 
 
 def converged_performance(instance: SamplingInstance, plan: SamplingPlan) -> float:

@@ -26,9 +26,11 @@ class DynamicStep:
     ----------
     longest
         Largest step, in units.
-    low, high
-        Change over the last step below which the next is twice as long, and above which it is half as long: the
-        gradient times the step. With ``low`` at half of ``high`` a step is not doubled and halved in turn.
+    evenness
+        The change that a step of one unit would have to make for the step to stay: a step of h units over which
+        performance changes by c is followed by one of ``(evenness h / c)^(2/3)``, at least half and at most twice as
+        long. Then all intervals add the same to the squared error of a model that is constant between samples, as a
+        forest is: an interval adds ``h c^2``, with ``c`` as ``h`` times the gradient.
     fluctuation
         A new point that misses the line through the last two by more, or falls by more, makes midpoints be sampled.
     gain, patience
@@ -37,9 +39,8 @@ class DynamicStep:
         It does not end below this share of what the largest size makes possible.
     """
 
-    longest: int = 8
-    low: float = 0.1
-    high: float = 0.2
+    longest: int = 16
+    evenness: float = 0.15
     fluctuation: float = 0.2
     gain: float = 0.05
     patience: int = 2
@@ -48,10 +49,8 @@ class DynamicStep:
     def __post_init__(self) -> None:
         if self.longest < 1 or self.patience < 1:
             raise ValueError(f"longest and patience are at least 1, found {self.longest} and {self.patience}")
-        if not 0 <= self.low <= self.high:
-            raise ValueError(f"expected 0 <= low <= high, found {self.low} and {self.high}")
-        if min(self.fluctuation, self.gain) < 0 or not 0 <= self.near <= 1:
-            raise ValueError(f"fluctuation and gain are at least 0 and near is a share, found {self}")
+        if min(self.evenness, self.fluctuation, self.gain) < 0 or not 0 <= self.near <= 1:
+            raise ValueError(f"evenness, fluctuation and gain are at least 0 and near is a share, found {self}")
 
     @property
     def largest_first(self) -> bool:
@@ -120,11 +119,11 @@ class _Course:
             return min(2 * step, self.rule.longest), "nothing works yet: a longer step"
         if self.fluctuates:
             return max(step // 2, 1), "it fluctuates: a shorter step"
-        if self.change > self.rule.high:
-            return max(step // 2, 1), "steep: a shorter step"
-        if self.change < self.rule.low:
-            return min(2 * step, self.rule.longest), "flat: a longer step"
-        return step, "as steep as before"
+        even = (self.rule.evenness * step / max(self.change, 1e-12)) ** (2.0 / 3.0)
+        found = min(max(round(even), step // 2, 1), 2 * step, self.rule.longest)
+        if found == step:
+            return step, "as steep as before"
+        return found, "flat: a longer step" if found > step else "steep: a shorter step"
 
     def _note(self, per_s: float) -> None:
         self.best = max(self.best, per_s)

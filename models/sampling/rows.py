@@ -27,6 +27,7 @@ COLUMNS = {
     "ended_s": "float64",
     "ended_because": "string",
 }
+LISTS = ("notes",)  # of the whole sampling, too
 _WHOLE = ("operator", "method", "core_s", "worker_s", "began_s", "ended_s", "ended_because")
 
 
@@ -40,14 +41,14 @@ def rows_of(found: OperatorSamples) -> pd.DataFrame:
     """
     if not found.tried:
         raise ValueError(f"no size of {found.operator} was sampled: there is nothing to keep")
-    whole = {name: getattr(found, name) for name in _WHOLE}
+    whole = {name: getattr(found, name) for name in _WHOLE} | {name: list(getattr(found, name)) for name in LISTS}
     taken = [{**asdict(one), "why_failed": ""} for one in found.samples]
     failed = [
         {"cpu_cores": one.cpu_cores, "memory_mb": one.memory_mb, "per_s": math.nan, "took_s": one.took_s,
          "why_failed": one.why}
         for one in found.failed
     ]  # fmt: skip
-    return pd.DataFrame([{**row, **whole} for row in (*taken, *failed)])[list(COLUMNS)].astype(COLUMNS)
+    return pd.DataFrame([{**row, **whole} for row in (*taken, *failed)])[[*COLUMNS, *LISTS]].astype(COLUMNS)
 
 
 def samples_of(rows: pd.DataFrame, place: str = "the samples") -> OperatorSamples:
@@ -63,7 +64,7 @@ def samples_of(rows: pd.DataFrame, place: str = "the samples") -> OperatorSample
     ValueError
         When a column is missing, there is no row, rows of several operators are mixed, or a sample has no performance.
     """
-    missing = [name for name in COLUMNS if name not in rows.columns]
+    missing = [name for name in (*COLUMNS, *LISTS) if name not in rows.columns]
     if missing:
         raise ValueError(f"{place}: column {', '.join(missing)} is missing; sample the operator anew")
     operators = rows["operator"].unique()
@@ -86,6 +87,7 @@ def samples_of(rows: pd.DataFrame, place: str = "the samples") -> OperatorSample
         began_s=float(first["began_s"]),
         ended_s=float(first["ended_s"]),
         ended_because=str(first["ended_because"]),
+        notes=tuple(str(note) for note in first["notes"]),
     )
 
 

@@ -46,6 +46,8 @@ class OperatorSamples:
         Epoch seconds.
     ended_because
         Why no further size was sampled.
+    notes
+        What else went wrong, in words; the samples stand.
     """
 
     operator: str
@@ -57,6 +59,7 @@ class OperatorSamples:
     began_s: float = 0.0
     ended_s: float = 0.0
     ended_because: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def tried(self) -> int:

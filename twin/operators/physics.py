@@ -41,8 +41,8 @@ def useful_cores(compute: Compute, cpu_cores: Values) -> Values:
 def memory_cost(memory: Memory, memory_mb: Values) -> Values:
     """Return how many times as dear a record is with so much memory, same shape; infinite where it does not fit."""
     spare = memory_mb - memory.live_mb
-    with np.errstate(divide="ignore"):
-        collecting = memory.collecting * memory.live_mb / np.maximum(spare, 0.0)
+    fits = spare > 0.0
+    collecting = memory.collecting * memory.live_mb / np.where(fits, spare, np.inf)
     held = np.clip(spare / memory.working_set_mb, 0.0, 1.0) if memory.working_set_mb > 0 else 1.0
     cost = 1.0 + collecting + (memory.miss_factor - 1.0) * (1.0 - held)
-    return np.asarray(np.where(spare > 0.0, cost, np.inf))
+    return np.asarray(np.where(fits, cost, np.inf))
