@@ -84,7 +84,7 @@ def best(document: Mapping[str, Any]) -> str:
             f"above it in {_mean(closest, 'share_above_objective'):.1%}."
         )
     pricing = document.get("pricing")
-    by = "cost" if pricing else "worker_seconds"
+    by = "cost" if pricing or all(one.get("sizes_cost") for one in ran) else "worker_seconds"
     chosen = min(holding, key=lambda one: _mean(one, by))
     less = "".join(f", {_less(chosen, one, by)} than {one['policy']}" for one in holding if one is not chosen)
     needs = f"{number(_mean(chosen, 'average_workers'))} workers on average"
@@ -106,13 +106,14 @@ def _less(chosen: Mapping[str, Any], other: Mapping[str, Any], by: str) -> str:
 def _hosts(document: Mapping[str, Any]) -> str:
     """Return how workers were priced, in a sentence."""
     asked, worker = document["pricing"], document["pricing"]["worker"]
+    given = "workers by their sizes"
+    if worker:
+        cores = f"{worker['cores']:g} core{'' if worker['cores'] == 1 else 's'}"
+        given = f"{cores} and {number(float(worker['memory_mb']))} MB per worker"
     when = "at once" if asked["release"] == "at-once" else "at the end of a billing unit"
     if asked["release_delay_s"]:
         when = f"after {asked['release_delay_s']:g} s idle"
-    return (
-        f"priced by {asked['prices']} as of {asked['as_of']}, {worker['cores']:g} cores and "
-        f"{number(float(worker['memory_mb']))} MB per worker, hosts released {when}"
-    )
+    return f"priced by {asked['prices']} as of {asked['as_of']}, {given}, hosts released {when}"
 
 
 def _clairvoyant(document: Mapping[str, Any]) -> str:

@@ -87,8 +87,13 @@ class Setup:
                 raise SettingsError(f"forecaster: {error}") from None
         if not (math.isfinite(self.price_per_h) and self.price_per_h >= 0):
             raise SettingsError(f"the price must be a number from 0 on, found {self.price_per_h:g}")
-        if self.pricing is not None:
-            self.pricing.of_sizes(self.parameters.workers.sizes).check()
+        if self.priced_by is not None:
+            self.priced_by.check()
+
+    @property
+    def priced_by(self) -> Pricing | None:
+        """The pricing, with the sizes that the twin's workers may have."""
+        return None if self.pricing is None else self.pricing.of_sizes(self.parameters.workers.sizes)
 
     @property
     def seconds(self) -> int:
@@ -202,8 +207,8 @@ def run_campaign(setup: Setup, *, processes: int | None = None, on_progress: OnP
                     )
     played = tuple(_against(one, least.get(one.outcome.seed)) for one in ended)
     bills = None
-    if setup.pricing is not None:
-        bills = priced(played, least, setup.pricing.of_sizes(setup.parameters.workers.sizes))
+    if setup.priced_by is not None:
+        bills = priced(played, least, setup.priced_by)
         played = bills.played
     return Campaign(setup, played, tuple(failed), least, tuple(notes), time.perf_counter() - began_s, bills)
 

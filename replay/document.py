@@ -89,7 +89,7 @@ def question(setup: Setup) -> dict[str, Any]:
         "bounds": setup.bounds.model_dump(),
         "objectives": setup.objectives.model_dump(),
         "price_per_h": setup.price_per_h,
-        "pricing": None if setup.pricing is None else setup.pricing.asked(),
+        "pricing": None if setup.priced_by is None else setup.priced_by.asked(),
         "policies": [
             {
                 "label": one.label,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -69,7 +69,7 @@ class Pricing:
 
     def _too_small(self, instance_type: str) -> str:
         host = host_of(self.prices, instance_type)
-        for size in (self.worker, *(self.sizes or {}).values()):
+        for size in (self.sizes or {EQUAL: self.worker}).values():
             try:
                 per_host(size, host)
             except DoesNotFitError as error:
@@ -86,7 +86,8 @@ class Pricing:
             "instance_type": self.instance_type or CHEAPEST,
             "release": self.release.rule,
             "release_delay_s": self.release.delay_s,
-            "worker": {"cores": self.worker.cores, "memory_mb": self.worker.memory_mb},
+            "worker": None if self.sizes else asdict(self.worker),
+            "sizes": {name: asdict(size) for name, size in (self.sizes or {}).items()},
         }
 
 
@@ -98,7 +99,7 @@ def pricing_named(
     release: str = "at-once",
     folder: Path | None = None,
 ) -> Pricing:
-    """Return how replays are priced, from the names that a user gives.
+    """Return how replays are priced, from the names that a user gives; not yet checked (:meth:`Pricing.check`).
 
     Parameters
     ----------
@@ -115,9 +116,7 @@ def pricing_named(
         Naming what is not known and the nearest that is.
     """
     chosen = None if instance_type in (None, CHEAPEST) else instance_type
-    made = Pricing(load_prices(prices, folder), worker, chosen, release_named(release))
-    made.check()
-    return made
+    return Pricing(load_prices(prices, folder), worker, chosen, release_named(release))
 
 
 def release_named(text: str) -> Release:

@@ -217,8 +217,7 @@ def _prices(found: Mapping[str, Any]) -> dict[str, Parameter]:
         "prices_as_of": pricing["as_of"],
         "currency": pricing["currency"],
         "release": pricing["release"],
-        "worker_cores": pricing["worker"]["cores"],
-        "worker_memory_mb": pricing["worker"]["memory_mb"],
+        **({f"worker_{name}": value for name, value in (pricing["worker"] or {}).items()}),
     }
 
 

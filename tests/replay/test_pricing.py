@@ -142,6 +142,8 @@ def test_names_of_users_become_a_pricing() -> None:
             release_named(text)
     with pytest.raises(SettingsError, match="did you mean 'visp-"):
         pricing_named("visp-15")
+    with pytest.raises(SettingsError, match="no instance type 'm5'"):
+        pricing_named("visp-10", instance_type="m5").check()
 
 
 @pytest.fixture(scope="module")
@@ -168,6 +170,20 @@ def test_the_document_has_bills_and_spreads_them_over_seeds(campaign: Campaign) 
     for plan in made["clairvoyant"]:
         assert plan["cost"] == plan["bill"]["cost"] >= plan["cost_at_least"] > 0
     assert document(run_campaign(setup("static-12"), processes=1))["pricing"] is None
+
+
+def test_a_job_of_several_sizes_is_priced_by_them() -> None:
+    """The twin's workers of 1.2 cores: three fit on the paper's host, four need two."""
+    parameters = load_twin("enrich")
+    asked = replace(setup("static-4"), parameters=parameters, trace=own(parameters, 360), pricing=VISP)
+    found = run_campaign(asked, processes=1)
+    bill = found.played[0].outcome.bill
+    assert bill is not None
+    assert (bill.most_hosts, bill.cost) == (2, 12.0)
+    assert bill.utilisation == pytest.approx(4 * 1.2 * 360 / (2 * 4 * 3600))
+    pricing = document(found)["pricing"]
+    assert pricing["worker"] is None
+    assert pricing["sizes"]["small"] == {"cores": 0.6, "memory_mb": 128.0}
 
 
 def test_another_price_list_is_another_question() -> None:
