@@ -1,0 +1,140 @@
+"""Sampling through Dagster: a file, a page with a picture, and errors that name the mend."""
+
+from __future__ import annotations
+
+import base64
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from assets.resources import Workspace
+from assets.sample_pictures import samples_picture
+from models.performance.contract import Sample
+from models.sampling.rows import newest_samples
+from models.sampling.samples import FailedSize, OperatorSamples
+from settings.home import Home
+from settings.yaml_files import SettingsError
+from twin.operators.parameters import load_operator
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
+    from assets.sample import SampleConfig, operator_samples, what_is_sampled
+
+PNG = b"\x89PNG"
+SMALL = """
+compute: {cost_us: 100, threads: 2}
+memory: {live_mb: 40, working_set_mb: 30, miss_factor: 3}
+workload: {per_s: 90000}
+sizes:
+  cpu: {least: 0.5, most: 3.0, unit: 0.5}
+  memory: {least: 32, most: 128, unit: 16}
+"""
+
+
+@dataclass
+class Run:
+    """A run of the asset alone."""
+
+    home: Home
+    instance: dg.DagsterInstance
+    workspace: Workspace
+
+    def go(self, jobs: tuple[str, str], **config: Any) -> dg.ExecuteInProcessResult:
+        tags = {"dagster/asset_partition_range_start": jobs[0], "dagster/asset_partition_range_end": jobs[1]}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # libraries' own
+            return dg.materialize(
+                [operator_samples],
+                instance=self.instance,
+                resources={"workspace": self.workspace},
+                run_config={"ops": {"operator_samples": {"config": config}}},
+                tags=tags,
+                raise_on_error=False,
+            )
+
+    def metadata(self, job: str) -> dict[str, Any]:
+        wanted = dg.AssetRecordsFilter(asset_key=dg.AssetKey("operator_samples"), asset_partitions=[job])
+        (record,) = self.instance.fetch_materializations(wanted, limit=1).records
+        assert record.asset_materialization is not None
+        return {name: value.value for name, value in record.asset_materialization.metadata.items()}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    home, conf = Home(tmp_path / "home").make(), tmp_path / "conf"
+    (conf / "operators").mkdir(parents=True)
+    (conf / "perdix.yaml").write_text("{}\n")
+    for job in ("parse", "score"):
+        (conf / "operators" / f"{job}.yaml").write_text(SMALL)
+    with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
+        instance.add_dynamic_partitions("stream_jobs", ["parse", "score", "unknown"])
+        yield Run(home, instance, Workspace(home=str(home.root), conf=str(conf)))
+
+
+def failure(result: dg.ExecuteInProcessResult) -> str:
+    error = next(event.step_failure_data.error for event in result.all_events if event.is_step_failure)
+    assert error is not None
+    return error.message
+
+
+def test_the_page_shows_samples_and_what_they_cost(run: Run) -> None:
+    assert run.go(("parse", "parse")).success
+    kept = newest_samples(run.home.operator_samples, "parse")
+    assert kept is not None
+    path, found = kept
+    told = run.metadata("parse")
+    assert (told["file"], told["digest"], told["method"]) == (str(path), path.stem, "dsa")
+    assert (told["samples"], told["failed"]) == (len(found.samples), len(found.failed))
+    assert told["cost_core_h"] == pytest.approx(found.core_s / 3_600.0)
+    assert told["cost_worker_h"] == pytest.approx(found.worker_s / 3_600.0)
+    (drawn,) = re.findall(r"base64,([A-Za-z0-9+/=]+)", told["sampled"])
+    assert base64.b64decode(drawn).startswith(PNG)
+    best = max(one.per_s for one in found.samples)
+    assert best == pytest.approx(20_000, rel=0.1)
+    assert [one.memory_mb for one in found.failed] == [32.0]
+
+
+def test_several_jobs_have_a_page_and_samples_each_and_the_method_is_chosen(run: Run) -> None:
+    assert run.go(("parse", "score"), method="fssa-2", operator="parse").success
+    assert run.metadata("parse")["file"] != run.metadata("score")["file"]
+    kept = newest_samples(run.home.operator_samples, "score")
+    assert kept is not None
+    assert (kept[1].operator, kept[1].method) == ("score", "fssa-2")
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"operator": "nosuch"}, "there is no operator 'nosuch'; there are: parse, score"),
+        ({"method": "halving"}, "there is no sampling method 'halving'; there are 'dsa'"),
+    ],
+)
+def test_what_cannot_be_sampled_is_said_with_the_mend(run: Run, config: dict[str, Any], words: str) -> None:
+    result = run.go(("score", "score"), **config)
+    assert not result.success
+    assert words in failure(result)
+
+
+def test_an_operator_that_can_never_be_full_fails_and_says_why(run: Run) -> None:
+    quiet = run.workspace.conf_folder() / "operators" / "score.yaml"
+    quiet.write_text(SMALL.replace("90000", "100"))
+    result = run.go(("score", "score"))
+    assert not result.success
+    assert "it takes all of the live workload; sample it again when there is more" in failure(result)
+
+
+def test_a_job_cannot_be_called_like_a_path() -> None:
+    with pytest.raises(SettingsError, match="is no name of a stream job"):
+        what_is_sampled(SampleConfig(operator="co1"), "../co1", Path("conf"))
+
+
+@pytest.mark.parametrize("failed", [(), (FailedSize(4.0, 32.0, "out of memory"),)])
+def test_any_samples_can_be_drawn(failed: tuple[FailedSize, ...]) -> None:
+    few = OperatorSamples("co1", "dsa", (Sample(1.0, 256.0, 9_000.0),), failed)
+    assert samples_picture(few, load_operator("co1")).startswith(PNG)

@@ -1,0 +1,81 @@
+"""``perdix sample`` as a user calls it: the document, the table, the picture, and errors in plain words."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.known_errors import known_errors
+from cli.main import app
+from cli.output import run_guarded
+from cli.sample import _show
+from models.sampling.rows import newest_samples
+from settings.home import Home
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "json.md"
+
+
+def documented() -> set[str]:
+    row = re.search(r"^\| `perdix\.sample/1` \| ([^|]*) \|", DOCS.read_text(), re.MULTILINE)
+    assert row is not None
+    return set(re.findall(r"`(\w+)`", row[1]))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
+def test_an_operator_is_sampled_and_its_samples_are_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PERDIX_HOME", str(tmp_path / "home"))
+    drawn = tmp_path / "co2.png"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # libraries' own
+        result = CliRunner().invoke(app, ["sample", "co2", "--seed", "3", "--picture", str(drawn), "--json"])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    found: dict[str, Any] = json.loads(result.stdout)
+    assert found.pop("schema") == "perdix.sample/1"
+    assert set(found) == documented()
+    kept = newest_samples(Home(tmp_path / "home").operator_samples, "co2")
+    assert kept is not None
+    assert found["file"] == str(kept[0])
+    assert len(found["samples"]) == len(kept[1].samples)
+    assert max(one["per_s"] for one in found["samples"]) == pytest.approx(14_700, rel=0.06)
+    assert {one["why"] for one in found["failed"]} == {
+        f"out of memory: killed at {one['memory_mb']:g} MB" for one in found["failed"]
+    }
+    assert drawn.read_bytes().startswith(b"\x89PNG")
+    _show(found)
+    said = capsys.readouterr().out
+    assert f"co2, dsa: {len(found['samples'])} samples" in " ".join(said.split())
+    assert "performance no longer grows" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["co9"], "there is no operator 'co9'; there are: cmo1, cmo2, co1, co2"),
+        (["co1", "--method", "bisect"], "there is no sampling method 'bisect'"),
+        (["co1", "--job", "../co1"], "is no name of a stream job"),
+        (["co1", "--picture", "/no/such/folder/co1.png"], "make it, or write elsewhere"),
+    ],
+)
+def test_what_a_user_gets_wrong_is_said_before_anything_is_begun(
+    arguments: list[str],
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PERDIX_HOME", str(tmp_path / "home"))
+    assert run_guarded(lambda: app(["sample", *arguments], standalone_mode=False), known_errors) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert words in said
+    assert "Traceback" not in said
+    assert not (tmp_path / "home").exists(), "no stream job of that name is left behind"
