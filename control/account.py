@@ -122,12 +122,13 @@ def _size(size: SizedWorker) -> dict[str, Any]:
 
 
 def _candidate(candidate: Candidate) -> dict[str, Any]:
-    return {
+    told = {
         "scale_out": candidate.scale_out,
         "capacity_per_s": _short(candidate.capacity_per_s),
         "recovery_s": _short(candidate.recovery_s),
         "rejected_by": candidate.rejected_by,
     }
+    return {**told, "mix": dict(candidate.mix)} if candidate.mix else told
 
 
 def _short(value: float | None) -> float | None:

@@ -118,7 +118,8 @@ def _candidates(candidates: list[Document]) -> Iterator[str]:
     for one in candidates:
         recovery = "" if one["recovery_s"] is None else f", recovery in {one['recovery_s']:.0f} s"
         verdict = "accepted" if one["rejected_by"] is None else f"rejected: {one['rejected_by']}"
-        yield f"  {one['scale_out']:>3}: {verdict}{recovery}"
+        which = workers(one["scale_out"], one["mix"]) if one.get("mix") else f"{one['scale_out']:>3}"
+        yield f"  {which}: {verdict}{recovery}"
 
 
 def _came_of(entry: Entry) -> Iterator[str]:

@@ -96,8 +96,7 @@ class MixChoice:
 
     def _candidate(self, mix: Mixes, rejected_by: str | None) -> Candidate:
         rate = float(mix @ self.problem.sizes.per_s)
-        named = rejected_by and f"{self._named(mix)}: {rejected_by}"
-        return Candidate(int(mix.sum()), rate, None, named, self._mix(mix))
+        return Candidate(int(mix.sum()), rate, None, rejected_by, self._mix(mix))
 
     def _mix(self, mix: Mixes) -> dict[str, int]:
         return {name: int(count) for name, count in zip(self.problem.sizes.names, mix, strict=True) if count}
