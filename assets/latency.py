@@ -5,12 +5,9 @@ and keeps what came of it, ``latency_champions`` records it in MLflow, registers
 that was never profiled fails alone.
 """
 
-import base64
 import time
 import traceback
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from hashlib import sha256
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -20,12 +17,12 @@ from assets.partitions import one_run, stream_jobs
 from assets.resources import Workspace
 from assets.stopwatch import Stopwatch
 from assets.training import PICTURES_UP_TO, champion_file, name_of_run, publish
-from assets.training_metadata import candidate_metadata, each_job, tell_of_failures
-from assets.training_record import Trained, publication_on, read_trained
+from assets.training_metadata import candidate_metadata, each_job, reasons, tell_of_failures
+from assets.training_record import Trained, data_of_files, publication_on, read_trained, with_pictures_of_families
 from control.clock import WallClock
 
 if TYPE_CHECKING:
-    from models.registry import Fleet, Publication, TrainingData
+    from models.registry import Fleet, Publication
 
 GROUP = "latency"
 PROFILES = dg.AssetKey("profiles")  # what measures
@@ -61,7 +58,7 @@ def latency_candidates(context: dg.AssetExecutionContext, workspace: Workspace) 
         raise dg.Failure(f"no job could be trained; {trained[0].job}: {trained[0].error}" if trained else "no job")
     each_job(context, trained, SCORE)
     return dg.MaterializeResult(
-        metadata={**candidate_metadata(trained, SCORE, watch.seconds), **_in_words(trained)},
+        metadata={**candidate_metadata(trained, SCORE, watch.seconds), **reasons(trained)},
     )
 
 
@@ -79,8 +76,10 @@ def latency_champions(context: dg.AssetExecutionContext, workspace: Workspace) -
     """Record the trainings of the run's jobs, and promote where the gate says so."""
 
     def publication(trained: list[Trained], before: "Fleet | None", tags: Mapping[str, str]) -> "Publication":
+        from models.profiling.rows import COLUMNS
+
         made = publication_on(
-            lambda usable: _data(workspace, usable),
+            lambda usable: data_of_files(usable, "profile", workspace.paths().profiles, COLUMNS),
             trained,
             before,
             REGISTERED,
@@ -89,25 +88,9 @@ def latency_champions(context: dg.AssetExecutionContext, workspace: Workspace) -
             parameters={"seed": workspace.settings().training.seed},
             tags=tags,
         )
-        return with_surfaces(made, trained)
+        return with_pictures_of_families(made, trained, "latency_surface_")
 
     return publish(context, workspace, REGISTERED, score=SCORE, same="points", publication_of=publication)
-
-
-def with_surfaces(publication: "Publication", trained: Sequence[Trained]) -> "Publication":
-    """Return the publication with each family's latency surface, job by job, in the run of that family."""
-    candidates = [
-        replace(
-            candidate,
-            pictures={
-                f"{one.job}.png": base64.b64decode(text)
-                for one in trained
-                if (text := one.result.get("pictures", {}).get(f"latency_surface_{candidate.family}.png"))
-            },
-        )
-        for candidate in publication.candidates
-    ]
-    return replace(publication, candidates=candidates)
 
 
 def _answer(key: dict[str, Any]) -> dict[str, Any]:
@@ -122,18 +105,3 @@ def _answer(key: dict[str, Any]) -> dict[str, Any]:
         error, trace = f"{type(failed).__name__}: {failed}", traceback.format_exc()
     seconds, cpu_s = time.perf_counter() - began_s, time.process_time() - began_cpu_s
     return {"result": result, "error": error, "trace": trace, "seconds": seconds, "cpu_s": cpu_s}
-
-
-def _data(workspace: Workspace, usable: Sequence[Trained]) -> "TrainingData":
-    from models.profiling.rows import COLUMNS
-    from models.registry import TrainingData
-
-    digest = sha256("".join(str(one.result["data_digest"]) for one in usable).encode()).hexdigest()
-    folder = workspace.paths().profiles
-    where = usable[0].result["profile"] if len(usable) == 1 else str(folder)
-    return TrainingData("profile", where, digest, sum(one.result["rows"] for one in usable), COLUMNS)
-
-
-def _in_words(trained: Sequence[Trained]) -> dict[str, Any]:
-    said = [f"* {one.job}: {one.result['why']}" for one in trained[:PICTURES_UP_TO] if not one.error]
-    return {"why": dg.MetadataValue.md("\n".join(said))} if said else {}

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from assets import training_tasks
-from assets.kept_answers import Kept, Progress
+from assets.kept_answers import Kept
 from assets.observe import features
 from assets.partitions import one_run, stream_jobs
 from assets.resources import Spark, Workspace
 from assets.shared_training import SharedStore, known_families, shared_families
+from assets.spark_training import train_on_spark
 from assets.stopwatch import Stopwatch
-from assets.training_metadata import candidate_metadata, champion_metadata, each_job, some_jobs, tell_of_failures
-from assets.training_record import Trained, iterate_trained, publication_of, read_trained
+from assets.training_metadata import champion_metadata, each_job, some_jobs
+from assets.training_record import Trained, publication_of, read_trained
 from control.clock import WallClock
 
 if TYPE_CHECKING:
@@ -89,10 +90,8 @@ def build_training(model: Model) -> list[dg.AssetsDefinition]:
 
 
 def _train(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark, model: Model) -> dg.MaterializeResult:
-    from assets.kept_tasks import run_kept
-
-    jobs, folder = list(context.partition_keys), _folder(workspace, model)
-    kept = Kept(folder, name_of_run(context.run))
+    jobs = list(context.partition_keys)
+    kept = Kept(_folder(workspace, model), name_of_run(context.run))
     watch = Stopwatch()
     if model is FORECAST:
         _refuse_unknown_families(workspace)  # before a minute of starting Spark
@@ -100,20 +99,11 @@ def _train(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark
         session = spark.session()
     with watch.stage("what jobs share"):
         shared = _fit_shared(context, workspace, spark) if model is FORECAST else None
-    context.log.info(f"{model.name}: training {len(jobs)} job(s)")
-
-    def tell(progress: Progress) -> None:
-        context.log.info(f"{model.name}: {progress}")
-
-    with watch.stage("training"):
-        run_kept(session, _keys(workspace, model, jobs, shared), model.task, kept, tell)
-    with watch.stage("reading answers"):
-        trained = [one.without_model() for one in iterate_trained(folder, jobs)]
-    tell_of_failures(context, trained)
-    if all(one.error for one in trained):
-        raise dg.Failure(f"no job could be trained; {trained[0].job}: {trained[0].error}" if trained else "no job")
-    each_job(context, trained, model.score)
-    return dg.MaterializeResult(metadata=candidate_metadata(trained, model.score, watch.seconds))
+    keys = _keys(workspace, model, jobs, shared)
+    _, metadata = train_on_spark(
+        context, session, keys, model.task, kept=kept, watch=watch, name=model.name, score=model.score
+    )
+    return dg.MaterializeResult(metadata=metadata)
 
 
 def name_of_run(run: dg.DagsterRun) -> str:

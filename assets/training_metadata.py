@@ -17,6 +17,7 @@ from assets.training_record import Trained
 if TYPE_CHECKING:
     from models.registry import Published
 
+MOST_REASONS = 10
 MOST_FAILURES = 50  # told one by one; the rest are in their partitions
 
 
@@ -97,6 +98,12 @@ def champion_metadata(
         **shown,
         **some_jobs(trained, score),
     }
+
+
+def reasons(trained: Sequence[Trained]) -> dict[str, Any]:
+    """Return why each job of a small run has the family that it has, in words."""
+    said = [f"* {one.job}: {one.result['why']}" for one in trained[:MOST_REASONS] if not one.error]
+    return {"why": dg.MetadataValue.md("\n".join(said))} if said else {}
 
 
 def some_jobs(trained: Sequence[Trained], score: str) -> dict[str, Any]:

@@ -22,6 +22,7 @@ _TITLES = {
     "wape_900s": "WAPE over 900 s",
     "capacity_mape": "error of the capacity, held out",
     "balanced_error": "balanced error: overloads missed and false alarms, left out",
+    "relative_rmse": "RMSE on samples left out, share of their mean",
 }
 
 
@@ -171,6 +172,33 @@ def publication_on(
     )
 
 
+def with_pictures_of_families(publication: Publication, trained: Sequence[Trained], prefix: str) -> Publication:
+    """Return the publication with the picture ``<prefix><family>.png`` of each job in the run of that family."""
+    candidates = [
+        replace(
+            candidate,
+            pictures={
+                f"{one.job}.png": base64.b64decode(text)
+                for one in trained
+                if (text := one.result.get("pictures", {}).get(f"{prefix}{candidate.family}.png"))
+            },
+        )
+        for candidate in publication.candidates
+    ]
+    return replace(publication, candidates=candidates)
+
+
+def data_of_files(usable: Sequence[Trained], name: str, folder: Path, columns: Mapping[str, str]) -> TrainingData:
+    """Return what was read where each job has a file of its own, which its answer names under ``name``."""
+    digest = _digest_of(usable)
+    where = usable[0].result[name] if len(usable) == 1 else str(folder)
+    return TrainingData(name, where, digest, sum(one.result["rows"] for one in usable), columns)
+
+
+def _digest_of(usable: Sequence[Trained]) -> str:
+    return sha256("".join(str(one.result["data_digest"]) for one in usable).encode()).hexdigest()
+
+
 def _fleet_row(one: Trained, *, take: bool) -> dict[str, Any]:
     return {
         "job": one.job,
@@ -228,6 +256,6 @@ def _detail(one: Trained) -> JobDetail:
 
 
 def _data(lake: Lake, table: str, usable: Sequence[Trained]) -> TrainingData:
-    digest = sha256("".join(str(one.result["data_digest"]) for one in usable).encode()).hexdigest()
+    digest = _digest_of(usable)
     columns = {field.name: str(field.type) for field in TABLES[table].schema}
     return TrainingData(table, str(lake.root / table), digest, sum(one.result["rows"] for one in usable), columns)

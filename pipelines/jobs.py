@@ -10,6 +10,7 @@ TRAIN_GROUPS = ("forecast", "capacity")
 REPLAY_GROUP = "replay"
 PROFILE_GROUPS = ("profile", "latency")
 SAMPLE_GROUPS = ("sample",)
+PERFORMANCE_GROUPS = ("performance",)
 
 ingest_day = dg.define_asset_job(
     "ingest_day",
@@ -48,6 +49,14 @@ sample = dg.define_asset_job(
     selection=dg.AssetSelection.groups(*SAMPLE_GROUPS),
     executor_def=dg.in_process_executor,
     description="Sample what workers of some sizes process at most, beside the normal ones.",
+    tags={"dagster/max_runtime": "14400"},
+)
+
+train_performance = dg.define_asset_job(
+    "train_performance",
+    selection=dg.AssetSelection.groups(*PERFORMANCE_GROUPS),
+    executor_def=dg.in_process_executor,
+    description="Learn what workers of each size process from samples, compare in MLflow, promote winners.",
     tags={"dagster/max_runtime": "14400"},
 )
 

@@ -2,14 +2,14 @@
 
 import dagster as dg
 
-from assets import ingest, latency, observe
+from assets import ingest, latency, observe, performance
 from assets.profile import profiles
 from assets.replay import policy_comparison
 from assets.resources import Spark, Workspace
 from assets.sample import operator_samples
 from assets.training import CAPACITY, FORECAST, build_training
 from assets.validation import build_checks
-from pipelines.jobs import ingest_day, observe_day, profile, replay, sample, train
+from pipelines.jobs import ingest_day, observe_day, profile, replay, sample, train, train_performance
 from pipelines.progress import progress_logger
 from pipelines.retrain_sensor import retrain_on_drift
 from pipelines.schedules import daily_ingest, daily_training
@@ -30,10 +30,12 @@ def build_training_defs(workspace: Workspace | None = None) -> dg.Definitions:
             latency.latency_candidates,
             latency.latency_champions,
             operator_samples,
+            performance.performance_candidates,
+            performance.performance_champions,
             policy_comparison,
         ],
         asset_checks=build_checks(),
-        jobs=[ingest_day, observe_day, train, profile, sample, replay],
+        jobs=[ingest_day, observe_day, train, profile, sample, train_performance, replay],
         schedules=[daily_ingest, daily_training],
         sensors=[retrain_on_drift],
         resources={"workspace": workspace, "spark": Spark(workspace=workspace)},
