@@ -52,9 +52,11 @@ def dev(
 
 
 def _show(urls: dict[str, str], jobs: list[str], logs: Path) -> None:
+    from models.registry import FLEET_MODELS
+
     console.print(
         f"[bold]Dagster[/]  {urls['dagster']}  (sensor control_loop ticks every minute; assets train)\n"
-        f"[bold]MLflow[/]   {urls['mlflow']}  (experiments perdix-forecast, perdix-capacity)\n"
+        f"[bold]MLflow[/]   {urls['mlflow']}  (experiments {', '.join(FLEET_MODELS)})\n"
         f"[bold]twin[/]     {urls['twin']}/api/v1/query?query=scale_out\n"
         f"in another shell: perdix jobs; perdix explain {jobs[0]}\n"
         f"logs: {logs}; Ctrl-C ends all",

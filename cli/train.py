@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +12,8 @@ from cli.output import console, emit, table
 from cli.stores import home, known, lake
 
 MODELS = {"forecast": "wape_900s", "capacity": "capacity_mape"}
+OF_SAMPLES = {"performance": "relative_rmse"}  # where a job's sizes were sampled
+_ERRORS = {"forecast": "WAPE, 15 min", "performance": "RMSE, left out"}
 
 
 def train(
@@ -19,39 +22,65 @@ def train(
 ) -> None:
     """Fit and backtest every candidate of each job on Spark, compare them in MLflow, and promote the winners.
 
-    A challenger becomes champion only when it beats the champion on the same windows.
+    A challenger becomes champion only when it beats the champion on the same windows. Jobs whose sizes were sampled
+    (perdix sample) get a performance model, too: what workers of each size process.
 
     Example: perdix train --job ads
     """
-    ingested = lake().jobs("workload_features")
+    ingested, sampled = lake().jobs("workload_features"), sampled_jobs()
     mend = "ingest exports first: perdix ingest FILES --job NAME"
-    jobs = [known(job, ingested, "job", mend)] if job else ingested
+    every = list(dict.fromkeys([*ingested, *sampled]))
+    jobs = [known(job, every, "job", mend)] if job else every
     if not jobs:
         known("", [], "job", mend)
-    document = train_jobs(jobs, show=not as_json)
+    document = train_jobs(
+        [one for one in jobs if one in ingested], sampled=[one for one in jobs if one in sampled], show=not as_json
+    )
     emit("perdix.train/1", document, as_json=as_json, show=lambda: _show(document))
 
 
-def train_jobs(jobs: list[str], *, show: bool) -> dict[str, Any]:
-    """Train ``jobs`` through Dagster in this process; returns what each was trained to, per model."""
+def sampled_jobs() -> list[str]:
+    """Return the jobs of whose sizes samples are kept."""
+    return sorted({path.parent.name for path in home().operator_samples.glob("*/*.parquet")})
+
+
+def train_jobs(jobs: list[str], *, show: bool, sampled: Sequence[str] = ()) -> dict[str, Any]:
+    """Train ``jobs`` through Dagster in this process; returns what each was trained to, per model.
+
+    Parameters
+    ----------
+    sampled
+        Jobs that get a performance model from their samples.
+    """
     from cli import runs
 
+    wanted = [("train", MODELS, jobs), ("train_performance", OF_SAMPLES, list(sampled))]
+    models: dict[str, Any] = {}
     with runs.instance(home()) as opened:
-        opened.add_dynamic_partitions("stream_jobs", jobs)
-        ordered = [name for name in opened.get_dynamic_partitions("stream_jobs") if name in jobs]
-        every = opened.get_dynamic_partitions("stream_jobs")
-        unbroken = every[every.index(ordered[0]) : every.index(ordered[-1]) + 1] == ordered
-        stretches = [(ordered[0], ordered[-1])] if unbroken else [(name, name) for name in ordered]
-        results = [runs.run_job("train", stretch, opened, console if show else None) for stretch in stretches]
-    return {"jobs": jobs, "models": {model: _trained(results, model, jobs) for model in MODELS}}
+        for name, trained, of in wanted:
+            if of:
+                results = _run(name, of, opened, show=show)
+                models |= {model: _trained(results, model, metric, of) for model, metric in trained.items()}
+    return {"jobs": list(dict.fromkeys([*jobs, *sampled])), "models": models}
 
 
-def _trained(results: list[Any], model: str, jobs: list[str]) -> dict[str, Any]:
+def _run(name: str, jobs: list[str], opened: Any, *, show: bool) -> list[Any]:
+    """Run a Dagster job over the partitions of ``jobs``: in one run where they follow each other."""
+    from cli import runs
+
+    opened.add_dynamic_partitions("stream_jobs", jobs)
+    every = opened.get_dynamic_partitions("stream_jobs")
+    ordered = [one for one in every if one in jobs]
+    unbroken = every[every.index(ordered[0]) : every.index(ordered[-1]) + 1] == ordered
+    stretches = [(ordered[0], ordered[-1])] if unbroken else [(one, one) for one in ordered]
+    return [runs.run_job(name, stretch, opened, console if show else None) for stretch in stretches]
+
+
+def _trained(results: list[Any], model: str, metric: str, jobs: list[str]) -> dict[str, Any]:
     from assets.training_record import read_trained
     from cli import runs
 
-    metric, registered = MODELS[model], f"perdix-{model}"
-    version, url = 0, None
+    registered, version, url = f"perdix-{model}", 0, None
     for result in results:
         champions = runs.metadata(result).get(f"{model}_champions", {})
         version, url = champions.get("version", version), champions.get("mlflow_run", url)
@@ -70,13 +99,14 @@ def _trained(results: list[Any], model: str, jobs: list[str]) -> dict[str, Any]:
 
 
 def _show(document: dict[str, Any]) -> None:
-    for model, metric in MODELS.items():
-        trained = document["models"][model]
+    metrics = {**MODELS, **OF_SAMPLES}
+    for model, trained in document["models"].items():
+        metric = metrics[model]
         rows = [
             [row["job"], row["winner"] or "-", _percent(row[metric]), row["error"] or row["verdict"]]
             for row in trained["jobs"]
         ]
-        error = "WAPE, 15 min" if model == "forecast" else "error, held out"
+        error = _ERRORS.get(model, "error, held out")
         table(f"{model}: perdix-{model} version {trained['version']}", ["job", "winner", error, "verdict"], rows)
     console.print("compare the candidates: perdix dev, then the MLflow page", highlight=False)
 
