@@ -47,21 +47,13 @@ class MixChoice:
             reason = Reason.HOLD_GOOD if self.situation.lag_records is not None else Reason.HOLD_BLIND
             said = "" if reason is Reason.HOLD_GOOD else f" No less is considered: {BLIND}"
             return self._kept(reason, f"{self._carried(self.begin)}: {self._cheapest()}.{said}")
-        saved, worth = self.plan.cost_of_keeping() - self.plan.costs.total, self._worth()
-        if saved < worth:
-            better = (
-                f"{self._named(self.best)} would save {_money(saved)} of it, and a change must save {_money(worth)}"
-            )
-            return self._kept(Reason.HOLD_GOOD, f"{self._carried(self.begin)}; {better}.")
+        saved = self.plan.cost_of_keeping() - self.plan.costs.total
         return self._chosen(self._reason(), f"{self._carried(self.best)}: {self._cheapest()}; {self._instead(saved)}.")
 
     def _takes_away(self) -> bool:
         sizes = self.problem.sizes
         fewer = int(self.best.sum()) < self.situation.scale_out
         return fewer or bool((self.best - self.begin) @ sizes.per_s < 0)
-
-    def _worth(self) -> float:
-        return float(self.begin @ self.problem.sizes.running) * self.options.change_s / self.horizon.epoch_s
 
     def _reason(self) -> Reason:
         before, after = int(self.begin.sum()), int(self.best.sum())
@@ -121,7 +113,7 @@ class MixChoice:
         off = "" if self.plan.exact else f", at most {self.plan.gap:.1%} above the cheapest"
         return (
             f"{sure} for {length} ({_money(costs.total)}: running {_money(costs.running)}, "
-            f"starts {_money(costs.starts)}, stops {_money(costs.stops)}{off})"
+            f"starts {_money(costs.starts)}, stops {_money(costs.stops)}, changes {_money(costs.changes)}{off})"
         )
 
     def _instead(self, saved: float) -> str:

@@ -31,7 +31,8 @@ class MixOptions(Strict):
     horizon_s
         How much of the forecast is planned for, seconds.
     quantile
-        Plan for this quantile of the forecast; for the mean when ``None``.
+        The first epoch is planned for this quantile of the forecast, those after it for as much above the mean as it is
+        then; all for the mean when ``None``. (A quantile further ahead is no rise of the load, only less certain.)
     headroom
         Share of the performance that is left free. What waits is worked off with it.
     catch_up_s
@@ -40,8 +41,8 @@ class MixOptions(Strict):
     start_s, stop_s
         Prices of starting and of stopping a worker, as seconds of running it.
     change_s
-        What a plan must save within the horizon to be worth a change of the mix, as seconds of running what runs: a
-        change stops the whole job. It does not matter where what runs does not carry the first epoch.
+        Price of a change of the mix, as seconds of running what runs: it stops the whole job, which is not in the
+        paper. A plan with fewer changes is cheaper by it, so it must save that much to be worth one.
     refuse_extrapolated
         Start no worker of a size whose performance was extrapolated. Else such sizes are used, and named.
     exact_candidates
@@ -114,6 +115,7 @@ def horizon_of(situation: Situation, running: dict[str, int], options: MixOption
     if situation.lag_records is None:  # what may still wait is not known, so nothing is taken away
         levels = np.maximum(levels, float(begin @ per_s))
         least = min(max(least, situation.scale_out), situation.bounds.maximum)
+    change = float(begin @ price_per_s) * options.change_s
     made = Sizes.of(
         tuple(sizes),
         per_s,
@@ -122,7 +124,7 @@ def horizon_of(situation: Situation, running: dict[str, int], options: MixOption
         stop=price_per_s * options.stop_s,
         most=[_most(situation, name, running, options, only) for name in sizes],
     )
-    problem = Problem.of(made, levels, begin, least, situation.bounds.maximum)
+    problem = Problem.of(made, levels, begin, least, situation.bounds.maximum, change=change)
     return Horizon(problem, float(rates[0]), epoch_s, by_cores)
 
 
@@ -139,10 +141,18 @@ def epoch_rates_per_s(
 ) -> Values:
     """Return the highest rate of each epoch from now on, records/s; one epoch at least, also where it is cut short.
 
-    The mean is taken where the forecast has no such quantile to rely on.
+    Mean rates, raised by as much as the quantile is above the mean in the first epoch, if there is such a quantile to
+    rely on.
     """
+    rates = _highest_per_s(forecast, forecast.mean, now_s, epoch_s, horizon_s)
     chosen = None if quantile is None else forecast.quantiles.get(quantile)
-    rates = forecast.mean if chosen is None or not bool(np.isfinite(chosen).all()) else chosen
+    if chosen is None or not bool(np.isfinite(chosen).all()) or not rates[0] > 0:
+        return rates
+    first = _highest_per_s(forecast, chosen, now_s, epoch_s, epoch_s)[0]
+    return np.asarray(rates * max(float(first / rates[0]), 1.0))
+
+
+def _highest_per_s(forecast: Forecast, rates: Values, now_s: float, epoch_s: float, horizon_s: float) -> Values:
     past_s = max(now_s - forecast.origin_s, 0.0)
     left_s = forecast.horizon_s - past_s
     count = max(1, math.ceil(min(horizon_s, left_s) / epoch_s - 1e-9))

@@ -8,15 +8,17 @@ order not to start it anew, and 380/s are no least cover of any level. What suff
 
 **Bound.** There is an optimal plan in which every mix that is not contained in the one that ran at the beginning, and
 has more workers than the minimum, falls below ``W`` when its largest worker is taken away: the paper's range, widened
-by less than one worker. *Proof.* Take, of all optimal plans, one with the fewest worker-epochs. When it starts a worker
-of size ``r`` in epoch ``a``, the mix of ``a`` without that worker is below ``level_a`` or below the minimum of workers:
-otherwise it could be started one epoch later (or, where one of its size is stopped then, not at all) at no greater
-cost, with fewer worker-epochs. Now take any epoch ``t``, and the last epoch ``a <= t`` in which anything was started.
-Since then workers were stopped only, so ``n_t <= n_a``. If ``n_t`` has a worker of size ``r``, taking it, or one that
-is larger, away leaves less than ``level_a <= W``; if it has none, ``n_t`` itself is below that. Where nothing was
-started before, ``n_t <= begin``. (Where ``n_a`` has the minimum of workers, so has ``n_t``.) ∎
+by less than one worker. *Proof.* Take, of all optimal plans, one with the fewest worker-epochs. Let it start a worker
+of size ``r`` in epoch ``a``, and change its mix again in epoch ``b`` (or never). In some epoch from ``a`` to before
+``b`` the mix without that worker is below the level or the minimum of workers: otherwise it could be started in
+``b``, where there is a change anyway (or, where one of its size is stopped then or nothing changes any more, not at
+all), at no greater cost and with fewer worker-epochs. Now take any epoch ``t``, and the last epoch ``a <= t`` in
+which anything was started. Since then workers were stopped only, so ``n_t <= n_a``. If ``n_t`` has a worker of size
+``r``, taking it, or one that is larger, away leaves less than ``W``; if it has none, ``n_t`` itself is below that.
+Where nothing was started before, ``n_t <= begin``. (Where ``n_a`` has the minimum of workers, so has ``n_t``.) ∎
 
-Hence, per size, no more than ``max(ceil(W / per_s), begin, minimum)`` workers.
+Where a change as such has no price, ``b`` is ``a + 1``, and the highest level *so far* stands for ``W``: nothing is
+started before it is needed. Hence, per size, no more than ``max(ceil(W / per_s), begin, minimum)`` workers.
 
 **Dominated sizes.** A size is never started where another processes at least as much, costs no more to run, to start
 and to stop, and is not bounded for itself: the other can take the place of every worker that would be started. Those
@@ -71,8 +73,8 @@ class Candidates:
     per_s
         Their performance, records/s, shape ``(n,)``.
     until_per_s
-        A mix is needed only once the highest level so far exceeds this, records/s, shape ``(n,)``; minus infinity
-        where it may be needed whatever the levels are.
+        A mix is needed only where the highest level exceeds this, records/s, shape ``(n,)``; minus infinity where it
+        may be needed whatever the levels are.
     """
 
     mixes: Mixes
@@ -121,6 +123,7 @@ def _above(level_per_s: float) -> float:
 def needed(problem: Problem, found: Candidates) -> NDArray[np.bool_]:
     """Return which candidates may run in which epoch of an optimal plan, shape ``(epochs, n)``."""
     levels = problem.demanded_per_s
-    highest = np.array([_above(level) for level in np.maximum.accumulate(levels).tolist()])
+    so_far = np.maximum.accumulate(levels) if problem.change == 0.0 else np.full(len(levels), levels.max())
+    highest = np.array([_above(level) for level in so_far.tolist()])
     covers = found.per_s[None, :] >= levels[:, None] * (1.0 - ROUNDING)
     return np.asarray(covers & (found.until_per_s[None, :] < highest[:, None]))

@@ -4,10 +4,12 @@ With ``n[t, r]`` workers of size ``r`` in epoch ``t``, of which ``n[-1]`` are th
 
     cost = sum over t, r of  running_r n[t, r] + start_r max(0, n[t, r] - n[t-1, r])
                                                + stop_r max(0, n[t-1, r] - n[t, r])
+           + sum over t of     change [n[t] differs from n[t-1]]
     such that, for every t,  sum over r of  per_s_r n[t, r] >= level_t
 
 The paper has one price for starting and one for stopping; here each size may have its own. Starts and stops are counted
-per size, as the paper's ``|Ins_o.r|`` is: to replace a worker by one of another size is one start and one stop.
+per size, as the paper's ``|Ins_o.r|`` is: to replace a worker by one of another size is one start and one stop. The
+paper has no price of a change as such, which is 0 then: on Flink, any change stops the whole job.
 """
 
 from __future__ import annotations
@@ -89,11 +91,6 @@ class Sizes:
         most[index] = self.most[index]
         return replace(self, most=most)
 
-    def change_cost(self, before: ArrayLike, after: ArrayLike) -> Values:
-        """Return the price of going from one mix to another, shapes ``(..., sizes)``."""
-        step = np.asarray(after, dtype=np.float64) - np.asarray(before, dtype=np.float64)
-        return np.asarray(np.maximum(step, 0.0) @ self.start + np.maximum(-step, 0.0) @ self.stop)
-
 
 @dataclass(frozen=True)
 class Costs:
@@ -102,11 +99,12 @@ class Costs:
     running: float
     starts: float
     stops: float
+    changes: float = 0.0
 
     @property
     def total(self) -> float:
         """All of it."""
-        return self.running + self.starts + self.stops
+        return self.running + self.starts + self.stops + self.changes
 
 
 @dataclass(frozen=True)
@@ -122,6 +120,8 @@ class Problem:
         lie within the bounds.
     minimum, maximum
         Bounds of the number of workers of all sizes together.
+    change
+        Price of a change of the mix, whatever is started and stopped.
     """
 
     sizes: Sizes
@@ -129,6 +129,7 @@ class Problem:
     begin: Mixes
     minimum: int = 0
     maximum: int = MOST_WORKERS
+    change: float = 0.0
 
     @classmethod
     def of(
@@ -138,6 +139,8 @@ class Problem:
         begin: ArrayLike = 0,
         minimum: int = 0,
         maximum: int = MOST_WORKERS,
+        *,
+        change: float = 0.0,
     ) -> Problem:
         """Return a problem that can be planned. Raises ``ValueError`` naming what cannot be."""
         levels = np.atleast_1d(np.asarray(levels_per_s, dtype=np.float64))
@@ -148,12 +151,14 @@ class Problem:
             raise ValueError("the workload of an epoch is not finite, or negative")
         if (running < 0).any():
             raise ValueError(f"fewer than 0 workers of a size run: {running.tolist()}")
+        if not (np.isfinite(change) and change >= 0.0):
+            raise ValueError(f"the price of a change is {change}; give a number of at least 0")
         if not 0 <= minimum <= maximum:
             raise ValueError(f"bounds of {minimum} to {maximum} workers cannot be held; swap or widen them")
         most = int(np.minimum(sizes.most, maximum).sum())
         if most < minimum:
             raise ValueError(f"at least {minimum} workers are asked for, and the sizes allow {most} in all")
-        return cls(sizes, levels, running, minimum, maximum)
+        return cls(sizes, levels, running, minimum, maximum, change)
 
     def __len__(self) -> int:
         return len(self.levels_per_s)
@@ -184,6 +189,12 @@ class Problem:
         each = ((counts >= 0) & (counts <= self.sizes.most)).all(axis=-1)
         return np.asarray(each & (total >= self.minimum) & (total <= self.maximum))
 
+    def change_cost(self, before: ArrayLike, after: ArrayLike) -> Values:
+        """Return the price of going from one mix to another, shapes ``(..., sizes)``."""
+        step = np.asarray(after, dtype=np.float64) - np.asarray(before, dtype=np.float64)
+        each = np.maximum(step, 0.0) @ self.sizes.start + np.maximum(-step, 0.0) @ self.sizes.stop
+        return np.asarray(each + self.change * (step != 0).any(axis=-1))
+
     def costs(self, mixes: Mixes) -> Costs:
         """Return what a plan of shape ``(epochs, sizes)`` costs."""
         steps = np.diff(np.vstack((self.begin, mixes)), axis=0)
@@ -191,6 +202,7 @@ class Problem:
             running=float((mixes @ self.sizes.running).sum()),
             starts=float((np.maximum(steps, 0) @ self.sizes.start).sum()),
             stops=float((np.maximum(-steps, 0) @ self.sizes.stop).sum()),
+            changes=self.change * int((steps != 0).any(axis=1).sum()),
         )
 
     def shortfall_per_s(self, mixes: Mixes) -> Values:
@@ -203,7 +215,8 @@ class Problem:
 
         Raises ``ValueError`` when that size's own bound is below the minimum.
         """
-        return Problem.of(self.sizes.only(index), self.levels_per_s, self.begin, self.minimum, self.maximum)
+        only = self.sizes.only(index)
+        return Problem.of(only, self.levels_per_s, self.begin, self.minimum, self.maximum, change=self.change)
 
     def after(self, mix: Mixes) -> Problem | None:
         """Return what is left to plan once ``mix`` runs in the first epoch; ``None`` when that was the last."""

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from models.mixes.candidates import Candidates, needed
-from models.mixes.problem import Mixes, Problem, Sizes, Values
+from models.mixes.problem import Mixes, Problem, Values
 
 DOMINATORS = 64  # the cheapest candidates of an epoch that others are held against
 BLOCK_CELLS = 1 << 22  # changes that are priced at once
@@ -51,7 +51,7 @@ def cheapest(problem: Problem, candidates_at: Callable[[int], Mixes]) -> Found:
 
     There must be one for each epoch, and all must cover it.
     """
-    changes = _Changes(problem.sizes)
+    changes = _Changes(problem)
     kept: list[tuple[Mixes, Values]] = []  # of each epoch from the last on: candidates that are not dominated, values
     for epoch in range(len(problem) - 1, -1, -1):
         mixes = candidates_at(epoch)
@@ -72,14 +72,18 @@ class _Changes:
     and the second part is a difference of what ``after`` and ``before`` have for themselves.
     """
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, problem: Problem) -> None:
+        sizes, self.any = problem.sizes, problem.change
         self.both, self.tilt = (sizes.start + sizes.stop) / 2.0, (sizes.start - sizes.stop) / 2.0
 
     def tilted(self, mixes: Mixes, value: Values) -> Values:
         return np.asarray(value + mixes @ self.tilt)
 
     def apart(self, before: Mixes, after: Mixes) -> Values:
-        return np.asarray(cdist(before * self.both, after * self.both, "cityblock"))
+        distance = cdist(before * self.both, after * self.both, "cityblock")
+        if self.any > 0.0:
+            distance += self.any * (cdist(before, after, "chebyshev") > 0.0)
+        return np.asarray(distance)
 
     def cheapest_next(self, mixes: Mixes, after: Mixes, value: Values) -> Values:
         """Return, for each of ``mixes``, the least of ``change(mix, y) + value(y)`` over ``y`` of ``after``."""
@@ -109,7 +113,7 @@ class _Changes:
 
 def _followed(problem: Problem, changes: _Changes, kept: list[tuple[Mixes, Values]]) -> Found:
     first, value = kept.pop()
-    costs = problem.sizes.change_cost(problem.begin, first) + value
+    costs = problem.change_cost(problem.begin, first) + value
     order = np.argsort(costs, kind="stable")
     path = [first[order[0]]]
     for mixes, value in reversed(kept):

@@ -12,6 +12,8 @@ from models.mixes.problem import Problem, Values
 def relaxed(problem: Problem) -> tuple[float, Values]:
     """Return a lower bound of the cost of every plan, and the split workers that reach it, shape ``(epochs, sizes)``.
 
+    What a change costs as such is left out, which only lowers the bound.
+
     Stops need no variables: what is stopped is what was started less what is left, so
     ``stops_r = begin_r - n[-1, r] + starts_r``.
 

@@ -53,6 +53,14 @@ def test_what_runs_need_not_cover_the_load_nor_lie_within_the_bounds() -> None:
     assert crowded.problem.allows(crowded.mixes).all()
 
 
+def test_a_change_that_stops_the_whole_job_is_made_once_and_for_all_that_comes() -> None:
+    rising = {"levels_per_s": [90.0, 170.0, 260.0, 260.0]}
+    assert plan(example(**rising)).mixes.tolist() == [[1, 0], [0, 1], [1, 1], [1, 1]]
+    once = plan(example(**rising, change=2.0))
+    assert once.mixes.tolist() == [[1, 0], [1, 1], [1, 1], [1, 1]]
+    assert once.costs.changes == 2.0
+
+
 def test_stopping_too_dear_keeps_what_is_not_needed() -> None:
     sizes = Sizes.of(("only",), [100.0], [1.0], stop=100.0)
     assert plan(Problem.of(sizes, [50.0, 50.0], [4])).mixes.tolist() == [[4], [4]]
@@ -102,6 +110,7 @@ def plan_from(begin: list[int]) -> float:
         ({"levels_per_s": [-1.0]}, "negative"),
         ({"begin": [-1, 0]}, "fewer than 0"),
         ({"minimum": 3, "maximum": 2}, "swap or widen"),
+        ({"change": -1.0}, "the price of a change is -1.0"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(changes: dict[str, object], said: str) -> None:

@@ -1,5 +1,6 @@
 """That no plan is cheaper: against all plans there are, and against an integer programme."""
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -37,7 +38,8 @@ def problems(draw: st.DrawFn, most_sizes: int = 3, most_epochs: int = 5) -> Prob
     )
     most = int(np.minimum(sizes.most, maximum).sum())
     levels = draw(st.lists(st.one_of(st.just(0.0), st.floats(0.0, 400.0)), min_size=1, max_size=most_epochs))
-    return Problem.of(sizes, levels, each(st.integers(0, 3)), draw(st.integers(0, min(2, most, maximum))), maximum)
+    least, change = draw(st.integers(0, min(2, most, maximum))), draw(st.one_of(st.just(0.0), price))
+    return Problem.of(sizes, levels, each(st.integers(0, 3)), least, maximum, change=change)
 
 
 def all_plans_cost(problem: Problem) -> float:
@@ -47,9 +49,9 @@ def all_plans_cost(problem: Problem) -> float:
     counts = np.minimum(np.maximum(beyond, enough.astype(int)), np.minimum(problem.sizes.most, problem.maximum))
     mixes = np.array(list(product(*(range(int(count) + 1) for count in counts))))
     mixes = mixes[problem.allows(mixes)]
-    change = problem.sizes.change_cost(mixes[:, None, :], mixes[None, :, :])
+    change = problem.change_cost(mixes[:, None, :], mixes[None, :, :])
     running = mixes @ problem.sizes.running
-    cost = problem.sizes.change_cost(problem.begin, mixes)
+    cost = problem.change_cost(problem.begin, mixes)
     for level in problem.demanded_per_s:
         cost = np.where(problem.covers(mixes, level), cost + running, np.inf)
         cost = (cost[:, None] + change).min(axis=0)  # staying is a change at no price
@@ -111,7 +113,7 @@ def test_each_first_mix_is_told_with_the_cost_of_the_best_plan_from_it(problem: 
     assert (np.diff(found.first_costs) >= 0).all()
     for mix, cost in list(zip(found.first, found.first_costs, strict=True))[:4]:
         left = problem.after(mix)
-        now = float(problem.sizes.change_cost(problem.begin, mix)) + float(mix @ problem.sizes.running)
+        now = float(problem.change_cost(problem.begin, mix)) + float(mix @ problem.sizes.running)
         assert cost == pytest.approx(now + (0.0 if left is None else plan(left).costs.total), rel=1e-6, abs=1e-6)
 
 
@@ -119,8 +121,8 @@ def test_each_first_mix_is_told_with_the_cost_of_the_best_plan_from_it(problem: 
 @given(problems())
 def test_sizes_that_are_dominated_may_be_left_out(problem: Problem) -> None:
     most = np.where(dominated(problem), np.minimum(problem.begin, problem.sizes.most), problem.sizes.most)
-    sizes = Sizes(**{**problem.sizes.__dict__, "most": most})
-    fewer = Problem(sizes, problem.levels_per_s, problem.begin, problem.minimum, problem.maximum)
+    sizes = replace(problem.sizes, most=most)
+    fewer = replace(problem, sizes=sizes)
     assert all_plans_cost(fewer) == pytest.approx(all_plans_cost(problem), rel=1e-6, abs=1e-6)
 
 

@@ -74,9 +74,17 @@ def test_a_worker_that_is_needed_again_soon_is_not_stopped() -> None:
 
 def test_a_change_must_be_worth_the_stop_of_the_whole_job() -> None:
     situation = sized({"large": 1}, 90.0)
-    decision = decided(situation, change_s=900.0)
+    # Small saves 0.6 of 1.6 per hour: 337 s of running large within 900 s.
+    assert decided(situation, start_s=0, stop_s=0, change_s=330.0).mix == {"small": 1}
+    decision = decided(situation, start_s=0, stop_s=0, change_s=340.0)
     assert (decision.mix, decision.reason) == ({"large": 1}, Reason.HOLD_GOOD)
-    assert "a change must save" in decision.sentence
+
+
+def test_a_rise_is_met_at_once_where_changes_are_dear() -> None:
+    rising = np.repeat([90.0, 170.0, 270.0], 300)
+    assert decided(sized({"small": 1}, 90.0, forecast=rising)).mix == {"small": 1}
+    assert decided(sized({"small": 1}, 150.0, forecast=rising)).mix == {"large": 1}
+    assert decided(sized({"small": 1}, 150.0, forecast=rising), change_s=900.0).mix == {"small": 1, "large": 1}
 
 
 def test_head_room_is_left_free_and_lag_asks_for_more_only_where_that_is_too_slow() -> None:
@@ -99,6 +107,11 @@ def test_the_quantile_is_planned_for_where_the_forecast_has_it() -> None:
     situation = Situation(**{**sized({"small": 1}, 90.0).__dict__, "forecast": forecast})
     assert decided(situation, quantile=0.8).mix == {"large": 1}
     assert decided(situation, quantile=0.95).mix == {"small": 1}
+
+
+def test_later_epochs_are_raised_as_the_first_is() -> None:
+    wide = Forecast(NOW_S, 300.0, np.array([100.0, 200.0, 50.0]), {0.8: np.array([110.0, 400.0, 300.0])})
+    assert epoch_rates_per_s(wide, NOW_S, 300.0, 900.0, 0.8).tolist() == pytest.approx([110.0, 220.0, 55.0])
 
 
 def test_bounds_that_are_too_small_give_the_most_performance() -> None:
