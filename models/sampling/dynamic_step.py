@@ -40,8 +40,8 @@ class DynamicStep:
     """
 
     longest: int = 16
-    evenness: float = 0.15
-    fluctuation: float = 0.2
+    evenness: float = 0.25
+    fluctuation: float = 0.3
     gain: float = 0.05
     patience: int = 2
     near: float = 0.95
@@ -140,7 +140,7 @@ class _Course:
         return abs(per_s - line) > self.rule.fluctuation * self.scale
 
     def _midpoints(self, low: int, low_per_s: float, high: int, high_per_s: float) -> _Between:
-        """Halve an interval as long as the performance in its middle is not the mean of its ends, down to one unit."""
+        """Sample the middle of an interval, and of each half over which performance changes much, down to one unit."""
         middle = (low + high) // 2
         if middle == low:
             return
@@ -148,9 +148,9 @@ class _Course:
         if per_s is None:
             return
         self._note(per_s)
-        line = low_per_s + (high_per_s - low_per_s) * (middle - low) / (high - low)
-        if abs(per_s - line) > self.rule.fluctuation * self.scale:
+        if abs(per_s - low_per_s) > self.rule.fluctuation * self.scale:
             yield from self._midpoints(low, low_per_s, middle, per_s)
+        if abs(high_per_s - per_s) > self.rule.fluctuation * self.scale:
             yield from self._midpoints(middle, per_s, high, high_per_s)
 
     def _smallest_that_works(self, failed: int, works: int) -> _Between:
