@@ -92,6 +92,7 @@ def situation_of(
         seen=_seen(twin, forecasts or {}),
         most_hosts=limits.most,
         memory=memory,
+        unit_price=limits.price_per_h * twin.unit_s / 3_600.0,
     )
 
 

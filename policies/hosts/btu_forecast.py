@@ -11,11 +11,12 @@ from policies.forecast_quantile import ForecastQuantile
 from policies.hosts.btu import NOTHING, Btu, BtuOptions, Wanted
 from policies.hosts.contract import HostsSituation
 from policies.hosts.fleet import Fleet
-from policies.hosts.forecast_need import Demand, demand
+from policies.hosts.forecast_need import Demand, Draining, demand
 from policies.hosts.scale_out_trigger import Trigger
 from policies.hosts.spare import Spare, capped
 from policies.wording import seconds
 
+DRAIN_S = 120.0
 Demands = Callable[[HostsSituation, str, float], Demand | None]  # of a type, so many seconds ahead
 
 
@@ -29,7 +30,8 @@ class BtuForecastOptions(BtuOptions):
     use
         Share of its capacity that an instance is planned to be used to.
     drain_s
-        Seconds within which a queue must be worked off.
+        Seconds within which a queue must be worked off. By default a unit where the price of hosts is known, as then
+        more instances drain it while they cost less than the items that are late meanwhile; else two minutes.
     lead_s
         Instances are started for what comes within so many seconds: a look, and a host's start.
     react
@@ -40,7 +42,7 @@ class BtuForecastOptions(BtuOptions):
 
     quantile: ForecastQuantile | None = 0.9
     use: Annotated[float, Field(gt=0, le=1)] = 0.8
-    drain_s: Annotated[float, Field(gt=0)] = 120.0
+    drain_s: Annotated[float, Field(gt=0)] | None = None
     lead_s: Annotated[float, Field(gt=0)] = 120.0
     react: bool = False
     most_dropped: Annotated[float, Field(ge=0, le=1)] = 1.0
@@ -95,5 +97,18 @@ class BtuForecast(Btu):
             ahead_s,
             quantile=options.quantile,
             use=options.use,
-            drain_s=options.drain_s,
+            draining=Draining(self._drain_s(situation), options.penalty, _price(situation, name)),
         )
+
+    def _drain_s(self, situation: HostsSituation) -> float:
+        if self.options.drain_s is not None:
+            return self.options.drain_s
+        return DRAIN_S if situation.unit_price is None else max(situation.unit_s, DRAIN_S)
+
+
+def _price(situation: HostsSituation, name: str) -> float | None:
+    """Return what an instance costs for a unit: the greater of its shares of a host's cores and memory."""
+    if situation.unit_price is None:
+        return None
+    one = situation.operators[name]
+    return situation.unit_price * max(one.cpu_cores / situation.host_cores, one.memory_mb / situation.host_memory_mb)

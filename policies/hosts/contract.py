@@ -125,6 +125,8 @@ class HostsSituation:
         Of a host that could be leased.
     most_hosts
         How many may be leased at once; ``None``: no limit.
+    unit_price
+        Of one host for one unit; ``None``: not known.
     memory
         What the policy asked to remember with its last decision.
     """
@@ -140,6 +142,7 @@ class HostsSituation:
     seen: Mapping[str, Seen]
     most_hosts: int | None = None
     memory: Mapping[str, Any] = field(default_factory=dict)
+    unit_price: float | None = None
 
 
 @dataclass(frozen=True)

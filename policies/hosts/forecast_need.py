@@ -35,8 +35,39 @@ class Demand:
         return f"{per_s(self.arriving_per_s)} forecast within {over} take {self.instances:,}"
 
 
+@dataclass(frozen=True)
+class Draining:
+    """How many instances beyond the present load what waits is worth.
+
+    While a queue is worked off by ``m`` instances for ``queue / (m each)`` seconds, all that arrives is late, too. With
+    the price of an instance for a billing unit, ``m price + penalty arriving queue / (m each)`` is least at the square
+    root of ``penalty arriving queue / (each price)``.
+
+    Attributes
+    ----------
+    longest_s
+        A queue must be worked off within so many seconds whatever it costs.
+    penalty
+        Of one late data item.
+    price
+        Of one instance for one unit: its share of a host; ``None``: not known, ``longest_s`` alone counts.
+    """
+
+    longest_s: float
+    penalty: float = 0.0
+    price: float | None = None
+
+    def instances(self, queue_items: float, arriving_per_s: float, each_per_s: float) -> float:
+        """Return the instances, not rounded."""
+        least = queue_items / (each_per_s * self.longest_s)
+        if self.price is None or self.price <= 0:
+            return least
+        worth = self.penalty * arriving_per_s * queue_items / (each_per_s * self.price)
+        return max(least, math.sqrt(worth))
+
+
 def demand(
-    seen: Seen, now_s: float, ahead_s: float, *, quantile: float | None, use: float, drain_s: float
+    seen: Seen, now_s: float, ahead_s: float, *, quantile: float | None, use: float, draining: Draining
 ) -> Demand | None:
     """Return the instances for the highest forecast rate of the next ``ahead_s`` seconds, and for what waits.
 
@@ -46,8 +77,6 @@ def demand(
         Of the forecast; its mean where ``None``, or where that was not forecast.
     use
         Share of its capacity that an instance is planned to be used to.
-    drain_s
-        Seconds within which the present queue must be worked off.
 
     Returns
     -------
@@ -60,7 +89,7 @@ def demand(
     highest = None if seen.forecast is None else highest_per_s(seen.forecast, now_s, ahead_s, quantile)
     if highest is None:
         return None
-    needed = max(highest / (each * use), (highest + queue / drain_s) / each)
+    needed = max(highest / (each * use), highest / each + draining.instances(queue, highest, each))
     return Demand(highest, int(min(max(1, math.ceil(needed - ROUNDING)), MOST_INSTANCES)))
 
 

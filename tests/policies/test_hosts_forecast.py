@@ -9,7 +9,7 @@ import pytest
 from models.forecasting.contract import Forecast
 from policies.hosts.btu_forecast import BtuForecast, BtuForecastOptions
 from policies.hosts.contract import LeaseAgain, Migrate, ReleaseHost, Seen, StartInstance, StopInstance
-from policies.hosts.forecast_need import demand, highest_per_s
+from policies.hosts.forecast_need import Draining, demand, highest_per_s
 from tests.policies.hosts_situation import NOW_S, UNIT_S, actions, forecast, host, instances, operator, situation
 
 A, B = operator("A"), operator("B")
@@ -27,7 +27,7 @@ def plain(**options: float) -> BtuForecast:
 
 def test_the_instances_carry_the_highest_rate_and_work_off_what_waits() -> None:
     def needed(one: Seen, ahead_s: float = 600.0, use: float = 1.0) -> int:
-        found = demand(one, NOW_S, ahead_s, quantile=0.9, use=use, drain_s=100.0)
+        found = demand(one, NOW_S, ahead_s, quantile=0.9, use=use, draining=Draining(100.0))
         assert found is not None
         return found.instances
 
@@ -37,6 +37,16 @@ def test_the_instances_carry_the_highest_rate_and_work_off_what_waits() -> None:
     assert needed(rising, use=0.75) == 12
     assert needed(replace(rising, queue_items=250.0)) == 12  # 9/s, and 2.5/s for what waits
     assert needed(seen(0.0, 0.0)) == 1
+
+
+def test_a_queue_is_worth_instances_while_they_cost_less_than_what_is_late_meanwhile() -> None:
+    dear = Draining(600.0, penalty=0.0001, price=0.5)
+    assert dear.instances(8_000.0, 70.0, 7.0) == pytest.approx(4.0)
+    assert replace(dear, price=0.125).instances(8_000.0, 70.0, 7.0) == pytest.approx(8.0)
+    best = min(range(1, 30), key=lambda m: m * 0.5 + 0.0001 * 70.0 * 8_000.0 / (m * 7.0))
+    assert best == 4
+    assert dear.instances(8_400.0, 0.0, 7.0) == pytest.approx(2.0)  # whatever it costs, within 600 s
+    assert replace(dear, price=None).instances(8_400.0, 70.0, 7.0) == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +62,7 @@ def test_the_instances_carry_the_highest_rate_and_work_off_what_waits() -> None:
     ],
 )
 def test_what_is_not_known_is_no_demand_of_nothing(unknown: Seen) -> None:
-    assert demand(unknown, NOW_S, 600.0, quantile=0.9, use=1.0, drain_s=100.0) is None
+    assert demand(unknown, NOW_S, 600.0, quantile=0.9, use=1.0, draining=Draining(100.0)) is None
 
 
 def test_only_what_comes_from_now_on_counts_of_a_forecast() -> None:
