@@ -214,6 +214,8 @@ def replay(
                 "--slow-noise": slow_noise,
                 "--max": maximum,
                 "--fill-gaps": fill_gaps,
+                "--worker-price": worker_price,
+                "--prices": prices,
             }
         )
         family = hosts.family(forecaster)
@@ -236,6 +238,7 @@ def replay(
                 "--slow-noise": slow_noise,
                 "--max": maximum,
                 "--fill-gaps": fill_gaps,
+                "--worker-price": worker_price,
                 "--prices": prices,
             }
         )

@@ -142,9 +142,13 @@ def test_what_cannot_be_priced_is_refused_before_anything_runs(call: Call, words
     assert said in str(caught.value)
 
 
-def test_a_dataflow_has_no_hosts_to_be_priced(call: Call) -> None:
-    with pytest.raises(UserError, match="--prices"):
-        call("replay", "--dataflow", "heron-wordcount", "--prices", "visp-10")
+@pytest.mark.parametrize("words", [("--prices", "visp-10"), ("--worker-price", "2")])
+@pytest.mark.parametrize("what", [("--dataflow", "heron-wordcount"), ("--topology", "manufacturing")])
+def test_what_has_prices_of_its_own_or_no_workers_is_not_priced(
+    call: Call, what: tuple[str, str], words: tuple[str, str]
+) -> None:
+    with pytest.raises(UserError, match=f"^{words[0]}: not for a {what[0].removeprefix('--')}"):
+        call("replay", *what, *words)
 
 
 def test_people_see_currency_hosts_and_the_cheapest_by_cost(capsys: pytest.CaptureFixture[str]) -> None:
