@@ -34,12 +34,15 @@ class ArrivalForecasts:
         self._horizon_s = horizon_s
         self._seed = seed
         self._forecaster: Forecaster | None = None
+        self._rates: list[list[float]] = []
 
     def of(self, measured: Sequence[Mapping[str, Measured]], every_s: int, start_s: int) -> Mapping[str, Forecast]:
         """Return operator -> forecast from the end of what was measured; empty where there is none yet."""
         if self._family is None or len(measured) * every_s < FIRST_S:
             return {}
-        rates = np.array([[one.arrived_per_s for one in row.values()] for row in measured])
+        new = measured[len(self._rates) :]
+        self._rates += [[one.arrived_per_s for one in row.values()] for row in new]
+        rates = np.array(self._rates)
         seen = Workload(float(start_s), float(every_s), rates.sum(axis=1))
         try:
             if self._forecaster is None:
@@ -60,8 +63,8 @@ class ArrivalForecasts:
 def _capped(total: Forecast, highest_per_s: float) -> Forecast:
     """Return the forecast with nothing above the highest rate that was ever measured.
 
-    Its quantiles come from errors that are alike at all rates, so at the highest level they expect further steps up that
-    never came. What was never seen is not kept room for; whoever is surprised by it scales out then.
+    Its quantiles come from errors that are alike at all rates, so at the highest level they expect further steps up
+    that never came. No room is kept for what was never seen; whoever is surprised by it scales out then.
     """
     return replace(
         total,

@@ -89,9 +89,9 @@ class Luck:
         rng = np.random.default_rng([self._seed, _MEASURED, second])
         return rng.standard_normal(len(self._topology.operators))
 
-    def moment(self, second: int, operator: int) -> float:
-        """Return the moment between two bursts in which a queue is looked at, from 0 to 1."""
-        return float(np.random.default_rng([self._seed, _MOMENT, second]).random(operator + 1)[operator])
+    def moments(self, second: int) -> Values:
+        """Return the moment between two bursts in which each queue is looked at, from 0 to 1, ``(operators,)``."""
+        return np.random.default_rng([self._seed, _MOMENT, second]).random(len(self._topology.operators))
 
     def _between(self, time: Between, stream: int, number: int) -> float:
         return float(np.random.default_rng([self._seed, stream, number, 0]).uniform(time.low, time.high))

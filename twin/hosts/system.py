@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -173,13 +173,13 @@ class HostsTwin:
     def _measure(self) -> None:
         course, end = self._ledger.course(), self._second
         seconds = slice(max(end - self.topology.measuring.every_s, 0), end)
-        noise = self.luck.measured(end)
+        luck = np.stack((self.luck.measured(end), self.luck.moments(end)), axis=1).tolist()
         self.measured.append(
-            {name: self._measurement(course, k, seconds, float(noise[k])) for k, name in enumerate(self.operators)}
+            {name: self._measurement(course, k, seconds, luck[k]) for k, name in enumerate(self.operators)}
         )
 
-    def _measurement(self, course: Course, k: int, seconds: slice, noise: float) -> Measured:
-        span_s = seconds.stop - seconds.start
+    def _measurement(self, course: Course, k: int, seconds: slice, luck: Sequence[float]) -> Measured:
+        span_s, (noise, moment) = seconds.stop - seconds.start, luck
         arrived, left = course.arrived[:, k], course.left[:, k]
         begun = np.diff(left[seconds.start : seconds.stop + 1])
         total = float(begun.sum())
@@ -187,17 +187,17 @@ class HostsTwin:
         working_s = float(course.working[seconds, k].sum())
         busy = total / working_s if working_s > 0 and float(waiting.min()) > 1.0 else None
         return Measured(
-            queue_items=float(waiting[-1]) + self._in_burst(course, k, seconds.stop - 1),
+            queue_items=float(waiting[-1]) + self._in_burst(course, k, seconds.stop - 1, moment),
             arrived_per_s=float(arrived[seconds.stop] - arrived[seconds.start]) / span_s,
             duration_s=self._duration_s(course, k, seconds, begun, noise) if total > 0 else None,
             busy_per_instance_s=busy,
         )
 
-    def _in_burst(self, course: Course, k: int, second: int) -> float:
+    def _in_burst(self, course: Course, k: int, second: int, moment: float) -> float:
         """Return the items that wait of the last burst alone, at the moment in it in which one happens to look."""
         burst_s = self.topology.processing.arrivals_every_s
         burst = float(course.arrived[second + 1, k] - course.arrived[second, k]) * burst_s
-        return burst * max(1.0 - self.luck.moment(second, k) / max(float(course.utilisation[second, k]), 1e-9), 0.0)
+        return burst * max(1.0 - moment / max(float(course.utilisation[second, k]), 1e-9), 0.0)
 
     def _duration_s(self, course: Course, k: int, seconds: slice, begun: Values, noise: float) -> float:
         """Return the mean duration of the items that were looked at, with the error of looking at a part of them."""
