@@ -11,7 +11,7 @@ from models.forecasting.contract import Forecast, Workload
 from models.forecasting.forecaster import Forecaster, fitted
 from twin.hosts.system import Measured
 
-FIRST_S = 300.0  # of measurements before a forecast is made
+FIRST_S = 120.0  # of measurements before a forecast is made
 SHARES_S = 600.0  # shares of the types are taken over as long
 STEP_S = 60.0
 
