@@ -1,7 +1,8 @@
 """Families of performance models on samples of four operators' twins: which is off least (QEScalor, 3.1, table 3).
 
 Run ``python -m benchmarks.performance [--seeds 5] [--from-seed 1] [--method dsa] [--repeats 10] [--json]`` from the
-project's folder; a seed takes some two minutes of one core with ten repeats, and a quarter of it with one.
+project's folder; a seed takes some two minutes of one core with ten repeats. ``--repeats 0`` judges by the truth alone,
+with published parameters (those of the smooth families searched), in seconds.
 
 ``left out`` is what training goes by: ten folds, RMSE and MAE over the repeats with their spread, parameters by grid
 search. The other columns judge the fitted model by the twin's true performance: at the points of a fixed step of 1, as
@@ -15,21 +16,23 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.sampling import sampled
-from models.performance.cross_validation import REPEATS, Errors, held_out_rates
+from models.performance.contract import Sample
+from models.performance.cross_validation import REPEATS, Errors, best_parameters, held_out_rates
 from models.performance.families import FAMILIES, SUPPORT_VECTORS, Family, Parameters, family_of
 from models.performance.fitted import FittedPerformance
 from models.performance.sampled_range import outside
-from models.performance.samples import rates_of, sizes_of
-from models.performance.selection import TrainedPerformance, select_performance
+from models.performance.samples import checked, rates_of, sizes_of
+from models.performance.selection import select_performance
 from twin.operators.parameters import OperatorTwinParameters, load_operator, operator_names
 from twin.operators.physics import true_performance
 
@@ -91,58 +94,68 @@ class Truth:
         return cls(step_1, every, at_step_1, at_plane)
 
 
+@dataclass(frozen=True)
+class Told:
+    """What is known of one family before it is judged by the truth."""
+
+    family: str
+    model: FittedPerformance
+    errors: Errors
+    fit_s: float
+    chosen: bool = False
+
+
 def results(name: str, seed: int, method: str, repeats: int) -> list[Result]:
     """Return every family on one sampling of an operator, and the support vectors as published."""
     operator = load_operator(name)
-    found = select_performance(sampled(operator, method, seed).samples, seed, repeats=repeats)
-    truth, rows = Truth.of(operator), []
+    samples = checked(sampled(operator, method, seed).samples)
+    told = list(_trained(samples, seed, repeats) if repeats else _as_published(FAMILIES, samples, seed, 0))
+    told += [replace(one, family=f"{one.family}, as published") for one in
+             _as_published([SUPPORT_VECTORS], samples, seed, repeats)]  # fmt: skip
+    truth = Truth.of(operator)
+    return [_row(name, seed, samples, one, truth) for one in told]
+
+
+def _trained(samples: Sequence[Sample], seed: int, repeats: int) -> Iterator[Told]:
+    found = select_performance(samples, seed, repeats=repeats)
     for one in found.candidates:
         assert one.errors is not None, one.error
-        model = found.fitted[one.family]
-        rows.append(_row(name, seed, found, model, (one.errors, one.fit_s, one.family), truth))
-    rows.append(_as_published(SUPPORT_VECTORS, name, seed, found, truth, repeats))
-    return rows
+        yield Told(one.family, found.fitted[one.family], one.errors, one.fit_s, one.family == found.winner)
 
 
-def _as_published(
-    family: Family, name: str, seed: int, found: TrainedPerformance, truth: Truth, repeats: int
-) -> Result:
-    sizes, rates = sizes_of(found.samples), rates_of(found.samples)
-    began = time.perf_counter()
-    held_out = held_out_rates(family, family.published, sizes, rates, repeats=range(seed, seed + repeats))
-    model = FittedPerformance.fit(family, family.published, found.samples, seed)
-    told = (Errors.of(held_out, rates), time.perf_counter() - began, f"{family.family}, as published")
-    return _row(name, seed, found, model, told, truth)
+def _as_published(families: Sequence[Family], samples: Sequence[Sample], seed: int, repeats: int) -> Iterator[Told]:
+    sizes, rates = sizes_of(samples), rates_of(samples)
+    for family in families:
+        began = time.perf_counter()
+        searched = len(families) > 1 and not family.of_trees
+        parameters = best_parameters(family, sizes, rates, seed) if searched else family.published
+        model = FittedPerformance.fit(family, parameters, samples, seed)
+        errors = Errors(*[math.nan] * 5)
+        if repeats:
+            held_out = held_out_rates(family, parameters, sizes, rates, repeats=range(seed, seed + repeats))
+            errors = Errors.of(held_out, rates)
+        yield Told(family.family, model, errors, time.perf_counter() - began)
 
 
-def _row(
-    name: str,
-    seed: int,
-    found: TrainedPerformance,
-    model: FittedPerformance,
-    told: tuple[Errors, float, str],
-    truth: Truth,
-) -> Result:
-    errors, fit_s, family = told
-    scale = float(truth.at_step_1.mean())
-    off_1, off = (
-        _off(model, *pair) / scale for pair in ((truth.step_1, truth.at_step_1), (truth.plane, truth.at_plane))
-    )
-    beyond = outside(sizes_of(found.samples), truth.plane)
+def _row(name: str, seed: int, samples: Sequence[Sample], told: Told, truth: Truth) -> Result:
+    scale, errors = float(truth.at_step_1.mean()), told.errors
+    off_1 = _off(told.model, truth.step_1, truth.at_step_1) / scale
+    off = _off(told.model, truth.plane, truth.at_plane) / scale
+    beyond = outside(sizes_of(samples), truth.plane)
     return Result(
         name,
         seed,
-        family,
-        len(found.samples),
+        told.family,
+        len(samples),
         *(value / scale for value in (errors.rmse_per_s, errors.rmse_spread_per_s)),
         *(value / scale for value in (errors.mae_per_s, errors.mae_spread_per_s)),
         _rms(off_1),
         _rms(off[~beyond]),
         _rms(off[beyond]),
         float(off[beyond].mean()),
-        family == found.winner,
-        _differs(model.parameters, family_of(model.family)),
-        fit_s,
+        told.chosen,
+        _differs(told.model.parameters, family_of(told.model.family)),
+        told.fit_s,
     )
 
 
@@ -168,10 +181,14 @@ def _print_operator(rows: Sequence[Result]) -> None:
         these = [row for row in rows if row.family == family]
         mean = {name: float(np.mean([getattr(row, name) for row in these])) for name in FIGURES}
         searched = "; ".join(sorted({str(row.parameters) for row in these if row.parameters}))
-        rmse, mae = (f"{mean[name]:8.2%} ± {mean[f'{name}_spread']:6.2%}" for name in ("rmse", "mae"))
+        rmse, mae = (_with_spread(mean[name], mean[f"{name}_spread"]) for name in ("rmse", "mae"))
         print(f"{family:30} {rmse} {mae} "
               f"{mean['step_1']:8.2%} {mean['inside']:8.2%} {mean['corner']:8.2%}  {sum(r.chosen for r in these):6} "
               f"{np.mean([r.fit_s for r in these]):4.1f} {searched}", flush=True)  # fmt: skip
+
+
+def _with_spread(error: float, spread: float) -> str:
+    return f"{error:8.2%} ± {spread:6.2%}" if math.isfinite(error) else f"{'-':>17}"
 
 
 def _print_all(rows: Sequence[Result]) -> None:
@@ -182,6 +199,9 @@ def _print_all(rows: Sequence[Result]) -> None:
         these = [row for row in rows if row.family == family]
         said = []
         for name in ("rmse", "step_1", "inside", "corner"):
+            if not all(math.isfinite(getattr(row, name)) for row in rows):
+                said.append(f"{'-':>14} ")
+                continue
             mean = float(np.exp(np.mean([np.log(getattr(row, name)) for row in these])))
             best = sum(
                 min((row for row in rows if (row.operator, row.seed) == run), key=lambda row: getattr(row, name)).family
@@ -190,6 +210,10 @@ def _print_all(rows: Sequence[Result]) -> None:
             )
             said.append(f"{mean:8.2%}, {best:2}x ")
         print(f"{family:30} {' '.join(said)} {np.mean([row.promised_corner for row in these]):+14.1%}")
+
+
+def _known(value: object) -> object:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _each(seeds: Sequence[int], method: str, repeats: int) -> Iterator[list[Result]]:
@@ -212,7 +236,7 @@ def main(arguments: list[str] | None = None) -> int:
         if not wanted.json:
             _print_operator(of_operator)
     if wanted.json:
-        print(json.dumps([asdict(row) for row in rows]))
+        print(json.dumps([{name: _known(value) for name, value in asdict(row).items()} for row in rows]))
     else:
         _print_all(rows)
         print(f"\n{len(FAMILIES)} families; {wanted.method}, seeds {seeds[0]} to {seeds[-1]}, {wanted.repeats} repeats")

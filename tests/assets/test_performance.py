@@ -135,7 +135,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: object) -> Itera
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
-def test_samples_become_a_champion_and_a_slower_operator_a_new_one(run: Run, tmp_path: Path) -> None:
+def test_samples_become_a_champion_and_a_slower_operator_challenges_it(run: Run, tmp_path: Path) -> None:
     write_samples(samples(), run.home.operator_samples)
     assert run.go("enrich", "never").success
     assert "never was never sampled" in str(run.metadata("performance_candidates", "never")["error"])
@@ -164,8 +164,6 @@ def test_samples_become_a_champion_and_a_slower_operator_a_new_one(run: Run, tmp
     assert tried[FOREST.family].data.params["n_estimators"] == "100"
 
     write_samples(samples(ended_s=2.0, factor=0.5), run.home.operator_samples)
-    assert run.go("enrich", "enrich").success
-    again = registry.current_version(PERFORMANCE)
-    assert again is not None
-    assert again.version > champion.version
-    assert "champion" in str(run.metadata("performance_champions", "enrich")["verdict"])
+    again = train_performance(key(run.home.operator_samples, champions=str(tmp_path / "1.parquet")))
+    assert again["promote"]
+    assert f"the champion ({winner})" in again["verdict"]
