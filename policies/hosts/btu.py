@@ -77,7 +77,7 @@ class Wanted:
 class Btu:
     """Scale out as soon as needed, scale in only for room or at the end of a host's unit.
 
-    Where it differs from the paper, and from its program: docs/decisions/0021-hosts-policies.md.
+    Where it differs from the paper, and from its program: docs/decisions/0021-policies-of-hosts.md.
     """
 
     name = "btu"

@@ -41,7 +41,7 @@ class BtuForecastOptions(BtuOptions):
     """
 
     quantile: ForecastQuantile | None = 0.9
-    use: Annotated[float, Field(gt=0, le=1)] = 0.8
+    use: Annotated[float, Field(gt=0, le=1)] = 1.0
     drain_s: Annotated[float, Field(gt=0)] | None = None
     lead_s: Annotated[float, Field(gt=0)] = 120.0
     react: bool = False
