@@ -105,6 +105,8 @@ class MixChoice:
         why = f"and {records(lag)} of lag" if wanted > free * (1.0 + 1e-9) and lag else "with head-room"
         within, first = seconds(self.horizon.epoch_s), per_s(self.horizon.first_per_s)
         asked = f"{per_s(wanted)} asked for within {within} ({first} {why})"
+        if self.horizon.staying:
+            asked = f"{first} of the next {within}, with less head-room than a change would bring"
         return f"{self._named(mix)} ({per_s(rate)}, {_money(price)} {unit}) carry the {asked}"
 
     def _cheapest(self) -> str:

@@ -35,6 +35,9 @@ class MixOptions(Strict):
         then; all for the mean when ``None``. (A quantile further ahead is no rise of the load, only less certain.)
     headroom
         Share of the performance that is left free. What waits is worked off with it.
+    kept_headroom
+        Share that must be left free of what runs for it to stay for another epoch: less than of a new mix, so that a
+        load that rises a little more does not stop the job again.
     catch_up_s
         Seconds in which the consumer lag must be worked off; the job's objective for recoveries when absent. It asks
         for more than the head-room only where that would take longer.
@@ -54,11 +57,12 @@ class MixOptions(Strict):
     epoch_s: Annotated[float, Field(ge=1, le=86_400)] = 300.0
     horizon_s: Annotated[float, Field(ge=1, le=7 * 86_400)] = 900.0
     quantile: ForecastQuantile | None = 0.8
-    headroom: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    headroom: Annotated[float, Field(ge=0, lt=1)] = 0.2
+    kept_headroom: Annotated[float, Field(ge=0, lt=1)] = 0.05
     catch_up_s: Annotated[float, Field(gt=0)] | None = None
     start_s: Seconds = 60.0
     stop_s: Seconds = 15.0
-    change_s: Seconds = 120.0
+    change_s: Seconds = 300.0
     refuse_extrapolated: bool = False
     exact_candidates: Annotated[int, Field(ge=0, le=10_000)] = 2_500
 
@@ -70,7 +74,9 @@ class Horizon:
     Attributes
     ----------
     first_per_s
-        What must be carried in the first epoch with nothing left free and nothing worked off, records/s.
+        What arrives in the first epoch at most, records/s.
+    staying
+        Whether what runs may stay for the first epoch although it leaves less free than a new mix must.
     epoch_s
         Length of an epoch, seconds.
     by_cores
@@ -79,6 +85,7 @@ class Horizon:
 
     problem: Problem
     first_per_s: float
+    staying: bool
     epoch_s: float
     by_cores: bool
 
@@ -111,9 +118,14 @@ def horizon_of(situation: Situation, running: dict[str, int], options: MixOption
     per_s = np.array([size.per_s for size in sizes.values()])
     price_per_s = np.array([_price_per_h(size, by_cores=by_cores) for size in sizes.values()]) / HOUR_S
     begin = np.array([running.get(name, 0) for name in sizes], dtype=np.int64)
-    levels, least = demanded_per_s(situation, rates, epoch_s, options), situation.bounds.minimum
+    levels = demanded_per_s(situation, rates, epoch_s, options.headroom, options.catch_up_s)
+    kept = float(demanded_per_s(situation, rates[:1], epoch_s, options.kept_headroom, options.catch_up_s)[0])
+    least, runs_per_s = situation.bounds.minimum, float(begin @ per_s)
+    staying = kept <= runs_per_s < levels[0]
+    if staying:
+        levels[0] = runs_per_s
     if situation.lag_records is None:  # what may still wait is not known, so nothing is taken away
-        levels = np.maximum(levels, float(begin @ per_s))
+        levels = np.maximum(levels, runs_per_s)
         least = min(max(least, situation.scale_out), situation.bounds.maximum)
     change = float(begin @ price_per_s) * options.change_s
     made = Sizes.of(
@@ -125,15 +137,17 @@ def horizon_of(situation: Situation, running: dict[str, int], options: MixOption
         most=[_most(situation, name, running, options, only) for name in sizes],
     )
     problem = Problem.of(made, levels, begin, least, situation.bounds.maximum, change=change)
-    return Horizon(problem, float(rates[0]), epoch_s, by_cores)
+    return Horizon(problem, float(rates[0]), staying, epoch_s, by_cores)
 
 
-def demanded_per_s(situation: Situation, rates: Values, epoch_s: float, options: MixOptions) -> Values:
+def demanded_per_s(
+    situation: Situation, rates: Values, epoch_s: float, headroom: float, catch_up_s: float | None
+) -> Values:
     """Return what each epoch asks for, records/s: head-room, or the lag worked off in time where that is more."""
-    catch_up_s = options.catch_up_s or situation.objectives.recovery_time_s
+    catch_up_s = catch_up_s or situation.objectives.recovery_time_s
     begins_s = epoch_s * np.arange(len(rates))
     lag_per_s = np.where(begins_s < catch_up_s, (situation.lag_records or 0.0) / catch_up_s, 0.0)
-    return np.asarray(np.maximum(rates / (1.0 - options.headroom), rates + lag_per_s))
+    return np.asarray(np.maximum(rates / (1.0 - headroom), rates + lag_per_s))
 
 
 def epoch_rates_per_s(

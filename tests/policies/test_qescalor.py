@@ -19,7 +19,7 @@ SIZES = {
     "small": SizedWorker(cpu_cores=1.0, memory_mb=512, price_per_h=1.0, per_s=100.0),
     "large": SizedWorker(cpu_cores=2.0, memory_mb=1_024, price_per_h=1.6, per_s=180.0),
 }
-PLAIN = {"headroom": 0.0, "quantile": None, "change_s": 0.0}
+PLAIN = {"headroom": 0.0, "kept_headroom": 0.0, "quantile": None, "change_s": 0.0}
 
 
 def sized(mix: dict[str, int], load: float, **changes: Any) -> Situation:
@@ -88,13 +88,21 @@ def test_a_rise_is_met_at_once_where_changes_are_dear() -> None:
 
 
 def test_head_room_is_left_free_and_lag_asks_for_more_only_where_that_is_too_slow() -> None:
-    assert decided(sized({"small": 1}, 95.0), headroom=0.1).mix == {"large": 1}
+    assert decided(sized({"small": 1}, 95.0), headroom=0.1, kept_headroom=0.1).mix == {"large": 1}
     little = sized({"large": 1}, 95.0, lag_records=300.0)
     assert decided(little, headroom=0.1, catch_up_s=600.0).mix == {"large": 1}
     much = sized({"large": 1}, 95.0, lag_records=60_000.0)
     decision = decided(much, headroom=0.1, catch_up_s=600.0)
     assert decision.mix == {"small": 2}
     assert "60,000 records of lag" in decision.sentence
+
+
+def test_what_runs_may_leave_less_free_than_a_new_mix_must() -> None:
+    options = {"headroom": 0.2, "kept_headroom": 0.05}
+    kept = decided(sized({"small": 1}, 95.0), **options)
+    assert (kept.mix, kept.reason) == ({"small": 1}, Reason.HOLD_GOOD)
+    assert "with less head-room than a change would bring" in kept.sentence
+    assert decided(sized({"small": 1}, 96.0), **options).mix == {"large": 1}
 
 
 def test_the_load_of_the_last_tick_counts_where_the_forecast_is_below_it() -> None:
