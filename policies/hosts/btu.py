@@ -10,7 +10,7 @@ from pydantic import Field
 
 from policies.contract import Reason
 from policies.hosts.billing_unit import SETTLE_S, UNIT_SHARE, end_of_unit_s, is_due, margin_s
-from policies.hosts.contract import HostsDecision, HostsSituation, LeaseAgain, Seen
+from policies.hosts.contract import HostsDecision, HostsSituation, LeaseAgain, Seen, impossible
 from policies.hosts.fleet import Fleet
 from policies.hosts.host_selection import CACHED_FACTOR
 from policies.hosts.operator_selection import PENALTY, QUEUE_LOAD, Standing, Weights, utilities
@@ -87,6 +87,9 @@ class Btu:
 
     def decide(self, situation: HostsSituation) -> HostsDecision:
         """Choose what to start, stop, move, lease and give back."""
+        wrong = impossible(situation)
+        if wrong is not None:
+            return HostsDecision(self.name, (), f"Held: {wrong}.", situation.memory)
         fleet, triggers = Fleet.of(situation), self._triggers(situation)
         ends = {
             name: end_of_unit_s(host.paid_until_s, situation.unit_s, situation.now_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -143,6 +144,28 @@ class HostsSituation:
     most_hosts: int | None = None
     memory: Mapping[str, Any] = field(default_factory=dict)
     unit_price: float | None = None
+
+
+def impossible(situation: HostsSituation) -> str | None:
+    """Return what no policy can decide on, in words: units, intervals and sizes that cannot be; ``None`` elsewhere."""
+    given = {
+        "the billing unit": situation.unit_s,
+        "the time between looks": situation.check_interval_s,
+        "the cores of a host": situation.host_cores,
+        "the memory of a host": situation.host_memory_mb,
+    }
+    for host in situation.hosts.values():
+        given |= {f"the cores of {host.host_id}": host.cores, f"the memory of {host.host_id}": host.memory_mb}
+    for one in situation.operators.values():
+        given[f"the objective of {one.name}"] = one.duration_s
+    for name, value in given.items():
+        if not (math.isfinite(value) and value > 0):
+            return f"{name} is {value:g}"
+    for one in situation.operators.values():
+        for what, need in (("cores", one.cpu_cores), ("memory", one.memory_mb)):
+            if not (math.isfinite(need) and need >= 0):
+                return f"the {what} that {one.name} needs are {need:g}"
+    return None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from policies.contract import Reason
-from policies.hosts.contract import HostsDecision, HostsSituation, Instance, ReleaseHost, Seen
+from policies.hosts.contract import HostsDecision, HostsSituation, Instance, ReleaseHost, Seen, impossible
 from policies.hosts.fleet import Fleet
 from policies.hosts.host_selection import CACHED_FACTOR
 from policies.hosts.plan import Plan
@@ -47,6 +47,9 @@ class Threshold:
 
     def decide(self, situation: HostsSituation) -> HostsDecision:
         """Choose what to start, stop, lease and give back."""
+        wrong = impossible(situation)
+        if wrong is not None:
+            return HostsDecision(self.name, (), f"Held: {wrong}.", situation.memory)
         fleet = Fleet.of(situation)
         plan = Plan(situation, fleet, cached_factor=self.options.cached_factor)
         queues = {name: _queue(situation.seen.get(name, NOTHING)) for name in situation.operators}

@@ -254,3 +254,21 @@ def test_every_policy_is_built_by_its_name() -> None:
         build_hosts_policy("bt")
     with pytest.raises(SettingsError, match="did you mean 'queue_threshold'"):
         build_hosts_policy("btu", {"queue_treshold": 3})
+
+
+@pytest.mark.parametrize("name", HOSTS_POLICIES)
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"unit_s": 0.0}, "Held: the billing unit is 0."),
+        ({"check_interval_s": math.nan}, "Held: the time between looks is nan."),
+        ({"host_cores": 0.0}, "Held: the cores of a host is 0."),
+        ({"hosts": {"host-1": host("host-1", memory_mb=-1.0)}}, "Held: the memory of host-1 is -1."),
+        ({"operators": {"A": operator("A", duration_s=0.0)}}, "Held: the objective of A is 0."),
+        ({"operators": {"A": operator("A", cores=math.inf)}}, "Held: the cores that A needs are inf."),
+    ],
+)
+def test_what_cannot_be_is_told_and_everything_stays(name: str, changes: dict[str, Any], says: str) -> None:
+    now = replace(situation([A], [host("host-1", DUE_S)], instances(A={"host-1": 1}), seen={"A": LATE}), **changes)
+    decision = build_hosts_policy(name).decide(now)
+    assert (decision.steps, decision.sentence) == ((), says)
