@@ -47,8 +47,8 @@ class Result:
 
     Attributes
     ----------
-    tried
-        Sizes that were tried, those that failed included.
+    samples, failed
+        Sizes that became samples, and those that died.
     rmse, mae, rmse_truth, rmse_plane
         Shares of the mean performance at the points of step 1.
     core_h
@@ -58,7 +58,7 @@ class Result:
     operator: str
     method: str
     seed: int
-    tried: int
+    samples: int
     failed: int
     rmse: float
     mae: float
@@ -122,7 +122,7 @@ def results(name: str, seed: int, *, vary: bool = False) -> list[Result]:
                 name,
                 method,
                 seed,
-                one.tried,
+                len(one.samples),
                 len(one.failed),
                 _rmse(predicted - reference) / scale,
                 float(np.abs(predicted - reference).mean()) / scale,
@@ -142,8 +142,8 @@ class Verdict:
     ----------
     best
         The fixed step of 2 to 5 with the least RMSE.
-    error, samples
-        DSA's RMSE and number of sizes tried, in multiples of that step's.
+    error, samples, tried
+        DSA's RMSE, number of samples, and number of sizes tried (samples and failures), in multiples of that step's.
     reached
         Whether both are within the figure.
     seeds_reached
@@ -154,6 +154,7 @@ class Verdict:
     best: str
     error: float
     samples: float
+    tried: float
     reached: bool
     seeds_reached: int
     error_of_reference: float
@@ -162,17 +163,21 @@ class Verdict:
 
 def verdict(rows: Sequence[Result]) -> Verdict:
     """Judge DSA on one operator's results."""
-    mean = {m: np.mean([(one.rmse, one.tried) for one in rows if one.method == m], axis=0) for m in METHODS}
+    mean = {
+        m: np.mean([(one.rmse, one.samples, one.samples + one.failed) for one in rows if one.method == m], axis=0)
+        for m in METHODS
+    }
     best = min(FIXED, key=lambda method: mean[method][0])
-    error, samples = mean["dsa"] / mean[best]
+    error, samples, tried = map(float, mean["dsa"] / mean[best])
     seeds = sorted({one.seed for one in rows})
     per_seed = [{one.method: one for one in rows if one.seed == seed} for seed in seeds]
     reached = 0
     for one in per_seed:
         step = min((one[method] for method in FIXED), key=lambda result: result.rmse)
-        reached += _within(one["dsa"].rmse / step.rmse, one["dsa"].tried / step.tried)
-    reference = mean["dsa"] / np.array([mean["fssa-1 again"][0], mean["fssa-1"][1]])
-    return Verdict(rows[0].operator, best, error, samples, _within(error, samples), reached, *map(float, reference))
+        reached += _within(one["dsa"].rmse / step.rmse, one["dsa"].samples / step.samples)
+    every = mean["dsa"] / mean["fssa-1 again"]
+    within = _within(error, samples)
+    return Verdict(rows[0].operator, best, error, samples, tried, within, reached, float(every[0]), float(every[1]))
 
 
 def _within(error: float, samples: float) -> bool:
@@ -187,28 +192,29 @@ def _print(rows: Sequence[Result], verdicts: Sequence[Verdict], seeds: Sequence[
     print(
         f"seeds {seeds[0]} to {seeds[-1]}; mean +/- standard deviation over seeds; errors in % of the mean performance"
     )
-    heads = f"{'operator':9} {'method':13} {'sizes':>11} {'failed':>6} {'RMSE':>13} {'MAE':>13}"
+    heads = f"{'operator':9} {'method':13} {'samples':>11} {'failed':>6} {'RMSE':>13} {'MAE':>13}"
     print(f"{heads} {'truth':>6} {'plane':>6} core-h")
     for one in verdicts:
         for method in METHODS:
             these = [row for row in rows if (row.operator, row.method) == (one.operator, method)]
             figures = np.array([[getattr(row, name) for name in _FIGURES] for row in these])
-            (tried, failed, rmse, mae, truth, plane, core_h), spread = figures.mean(axis=0), figures.std(axis=0)
-            print(f"{one.operator:9} {method:13} {tried:5.1f} +/-{spread[0]:3.1f} {failed:6.1f} "
+            (samples, failed, rmse, mae, truth, plane, core_h), spread = figures.mean(axis=0), figures.std(axis=0)
+            print(f"{one.operator:9} {method:13} {samples:5.1f} +/-{spread[0]:3.1f} {failed:6.1f} "
                   f"{rmse:6.2%} +/-{100 * spread[2]:4.2f} {mae:6.2%} +/-{100 * spread[3]:4.2f} "
                   f"{truth:6.2%} {plane:6.2%} {core_h:6.1f}")  # fmt: skip
     print(f"\nDSA against the best fixed step of 2 to 5 (figure: error <= {WITHIN}, samples <= {AT_MOST}), "
           "and against sampling every point again")  # fmt: skip
     for one in verdicts:
         said = "reached" if one.reached else "MISSED"
-        print(f"{one.operator:9} {one.best}: error x{one.error:.2f}, samples x{one.samples:.2f}: {said}, "
-              f"on {one.seeds_reached} of {len(seeds)} seeds; every point: error x{one.error_of_reference:.2f}, "
+        print(f"{one.operator:9} {one.best}: error x{one.error:.2f}, samples x{one.samples:.2f}, sizes tried "
+              f"x{one.tried:.2f}: {said}, on {one.seeds_reached} of {len(seeds)} seeds; "
+              f"every point: error x{one.error_of_reference:.2f}, "
               f"samples x{one.samples_of_reference:.2f}")  # fmt: skip
     error, samples = (float(np.exp(np.mean(np.log([getattr(o, n) for o in verdicts])))) for n in ("error", "samples"))
     print(f"geometric mean over operators: error x{error:.2f}, samples x{samples:.2f}")
 
 
-_FIGURES = ("tried", "failed", "rmse", "mae", "rmse_truth", "rmse_plane", "core_h")
+_FIGURES = ("samples", "failed", "rmse", "mae", "rmse_truth", "rmse_plane", "core_h")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -27,10 +27,10 @@ class DynamicStep:
     longest
         Largest step, in units.
     evenness
-        The change that a step of one unit would have to make for the step to stay: a step of h units over which
-        performance changes by c is followed by one of ``(evenness h / c)^(2/3)``, at least half and at most twice as
-        long. Then all intervals add the same to the squared error of a model that is constant between samples, as a
-        forest is: an interval adds ``h c^2``, with ``c`` as ``h`` times the gradient.
+        Gradient (share of the scale per unit) at which a step has one unit. At a gradient ``g``, taken over the last
+        two steps because each sample is noisy, the next step has ``(evenness / g)^(2/3)`` units, at least half and at
+        most twice as many as the last. Then all intervals add the same to the squared error of a model that is
+        constant between samples, as a forest is: an interval of ``h`` units adds ``h (g h)^2``.
     fluctuation
         A new point that misses the line through the last two by more, or falls by more, makes midpoints be sampled.
     gain, patience
@@ -40,7 +40,7 @@ class DynamicStep:
     """
 
     longest: int = 16
-    evenness: float = 0.25
+    evenness: float = 0.22
     fluctuation: float = 0.3
     gain: float = 0.05
     patience: int = 2
@@ -88,13 +88,13 @@ class _Course:
     reached: int = -1  # the last index that a step reached, whether it failed or not
     best: float = 0.0
     idle_steps: int = 0
-    change: float | None = None  # over the last step, as a share of the scale; None after a failure
+    gradient: float | None = None  # over the last two steps, as a share of the scale per unit; None after a failure
     fluctuates: bool = False
 
     def enter(self, index: int, per_s: float | None) -> _Between:
         """Take note of a step's point, and sample between it and the one before where that is called for."""
         before, self.reached = self.reached, index
-        self.change, self.fluctuates = None, False
+        self.gradient, self.fluctuates = None, False
         if per_s is None:
             return
         if not self.known:
@@ -105,21 +105,22 @@ class _Course:
         last, last_per_s = self.known[-1]
         self.idle_steps = self.idle_steps + 1 if per_s < self.best + self.rule.gain * self.scale else 0
         self._note(per_s)
-        self.change = abs(per_s - last_per_s) / self.scale
         self.fluctuates = self._misses_the_line(index, per_s)
         self.known.append((index, per_s))
+        since, since_per_s = self.known[-3:][0]
+        self.gradient = abs(per_s - since_per_s) / (index - since) / self.scale
         if self.fluctuates:
             yield from self._midpoints(last, last_per_s, index, per_s)
 
     def next_step(self, step: int) -> tuple[int, str]:
         """Return the next step, and why it is so long."""
-        if self.change is None and self.known:
+        if self.gradient is None and self.known:
             return 1, "the smallest step after a failure or a first success"
-        if self.change is None:
+        if self.gradient is None:
             return min(2 * step, self.rule.longest), "nothing works yet: a longer step"
         if self.fluctuates:
             return max(step // 2, 1), "it fluctuates: a shorter step"
-        even = (self.rule.evenness * step / max(self.change, 1e-12)) ** (2.0 / 3.0)
+        even = (self.rule.evenness / max(self.gradient, 1e-12)) ** (2.0 / 3.0)
         found = min(max(round(even), step // 2, 1), 2 * step, self.rule.longest)
         if found == step:
             return step, "as steep as before"

@@ -66,7 +66,7 @@ class TestDynamicStep:
     """Golden courses of one sweep; the scale is known from the largest size."""
 
     def test_a_line_is_walked_with_the_step_that_its_gradient_asks_for(self) -> None:
-        # 2.5 % of the scale per unit: (0.25 / 0.025) ** (2/3) = 4.6 units, of which there are none: 5
+        # 2.5 % of the scale per unit: (0.25 / 0.025) ** (2/3) = 4.6 units: 5
         wanted = swept(DynamicStep(evenness=0.25), lambda x: float(x + 1), reaches=40.0)
         assert wanted == [0, 1, 3, 7, 12, 17, 22, 27, 32, 37, 39]
 
@@ -88,10 +88,9 @@ class TestDynamicStep:
         assert swept(DynamicStep(patience=9, longest=8), lambda _: 100.0) == [0, 1, 3, 7, 15, 23, 31, 39]
 
     def test_a_knee_is_re_sampled_and_the_plateau_behind_it_is_not(self) -> None:
-        wanted, _ = told(DynamicStep(fluctuation=0.1), lambda x: min(x + 1, 17) * 10.0, reaches=170.0)
-        (middle,) = (index for index, why in wanted if why == "re-sampling where it fluctuates")
-        assert middle in (15, 16, 17)
-        assert max(index for index, _ in wanted) < 25
+        wanted, _ = told(DynamicStep(evenness=0.8, fluctuation=0.1), lambda x: min(x + 1, 17) * 10.0, reaches=170.0)
+        assert {15, 16} <= {index for index, why in wanted if why == "re-sampling where it fluctuates"}
+        assert max(index for index, _ in wanted) < 30
 
     def test_a_fall_is_resolved_to_its_unit(self) -> None:
         wanted, _ = told(DynamicStep(patience=9), lambda x: 100.0 if x < 10 else 60.0)
