@@ -18,7 +18,7 @@ _Between = Generator[Wanted, float | None, None]
 
 @dataclass(frozen=True)
 class DynamicStep:
-    """The step is doubled where performance is flat, halved where it is steep, and gaps are filled where it bends.
+    """Steps grow where performance is flat and shrink where it is steep; gaps are filled where it fluctuates.
 
     All shares are of the scale: the best performance that is known; from the start on, that of the largest size.
 
