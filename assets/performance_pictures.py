@@ -13,7 +13,7 @@ from replay.canvas import BLUE, GREY, ORANGE, SKY, canvas, rate_axis, to_png
 _POINTS = 120  # at which a curve is drawn
 _BEYOND = 1.15  # of the largest that was sampled
 _RESOURCES = ("cores", "memory (MB)")
-_LEVELS = ((1.0, BLUE), (0.5, SKY), (0.0, ORANGE))  # of the other resource: quantiles of what was sampled
+_LEVELS = ((1.0, BLUE), (0.5, SKY), (0.0, ORANGE))  # of the other resource: from the least that was sampled to the most
 
 
 def performance_curves(job: str, model: FittedPerformance, held_out: Values) -> bytes:
@@ -30,7 +30,7 @@ def performance_curves(job: str, model: FittedPerformance, held_out: Values) -> 
     for column, resource in enumerate(_RESOURCES):
         axes, other = grid[0, column], sizes[:, 1 - column]
         for level, colour in _LEVELS if np.ptp(other) > 0.0 else _LEVELS[:1]:
-            held, most = float(np.quantile(other, level)), float(sizes[:, column].max())
+            held, most = float(other.min() + level * np.ptp(other)), float(sizes[:, column].max())
             _curve(axes, model, column, other=held, most=most, colour=colour)
         for at, rate, predicted in zip(sizes[:, column], rates, held_out, strict=True):
             axes.plot([at, at], [rate, predicted], color=GREY, lw=0.8, alpha=0.7, zorder=2)
@@ -38,7 +38,7 @@ def performance_curves(job: str, model: FittedPerformance, held_out: Values) -> 
         axes.set_xlabel(resource)
         axes.set_ylim(bottom=0.0)
         rate_axis(axes, "performance")
-        axes.legend(frameon=False, loc="lower right", fontsize=8)
+        axes.legend(frameon=False, loc="best", fontsize=8)
     grid[0, 0].set_title(f"{job}: {model.family}; grey: off, left out", loc="left", fontsize=10)
     grid[0, 1].set_title("dotted: not sampled, extrapolated", loc="left", fontsize=10)
     return to_png(figure)
