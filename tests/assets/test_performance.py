@@ -117,7 +117,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: object) -> Itera
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     home, conf = Home(tmp_path / "home").make(), tmp_path / "conf"
     conf.mkdir()
-    (conf / "perdix.yaml").write_text("training: {performance_repeats: 1}\n")
+    (conf / "perdix.yaml").write_text("training: {performance_repeats: 2}\n")
     workspace = Workspace(home=str(home.root), conf=str(conf))
 
     with warnings.catch_warnings():
