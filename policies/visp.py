@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from policies.contract import Candidate, Decision, Reason, Situation
@@ -22,67 +21,38 @@ from policies.hosts.contract import (
     StartInstance,
     StopInstance,
 )
+from policies.hosts.fleet import Fleet
 from policies.hosts.forecast_need import Demand, highest_per_s
+from policies.hosts.host_selection import empty_room
 from policies.hosts.plan import LEASED
 from policies.hosts.scale_out_trigger import trigger
-from policies.remembering import finite_or_null, number, parts_by_name, parts_of
-from policies.visp_hosts import WORKER, Placement
+from policies.hosts.spare import Spare
+from policies.remembering import number, parts_by_name
+from policies.visp_hosts import WORKER, Placement, room_for
+from policies.visp_memory import Remembered, count_of
 from policies.visp_options import VispOptions
 from policies.wording import records, seconds, workers
 
 
-@dataclass(frozen=True)
-class _Memory:
-    """What travels with the decisions.
+class _ByHost(Btu):
+    """``btu``, where a whole host of workers may go at once if the learned capacity of the rest carries the load.
 
-    Attributes
-    ----------
-    placed
-        Hosts and workers as they are, and
-    planned
-        as they will be once what was decided last has happened: a guard may refuse it, and a rescale takes a while.
-    latencies_s
-        The last p95 latencies outside the grace of rescales, oldest first.
-    scalings
-        Rescales that were decided and happened.
-    again, leased
-        As the policies of hosts remember them.
+    Hosts of a job are full of its workers, and a fifth of those is rarely a host: with the cap alone none would ever be
+    given back.
     """
 
-    placed: Placement
-    planned: Placement | None = None
-    latencies_s: tuple[float, ...] = ()
-    scalings: int = 0
-    again: Mapping[str, float] = field(default_factory=dict)
-    leased: int = 0
+    def __init__(self, options: BtuOptions, needed: int | None, per_host: int) -> None:
+        super().__init__(options)
+        self._needed, self._per_host = needed, per_host
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-serialisable values."""
-        return {
-            "hosts": self.placed.to_json(),
-            "planned": None if self.planned is None else self.planned.to_json(),
-            "latencies_s": finite_or_null(self.latencies_s),
-            "scalings": self.scalings,
-            AGAIN: dict(self.again),
-            LEASED: self.leased,
-        }
-
-    @classmethod
-    def of(cls, situation: Situation, options: VispOptions) -> _Memory:
-        """Return what was remembered, made to agree with the workers that really run."""
-        found, now_s = situation.memory, situation.now_s
-        placed = Placement.read(found.get("hosts"), options, now_s)
-        planned = Placement.read(found.get("planned"), options, now_s)
-        happened = planned is not None and planned.workers == situation.scale_out
-        base = (planned if happened else placed) or Placement()
-        return cls(
-            base.matched(situation.scale_out, options, now_s),
-            None,
-            tuple(parts_of(found.get("latencies_s"), number)),
-            _count(found.get("scalings")) + happened,
-            parts_by_name(found.get(AGAIN), number),
-            _count(found.get(LEASED)),
-        )
+    def _spares(self, situation: HostsSituation, fleet: Fleet) -> dict[str, Spare]:
+        found = super()._spares(situation, fleet)
+        spare, runs = found[WORKER], fleet.count(WORKER)
+        if spare.most > 0 and self._needed is not None:
+            needed = max(self._needed, situation.operators[WORKER].least)
+            most = max(0, min(max(spare.most, self._per_host), runs - needed))
+            found[WORKER] = replace(spare, most=most, why=f"{spare.why}, the present load takes {workers(needed)}")
+        return found
 
 
 class Visp:
@@ -106,7 +76,7 @@ class Visp:
         if math.isnan(situation.since_rescale_s):
             why = "Blind: the time since the last rescale is not known."
             return hold(self.name, situation, Reason.HOLD_BLIND, why)
-        memory = _Memory.of(situation, self.options)
+        memory = Remembered.of(situation, self.options)
         if situation.since_rescale_s < self.options.grace_s:
             why = f"Rescaled {seconds(situation.since_rescale_s)} ago, left alone for {seconds(self.options.grace_s)}"
             return self._held(situation, replace(memory, latencies_s=()), Reason.HOLD_GRACE, why)
@@ -118,7 +88,7 @@ class Visp:
             return self._into_bounds(situation, memory, seen)
         decided = self._rules(situation).decide(self._hosts_situation(situation, memory, seen))
         again = parts_by_name(decided.memory.get(AGAIN), number)
-        memory = replace(memory, again=again, leased=_count(decided.memory.get(LEASED)))
+        memory = replace(memory, again=again, leased=count_of(decided.memory.get(LEASED)))
         return self._decision(situation, memory, decided, seen)
 
     def _rules(self, situation: Situation) -> Btu:
@@ -134,30 +104,36 @@ class Visp:
         if options.most_dropped is not None:
             common["most_dropped"] = options.most_dropped
         if not options.forecast:
-            return Btu(BtuOptions(**common))
+            now = self._needed(situation, situation.workload_per_s)
+            return _ByHost(
+                BtuOptions(**common), now, room_for(empty_room(options.host_cores, options.host_memory_mb), options)
+            )
         ahead = BtuForecastOptions(**common, lead_s=options.lead_s, react=True)
         return BtuForecast(ahead, lambda _, __, ahead_s: self._demand(situation, ahead_s))
 
     def _demand(self, situation: Situation, ahead_s: float) -> Demand | None:
-        """Return the fewest workers whose learned capacity carries what is forecast and works off what waits."""
-        options, lag = self.options, _usable(situation.lag_records)
-        highest = highest_per_s(situation.forecast, situation.now_s, ahead_s, options.quantile)
-        if highest is None or lag is None or not situation.capacities:
+        highest = highest_per_s(situation.forecast, situation.now_s, ahead_s, self.options.quantile)
+        needed = None if highest is None else self._needed(situation, highest)
+        return None if highest is None or needed is None else Demand(highest, needed)
+
+    def _needed(self, situation: Situation, per_s: float) -> int | None:
+        """Return the fewest workers whose learned capacity carries a load and works off what waits."""
+        load, lag, bounds = _usable(per_s), _usable(situation.lag_records), situation.bounds
+        if load is None or lag is None or not situation.capacities:
             return None
-        needed = max(highest / options.use, highest + lag / options.drain_s)
-        bounds = situation.bounds
+        least_per_s = max(load / self.options.use, load + lag / self.options.drain_s)
         for scale_out in range(bounds.minimum, bounds.maximum + 1):
             estimate = situation.capacities.get(scale_out)
-            if estimate is not None and estimate.per_s >= needed:
-                return Demand(highest, scale_out)
-        return Demand(highest, bounds.maximum)
+            if estimate is not None and estimate.per_s >= least_per_s:
+                return scale_out
+        return bounds.maximum
 
     def _lag_s(self, situation: Situation) -> float | None:
         """Return how many seconds of the present workload wait; ``None`` where that is not measured."""
         lag, load = _usable(situation.lag_records), _usable(situation.workload_per_s)
         return None if lag is None or load is None else lag / max(load, 1.0)
 
-    def _hosts_situation(self, situation: Situation, memory: _Memory, seen: Seen) -> HostsSituation:
+    def _hosts_situation(self, situation: Situation, memory: Remembered, seen: Seen) -> HostsSituation:
         options, bounds, need = self.options, situation.bounds, self.options.need
         hosts, instances = memory.placed.listed(options, situation.now_s)
         objective_s = self._objective_ms(situation) / 1_000.0
@@ -178,9 +154,9 @@ class Visp:
             memory={AGAIN: dict(memory.again), LEASED: memory.leased},
         )
 
-    def _decision(self, situation: Situation, memory: _Memory, decided: HostsDecision, seen: Seen) -> Decision:
+    def _decision(self, situation: Situation, memory: Remembered, decided: HostsDecision, seen: Seen) -> Decision:
         current, options = situation.scale_out, self.options
-        after = memory.placed.after(decided.steps, situation.now_s)
+        after, filling = self._filled(situation, memory.placed.after(decided.steps, situation.now_s))
         objective_s = self._objective_ms(situation) / 1_000.0
         asked = trigger(
             seen.durations_s,
@@ -189,7 +165,8 @@ class Visp:
             most_durations=options.durations,
             queue_threshold=options.lag_s,
         )
-        measured, changed = self._measured(situation, seen), _changes(decided, asked.why)
+        measured = self._measured(situation, seen)
+        changed = ", ".join(filter(None, [_changes(decided, asked.why), filling]))
         if after.workers < situation.bounds.minimum:
             least = workers(situation.bounds.minimum)
             why = f"{measured}: {least} are the least, but {self._limit(situation)}"
@@ -207,7 +184,16 @@ class Visp:
             return self._held(situation, stays, Reason.SCALE_MAXIMUM, "; ".join(filter(None, [why, changed])))
         return self._held(situation, stays, Reason.HOLD_GOOD, "; ".join(filter(None, [measured, changed])))
 
-    def _into_bounds(self, situation: Situation, memory: _Memory, seen: Seen) -> Decision:
+    def _filled(self, situation: Situation, after: Placement) -> tuple[Placement, str]:
+        """Return the placement of a scale-out with its hosts full, within the bounds, and what that adds in words."""
+        room = room_for(empty_room(self.options.host_cores, self.options.host_memory_mb), self.options)
+        most = min(room * len(after.hosts), situation.bounds.maximum)
+        if not self.options.fill_hosts or not situation.scale_out < after.workers < most:
+            return after, ""
+        filled = after.matched(most, self.options, situation.now_s)
+        return filled, f"{workers(most - after.workers)} more fill hosts that are paid for"
+
+    def _into_bounds(self, situation: Situation, memory: Remembered, seen: Seen) -> Decision:
         most = situation.bounds.maximum
         said = f"{workers(situation.scale_out)} run, {workers(most)} are allowed"
         if not _measured(seen):
@@ -217,7 +203,7 @@ class Visp:
         sentence = f"{said}. {_capital(after.told(self.options, situation.now_s))}."
         return Decision(self.name, most, Reason.SCALE_IN, sentence, memory=replace(memory, planned=after).to_json())
 
-    def _held(self, situation: Situation, memory: _Memory, reason: Reason, why: str) -> Decision:
+    def _held(self, situation: Situation, memory: Remembered, reason: Reason, why: str) -> Decision:
         told = f"{why}. {_capital(memory.placed.told(self.options, situation.now_s))}."
         return hold(self.name, situation, reason, told, memory=memory.to_json())
 
@@ -272,10 +258,6 @@ def _candidate(situation: Situation, scale_out: int) -> Candidate:
 
 def _usable(value: float | None, factor: float = 1.0) -> float | None:
     return None if value is None or not math.isfinite(value) or value < 0 else value * factor
-
-
-def _count(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
 
 
 def _capital(text: str) -> str:

@@ -36,9 +36,11 @@ class VispOptions(Strict):
         (50); what of a stream of records that is depends on its rate.
     out_step
         Workers that Algorithm 1 adds at once.
+    fill_hosts
+        Whether scaling out fills the hosts that are leased: their room is paid for, and each rescale stops the job.
     most_dropped
-        Share of the workers that may go at the end of a unit; by default the paper's 20 %, and all that the forecast
-        does not need with ``forecast``.
+        Share of the workers that may go at the end of a unit: the paper's 20 %, or as many as a host has where the
+        learned capacity of the rest carries the load; with ``forecast``, all that the forecast does not need.
     unit_share, settle_s
         A host is decided about within the last share of its unit, or at the last tick that leaves ``settle_s`` seconds
         for a rescale, whichever is earlier.
@@ -46,9 +48,10 @@ class VispOptions(Strict):
         For so long after a rescale latencies tell of the restart: they are neither kept nor acted on.
     forecast
         Decide by the forecast and the learned capacities: on what may go at the end of a unit, and what must come.
-    quantile, use, drain_s, lead_s
-        With ``forecast``: the quantile decided on (the mean when ``None``); the share of a capacity to plan with; the
-        seconds within which a lag must be worked off; and how far ahead workers are added.
+    use, drain_s
+        The share of a learned capacity to plan with, and the seconds within which a lag must be worked off.
+    quantile, lead_s
+        With ``forecast``: the quantile decided on (the mean when ``None``), and how far ahead workers are added.
     """
 
     model_config = ConfigDict(allow_inf_nan=False)
@@ -64,6 +67,7 @@ class VispOptions(Strict):
     durations: Annotated[int, Field(ge=1, le=1_000)] = DURATIONS
     lag_s: Annotated[float, Field(ge=0)] = 5.0
     out_step: Annotated[int, Field(ge=1, le=1_000)] = 1
+    fill_hosts: bool = True
     most_dropped: Annotated[float, Field(ge=0, le=1)] | None = None
     unit_share: Annotated[float, Field(ge=0, le=1)] = UNIT_SHARE
     settle_s: Annotated[float, Field(ge=0)] = 60.0

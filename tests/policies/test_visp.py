@@ -30,7 +30,7 @@ def hosts(**kept: tuple[float, int]) -> dict[str, Any]:
 
 
 def decided(situation: Situation, **options: Any) -> Decision:
-    decision = Visp(VispOptions(**options)).decide(situation)
+    decision = Visp(VispOptions(**{"fill_hosts": False, **options})).decide(situation)
     assert json.loads(json.dumps(dict(decision.memory), allow_nan=False)) == dict(decision.memory)
     return decision
 
@@ -61,6 +61,16 @@ def test_a_late_job_gets_a_worker_where_there_is_room(situate: Situate) -> None:
     )
 
 
+def test_a_scale_out_fills_what_is_paid_for_because_each_one_stops_the_job(situate: Situate) -> None:
+    late = situate(scale_out=5, memory=hosts(host_1=(1_000, 4), host_2=(2_000, 1)), **LATE)
+    decision = decided(late, fill_hosts=True)
+    assert planned(decision) == {"host-1": 4, "host-2": 4}
+    assert "1 worker more on host-2, 2 workers more fill hosts that are paid for." in decision.sentence
+    bounded = replace(late, bounds=late.bounds.model_copy(update={"maximum": 7}))
+    assert decided(bounded, fill_hosts=True).scale_out == 7
+    assert decided(replace(late, latency_p95_ms=900.0), fill_hosts=True).scale_out == 5
+
+
 def test_a_host_is_leased_when_all_are_full(situate: Situate) -> None:
     decision = decided(situate(scale_out=4, memory=hosts(host_1=(1_000, 4)), **LATE), out_step=2)
     assert planned(decision) == {"host-1": 4, "host-2": 2}
@@ -81,18 +91,19 @@ def test_what_is_not_measured_changes_nothing(situate: Situate, missing: dict[st
 def test_workers_go_only_at_the_end_of_a_hosts_unit(situate: Situate) -> None:
     early = decided(situate(scale_out=5, memory=hosts(host_1=(1_000, 4), host_2=(500, 1)), **WELL))
     assert (early.scale_out, early.reason) == (5, Reason.HOLD_GOOD)
-    ends = decided(situate(scale_out=5, memory=hosts(host_1=(1_000, 4), host_2=(90, 1)), **WELL))
+    ends = decided(situate(scale_out=5, load=3_000.0, memory=hosts(host_1=(1_000, 4), host_2=(90, 1)), **WELL))
     assert (ends.scale_out, ends.reason, planned(ends)) == (4, Reason.SCALE_IN, {"host-1": 4})
     assert "1 worker fewer, host-2 is given back, its unit ends in 90 s" in ends.sentence
 
 
 def test_a_fifth_may_go_and_the_rest_moves_or_the_host_is_leased_again(situate: Situate) -> None:
-    room = decided(situate(scale_out=5, memory=hosts(host_1=(1_000, 3), host_2=(90, 2)), **WELL))
+    unknown: dict[str, Any] = {"capacities": {}, **WELL}
+    room = decided(situate(scale_out=5, memory=hosts(host_1=(1_000, 3), host_2=(90, 2)), **unknown))
     assert planned(room) == {"host-1": 4}
-    none = decided(situate(scale_out=6, memory=hosts(host_1=(1_000, 4), host_2=(90, 2)), **WELL))
+    none = decided(situate(scale_out=6, memory=hosts(host_1=(1_000, 4), host_2=(90, 2)), **unknown))
     assert (none.scale_out, planned(none)) == (6, {"host-1": 4, "host-2": 2})
     assert "host-2 is leased again, its unit ends in 90 s, and no other host has room for worker" in none.sentence
-    later = replace(situate(scale_out=6, **WELL), now_s=NOW_S + 60.0, memory=none.memory)
+    later = replace(situate(scale_out=6, **unknown), now_s=NOW_S + 60.0, memory=none.memory)
     assert "leased again" not in decided(later).sentence  # decided once for each unit
 
 
@@ -188,7 +199,15 @@ def test_with_a_forecast_what_comes_decides_what_stays(situate: Situate) -> None
     assert (kept.scale_out, planned(kept)) == (7, {"host-1": 4, "host-2": 3})
     goes = decided(falls, forecast=True)  # 3,000/s at 85 % of 1,000/s each take 4 workers
     assert (goes.scale_out, planned(goes)) == (4, {"host-1": 4})
-    assert decided(falls).scale_out == 7  # a fifth of 7 is one, and the other two have no room
+
+
+def test_a_whole_host_goes_where_the_learned_capacity_of_the_rest_carries_the_load(situate: Situate) -> None:
+    memory = hosts(host_1=(1_000, 4), host_2=(90, 3))
+    goes = decided(situate(scale_out=7, load=3_000.0, memory=memory, **WELL))
+    assert planned(goes) == {"host-1": 4}
+    assert planned(decided(situate(scale_out=7, load=3_500.0, memory=memory, **WELL))) == {"host-1": 4, "host-2": 3}
+    unknown = situate(scale_out=7, load=3_000.0, capacities={}, memory=memory, **WELL)
+    assert decided(unknown).scale_out == 7  # a fifth of 7 is one, and the other two have no room
 
 
 def test_with_a_forecast_workers_come_before_they_are_needed(situate: Situate) -> None:
@@ -227,11 +246,11 @@ def walks(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 @settings(max_examples=60)
-@given(ticks=walks(), forecast=st.booleans(), unit_s=st.sampled_from([60, 300, 600, 3_600]))
+@given(ticks=walks(), forecast=st.booleans(), fill=st.booleans(), unit_s=st.sampled_from([60, 300, 600, 3_600]))
 def test_hosts_hold_what_runs_and_workers_go_at_ends_only(
-    ticks: list[dict[str, Any]], forecast: bool, unit_s: int
+    ticks: list[dict[str, Any]], forecast: bool, fill: bool, unit_s: int
 ) -> None:
-    options = VispOptions(forecast=forecast, unit_s=unit_s, grace_s=120.0)
+    options = VispOptions(forecast=forecast, fill_hosts=fill, unit_s=unit_s, grace_s=120.0)
     memory: dict[str, Any] = {}
     runs = 3
     for number, tick in enumerate(ticks):
