@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.performance.contract import Sample
@@ -41,6 +41,7 @@ def test_the_same_samples_are_the_same_file_and_others_are_another(tmp_path: Pat
     assert write_samples(other, tmp_path) != write_samples(FOUND, tmp_path)
 
 
+@settings(max_examples=30)
 @given(
     samples=st.lists(st.builds(Sample, NUMBER, NUMBER, NUMBER, NUMBER), max_size=5),
     failed=st.lists(st.builds(FailedSize, NUMBER, NUMBER, st.text(min_size=1), NUMBER), min_size=1, max_size=3),
