@@ -28,7 +28,7 @@ from policies.hosts.plan import LEASED
 from policies.hosts.scale_out_trigger import trigger
 from policies.hosts.spare import Spare
 from policies.remembering import number, parts_by_name
-from policies.visp_hosts import WORKER, Placement, room_for
+from policies.visp_hosts import MOST_TOLD, WORKER, Placement, room_for
 from policies.visp_memory import Remembered, count_of
 from policies.visp_options import VispOptions
 from policies.wording import records, seconds, workers
@@ -229,6 +229,7 @@ def _changes(decided: HostsDecision, told: str) -> str:
     """Return what changes in words: where workers come and go, which hosts, and why if that is not ``told`` already."""
     come: dict[str, int] = {}
     go, parts, why = 0, [], dict[str, None]()
+    ends: dict[str, list[str]] = {}
     for step in decided.steps:
         match step.action:
             case LeaseHost(host_id):
@@ -239,12 +240,21 @@ def _changes(decided: HostsDecision, told: str) -> str:
             case StopInstance():
                 go += 1
             case ReleaseHost(host_id):
-                parts.append(f"{host_id} is given back, {step.why}")
+                ends.setdefault(f"given back, {step.why}", []).append(host_id)
             case LeaseAgain(host_id):
-                parts.append(f"{host_id} is leased again, {step.why}")
+                ends.setdefault(f"leased again, {step.why}", []).append(host_id)
     more = [f"{workers(count)} more on {host_id}" for host_id, count in come.items()]
     fewer = [f"{workers(go)} fewer"] if go else []
+    parts += [f"{_named(names)} {what}" for what, names in ends.items()]
     return ", ".join([*more, *fewer, *parts, *(one for one in why if one != told)])
+
+
+def _named(hosts: list[str]) -> str:
+    """Return hosts with their verb; of many the first, and how many more."""
+    if len(hosts) == 1:
+        return f"{hosts[0]} is"
+    shown, others = hosts[:MOST_TOLD], len(hosts) - MOST_TOLD
+    return ", ".join(shown) + (f" and {others} more are" if others > 0 else " are")
 
 
 def _measured(seen: Seen) -> bool:

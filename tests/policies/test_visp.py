@@ -107,6 +107,12 @@ def test_a_fifth_may_go_and_the_rest_moves_or_the_host_is_leased_again(situate: 
     assert "leased again" not in decided(later).sentence  # decided once for each unit
 
 
+def test_hosts_that_end_together_are_named_together(situate: Situate) -> None:
+    full = {f"host_{k}": (90, 4) for k in range(1, 6)}
+    decision = decided(situate(scale_out=20, bounds=(20, 40), memory=hosts(**full), **WELL))
+    assert "host-1, host-2, host-3 and 2 more are leased again, its unit ends in 90 s" in decision.sentence
+
+
 def test_workers_never_only_move_because_the_job_restarts_for_it(situate: Situate) -> None:
     memory = hosts(host_1=(1_000, 2), host_2=(90, 1))
     decision = decided(situate(scale_out=3, memory=memory, bounds=(3, 12), **WELL))
