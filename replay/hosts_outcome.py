@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from replay.hosts_situation import Carried
 from settings.prices import Billing
-from twin.hosts.fleet import Event, LeasedHost
+from twin.hosts.leased import Event, LeasedHost
 from twin.hosts.ledger import Course
 from twin.hosts.parameters import Topology
 from twin.hosts.waiting import share_within, waits_s

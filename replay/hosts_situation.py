@@ -24,7 +24,7 @@ from policies.hosts.contract import (
     Step,
     StopInstance,
 )
-from twin.hosts.fleet import ImpossibleError
+from twin.hosts.leased import ImpossibleError
 from twin.hosts.parameters import Topology
 from twin.hosts.system import HostsTwin
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from replay.hosts_outcome import Lease, bill, delayed_items, leases_of, time_to_adapt_s
 from settings.prices import Billing
-from twin.hosts.fleet import LeasedHost
+from twin.hosts.leased import LeasedHost
 from twin.hosts.ledger import Course
 from twin.hosts.parameters import Topology, load_topology
 

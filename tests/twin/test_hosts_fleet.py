@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from settings.prices import Billing
-from twin.hosts.fleet import NOTHING, Fleet, ImpossibleError
+from twin.hosts.fleet import NOTHING, Fleet
+from twin.hosts.leased import ImpossibleError
 from twin.hosts.luck import Luck
 from twin.hosts.parameters import Between, Topology, load_topology
 

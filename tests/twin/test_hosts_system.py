@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twin.hosts.fleet import ImpossibleError
+from twin.hosts.leased import ImpossibleError
 from twin.hosts.parameters import Topology, load_topology
 from twin.hosts.system import HostsTwin
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.hosts.fleet import Event, Fleet, LeasedHost
+from twin.hosts.fleet import Fleet
+from twin.hosts.leased import Event, LeasedHost
 from twin.hosts.ledger import Course, Ledger
 from twin.hosts.luck import Luck
 from twin.hosts.parameters import Topology
