@@ -1,4 +1,4 @@
-"""The policies of hosts against the twin of the manufacturing topology: what they ask for can be done, whatever dies."""
+"""Policies of hosts against the twin of the manufacturing topology: what they ask for can be done, come what may."""
 
 import pytest
 
