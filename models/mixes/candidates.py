@@ -57,6 +57,7 @@ def most_needed(problem: Problem) -> Mixes:
     useful = sizes.per_s > 0.0
     alone = np.zeros(len(sizes))
     alone[useful] = np.ceil(np.minimum(peak / sizes.per_s[useful], problem.maximum) * (1.0 - ROUNDING))
+    alone += useful & (alone * sizes.per_s < peak * (1.0 - ROUNDING))  # a division that was rounded down
     needed = np.maximum(alone.astype(np.int64), max(problem.minimum, 0))
     needed = np.where(dominated(problem), 0, needed)
     return np.minimum(np.maximum(needed, problem.begin), np.minimum(sizes.most, problem.maximum))

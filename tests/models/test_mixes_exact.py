@@ -70,6 +70,7 @@ def holds(problem: Problem, mixes: Mixes) -> bool:
     )
 )
 @example(Problem.of(Sizes.of(("a", "b"), [100.0, 100.0], [1.0, 1.0]), [350.0], [0, 3]))
+@example(Problem.of(Sizes.of(("a",), [60.0], [0.0]), [0.0, 5e-324], [0]))
 def test_no_plan_is_cheaper_than_the_exact_one(problem: Problem) -> None:
     found = plan(problem)
     assert found.exact
