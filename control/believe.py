@@ -14,7 +14,7 @@ from models.capacity.contract import Estimate
 from models.forecasting.contract import Forecast, Workload
 from models.forecasting.forecaster import Forecaster, fallback
 from models.forecasting.tail import Tail
-from models.registry import CAPACITY, FORECAST, LATENCY
+from models.registry import CAPACITY, FORECAST, LATENCY, PERFORMANCE
 from settings.stream_job import Bounds
 from targets.contract import Running
 
@@ -125,6 +125,8 @@ def believe(memory: JobMemory, bounds: Bounds, current: int) -> Beliefs:
     }
     if memory.profiled is not None:
         versions[LATENCY] = memory.profile_version
+    if memory.performance is not None:
+        versions[PERFORMANCE] = memory.performance_version
     beliefs = Beliefs(champion, forecast, memory.capacity.table(high, low), versions, tuple(notes))
     if memory.champion is None or forecast is None or forecast is not champion:
         return beliefs

@@ -24,7 +24,7 @@ from models.realised import come_true
 from replay.case import Case
 from replay.outcome import Course, Latency, Outcome, Played, Recovery, Values
 from replay.profiled import profiled
-from replay.sampled import sampled
+from replay.sampled import NEED_SAMPLES, sampled
 from replay.training import TrainedOnTheWay
 from replay.twin_source import TwinSource
 from settings.stream_job import Bounds, PolicySettings, StreamJob, TargetSettings, WorkerSize
@@ -133,13 +133,14 @@ def fresh_twin(case: Case, bounds: Bounds) -> JobTwin:
     """Return the twin at the start of the run, with the scale-out that every contender begins with.
 
     That is the least whose expected capacity is a quarter above the first ten minutes; a static contender begins at its
-    own number. Where workers may differ, all are of the size that the twin's file names first.
+    own number. For a policy that chooses sizes, all are of the one that the twin's file names first; others get workers
+    without a size.
     """
     arrivals = None if case.arrivals is None else arrivals_from(case.arrivals, START_S)
     twin = JobTwin(case.parameters, case.seed, start_s=START_S, arrivals=arrivals)
     first = case.contender.settings.options.get("scale_out") if case.contender.settings.name == "static" else None
     workers = case.parameters.workers
-    usual = next(iter(workers.sizes), None)
+    usual = next(iter(workers.sizes), None) if case.contender.settings.name in NEED_SAMPLES else None
     worth = 1.0 if usual is None else workers.per_s(usual) / workers.capacity_per_s
     if not isinstance(first, int) or not bounds.minimum <= first <= bounds.maximum:
         first = _least(twin, bounds, 1.25 * float(twin.arrivals(START_S, 600).max()) / worth)
@@ -261,12 +262,15 @@ def _course(twin: JobTwin, began_s: int, reports: Sequence[TickReport]) -> Cours
 
 
 def _price_of_each_second(twin: JobTwin, times_s: Values) -> Values:
-    """Return what the workers deployed in each second cost per hour; NaN where they have no size, so no price."""
+    """Return what the workers deployed in each second cost per hour; NaN where the job has no sizes, so no prices.
+
+    Workers without a size are priced as the first one, which is what a job begins with.
+    """
     sizes = twin.parameters.workers.sizes
     found = np.full(len(times_s), np.nan)
-    for deployed in twin.deployments:
-        prices = [count * sizes[size].price_per_h for size, count in deployed.mix.items()]
-        found[times_s >= deployed.since_s] = sum(prices) if prices else np.nan
+    for deployed in twin.deployments if sizes else ():
+        mix = deployed.mix or {next(iter(sizes)): deployed.scale_out}
+        found[times_s >= deployed.since_s] = sum(count * sizes[size].price_per_h for size, count in mix.items())
     return found
 
 

@@ -64,6 +64,7 @@ def test_a_mix_is_decided_asked_for_seen_and_told(store: StateStore) -> None:
     assert dict(one.twin.mix) == mixes[0]
     entry = store.ledger.decisions("orders", states=(State.CONFIRMED,))[-1]
     assert (dict(entry.intent.from_mix), dict(entry.intent.mix)) == ({"medium": 4}, mixes[0])
+    assert entry.intent.versions[PERFORMANCE] == 2
     assert Event.CONFIRMED in {report.event for report in reports}
     assert reports[-1].to_dict()["running_mix"] == mixes[0]
     told = render(explain(store, "orders", entry.intent.made_s))

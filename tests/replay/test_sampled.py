@@ -1,0 +1,74 @@
+"""Replays of policies that choose sizes: they are sampled before the first tick, and what workers cost is told."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from replay.case import Case
+from replay.contenders import contender
+from replay.document import result
+from replay.outcome import Played
+from replay.run import fresh_twin, job_of, play
+from replay.sampled import sampled
+from settings.yaml_files import SettingsError
+from twin.parameters import load_twin
+
+
+def case(label: str, twin: str = "enrich", hours: float = 0.75) -> Case:
+    return Case(contender(label), twin, load_twin(twin), 3, hours, forecaster="damped-trend")
+
+
+@cache
+def played(label: str) -> Played:
+    return play(case(label))
+
+
+def test_what_is_sampled_is_near_what_the_operators_twin_can_do() -> None:
+    begun = sampled(case("qescalor"))
+    assert begun is not None
+    assert list(begun.champions.rows) == ["enrich"]
+    assert begun.worker_s > 0
+    report = next(one for one in played("qescalor").reports if one.decision is not None and one.decision.mix)
+    assert set(report.running_mix) == {"medium"}, "the size that the twin's file names first"
+    assert sampled(case("static-4")) is None, "who chooses no sizes needs no samples"
+
+
+def test_a_mix_is_played_and_paid_by_its_sizes() -> None:
+    ended = played("qescalor")
+    sizes = load_twin("enrich").workers.sizes
+    mixes = [dict(one.mix) for one in ended.deployments]
+    assert len(mixes) > 1, "it chose other sizes than it began with"
+    assert ended.outcome.unprocessed == 0
+    lasts = np.diff([*(one.since_s for one in ended.deployments), ended.course.times_s[-1] + 1.0])
+    prices = [sum(count * sizes[size].price_per_h for size, count in mix.items()) for mix in mixes]
+    assert ended.outcome.sizes_cost == pytest.approx(float(lasts @ prices) / 3_600.0)
+    assert result(ended.outcome, 1.0)["cost"] == ended.outcome.sizes_cost
+    assert ended.outcome.profiling_worker_s is not None
+
+
+def test_one_size_stays_one_size() -> None:
+    assert {size for one in played("cba:size=large").deployments[1:] for size in one.mix} <= {"large", "medium"}
+    assert set(played("cba:size=large").deployments[-1].mix) == {"large"}
+
+
+def test_policies_that_know_no_sizes_get_equal_workers_at_the_price_of_the_first_size() -> None:
+    ended = play(case("static-6", hours=0.1))
+    first = next(iter(load_twin("enrich").workers.sizes.values()))
+    assert ended.outcome.sizes_cost == pytest.approx(6 * first.price_per_h * ended.outcome.hours)
+    assert all(not one.mix for one in ended.deployments)
+    assert load_twin("enrich").workers.capacity_per_s == pytest.approx(first.per_s, rel=0.01)
+
+
+def test_a_twin_without_sizes_is_refused_with_the_mend() -> None:
+    with pytest.raises(SettingsError, match=r"workers of twin 'wordcount' have none; give its file workers\.sizes"):
+        play(case("qescalor", "wordcount"))
+
+
+def test_every_contender_begins_with_what_carries_the_first_ten_minutes() -> None:
+    for label in ("qescalor", "daedalus"):
+        asked = case(label)
+        twin = fresh_twin(asked, job_of(asked).bounds)
+        assert twin.current_capacity() > twin.arrivals(twin.now_s, 600).max()
