@@ -1,8 +1,10 @@
 """Tables 3 to 6 of Hochreiner et al. (PeerJ CS 2018), played on the twin and printed beside the originals.
 
-Run ``python -m benchmarks.hosts [--seeds 3] [--patterns stepwise ...] [--json]``. Plays four arrival patterns with the
-BTU-based policy at units of 10, 30 and 60 min, the threshold baseline (once per seed, billed at each unit, as the paper
-does), and the predictive variant; says of every comparison of the paper whether it comes out as printed.
+Run ``python -m benchmarks.hosts [--seeds 3] [--patterns stepwise ...] [--btu btu:make_room=false] [--json]``. Plays the
+four arrival patterns with the BTU-based policy at units of 10, 30 and 60 min, the threshold baseline (once per seed,
+billed at each unit, as the paper does), and the predictive variant; says of every comparison of the paper whether it
+comes out as printed. ``--btu`` takes options: with ``make_room=false`` a host is leased where the published program
+leases one.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from replay.hosts_outcome import HostsOutcome
 from twin.hosts.parameters import load_topology
 
 TOPOLOGY = "manufacturing"
+PLAIN = "btu"
 UNITS = (10, 30, 60)
 LEVELS = ("real-time", "near", "relaxed")
 AHEAD = "btu-forecast"
@@ -136,11 +139,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--patterns", nargs="*", choices=list(PRINTED), default=list(PRINTED))
     parser.add_argument("--ahead", default=AHEAD, help="the predictive variant, with its options")
+    parser.add_argument("--btu", default=PLAIN, help="the BTU-based policy, with its options")
     parser.add_argument("--forecaster", default=FORECASTER)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args(arguments)
-    policies = [f"btu:unit_min={unit}" for unit in UNITS] + ["threshold"]
+    policies = [f"{asked.btu}:unit_min={unit}" for unit in UNITS] + ["threshold"]
     policies += [f"{asked.ahead}:unit_min={unit}" for unit in UNITS]
     setup = HostsSetup(
         hosts_contenders(",".join(policies)),
@@ -154,7 +158,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise SystemExit(f"{one.policy}, seed {one.seed}: {one.reason}")
     outcomes = [one.outcome for one in campaign.played]
     found = {
-        pattern: columns([one for one in outcomes if one.pattern == pattern], asked.ahead) for pattern in asked.patterns
+        pattern: columns([one for one in outcomes if one.pattern == pattern], {PLAIN: asked.btu, AHEAD: asked.ahead})
+        for pattern in asked.patterns
     }
     if asked.json:
         print(json.dumps({pattern: _plain(pattern, mine) for pattern, mine in found.items()}, indent=1))
@@ -166,11 +171,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def columns(outcomes: Sequence[HostsOutcome], ahead: str = AHEAD) -> Columns:
-    """Return policy -> unit -> column of the runs with one pattern."""
-    found: dict[str, dict[int, Column]] = {"btu": {}, "threshold": {}, AHEAD: {}}
+def columns(outcomes: Sequence[HostsOutcome], labels: Mapping[str, str] | None = None) -> Columns:
+    """Return policy -> unit -> column of the runs with one pattern; ``labels``: policy -> as it was asked for."""
+    found: dict[str, dict[int, Column]] = {PLAIN: {}, "threshold": {}, AHEAD: {}}
     for policy, mine in found.items():
-        label = ahead if policy == AHEAD else policy
+        label = (labels or {}).get(policy, policy)
         for unit in UNITS:
             runs = [one for one in outcomes if one.policy in (label, f"{label}:unit_min={unit}")]
             bills = [next(bill for bill in one.bills if bill.unit_min == unit) for one in runs]
@@ -207,6 +212,23 @@ def comparisons(pattern: str, found: Columns) -> Iterator[Compared]:
             )
 
 
+def orders(pattern: str, found: Columns) -> Iterator[Compared]:
+    """Yield how btu's compliance and resource cost change with the unit: a longer one less a shorter one."""
+    printed, mine = PRINTED[pattern][PLAIN], found[PLAIN]
+    for short, long in ((10, 30), (30, 60)):
+        for k, level in enumerate(LEVELS):
+            yield Compared(
+                f"btu's {level} compliance, {long} min less {short} min",
+                printed[long].compliance[k] - printed[short].compliance[k],
+                mean(mine[long].compliance[level]) - mean(mine[short].compliance[level]),
+            )
+        yield Compared(
+            f"btu's resource cost, {long} min less {short} min",
+            printed[long].resource - printed[short].resource,
+            mean(mine[long].resource) - mean(mine[short].resource),
+        )
+
+
 def _show(pattern: str, found: Columns) -> None:
     print(f"\n{pattern}: found (printed)\n")
     heads = [(policy, unit) for policy in found for unit in UNITS]
@@ -234,17 +256,8 @@ def _cell(values: Sequence[float], printed: float | None) -> str:
 
 
 def _verdict(found: Mapping[str, Columns]) -> None:
-    print("\ncomparisons of btu with threshold that come out with the printed sign\n")
-    kinds: dict[str, list[bool]] = {}
-    for pattern, mine in found.items():
-        for one in comparisons(pattern, mine):
-            kinds.setdefault(one.what, []).append(one.as_printed)
-            if not one.as_printed:
-                print(f"otherwise: {pattern}, {one.what}: printed {one.printed:+.1f}, found {one.found:+.1f}")
-    for what, signs in kinds.items():
-        print(f"{what}: {sum(signs)} of {len(signs)}")
-    right = [sign for signs in kinds.values() for sign in signs]
-    print(f"all: {sum(right)} of {len(right)}")
+    _signs("comparisons of btu with threshold", {name: list(comparisons(name, mine)) for name, mine in found.items()})
+    _signs("changes of btu with the unit", {name: list(orders(name, mine)) for name, mine in found.items()})
     print("\npredictive variant less btu: compliance in points, total cost\n")
     for pattern, mine in found.items():
         for unit in UNITS:
@@ -255,6 +268,20 @@ def _verdict(found: Mapping[str, Columns]) -> None:
                 for level in LEVELS
             ]
             print(f"{pattern}, {unit} min: " + "; ".join(better))
+
+
+def _signs(title: str, found: Mapping[str, Sequence[Compared]]) -> None:
+    print(f"\n{title} that come out with the printed sign\n")
+    kinds: dict[str, list[bool]] = {}
+    for pattern, compared in found.items():
+        for one in compared:
+            kinds.setdefault(one.what, []).append(one.as_printed)
+            if not one.as_printed:
+                print(f"otherwise: {pattern}, {one.what}: printed {one.printed:+.1f}, found {one.found:+.1f}")
+    for what, signs in kinds.items():
+        print(f"{what}: {sum(signs)} of {len(signs)}")
+    right = [sign for signs in kinds.values() for sign in signs]
+    print(f"all: {sum(right)} of {len(right)}")
 
 
 def _plain(pattern: str, found: Columns) -> object:
@@ -268,7 +295,7 @@ def _plain(pattern: str, found: Columns) -> object:
         },
         "comparisons": [
             {"what": one.what, "printed": one.printed, "found": one.found, "as_printed": one.as_printed}
-            for one in comparisons(pattern, found)
+            for one in (*comparisons(pattern, found), *orders(pattern, found))
         ],
     }
 

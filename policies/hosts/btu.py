@@ -42,6 +42,9 @@ class BtuOptions(Strict):
         Share of a type's instances that may go at one look; one of two or more may always.
     out_step
         Instances that Algorithm 1 adds at once.
+    make_room
+        Whether another type is scaled down where a new instance finds no room, before a host is leased. The published
+        program leases one all the same.
     moves_alone
         Whether a host may be given back by moving instances alone, none of which goes.
     unit_share, settle_s
@@ -60,6 +63,7 @@ class BtuOptions(Strict):
     weight_scalings: Annotated[float, Field(ge=0)] = 1.0
     most_dropped: Annotated[float, Field(ge=0, le=1)] = 0.2
     out_step: Annotated[int, Field(ge=1, le=1_000)] = 1
+    make_room: bool = True
     moves_alone: bool = True
     unit_share: Annotated[float, Field(ge=0, le=1)] = UNIT_SHARE
     settle_s: Annotated[float, Field(ge=0)] = SETTLE_S
@@ -105,7 +109,7 @@ class Btu:
         wanted = self._wanted(situation, fleet, triggers)
         growing = {one.operator for one in wanted}
         spares = {name: one for name, one in self._spares(situation, fleet).items() if name not in growing}
-        self._scale_out(plan, wanted, spares)
+        self._scale_out(plan, wanted, spares if self.options.make_room else {})
         again |= self._go_on(plan, ends)
         again |= self._end_units(plan, due, ends, triggers, spares)
         return plan.decision(self.name, self._nothing(situation, ends), {AGAIN: again} if again else {})

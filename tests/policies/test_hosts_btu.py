@@ -92,6 +92,12 @@ def test_room_is_made_by_the_type_with_the_highest_utility() -> None:
     assert decided(now) == [StopInstance("C-1"), StartInstance("A", "host-1")]
 
 
+def test_a_host_can_be_leased_in_place_of_room_that_is_made() -> None:
+    full = instances(A={"host-1": 1}, B={"host-1": 3}, C={"host-1": 4})
+    now = situation([A, B, C], [host("host-1")], full, seen={"A": LATE, "B": BUSY})
+    assert decided(now, make_room=False) == [LeaseHost("host-2"), StartInstance("A", "host-2")]
+
+
 def test_no_room_is_made_where_the_one_that_goes_leaves_too_little() -> None:
     big = operator("A", cores=2.0)
     full = instances(A={"host-1": 1}, B={"host-1": 2}, C={"host-1": 2})

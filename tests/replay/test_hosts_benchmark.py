@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.hosts import LEVELS, PRINTED, UNITS, Column, Columns, comparisons
+from benchmarks.hosts import LEVELS, PRINTED, UNITS, Column, Columns, comparisons, orders
 
 
 def columns(btu: tuple[float, float], threshold: tuple[float, float]) -> Columns:
@@ -42,3 +42,11 @@ def test_a_comparison_comes_out_as_printed_when_its_sign_does() -> None:
     assert not told["resource cost, 10 min"], "printed: dearer"
     worse = list(comparisons("stepwise", columns((60, 100), (90, 50))))
     assert all(one.as_printed != other.as_printed for one, other in zip(better, worse, strict=True))
+
+
+def test_compliance_and_cost_of_btu_rise_with_the_unit_in_every_printed_table() -> None:
+    for pattern, policies in PRINTED.items():
+        flat = columns((90, 50), (60, 100))
+        assert all(one.printed > 0 for one in orders(pattern, flat)), pattern
+        assert not any(one.as_printed for one in orders(pattern, flat)), "found: the same with every unit"
+        assert set(policies) == {"btu", "threshold"}
