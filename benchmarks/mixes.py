@@ -42,7 +42,7 @@ from models.forecasting.last_value import LastValue
 from models.forecasting.member import Member
 from models.forecasting.seasonal_trend import SeasonalTrend
 from models.mixes.problem import Problem, Sizes
-from models.mixes.qcesa import MixPlan, plan, single
+from models.mixes.qcesa import MixPlan, plan, single, steadied
 from settings.prices import load_prices
 from twin.operators.parameters import load_operator, operator_names
 from twin.operators.physics import true_performance
@@ -183,7 +183,7 @@ def run(sizes: Sizes, truth: Values, said: Values, only: int | None) -> Outcome:
     running, mixes = np.zeros(len(sizes), dtype=np.int64), []
     for ahead in said:
         problem = Problem.of(sizes, ahead, running, 1)
-        found = plan(problem) if only is None else single(problem, only)
+        found = steadied(plan(problem)) if only is None else single(problem, only)
         running = found.mixes[0]
         mixes.append(running)
     done = Problem.of(sizes, truth, 0, 1)

@@ -113,6 +113,9 @@ class MixChoice:
         costs, length = self.plan.costs, seconds(self.horizon.length_s)
         sure = "the first of the cheapest plan" if self.plan.exact else "the first of a good plan"
         off = "" if self.plan.exact else f", at most {self.plan.gap:.1%} above the cheapest"
+        if self.plan.dearer:
+            sure = "the first of the cheapest plan with the smallest size alone"
+            off = f", {self.plan.dearer:.1%} above the cheapest, as small workers can be stopped one by one"
         return (
             f"{sure} for {length} ({_money(costs.total)}: running {_money(costs.running)}, "
             f"starts {_money(costs.starts)}, stops {_money(costs.stops)}, changes {_money(costs.changes)}{off})"

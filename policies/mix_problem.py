@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field
 
 from models.forecasting.contract import Forecast
 from models.mixes.problem import Problem, Sizes
+from models.mixes.qcesa import INDIFFERENCE
 from policies.contract import Situation, SizedWorker
 from policies.forecast_quantile import ForecastQuantile
 from settings.stream_job import Strict
@@ -48,6 +49,9 @@ class MixOptions(Strict):
         paper. A plan with fewer changes is cheaper by it, so it must save that much to be worth one.
     refuse_extrapolated
         Start no worker of a size whose performance was extrapolated. Else such sizes are used, and named.
+    indifference
+        Share of a plan's cost for which a change is made with workers of the smallest size alone: they can be stopped
+        one by one when the forecast was wrong.
     exact_candidates
         Most mixes per epoch up to which the plan is certain to be the cheapest; beyond, it is a good one.
     """
@@ -64,6 +68,7 @@ class MixOptions(Strict):
     stop_s: Seconds = 15.0
     change_s: Seconds = 300.0
     refuse_extrapolated: bool = False
+    indifference: Annotated[float, Field(ge=0, le=1)] = INDIFFERENCE
     exact_candidates: Annotated[int, Field(ge=0, le=10_000)] = 2_500
 
 

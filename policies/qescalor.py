@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from models.mixes.qcesa import MixPlan, plan, single
+from models.mixes.qcesa import MixPlan, plan, single, steadied
 from policies.contract import Decision, Reason, Situation
 from policies.holding import blindness, hold
 from policies.mix_choice import MixChoice
@@ -77,7 +77,7 @@ class QEScalor:
         problem = horizon.problem
         if only is not None:
             return single(problem, problem.sizes.names.index(only))
-        return plan(problem, exact_candidates=self.options.exact_candidates)
+        return steadied(plan(problem, exact_candidates=self.options.exact_candidates), self.options.indifference)
 
     def _refused(self, situation: Situation, only: str | None) -> str | None:
         if only is not None and only not in situation.sizes:

@@ -6,7 +6,7 @@ is improved in a corridor, and the result says that it is not proven to be the c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -22,6 +22,7 @@ EXACT_CANDIDATES = (
 )
 EXACT_EPOCH_CANDIDATES = 2_500_000
 SWEEPS = 8
+INDIFFERENCE = 0.02
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class MixPlan:
     first, first_costs
         Mixes for the first epoch, shape ``(n, sizes)``, cheapest first, and the least cost of a plan from each on.
         Where the plan is not exact, only those near it.
+    dearer
+        Share by which it costs more than another that was found and not taken (:func:`steadied`).
     """
 
     problem: Problem
@@ -50,6 +53,7 @@ class MixPlan:
     candidates: int
     first: Mixes
     first_costs: Values
+    dearer: float = 0.0
 
     @cached_property
     def costs(self) -> Costs:
@@ -110,6 +114,31 @@ def single(problem: Problem, index: int) -> MixPlan:
     among = candidates(limited, limited.maximum + 1)
     assert among is not None  # there are no more mixes of one size than numbers of workers
     return _exactly(limited, exact(limited, among), len(among))
+
+
+def steadied(found: MixPlan, indifference: float = INDIFFERENCE) -> MixPlan:
+    """Return the plan with the smallest size only, where it carries as much and costs hardly more; else what was found.
+
+    A forecast is never certain. What small workers cost more in starts they save when less is to be carried than was
+    forecast, because they can be stopped one by one; a large one that was started to save starts cannot
+    (docs/decisions/0019-mixes-of-sizes.md).
+
+    Parameters
+    ----------
+    indifference
+        Share of the plan's cost that is too small to decide; 0: what was found. It is no reason to change what runs.
+    """
+    problem, sizes = found.problem, found.problem.sizes
+    usable = np.flatnonzero((sizes.per_s > 0.0) & (sizes.most > 0))
+    if indifference <= 0.0 or len(usable) < 2 or (found.mixes[0] == problem.begin).all():
+        return found
+    smallest = int(usable[np.argmin(sizes.per_s[usable])])
+    if min(int(sizes.most[smallest]), problem.maximum) < problem.minimum:
+        return found
+    alone = single(problem, smallest)
+    short = float(alone.shortfall_per_s.sum()) > float(found.shortfall_per_s.sum()) + 1e-9
+    dearer = alone.costs.total / found.costs.total - 1.0 if found.costs.total > 0.0 else 0.0
+    return found if short or dearer > indifference else replace(alone, dearer=max(dearer, 0.0))
 
 
 def _exactly(problem: Problem, found: Found, examined: int) -> MixPlan:

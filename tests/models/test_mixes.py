@@ -5,7 +5,7 @@ import pytest
 
 from models.mixes.cba import cba
 from models.mixes.problem import Problem, Sizes
-from models.mixes.qcesa import plan
+from models.mixes.qcesa import plan, steadied
 
 R1, R2 = 0, 1
 
@@ -144,3 +144,27 @@ def test_sizes_that_allow_fewer_workers_than_the_minimum_are_refused() -> None:
 def test_cba_names_the_sizes_there_are() -> None:
     with pytest.raises(ValueError, match="no size is called 'r3'; known: r1, r2"):
         cba(example(), "r3")
+
+
+def alike() -> Problem:
+    """A large worker does what three small ones do, for hardly less; a start costs little."""
+    sizes = Sizes.of(("small", "large"), [100.0, 300.0], [1.0, 2.97], start=0.01, stop=0.01)
+    return Problem.of(sizes, [300.0, 300.0, 300.0], [1, 0])
+
+
+def test_small_workers_alone_are_taken_where_they_cost_hardly_more() -> None:
+    found = plan(alike())
+    assert found.mixes[0].tolist() == [0, 1]
+    steady = steadied(found, 0.02)
+    assert steady.mixes.tolist() == [[3, 0]] * 3
+    assert steady.dearer == pytest.approx(steady.costs.total / found.costs.total - 1.0)
+    assert 0.0 < steady.dearer < 0.02
+    assert steadied(found, 0.005) is found
+    assert steadied(found, 0.0) is found
+
+
+def test_small_workers_are_no_reason_to_change_what_runs_nor_to_carry_less() -> None:
+    kept = plan(Problem.of(alike().sizes, [300.0], [0, 1]))
+    assert steadied(kept, 1.0) is kept
+    few = plan(Problem.of(alike().sizes, [300.0], [0, 0], 1, 2))
+    assert steadied(few, 1.0) is few, "two small workers would not do"
