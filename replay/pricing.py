@@ -172,14 +172,17 @@ def priced(played: Sequence[Played], clairvoyants: Mapping[int, Clairvoyant], pr
 def demand_of(played: Played, pricing: Pricing) -> Demand:
     """Return what a replay deployed, second by second: workers by size where it had mixes, else equal ones.
 
+    Workers without a size count as the first one, where the job has sizes.
+
     Raises
     ------
     ~settings.yaml_files.SettingsError
         When a size was deployed that has no cores and memory.
     """
+    usual = next(iter((pricing.sizes or {}).values()), pricing.worker)
     if not any(one.mix for one in played.deployments):
-        return Demand.of_workers(played.course.workers, pricing.worker)
-    sizes = {EQUAL: pricing.worker, **(pricing.sizes or {})}
+        return Demand.of_workers(played.course.workers, usual)
+    sizes = {EQUAL: usual, **(pricing.sizes or {})}
     times_s = played.course.times_s
     counts = np.zeros((len(times_s), len(sizes)))
     for one in played.deployments:
