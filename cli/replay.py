@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
-from cli.output import UserError, complaints
+from cli.output import UserError
 from cli.pricing import (
     AskedPrices,
     InstanceTypeOption,
@@ -190,8 +188,9 @@ def replay(
     Example: perdix replay --topology manufacturing --pattern stepwise --policy btu:unit_min=60,threshold
     """
     from cli import replay_hosts as hosts
-    from cli.replay_dataflow import Asked, refuse, replay_dataflow
-    from cli.replay_results import write_results
+    from cli.replay_dataflow import Asked, replay_dataflow
+    from cli.replay_results import refuse, tell, write_results
+    from cli.replay_text import show
     from control.clock import WallClock
     from replay.asked import twin_and_trace
     from replay.case import FORECASTER
@@ -202,7 +201,7 @@ def replay(
     asked_prices.check(worker_price)
     chosen_seeds = tuple(range(first_seed, first_seed + seeds))
     if topology is not None:
-        hosts.refuse(
+        refuse(
             {
                 "--workload": workload,
                 "--twin": twin,
@@ -216,7 +215,10 @@ def replay(
                 "--fill-gaps": fill_gaps,
                 "--worker-price": worker_price,
                 "--prices": prices,
-            }
+            },
+            "a topology, whose sensors and hosts stand in",
+            "--topology",
+            "conf/topologies",
         )
         family = hosts.family(forecaster)
         leased = hosts.Asked(
@@ -240,7 +242,10 @@ def replay(
                 "--fill-gaps": fill_gaps,
                 "--worker-price": worker_price,
                 "--prices": prices,
-            }
+            },
+            "a dataflow, whose rates and bounds stand in",
+            "--dataflow",
+            "conf/dataflows",
         )
         one = Asked(dataflow, policy, chosen_seeds, hours, start, skew, processes, out, pictures, mlflow)
         replay_dataflow(one, file, on_stdout=as_json == STDOUT)
@@ -273,7 +278,7 @@ def replay(
     started_at_s = WallClock().now_s()
     campaign = _run(setup, processes)
     document = write_results(campaign, started_at_s, out, pictures=pictures, mlflow=mlflow)
-    _say(document, file, on_stdout=as_json == STDOUT)
+    tell(document, file, on_stdout=as_json == STDOUT, show=show)
     if campaign.failed:
         raise typer.Exit(1)
 
@@ -333,20 +338,3 @@ def _run(setup: Setup, processes: int | None) -> Campaign:
     replays = len(setup.contenders) * len(setup.seeds)
     with progress_bar(float(replays * setup.seconds)) as tell:
         return run_campaign(setup, processes=processes, on_progress=tell)
-
-
-def _say(document: Mapping[str, Any], file: Path | None, *, on_stdout: bool) -> None:
-    from cli.replay_results import as_text
-    from cli.replay_text import show
-
-    if file is not None:
-        file.write_text(as_text(document), encoding="utf-8")
-    if on_stdout:
-        sys.stdout.write(as_text(document))
-        sys.stdout.flush()
-        for one in document["failed"]:
-            complaints.print(
-                f"failed: {one['policy']}, seed {one['seed']}: {one['reason']}", highlight=False, markup=False
-            )
-    else:
-        show(document)

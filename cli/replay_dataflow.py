@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from cli.output import UserError, complaints
+from cli.output import UserError
 
 if TYPE_CHECKING:
     from replay.dataflow_campaign import DataflowCampaign
@@ -42,20 +40,10 @@ class Asked:
     mlflow: bool
 
 
-def refuse(given: Mapping[str, object]) -> None:
-    """Complain of options that say nothing about a dataflow, ``option -> value``; ``None`` and False: not given."""
-    names = [name for name, value in given.items() if value is not None and value is not False]
-    if names:
-        raise UserError(
-            f"{', '.join(names)}: not for a dataflow, whose rates and bounds stand in conf/dataflows; "
-            "leave it out, or copy the file and name the copy with --dataflow"
-        )
-
-
 def replay_dataflow(asked: Asked, file: Path | None, *, on_stdout: bool) -> None:
     """Replay, write what came of it, and show it; exit code 1 when a replay did not come to its end."""
     from cli.replay_dataflow_text import show_dataflow
-    from cli.replay_results import as_text
+    from cli.replay_results import tell as tell_of
     from cli.replay_text import progress_bar
     from control.clock import WallClock
     from replay.dataflow_campaign import DataflowSetup, run_dataflow_campaign
@@ -68,16 +56,7 @@ def replay_dataflow(asked: Asked, file: Path | None, *, on_stdout: bool) -> None
     with progress_bar(float(len(setup.cases()) * setup.length_s)) as tell:
         campaign = run_dataflow_campaign(setup, processes=asked.processes, on_progress=tell)
     document = _write(campaign, asked, started_at_s)
-    if file is not None:
-        file.write_text(as_text(document), encoding="utf-8")
-    if on_stdout:
-        sys.stdout.write(as_text(document))
-        sys.stdout.flush()
-    else:
-        show_dataflow(document)
-    for one in document["failed"]:
-        what = f"failed: {one['policy']}, seed {one['seed']}: {one['reason']}"
-        complaints.print(what, highlight=False, markup=False)
+    tell_of(document, file, on_stdout=on_stdout, show=show_dataflow)
     if campaign.failed:
         raise typer.Exit(1)
 

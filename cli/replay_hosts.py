@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-
-from cli.output import UserError, complaints
 
 if TYPE_CHECKING:
     from replay.hosts_campaign import HostsCampaign, HostsSetup
@@ -52,20 +48,10 @@ def family(name: str | None) -> str | None:
     return family_or_none(name, FORECASTER)
 
 
-def refuse(given: Mapping[str, object]) -> None:
-    """Complain of options that say nothing about a topology, ``option -> value``; ``None`` and False: not given."""
-    names = [name for name, value in given.items() if value is not None and value is not False]
-    if names:
-        raise UserError(
-            f"{', '.join(names)}: not for a topology, whose sensors and hosts stand in conf/topologies; "
-            "leave it out, or copy the file and name the copy with --topology"
-        )
-
-
 def replay_hosts(asked: Asked, file: Path | None, *, on_stdout: bool) -> None:
     """Replay, write what came of it, and show it; exit code 1 when a replay did not come to its end."""
     from cli.replay_hosts_text import show_hosts
-    from cli.replay_results import as_text
+    from cli.replay_results import tell as tell_of
     from cli.replay_text import progress_bar
     from control.clock import WallClock
     from replay.hosts_campaign import run_hosts_campaign
@@ -75,16 +61,7 @@ def replay_hosts(asked: Asked, file: Path | None, *, on_stdout: bool) -> None:
     with progress_bar(float(len(setup.cases()) * setup.length_s)) as tell:
         campaign = run_hosts_campaign(setup, processes=asked.processes, on_progress=tell)
     document = _write(campaign, asked, started_at_s)
-    if file is not None:
-        file.write_text(as_text(document), encoding="utf-8")
-    if on_stdout:
-        sys.stdout.write(as_text(document))
-        sys.stdout.flush()
-    else:
-        show_hosts(document)
-    for one in document["failed"]:
-        what = f"failed: {one['policy']}, seed {one['seed']}: {one['reason']}"
-        complaints.print(what, highlight=False, markup=False)
+    tell_of(document, file, on_stdout=on_stdout, show=show_hosts)
     if campaign.failed:
         raise typer.Exit(1)
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
 
 from cli.output import UserError, complaints, plain
 from cli.stores import home
@@ -68,6 +71,40 @@ def written(
     if record is not None:
         made["mlflow"] = _record(record, [*made["pictures"], folder / "replay.json"])
     return made
+
+
+def tell(
+    document: Mapping[str, Any], file: Path | None, *, on_stdout: bool, show: Callable[[Mapping[str, Any]], None]
+) -> None:
+    """Write the document where it was asked for, or show it; and complain of every replay that failed.
+
+    Parameters
+    ----------
+    file
+        Where else the document goes; ``None``: nowhere.
+    show
+        Prints it for people, where it is not printed as JSON.
+    """
+    if file is not None:
+        file.write_text(as_text(document), encoding="utf-8")
+    if on_stdout:
+        sys.stdout.write(as_text(document))
+        sys.stdout.flush()
+    else:
+        show(document)
+    for one in document["failed"]:
+        what = f"{one['policy']}, seed {one['seed']}: {one['reason']}"
+        complaints.print(f"[bold red]failed[/]: {escape(what)}", highlight=False)
+
+
+def refuse(given: Mapping[str, object], what: str, option: str, folder: str) -> None:
+    """Complain of options that say nothing about ``what``, ``option -> value``; ``None`` and False: not given."""
+    names = [name for name, value in given.items() if value is not None and value is not False]
+    if names:
+        raise UserError(
+            f"{', '.join(names)}: not for {what} {folder}; "
+            f"leave it out, or copy the file and name the copy with {option}"
+        )
 
 
 def as_text(document: Mapping[str, Any]) -> str:

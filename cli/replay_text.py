@@ -60,9 +60,6 @@ def show(document: Mapping[str, Any]) -> None:
     for sentence in (best(document), _clairvoyant(document)):
         if sentence:
             console.print(sentence, highlight=False, markup=False)
-    for one in document["failed"]:
-        what = f"{one['policy']}, seed {one['seed']}: {one['reason']}"
-        complaints.print(f"[bold red]failed[/] {escape(what)}", highlight=False)
     if document["mlflow"]:
         console.print(f"MLflow, side by side: {document['mlflow']['compare_url']}", highlight=False, soft_wrap=True)
     console.print(

@@ -14,7 +14,7 @@ from replay.clairvoyant import Clairvoyant, Impossible, clairvoyant, physics_of
 from replay.outcome import Played
 from replay.pricing import Priced, Pricing, priced
 from replay.run import job_of, play
-from replay.side_by_side import OnProgress, Raised, Task, Tell, side_by_side
+from replay.side_by_side import Failed, OnProgress, Raised, Task, Tell, side_by_side
 from replay.workload import Trace, arrivals
 from settings.stream_job import Bounds, Objectives
 from settings.yaml_files import SettingsError
@@ -124,15 +124,6 @@ class Setup:
             )
             for one in self.contenders
         )
-
-
-@dataclass(frozen=True)
-class Failed:
-    """A replay that did not come to its end, and why."""
-
-    policy: str
-    seed: int
-    reason: str
 
 
 @dataclass(frozen=True)

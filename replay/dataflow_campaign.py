@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 
-from replay.campaign import Failed
 from replay.dataflow_case import DataflowCase, DataflowContender
 from replay.dataflow_outcome import DataflowPlayed
 from replay.dataflow_run import play
-from replay.side_by_side import OnProgress, Raised, Task, Tell, side_by_side
+from replay.side_by_side import Failed, OnProgress, Tell, play_each
 from settings.yaml_files import SettingsError
 from twin.dataflow.parameters import DataflowParameters
 
@@ -70,16 +68,10 @@ def run_dataflow_campaign(
         How many replays at a time; by default as many as there are cores. 1 plays all in this process.
     """
     began_s = time.perf_counter()
-    cases = setup.cases()
-    count = min(processes or os.cpu_count() or 1, len(cases))
-    found = side_by_side([Task(_play, case) for case in cases], processes=count, on_progress=on_progress)
-    played = tuple(one for one in found if isinstance(one, DataflowPlayed))
-    failed = tuple(
-        Failed(case.contender.label, case.seed, one.reason)
-        for case, one in zip(cases, found, strict=True)
-        if isinstance(one, Raised)
+    played, failed = play_each(
+        _play, setup.cases(), lambda case: case.contender.label, processes=processes, on_progress=on_progress
     )
-    return DataflowCampaign(setup, played, failed, time.perf_counter() - began_s)
+    return DataflowCampaign(setup, tuple(played), failed, time.perf_counter() - began_s)
 
 
 def _play(case: DataflowCase, tell: Tell) -> DataflowPlayed:

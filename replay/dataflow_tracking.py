@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from models.registry import Compared, Comparison, Recorded, Registry, TrainingData
 from replay.dataflow_campaign import DataflowCampaign
 from replay.dataflow_document import FIGURES, dataflow_document
 from replay.dataflow_outcome import DataflowPlayed, scalable
-from replay.tracking import EXPERIMENT, POINTS
+from replay.tracking import EXPERIMENT, markdown, peaks
 
 HEADS = ("steps", "oscillations", "converged_s", "instance_ratio", "achieved")
 
@@ -79,24 +77,15 @@ def _compared(summary: Mapping[str, Any], found: Mapping[str, Any], campaign: Da
 
 
 def _series(played: DataflowPlayed, operators: Sequence[str]) -> dict[str, list[tuple[int, float]]]:
-    """Return the instances of each operator in the first seed, at so few minutes that MLflow can draw them."""
-    stretch = played.course.stretch
-    starts = np.arange(0, len(stretch), 60 * -(-len(stretch) // (60 * POINTS)))
-    return {
-        f"instances/{name}": [
-            (int(at // 60), float(value))
-            for at, value in zip(
-                starts, np.maximum.reduceat(stretch.instances[:, played.course.of(name)], starts), strict=True
-            )
-        ]
-        for name in operators
-    }
+    """Return the instances of each operator in the first seed, as MLflow draws them."""
+    instances = played.course.stretch.instances
+    return peaks({f"instances/{name}": instances[:, played.course.of(name)] for name in operators})
 
 
 def _table(summaries: Sequence[Mapping[str, Any]]) -> str:
-    rows = [("policy", *(name.replace("_s", ", s") if name == "converged_s" else name for name in HEADS))]
-    rows.append(("---", *["---:"] * len(HEADS)))
-    for one in summaries:
-        cells = ("-" if not one.get(name) else f"{one[name]['mean']:.3g}" for name in HEADS)
-        rows.append((one["policy"], *cells))
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+    heads = ("policy", *(name.replace("_s", ", s") if name == "converged_s" else name for name in HEADS))
+    rows = [
+        (one["policy"], *("-" if not one.get(name) else f"{one[name]['mean']:.3g}" for name in HEADS))
+        for one in summaries
+    ]
+    return markdown(heads, rows)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 
-from replay.campaign import Failed
 from replay.hosts_case import FORECASTER, HostsCase, HostsContender
 from replay.hosts_outcome import HostsPlayed
 from replay.hosts_run import play
-from replay.side_by_side import OnProgress, Raised, Task, Tell, side_by_side
+from replay.side_by_side import Failed, OnProgress, Tell, play_each
 from settings.yaml_files import SettingsError
 from twin.hosts.parameters import Topology
 
@@ -95,16 +93,14 @@ def run_hosts_campaign(
         How many replays at a time; by default as many as there are cores. 1 plays all in this process.
     """
     began_s = time.perf_counter()
-    cases = setup.cases()
-    count = min(processes or os.cpu_count() or 1, len(cases))
-    found = side_by_side([Task(_play, case) for case in cases], processes=count, on_progress=on_progress)
-    played = tuple(one for one in found if isinstance(one, HostsPlayed))
-    failed = tuple(
-        Failed(f"{case.contender.label} ({case.pattern})", case.seed, one.reason)
-        for case, one in zip(cases, found, strict=True)
-        if isinstance(one, Raised)
+    played, failed = play_each(
+        _play,
+        setup.cases(),
+        lambda case: f"{case.contender.label} ({case.pattern})",
+        processes=processes,
+        on_progress=on_progress,
     )
-    return HostsCampaign(setup, played, failed, time.perf_counter() - began_s)
+    return HostsCampaign(setup, tuple(played), failed, time.perf_counter() - began_s)
 
 
 def _play(case: HostsCase, tell: Tell) -> HostsPlayed:

@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from models.registry import Compared, Comparison, Recorded, Registry, TrainingData
 from replay.hosts_campaign import HostsCampaign
 from replay.hosts_document import FIGURES, hosts_document
 from replay.hosts_outcome import HostsPlayed
-from replay.tracking import EXPERIMENT, POINTS
+from replay.tracking import EXPERIMENT, markdown, peaks
 
 
 def record_hosts(
@@ -104,27 +102,21 @@ def _compared(summary: Mapping[str, Any], found: Mapping[str, Any], campaign: Ho
 
 
 def _series(played: HostsPlayed) -> dict[str, list[tuple[int, float]]]:
-    """Return hosts, instances and machines in the first seed, at so few minutes that MLflow can draw them."""
+    """Return hosts, instances and machines in the first seed, as MLflow draws them."""
     course = played.course
-    starts = np.arange(0, len(course), 60 * -(-len(course) // (60 * POINTS)))
     lines = {"hosts": course.hosts, "instances": course.instances.sum(axis=1), "machines": course.machines}
     lines |= {f"instances/{name}": course.instances[:, k] for k, name in enumerate(played.operators)}
-    return {
-        name: [
-            (int(at // 60), float(value)) for at, value in zip(starts, np.maximum.reduceat(values, starts), strict=True)
-        ]
-        for name, values in lines.items()
-    }
+    return peaks(lines)
 
 
 def _table(summaries: Sequence[Mapping[str, Any]]) -> str:
     levels = list(summaries[0]["compliance"])
     heads = ("pattern", "policy", *levels, "unit, min", "resource cost", *(f"total, {level}" for level in levels))
-    rows = [heads, ("---", "---", *["---:"] * (len(heads) - 2))]
+    rows = []
     for one in summaries:
         shares = [f"{one['compliance'][level]['mean']:.0%}" for level in levels]
         for unit, bill in one["bills"].items():
             totals = [f"{bill['total_cost'][level]['mean']:.4g}" for level in levels]
             cost = f"{bill['resource_cost']['mean']:.4g}"
             rows.append((one["pattern"], one["policy"], *shares, unit, cost, *totals))
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+    return markdown(heads, rows, text_columns=2)

@@ -12,7 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import connection, get_context, parent_process
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from threadpoolctl import threadpool_limits
 
@@ -68,6 +68,54 @@ def side_by_side(tasks: Sequence[Task], *, processes: int, on_progress: OnProgre
             raise RuntimeError("processes end before they begin to work")
         left = unfinished
     return [crew.results[k] for k in range(len(tasks))]
+
+
+class Seeded(Protocol):
+    """What a replay is played with: which luck."""
+
+    @property
+    def seed(self) -> int:
+        """Of everything random in it."""
+        ...
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A replay that did not come to its end, and why."""
+
+    policy: str
+    seed: int
+    reason: str
+
+
+Case = TypeVar("Case", bound=Seeded)
+
+
+def play_each(
+    play: Callable[[Case, Tell], object],
+    cases: Sequence[Case],
+    name_of: Callable[[Case], str],
+    *,
+    processes: int | None = None,
+    on_progress: OnProgress | None = None,
+) -> tuple[list[Any], tuple[Failed, ...]]:
+    """Return what ``play`` made of the cases that came to their end, in their order, and those that did not.
+
+    Parameters
+    ----------
+    name_of
+        What a case's policy is called in tables.
+    processes
+        How many at a time; by default as many as there are cores.
+    """
+    count = min(processes or os.cpu_count() or 1, len(cases))
+    found = side_by_side([Task(play, case) for case in cases], processes=count, on_progress=on_progress)
+    failed = tuple(
+        Failed(name_of(case), case.seed, one.reason)
+        for case, one in zip(cases, found, strict=True)
+        if isinstance(one, Raised)
+    )
+    return [one for one in found if not isinstance(one, Raised)], failed
 
 
 def _one_after_another(tasks: Sequence[Task], on_progress: OnProgress | None) -> list[object]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.registry import Compared, Comparison, Recorded, Registry, TrainingData
 from models.registry.publication import Parameter
@@ -228,14 +229,25 @@ def _hosts_of(policy: str, found: Mapping[str, Any]) -> dict[str, Parameter]:
 
 
 def _series(courses: Sequence[Course]) -> dict[str, list[tuple[int, float]]]:
-    """Return the courses' means over seeds at so few minutes that MLflow can draw them; steps are minutes.
+    """Return the courses' means over seeds as MLflow draws them."""
+    means = {f"course/{name}": over_seeds(courses, name)[0] for name in COURSE}
+    return peaks({name: np.nan_to_num(mean, nan=-np.inf) for name, mean in means.items()})
+
+
+def peaks(lines: Mapping[str, NDArray[Any]]) -> dict[str, list[tuple[int, float]]]:
+    """Return lines of one value per second at so few minutes that MLflow can draw them; steps are minutes.
 
     Each point is the greatest of its stretch: what is looked for are peaks.
     """
     found = {}
-    for name in COURSE:
-        mean = np.nan_to_num(over_seeds(courses, name)[0], nan=-np.inf)
-        starts = np.arange(0, len(mean), 60 * -(-len(mean) // (60 * POINTS)))
-        greatest = np.maximum.reduceat(mean, starts)
-        found[f"course/{name}"] = [(int(at // 60), float(value)) for at, value in zip(starts, greatest, strict=True)]
+    for name, line in lines.items():
+        starts = np.arange(0, len(line), 60 * -(-len(line) // (60 * POINTS)))
+        greatest = np.maximum.reduceat(line, starts)
+        found[name] = [(int(at // 60), float(value)) for at, value in zip(starts, greatest, strict=True)]
     return found
+
+
+def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]], text_columns: int = 1) -> str:
+    """Return a table for the note of a run; all columns but the first ``text_columns`` are numbers."""
+    under = [*["---"] * text_columns, *["---:"] * (len(heads) - text_columns)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, under, *rows))

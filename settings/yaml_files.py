@@ -74,6 +74,26 @@ def load_model(path: Path, model: type[Model], **defaults: Any) -> Model:
         raise SettingsError("\n".join(lines)) from None
 
 
+def load_known(name: str, folder: Path, model: type[Model], what: str) -> Model:
+    """Read ``<folder>/<name>.yaml``, or the YAML file that is named, into ``model``.
+
+    Raises
+    ------
+    SettingsError
+        As :func:`load_model`; or that there is no such ``what`` (a dataflow, for example), and which there are.
+    """
+    path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
+    if path.parent == folder and not path.is_file():
+        known = ", ".join(known_names(folder)) or "none"
+        raise SettingsError(f"there is no {what} '{name}' in {folder}; known: {known}")
+    return load_model(path, model, name=path.stem)
+
+
+def known_names(folder: Path) -> list[str]:
+    """Return the names that :func:`load_known` knows in a folder."""
+    return sorted(path.stem for path in folder.glob("*.yaml"))
+
+
 def place_in(path: Path, *keys: str | int) -> str:
     """Return ``file:line`` of a key, for errors that are found after a file was read."""
     return f"{path}:{_line_of(read_yaml(path), keys)}"

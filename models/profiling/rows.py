@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from models.profiling.profile import Profile, ProfilePoint
+from telemetry.named_by_content import read_named, write_named
 
 COLUMNS = {
     "job": "string",
@@ -99,21 +100,12 @@ def profile_digest(profile: Profile) -> str:
 
 def write_profile(profile: Profile, folder: Path) -> Path:
     """Write ``<folder>/<job>/<digest>.parquet`` and return it; the file appears whole or not at all."""
-    path = folder / profile.job / f"{profile_digest(profile)}.parquet"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(".unfinished")
-    rows_of(profile).to_parquet(unfinished, index=False, compression="zstd")
-    unfinished.replace(path)
-    return path
+    return write_named(rows_of(profile), folder / profile.job, profile_digest(profile))
 
 
 def read_profile(path: Path) -> Profile:
     """Read a profile. Raises ``ValueError`` naming the file when it is not one."""
-    try:
-        rows = pd.read_parquet(path)
-    except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
-        raise ValueError(f"{path}: not a profile: {error}; delete it and profile the job anew") from error
-    return profile_of(rows, str(path))
+    return profile_of(read_named(path, "a profile", "delete it and profile the job anew"), str(path))
 
 
 def newest_profile(folder: Path, job: str) -> tuple[Path, Profile] | None:

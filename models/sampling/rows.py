@@ -12,6 +12,7 @@ import pandas as pd
 
 from models.performance.contract import Sample
 from models.sampling.samples import FailedSize, OperatorSamples
+from telemetry.named_by_content import read_named, write_named
 
 COLUMNS = {
     "operator": "string",
@@ -98,21 +99,12 @@ def samples_digest(found: OperatorSamples) -> str:
 
 def write_samples(found: OperatorSamples, folder: Path) -> Path:
     """Write ``<folder>/<operator>/<digest>.parquet`` and return it; the file appears whole or not at all."""
-    path = folder / found.operator / f"{samples_digest(found)}.parquet"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(".unfinished")
-    rows_of(found).to_parquet(unfinished, index=False, compression="zstd")
-    unfinished.replace(path)
-    return path
+    return write_named(rows_of(found), folder / found.operator, samples_digest(found))
 
 
 def read_samples(path: Path) -> OperatorSamples:
     """Read samples. Raises ``ValueError`` naming the file when it holds none."""
-    try:
-        rows = pd.read_parquet(path)
-    except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
-        raise ValueError(f"{path}: not samples: {error}; delete it and sample the operator anew") from error
-    return samples_of(rows, str(path))
+    return samples_of(read_named(path, "samples", "delete it and sample the operator anew"), str(path))
 
 
 def newest_samples(folder: Path, operator: str) -> tuple[Path, OperatorSamples] | None:

@@ -13,10 +13,11 @@ import pytest
 from policies.build import POLICIES
 from policies.contract import Decision, Reason, Situation
 from policies.static import StaticOptions
-from replay.campaign import Campaign, Failed, Setup, run_campaign
+from replay.campaign import Campaign, Setup, run_campaign
 from replay.case import FORECASTER
 from replay.contenders import contenders
 from replay.run import play
+from replay.side_by_side import Failed
 from replay.workload import own
 from settings.stream_job import Bounds
 from settings.yaml_files import SettingsError

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.campaign import Campaign, Failed, Setup
+from replay.campaign import Campaign, Setup
 from replay.clairvoyant import Clairvoyant
 from replay.contenders import contenders
 from replay.document import document, folder_name, result, slug, summary, write_series
 from replay.outcome import Course, Latency, Outcome, Played, Recovery
+from replay.side_by_side import Failed
 from replay.workload import own
 from settings.stream_job import Bounds
 from twin.parameters import load_twin

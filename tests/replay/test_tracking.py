@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from models.registry import Registry, prepare, tracking
-from replay.campaign import Campaign, Failed, Setup
+from replay.campaign import Campaign, Setup
 from replay.contenders import contenders
 from replay.outcome import Played
+from replay.side_by_side import Failed
 from replay.tracking import EXPERIMENT, METRICS, POINTS, comparison_of, metrics_of, record
 from replay.workload import Trace
 from settings.home import Home

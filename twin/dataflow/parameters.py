@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from models.dataflow.graph import Dataflow, Operator
 from settings.home import conf_folder
 from settings.stream_job import Strict
-from settings.yaml_files import SettingsError, load_model
+from settings.yaml_files import known_names, load_known
 from twin.dataflow import physics
 from twin.parameters import RandomTime
 
@@ -372,13 +372,9 @@ def load_dataflow(name: str, folder: Path | None = None) -> DataflowParameters:
     ~settings.yaml_files.SettingsError
         Naming file, line and mend, or the dataflows that there are.
     """
-    folder = folder or dataflows_folder()
-    path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
-    if path.parent == folder and not path.is_file():
-        raise SettingsError(f"there is no dataflow '{name}'; known: {', '.join(dataflow_names(folder))}")
-    return load_model(path, DataflowParameters, name=path.stem)
+    return load_known(name, folder or dataflows_folder(), DataflowParameters, "dataflow")
 
 
 def dataflow_names(folder: Path | None = None) -> list[str]:
     """Return the names of the dataflows that can be loaded."""
-    return sorted(path.stem for path in (folder or dataflows_folder()).glob("*.yaml"))
+    return known_names(folder or dataflows_folder())

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from settings.home import conf_folder
 from settings.stream_job import Strict
-from settings.yaml_files import SettingsError, load_model
+from settings.yaml_files import SettingsError, load_known
 from twin.hosts.patterns import Pattern
 
 Positive = Annotated[float, Field(gt=0)]
@@ -270,9 +270,4 @@ def load_topology(name: str, folder: Path | None = None) -> Topology:
     ~settings.yaml_files.SettingsError
         Naming file, line and mend, or the topologies that there are.
     """
-    folder = folder or topologies_folder()
-    path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
-    if path.parent == folder and not path.is_file():
-        known = ", ".join(sorted(one.stem for one in folder.glob("*.yaml")))
-        raise SettingsError(f"there is no topology '{name}'; known: {known}")
-    return load_model(path, Topology, name=path.stem)
+    return load_known(name, folder or topologies_folder(), Topology, "topology")

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from models.sampling.sizes import Grid
 from settings.home import conf_folder
 from settings.stream_job import Strict
-from settings.yaml_files import SettingsError, load_model
+from settings.yaml_files import known_names, load_known
 
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
@@ -171,14 +171,9 @@ def load_operator(name: str, folder: Path | None = None) -> OperatorTwinParamete
     ~settings.yaml_files.SettingsError
         Naming file, line and mend, or the operators that there are.
     """
-    folder = folder or operators_folder()
-    path = folder / f"{name}.yaml"
-    if not path.is_file():
-        there = ", ".join(operator_names(folder)) or "none"
-        raise SettingsError(f"{path}: there is no operator '{name}'; there are: {there}")
-    return load_model(path, OperatorTwinParameters, name=name)
+    return load_known(name, folder or operators_folder(), OperatorTwinParameters, "operator")
 
 
 def operator_names(folder: Path | None = None) -> list[str]:
     """Return the names of the operators that can be loaded."""
-    return sorted(path.stem for path in (folder or operators_folder()).glob("*.yaml"))
+    return known_names(folder or operators_folder())
