@@ -111,7 +111,7 @@ def test_several_jobs_have_a_page_and_samples_each_and_the_method_is_chosen(run:
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ({"operator": "nosuch"}, "there is no operator 'nosuch'; there are: parse, score"),
+        ({"operator": "nosuch"}, "operators; known: parse, score"),
         ({"method": "halving"}, "there is no sampling method 'halving'; there are 'dsa'"),
     ],
 )
