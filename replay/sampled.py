@@ -28,7 +28,7 @@ def sampled(case: Case) -> Begun | None:
     Raises
     ------
     ~settings.yaml_files.SettingsError
-        When the twin's workers have no sizes, or no operator that could be sampled.
+        When the twin's workers have no sizes, or not the one that is asked for, or no operator that could be sampled.
     """
     policy, workers, job = case.contender.settings.name, case.parameters.workers, case.parameters.name
     if policy not in NEED_SAMPLES:
@@ -37,6 +37,11 @@ def sampled(case: Case) -> Begun | None:
         raise SettingsError(
             f"policy '{case.contender.label}' chooses sizes of workers, and the workers of twin '{job}' have none; "
             "give its file workers.sizes and workers.operator, or take --twin enrich"
+        )
+    size = case.contender.settings.options.get("size")
+    if size is not None and size not in workers.sizes:
+        raise SettingsError(
+            f"policy '{case.contender.label}': twin '{job}' has no size '{size}'; it has {', '.join(workers.sizes)}"
         )
     operator = load_operator(workers.operator)
     found = sample_operator(job, rule_called(RULE), operator.sizes, TwinSamplingInstances(operator, case.seed))

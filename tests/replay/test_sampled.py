@@ -67,6 +67,11 @@ def test_a_twin_without_sizes_is_refused_with_the_mend() -> None:
         play(case("qescalor", "wordcount"))
 
 
+def test_a_size_that_the_twin_does_not_have_is_refused_with_those_that_it_has() -> None:
+    with pytest.raises(SettingsError, match="has no size 'smal'; it has medium, small, large, xlarge"):
+        play(case("cba-smal"))
+
+
 def test_every_contender_begins_with_what_carries_the_first_ten_minutes() -> None:
     for label in ("qescalor", "daedalus"):
         asked = case(label)
