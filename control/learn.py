@@ -17,7 +17,7 @@ from control.job_memory import JobMemory, history_of
 from control.judge import Judgement, judge
 from control.observe import Observation
 from control.reconcile import AVOID_S, Progress
-from control.sizes import with_mix_share
+from control.sizes import learned_mix_share
 from control.watching import Watched, look
 from models.recovery.downtime import Downtimes
 from models.recovery.observation import Recovered, RecoveryWatch
@@ -66,7 +66,7 @@ def learn(
     memory, notes = adopt(memory, champions, job.name)
     adopted = memory.champion is not None and memory.champion.version != version
     memory = update(memory, observation, progress.running)
-    memory = replace(memory, mix_share=with_mix_share(job, memory, observation, progress.running))
+    memory = replace(memory, mix_share=learned_mix_share(job, memory, observation, progress.running))
     memory, judgement, retrain = _judged(memory)
     memory = with_fallback(memory)
     memory, watched = _watched(memory, observation, progress, job.objectives.recovery_time_s)

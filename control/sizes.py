@@ -40,7 +40,7 @@ def sized_workers(job: StreamJob, memory: JobMemory) -> Mapping[str, SizedWorker
     }
 
 
-def with_mix_share(job: StreamJob, memory: JobMemory, observation: Observation, running: Running | None) -> float:
+def learned_mix_share(job: StreamJob, memory: JobMemory, observation: Observation, running: Running | None) -> float:
     """Return what is left of the sampled performance in the deployment that runs, a ratio.
 
     The deployment could process ``throughput / busy share of its busiest worker`` (DS2's true processing rate), and the
