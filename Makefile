@@ -10,7 +10,7 @@ FIND_PYTHON = for p in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
 	"$$p" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' >/dev/null 2>&1 && { echo "$$p"; break; }; done
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint dev doctor benchmarks lock clean
+.PHONY: help install demo test coverage lint dev doctor benchmarks lock clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -31,6 +31,9 @@ demo: install ## the whole line on the embedded default: exports -> champions ->
 
 test: install lint ## every check and test (CI runs this)
 	@# A process per core: numerical libraries must not start one thread per core in each of them.
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
+coverage: install ## every test, and which lines none of them reaches (twice as long)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --cov --cov-report=term
 
 lint: install

@@ -60,7 +60,7 @@ def test_an_operator_is_sampled_and_its_samples_are_kept(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["co9"], "there is no operator 'co9'; there are: cmo1, cmo2, co1, co2"),
+        (["co9"], "operators; known: cmo1, cmo2, co1, co2"),
         (["co1", "--method", "bisect"], "there is no sampling method 'bisect'"),
         (["co1", "--job", "../co1"], "is no name of a stream job"),
         (["co1", "--picture", "/no/such/folder/co1.png"], "make it, or write elsewhere"),
