@@ -172,7 +172,7 @@ def _unsettled(decision: Decision, situation: Situation, circumstances: Circumst
     if not circumstances.running.settled:
         return _held(decision, situation, Reason.HOLD_UNSETTLED, "A rescale is under way.")
     wanted, mix = circumstances.wanted, circumstances.wanted_mix
-    if _moves(decision, situation) and wanted == decision.scale_out and dict(mix) == dict(decision.mix):
+    if decision.rescales(situation) and wanted == decision.scale_out and dict(mix) == dict(decision.mix):
         # Recording it anew would give it another idempotency key and another retry clock.
         return _held(decision, situation, Reason.HOLD_UNSETTLED, f"{workers(wanted, mix)} are already asked for.")
     return decision
@@ -180,7 +180,7 @@ def _unsettled(decision: Decision, situation: Situation, circumstances: Circumst
 
 def _avoided(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:
     barred = _bar(decision.scale_out, situation, circumstances, decision.mix)
-    if not _moves(decision, situation) or barred is None:
+    if not decision.rescales(situation) or barred is None:
         return decision
     current = situation.scale_out
     if decision.mix or situation.mix:  # another number of workers would need other sizes, which only the policy knows
@@ -198,7 +198,7 @@ def _avoided(decision: Decision, situation: Situation, circumstances: Circumstan
 
 def _grace(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:
     since_s, grace_s = situation.since_rescale_s, circumstances.grace_s
-    if not _moves(decision, situation) or since_s >= grace_s:
+    if not decision.rescales(situation) or since_s >= grace_s:
         return decision
     return _held(
         decision,
@@ -215,7 +215,7 @@ def _budget(decision: Decision, situation: Situation, circumstances: Circumstanc
     follow as there are sizes above. A budget of 0 means none at all.
     """
     budget, used = situation.objectives.rescales_per_day, circumstances.rescales_today
-    if not _moves(decision, situation) or used < budget:
+    if not decision.rescales(situation) or used < budget:
         return decision
     if budget > 0 and _overloaded(situation) and _adds(decision, situation):
         sentence = f"{decision.sentence} Beyond the budget of {budget} rescales per day, because the job is overloaded."
@@ -237,11 +237,6 @@ def _adds(decision: Decision, situation: Situation) -> bool:
     return after > before
 
 
-def _moves(decision: Decision, situation: Situation) -> bool:
-    swaps = bool(decision.mix) and dict(decision.mix) != dict(situation.mix)
-    return swaps or decision.scale_out != situation.scale_out
-
-
 def _bar(
     scale_out: int, situation: Situation, circumstances: Circumstances, mix: Mapping[str, int] | None = None
 ) -> Avoided | None:
@@ -254,7 +249,7 @@ def _recovery_s(decision: Decision, scale_out: int) -> float | None:
 
 def _held(decision: Decision, situation: Situation, reason: Reason, why: str) -> Decision:
     would = ""
-    if _moves(decision, situation):
+    if decision.rescales(situation):
         would = f" Without that, {workers(decision.scale_out, decision.mix)}: {decision.sentence}"
     held = replace(decision, scale_out=situation.scale_out, mix=situation.mix, recovery_s=None)
     return replace(held, reason=reason, sentence=f"{why}{would}")

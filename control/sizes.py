@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from control.believe import WARM_S
 from control.job_memory import JobMemory
 from control.observe import Observation
 from policies.contract import SizedWorker
@@ -46,6 +47,8 @@ def learned_mix_share(job: StreamJob, memory: JobMemory, observation: Observatio
     The deployment could process ``throughput / busy share of its busiest worker`` (DS2's true processing rate), and the
     sum of what its workers reached alone is known.
     """
+    if observation.uptime_s is None or observation.uptime_s < WARM_S:  # a job that warms up is slower than it will be
+        return memory.mix_share
     rate_per_s, busy = observation.throughput_per_s, max(observation.worker_busy, default=0.0)
     if running is None or not running.settled or not running.mix or rate_per_s is None or busy < BUSY_ENOUGH:
         return memory.mix_share

@@ -173,10 +173,7 @@ def _intent(
 def _expected_s(planned: Plan, decision: Decision) -> float | None:
     """Return the recovery to expect of a decision that stops the job, else what the policy predicts."""
     situation = planned.situation
-    if situation is None:
-        return decision.recovery_s
-    swapped = bool(decision.mix) and dict(decision.mix) != dict(situation.mix)
-    if decision.scale_out == situation.scale_out and not swapped:
+    if situation is None or not decision.rescales(situation):
         return decision.recovery_s
     return expected_recovery_s(situation, decision.scale_out, decision.mix, planned=True)
 

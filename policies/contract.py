@@ -172,6 +172,11 @@ class Decision:
     memory: Mapping[str, Any] = field(default_factory=dict)
     mix: Mapping[str, int] = field(default_factory=dict)
 
+    def rescales(self, situation: Situation) -> bool:
+        """Whether other workers are wanted than run; a decision without a mix means the number alone."""
+        swaps = bool(self.mix) and dict(self.mix) != dict(situation.mix)
+        return swaps or self.scale_out != situation.scale_out
+
 
 class Policy(Protocol):
     """Pure and deterministic: the same situation gives the same decision."""
