@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from assets.checked_frames import FACTS, checked_columns
 from settings.home import conf_folder
-from settings.stream_job import Strict
+from settings.strict import Strict
 from settings.yaml_files import SettingsError, load_model, read_yaml
 from telemetry.metrics import CANONICAL
 

@@ -52,7 +52,7 @@ def _pull_day(context: dg.AssetExecutionContext, home: Home, job: StreamJob, day
     source, interval_s = job.prometheus, job.prometheus.scrape_interval_s
     start = datetime.strptime(day, days.fmt).replace(tzinfo=UTC)
     end_s = (start + timedelta(days=1)).timestamp() - interval_s
-    with closing(Prometheus(str(source.url), token_file=source.token_file, verify_tls=source.verify_tls)) as client:
+    with closing(Prometheus(source)) as client:
         pulled = client.pull(
             load_queries(job.engine),
             source.selector,

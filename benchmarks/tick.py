@@ -34,7 +34,8 @@ from models.forecasting.forecaster import Forecaster
 from models.forecasting.member import Member
 from models.registry import FORECAST
 from replay.twin_source import TwinSource
-from settings.stream_job import Bounds, PolicySettings, StreamJob, TargetSettings
+from settings.stream_job import Bounds, PolicySettings, StreamJob
+from settings.targets import TwinSettings
 from targets.contract import Running, Target
 from twin.job import JobTwin
 from twin.living import SimulatedClock
@@ -92,7 +93,7 @@ def measure(
     twin.step(WARM_S)
     names = [f"job-{number:04d}" for number in range(count)]
     bounds = Bounds(minimum=1, maximum=twin.parameters.workers.maximum)
-    target = TargetSettings(kind="twin", url="http://in.process")
+    target = TwinSettings(url="http://in.process")
     jobs = [StreamJob(name=name, bounds=bounds, policy=PolicySettings(), target=target, mode="act") for name in names]
     held = Instant(twin.scale_out)
     memory = Memory(TwinSource(twin))

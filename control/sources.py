@@ -60,9 +60,7 @@ def since_s(now_s: float, newest_s: float | None, tick_interval_s: float, checkp
 def connected(source: PrometheusSource) -> Prometheus:
     """Return a client with time-outs that fit a tick: a server that does not answer costs seconds, not the minute."""
     return Prometheus(
-        str(source.url),
-        token_file=source.token_file,
-        verify_tls=source.verify_tls,
+        source,
         timeout_s=3.0,
         deadline_s=8.0,
         attempts=2,
@@ -99,9 +97,9 @@ class LiveSource:
         self._refuse_if_down(source, now_s)
         step_s = source.scrape_interval_s
         start_s = math.floor(since_s / step_s) * step_s
-        client = self._client(source)
-        client.drain_warnings()
         try:
+            client = self._client(source)
+            client.drain_warnings()
             series = client.pull(
                 self._queries_for(job.engine),
                 source.selector,

@@ -18,7 +18,8 @@ from policies.static import Static, StaticOptions
 from policies.twres import Twres, TwresOptions
 from policies.visp import Visp
 from policies.visp_options import VispOptions
-from settings.stream_job import PolicySettings, Strict
+from settings.stream_job import PolicySettings
+from settings.strict import Strict
 
 POLICIES: Mapping[str, tuple[type[Strict], Callable[[Any], Policy]]] = {
     "cba": (CbaOptions, Cba),

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from settings.stream_job import Strict
+from settings.strict import Strict
 from settings.yaml_files import SettingsError
 
 Made = TypeVar("Made")

@@ -15,7 +15,7 @@ from policies.contract import Candidate, Decision, Reason, Situation
 from policies.forecast_quantile import ForecastQuantile
 from policies.holding import blindness, hold
 from policies.wording import per_s, records, seconds, workers
-from settings.stream_job import Strict
+from settings.strict import Strict
 
 _NORMAL = NormalDist()
 BLOCK = 64  # candidates whose recovery is predicted at once: bounds may reach 10,000, and most end within one block

@@ -18,7 +18,7 @@ from policies import useful_time
 from policies.contract import Candidate, Decision, Reason, Situation
 from policies.holding import hold
 from policies.wording import per_s, seconds, workers
-from settings.stream_job import Strict
+from settings.strict import Strict
 
 HIGHEST = 1e6  # instances: keeps a nonsense rate within what can be rounded
 

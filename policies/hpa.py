@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field
 from policies.contract import Candidate, Decision, Reason, Situation
 from policies.holding import hold
 from policies.wording import workers
-from settings.stream_job import Strict
+from settings.strict import Strict
 
 HIGHEST = 1e6  # workers: keeps a nonsense CPU load within what can be rounded
 Recommendation = tuple[float, int]  # epoch seconds, workers

@@ -15,7 +15,7 @@ from models.mixes.problem import Problem, Sizes
 from models.mixes.qcesa import INDIFFERENCE
 from policies.contract import Situation, SizedWorker
 from policies.forecast_quantile import ForecastQuantile
-from settings.stream_job import Strict
+from settings.strict import Strict
 
 Values = NDArray[np.float64]
 Seconds = Annotated[float, Field(ge=0, le=86_400)]

@@ -21,7 +21,7 @@ from policies.evaluation_interval import evaluated, profile_or_hold
 from policies.forecast_quantile import ForecastQuantile
 from policies.holding import hold
 from policies.wording import per_s, seconds, workers
-from settings.stream_job import Strict
+from settings.strict import Strict
 
 Values = NDArray[np.float64]
 _NORMAL = NormalDist()

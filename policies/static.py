@@ -9,7 +9,7 @@ from pydantic import Field
 
 from policies.contract import Candidate, Decision, Reason, Situation
 from policies.wording import workers
-from settings.stream_job import Strict
+from settings.strict import Strict
 
 
 class StaticOptions(Strict):

@@ -17,7 +17,7 @@ from policies.evaluation_interval import evaluated, profile_or_hold
 from policies.holding import hold
 from policies.phoebe import within
 from policies.wording import per_s, workers
-from settings.stream_job import Strict
+from settings.strict import Strict
 
 Values = NDArray[np.float64]
 

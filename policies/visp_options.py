@@ -11,7 +11,7 @@ from policies.hosts.billing_unit import UNIT_SHARE
 from policies.hosts.host_selection import Need, empty_room, fits
 from policies.hosts.scale_out_trigger import DURATIONS
 from settings.prices import Billing
-from settings.stream_job import Strict
+from settings.strict import Strict
 
 Positive = Annotated[float, Field(gt=0)]
 

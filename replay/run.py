@@ -27,7 +27,8 @@ from replay.profiled import profiled
 from replay.sampled import NEED_SAMPLES, sampled
 from replay.training import TrainedOnTheWay
 from replay.twin_source import TwinSource
-from settings.stream_job import Bounds, PolicySettings, StreamJob, TargetSettings, WorkerSize
+from settings.stream_job import Bounds, PolicySettings, StreamJob, WorkerSize
+from settings.targets import TwinSettings
 from targets.twin import LocalTwinTarget
 from twin.job import JobTwin
 from twin.outages import Outage
@@ -116,7 +117,7 @@ def job_of(case: Case) -> StreamJob:
         objectives=case.objectives,
         sizes={name: WorkerSize(**size.model_dump(exclude={"per_s"})) for name, size in sizes.items()},
         policy=_policy(case),
-        target=TargetSettings(kind="twin", url="http://in.process"),
+        target=TwinSettings(url="http://in.process"),
         mode="act",
     )
 

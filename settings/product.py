@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from settings.home import conf_folder
-from settings.stream_job import Strict
+from settings.strict import Strict
 from settings.yaml_files import load_model
 
 

@@ -11,18 +11,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from settings.access import HttpAccess
+from settings.strict import Strict
+from settings.targets import AdvisorySettings, TargetSettings
 from settings.yaml_files import SettingsError, load_model, place_in
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 Engine = Literal["flink", "kafka-streams", "spark-structured-streaming"]
-
-
-class Strict(BaseModel):
-    """Frozen, and a key that is not known is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Bounds(Strict):
@@ -67,27 +64,11 @@ class WorkerSize(Strict):
     price_per_h: Annotated[float, Field(ge=0)]
 
 
-class PrometheusSource(Strict):
+class PrometheusSource(HttpAccess):
     """Where the job's metrics are read live."""
 
-    url: AnyHttpUrl
     selector: dict[str, str] = Field(default_factory=dict)
-    token_file: Path | None = None
-    verify_tls: bool = True
     scrape_interval_s: Annotated[float, Field(gt=0)] = 15.0
-
-
-class TargetSettings(Strict):
-    """What is scaled. ``advisory`` changes nothing."""
-
-    kind: Literal["advisory", "twin"] = "advisory"
-    url: AnyHttpUrl | None = None
-
-    @model_validator(mode="after")
-    def _reachable(self) -> TargetSettings:
-        if self.kind == "twin" and self.url is None:
-            raise ValueError("a twin target needs 'url'")
-        return self
 
 
 class PolicySettings(Strict):
@@ -116,7 +97,7 @@ class StreamJob(Strict):
     objectives: Objectives = Objectives()
     sizes: dict[str, WorkerSize] = Field(default_factory=dict)
     policy: PolicySettings = PolicySettings()
-    target: TargetSettings = TargetSettings()
+    target: TargetSettings = AdvisorySettings()
     mode: Literal["advise", "act"] = "advise"
     paused_until: datetime | None = None
 

@@ -6,7 +6,7 @@ import difflib
 import re
 from datetime import date
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
@@ -100,11 +100,11 @@ def place_in(path: Path, *keys: str | int) -> str:
 
 
 def _explain(path: Path, document: Any, model: type[BaseModel], item: Any) -> str:
-    location = tuple(item["loc"])
+    location = _without_kinds(document, tuple(item["loc"]))
     line = _line_of(document, location)
     name = ".".join(str(part) for part in location)
     if item["type"] == "extra_forbidden":
-        known = _fields_at(model, location[:-1])
+        known = _fields_at(model, location[:-1], document)
         close = difflib.get_close_matches(str(location[-1]), known, n=1)
         mend = f"did you mean '{close[0]}'?" if close else f"known keys: {', '.join(sorted(known))}"
         return f"{path}:{line}: unknown key '{name}'; {mend}"
@@ -112,6 +112,18 @@ def _explain(path: Path, document: Any, model: type[BaseModel], item: Any) -> st
         return f"{path}:{line}: '{name}' is missing; add it"
     message = item["msg"].removeprefix("Value error, ")
     return f"{path}:{line}: '{name}': {message} (found {item['input']!r})"
+
+
+def _without_kinds(document: Any, location: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """Return a location without the kinds that pydantic puts in: ``target.flink.url`` stands as ``target: url``."""
+    node, kept = document, []
+    for part in location:
+        if isinstance(node, CommentedMap) and part not in node and part == node.get("kind"):
+            continue
+        kept.append(part)
+        held = node.get(part) if isinstance(node, CommentedMap) else None
+        node = node[part] if isinstance(node, CommentedSeq) and isinstance(part, int) else held
+    return tuple(kept)
 
 
 def _line_of(document: Any, location: tuple[Any, ...]) -> int:
@@ -127,9 +139,10 @@ def _line_of(document: Any, location: tuple[Any, ...]) -> int:
     return line
 
 
-def _fields_at(model: type[BaseModel], location: tuple[Any, ...]) -> list[str]:
+def _fields_at(model: type[BaseModel], location: tuple[Any, ...], document: Any) -> list[str]:
     current: Any = model
     for part in location:
+        document = document[part]
         if isinstance(part, int):  # an item of a list or a tuple
             current = next(iter(get_args(current)), None)
             continue
@@ -137,5 +150,16 @@ def _fields_at(model: type[BaseModel], location: tuple[Any, ...]) -> list[str]:
             current = get_args(current)[1]
             continue
         field = getattr(current, "model_fields", {}).get(part)
-        current = field.annotation if field else None
+        current = _meant(field.annotation, document) if field else None
     return list(getattr(current, "model_fields", {}))
+
+
+def _meant(annotation: Any, document: Any) -> Any:
+    """Return which of several models a document means, by its ``kind``; any other annotation as it is."""
+    members = [get_args(one)[0] if get_origin(one) is Annotated else one for one in get_args(annotation)]
+    models = [one for one in members if hasattr(one, "model_fields")]
+    if get_origin(annotation) in {dict, list, tuple} or not models or not isinstance(document, dict):
+        return annotation
+    kinds = {one: one.model_fields["kind"] for one in models if "kind" in one.model_fields}
+    meant = (one for one, kind in kinds.items() if document.get("kind", kind.default) in get_args(kind.annotation))
+    return next(meant, models[0])

@@ -6,14 +6,16 @@ Belongs here: the conversation. Does not belong here: what to ask (``telemetry.q
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, Final, Self
 
 import httpx
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
+from settings.access import AccessError, HttpAccess
+from telemetry.http_access import certificates
 from telemetry.prometheus_answers import PrometheusError, document_of, joined, results, warnings_of
 from telemetry.queries import EngineQueries, UnanswerableError
 from telemetry.query_text import rate_window_s
@@ -30,12 +32,8 @@ class Prometheus:
 
     Parameters
     ----------
-    url
-        Base URL; a path prefix is kept.
-    token_file
-        Bearer token, read anew for each request because mounted tokens rotate.
-    verify_tls
-        Whether certificates are checked.
+    access
+        Base URL (a path prefix is kept), token and certificates.
     timeout_s
         For connecting and between two reads.
     deadline_s
@@ -48,10 +46,8 @@ class Prometheus:
 
     def __init__(
         self,
-        url: str,
+        access: HttpAccess,
         *,
-        token_file: Path | None = None,
-        verify_tls: bool = True,
         timeout_s: float = 5.0,
         deadline_s: float = 20.0,
         attempts: int = 3,
@@ -59,16 +55,16 @@ class Prometheus:
         sleep: Callable[[float], None] = time.sleep,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        base = httpx.URL(str(url))
+        self._access = access
+        base = httpx.URL(str(access.url))
         self.name = str(base.copy_with(userinfo=b"", query=None)).rstrip("/")
         self._endpoint = httpx.URL(str(base).rstrip("/") + "/api/v1/query_range")
-        self._token_file = token_file
         self._deadline_s = deadline_s
         self._monotonic = monotonic
         self._warnings: list[str] = []
         self._client = httpx.Client(
             timeout=httpx.Timeout(timeout_s),
-            verify=verify_tls,
+            verify=_certificates(access),
             transport=transport,
             trust_env=base.host not in {"localhost", "127.0.0.1", "::1"},  # a proxy does not lead back here
         )
@@ -222,16 +218,17 @@ class Prometheus:
             return response.status_code, response.headers.get("content-type", ""), bytes(body)
 
     def _headers(self) -> dict[str, str]:
-        if self._token_file is None:
-            return {}
         try:
-            token = self._token_file.read_text(encoding="ascii").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not plain text"
-            raise PrometheusError("unauthorised", f"token file {self._token_file}: {reason}") from None
-        if not token or not token.isprintable():
-            raise PrometheusError("unauthorised", f"token file {self._token_file} does not hold one line of text")
-        return {"Authorization": f"Bearer {token}"}
+            return self._access.headers()
+        except AccessError as error:
+            raise PrometheusError("unauthorised", str(error)) from None
+
+
+def _certificates(access: HttpAccess) -> ssl.SSLContext | bool:
+    try:
+        return certificates(access)
+    except AccessError as error:
+        raise PrometheusError("unauthorised", str(error)) from None
 
 
 def pages(start_s: float, end_s: float, step_s: float) -> Iterator[tuple[int, int, int]]:

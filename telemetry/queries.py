@@ -16,7 +16,7 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, Field, field_validator
 
 from settings.home import conf_folder
-from settings.stream_job import Strict
+from settings.strict import Strict
 from settings.yaml_files import SettingsError, load_model
 from telemetry.metrics import CANONICAL, Scope
 from telemetry.query_text import LABEL_NAME, QueryText

@@ -8,7 +8,7 @@ from string import Template
 
 from pydantic import Field, field_validator
 
-from settings.stream_job import Strict
+from settings.strict import Strict
 
 LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 PLACEHOLDERS = frozenset({"selector", "window", "minute", "worker"})

@@ -8,7 +8,8 @@ from typing import Annotated, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from settings.home import conf_folder
-from settings.stream_job import Engine, Strict, WorkerSize
+from settings.stream_job import Engine, WorkerSize
+from settings.strict import Strict
 from settings.yaml_files import SettingsError, load_model
 from twin import physics
 from twin.operators.parameters import load_operator

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from settings.stream_job import Strict
+from settings.strict import Strict
 from twin.traces import read_trace
 
 Values = NDArray[np.float64]

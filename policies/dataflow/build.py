@@ -13,7 +13,7 @@ from policies.dataflow.ds2_options import Ds2Options
 from policies.dataflow.flink_autoscaler import FlinkAutoscaler
 from policies.dataflow.static import Static, StaticOptions
 from policies.flink_autoscaler.options import FlinkAutoscalerOptions
-from settings.stream_job import Strict
+from settings.strict import Strict
 
 DATAFLOW_POLICIES: Mapping[str, tuple[type[Strict], Callable[[Any], DataflowPolicy]]] = {
     "dhalion": (DhalionOptions, Dhalion),

@@ -24,7 +24,7 @@ from policies.dataflow.holding import hold, running, unknown, with_usable_window
 from policies.dataflow.skew import skew_of
 from policies.remembering import count, number, part_of, parts_by_name, parts_of
 from policies.wording import seconds
-from settings.stream_job import Strict
+from settings.strict import Strict
 
 MOST_HELD_BACK = 0.999  # share of time: where all of it was lost, the resolver reckons with a thousandth that was not
 Seconds = Annotated[float, Field(ge=0, le=604_800)]

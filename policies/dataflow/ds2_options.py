@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from models.dataflow.alignment import Mode
-from settings.stream_job import Strict
+from settings.strict import Strict
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Instances = Annotated[int, Field(ge=1, le=1_000_000)]

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from policies.dataflow.contract import DataflowDecision, DataflowSituation, OperatorVerdict
 from policies.dataflow.holding import reason_of, running
-from settings.stream_job import Strict
+from settings.strict import Strict
 
 Instances = Annotated[int, Field(ge=1, le=1_000_000)]
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from settings.stream_job import Strict
+from settings.strict import Strict
 
 Alignment = Literal["BALANCED", "EVENLY_SPREAD", "OFF", "LEGACY_EVENLY_SPREAD", "LEGACY_MAXIMISE_UTILISATION"]
 Share = Annotated[float, Field(ge=0, le=1)]

@@ -20,7 +20,7 @@ from policies.hosts.scale_out_trigger import DURATIONS, QUEUE_THRESHOLD, Trigger
 from policies.hosts.spare import Spare, capped
 from policies.remembering import number, parts_by_name
 from policies.wording import seconds
-from settings.stream_job import Strict
+from settings.strict import Strict
 
 AGAIN = "leased_again"
 NOTHING = Seen()

@@ -10,7 +10,7 @@ from policies.hosts.btu import Btu, BtuOptions
 from policies.hosts.btu_forecast import BtuForecast, BtuForecastOptions
 from policies.hosts.contract import HostsPolicy
 from policies.hosts.threshold import Threshold, ThresholdOptions
-from settings.stream_job import Strict
+from settings.strict import Strict
 
 HOSTS_POLICIES: Mapping[str, tuple[type[Strict], Callable[[Any], HostsPolicy]]] = {
     "btu": (BtuOptions, Btu),

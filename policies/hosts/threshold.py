@@ -13,7 +13,7 @@ from policies.hosts.fleet import Fleet
 from policies.hosts.host_selection import CACHED_FACTOR
 from policies.hosts.plan import Plan
 from policies.hosts.scale_out_trigger import QUEUE_THRESHOLD
-from settings.stream_job import Strict
+from settings.strict import Strict
 
 NOTHING = Seen()
 

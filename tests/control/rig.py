@@ -18,7 +18,8 @@ from models.forecasting.families import FAMILIES
 from models.forecasting.forecaster import Forecaster
 from models.registry import FORECAST
 from replay.twin_source import TwinSource
-from settings.stream_job import Bounds, Objectives, PolicySettings, StreamJob, TargetSettings
+from settings.stream_job import Bounds, Objectives, PolicySettings, StreamJob
+from settings.targets import TwinSettings
 from targets.contract import Running, TargetError
 from targets.twin import LocalTwinTarget
 from telemetry.window import Window
@@ -101,7 +102,7 @@ def a_job(**changes: Any) -> StreamJob:
         "bounds": Bounds(minimum=1, maximum=8),
         "objectives": Objectives(),
         "policy": PolicySettings(name="daedalus"),
-        "target": TargetSettings(kind="twin", url="http://in.process"),
+        "target": TwinSettings(url="http://in.process"),
         "mode": "act",
     }
     return StreamJob(**{**settings, **changes})

@@ -18,7 +18,8 @@ from control.tick_io import TickIO
 from policies.contract import Reason
 from settings.home import Home
 from settings.product import ControlSettings
-from settings.stream_job import PolicySettings, PrometheusSource, StreamJob, TargetSettings
+from settings.stream_job import PolicySettings, PrometheusSource, StreamJob
+from settings.targets import AdvisorySettings, TwinSettings
 from telemetry.prometheus import Prometheus
 from tests.control.rig import HIGH, LOW, START_S, a_job, constant, parameters
 from twin.emission import Scraping
@@ -37,7 +38,7 @@ class Live:
         self.face, self.clock = face, clock
         self.job = a_job(
             prometheus=PrometheusSource(url=face.url, selector=SELECTOR, scrape_interval_s=5.0),
-            target=TargetSettings(kind="twin", url=face.url),
+            target=TwinSettings(url=face.url),
         )
         self.source, self.targets = LiveSource(connect=_at_once), Targets()
         self.io = TickIO(self.source, store, GivenChampions(), self.targets)
@@ -55,7 +56,7 @@ class Live:
 
 
 def _at_once(source: PrometheusSource) -> Prometheus:
-    return Prometheus(str(source.url), timeout_s=0.5, deadline_s=2.0, attempts=2, sleep=lambda _: None)
+    return Prometheus(source, timeout_s=0.5, deadline_s=2.0, attempts=2, sleep=lambda _: None)
 
 
 @pytest.fixture(params=[HIGH], ids=["overloaded"])
@@ -139,7 +140,7 @@ def test_a_job_without_prometheus_is_told_how_to_mend(live: Live) -> None:
 
 
 def test_an_advisory_job_is_advised_from_its_metrics_alone(live: Live) -> None:
-    live.job = live.job.model_copy(update={"target": TargetSettings(), "mode": "act"})
+    live.job = live.job.model_copy(update={"target": AdvisorySettings(), "mode": "act"})
     report = live.minutes(1)[-1]
     assert report.status is Status.ADVISE
     assert report.running == 2
@@ -151,7 +152,7 @@ def test_an_advisory_job_is_advised_from_its_metrics_alone(live: Live) -> None:
 def test_targets_are_kept_until_their_settings_change(live: Live) -> None:
     first = live.targets(live.job)
     assert live.targets(live.job) is first
-    moved = live.job.model_copy(update={"target": TargetSettings(kind="twin", url="http://127.0.0.1:9")})
+    moved = live.job.model_copy(update={"target": TwinSettings(url="http://127.0.0.1:9")})
     assert live.targets(moved) is not first
 
 

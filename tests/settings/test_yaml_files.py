@@ -30,7 +30,7 @@ def test_an_empty_file_is_a_whole_job(tmp_path: Path, text: str) -> None:
         ("bounds:\n  minimum: 9\n  maximum: 3\n", 1, "swap or widen"),
         ("\n\nmode: go\n", 3, "'advise' or 'act'"),
         ("name: other\n", 1, "rename the file"),
-        ("target: {kind: twin}\n", 1, "needs 'url'"),
+        ("target: {kind: twin}\n", 1, "'target.url' is missing"),
         ("paused_until: 2026-01-31T06:00:00\n", 1, "time zone"),
         ("engine: [flink\n", 2, "not YAML"),
         ("- engine\n", 1, "expected a mapping"),

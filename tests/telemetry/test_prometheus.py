@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from settings.access import HttpAccess
 from telemetry.metrics import CANONICAL
 from telemetry.prometheus import POINTS_PER_PAGE, Prometheus, pages
 from telemetry.prometheus_answers import PrometheusError
@@ -100,14 +101,14 @@ def server():
 
 @pytest.fixture
 def client(server):
-    with Prometheus(server.url, timeout_s=30.0, **NO_WAIT) as client:
+    with Prometheus(HttpAccess(url=server.url), timeout_s=30.0, **NO_WAIT) as client:
         yield client
 
 
 @pytest.fixture
 def patient(server):
     """For tests that count requests: on a busy machine half a second is sometimes too short, and it is asked again."""
-    with Prometheus(server.url, timeout_s=30.0, **NO_WAIT) as client:
+    with Prometheus(HttpAccess(url=server.url), timeout_s=30.0, **NO_WAIT) as client:
         yield client
 
 
@@ -176,7 +177,7 @@ class TestValues:
         assert client.drain_warnings() == ()
 
     def test_a_path_prefix_is_kept(self, server):
-        with Prometheus(f"{server.url}/tenant/prometheus/") as client:
+        with Prometheus(HttpAccess(url=f"{server.url}/tenant/prometheus/")) as client:
             client.query_range("x", 0, 1, 1)
         assert server.paths == ["/tenant/prometheus/api/v1/query_range"]
 
@@ -243,7 +244,7 @@ class TestTrouble:
     def test_waits_grow_between_tries(self, server):
         waits = []
         server.answer = always(503, "text/plain", b"")
-        with Prometheus(server.url, sleep=waits.append) as client, pytest.raises(PrometheusError):
+        with Prometheus(HttpAccess(url=server.url), sleep=waits.append) as client, pytest.raises(PrometheusError):
             client.query_range("x", 0, 10, 1)
         assert len(waits) == 2
         assert 0 < waits[0] < waits[1] <= 2
@@ -251,7 +252,7 @@ class TestTrouble:
     def test_nobody_listens(self, server):
         server.close()
         with (
-            Prometheus(server.url, **NO_WAIT) as client,
+            Prometheus(HttpAccess(url=server.url), **NO_WAIT) as client,
             pytest.raises(PrometheusError, match="cannot be reached") as raised,
         ):
             client.query_range("x", 0, 10, 1)
@@ -261,7 +262,10 @@ class TestTrouble:
         release = threading.Event()
         server.answer = lambda asked: release.wait(10) and None
         began = time.monotonic()
-        with Prometheus(server.url, timeout_s=0.1, **NO_WAIT) as client, pytest.raises(PrometheusError) as raised:
+        with (
+            Prometheus(HttpAccess(url=server.url), timeout_s=0.1, **NO_WAIT) as client,
+            pytest.raises(PrometheusError) as raised,
+        ):
             client.query_range("x", 0, 10, 1)
         release.set()
         assert raised.value.kind == "timeout"
@@ -270,7 +274,7 @@ class TestTrouble:
     def test_a_server_that_drips(self, server):
         server.answer = always(200, "application/json", [b" "] * 100, 100)
         with (
-            Prometheus(server.url, timeout_s=5, deadline_s=0.2, attempts=1) as client,
+            Prometheus(HttpAccess(url=server.url), timeout_s=5, deadline_s=0.2, attempts=1) as client,
             pytest.raises(PrometheusError, match="took over") as raised,
         ):
             client.query_range("x", 0, 10, 1)
@@ -285,7 +289,7 @@ class TestTrouble:
     def test_any_body_is_an_answer_or_an_error_in_words(self):
         bodies = []
         transport = httpx.MockTransport(lambda request: httpx.Response(200, content=bodies[-1]))
-        with Prometheus("http://p", transport=transport, **NO_WAIT) as client:
+        with Prometheus(HttpAccess(url="http://p"), transport=transport, **NO_WAIT) as client:
 
             @given(st.binary(max_size=200) | JSON.map(json.dumps).map(str.encode))
             def any_body(body):
@@ -299,7 +303,7 @@ class TestTrouble:
 class TestToken:
     def test_is_sent_and_read_anew(self, server, tmp_path):
         file = tmp_path / "token"
-        with Prometheus(server.url, token_file=file) as client:
+        with Prometheus(HttpAccess(url=server.url, token_file=file)) as client:
             for token in ("first", "second"):
                 file.write_text(f"{token}\n")
                 client.query_range("x", 0, 1, 1)
@@ -311,7 +315,10 @@ class TestToken:
         url = server.url.replace("http://", "http://user:hunter2@")
         for status in (200, 302, 400, 401, 503):
             server.answer = always(status, "text/html", HTML)
-            with Prometheus(url, token_file=file, **NO_WAIT) as client, pytest.raises(PrometheusError) as raised:
+            with (
+                Prometheus(HttpAccess(url=url, token_file=file), **NO_WAIT) as client,
+                pytest.raises(PrometheusError) as raised,
+            ):
                 client.query_range("x", 0, 1, 1)
             told = f"{raised.value!s} {raised.value!r} {raised.value.__cause__!r}"
             assert "s3cret" not in told
@@ -323,7 +330,7 @@ class TestToken:
         if content is not None:
             file.write_bytes(content)
         with (
-            Prometheus(server.url, token_file=file) as client,
+            Prometheus(HttpAccess(url=server.url, token_file=file)) as client,
             pytest.raises(PrometheusError, match="token file") as raised,
         ):
             client.query_range("x", 0, 1, 1)

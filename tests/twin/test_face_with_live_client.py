@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from settings.access import HttpAccess
 from telemetry.alignment import align
 from telemetry.prometheus import Prometheus
 from telemetry.queries import load_queries
@@ -28,7 +29,7 @@ def twin():
 @pytest.fixture
 def window(twin):
     living = LivingTwin({"wordcount": twin}, SimulatedClock(twin.now_s), scraping=Scraping(5.0, jitter_s=0.05))
-    with PrometheusFace(living) as face, Prometheus(face.url) as client:
+    with PrometheusFace(living) as face, Prometheus(HttpAccess(url=face.url)) as client:
         series = client.pull(load_queries("flink"), SELECTOR, START_S + 60, twin.now_s, 5.0)
         assert client.drain_warnings() == ()
         return align("wordcount", series, START_S + 60, twin.now_s, 5.0)

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from models.dataflow.graph import Dataflow, Operator
 from settings.home import conf_folder
-from settings.stream_job import Strict
+from settings.strict import Strict
 from settings.yaml_files import known_names, load_known
 from twin.dataflow import physics
 from twin.parameters import RandomTime

@@ -8,7 +8,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from settings.home import conf_folder
-from settings.stream_job import Strict
+from settings.strict import Strict
 from settings.yaml_files import SettingsError, load_known
 from twin.hosts.patterns import Pattern
 

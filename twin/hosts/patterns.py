@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from settings.stream_job import Strict
+from settings.strict import Strict
 
 DOWN_BELOW, UP_ABOVE = 0.4, 0.6  # equation 6
 

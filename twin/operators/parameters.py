@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from models.sampling.sizes import Grid
 from settings.home import conf_folder
-from settings.stream_job import Strict
+from settings.strict import Strict
 from settings.yaml_files import known_names, load_known
 
 Positive = Annotated[float, Field(gt=0)]

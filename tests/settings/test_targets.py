@@ -1,0 +1,43 @@
+"""Each kind of target has its own keys, and a wrong one is told with its line."""
+
+import pytest
+
+from settings.stream_job import load_stream_job
+from settings.targets import AdvisorySettings, FlinkSettings, KubernetesSettings, TwinSettings
+from settings.yaml_files import SettingsError
+
+
+def job_with(tmp_path, target):
+    path = tmp_path / "orders.yaml"
+    path.write_text("mode: act\ntarget:\n" + "".join(f"  {line}\n" for line in target.splitlines()))
+    return load_stream_job(path)
+
+
+@pytest.mark.parametrize(
+    ("target", "meant"),
+    [
+        ("{}", AdvisorySettings()),
+        ("kind: advisory", AdvisorySettings()),
+        ("kind: twin\nurl: http://127.0.0.1:1", TwinSettings(url="http://127.0.0.1:1")),
+        ("kind: flink\nurl: http://127.0.0.1:1", FlinkSettings(url="http://127.0.0.1:1")),
+        ("kind: kubernetes\nname: orders", KubernetesSettings(name="orders")),
+    ],
+)
+def test_the_kind_says_which_target_is_meant(tmp_path, target, meant):
+    assert job_with(tmp_path, target).target == meant
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ("kind: flonk", r"orders\.yaml:2: 'target': the kind of a target is one of advisory, twin, flink, kubernetes"),
+        ("kind: flink", r"orders\.yaml:2: 'target.url' is missing"),
+        ("kind: flink\nurl: http://h\nchekpoint: false", r"orders\.yaml:5: .* did you mean 'checkpoint'\?"),
+        ("kind: flink\nurl: http://h\nname: orders", r"orders\.yaml:5: .* did you mean 'job_name'\?"),
+        ("kind: kubernetes\nname: Orders", r"orders\.yaml:4: 'target.name'"),
+        ("kind: advisory\nurl: http://h", r"orders\.yaml:4: unknown key 'target.url'; known keys: kind"),
+    ],
+)
+def test_a_wrong_key_is_told_with_its_line_and_mend(tmp_path, target, told):
+    with pytest.raises(SettingsError, match=told):
+        job_with(tmp_path, target)
