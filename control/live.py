@@ -20,7 +20,6 @@ from settings.stream_job import StreamJob, load_stream_jobs
 from settings.yaml_files import SettingsError
 from targets.build import build_target
 from targets.contract import Target
-from targets.twin import TwinTarget
 
 
 class Targets:
@@ -35,20 +34,15 @@ class Targets:
         kept = self._kept.get(job.name)
         if kept is None or kept[0] != settings:
             if kept is not None:
-                _close(kept[1])
+                kept[1].close()
             kept = self._kept[job.name] = (settings, build_target(job))
         return kept[1]
 
     def close(self) -> None:
         """Close every connection."""
         for _, target in self._kept.values():
-            _close(target)
+            target.close()
         self._kept.clear()
-
-
-def _close(target: Target) -> None:
-    if isinstance(target, TwinTarget):
-        target.close()
 
 
 def holder_name(of: str = "controller") -> str:

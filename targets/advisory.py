@@ -56,3 +56,6 @@ class AdvisoryTarget:
             return running
         self._advised, self._advised_mix = scale_out, dict(mix or {})
         return self.read()
+
+    def close(self) -> None:
+        """Nothing to close."""

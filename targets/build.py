@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from settings.stream_job import StreamJob
+from settings.targets import AdvisorySettings, FlinkSettings, KubernetesSettings, TwinSettings
 from targets.advisory import AdvisoryTarget
 from targets.contract import Target
-from targets.twin import TIMEOUT_S, TwinTarget
+from targets.flink import FlinkTarget
+from targets.http import TIMEOUT_S
+from targets.twin import TwinTarget
 
 
 def build_target(job: StreamJob, *, scale_out: int | None = None, timeout_s: float = TIMEOUT_S) -> Target:
@@ -18,6 +21,14 @@ def build_target(job: StreamJob, *, scale_out: int | None = None, timeout_s: flo
     timeout_s
         For targets that are asked over a network.
     """
-    if job.target.kind == "twin":
-        return TwinTarget(str(job.target.url), job.name, timeout_s)
-    return AdvisoryTarget(scale_out)
+    match job.target:
+        case TwinSettings(url=url):
+            return TwinTarget(str(url), job.name, timeout_s)
+        case FlinkSettings():
+            return FlinkTarget(job.target, job.name, timeout_s)
+        case KubernetesSettings():
+            from targets.kubernetes import KubernetesTarget  # noqa: PLC0415 - the client takes its time to import
+
+            return KubernetesTarget(job.target, job.name, timeout_s)
+        case AdvisorySettings():
+            return AdvisoryTarget(scale_out)

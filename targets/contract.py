@@ -62,3 +62,7 @@ class Target(Protocol):
             Size -> workers, which sum to ``scale_out``; left out where workers are equal.
         """
         ...
+
+    def close(self) -> None:
+        """Close the connections, if there are any."""
+        ...

@@ -1,0 +1,178 @@
+"""A job of Apache Flink (1.18 or newer, adaptive scheduler), scaled in place through the JobManager's REST API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
+
+from settings.targets import FlinkSettings
+from targets.contract import Running, TargetError
+from targets.flink_answers import OVER, Accepted, Job, Overview, Requirements, Slots
+from targets.http import TIMEOUT_S, HttpTarget, RefusedError
+from targets.idempotency import Keys
+
+ADAPTIVE = (
+    "only the adaptive scheduler rescales in place; set 'jobmanager.scheduler: adaptive' (and not 'scheduler-mode: "
+    "reactive': such a job follows its TaskManagers, so scale those)"
+)
+
+
+class FlinkTarget:
+    """Asks for parallelism, and reads back what is really running.
+
+    A rescale takes three steps in Flink: the resource requirements are put, the next checkpoint completes, and the job
+    is redeployed. ``settled`` is False until the last one has ended. Where slots are missing, Flink runs what it can: that
+    counts as settled, with less than was requested.
+
+    Parameters
+    ----------
+    settings
+        Where the cluster is, and which of its jobs.
+    job
+        The stream job; its name is that of the Flink job where the settings name no other.
+    timeout_s
+        Seconds that each of connecting, sending and reading may take.
+    """
+
+    def __init__(self, settings: FlinkSettings, job: str, timeout_s: float = TIMEOUT_S) -> None:
+        self._flink = HttpTarget(settings, "Flink", lambda refusal: _gist(refusal["errors"]), timeout_s)
+        self._name = settings.job_name or job
+        self._checkpoint = settings.checkpoint
+        self._keys = Keys()
+
+    def read(self) -> Running:
+        """Return the largest parallelism that really runs, and the largest that was asked for."""
+        job = self._job()
+        return self._running(job, self._requirements(job.jid))
+
+    def operators(self) -> Mapping[str, int]:
+        """Return vertex name -> subtasks that really run."""
+        return {vertex.name: vertex.parallelism for vertex in self._job().vertices}
+
+    def scale(self, scale_out: int, idempotency_key: str, mix: Mapping[str, int] | None = None) -> Running:
+        """Ask for ``scale_out`` subtasks of every vertex, or as many as it can have at most."""
+        if mix:
+            raise TargetError("Flink's REST API knows no sizes of TaskManagers; leave out 'sizes'", retriable=False)
+        _refuse_below_one(scale_out)
+        job = self._job()
+        if not self._keys.is_new(idempotency_key, scale_out):
+            return self._running(job, self._requirements(job.jid))
+        return self._ask(job, {vertex.id: min(scale_out, vertex.max_parallelism) for vertex in job.vertices})
+
+    def scale_operators(self, parallelism: Mapping[str, int], idempotency_key: str) -> Running:
+        """Ask for the parallelism of single operators, as DS2 decides it; the others stay as they are.
+
+        Parameters
+        ----------
+        parallelism
+            Vertex name (:meth:`operators`) -> subtasks.
+        """
+        for wanted in parallelism.values():
+            _refuse_below_one(wanted)
+        job = self._job()
+        ids = {vertex.name: vertex.id for vertex in job.vertices}
+        if unknown := sorted(set(parallelism) - set(ids)):
+            raise TargetError(
+                f"{self._flink.address}: job '{self._name}' has no operator '{unknown[0]}'; it has {', '.join(ids)}",
+                retriable=False,
+            )
+        if not self._keys.is_new(idempotency_key, sum(parallelism.values()), parallelism):
+            return self._running(job, self._requirements(job.jid))
+        return self._ask(job, {ids[name]: wanted for name, wanted in parallelism.items()})
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._flink.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _ask(self, job: Job, wanted: Mapping[str, int]) -> Running:
+        before = self._requirements(job.jid)
+        upper = {**before.upper(), **wanted}
+        if upper == before.upper():
+            return self._running(job, before)
+        # Flink takes the requirements of all vertices or none. The lower bound stays what the operator set: with 1, the
+        # job goes on with what is there while slots are missing.
+        body: dict[str, Any] = {
+            vertex: {
+                "parallelism": {"lowerBound": min(asked.parallelism.lower, upper[vertex]), "upperBound": upper[vertex]}
+            }
+            for vertex, asked in before.root.items()
+        }
+        self._put(job.jid, body)
+        if self._checkpoint:
+            self._trigger_checkpoint(job.jid)
+        return self._running(self._job(), self._requirements(job.jid))
+
+    def _put(self, jid: str, body: Mapping[str, Any]) -> None:
+        try:
+            self._flink.asked("PUT", f"/jobs/{jid}/resource-requirements", Accepted, body)
+        except RefusedError as refused:
+            if "reactive" in str(refused).lower() or "unsupported" in str(refused).lower():
+                raise TargetError(f"{refused}; {ADAPTIVE}", retriable=False) from None
+            raise
+
+    def _trigger_checkpoint(self, jid: str) -> None:
+        """Ask for a checkpoint now: Flink rescales after the next one, and reads again what came after it.
+
+        Without one (checkpointing is off, one is under way) the rescale comes all the same, only later.
+        """
+        with suppress(TargetError):
+            self._flink.asked("POST", f"/jobs/{jid}/checkpoints", Accepted, {"checkpointType": "CONFIGURED"})
+
+    def _job(self) -> Job:
+        named = [job for job in self._flink.asked("GET", "/jobs/overview", Overview).jobs if job.name == self._name]
+        alive = [job for job in named if job.state not in OVER]
+        if not alive:
+            became = f" (it is {named[-1].state})" if named else ""
+            raise TargetError(f"{self._flink.address}: no job named '{self._name}' runs{became}; submit it")
+        if len(alive) > 1:
+            raise TargetError(f"{self._flink.address}: {len(alive)} jobs are named '{self._name}'; end all but one")
+        return self._flink.asked("GET", f"/jobs/{alive[0].jid}", Job)
+
+    def _requirements(self, jid: str) -> Requirements:
+        try:
+            return self._flink.asked("GET", f"/jobs/{jid}/resource-requirements", Requirements)
+        except RefusedError as refused:
+            if refused.status == 404:
+                raise TargetError(f"{refused}: the job has just ended, or Flink is older than 1.18") from None
+            if refused.status >= 500 or refused.status == 400:
+                raise TargetError(f"{refused}; {ADAPTIVE}") from None
+            raise
+
+    def _running(self, job: Job, requirements: Requirements) -> Running:
+        upper = requirements.upper()
+        running = {vertex.id: vertex.parallelism for vertex in job.vertices}
+        requested = max(upper.values(), default=1)
+        scale_out = max(running.values(), default=0)
+        if scale_out < 1:  # nothing is deployed yet
+            return Running(requested, requested, settled=False)
+        deployed = job.state == "RUNNING" and all(vertex.runs for vertex in job.vertices)
+        return Running(scale_out, requested, settled=deployed and not self._to_come(running, upper))
+
+    def _to_come(self, running: Mapping[str, int], upper: Mapping[str, int]) -> bool:
+        """Whether Flink is still going to change what runs, because nothing that it needs is missing."""
+        if any(running.get(vertex, 0) > wanted for vertex, wanted in upper.items()):
+            return True
+        short = any(running.get(vertex, 0) < wanted for vertex, wanted in upper.items())
+        return short and self._flink.asked("GET", "/overview", Slots).free > 0
+
+
+def _refuse_below_one(scale_out: int) -> None:
+    if scale_out < 1:
+        raise TargetError(f"scale-out {scale_out} is below 1", retriable=False)
+
+
+def _gist(errors: list[str]) -> str:
+    """Return the telling line of Flink's answer, which carries a stack trace: the last cause, else the first line."""
+    lines = [line.strip() for error in errors for line in error.splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    return (causes or lines)[-1 if causes else 0].removeprefix("Caused by: ")

@@ -1,0 +1,91 @@
+"""What Flink's REST API answers, as far as a target needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import BaseModel, ConfigDict, Field, RootModel
+
+OVER = frozenset({"FAILED", "CANCELED", "FINISHED"})
+
+
+class Summary(BaseModel):
+    """One job of the overview."""
+
+    jid: str
+    name: str
+    state: str
+
+
+class Overview(BaseModel):
+    """All jobs that the JobManager still knows, those that have ended among them."""
+
+    jobs: list[Summary]
+
+
+class Vertex(BaseModel):
+    """One vertex of a job: operators that are chained together.
+
+    Attributes
+    ----------
+    parallelism
+        Subtasks; not positive while none are deployed.
+    tasks
+        State -> subtasks in it.
+    """
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    id: str
+    name: str
+    parallelism: int
+    max_parallelism: int = Field(alias="maxParallelism")
+    tasks: dict[str, int] = Field(default_factory=dict)
+
+    @property
+    def runs(self) -> bool:
+        """Whether every subtask works, or has ended its work."""
+        return self.tasks.get("RUNNING", 0) + self.tasks.get("FINISHED", 0) >= self.parallelism > 0
+
+
+class Job(BaseModel):
+    """A job in detail."""
+
+    jid: str
+    state: str
+    vertices: list[Vertex]
+
+
+class Slots(BaseModel):
+    """What the cluster has."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    free: int = Field(alias="slots-available")
+
+
+class Bounds(BaseModel):
+    """How many subtasks a vertex may have."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    lower: int = Field(alias="lowerBound")
+    upper: int = Field(alias="upperBound")
+
+
+class Requirement(BaseModel):
+    """What is asked for of one vertex."""
+
+    parallelism: Bounds
+
+
+class Requirements(RootModel[dict[str, Requirement]]):
+    """Vertex id -> what is asked for."""
+
+    def upper(self) -> Mapping[str, int]:
+        """Return vertex id -> largest parallelism."""
+        return {vertex: requirement.parallelism.upper for vertex, requirement in self.root.items()}
+
+
+class Accepted(RootModel[dict[str, object]]):
+    """An answer that says no more than that it was accepted."""
