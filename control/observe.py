@@ -125,14 +125,15 @@ def total_throughput(window: Window) -> Values:
 def standing_still(window: Window) -> NDArray[np.bool_]:
     """Return where the job is known to stand still, shape ``(n,)``.
 
-    Its workers show no throughput and it has no uptime, while its other metrics go on. That is no lost scrape.
+    Its workers show no throughput, while records arrive and the engine itself says that it is not up: its uptime is 0
+    (Flink's JobManager), or it has none while the scale-out is still told. That is no lost scrape.
     """
     silent = np.isnan(window.worker_metric(metrics.THROUGHPUT.name)).all(axis=1)
     uptime = window.job_metric(metrics.UPTIME.name)
-    others = np.isfinite(window.job_metric(metrics.WORKLOAD.name)) & np.isfinite(
-        window.job_metric(metrics.SCALE_OUT.name)
-    )
-    return np.asarray(silent & others & ~np.isfinite(uptime) & np.isfinite(uptime).any())
+    known = np.isfinite(uptime)
+    down = (uptime == 0.0) | (~known & np.isfinite(window.job_metric(metrics.SCALE_OUT.name)))
+    arriving = np.isfinite(window.job_metric(metrics.WORKLOAD.name))
+    return np.asarray(silent & arriving & down & known.any())
 
 
 def last_finite(values: Values) -> float | None:

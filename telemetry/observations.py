@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from telemetry.alignment import align, natural_step_s
-from telemetry.metrics import CANONICAL, CPU, LAG, LATENCY, SCALE_OUT, THROUGHPUT, UPTIME, WORKLOAD
+from telemetry.metrics import BUSY, CANONICAL, CPU, LAG, LATENCY, SCALE_OUT, THROUGHPUT, UPTIME, WORKLOAD
 from telemetry.series import Kind, Series
 from telemetry.window import SampleCounts, Values, Window
 
@@ -126,8 +126,9 @@ def _span(series: list[Series], step_s: float, day: str | None) -> tuple[float, 
 
 
 def _of_job(window: Window) -> pd.DataFrame:
-    cpu, throughput = window.worker_metric(CPU.name), window.worker_metric(THROUGHPUT.name)
-    reporting = ~np.isnan(cpu) | ~np.isnan(throughput)
+    throughput = window.worker_metric(THROUGHPUT.name)
+    reporting = _reporting(window)
+    cpu = np.where(reporting, window.worker_metric(CPU.name), np.nan)
     columns: dict[str, object] = {"ts": _timestamps(window)}
     columns |= {name: window.job_metric(name) for name in _JOB_LEVEL}
     columns[THROUGHPUT.name] = total_of_workers(throughput, window.step_s)
@@ -137,6 +138,17 @@ def _of_job(window: Window) -> pd.DataFrame:
     columns["workers_reporting"] = reporting.sum(axis=1).astype(np.int64)
     order = ["ts", WORKLOAD.name, THROUGHPUT.name, LAG.name, LATENCY.name, SCALE_OUT.name, UPTIME.name]
     return pd.DataFrame(columns)[[*order, "cpu_load_mean", "cpu_load_max", "workers_reporting"]]
+
+
+def _reporting(window: Window) -> NDArray[np.bool_]:
+    """Return which workers work for the job at each step, shape ``(n, workers)``.
+
+    A worker shows its CPU also while it has nothing to do with the job (the spare ones of a session cluster), so that
+    counts only where the job's own metrics are not there at all.
+    """
+    known = [~np.isnan(window.worker_metric(metric.name)) for metric in (THROUGHPUT, BUSY)]
+    working = known[0] | known[1]
+    return working if working.any() else ~np.isnan(window.worker_metric(CPU.name))
 
 
 def _scale_out(window: Window, reporting: NDArray[np.bool_]) -> Values:

@@ -66,10 +66,15 @@ def _compiled(pattern: str) -> str:
 
 
 class WorkerNaming(Strict):
-    """Which label names the worker: the first of ``labels`` that a series has; ``pattern`` group 1 trims its value."""
+    """Which label names the worker: the first of ``labels`` that a series has; ``pattern`` group 1 trims its value.
+
+    ``lacks`` are labels of a job's selector that a worker's own series (its CPU) do not carry: ``$of_worker`` is the
+    selector without them.
+    """
 
     labels: Annotated[list[str], Field(min_length=1)]
     pattern: str = "(.+)"
+    lacks: list[str] = Field(default_factory=list)
 
     @field_validator("labels")
     @classmethod
@@ -143,7 +148,7 @@ class EngineQueries(Strict):
         texts = self.queries.get(metric, [])
         for text in texts:
             if text.answers(selector):
-                return text.render(selector, window_s, self.worker.labels)
+                return text.render(selector, window_s, self.worker.labels, self.worker.lacks)
         if not texts:
             raise UnanswerableError(f"{self.engine}: no query for {metric}; add one to conf/queries/{self.engine}.yaml")
         needs = " or ".join(", ".join(text.needs) for text in texts)

@@ -11,9 +11,7 @@ from pydantic import Field, field_validator
 from settings.strict import Strict
 
 LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-PLACEHOLDERS = frozenset({"selector", "window", "minute", "worker"})
-_SELECTOR_THEN_COMMA = re.compile(r"\$(?:selector|\{selector\})\s*,\s*")
-_COMMA_THEN_SELECTOR = re.compile(r",?\s*\$(?:selector|\{selector\})")
+PLACEHOLDERS = frozenset({"selector", "of_worker", "window", "minute", "worker"})
 
 
 class QueryText(Strict):
@@ -45,22 +43,39 @@ class QueryText(Strict):
         """Whether ``selector`` has every label that this question needs."""
         return all(selector.get(label) for label in self.needs)
 
-    def render(self, selector: Mapping[str, str], window_s: float, worker_labels: Iterable[str]) -> str:
-        """Return the query with selector, windows and worker labels filled in."""
+    def render(
+        self, selector: Mapping[str, str], window_s: float, worker_labels: Iterable[str], lacking: Iterable[str] = ()
+    ) -> str:
+        """Return the query with selectors, windows and worker labels filled in.
+
+        Parameters
+        ----------
+        lacking
+            Labels of the selector that ``$of_worker`` leaves out.
+        """
         kept = {
             name: value
             for name, value in selector.items()
             if name not in self.without and (self.only is None or name in self.only)
         }
-        text = self.promql
-        if not kept:  # PromQL takes no leading comma, so an empty selector leaves with the comma beside it
-            text = _COMMA_THEN_SELECTOR.sub("", _SELECTOR_THEN_COMMA.sub("", text))
+        of_worker = {name: value for name, value in kept.items() if name not in set(lacking)}
+        text = _without_comma(self.promql, {"selector": kept, "of_worker": of_worker})
         return Template(text).substitute(
             selector=matchers(kept),
+            of_worker=matchers(of_worker),
             window=duration(window_s),
             minute=duration(max(60.0, window_s)),
             worker=", ".join(worker_labels),
         )
+
+
+def _without_comma(text: str, selectors: Mapping[str, Mapping[str, str]]) -> str:
+    """Take out placeholders of empty selectors with the comma beside them: PromQL takes no leading one."""
+    for name, kept in selectors.items():
+        if not kept:
+            written = rf"\$(?:{name}\b|\{{{name}\}})"
+            text = re.sub(rf",?\s*{written}", "", re.sub(rf"{written}\s*,\s*", "", text))
+    return text
 
 
 def rate_window_s(scrape_interval_s: float) -> float:

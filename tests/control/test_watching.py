@@ -88,6 +88,11 @@ def test_a_missing_worker_is_no_outage_and_a_stopped_job_is() -> None:
     assert np.isnan(stopping_throughput(one)[3])
 
 
+def test_a_job_whose_engine_says_that_it_is_not_up_stands_still_though_nobody_tells_its_scale_out() -> None:
+    silent = window([[5.0, 5.0], [NONE, NONE], [NONE, NONE]], [100.0, 0.0, NONE], scale_out=NONE)
+    assert standing_still(silent).tolist() == [False, True, False], "without any word of the engine it is a lost scrape"
+
+
 def test_a_spare_worker_that_never_reports_is_not_waited_for() -> None:
     one = window([[5.0, 5.0], [5.0, 6.0], [5.0, NONE]], [100.0, 105.0, 110.0], scale_out=3.0)
     assert total_throughput(one).tolist()[:2] == [10.0, 11.0]

@@ -114,9 +114,16 @@ class TestMissing:
         assert of_job["scale_out"].tolist() == [2] * 8  # not a rescale
 
     def test_scale_out_falls_back_to_the_workers_that_are_there(self):
-        samples = lake(*workers(steps=40), rows("cpu_load", every(15, 10, 300), [0.5] * 10, "late", 99))
+        samples = lake(*workers(steps=40), rows("throughput_per_s", every(15, 10, 300), [5.0] * 10, "late", 99))
         of_job, _, _ = observe(samples, "ads", DAY)
         assert of_job["scale_out"].tolist() == [2] * 19 + [3] * 10 + [2] * 11
+
+    def test_a_spare_worker_of_a_session_cluster_shows_its_cpu_and_is_not_counted(self):
+        samples = lake(*workers(steps=40), rows("cpu_load", every(15, 40), [0.01] * 40, "spare", 99))
+        of_job, _, _ = observe(samples, "ads", DAY)
+        alone, _, _ = observe(lake(*workers(steps=40)), "ads", DAY)
+        for column in ("scale_out", "cpu_load_mean", "workers_reporting"):
+            assert of_job[column].tolist() == alone[column].tolist()
 
     def test_masked_rows_are_counted_and_missing(self):
         samples = rows("workload_per_s", every(15, 4, 15), [1.0, np.nan, 3.0, 4.0])

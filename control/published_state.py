@@ -1,0 +1,256 @@
+"""What the state store holds that is published, read in one transaction that cannot write.
+
+Belongs here: which rows tell what. Does not belong here: the names of metrics (:mod:`control.published_names`), and for
+how long a value may be shown (:mod:`control.published`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from control.fleet import LEASE_PREFIX
+from control.state import DAY_S
+from control.state_ledger import State
+from control.state_schema import (
+    SCHEMA,
+    StateError,
+    decisions,
+    from_text,
+    leases,
+    retrains,
+    state_version,
+    statuses,
+    ticks,
+)
+from policies.contract import Reason
+
+# A reader of SQLite in WAL mode waits for nobody but one who holds the whole file; a scrape must not wait for that one.
+WAIT_MS = 250
+TICKS_READ = 1_000
+# Decisions that hold without a judgement of the load: what was wanted before stays wanted.
+UNJUDGED = (
+    Reason.HOLD_BLIND, Reason.HOLD_UNSETTLED, Reason.HOLD_PAUSED, Reason.HOLD_UNKNOWN, Reason.HOLD_INVALID,
+)  # fmt: skip
+VOID = (State.FAILED, State.SUPERSEDED)
+
+
+class Cause(StrEnum):
+    """Why the store could not be read; stable names for alerts."""
+
+    ABSENT = "absent"
+    LOCKED = "locked"
+    SCHEMA = "schema"
+    OTHER = "other"
+
+
+class UnreadableError(Exception):
+    """The state store cannot be read now. The message says why, and the mend."""
+
+    def __init__(self, message: str, cause: Cause) -> None:
+        super().__init__(message)
+        self.cause = cause
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The scale-out that is wanted of a job: by which decision, made when, valid until when (epoch seconds).
+
+    ``void`` when that decision was given up or withdrawn: then what runs is wanted.
+    """
+
+    scale_out: int
+    from_scale_out: int
+    made_s: float
+    valid_until_s: float
+    mix: Mapping[str, int] = field(default_factory=dict)
+    void: bool = False
+
+
+@dataclass(frozen=True)
+class Published:
+    """One job as the store has it; times are epoch seconds.
+
+    Attributes
+    ----------
+    details
+        Of the status, as :meth:`control.tick_io.TickReport.job_status` wrote them; rows of an older perdix hold less.
+    seen
+        What the decision of that tick rested on; empty when none was made.
+    rescales
+        Decisions applied within the last 24 hours.
+    retrains, oldest_retrain_s
+        Open requests, and when the oldest was made.
+    """
+
+    name: str
+    status: str
+    since_s: float
+    updated_s: float
+    details: Mapping[str, Any]
+    wanted: Wanted | None = None
+    seen: Mapping[str, Any] = field(default_factory=dict)
+    rescales: int = 0
+    retrains: int = 0
+    oldest_retrain_s: float | None = None
+    holder: str | None = None
+    lease_expires_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class TickRow:
+    """A tick of the fleet as the journal has it."""
+
+    started_s: float
+    holder: str
+    finished_s: float
+    summary: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All that is published, as of ``read_s`` (epoch seconds)."""
+
+    read_s: float
+    jobs: Mapping[str, Published] = field(default_factory=dict)
+    ticks: tuple[TickRow, ...] = ()
+
+
+class PublishedState:
+    """Reads a state store without ever writing to it; opened with the first read, and again after an error.
+
+    Parameters
+    ----------
+    url
+        SQLAlchemy URL of the state store. Unlike :class:`control.state.StateStore` this makes neither file nor table.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = sa.make_url(url)
+        self._engine: sa.Engine | None = None
+
+    def read(self, now_s: float, ticks_since_s: float) -> Snapshot:
+        """Return what the store holds.
+
+        Parameters
+        ----------
+        ticks_since_s
+            Only ticks that began later are read.
+
+        Raises
+        ------
+        UnreadableError
+            When the store is absent, locked for longer than a quarter of a second, or of another schema.
+        """
+        try:
+            with self._reading() as connection:
+                _check_schema(connection)
+                return Snapshot(now_s, _jobs(connection, now_s), _ticks(connection, ticks_since_s))
+        except (SQLAlchemyError, OSError, ImportError, ValueError) as error:
+            self.close()
+            raise self._unreadable(error) from error
+
+    def close(self) -> None:
+        """Close every connection."""
+        if self._engine is not None:
+            self._engine.dispose()
+            self._engine = None
+
+    @contextmanager
+    def _reading(self) -> Iterator[sa.Connection]:
+        if self._engine is None:
+            self._engine = self._open()
+        with self._engine.connect() as connection, connection.begin():
+            if connection.dialect.name == "postgresql":
+                connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            yield connection
+
+    def _open(self) -> sa.Engine:
+        if self._url.get_backend_name() != "sqlite":
+            options = f"-cstatement_timeout={20 * WAIT_MS} -clock_timeout={WAIT_MS}"
+            given = self._url.query.get("options", ())
+            merged = " ".join([given] if isinstance(given, str) else given)
+            url = self._url.update_query_dict({"options": f"{merged} {options}".strip()})
+            return sa.create_engine(url, pool_pre_ping=True, pool_size=1)
+        path = Path(self._url.database or "").expanduser()
+        if not path.is_file():
+            raise UnreadableError(f"state store {path}: there is none yet; a tick makes it", Cause.ABSENT)
+        uri = path.resolve().as_uri()
+        url = sa.URL.create("sqlite", database=uri, query={"mode": "ro", "uri": "true"})
+        engine = sa.create_engine(url, connect_args={"timeout": WAIT_MS / 1_000}, poolclass=sa.NullPool)
+        sa.event.listen(engine, "connect", _prepare_sqlite)
+        sa.event.listen(engine, "begin", _begin_sqlite)
+        return engine
+
+    def _unreadable(self, error: Exception) -> UnreadableError:
+        if isinstance(error, UnreadableError):
+            return error
+        name = self._url.render_as_string(hide_password=True)
+        origin = getattr(error, "orig", None) if isinstance(error, DBAPIError) else None
+        said = str(origin or error).strip()
+        busy = any(word in said.lower() for word in ("locked", "busy", "timeout", "timed out"))
+        missing = any(word in said.lower() for word in ("unable to open", "no such table", "does not exist", "refused"))
+        cause = Cause.LOCKED if busy else Cause.ABSENT if missing else Cause.OTHER
+        return UnreadableError(f"state store {name}: {said}; check PERDIX_STATE_URL, and that it can be read", cause)
+
+
+def _prepare_sqlite(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # the driver would begin late; _begin_sqlite begins
+
+
+def _begin_sqlite(connection: sa.Connection) -> None:
+    connection.exec_driver_sql("BEGIN")
+
+
+def _check_schema(connection: sa.Connection) -> None:
+    number = connection.execute(sa.select(state_version.c.number)).scalar()
+    if number != SCHEMA:
+        said = f"it has schema {number}, this perdix knows {SCHEMA}"
+        raise UnreadableError(f"state store: {said}; let this perdix tick once, or use the newer one", Cause.SCHEMA)
+
+
+def _jobs(connection: sa.Connection, now_s: float) -> dict[str, Published]:
+    wanted, seen = _wanted(connection), _seen(connection)
+    rescales, asked, held = _rescales(connection, now_s), _retrains(connection), _leases(connection)
+    jobs = {}
+    for row in connection.execute(sa.select(statuses)):
+        details = from_text(row.details)
+        decision_id, rested_on = seen.get(row.job, (None, {}))
+        holder, expires_s = held.get(row.job, (None, 0.0))
+        open_retrains, oldest_s = asked.get(row.job, (0, None))
+        jobs[row.job] = Published(
+            row.job,
+            row.status,
+            row.since_s,
+            row.updated_s,
+            details,
+            wanted.get(row.job),
+            rested_on if decision_id == details.get("decision_id") else {},
+            rescales.get(row.job, 0),
+            open_retrains,
+            oldest_s,
+            holder,
+            expires_s,
+        )
+    return jobs
+
+
+def _latest(*conditions: sa.ColumnElement[bool]) -> sa.ScalarSelect[str]:
+    """Return a subquery for the newest decision of each job of the journal: one step into an index per job."""
+    inner = decisions.alias("inner")
+    named = {column.name: column for column in inner.c}
+    query = sa.select(named["decision_id"]).where(named["job"] == statuses.c.job)
+    for condition in conditions:
+        query = query.where(sa.sql.visitors.replacement_traverse(condition, {}, lambda part, **_: _moved(part, named)))
+    return query.order_by(named["made_s"].desc()).limit(1).correlate(statuses).scalar_subquery()
+
+
+def _moved(part: Any, named: Mapping[str, sa.Column[Any]]) -> Any:
+    return named.get(part.name) if isinstance(part, sa.Column) and part.table is decisions else None
