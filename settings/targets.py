@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AnyHttpUrl, Discriminator, Field, Tag
+from pydantic import AnyHttpUrl, Discriminator, Field, Tag, model_validator
 
 from settings.access import HttpAccess
 from settings.strict import Strict
@@ -55,15 +55,25 @@ class KubernetesSettings(Strict):
         Of the one resource.
     kubeconfig, context
         How the cluster is reached; left out, the pod's own service account, else the user's kubeconfig.
+    ready
+        Count pods that are ready instead of pods that exist (Deployments and StatefulSets only). It asks for the right
+        to ``get`` the resource itself.
     """
 
     kind: Literal["kubernetes"] = "kubernetes"
-    api_version: Annotated[str, Field(pattern=r"^([a-z0-9.-]+/)?v[a-z0-9]+$")] = "apps/v1"
+    api_version: Annotated[str, Field(pattern=r"^[a-z0-9.-]+/v[a-z0-9]+$")] = "apps/v1"
     resource: Annotated[str, Field(pattern=DNS_LABEL)] = "deployments"
     namespace: Annotated[str, Field(pattern=DNS_LABEL)] = "default"
     name: Annotated[str, Field(pattern=DNS_LABEL)]
     kubeconfig: Path | None = None
     context: str | None = None
+    ready: bool = False
+
+    @model_validator(mode="after")
+    def _countable(self) -> KubernetesSettings:
+        if self.ready and not (self.api_version == "apps/v1" and self.resource in {"deployments", "statefulsets"}):
+            raise ValueError("'ready' is for deployments and statefulsets of apps/v1; others tell nothing of it")
+        return self
 
 
 def _kind(given: Any) -> Any:

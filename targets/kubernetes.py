@@ -1,0 +1,108 @@
+"""A resource of Kubernetes with the ``scale`` subresource: Deployment, StatefulSet, or a custom one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from settings.targets import KubernetesSettings
+from targets.contract import Running, TargetError
+from targets.http import TIMEOUT_S
+from targets.idempotency import Keys
+from targets.kubernetes_api import Scale, ScaleApi
+from targets.kubernetes_refusals import ConflictError
+
+ATTEMPTS = 5
+
+
+class KubernetesTarget:
+    """Reads and sets the number of replicas, and nothing else of the resource.
+
+    ``settled`` says that as many pods exist as are asked for (``status.replicas`` equals ``spec.replicas``): that is
+    what the subresource tells, and it asks for no right but ``get`` and ``update`` on it. A pod that exists may still
+    wait for a node. With ``settings.ready`` the Deployment or StatefulSet itself is read as well, and ``scale_out``
+    counts the pods that are ready.
+
+    A resource that somebody has scaled to 0 is left alone: it cannot be read as running.
+
+    Parameters
+    ----------
+    settings
+        Which resource, and how its cluster is reached. Nothing is read or asked before the first call.
+    job
+        The stream job, for messages.
+    timeout_s
+        Seconds that each of connecting and reading may take; nothing is tried again by itself but a conflict.
+    """
+
+    def __init__(self, settings: KubernetesSettings, job: str, timeout_s: float = TIMEOUT_S) -> None:
+        self._api = ScaleApi(settings, timeout_s)
+        self._ready, self._job = settings.ready, job
+        self._keys = Keys()
+        self._unheard: set[str] = set()  # keys whose request did not come to an end: these may be asked again
+
+    def read(self) -> Running:
+        """Return what really runs."""
+        if not self._ready:
+            return self._running(self._api.scale())
+        pods = self._api.workload()
+        self._refuse_zero(pods.wanted)
+        return Running(pods.ready, pods.wanted, settled=pods.followed and pods.ready == pods.wanted)
+
+    def scale(self, scale_out: int, idempotency_key: str, mix: Mapping[str, int] | None = None) -> Running:
+        """Ask for ``scale_out`` pods; where they are asked for already, nothing is written."""
+        if mix:
+            raise TargetError(
+                f"{self._api.place}: its replicas are all alike, so '{self._job}' cannot have workers of several "
+                "sizes; leave out 'sizes'",
+                retriable=False,
+            )
+        if scale_out < 1:
+            raise TargetError(f"scale-out {scale_out} is below 1", retriable=False)
+        if not self._keys.is_new(idempotency_key, scale_out) and idempotency_key not in self._unheard:
+            return self.read()
+        self._unheard.add(idempotency_key)
+        after = self._ask(scale_out)
+        self._unheard.discard(idempotency_key)
+        return self.read() if self._ready else self._running(after)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._api.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _ask(self, scale_out: int) -> Scale:
+        before = now = self._api.scale()
+        for _ in range(ATTEMPTS):
+            self._refuse_zero(now.wanted)
+            if now.wanted == scale_out:
+                return now
+            if now.wanted != before.wanted:
+                raise TargetError(
+                    f"{self._api.place}: someone else asked for {now.wanted} instead of {before.wanted} meanwhile"
+                )
+            try:
+                return self._api.replace(now, scale_out)
+            except ConflictError:
+                now = self._api.scale()  # mostly the status has changed, which is nobody's decision
+        raise TargetError(
+            f"{self._api.place}: it changes faster than it can be written; {ATTEMPTS} attempts were refused"
+        )
+
+    def _running(self, scale: Scale) -> Running:
+        self._refuse_zero(scale.wanted)
+        return Running(scale.running, scale.wanted, settled=scale.running == scale.wanted)
+
+    def _refuse_zero(self, wanted: int) -> None:
+        if wanted == 0:
+            raise TargetError(
+                f"{self._api.place}: somebody has scaled it to 0, and perdix does not wake it; scale it to 1 by hand"
+            )
