@@ -23,8 +23,8 @@ class FlinkTarget:
     """Asks for parallelism, and reads back what is really running.
 
     A rescale takes three steps in Flink: the resource requirements are put, the next checkpoint completes, and the job
-    is redeployed. ``settled`` is False until the last one has ended. Where slots are missing, Flink runs what it can: that
-    counts as settled, with less than was requested.
+    is redeployed. ``settled`` is False until the last one has ended. Where slots are missing, Flink runs what it can:
+    that counts as settled, with less than was requested.
 
     Parameters
     ----------
