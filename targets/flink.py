@@ -59,7 +59,9 @@ class FlinkTarget:
         job = self._job()
         if not self._keys.is_new(idempotency_key, scale_out):
             return self._running(job, self._requirements(job.jid))
-        return self._ask(job, {vertex.id: min(scale_out, vertex.max_parallelism) for vertex in job.vertices})
+        wanted = {vertex.id: min(scale_out, vertex.max_parallelism) for vertex in job.vertices}
+        with self._keys.forgotten_on_failure(idempotency_key):
+            return self._ask(job, wanted)
 
     def scale_operators(self, parallelism: Mapping[str, int], idempotency_key: str) -> Running:
         """Ask for the parallelism of single operators, as DS2 decides it; the others stay as they are.
@@ -80,7 +82,8 @@ class FlinkTarget:
             )
         if not self._keys.is_new(idempotency_key, sum(parallelism.values()), parallelism):
             return self._running(job, self._requirements(job.jid))
-        return self._ask(job, {ids[name]: wanted for name, wanted in parallelism.items()})
+        with self._keys.forgotten_on_failure(idempotency_key):
+            return self._ask(job, {ids[name]: wanted for name, wanted in parallelism.items()})
 
     def close(self) -> None:
         """Close the connections."""
@@ -172,7 +175,7 @@ def _refuse_below_one(scale_out: int) -> None:
 
 
 def _gist(errors: list[str]) -> str:
-    """Return the telling line of Flink's answer, which carries a stack trace: the last cause, else the first line."""
-    lines = [line.strip() for error in errors for line in error.splitlines() if line.strip()]
-    causes = [line for line in lines if line.startswith("Caused by: ")]
-    return (causes or lines)[-1 if causes else 0].removeprefix("Caused by: ")
+    """Return the telling line of Flink's answer, which carries a stack trace: its last cause or message."""
+    lines = [line.strip() for error in errors for line in error.splitlines()]
+    told = [line for line in lines if line and not line.startswith(("at ", "... ", "<", "End of exception"))]
+    return told[-1].removeprefix("Caused by: ")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from policies.wording import workers
 from targets.contract import TargetError
@@ -38,3 +39,12 @@ class Keys:
         if len(self._seen) > REMEMBERED:
             self._seen.popitem(last=False)
         return True
+
+    @contextmanager
+    def forgotten_on_failure(self, key: str) -> Iterator[None]:
+        """Forget ``key`` when what is done with it raises a ``TargetError``, so that it may be tried again."""
+        try:
+            yield
+        except TargetError:
+            self._seen.pop(key, None)
+            raise

@@ -1,22 +1,35 @@
 """What every target keeps to, whatever its kind."""
 
+from contextlib import closing
+
 import pytest
 
+from settings.targets import FlinkSettings
 from targets.advisory import AdvisoryTarget
 from targets.contract import TargetError
+from targets.flink import FlinkTarget
 from targets.twin import LocalTwinTarget, TwinTarget
+from tests.targets.flink_api import FlinkCluster, a_job
 from twin.living import LivingTwin, SimulatedClock
 from twin.prometheus_face import PrometheusFace
 
 START_S = 1_700_000_000
+TELLING_SIZES_APART = pytest.mark.parametrize("target", ["advisory", "local-twin", "twin"], indirect=True)
+SIZELESS = pytest.mark.parametrize("target", ["flink"], indirect=True)
 
 
-@pytest.fixture(params=["advisory", "local-twin", "twin"])
+@pytest.fixture(params=["advisory", "local-twin", "twin", "flink"])
 def target(request, twin):
     if request.param == "advisory":
         yield AdvisoryTarget(2)
     elif request.param == "local-twin":
         yield LocalTwinTarget(twin)
+    elif request.param == "flink":
+        with (
+            closing(FlinkCluster([a_job()])) as cluster,
+            FlinkTarget(FlinkSettings(url=cluster.url), "orders") as target,
+        ):
+            yield target
     else:
         living = LivingTwin({"orders": twin}, SimulatedClock(START_S + 600))
         with PrometheusFace(living) as face, TwinTarget(face.url, "orders") as target:
@@ -70,6 +83,7 @@ def test_asking_for_what_runs_is_settled(target):
     assert (running.scale_out, running.requested, running.settled) == (2, 2, True)
 
 
+@TELLING_SIZES_APART
 def test_a_mix_of_sizes_is_asked_for_and_remembered(target):
     running = target.scale(2, "a", {"small": 1, "large": 1})
     assert running.is_asked_for(2, {"large": 1, "small": 1})
@@ -78,9 +92,18 @@ def test_a_mix_of_sizes_is_asked_for_and_remembered(target):
     assert target.read().requested_mix == {"small": 1, "large": 1}
 
 
+@TELLING_SIZES_APART
 def test_a_key_for_other_sizes_is_refused_for_good(target):
     target.scale(2, "a", {"small": 2})
     with pytest.raises(TargetError, match=r"was used for 2 workers \(2 small\)") as refused:
         target.scale(2, "a", {"large": 2})
     assert not refused.value.retriable
     assert target.read().requested_mix == {"small": 2}
+
+
+@SIZELESS
+def test_sizes_are_refused_for_good_where_workers_are_all_alike(target):
+    with pytest.raises(TargetError, match="sizes") as refused:
+        target.scale(2, "a", {"small": 1, "large": 1})
+    assert not refused.value.retriable
+    assert target.read().requested == 2

@@ -1,0 +1,164 @@
+"""The part of Flink's REST API that a target speaks, with the adaptive scheduler's behaviour, over real HTTP.
+
+Paths, field names and the order of things are those of a Flink 2.2.1 JobManager; ``tests/testbed`` drives the target
+against a real one.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+TRACE = "org.apache.flink.runtime.rest.handler.RestHandlerException: {}\n\tat org.apache.flink.runtime.Foo(Foo.java:1)"
+
+
+@dataclass
+class Vertex:
+    id: str
+    name: str
+    running: int
+    upper: int
+    lower: int = 1
+    most: int = 128
+
+
+@dataclass
+class FlinkJob:
+    """One job: what runs follows what is asked for at the next checkpoint, as far as there are slots."""
+
+    name: str = "orders"
+    jid: str = "a" * 32
+    state: str = "RUNNING"
+    vertices: list[Vertex] = field(default_factory=list)
+
+
+@dataclass
+class FlinkCluster:
+    """A JobManager.
+
+    Attributes
+    ----------
+    checkpoints_pass
+        Whether a checkpoint completes at once when it is triggered.
+    refusals
+        ``METHOD path-ending`` -> (status, message) to answer with.
+    delay_s
+        Before each answer.
+    """
+
+    jobs: list[FlinkJob]
+    slots: int = 8
+    checkpoints_pass: bool = False
+    refusals: dict[str, tuple[int, str]] = field(default_factory=dict)
+    delay_s: float = 0.0
+    asked: list[tuple[str, str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        cluster = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                cluster._serve(self, "GET")
+
+            do_PUT = do_POST = lambda self: cluster._serve(self, self.command)
+
+            def log_message(self, *args: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
+        self._thread.start()
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def complete_checkpoint(self) -> None:
+        """Flink rescales now."""
+        for job in self.jobs:
+            for vertex in job.vertices:
+                vertex.running = min(vertex.upper, self.slots)
+
+    def puts(self) -> list[dict[str, tuple[int, int]]]:
+        """Return vertex id -> (lower, upper) of each request so far."""
+        return [
+            {
+                vertex: (asked["parallelism"]["lowerBound"], asked["parallelism"]["upperBound"])
+                for vertex, asked in body.items()
+            }
+            for method, _, body in self.asked
+            if method == "PUT"
+        ]
+
+    def _serve(self, request: BaseHTTPRequestHandler, method: str) -> None:
+        length = int(request.headers.get("Content-Length") or 0)
+        body = json.loads(request.rfile.read(length)) if length else None
+        self.asked.append((method, request.path, body))
+        self.headers.append(dict(request.headers))
+        time.sleep(self.delay_s)
+        status, answer = self._answer(method, request.path, body)
+        payload = json.dumps(answer).encode() if not isinstance(answer, bytes) else answer
+        request.send_response(status)
+        request.send_header("Content-Type", "application/json")
+        request.send_header("Content-Length", str(len(payload)))
+        request.end_headers()
+        request.wfile.write(payload)
+
+    def _answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+        for wanted, (status, message) in self.refusals.items():
+            if f"{method} {path}".endswith(wanted) or wanted == method:
+                return status, {"errors": ["Internal server error.", TRACE.format(message)]}
+        parts = path.strip("/").split("/")
+        if path == "/overview":
+            used = max((v.running for j in self.jobs for v in j.vertices), default=0)
+            return 200, {"slots-total": self.slots, "slots-available": self.slots - used, "taskmanagers": self.slots}
+        if path == "/jobs/overview":
+            return 200, {"jobs": [{"jid": j.jid, "name": j.name, "state": j.state, "duration": 1} for j in self.jobs]}
+        job = next((one for one in self.jobs if len(parts) > 1 and one.jid == parts[1]), None)
+        if job is None:
+            return 404, {"errors": [f"Job {parts[1] if len(parts) > 1 else path} not found"]}
+        return self._of_job(job, method, parts[2:], body)
+
+    def _of_job(self, job: FlinkJob, method: str, rest: list[str], body: Any) -> tuple[int, Any]:
+        if rest == ["resource-requirements"] and method == "PUT":
+            for vertex in job.vertices:
+                asked = body[vertex.id]["parallelism"]
+                if asked["upperBound"] > vertex.most:
+                    return 400, {"errors": [TRACE.format("upper bound exceeds the maximum parallelism")]}
+                vertex.lower, vertex.upper = asked["lowerBound"], asked["upperBound"]
+            return 200, {}
+        if rest == ["resource-requirements"]:
+            return 200, {v.id: {"parallelism": {"lowerBound": v.lower, "upperBound": v.upper}} for v in job.vertices}
+        if rest == ["checkpoints"]:
+            if self.checkpoints_pass:
+                self.complete_checkpoint()
+            return 202, {"request-id": "r"}
+        vertices = [
+            {
+                "id": v.id,
+                "name": v.name,
+                "parallelism": v.running,
+                "maxParallelism": v.most,
+                "status": "RUNNING",
+                "tasks": {"RUNNING": v.running if job.state == "RUNNING" else 0, "CREATED": 0},
+            }
+            for v in job.vertices
+        ]
+        return 200, {"jid": job.jid, "name": job.name, "state": job.state, "vertices": vertices, "plan": {}}
+
+
+def a_job(running: int = 2, name: str = "orders", **changes: Any) -> FlinkJob:
+    """Return a job of two vertices that runs at one parallelism and was asked for it."""
+    vertices = [
+        Vertex("s" * 32, "Source: words -> split", running, running),
+        Vertex("c" * 32, "count -> sink", running, running),
+    ]
+    return FlinkJob(name, vertices=vertices, **changes)

@@ -1,0 +1,210 @@
+"""A job of Flink: what is asked of the JobManager, what is read back, and what each refusal means."""
+
+import pytest
+
+from settings.targets import FlinkSettings
+from targets.contract import Running, TargetError
+from targets.flink import FlinkTarget
+from tests.targets.flink_api import FlinkCluster, Vertex, a_job
+
+
+@pytest.fixture
+def cluster():
+    cluster = FlinkCluster([a_job()])
+    yield cluster
+    cluster.close()
+
+
+def target_of(cluster, job="orders", timeout_s=5.0, **settings):
+    return FlinkTarget(FlinkSettings(url=cluster.url, **settings), job, timeout_s)
+
+
+@pytest.fixture
+def target(cluster):
+    with target_of(cluster) as target:
+        yield target
+
+
+def test_every_vertex_is_asked_for_and_a_checkpoint_is_triggered_after_that(cluster, target):
+    assert target.scale(4, "a") == Running(2, 4, settled=False)
+    assert cluster.puts() == [{"s" * 32: (1, 4), "c" * 32: (1, 4)}]
+    acted = [(method, path.rsplit("/", 1)[1]) for method, path, _ in cluster.asked if method != "GET"]
+    assert acted == [("PUT", "resource-requirements"), ("POST", "checkpoints")]
+
+
+def test_it_is_settled_when_the_new_parallelism_really_runs(cluster, target):
+    target.scale(4, "a")
+    assert target.read() == Running(2, 4, settled=False)
+    cluster.complete_checkpoint()
+    assert target.read() == Running(4, 4, settled=True)
+
+
+def test_a_scale_in_waits_for_its_checkpoint_too(cluster, target):
+    target.scale(1, "a")
+    assert not target.read().settled
+    cluster.complete_checkpoint()
+    assert target.read() == Running(1, 1, settled=True)
+
+
+def test_while_slots_are_missing_less_runs_and_nothing_more_is_to_come(cluster, target):
+    cluster.slots = 3
+    target.scale(5, "a")
+    cluster.complete_checkpoint()
+    assert target.read() == Running(3, 5, settled=True)
+    cluster.slots = 5
+    assert not target.read().settled, "slots have come, so Flink is about to use them"
+
+
+def test_a_job_that_restarts_is_not_settled(cluster, target):
+    cluster.jobs[0].state = "RESTARTING"
+    assert target.read() == Running(2, 2, settled=False)
+
+
+def test_a_job_of_which_nothing_is_deployed_yet_is_not_settled(cluster, target):
+    for vertex in cluster.jobs[0].vertices:
+        vertex.running = 0
+    assert target.read() == Running(2, 2, settled=False)
+
+
+def test_what_is_asked_for_already_is_not_asked_again(cluster, target):
+    assert target.scale(2, "a") == Running(2, 2, settled=True)
+    assert cluster.puts() == []
+
+
+def test_a_vertex_that_cannot_have_so_many_gets_what_it_can(cluster, target):
+    cluster.jobs[0].vertices[0].most = 3
+    target.scale(6, "a")
+    assert cluster.puts() == [{"s" * 32: (1, 3), "c" * 32: (1, 6)}]
+
+
+def test_a_lower_bound_that_an_operator_set_is_kept_as_far_as_it_fits(cluster, target):
+    cluster.jobs[0].vertices[0].lower = 2
+    target.scale(4, "a")
+    target.scale(1, "b")
+    assert [put["s" * 32] for put in cluster.puts()] == [(2, 4), (1, 1)]
+
+
+def test_single_operators_are_scaled_and_the_others_left(cluster, target):
+    running = target.scale_operators({"count -> sink": 5}, "a")
+    assert cluster.puts() == [{"s" * 32: (1, 2), "c" * 32: (1, 5)}]
+    assert running.requested == 5
+    cluster.complete_checkpoint()
+    assert target.operators() == {"Source: words -> split": 2, "count -> sink": 5}
+    target.scale_operators({"count -> sink": 5}, "a")
+    assert len(cluster.puts()) == 1
+    with pytest.raises(TargetError, match="was used for 5 workers"):
+        target.scale_operators({"count -> sink": 4}, "a")
+
+
+def test_an_operator_that_is_not_there_is_refused_and_those_that_are_named(target):
+    with pytest.raises(
+        TargetError, match="no operator 'sort'; it has Source: words -> split, count -> sink"
+    ) as refused:
+        target.scale_operators({"sort": 2}, "a")
+    assert not refused.value.retriable
+
+
+def test_without_checkpoints_the_rescale_is_left_to_flink(cluster):
+    with target_of(cluster, checkpoint=False) as target:
+        target.scale(4, "a")
+    assert [method for method, *_ in cluster.asked if method == "POST"] == []
+
+
+def test_a_checkpoint_that_is_refused_does_not_undo_the_rescale(cluster, target):
+    cluster.refusals["POST"] = (400, "Checkpointing has not been enabled")
+    assert target.scale(4, "a").requested == 4
+
+
+def test_the_newest_job_of_that_name_is_meant_and_ended_ones_are_not(cluster):
+    cluster.jobs.insert(0, a_job(6, state="CANCELED", jid="b" * 32))
+    cluster.jobs.append(a_job(7, name="bills", jid="d" * 32))
+    with target_of(cluster, "wordcount", job_name="orders") as target:
+        assert target.read().scale_out == 2
+
+
+@pytest.mark.parametrize(
+    ("jobs", "told"),
+    [
+        ([], "no job named 'orders' runs; submit it"),
+        ([a_job(state="FAILED")], r"no job named 'orders' runs \(it is FAILED\)"),
+        ([a_job(), a_job(jid="b" * 32)], "2 jobs are named 'orders'; end all but one"),
+    ],
+)
+def test_a_job_that_is_not_there_may_come_back(cluster, target, jobs, told):
+    cluster.jobs = jobs
+    with pytest.raises(TargetError, match=told) as failed:
+        target.read()
+    assert failed.value.retriable
+
+
+REACTIVE = "Cannot change the parallelism of a job running in reactive mode."
+
+
+@pytest.mark.parametrize(
+    ("refusal", "told", "retriable"),
+    [
+        ({"PUT": (500, REACTIVE)}, "jobmanager.scheduler: adaptive", False),
+        ({"PUT": (500, "Akka ask timed out")}, "500: .*ask timed out", True),
+        ({"PUT": (400, "upper bound")}, "400: .*upper bound", False),
+        ({"PUT": (401, "who are you")}, "401", True),
+        ({"PUT": (503, "leader election")}, "503: .*leader election", True),
+        ({"GET": (503, "no leader")}, "503: .*no leader", True),
+        ({"resource-requirements": (404, "not found")}, "just ended, or Flink is older than 1.18", True),
+    ],
+)
+def test_each_refusal_is_told_in_flinks_own_words_without_its_stack(cluster, target, refusal, told, retriable):
+    cluster.refusals = refusal
+    with pytest.raises(TargetError, match=told) as failed:
+        target.scale(4, "a")
+    assert failed.value.retriable is retriable
+    assert "Foo.java" not in str(failed.value)
+
+
+def test_a_refused_request_may_be_repeated_with_its_key(cluster, target):
+    cluster.refusals = {"PUT": (503, "leader election")}
+    with pytest.raises(TargetError):
+        target.scale(4, "a")
+    cluster.refusals = {}
+    assert target.scale(4, "a").requested == 4, "the first try changed nothing, so the key must not stand in its way"
+
+
+def test_a_server_that_is_slow_or_gone_may_be_asked_again(cluster):
+    cluster.delay_s = 0.5
+    with target_of(cluster, timeout_s=0.1) as target:
+        with pytest.raises(TargetError, match="no answer in time; it may still have been carried out") as late:
+            target.read()
+        assert late.value.retriable
+
+
+def test_the_token_is_sent_and_never_told(cluster, tmp_path):
+    file = tmp_path / "token"
+    file.write_text("s3cret")
+    with target_of(cluster, token_file=file) as target:
+        target.read()
+        assert cluster.headers[-1]["Authorization"] == "Bearer s3cret"
+        cluster.refusals["GET"] = (401, "no")
+        with pytest.raises(TargetError) as refused:
+            target.read()
+        assert "s3cret" not in str(refused.value)
+        file.write_text("")
+        with pytest.raises(TargetError, match="does not hold one line") as empty:
+            target.read()
+        assert empty.value.retriable, "a mounted token may be renewed"
+
+
+def test_a_certificate_that_nobody_signed_is_refused_unless_that_is_allowed(tmp_path):
+    with pytest.raises(TargetError, match="ca_file") as refused:
+        FlinkTarget(FlinkSettings(url="https://127.0.0.1:1", ca_file=tmp_path / "none.pem"), "orders")
+    assert not refused.value.retriable
+
+
+def test_a_strangers_answer_is_a_target_error(cluster, target):
+    cluster._answer = lambda *_: (200, b"<html>login</html>")
+    with pytest.raises(TargetError, match="not the answer of Flink") as failed:
+        target.read()
+    assert failed.value.retriable
+
+
+def test_a_vertex_that_has_done_its_work_does_not_unsettle_the_job(cluster, target):
+    cluster.jobs[0].vertices.append(Vertex("f" * 32, "lookup", 1, 1))
+    assert target.read().settled
