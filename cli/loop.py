@@ -13,6 +13,7 @@ import typer
 
 from cli.options import JobArgument, JsonOption
 from cli.output import UserError, clock_time, console, emit, plain, table
+from cli.processes import LOOPBACK
 from cli.stores import home, known, state, stream_jobs
 from control.clock import WallClock
 from settings.product import load_product_settings
@@ -52,16 +53,25 @@ def tick(
 def controller(
     interval_s: Annotated[float | None, typer.Option("--interval", help="Seconds between ticks.", min=1)] = None,
     ticks: Annotated[int | None, typer.Option("--ticks", help="End after so many ticks.", min=1)] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option("--metrics-port", help="Serve /metrics at this port.", min=1, max=65_535, show_default="off"),
+    ] = None,
+    metrics_address: Annotated[
+        str, typer.Option("--metrics-address", help="Address to serve /metrics at; 0.0.0.0 is every one.")
+    ] = LOOPBACK,
     as_json: JsonOption = False,
 ) -> None:
     """Tick every minute without Dagster, until Ctrl-C. Only one controller acts on a job at a time.
 
     With --json, one document per tick and line.
 
-    Example: perdix controller --interval 60
+    Example: perdix controller --interval 60 --metrics-port 9464
     """
+    from contextlib import ExitStack
     from dataclasses import replace
 
+    from cli.metrics import collector_of, listening
     from control.controller import run
     from control.live import holder_name, live_io
 
@@ -69,13 +79,17 @@ def controller(
     for sign in (signal.SIGINT, signal.SIGTERM):
         signal.signal(sign, lambda *_: stop.set())
     settings = load_product_settings().control
-    with live_io(home(), settings) as io:
-        paced = replace(io, tick_interval_s=interval_s or settings.tick_interval_s)
+    pace_s, holder = interval_s or settings.tick_interval_s, holder_name()
+    with ExitStack() as stack:
+        if metrics_port is not None:  # first: a port that is taken must not be found out after the first decisions
+            collector = collector_of(home(), pace_s, holder)
+            stack.enter_context(listening(collector, metrics_address, metrics_port))
+        io = stack.enter_context(live_io(home(), settings))
         for report in run(
             stream_jobs,
-            paced,
+            replace(io, tick_interval_s=pace_s),
             WallClock(),
-            holder=holder_name(),
+            holder=holder,
             stop=stop,
             ticks=ticks,
             soft_deadline_s=settings.soft_deadline_s,

@@ -8,7 +8,7 @@ import warnings
 
 import typer
 
-from cli import demo, dev, doctor, ds2, explore, ingest, loop, prices, profile, replay, sample, train
+from cli import demo, dev, doctor, ds2, explore, ingest, loop, metrics, prices, profile, replay, sample, train
 from cli.known_errors import known_errors
 from cli.output import run_guarded
 
@@ -33,6 +33,7 @@ app.command("explain")(explore.explain)
 app.command("jobs")(explore.jobs)
 app.command("tick")(loop.tick)
 app.command("controller")(loop.controller)
+app.command("metrics")(metrics.metrics)
 app.command("pause")(loop.pause)
 app.command("resume")(loop.resume)
 app.command("replay", cls=replay.JsonMayBeBare)(replay.replay)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from control.fleet import LEASE_PREFIX
 from control.state import DAY_S
 from control.state_ledger import State
 from control.state_schema import (
     SCHEMA,
-    StateError,
     decisions,
     from_text,
     leases,
@@ -40,6 +38,7 @@ UNJUDGED = (
     Reason.HOLD_BLIND, Reason.HOLD_UNSETTLED, Reason.HOLD_PAUSED, Reason.HOLD_UNKNOWN, Reason.HOLD_INVALID,
 )  # fmt: skip
 VOID = (State.FAILED, State.SUPERSEDED)
+LEASE_PREFIX = "job:"  # as control.fleet.lease_name makes them
 
 
 class Cause(StrEnum):
@@ -63,7 +62,8 @@ class UnreadableError(Exception):
 class Wanted:
     """The scale-out that is wanted of a job: by which decision, made when, valid until when (epoch seconds).
 
-    ``void`` when that decision was given up or withdrawn: then what runs is wanted.
+    ``void`` when that decision was given up or withdrawn: then what runs is wanted. ``blind`` when no metrics were at
+    hand, nor ever before: then it is no decision, and its times tell nothing.
     """
 
     scale_out: int
@@ -72,6 +72,7 @@ class Wanted:
     valid_until_s: float
     mix: Mapping[str, int] = field(default_factory=dict)
     void: bool = False
+    blind: bool = False
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,7 @@ class PublishedState:
 
     def _open(self) -> sa.Engine:
         if self._url.get_backend_name() != "sqlite":
-            options = f"-cstatement_timeout={20 * WAIT_MS} -clock_timeout={WAIT_MS}"
+            options = f"-c statement_timeout={20 * WAIT_MS} -c lock_timeout={WAIT_MS}"
             given = self._url.query.get("options", ())
             merged = " ".join([given] if isinstance(given, str) else given)
             url = self._url.update_query_dict({"options": f"{merged} {options}".strip()})
@@ -222,7 +223,7 @@ def _jobs(connection: sa.Connection, now_s: float) -> dict[str, Published]:
     jobs = {}
     for row in connection.execute(sa.select(statuses)):
         details = from_text(row.details)
-        decision_id, rested_on = seen.get(row.job, (None, {}))
+        made_s, rested_on = seen.get(row.job, (0.0, {}))
         holder, expires_s = held.get(row.job, (None, 0.0))
         open_retrains, oldest_s = asked.get(row.job, (0, None))
         jobs[row.job] = Published(
@@ -232,7 +233,8 @@ def _jobs(connection: sa.Connection, now_s: float) -> dict[str, Published]:
             row.updated_s,
             details,
             wanted.get(row.job),
-            rested_on if decision_id == details.get("decision_id") else {},
+            # Statuses are written when the whole fleet was served: the decision may be one tick ahead, never behind.
+            rested_on if made_s >= row.updated_s else {},
             rescales.get(row.job, 0),
             open_retrains,
             oldest_s,
@@ -242,15 +244,72 @@ def _jobs(connection: sa.Connection, now_s: float) -> dict[str, Published]:
     return jobs
 
 
-def _latest(*conditions: sa.ColumnElement[bool]) -> sa.ScalarSelect[str]:
-    """Return a subquery for the newest decision of each job of the journal: one step into an index per job."""
-    inner = decisions.alias("inner")
-    named = {column.name: column for column in inner.c}
-    query = sa.select(named["decision_id"]).where(named["job"] == statuses.c.job)
-    for condition in conditions:
-        query = query.where(sa.sql.visitors.replacement_traverse(condition, {}, lambda part, **_: _moved(part, named)))
-    return query.order_by(named["made_s"].desc()).limit(1).correlate(statuses).scalar_subquery()
+def _newest(*conditions: sa.ColumnElement[bool]) -> sa.ScalarSelect[str]:
+    """Return a subquery for the newest decision of each journalled job: a step or two down an index, not a scan."""
+    query = sa.select(_INNER.c.decision_id).where(_INNER.c.job == statuses.c.job, *conditions)
+    return query.order_by(_INNER.c.made_s.desc()).limit(1).correlate(statuses).scalar_subquery()
 
 
-def _moved(part: Any, named: Mapping[str, sa.Column[Any]]) -> Any:
-    return named.get(part.name) if isinstance(part, sa.Column) and part.table is decisions else None
+_INNER = decisions.alias("newest")
+_WANTED: tuple[sa.Column[Any], ...] = (
+    decisions.c.job,
+    decisions.c.scale_out,
+    decisions.c.from_scale_out,
+    decisions.c.made_s,
+    decisions.c.valid_until_s,
+    decisions.c.mix,
+    decisions.c.state,
+    decisions.c.reason,
+)
+
+
+def _wanted(connection: sa.Connection) -> dict[str, Wanted]:
+    """Return what is wanted: by the newest judgement of each job, else by its newest decision of a settled job.
+
+    A hold on missing metrics must not become a wish: its scale-out is what somebody last saw running.
+    """
+    judged = _newest(_INNER.c.reason.not_in(UNJUDGED))
+    unjudged = _newest(_INNER.c.reason != Reason.HOLD_UNSETTLED)
+    found: dict[str, Wanted] = {}
+    for newest in (judged, unjudged):
+        query = sa.select(*_WANTED).select_from(statuses).join(decisions, decisions.c.decision_id == newest)
+        for row in connection.execute(query):
+            mix = from_text(row.mix or "{}")
+            wanted = Wanted(row.scale_out, row.from_scale_out, row.made_s, row.valid_until_s, mix)
+            void, blind = row.state in VOID, row.reason == Reason.HOLD_BLIND
+            found.setdefault(row.job, replace(wanted, void=void, blind=blind))
+    return found
+
+
+def _seen(connection: sa.Connection) -> dict[str, tuple[float, Mapping[str, Any]]]:
+    """Return when the newest decision of each job was made, and what was seen then."""
+    query = sa.select(decisions.c.job, decisions.c.made_s, decisions.c.explanation).select_from(statuses)
+    query = query.join(decisions, decisions.c.decision_id == _newest())
+    return {row.job: (row.made_s, from_text(row.explanation).get("seen") or {}) for row in connection.execute(query)}
+
+
+def _rescales(connection: sa.Connection, now_s: float) -> dict[str, int]:
+    applied = sa.select(sa.func.count()).select_from(decisions)
+    applied = applied.where(decisions.c.job == statuses.c.job, decisions.c.applied_s >= now_s - DAY_S)
+    query = sa.select(statuses.c.job, applied.correlate(statuses).scalar_subquery().label("rescales"))
+    return {row.job: row.rescales for row in connection.execute(query)}
+
+
+def _retrains(connection: sa.Connection) -> dict[str, tuple[int, float]]:
+    counted = sa.select(
+        retrains.c.job, sa.func.count().label("open"), sa.func.min(retrains.c.requested_s).label("at_s")
+    )
+    query = counted.where(retrains.c.closed_s.is_(None)).group_by(retrains.c.job)
+    return {row.job: (row.open, row.at_s) for row in connection.execute(query)}
+
+
+def _leases(connection: sa.Connection) -> dict[str, tuple[str, float]]:
+    query = sa.select(leases.c.name, leases.c.holder, leases.c.expires_s).where(leases.c.holder.is_not(None))
+    query = query.where(leases.c.name.startswith(LEASE_PREFIX, autoescape=True))
+    return {row.name.removeprefix(LEASE_PREFIX): (row.holder, row.expires_s) for row in connection.execute(query)}
+
+
+def _ticks(connection: sa.Connection, since_s: float) -> tuple[TickRow, ...]:
+    query = sa.select(ticks).where(ticks.c.started_s > since_s).order_by(ticks.c.started_s).limit(TICKS_READ)
+    rows = connection.execute(query)
+    return tuple(TickRow(row.started_s, row.holder, row.finished_s, from_text(row.summary)) for row in rows)

@@ -21,6 +21,9 @@ from settings.stream_job import StreamJob
 from targets.contract import Target
 
 GRACE_S = 120.0
+OUTLOOKS_S = (60.0, 300.0, 900.0)  # horizons of which the journal keeps the forecast
+OUTLOOK_S = 60.0  # mean over the minute that ends there: a single second of a forecast is nobody's plan
+UPPER = 0.95
 
 
 def policy_of(job: StreamJob) -> Policy:
@@ -110,6 +113,13 @@ class TickReport:
             "decision_id": self.decision_id,
         }
         details["reason"] = None if self.decision is None else self.decision.reason
+        details |= {
+            "mix": dict(self.running_mix),
+            "capacity": _told(self.capacities.get(self.running or 0)),
+            "forecast": _outlook(self.forecast),
+            "predicted_recovery_s": None if self.decision is None else self.decision.recovery_s,
+            "failure_recovery_s": self.failure_recovery_s,
+        }
         return JobStatus(self.job, self.status, now_s, self.sentence, details)
 
     def to_dict(self) -> dict[str, Any]:
@@ -137,3 +147,25 @@ class TickReport:
             "notes": list(self.notes),
             "stages_ms": {name: round(value, 3) for name, value in self.stages_ms.items()},
         }
+
+
+def _told(capacity: Estimate | None) -> dict[str, float] | None:
+    if capacity is None:
+        return None
+    return {"per_s": capacity.per_s, "low_per_s": capacity.low_per_s, "high_per_s": capacity.high_per_s}
+
+
+def _outlook(forecast: Forecast | None) -> dict[str, Any] | None:
+    """Return the forecast in a few numbers: for each horizon, seconds -> means over the minute that ends there."""
+    if forecast is None:
+        return None
+    paths = {"mean_per_s": forecast.mean}
+    if UPPER in forecast.quantiles:
+        paths["upper_per_s"] = forecast.quantiles[UPPER]
+    width = max(1, round(OUTLOOK_S / forecast.step_s))
+    ends = {at_s: round(at_s / forecast.step_s) for at_s in OUTLOOKS_S}
+    outlook: dict[str, Any] = {"origin_s": forecast.origin_s}
+    for name, path in paths.items():
+        means = {f"{at_s:.0f}": path[max(end - width, 0) : end] for at_s, end in ends.items() if 0 < end <= len(path)}
+        outlook[name] = {at: float(values.mean()) for at, values in means.items()}
+    return outlook
