@@ -12,7 +12,10 @@ from assets.validation import build_checks
 from pipelines.jobs import ingest_day, observe_day, profile, replay, sample, train, train_performance
 from pipelines.progress import progress_logger
 from pipelines.retrain_sensor import retrain_on_drift
+from pipelines.run_worker import name_main_module
 from pipelines.schedules import daily_ingest, daily_training
+
+name_main_module()  # before a run in this process validates
 
 
 def build_training_defs(workspace: Workspace | None = None) -> dg.Definitions:
