@@ -7,10 +7,11 @@ the test says so (``settle``), or after ``follow_s``.
 """
 
 import json
+import socket
 import ssl
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -93,7 +94,7 @@ class FakeKubernetes:
         self.before_put = []  # callables, each before one PUT is looked at: somebody else's doing
         self.follow_s: float | None = None
         self.gone = threading.Event()
-        self.connections = 0
+        self.connections: list[socket.socket] = []
         self._lock = threading.Lock()
         self._server = _Server(("127.0.0.1", port), _handler_of(self))
         self.scheme = "http"
@@ -117,6 +118,9 @@ class FakeKubernetes:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+        for connection in list(self.connections):
+            with suppress(OSError):  # the client was faster
+                connection.shutdown(socket.SHUT_RDWR)
 
     @property
     def port(self):
@@ -292,13 +296,14 @@ class _Server(ThreadingHTTPServer):
 def _handler_of(fake):
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1  # head and body in one packet: the second would wait for the first one's acknowledgement
 
         def setup(self):
             super().setup()
-            fake.connections += 1
+            fake.connections.append(self.connection)
 
         def finish(self):
-            fake.connections -= 1
+            fake.connections.remove(self.connection)
             super().finish()
 
         def do_GET(self):
