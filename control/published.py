@@ -28,6 +28,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
 from control import published_names as names
 from control.clock import Clock
@@ -41,6 +42,7 @@ from policies.contract import Reason
 from settings.stream_job import StreamJob
 
 STALE_INTERVALS = 3.0  # after so many without a tick, what a tick found is no longer shown
+LEAST_STALE_S = 90.0  # a tick that acts keeps its lease for about a minute, whatever the interval
 SILENT = "silent"  # in place of the status that the last tick gave
 OTHER = "other"  # a value that this perdix does not know: label values stay bounded
 BUCKETS_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 60.0)
@@ -67,7 +69,7 @@ class Freshness:
     @property
     def stale_s(self) -> float:
         """Age in seconds above which what a tick found is no longer shown."""
-        return STALE_INTERVALS * self.tick_interval_s
+        return max(STALE_INTERVALS * self.tick_interval_s, LEAST_STALE_S)
 
     def is_fresh(self, at_s: float, now_s: float) -> bool:
         """Whether something from ``at_s`` is news at ``now_s`` (epoch seconds)."""
@@ -243,8 +245,9 @@ class _Families:
     def add(self, metric: Metric, value: float | None, *labels: str) -> None:
         if value is None or not isfinite(value):
             return
-        family = self._families[metric.name]
-        family.add_sample(metric.name, dict(zip(metric.labels, labels, strict=True)), float(value))
+        # Straight into the samples: there are tens of thousands of them for a fleet of a thousand jobs.
+        told = dict(zip(metric.labels, labels, strict=True))
+        self._families[metric.name].samples.append(Sample(metric.name, told, float(value)))
 
     def add_histogram(self, metric: Metric, buckets: list[tuple[str, float]], seconds: float) -> None:
         family = self._families[metric.name]

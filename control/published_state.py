@@ -6,7 +6,7 @@ how long a value may be shown (:mod:`control.published`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -218,10 +218,11 @@ def _check_schema(connection: sa.Connection) -> None:
 
 
 def _jobs(connection: sa.Connection, now_s: float) -> dict[str, Published]:
-    wanted, seen = _wanted(connection), _seen(connection)
+    rows = connection.execute(sa.select(statuses)).all()
+    wanted, seen = _wanted(connection, {row.job for row in rows}), _seen(connection)
     rescales, asked, held = _rescales(connection, now_s), _retrains(connection), _leases(connection)
     jobs = {}
-    for row in connection.execute(sa.select(statuses)):
+    for row in rows:
         details = from_text(row.details)
         made_s, rested_on = seen.get(row.job, (0.0, {}))
         holder, expires_s = held.get(row.job, (None, 0.0))
@@ -263,7 +264,7 @@ _WANTED: tuple[sa.Column[Any], ...] = (
 )
 
 
-def _wanted(connection: sa.Connection) -> dict[str, Wanted]:
+def _wanted(connection: sa.Connection, jobs: Set[str]) -> dict[str, Wanted]:
     """Return what is wanted: by the newest judgement of each job, else by its newest decision of a settled job.
 
     A hold on missing metrics must not become a wish: its scale-out is what somebody last saw running.
@@ -272,6 +273,8 @@ def _wanted(connection: sa.Connection) -> dict[str, Wanted]:
     unjudged = _newest(_INNER.c.reason != Reason.HOLD_UNSETTLED)
     found: dict[str, Wanted] = {}
     for newest in (judged, unjudged):
+        if jobs <= found.keys():
+            break
         query = sa.select(*_WANTED).select_from(statuses).join(decisions, decisions.c.decision_id == newest)
         for row in connection.execute(query):
             mix = from_text(row.mix or "{}")
