@@ -10,10 +10,10 @@ FIND_PYTHON = for p in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
 	"$$p" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' >/dev/null 2>&1 && { echo "$$p"; break; }; done
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test coverage lint dev doctor benchmarks lock clean
+.PHONY: help install demo test coverage e2e testbed testbed-down lint dev doctor benchmarks lock clean
 
 help: ## list the verbs
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 $(STAMP): $(LOCK) pyproject.toml
 	@python=$$($(FIND_PYTHON)); \
@@ -35,6 +35,15 @@ test: install lint ## every check and test (CI runs this)
 
 coverage: install ## every test, and which lines none of them reaches (twice as long)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --cov --cov-report=term
+
+e2e: install ## the browser, and faults on a real Flink, Kafka and Prometheus (half an hour; needs what testbed/README.md names)
+	$(BIN)/python -m pytest -m e2e tests/e2e
+
+testbed: install ## start a real Flink, Kafka and Prometheus on loopback, with a job to scale (testbed/README.md)
+	@$(BIN)/python -m testbed up
+
+testbed-down: ## end what testbed started, and only that
+	@$(BIN)/python -m testbed down
 
 lint: install
 	$(BIN)/ruff format --check .

@@ -18,7 +18,8 @@ from control.fleet import FleetReport, tick_fleet
 from control.live import holder_name, live_io
 from control.tick_io import TickIO
 from settings.home import Home
-from settings.product import ControlSettings
+from settings.product import ControlSettings, load_product_settings
+from settings.yaml_files import SettingsError
 
 DECISIONS = dg.AssetKey("scaling_decisions")
 AUTOSTART = "PERDIX_AUTOSTART"
@@ -33,13 +34,21 @@ def _opened(home: Home, settings: ControlSettings) -> TickIO:
     return stack.enter_context(live_io(home, settings))
 
 
+def _interval_s() -> int:
+    """Return seconds between ticks; settings that cannot be read are told by each tick, and are no reason not to tick."""
+    try:
+        return round(load_product_settings().control.tick_interval_s)
+    except SettingsError:
+        return round(ControlSettings().tick_interval_s)
+
+
 @dg.sensor(
     name="control_loop",
-    minimum_interval_seconds=60,
+    minimum_interval_seconds=_interval_s(),
     default_status=(
         dg.DefaultSensorStatus.RUNNING if os.environ.get(AUTOSTART) == "1" else dg.DefaultSensorStatus.STOPPED
     ),
-    description="Every minute: observe, forecast, decide, act (or advise), learn, for every stream job.",
+    description="Every interval (conf/perdix.yaml, a minute by default): observe, forecast, decide, act (or advise), learn, for every stream job.",
 )
 def control_loop(context: dg.SensorEvaluationContext, workspace: Workspace) -> dg.SensorResult:
     """Make one tick of the fleet and report it as one materialization of ``scaling_decisions``."""
