@@ -1,0 +1,182 @@
+"""``python -m testbed``: the verbs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+
+from cli.known_errors import known_errors
+from cli.options import JsonOption
+from cli.output import UserError, console, emit, run_guarded, table
+from testbed import cluster as parts
+from testbed.cluster import Cluster
+from testbed.layout import Layout
+from testbed.report import report
+from testbed.settings import Ports, Testbed
+
+app = typer.Typer(
+    name="python -m testbed",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="A real Flink, Kafka and Prometheus on loopback, a job to scale, and a workload for it.",
+    epilog="Example: python -m testbed up && python -m testbed load --shape sine --peak-per-s 500; python -m testbed down",
+)
+StateOption = Annotated[
+    Path, typer.Option("--state", envvar="PERDIX_TESTBED", help="Folder of pid files, logs, configuration and data.")
+]
+STATE = Path(".testbed")
+
+
+@app.command()
+def up(
+    state: StateOption = STATE,
+    workers: Annotated[int | None, typer.Option(help="TaskManagers, one slot each. [default: 8]")] = None,
+    partitions: Annotated[int | None, typer.Option(help="Of the topic. [default: as many as workers]")] = None,
+    cores: Annotated[float | None, typer.Option(help="CPU quota of a TaskManager. [default: 0.12]")] = None,
+    throttle: Annotated[
+        str | None, typer.Option(help="burn, sleep, or auto: burn where a CPU quota can be set. [default: auto]")
+    ] = None,
+    burn_ms: Annotated[float | None, typer.Option(help="Service time of a word in ms. [default: 0.4]")] = None,
+    open_delay_ms: Annotated[int | None, typer.Option(help="What a restart takes longer, in ms. [default: 0]")] = None,
+    state_bytes: Annotated[int | None, typer.Option(help="State per word, in bytes. [default: 0]")] = None,
+    port_offset: Annotated[int | None, typer.Option(help="Added to every port. [default: 0]")] = None,
+    parallelism: Annotated[int | None, typer.Option(help="Of the job at first. [default: all workers]")] = None,
+    submit: Annotated[bool, typer.Option(help="Submit the word count job.")] = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Start everything that does not run, and wait until it is healthy. Twice is harmless.
+
+    Builds with Maven what is missing. Ctrl-C ends what was started so far.
+
+    Example: python -m testbed up --workers 4
+    """
+    began = time.monotonic()
+    asked: dict[str, Any] = {
+        "workers": workers,
+        "partitions": partitions,
+        "cores": cores,
+        "throttle": throttle,
+        "burn_ms": burn_ms,
+        "open_delay_ms": open_delay_ms,
+        "state_bytes": state_bytes,
+        "ports": None if port_offset is None else Ports().shifted(port_offset).model_dump(),
+    }
+    layout = Layout(state.expanduser().resolve())
+    testbed = _asked(layout, {name: value for name, value in asked.items() if value is not None})
+
+    def say(line: str) -> None:
+        if not as_json:
+            console.print(f"[dim]{time.monotonic() - began:5.1f} s[/]  {line}", highlight=False)
+
+    chosen = Cluster(layout, testbed, say)
+    chosen.up(submit=submit, parallelism=parallelism)
+    _emit(chosen, as_json=as_json)
+
+
+@app.command()
+def down(
+    state: StateOption = STATE,
+    purge: Annotated[bool, typer.Option(help="Remove the folder with logs and Prometheus' data too.")] = False,
+) -> None:
+    """End everything that `up` started, and nothing else."""
+    chosen = _recalled(state, must_exist=False)
+    ended = chosen.down() if chosen.layout.root.exists() else []
+    console.print(f"ended {', '.join(ended)}" if ended else "nothing ran", highlight=False)
+    if purge:
+        chosen.layout.purge()
+
+
+@app.command()
+def status(state: StateOption = STATE, as_json: JsonOption = False) -> None:
+    """Show what runs, where, and how the job is."""
+    _emit(_recalled(state, must_exist=False), as_json=as_json)
+
+
+@app.command()
+def submit(
+    state: StateOption = STATE,
+    parallelism: Annotated[int | None, typer.Option(help="Of the job at first. [default: all workers]")] = None,
+) -> None:
+    """Submit the word count job, unless it runs."""
+    console.print(_recalled(state).submit(parallelism), highlight=False)
+
+
+@app.command("kill-worker")
+def kill_worker(worker: str, state: StateOption = STATE) -> None:
+    """Kill a TaskManager at once (SIGKILL), as a machine that is lost."""
+    pid = _worker(_recalled(state), worker)
+    os.kill(pid, signal.SIGKILL)
+    console.print(f"killed {worker} (pid {pid})", highlight=False)
+
+
+@app.command("start-worker")
+def start_worker(worker: str, state: StateOption = STATE) -> None:
+    """Start a TaskManager again."""
+    chosen = _recalled(state)
+    chosen.start([worker])
+
+
+@app.command("stop-prometheus")
+def stop_prometheus(state: StateOption = STATE) -> None:
+    """Stop Prometheus; its data stay."""
+    chosen = _recalled(state)
+    chosen.known_running(parts.PROMETHEUS)
+    chosen.files.stop([parts.PROMETHEUS])
+    console.print("stopped prometheus")
+
+
+@app.command("start-prometheus")
+def start_prometheus(state: StateOption = STATE) -> None:
+    """Start Prometheus again."""
+    _recalled(state).start([parts.PROMETHEUS])
+
+
+def _asked(layout: Layout, asked: dict[str, Any]) -> Testbed:
+    """Return the settings: those asked for, over those of a testbed that runs, over the defaults."""
+    before = layout.recall() if Cluster(layout, Testbed()).files.running() else None
+    try:
+        chosen = Testbed.model_validate({**(before.model_dump() if before else {}), **asked})
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = "--" + "-".join(str(part) for part in first["loc"]).replace("_", "-") if first["loc"] else "settings"
+        raise UserError(f"{place}: {first['msg']}, found {first['input']!r}") from None
+    if before is not None and chosen != before:
+        differ = [name for name in asked if getattr(before, name) != getattr(chosen, name)]
+        raise UserError(f"a testbed with another {', '.join(differ)} runs in {layout.root}; `down` first")
+    return chosen
+
+
+def _recalled(state: Path, *, must_exist: bool = True) -> Cluster:
+    layout = Layout(state.expanduser().resolve())
+    testbed = layout.recall()
+    if testbed is None and must_exist:
+        raise UserError(f"no testbed in {layout.root}; `python -m testbed up` first")
+    return Cluster(layout, testbed or Testbed(), lambda line: console.print(line, highlight=False))
+
+
+def _worker(chosen: Cluster, worker: str) -> int:
+    if worker not in chosen.testbed.worker_names():
+        raise UserError(f"no TaskManager '{worker}'; there are {', '.join(chosen.testbed.worker_names())}")
+    return chosen.known_running(worker)
+
+
+def _emit(chosen: Cluster, *, as_json: bool) -> None:
+    found = report(chosen)
+    emit("perdix.testbed/1", found.document(), as_json=as_json, show=lambda: table(found.title, *found.rows()))
+
+
+def main() -> None:
+    """Run the command line; known errors become one sentence and exit code 2."""
+    raise SystemExit(run_guarded(lambda: app(standalone_mode=True), known_errors))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,296 @@
+"""The whole testbed: brought up in order, taken down, and looked at."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import httpx
+
+from cli.output import UserError
+from testbed import build, configuration, kafka, prerequisites, prometheus, quota
+from testbed.flink import JobManager, job_arguments, jobmanager_command, taskmanager_command
+from testbed.layout import Layout
+from testbed.processes import PidFiles, interruptible, uninterrupted
+from testbed.settings import HOST, Testbed, Throttle
+
+KAFKA, JOBMANAGER, PROMETHEUS = "kafka", "jobmanager", "prometheus"
+FLINK_ERRORS = (httpx.HTTPError, KeyError)
+Say = Callable[[str], None]
+
+
+def _silent(_: str) -> None:
+    pass
+
+
+@dataclass
+class Cluster:
+    """One testbed.
+
+    Attributes
+    ----------
+    layout, testbed
+        Where it lives, and what it is.
+    say
+        Told what is going on, a line each.
+    """
+
+    layout: Layout
+    testbed: Testbed
+    say: Say = _silent
+    files: PidFiles = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.files = PidFiles(self.layout.pids, self.layout.logs)
+
+    def up(self, *, submit: bool = True, parallelism: int | None = None) -> None:
+        """Start what does not run, wait until it is healthy, and submit the job.
+
+        Whatever goes wrong, a Ctrl-C too, nothing that this call started is left behind.
+
+        Raises
+        ------
+        ~cli.output.UserError
+            Naming what is missing, occupied or ill, with the end of its log.
+        """
+        prerequisites.require()
+        self.layout.prepare()
+        with self._lock(), interruptible():
+            running = self.files.running()
+            absent = [name for name in self.processes() if name not in running]
+            require_free_ports(self.testbed, absent)
+            self._build()
+            try:
+                self._start(absent, fresh=not running)
+                if submit:
+                    self._submit(parallelism)
+                self._limit(self.testbed.worker_names())
+            except BaseException:
+                with uninterrupted():
+                    self._stop(absent)
+                raise
+
+    def submit(self, parallelism: int | None = None) -> str:
+        """Submit the job unless it runs; return its id."""
+        with self._lock():
+            return self._submit(parallelism)
+
+    def down(self) -> list[str]:
+        """End everything that was started; return the names of what still ran."""
+        self.layout.prepare()
+        with self._lock(), uninterrupted():
+            return self._stop(list(self.files.recorded()))
+
+    def start(self, names: Sequence[str]) -> None:
+        """Start single processes again after a fault, and wait until they are healthy.
+
+        Raises
+        ------
+        ~cli.output.UserError
+            When one is not part of the testbed, already runs, or does not become healthy.
+        """
+        self._known(names)
+        with self._lock(), interruptible():
+            running = self.files.running()
+            for name in names:
+                if name in running:
+                    raise UserError(f"{name} already runs (pid {running[name].pid})")
+            require_free_ports(self.testbed, names)
+            try:
+                self._start(names, fresh=False)
+                self._limit([name for name in names if name in self.testbed.worker_names()])
+            except BaseException:
+                with uninterrupted():
+                    self._stop(names)
+                raise
+
+    def known_running(self, name: str) -> int:
+        """Return the pid of a part of the testbed that runs.
+
+        Raises
+        ------
+        ~cli.output.UserError
+            When there is no such part, or it does not run.
+        """
+        self._known([name])
+        running = self.files.running()
+        if name not in running:
+            raise UserError(f"{name} does not run; `python -m testbed status` shows what does")
+        return running[name].pid
+
+    def processes(self) -> list[str]:
+        """Return the names of all processes, in the order of their start."""
+        return [KAFKA, JOBMANAGER, PROMETHEUS, *self.testbed.worker_names()]
+
+    def throttle(self) -> Throttle:
+        """Return how the job spends its service time on this machine."""
+        if self.testbed.throttle != "auto":
+            return self.testbed.throttle
+        return "sleep" if self._quotas()[0] is None else "burn"
+
+    def _known(self, names: Sequence[str]) -> None:
+        unknown = [name for name in names if name not in self.processes()]
+        if unknown:
+            raise UserError(f"no {', '.join(unknown)} here; there are {', '.join(self.processes())}")
+
+    def _quotas(self) -> tuple[quota.Quotas | None, str]:
+        if self.testbed.throttle == "sleep":
+            return None, "throttle is 'sleep'"
+        return quota.usable(self.layout.tag)
+
+    def _build(self) -> None:
+        for module in build.stale([build.DISTRIBUTION, build.WORDCOUNT]):
+            self.say(f"building {module.folder.name} with Maven (minutes the first time: it downloads) ...")
+            build.build(module, self.layout.logs / f"maven-{module.folder.name}.log")
+
+    def _start(self, names: Sequence[str], *, fresh: bool) -> None:
+        quotas, why_none = self._quotas()
+        if quotas is None and self.testbed.throttle == "burn":
+            raise UserError(f"no CPU quota can be set: {why_none}; run as root, or with --throttle sleep")
+        if fresh:
+            self.layout.forget_data()
+        self.layout.prepare()
+        configuration.write(self.layout, self.testbed)
+        self.layout.remember(self.testbed)
+        if names:
+            self.say(f"starting {_listed(names)} ...")
+        if quotas is not None:
+            quotas.prepare()
+        elif any(name in names for name in self.testbed.worker_names()):
+            self.say(
+                f"[bold yellow]no CPU quota per TaskManager: {why_none}. The job sleeps instead of burning CPU: its CPU load "
+                "means nothing, and CPU-based policies cannot be measured here[/]"
+            )
+        for name in names:
+            self._launch(name, quotas)
+        self._wait_healthy(names)
+
+    def _launch(self, name: str, quotas: quota.Quotas | None) -> None:
+        if name == KAFKA:
+            kafka.format_storage(self.layout)
+            self.files.start(name, kafka.command(self.layout, self.testbed))
+        elif name == JOBMANAGER:
+            self.files.start(name, jobmanager_command(self.layout, self.testbed))
+        elif name == PROMETHEUS:
+            self.files.start(name, prometheus.command(self.layout, self.testbed))
+        else:
+            command = taskmanager_command(self.layout, self.testbed, name)
+            if quotas is None:
+                self.files.start(name, command)
+                return
+            quotas.set(name, self.testbed.boot_cores)
+            limits = quotas
+            self.files.start(name, command, joins=lambda pid: limits.add(name, pid))
+
+    def _wait_healthy(self, names: Sequence[str]) -> None:
+        if KAFKA in names:
+            self._wait(KAFKA, lambda: kafka.answers(self.testbed), 60.0)
+            kafka.create_topic(self.testbed)
+            self.say(f"Kafka at {self.testbed.bootstrap}")
+        if PROMETHEUS in names:
+            self._wait(PROMETHEUS, lambda: prometheus.ready(self.testbed), 60.0)
+            self.say(f"Prometheus at {self.testbed.prometheus_url}")
+        with contextlib.closing(JobManager(self.testbed)) as jobmanager:
+            if JOBMANAGER in names:
+                self._wait(JOBMANAGER, lambda: jobmanager.workers() is not None, 90.0)
+                self.say(f"JobManager at {self.testbed.flink_url}")
+            workers = [name for name in names if name in self.testbed.worker_names()]
+            for worker in workers:
+                self._wait(worker, partial(_has_registered, jobmanager, worker), 60.0 + 10.0 * len(workers))
+            if workers:
+                self.say(f"{_listed(workers)} registered")
+
+    def _submit(self, parallelism: int | None) -> str:
+        if not build.WORDCOUNT_JAR.exists():
+            raise UserError(f"{build.WORDCOUNT_JAR} is missing; `python -m testbed up` builds it")
+        chosen = parallelism or self.testbed.workers
+        with contextlib.closing(JobManager(self.testbed)) as jobmanager:
+            try:
+                job = jobmanager.job()
+                if job is None:
+                    self.say(f"submitting the job '{self.testbed.job}' at parallelism {chosen} ...")
+                    arguments = job_arguments(self.testbed, self.throttle(), chosen)
+                    job = jobmanager.submit(build.WORDCOUNT_JAR, arguments)
+            except httpx.HTTPError as error:
+                raise UserError(
+                    f"the JobManager does not answer at {self.testbed.flink_url} ({error}); `python -m testbed up`"
+                ) from None
+            found = job
+            self._wait(JOBMANAGER, lambda: min(jobmanager.parallelism(found).values(), default=0) > 0, 120.0)
+        self.say(f"job {job} runs")
+        return job
+
+    def _limit(self, workers: Sequence[str]) -> None:
+        """Give workers that have started the quota that they work with."""
+        quotas, _ = self._quotas()
+        if quotas is not None:
+            for worker in workers:
+                quotas.set(worker, self.testbed.cores)
+
+    def _stop(self, names: Sequence[str]) -> list[str]:
+        workers = [name for name in names if name.startswith("tm-")]
+        first = [name for name in names if name in {PROMETHEUS, JOBMANAGER} or name in workers]
+        ended = self.files.stop(first) + self.files.stop([name for name in names if name not in first])
+        quotas = quota.find(self.layout.tag)
+        if quotas is not None and quotas.parent.is_dir():
+            quotas.remove(None if not self.files.running() else workers)
+        return ended
+
+    def _wait(self, name: str, healthy: Callable[[], bool], timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            if not self.files.is_running(name):
+                raise UserError(f"{name} ended:\n{self.files.end_of_log(name)}")
+            with contextlib.suppress(*FLINK_ERRORS):
+                if healthy():
+                    return
+            time.sleep(0.2)
+        raise UserError(f"{name} was not healthy within {timeout_s:.0f} s:\n{self.files.end_of_log(name)}")
+
+    @contextlib.contextmanager
+    def _lock(self) -> Iterator[None]:
+        self.layout.root.mkdir(parents=True, exist_ok=True)
+        with self.layout.lock.open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise UserError(f"another command is busy with {self.layout.root}; wait for it, or end it") from None
+            yield
+
+
+def require_free_ports(testbed: Testbed, names: Sequence[str]) -> None:
+    """Raise ``UserError``, naming all that are occupied, when a port of these processes cannot be listened on."""
+    taken = []
+    for port, use in testbed.listening().items():
+        if use in names and not _is_free(port):
+            taken.append(f"{HOST}:{port} ({use})")
+    if taken:
+        raise UserError(
+            f"in use by something that this testbed did not start: {', '.join(taken)}; end it, or move the testbed with "
+            "--port-offset"
+        )
+
+
+def _has_registered(jobmanager: JobManager, worker: str) -> bool:
+    return worker in jobmanager.workers()
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as candidate:
+        candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # ports in TIME_WAIT are free to a server
+        try:
+            candidate.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def _listed(names: Sequence[str]) -> str:
+    workers = [name for name in names if name.startswith("tm-")]
+    others = [name for name in names if name not in workers]
+    return ", ".join([*others, *([f"{len(workers)} TaskManagers"] if workers else [])])

@@ -1,0 +1,53 @@
+"""Prometheus: how it is started, and what the testbed asks it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+from testbed.layout import Layout
+from testbed.settings import HOST, Testbed
+
+TIMEOUT_S = 5.0
+RETENTION = "30d"
+
+
+def command(layout: Layout, testbed: Testbed) -> list[str]:
+    """Return the command of Prometheus. Its admin interface is open: snapshots are how a run's data are kept."""
+    return [
+        "prometheus",
+        f"--config.file={layout.conf / 'prometheus.yml'}",
+        f"--storage.tsdb.path={layout.prometheus_data}",
+        f"--storage.tsdb.retention.time={RETENTION}",
+        f"--web.listen-address={HOST}:{testbed.ports.prometheus}",
+        "--web.enable-admin-api",
+        "--log.level=warn",
+    ]
+
+
+def ready(testbed: Testbed) -> bool:
+    """Say whether it answers queries."""
+    try:
+        return httpx.get(f"{testbed.prometheus_url}/-/ready", timeout=TIMEOUT_S, trust_env=False).is_success
+    except httpx.HTTPError:
+        return False
+
+
+def query(testbed: Testbed, promql: str) -> list[dict[str, Any]]:
+    """Return the samples of an instant query, as Prometheus gives them.
+
+    Raises
+    ------
+    httpx.HTTPError
+        When it does not answer, or refuses.
+    """
+    address = f"{testbed.prometheus_url}/api/v1/query"
+    answer = httpx.get(address, params={"query": promql}, timeout=TIMEOUT_S, trust_env=False)
+    answer.raise_for_status()
+    return list(answer.json()["data"]["result"])
+
+
+def targets_up(testbed: Testbed) -> dict[str, int]:
+    """Return how many targets of each scrape job answered at the last scrape."""
+    return {sample["metric"]["job"]: int(sample["value"][1]) for sample in query(testbed, "sum by (job) (up)")}
