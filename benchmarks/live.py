@@ -1,0 +1,149 @@
+"""Autoscalers side by side on the real testbed: the same job and trace, one after the other, on a quiet machine.
+
+    python -m benchmarks.live --policies daedalus:tick_s=15,hpa-80,static-8,apache-flink-autoscaler:tuned --minutes 20
+
+With ``--circle`` each contender of perdix runs a second time, with champions trained on the exports of its first run.
+Needs what testbed/README.md names. Runs that were measured before under the same conditions are not run again.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from replay.pictures import draw
+from settings.home import Home
+from settings.stream_job import Bounds, Objectives
+from testbed.cluster import Cluster
+from testbed.contenders import Live, live
+from testbed.layout import Layout
+from testbed.results import Kept, keep, kept
+from testbed.run import Run, Workload, run
+from testbed.settings import Testbed
+
+TRAINED = " (trained)"
+console = Console()
+
+
+def main(
+    policies: Annotated[str, typer.Option(help="Who takes part, separated by commas.")] = (
+        "daedalus:tick_s=15,hpa-80,static-8,apache-flink-autoscaler,apache-flink-autoscaler:tuned"
+    ),
+    load: Annotated[str, typer.Option(help="Arguments of `python -m testbed load`.")] = "--shape sine --peak-per-s 900",
+    minutes: Annotated[float, typer.Option(help="Of each run, warm-up included.", min=2)] = 20.0,
+    workers: Annotated[int, typer.Option(help="TaskManagers.")] = 8,
+    start: Annotated[int, typer.Option(help="Parallelism at first.")] = 4,
+    objective_ms: Annotated[float, typer.Option(help="p95 latency to be held.")] = 2_000.0,
+    recovery_s: Annotated[float, typer.Option(help="Recovery time objective.")] = 120.0,
+    repeats: Annotated[int, typer.Option(help="Runs of each.", min=1)] = 1,
+    circle: Annotated[bool, typer.Option(help="Train perdix on its first run and run it again.")] = False,
+    folder: Annotated[Path, typer.Option(help="Where results go.")] = Path(".testbed/live"),
+) -> None:
+    """Run the comparison and print it as a table."""
+    bounds = Bounds(minimum=1, maximum=workers)
+    objectives = Objectives(
+        recovery_time_s=recovery_s, latency_p95_ms=objective_ms, checkpoint_interval_s=10.0, rescales_per_day=1_000
+    )
+    workload = Workload(load, tuple(load.split()), round(60 * minutes))
+    testbed = Testbed(workers=workers)
+    conditions = {
+        "testbed": testbed.model_dump(mode="json"),
+        "load": load,
+        "seconds": workload.seconds,
+        "start": start,
+        "objectives": objectives.model_dump(mode="json"),
+    }
+    folder = folder.resolve()
+    found: list[Kept] = []
+    for label in policies.split(","):
+        one = live(label.strip(), bounds)
+        for repeat in range(1, repeats + 1):
+            home = Home(folder / "homes" / f"{one.name}-{repeat}")
+            again = [False, True] if circle and one.policy is not None and one.start is None else [False]
+            for trained in again:
+                name = f"{one.name}-{repeat}{'-trained' if trained else ''}"
+                before = kept(folder, name)
+                if before is None or before.conditions != conditions:
+                    if trained:
+                        _train(home, folder / "exports" / f"{one.name}-{repeat}", testbed.job)
+                    cluster = Cluster(Layout(folder / "testbed"), testbed, _say)
+                    ran = run(
+                        cluster, one, workload, home,
+                        bounds=bounds, objectives=objectives, start=start, repeat=repeat, say=_say,
+                    )  # fmt: skip
+                    _export(ran, folder / "exports" / f"{one.name}-{repeat}")
+                    keep(folder, name, _called(ran, one, trained=trained), conditions)
+                    before = kept(folder, name)
+                if before is not None:
+                    found.append(before)
+    _show(found)
+    pictures = draw(
+        [one.played for one in found], folder, objective_ms=objective_ms, note="real Flink, CPU quotas", courses=True
+    )
+    console.print(f"machine: {os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}")
+    console.print(f"results and {len(pictures)} pictures: {folder}", highlight=False, soft_wrap=True)
+
+
+def _show(found: list[Kept]) -> None:
+    columns = (
+        "policy", "worker-s", "workers", "rescales", "p50 ms", "p95 ms", "above objective", "max lag", "lag at end",
+        "downtime+catch-up s (predicted)",
+    )  # fmt: skip
+    table = Table(*columns)
+    for one in found:
+        outcome = one.played.outcome
+        recoveries = [f"{_s(each.observed_s)} ({_s(each.predicted_s)})" for each in outcome.recoveries]
+        table.add_row(
+            outcome.policy,
+            f"{outcome.worker_s:,.0f}",
+            f"{outcome.average_workers:.2f}",
+            str(outcome.rescales),
+            f"{one.latency_ms[0]:,.0f}",
+            f"{one.latency_ms[1]:,.0f}",
+            f"{outcome.share_above_objective:.1%}",
+            f"{outcome.lag_maximum_records:,.0f}",
+            f"{outcome.lag_at_end_records:,.0f}",
+            ", ".join(recoveries),
+        )
+    console.print(table)
+
+
+def _s(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds:.0f}"
+
+
+def _called(ran: Run, one: Live, *, trained: bool) -> Run:
+    label = one.label + (TRAINED if trained else "")
+    return replace(ran, played=replace(ran.played, outcome=replace(ran.played.outcome, policy=label)))
+
+
+def _export(ran: Run, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in ran.exports:
+        (folder / path.name).write_bytes(path.read_bytes())
+
+
+def _train(home: Home, exports: Path, job: str) -> None:
+    """Ingest the exports of the run before and train champions on them, as a user would."""
+    program = str(Path(sys.executable).parent / "perdix")
+    environment: dict[str, Any] = {**os.environ, "PERDIX_HOME": str(home.root)}
+    for words in (["ingest", str(exports), "--job", job], ["train", "--job", job]):
+        _say(f"perdix {' '.join(words)}")
+        subprocess.run([program, *words], env=environment, check=True)
+
+
+def _say(line: str) -> None:
+    console.print(line, highlight=False)
+
+
+if __name__ == "__main__":
+    typer.run(main)

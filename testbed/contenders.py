@@ -1,0 +1,135 @@
+"""Who scales the job of a testbed: perdix' controller with any policy, or the Flink Autoscaler itself.
+
+Belongs here: what is written and started for each. Does not belong here: when (:mod:`testbed.run`).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ruamel.yaml import YAML
+
+from cli.output import UserError
+from replay.contenders import contender
+from settings.home import CONF_VARIABLE, HOME_VARIABLE, PROJECT, Home
+from settings.stream_job import Bounds, Objectives, PolicySettings, PrometheusSource, StreamJob
+from settings.targets import FlinkSettings
+from testbed.build import AUTOSCALER_JAR
+from testbed.exported import STEP_S, selector
+from testbed.settings import Testbed
+
+APACHE = "apache-flink-autoscaler"
+MAIN = "perdix.testbed.Autoscaler"
+PREFIX = "job.autoscaler."
+NOTHING_SCALES = "static-"
+
+# What its documentation advises for jobs whose load changes within minutes: shorter windows, a margin above the target
+# that is left before the worker is saturated, restarts as long as they are here, and no hour of waiting to scale in.
+TUNED: Mapping[str, str] = {
+    "stabilization.interval": "30s",
+    "metrics.window": "60s",
+    "utilization.target": "0.7",
+    "target.utilization.boundary": "0.15",
+    "scale-down.interval": "3m",
+    "catch-up.duration": "1m",
+    "restart.time": "10s",
+}
+
+
+@dataclass(frozen=True)
+class Live:
+    """One that takes part.
+
+    Attributes
+    ----------
+    label
+        As the user wrote it.
+    policy
+        What perdix' controller decides by; ``None`` for the Flink Autoscaler.
+    options
+        Of the Flink Autoscaler, without their prefix.
+    interval_s
+        Seconds between two looks.
+    start
+        Parallelism that it begins with; ``None``: as all others do.
+    """
+
+    label: str
+    policy: PolicySettings | None
+    options: Mapping[str, str]
+    interval_s: int
+    start: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The label as files are named by it."""
+        return re.sub(r"[^A-Za-z0-9._-]+", "-", self.label)
+
+
+def live(label: str, bounds: Bounds) -> Live:
+    """Return who is meant: ``daedalus:tick_s=15``, ``hpa-80``, ``static-6``, ``apache-flink-autoscaler[:tuned]``.
+
+    Further options of the Flink Autoscaler follow colons, without ``job.autoscaler.``.
+
+    Raises
+    ------
+    ~settings.yaml_files.SettingsError
+        As :func:`replay.contenders.contender`.
+    """
+    words, *pairs = label.split(":")
+    if words != APACHE:
+        found = contender(label, bounds)
+        start = int(found.settings.options["scale_out"]) if words.startswith(NOTHING_SCALES) else None
+        return Live(label, found.settings, {}, found.tick_interval_s, start)
+    options = dict(TUNED) if "tuned" in pairs else {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if equals:
+            options[key] = value
+        elif pair != "tuned":
+            raise UserError(f"{label}: '{pair}' has no value; write {pair}=VALUE, or 'tuned'")
+    options.setdefault("vertex.max-parallelism", str(bounds.maximum))
+    return Live(label, None, options, 10)
+
+
+def job_file(one: Live, testbed: Testbed, bounds: Bounds, objectives: Objectives, home: Home) -> Path:
+    """Write the stream job of a testbed into a home of perdix; return the file."""
+    if one.policy is None:
+        raise ValueError(f"{one.label} is not decided by perdix")
+    job = StreamJob(
+        name=testbed.job,
+        prometheus=PrometheusSource.model_validate(
+            {
+                "url": testbed.prometheus_url,
+                "selector": selector(testbed),
+                "scrape_interval_s": STEP_S,
+            }
+        ),
+        bounds=bounds,
+        objectives=objectives,
+        policy=one.policy,
+        target=FlinkSettings.model_validate({"url": testbed.flink_url}),
+        mode="act",
+    )
+    home.jobs.mkdir(parents=True, exist_ok=True)
+    path = home.jobs / f"{testbed.job}.yaml"
+    with path.open("w", encoding="utf-8") as file:
+        YAML(typ="safe").dump(job.model_dump(mode="json", exclude_none=True), file)
+    return path
+
+
+def command(one: Live, testbed: Testbed, home: Home) -> Sequence[str]:
+    """Return what is to be started."""
+    if one.policy is None:
+        options = [f"--{PREFIX}{name}={value}" for name, value in one.options.items()]
+        return [
+            "java", "-Xmx256m", "-cp", str(AUTOSCALER_JAR), MAIN,
+            f"--url={testbed.flink_url}", f"--interval-s={one.interval_s}", *options,
+        ]  # fmt: skip
+    program = str(Path(sys.executable).parent / "perdix")
+    where = [f"{HOME_VARIABLE}={home.root}", f"{CONF_VARIABLE}={PROJECT / 'conf'}"]
+    return ["env", *where, program, "controller", "--json", "--interval", str(one.interval_s)]

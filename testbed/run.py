@@ -1,0 +1,183 @@
+"""One run: the job of a testbed under one contender, on one workload, measured."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cli.output import UserError
+from control.state import StateStore
+from control.state_ledger import Entry
+from replay.outcome import Played
+from settings.home import Home
+from settings.stream_job import Bounds, Objectives
+from testbed import exported
+from testbed.build import AUTOSCALER, build, stale
+from testbed.cluster import Cluster
+from testbed.contenders import Live, command, job_file
+from testbed.measured import played, quantiles_ms
+
+CONTROLLER, LOAD = "controller", "load"
+LAST_SCRAPES_S = 3.0
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What arrives: the arguments of ``python -m testbed load``, and for how long.
+
+    Attributes
+    ----------
+    name
+        For tables.
+    arguments
+        Without ``--seconds`` and ``--state``.
+    seconds
+        How long it lasts.
+    before_s
+        Seconds of it before anything scales or is measured: JVMs compile their code meanwhile.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    seconds: int
+    before_s: int = 60
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run and what it came to.
+
+    Attributes
+    ----------
+    played
+        As a replay tells it.
+    latency_ms
+        p50, p95 and p99 over all records of the run, in ms.
+    decisions
+        Of perdix' ledger, oldest first; empty for others.
+    exports
+        Files for ``perdix ingest``.
+    """
+
+    played: Played
+    latency_ms: tuple[float, float, float]
+    decisions: tuple[Entry, ...] = ()
+    exports: tuple[Path, ...] = field(default=())
+
+
+def run(
+    cluster: Cluster,
+    one: Live,
+    workload: Workload,
+    home: Home,
+    *,
+    bounds: Bounds,
+    objectives: Objectives,
+    start: int,
+    repeat: int = 1,
+    say: Callable[[str], None] = print,
+) -> Run:
+    """Bring the testbed up, let ``one`` scale its job under a workload, and measure; the testbed is down afterwards.
+
+    Parameters
+    ----------
+    home
+        Of perdix: what it has learned before is used, and what it learns is kept there.
+    start
+        Parallelism that the job begins with.
+
+    Raises
+    ------
+    ~cli.output.UserError
+        When the testbed does not come up, or what scales or loads ends before its time.
+    """
+    testbed = cluster.testbed
+    if one.policy is None and stale([AUTOSCALER]):
+        build(AUTOSCALER, cluster.layout.logs / "maven-autoscaler.log")
+    with ExitStack() as stack:
+        stack.callback(cluster.down)
+        cluster.up(parallelism=one.start or start)
+        arriving = _loading(cluster, workload)
+        stack.callback(arriving.kill)
+        say(f"{one.label}: warming up for {workload.before_s} s")
+        _wait(workload.before_s, arriving, LOAD)
+        if one.policy is not None:
+            job_file(one, testbed, bounds, objectives, home)
+        scaling = cluster.files.start(CONTROLLER, command(one, testbed, home))
+        stack.callback(cluster.files.stop, [CONTROLLER])
+        start_s = time.time()
+        say(f"{one.label}: measuring for {workload.seconds - workload.before_s} s")
+        while arriving.poll() is None:
+            time.sleep(1.0)
+            if not cluster.files.is_running(CONTROLLER):
+                raise UserError(
+                    f"{one.label} ended too early (pid {scaling.pid}):\n{cluster.files.end_of_log(CONTROLLER)}"
+                )
+        if arriving.returncode:
+            raise UserError(f"the load ended with code {arriving.returncode}; see {cluster.layout.logs / 'load.log'}")
+        end_s = time.time()
+        time.sleep(LAST_SCRAPES_S)
+        exports = exported.export(
+            testbed, start_s - workload.before_s, end_s, cluster.layout.root / "exports" / one.name
+        )
+        return _measured(cluster, one, workload, home, start_s, end_s, objectives, repeat, tuple(exports))
+
+
+def _measured(
+    cluster: Cluster,
+    one: Live,
+    workload: Workload,
+    home: Home,
+    start_s: float,
+    end_s: float,
+    objectives: Objectives,
+    repeat: int,
+    exports: tuple[Path, ...],
+) -> Run:
+    decisions = _decisions(home, cluster.testbed.job, start_s) if one.policy is not None else ()
+    applied = {one.applied_s: one for one in decisions if one.applied_s is not None}
+    predicted = {at: entry.intent.predicted_recovery_s for at, entry in applied.items() if at is not None}
+    ran = played(
+        exported.window(cluster.testbed, start_s, end_s),
+        contender=one.label,
+        trace=workload.name,
+        repeat=repeat,
+        objective_ms=objectives.latency_p95_ms,
+        predicted_s={at: value for at, value in predicted.items() if value is not None},
+        ticks=len(decisions),
+    )
+    below = exported.records_below(cluster.testbed, start_s, end_s)
+    p50, p95, p99 = quantiles_ms(below, [0.5, 0.95, 0.99])
+    return Run(ran, (p50, p95, p99), decisions, exports)
+
+
+def _decisions(home: Home, job: str, since_s: float) -> tuple[Entry, ...]:
+    store = StateStore(home.state_url)
+    try:
+        return tuple(reversed(store.ledger.decisions(job, since_s=since_s, limit=100_000)))
+    finally:
+        store.close()
+
+
+def _loading(cluster: Cluster, workload: Workload) -> subprocess.Popen[bytes]:
+    words = [sys.executable, "-m", "testbed", "load", "--state", str(cluster.layout.root)]
+    with (cluster.layout.logs / "load.log").open("wb") as log:
+        return subprocess.Popen(
+            [*words, "--seconds", str(workload.seconds), *workload.arguments],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+        )
+
+
+def _wait(seconds: float, process: subprocess.Popen[bytes], name: str) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if process.poll() is not None:
+            raise UserError(f"{name} ended with code {process.returncode} before its time")
+        time.sleep(0.5)
