@@ -40,7 +40,6 @@ class KubernetesTarget:
         self._api = ScaleApi(settings, timeout_s)
         self._ready, self._job = settings.ready, job
         self._keys = Keys()
-        self._unheard: set[str] = set()  # keys whose request did not come to an end: these may be asked again
 
     def read(self) -> Running:
         """Return what really runs."""
@@ -60,11 +59,10 @@ class KubernetesTarget:
             )
         if scale_out < 1:
             raise TargetError(f"scale-out {scale_out} is below 1", retriable=False)
-        if not self._keys.is_new(idempotency_key, scale_out) and idempotency_key not in self._unheard:
+        if not self._keys.is_new(idempotency_key, scale_out):
             return self.read()
-        self._unheard.add(idempotency_key)
-        after = self._ask(scale_out)
-        self._unheard.discard(idempotency_key)
+        with self._keys.forgotten_on_failure(idempotency_key):
+            after = self._ask(scale_out)
         return self.read() if self._ready else self._running(after)
 
     def close(self) -> None:

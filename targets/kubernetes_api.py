@@ -114,8 +114,10 @@ class ScaleApi:
 
     def _forget(self) -> None:
         if self._client is not None:
-            # The client's own close() ends its threads only.
-            self._client.rest_client.pool_manager.clear()
+            # The client's own close() ends its threads only, and urllib3's manager leaves its pools to their holders.
+            pools = self._client.rest_client.pool_manager.pools
+            for key in pools.keys():  # noqa: SIM118 - it cannot be iterated over
+                pools[key].close()
             self._client.close()
             self._client = None
 
