@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
 
 from settings.targets import FlinkSettings
 from targets.contract import Running, TargetError
-from targets.flink_answers import OVER, Accepted, Job, Overview, Requirements, Slots
+from targets.flink_answers import OVER, Accepted, Job, Overview, Requirements, Slots, Summary
 from targets.http import TIMEOUT_S, HttpTarget, RefusedError
 from targets.idempotency import Keys
 
@@ -59,6 +59,13 @@ class FlinkTarget:
         job = self._job()
         if not self._keys.is_new(idempotency_key, scale_out):
             return self._running(job, self._requirements(job.jid))
+        most = max((vertex.max_parallelism for vertex in job.vertices), default=scale_out)
+        if scale_out > most:
+            raise TargetError(
+                f"{self._flink.address}: job '{self._name}' has a maximum parallelism of {most}, asked was {scale_out};"
+                " lower the bounds of the stream job",
+                retriable=False,
+            )
         wanted = {vertex.id: min(scale_out, vertex.max_parallelism) for vertex in job.vertices}
         with self._keys.forgotten_on_failure(idempotency_key):
             return self._ask(job, wanted)
@@ -116,12 +123,8 @@ class FlinkTarget:
         return self._running(self._job(), self._requirements(job.jid))
 
     def _put(self, jid: str, body: Mapping[str, Any]) -> None:
-        try:
+        with _explained():
             self._flink.asked("PUT", f"/jobs/{jid}/resource-requirements", Accepted, body)
-        except RefusedError as refused:
-            if "reactive" in str(refused).lower() or "unsupported" in str(refused).lower():
-                raise TargetError(f"{refused}; {ADAPTIVE}", retriable=False) from None
-            raise
 
     def _trigger_checkpoint(self, jid: str) -> None:
         """Ask for a checkpoint now: Flink rescales after the next one, and reads again what came after it.
@@ -131,42 +134,56 @@ class FlinkTarget:
         with suppress(TargetError):
             self._flink.asked("POST", f"/jobs/{jid}/checkpoints", Accepted, {"checkpointType": "CONFIGURED"})
 
+    def _alive(self) -> list[Summary]:
+        return [job for job in self._flink.asked("GET", "/jobs/overview", Overview).jobs if job.state not in OVER]
+
     def _job(self) -> Job:
-        named = [job for job in self._flink.asked("GET", "/jobs/overview", Overview).jobs if job.name == self._name]
-        alive = [job for job in named if job.state not in OVER]
+        alive = [job for job in self._alive() if job.name == self._name]
         if not alive:
-            became = f" (it is {named[-1].state})" if named else ""
-            raise TargetError(f"{self._flink.address}: no job named '{self._name}' runs{became}; submit it")
+            raise TargetError(f"{self._flink.address}: no job named '{self._name}' runs; submit it")
         if len(alive) > 1:
             raise TargetError(f"{self._flink.address}: {len(alive)} jobs are named '{self._name}'; end all but one")
         return self._flink.asked("GET", f"/jobs/{alive[0].jid}", Job)
 
     def _requirements(self, jid: str) -> Requirements:
-        try:
+        with _explained():
             return self._flink.asked("GET", f"/jobs/{jid}/resource-requirements", Requirements)
-        except RefusedError as refused:
-            if refused.status == 404:
-                raise TargetError(f"{refused}: the job has just ended, or Flink is older than 1.18") from None
-            if refused.status >= 500 or refused.status == 400:
-                raise TargetError(f"{refused}; {ADAPTIVE}") from None
-            raise
 
     def _running(self, job: Job, requirements: Requirements) -> Running:
         upper = requirements.upper()
-        running = {vertex.id: vertex.parallelism for vertex in job.vertices}
         requested = max(upper.values(), default=1)
-        scale_out = max(running.values(), default=0)
-        if scale_out < 1:  # nothing is deployed yet
+        if job.parallelism < 1:  # nothing is deployed yet
             return Running(requested, requested, settled=False)
         deployed = job.state == "RUNNING" and all(vertex.runs for vertex in job.vertices)
-        return Running(scale_out, requested, settled=deployed and not self._to_come(running, upper))
+        return Running(job.parallelism, requested, settled=deployed and not self._to_come(job, upper))
 
-    def _to_come(self, running: Mapping[str, int], upper: Mapping[str, int]) -> bool:
-        """Whether Flink is still going to change what runs, because nothing that it needs is missing."""
+    def _to_come(self, job: Job, upper: Mapping[str, int]) -> bool:
+        """Whether Flink is still going to change what runs: always downwards, upwards as far as slots reach.
+
+        Slots that are free tell nothing: Flink reserves them as soon as they are asked for.
+        """
+        running = {vertex.id: vertex.parallelism for vertex in job.vertices}
         if any(running.get(vertex, 0) > wanted for vertex, wanted in upper.items()):
             return True
-        short = any(running.get(vertex, 0) < wanted for vertex, wanted in upper.items())
-        return short and self._flink.asked("GET", "/overview", Slots).free > 0
+        if all(running.get(vertex, 0) >= wanted for vertex, wanted in upper.items()):
+            return False
+        others = [one for one in self._alive() if one.jid != job.jid]
+        taken = sum(self._flink.asked("GET", f"/jobs/{other.jid}", Job).parallelism for other in others)
+        return self._flink.asked("GET", "/overview", Slots).total - taken > job.parallelism
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Say what Flink's refusals mean where its own words do not."""
+    try:
+        yield
+    except RefusedError as refused:
+        said = str(refused).lower()
+        if "reactive mode" in said or "does not support" in said:
+            raise TargetError(f"{refused}; {ADAPTIVE}", retriable=False) from None
+        if refused.status == 404:
+            raise TargetError(f"{refused}: the job has just ended, or Flink is older than 1.18") from None
+        raise
 
 
 def _refuse_below_one(scale_out: int) -> None:

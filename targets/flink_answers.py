@@ -55,13 +55,18 @@ class Job(BaseModel):
     state: str
     vertices: list[Vertex]
 
+    @property
+    def parallelism(self) -> int:
+        """Subtasks of the widest vertex: the slots that the job holds, where all vertices share them."""
+        return max((vertex.parallelism for vertex in self.vertices), default=0)
+
 
 class Slots(BaseModel):
     """What the cluster has."""
 
     model_config = ConfigDict(populate_by_name=True)
 
-    free: int = Field(alias="slots-available")
+    total: int = Field(alias="slots-total")
 
 
 class Bounds(BaseModel):

@@ -118,8 +118,9 @@ class FlinkCluster:
                 return status, {"errors": ["Internal server error.", TRACE.format(message)]}
         parts = path.strip("/").split("/")
         if path == "/overview":
-            used = max((v.running for j in self.jobs for v in j.vertices), default=0)
-            return 200, {"slots-total": self.slots, "slots-available": self.slots - used, "taskmanagers": self.slots}
+            reserved = sum(max(v.upper for v in j.vertices) for j in self.jobs)
+            free = max(self.slots - reserved, 0)
+            return 200, {"slots-total": self.slots, "slots-available": free, "taskmanagers": self.slots}
         if path == "/jobs/overview":
             return 200, {"jobs": [{"jid": j.jid, "name": j.name, "state": j.state, "duration": 1} for j in self.jobs]}
         job = next((one for one in self.jobs if len(parts) > 1 and one.jid == parts[1]), None)
