@@ -15,6 +15,7 @@ from cli.known_errors import known_errors
 from cli.options import JsonOption
 from cli.output import UserError, console, emit, run_guarded, table
 from testbed import cluster as parts
+from testbed import load_command
 from testbed.cluster import Cluster
 from testbed.layout import Layout
 from testbed.report import report
@@ -107,6 +108,33 @@ def submit(
 ) -> None:
     """Submit the word count job, unless it runs."""
     console.print(_recalled(state).submit(parallelism), highlight=False)
+
+
+@app.command()
+def load(
+    state: StateOption = STATE,
+    trace: Annotated[Path | None, typer.Option(help="CSV or Parquet: a time and a rate, of whatever unit.")] = None,
+    shape: Annotated[str | None, typer.Option(help="Instead: constant, sine, daily, step or spikes.")] = None,
+    peak_per_s: Annotated[float | None, typer.Option(help="Records/s at its highest point. [default: 500]")] = None,
+    compress: Annotated[float | None, typer.Option(help="Seconds of the trace in one. [default: 1]")] = None,
+    seconds: Annotated[int | None, typer.Option(help="Length of the load. [default: the trace once]")] = None,
+    start_s: Annotated[float | None, typer.Option(help="Second of the trace to begin at. [default: 0]")] = None,
+    period_s: Annotated[int | None, typer.Option(help="Of a shape, in s of the trace. [default: a day]")] = None,
+    low: Annotated[float | None, typer.Option(help="A shape's lowest as a share of its peak. [default: 0.2]")] = None,
+    noise: Annotated[float | None, typer.Option(help="Relative, from second to second. [default: 0.02]")] = None,
+    fill_gaps: Annotated[bool, typer.Option("--fill-gaps", help="Draw lines across long gaps of the trace.")] = False,
+    skew: Annotated[float | None, typer.Option(help="Zipf's exponent over the words. [default: 0]")] = None,
+    words_per_record: Annotated[int | None, typer.Option(help="[default: 1]")] = None,
+    vocabulary: Annotated[int | None, typer.Option(help="Different words. [default: 10000]")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of words and noise. [default: 1]")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Play a trace or a shape into Kafka. Does not slow down when the job does; Ctrl-C ends it.
+
+    Example: python -m testbed load --trace iot.csv --peak-per-s 800 --compress 12 --seconds 1800
+    """
+    asked = {name: value for name, value in locals().items() if name not in {"state", "as_json"}}
+    load_command.run(_recalled(state), load_command.load_of(**asked), as_json=as_json)
 
 
 @app.command("kill-worker")

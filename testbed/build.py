@@ -18,6 +18,7 @@ FLINK = SOURCES / "distribution" / "target" / "flink"
 KAFKA = SOURCES / "distribution" / "target" / "kafka"
 JMX = SOURCES / "distribution" / "target" / "jmx"
 WORDCOUNT_JAR = SOURCES / "wordcount" / "target" / "wordcount.jar"
+AUTOSCALER_JAR = SOURCES / "autoscaler" / "target" / "autoscaler.jar"
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Module:
 
 DISTRIBUTION = Module(SOURCES / "distribution", (FLINK, KAFKA, JMX))
 WORDCOUNT = Module(SOURCES / "wordcount", (WORDCOUNT_JAR,))
+AUTOSCALER = Module(SOURCES / "autoscaler", (AUTOSCALER_JAR,))
 
 
 def digest(module: Module) -> str:

@@ -221,7 +221,7 @@ class Cluster:
                     f"the JobManager does not answer at {self.testbed.flink_url} ({error}); `python -m testbed up`"
                 ) from None
             found = job
-            self._wait(JOBMANAGER, lambda: min(jobmanager.parallelism(found).values(), default=0) > 0, 120.0)
+            self._wait(JOBMANAGER, lambda: jobmanager.all_run(found), 120.0)
         self.say(f"job {job} runs")
         return job
 

@@ -15,7 +15,19 @@ from testbed.settings import Testbed, Throttle
 JOBMANAGER = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
 TASKMANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
 # What Flink's own scripts open to reflection on Java 17.
-OPENED = ["lang", "net", "io", "nio", "lang.reflect", "text", "time", "util", "util.concurrent", "util.concurrent.atomic", "util.concurrent.locks"]
+OPENED = [
+    "lang",
+    "net",
+    "io",
+    "nio",
+    "lang.reflect",
+    "text",
+    "time",
+    "util",
+    "util.concurrent",
+    "util.concurrent.atomic",
+    "util.concurrent.locks",
+]
 # The memory of a TaskManager, as Flink's scripts would reckon it out of 480 MB.
 WORKER_MEMORY = {
     "taskmanager.cpu.cores": "1.0",
@@ -88,6 +100,13 @@ class JobManager:
         """Return how many subtasks of each vertex are RUNNING, by the vertex's name."""
         vertices = self.get(f"/jobs/{job}")["vertices"]
         return {str(vertex["name"]): int(vertex["tasks"]["RUNNING"]) for vertex in vertices}
+
+    def all_run(self, job: str) -> bool:
+        """Say whether the job runs, and every subtask of it."""
+        document = self.get(f"/jobs/{job}")
+        tasks = [vertex["tasks"] for vertex in document["vertices"]]
+        running = (counts["RUNNING"] == sum(counts.values()) > 0 for counts in tasks)
+        return document["state"] == "RUNNING" and bool(tasks) and all(running)
 
     def submit(self, jar: Path, arguments: dict[str, str]) -> str:
         """Upload a jar and run it; return the job's id.
