@@ -1,0 +1,64 @@
+"""What a person does in Dagster's UI."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import httpx
+
+from tests.e2e.browser import Browser
+
+DIALOG = "//*[@role='dialog']"
+LAUNCH = f"{DIALOG}//button[starts-with(normalize-space(.), 'Launch') and not(@disabled)]"
+RUN_S = 420.0  # the longest that a run may take; with nothing else on two cores a training takes one minute
+_RUNS = """query Runs($job: String!) {
+  runsOrError(filter: {pipelineName: $job}, limit: 5) { ... on Runs { results { runId status } } }
+}"""
+
+
+class Dagster:
+    """Dagster's UI under ``url``, seen through a browser."""
+
+    def __init__(self, browser: Browser, url: str) -> None:
+        self.browser, self.url = browser, url
+
+    def open_asset(self, name: str, view: str = "overview") -> None:
+        """Open a page of an asset."""
+        self.browser.open(f"{self.url}/assets/{name}?view={view}")
+
+    def open_sensor(self, location: str, name: str) -> None:
+        """Open a sensor's page."""
+        self.browser.open(f"{self.url}/locations/{location}/sensors/{name}")
+
+    def launch_days(self, job: str, days: Sequence[str]) -> str:
+        """Launch a job for the first to the last of ``days`` from its page; return its run when it has succeeded."""
+        self._materialize(job)
+        written = days[0] if len(days) == 1 else f"[{days[0]}...{days[-1]}]"
+        self.browser.write(f"{DIALOG}//input[@type='text']", written)
+        return self._launched(job, len(days))
+
+    def launch_every(self, job: str, partitions: int) -> str:
+        """Launch a job for all of its ``partitions`` from its page; return its run when it has succeeded."""
+        self._materialize(job)
+        self.browser.button("All", within=DIALOG)
+        return self._launched(job, partitions)
+
+    def _materialize(self, job: str) -> None:
+        self.browser.open(f"{self.url}/locations/training/jobs/{job}")
+        self.browser.button("Materialize all")
+        self.browser.see("Partition selection")
+
+    def _launched(self, job: str, partitions: int) -> str:
+        self.browser.see(f"{partitions} partition{'' if partitions == 1 else 's'}")
+        self.browser.click(LAUNCH)
+        self.browser.wait("the dialog to close", lambda: not self.browser.all(DIALOG))
+        return self.browser.wait(f"a run of {job} to succeed", lambda: self._succeeded(job), RUN_S)
+
+    def _succeeded(self, job: str) -> str | None:
+        """Return the run of a job that has ended well; fail at once when one did not."""
+        asked = {"query": _RUNS, "variables": {"job": job}}
+        answer = httpx.post(f"{self.url}/graphql", json=asked, timeout=30.0).raise_for_status().json()
+        runs = answer["data"]["runsOrError"]["results"]
+        failed = [one["runId"] for one in runs if one["status"] in ("FAILURE", "CANCELED")]
+        assert not failed, f"{job}: a run did not succeed: {self.url}/runs/{failed[0]}"
+        return str(runs[0]["runId"]) if runs and runs[0]["status"] == "SUCCESS" else None
