@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import JsonOption
-from cli.output import UserError, complaints, console, emit
+from cli.output import UserError, console, emit
 from cli.processes import LOOPBACK
 from control.clock import WallClock
 from settings.home import Home, conf_folder
@@ -101,6 +101,5 @@ def _print(collector: PublishedCollector, *, as_json: bool) -> None:
         emit("perdix.metrics/1", {"up": not collector.problem, "samples": samples}, as_json=True, show=lambda: None)
     else:
         sys.stdout.write(generate_latest(registry_of(collector)).decode())
-    if collector.problem:
-        complaints.print(f"[yellow]perdix_up is 0[/] {collector.problem}", highlight=False)
+    if collector.problem:  # which was logged to standard error
         raise typer.Exit(1)

@@ -154,7 +154,7 @@ class PublishedCollector(Collector):
         except UnreadableError as error:
             self._errors[error.cause] += 1
             if str(error) != self._said:  # once, not with every scrape
-                _log.warning("metrics: %s", error)
+                _log.error("metrics: %s", error)
             self._said = str(error)
             return False
         self._said = ""
