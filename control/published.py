@@ -141,12 +141,20 @@ class PublishedCollector(Collector):
             families.add(names.READ_AT, snapshot.read_s)
             for job in sorted(snapshot.jobs.values(), key=lambda one: one.name):
                 if files.names is None or job.name in files.names:
-                    _JobFamilies(families, self._freshness, now_s).add(job, files.jobs.get(job.name))
+                    self._add_job(families, job, files.jobs.get(job.name), now_s)
         for job_name, settings in sorted(files.jobs.items()):
             _add_settings(families, job_name, settings)
         self._add_process(families, files, up=up)
         families.add(names.SCRAPE, self._stopwatch_s() - began_s)
         yield from families.all()
+
+    def _add_job(self, families: _Families, job: Published, settings: StreamJob | None, now_s: float) -> None:
+        """Add one job; a row that makes no sense must not take the other jobs with it."""
+        try:
+            _JobFamilies(families, self._freshness, now_s).add(job, settings)
+        except (ValueError, TypeError, AttributeError):
+            self._errors[Cause.OTHER] += 1
+            _log.exception("metrics: what is stored of job '%s' cannot be published", job.name)
 
     def _read(self, now_s: float) -> bool:
         try:

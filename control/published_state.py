@@ -32,6 +32,7 @@ from policies.contract import Reason
 
 # A reader of SQLite in WAL mode waits for nobody but one who holds the whole file; a scrape must not wait for that one.
 WAIT_MS = 250
+CONNECT_S = 2
 TICKS_READ = 1_000
 # Decisions that hold without a judgement of the load: what was wanted before stays wanted.
 UNJUDGED = (
@@ -154,7 +155,7 @@ class PublishedState:
             with self._reading() as connection:
                 _check_schema(connection)
                 return Snapshot(now_s, _jobs(connection, now_s), _ticks(connection, ticks_since_s))
-        except (SQLAlchemyError, OSError, ImportError, ValueError) as error:
+        except (SQLAlchemyError, OSError, ImportError, ValueError, TypeError, AttributeError) as error:
             self.close()
             raise self._unreadable(error) from error
 
@@ -171,15 +172,15 @@ class PublishedState:
         with self._engine.connect() as connection, connection.begin():
             if connection.dialect.name == "postgresql":
                 connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+                connection.exec_driver_sql(f"SET LOCAL lock_timeout = {WAIT_MS}")
+                connection.exec_driver_sql(f"SET LOCAL statement_timeout = {20 * WAIT_MS}")
             yield connection
 
     def _open(self) -> sa.Engine:
         if self._url.get_backend_name() != "sqlite":
-            options = f"-c statement_timeout={20 * WAIT_MS} -c lock_timeout={WAIT_MS}"
-            given = self._url.query.get("options", ())
-            merged = " ".join([given] if isinstance(given, str) else given)
-            url = self._url.update_query_dict({"options": f"{merged} {options}".strip()})
-            return sa.create_engine(url, pool_pre_ping=True, pool_size=1)
+            return sa.create_engine(
+                self._url, pool_pre_ping=True, pool_size=1, connect_args={"connect_timeout": CONNECT_S}
+            )
         path = Path(self._url.database or "").expanduser()
         if not path.is_file():
             raise UnreadableError(f"state store {path}: there is none yet; a tick makes it", Cause.ABSENT)

@@ -289,17 +289,17 @@ class TestAStoreThatCannotBeRead:
 
     @pytest.fixture
     def path(self, tmp_path: Path) -> Path:
-        return tmp_path / "not yet" / "state.db"
+        return tmp_path / "not yet, 100 %?" / "state.db"
 
     @pytest.fixture
     def collector(self, path: Path, tmp_path: Path) -> PublishedCollector:
         return PublishedCollector(
-            PublishedState(f"sqlite:///{path}"), FollowedFiles((tmp_path / "none",)), SimulatedClock(NOW_S + 1)
+            PublishedState(sqlite_url(path)), FollowedFiles((tmp_path / "none",)), SimulatedClock(NOW_S + 1)
         )
 
     @pytest.fixture
     def filled(self, path: Path) -> Iterator[StateStore]:
-        opened = StateStore(f"sqlite:///{path}")
+        opened = StateStore(sqlite_url(path))
         an_intent(opened, NOW_S, "ads", 7)
         a_status(opened, NOW_S, "ads", scale_out=4)
         yield opened
@@ -311,7 +311,7 @@ class TestAStoreThatCannotBeRead:
         assert scrape(collector)("scrape_errors_total", cause="absent") == 2
         assert not path.parent.exists()
         assert "there is none yet" in collector.problem
-        with contextlib.closing(StateStore(f"sqlite:///{path}")):
+        with contextlib.closing(StateStore(sqlite_url(path))):
             assert scrape(collector)("up") == 1
         assert collector.problem == ""
 
@@ -382,6 +382,17 @@ class TestAStoreThatCannotBeRead:
         assert seen.label("decision_info", "reason", "ads") == "other"
         assert seen.label("status_info", "status", "ads") == "other"
 
+    def test_a_row_that_makes_no_sense_takes_no_other_job_with_it(
+        self, collector: PublishedCollector, filled: StateStore
+    ) -> None:
+        an_intent(filled, NOW_S, "odd", 3)
+        a_status(filled, NOW_S, "odd", scale_out="four", capacity=[1])
+        seen = scrape(collector)
+        assert seen("desired_scale_out", stream_job="ads") == 7
+        assert seen("desired_scale_out", stream_job="odd") == 3
+        assert seen("up") == 1
+        assert seen("scrape_errors_total", cause="other") == 1
+
     def test_numbers_that_are_none_are_left_out(self, collector: PublishedCollector, filled: StateStore) -> None:
         a_status(filled, NOW_S, "ads", scale_out=None, failure_recovery_s=float("inf"), wape=float("nan"))
         seen = scrape(collector)
@@ -408,6 +419,10 @@ class TestAStoreThatCannotBeRead:
             an_intent(filled, NOW_S, f"job{number}", 3)
             a_status(filled, NOW_S, f"job{number}", scale_out=3)
         assert queries() == one
+
+
+def sqlite_url(path: Path) -> str:
+    return sa.URL.create("sqlite", database=str(path)).render_as_string()
 
 
 class TestJobFiles:
