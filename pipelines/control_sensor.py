@@ -24,6 +24,7 @@ from settings.yaml_files import SettingsError
 DECISIONS = dg.AssetKey("scaling_decisions")
 AUTOSTART = "PERDIX_AUTOSTART"
 """Set to 1 (``perdix dev`` does) to have the loop run as soon as Dagster does; else an operator starts the sensor."""
+MOST_JOBS = 10  # whose workers are told in a sentence
 
 
 @lru_cache(maxsize=4)
@@ -68,10 +69,17 @@ def control_loop(context: dg.SensorEvaluationContext, workspace: Workspace) -> d
     known = set(context.instance.get_dynamic_partitions(stream_jobs.name or ""))
     unknown = sorted(set(jobs) - known)
     return dg.SensorResult(
-        skip_reason=dg.SkipReason(report.sentence()),
+        skip_reason=dg.SkipReason(tick_sentence(report)),
         asset_events=[dg.AssetMaterialization(DECISIONS, metadata=tick_metadata(report))],
         dynamic_partitions_requests=[stream_jobs.build_add_request(unknown)] if unknown else [],
     )
+
+
+def tick_sentence(report: FleetReport) -> str:
+    """Return a tick in a sentence, with the workers of the first jobs: all that the sensor's page tells of it."""
+    running = [f"{name} {one.running}" for name, one in sorted(report.reports.items()) if one.running is not None]
+    more = f" and {len(running) - MOST_JOBS} more" if len(running) > MOST_JOBS else ""
+    return f"{report.sentence()} Workers: {', '.join(running[:MOST_JOBS])}{more}." if running else report.sentence()
 
 
 def tick_metadata(report: FleetReport) -> dict[str, object]:
@@ -89,8 +97,8 @@ def tick_metadata(report: FleetReport) -> dict[str, object]:
         "open_retrains": summary["retrains"],
         "rescales": summary["events"].get("applied", 0),
         "blind": summary["statuses"].get("blind", 0),
-        **({"wape_mean": sum(wapes) / len(wapes)} if wapes else {}),
-        **({"horizon_wape_mean": sum(horizons) / len(horizons)} if horizons else {}),
+        **({"wape_mean": round(sum(wapes) / len(wapes), 4)} if wapes else {}),
+        **({"horizon_wape_mean": round(sum(horizons) / len(horizons), 4)} if horizons else {}),
         "why": dg.MetadataValue.md("\n".join(["| job | status | why |", "| --- | --- | --- |", *rows])),
-        "notes": "; ".join(report.notes),
+        **({"notes": "; ".join(report.notes)} if report.notes else {}),
     }

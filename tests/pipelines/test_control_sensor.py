@@ -1,0 +1,43 @@
+"""What Dagster's pages are told of a tick."""
+
+from __future__ import annotations
+
+import warnings
+
+import dagster as dg
+
+from control.fleet import FleetReport
+from control.state_journal import Status
+from control.tick_io import TickReport
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
+    from pipelines.control_sensor import MOST_JOBS, tick_metadata, tick_sentence
+
+
+def report(**running: int | None) -> FleetReport:
+    told = {
+        name: TickReport(name, Status.ACTING, "holds", running=workers, wape=0.123456)
+        for name, workers in running.items()
+    }
+    return FleetReport(started_s=0.0, finished_s=1.26, reports=told)
+
+
+def test_a_tick_tells_the_workers_of_each_job() -> None:
+    assert tick_sentence(report(traffic=3, ads=2, silent=None)) == "3 acting; 1.3 s. Workers: ads 2, traffic 3."
+
+
+def test_a_tick_of_many_jobs_tells_of_the_first_only() -> None:
+    told = tick_sentence(report(**{f"job-{k:02}": 1 for k in range(MOST_JOBS + 5)}))
+    assert told.count("job-") == MOST_JOBS
+    assert told.endswith("and 5 more.")
+
+
+def test_a_tick_without_jobs_says_what_to_do() -> None:
+    assert tick_sentence(report()) == "No stream jobs: write one to conf/jobs."
+
+
+def test_nothing_is_shown_that_says_nothing() -> None:
+    told = tick_metadata(report(ads=2))
+    assert told["wape_mean"] == 0.1235
+    assert "notes" not in told
