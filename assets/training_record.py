@@ -231,7 +231,11 @@ def _per_job(family: str, trained: Sequence[Trained], empty: Mapping[str, None])
     for one in trained:
         item = one.candidate(family)
         error = one.error or item.get("error", "not tried")
-        rows.append({"job": one.job, **empty, **item.get("metrics", {}), "error": error})
+        figures = item.get("metrics", {})
+        if error:  # figures of the job, the naive error for one, are no figures of a family that could not be judged:
+            # as the only metric that all runs have, they would be what the compare page plots, the same for each
+            figures = {name: value for name, value in figures.items() if name in _FLAGS}
+        rows.append({"job": one.job, **empty, **figures, "error": error})
     frame = pd.DataFrame(rows)
     flags = frame.columns.intersection(_FLAGS)
     kinds = dict.fromkeys(frame.columns.difference(["job", "error", *flags]), float)

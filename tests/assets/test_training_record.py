@@ -82,6 +82,16 @@ class TestReading:
 
 
 class TestPublication:
+    def test_a_family_that_could_not_be_judged_carries_no_figure_of_the_job(self, kept: Kept) -> None:
+        item = answer()
+        for candidate in item["result"]["candidates"]:
+            candidate["metrics"] = {"wape_naive": 0.2, "beats_naive": False, **candidate["metrics"]}
+        kept.write("a", item)
+        tables = {one.family: one.per_job for one in published(read_trained(kept.folder, ["a"])).candidates}
+        assert tables["auto-arima"]["wape_naive"].tolist() == [0.2]
+        assert tables["theta"]["wape_naive"].isna().all()
+        assert tables["theta"]["beats_naive"].tolist() == [False]  # first of what all have, so it is plotted
+
     def test_promoted_jobs_take_their_rows_and_the_others_keep_their_champions(self, kept: Kept) -> None:
         for job, item in (("a", answer()), ("b", answer(promote=False)), ("c", BROKEN)):
             kept.write(job, item)
