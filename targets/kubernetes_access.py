@@ -35,6 +35,8 @@ def configuration_of(settings: KubernetesSettings) -> Any:
     not_in_pod = "" if named else _load_in_pod(configuration)
     if named or not_in_pod:
         _load_kubeconfig(configuration, settings, not_in_pod)
+    if urlsplit(configuration.host).hostname in LOOPBACK:
+        configuration.proxy = None  # the environment's does not lead back here
     _warn(configuration)
     return configuration
 

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from kubernetes import client
 from kubernetes.config import incluster_config
+from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from control.reconcile import Event
@@ -503,6 +504,29 @@ def test_a_kubeconfig_that_cannot_be_used_is_named_and_not_quoted(tmp_path, text
     assert TOKEN not in str(failed.value)
 
 
+def test_a_proxy_of_the_environment_is_not_asked_for_what_is_here(cluster, tmp_path, monkeypatch):
+    _, server, _ = cluster
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+    with KubernetesTarget(settings_of(server, tmp_path), "orders") as target:
+        assert target.read().scale_out == 2
+
+
+def test_an_address_without_tls_elsewhere_is_warned_of(cluster, tmp_path, caplog):
+    _, server, _ = cluster
+    path = server.kubeconfig(tmp_path / "clear")
+    path.write_text(path.read_text().replace("127.0.0.1", "nowhere.invalid"))
+    settings = KubernetesSettings(kubeconfig=path, namespace="prod", name="orders")
+    with (
+        KubernetesTarget(settings, "orders") as target,
+        pytest.raises(TargetError, match="cannot be reached") as failed,
+    ):
+        target.read()
+    assert failed.value.retriable
+    assert [record.getMessage() for record in caplog.records] == [
+        "nowhere.invalid: the kubeconfig names an address without TLS; tokens travel in the clear"
+    ]
+
+
 def test_an_unknown_context_is_named(cluster, tmp_path):
     _, server, _ = cluster
     with (
@@ -814,3 +838,17 @@ def test_the_controller_s_pod_is_confined_and_its_job_file_is_valid(tmp_path):
     }
     assert isinstance(job.target, KubernetesSettings)
     assert job.target.name in names
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"ready": True, "resource": "flinkdeployments", "api_version": "flink.apache.org/v1beta1"}, "'ready' is for"),
+        ({"api_version": "v1"}, "api_version"),
+        ({"resource": "deployments/scale"}, "resource"),
+        ({"namespace": "../kube-system"}, "namespace"),
+    ],
+)
+def test_settings_that_name_no_resource_are_refused(wrong, told):
+    with pytest.raises(ValidationError, match=told):
+        KubernetesSettings.model_validate({"name": "orders", **wrong})
