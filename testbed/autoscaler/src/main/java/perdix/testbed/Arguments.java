@@ -9,7 +9,6 @@ import java.util.TreeMap;
 import org.apache.flink.autoscaler.config.AutoScalerOptions;
 import org.apache.flink.configuration.ConfigOption;
 import org.apache.flink.configuration.Configuration;
-import org.apache.flink.configuration.FallbackKey;
 import org.apache.flink.configuration.RestOptions;
 
 /**
@@ -109,7 +108,7 @@ record Arguments(URI rest, Duration interval, Configuration configuration) {
         throw refused("--interval-s " + text + " is outside of 0 to 86400");
     }
 
-    /** Options that the library itself defines, by each of their names. */
+    /** Options that the library itself defines, by their names. */
     private static Map<String, ConfigOption<?>> options() {
         Map<String, ConfigOption<?>> options = new TreeMap<>();
         for (Field field : AutoScalerOptions.class.getFields()) {
@@ -117,9 +116,6 @@ record Arguments(URI rest, Duration interval, Configuration configuration) {
                 try {
                     ConfigOption<?> option = (ConfigOption<?>) field.get(null);
                     options.put(option.key(), option);
-                    for (FallbackKey fallback : option.fallbackKeys()) {
-                        options.put(fallback.getKey(), option);
-                    }
                 } catch (IllegalAccessException impossible) {
                     throw new IllegalStateException(impossible);
                 }

@@ -1,5 +1,6 @@
 package perdix.testbed;
 
+import java.time.Duration;
 import java.util.Collection;
 import java.util.HashSet;
 import java.util.Set;
@@ -14,11 +15,11 @@ import org.apache.flink.autoscaler.ScalingExecutor;
 import org.apache.flink.autoscaler.ScalingMetricEvaluator;
 import org.apache.flink.autoscaler.config.AutoScalerOptions;
 import org.apache.flink.autoscaler.event.AutoScalerEventHandler;
-import org.apache.flink.autoscaler.event.LoggingEventHandler;
 import org.apache.flink.autoscaler.state.AutoScalerStateStore;
 import org.apache.flink.autoscaler.state.InMemoryAutoScalerStateStore;
 import org.apache.flink.client.program.rest.RestClusterClient;
 import org.apache.flink.configuration.Configuration;
+import org.apache.flink.configuration.RestOptions;
 import org.apache.flink.metrics.groups.UnregisteredMetricsGroup;
 import org.apache.flink.runtime.client.JobStatusMessage;
 import org.apache.flink.runtime.rest.messages.EmptyRequestBody;
@@ -36,13 +37,16 @@ public final class Autoscaler {
 
     private static final Logger LOG = LoggerFactory.getLogger(Autoscaler.class);
 
+    /** The client wants a name for the cluster and uses it for nothing. */
+    private static final String CLUSTER = "testbed";
+
     private final Arguments arguments;
     private final JobAutoScaler<JobID, JobAutoScalerContext<JobID>> rule;
     private final Set<JobID> seen = new HashSet<>();
 
     private Autoscaler(Arguments arguments) {
         this.arguments = arguments;
-        AutoScalerEventHandler<JobID, JobAutoScalerContext<JobID>> events = new LoggingEventHandler<>();
+        AutoScalerEventHandler<JobID, JobAutoScalerContext<JobID>> events = Autoscaler::log;
         AutoScalerStateStore<JobID, JobAutoScalerContext<JobID>> state = new InMemoryAutoScalerStateStore<>();
         rule = new JobAutoScalerImpl<>(
                 new RestApiMetricsCollector<>(),
@@ -125,7 +129,10 @@ public final class Autoscaler {
     }
 
     private Collection<JobStatusMessage> jobs() throws Exception {
-        try (RestClusterClient<String> client = client()) {
+        // The loop is the retry. The client's own, which goes on beyond our timeout, ends in stack traces.
+        Configuration once = new Configuration(arguments.configuration());
+        once.set(RestOptions.RETRY_MAX_ATTEMPTS, 0);
+        try (RestClusterClient<String> client = new RestClusterClient<>(once, CLUSTER)) {
             return client.listJobs().get(timeoutMs(), TimeUnit.MILLISECONDS);
         }
     }
@@ -138,6 +145,22 @@ public final class Autoscaler {
                 configuration(job.getJobId()),
                 new UnregisteredMetricsGroup(),
                 this::client);
+    }
+
+    /** What the rule reports, each report on a line of its own. */
+    private static void log(
+            JobAutoScalerContext<JobID> context,
+            AutoScalerEventHandler.Type type,
+            String reason,
+            String message,
+            String key,
+            Duration interval) {
+        String line = message.strip().replaceAll("\\s*\\R\\s*", "; ");
+        if (type == AutoScalerEventHandler.Type.Warning) {
+            LOG.warn("job {}: {}: {}", context.getJobID(), reason, line);
+        } else {
+            LOG.info("job {}: {}: {}", context.getJobID(), reason, line);
+        }
     }
 
     /** What the rule goes by: the configuration that the JobManager runs the job with, under that of the command line. */
@@ -161,7 +184,7 @@ public final class Autoscaler {
 
     /** A client of its own for each question, since the library closes the one that it was given. */
     private RestClusterClient<String> client() throws Exception {
-        return new RestClusterClient<>(arguments.configuration(), "testbed");
+        return new RestClusterClient<>(arguments.configuration(), CLUSTER);
     }
 
     private static String rootMessage(Throwable failed) {
