@@ -21,11 +21,12 @@ from control.clock import Clock
 from control.lease import Lease, StaleLease, acquire, holder_of, release
 from control.state_journal import JobStatus, Status, Tick
 from control.state_schema import StateError
-from control.tick import LEASE_S, tick
+from control.tick import tick
 from control.tick_io import TickIO, TickReport
 from settings.stream_job import StreamJob
 
 SOFT_DEADLINE_S = 25.0
+LEASE_S = 55.0
 LEASE_SHARE = 0.9  # of the interval between ticks
 RETRAIN_EXPIRES_S = 6 * 3_600.0
 PRUNE_EVERY_S = 3_600.0

@@ -30,7 +30,7 @@ from settings.stream_job import StreamJob
 from targets.advisory import AdvisoryTarget
 from targets.contract import Running, Target
 
-LEASE_S = 55.0
+CALL_S = 10.0  # that the lease must still last when the target is asked
 VALID_S = 900.0
 
 
@@ -242,7 +242,7 @@ def _carry_out(
 
     def may_act() -> None:
         if lease is not None:
-            renew(store, lease, setting.now_s, LEASE_S)
+            renew(store, lease, setting.now_s, max(lease.expires_s - setting.now_s, CALL_S))
 
     reconciler = Reconciler(store, target, setting.job.name, setting.now_s)
     carried = reconciler.carry_out(progress.running, may_act)

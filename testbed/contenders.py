@@ -23,7 +23,6 @@ from testbed.exported import STEP_S, selector
 from testbed.settings import Testbed
 
 APACHE = "apache-flink-autoscaler"
-MAIN = "perdix.testbed.Autoscaler"
 PREFIX = "job.autoscaler."
 NOTHING_SCALES = "static-"
 
@@ -127,8 +126,8 @@ def command(one: Live, testbed: Testbed, home: Home) -> Sequence[str]:
     if one.policy is None:
         options = [f"--{PREFIX}{name}={value}" for name, value in one.options.items()]
         return [
-            "java", "-Xmx256m", "-cp", str(AUTOSCALER_JAR), MAIN,
-            f"--url={testbed.flink_url}", f"--interval-s={one.interval_s}", *options,
+            "java", "-Xmx256m", "-jar", str(AUTOSCALER_JAR), "--url", testbed.flink_url, "--interval-s", str(one.interval_s),
+            *options,
         ]  # fmt: skip
     program = str(Path(sys.executable).parent / "perdix")
     where = [f"{HOME_VARIABLE}={home.root}", f"{CONF_VARIABLE}={PROJECT / 'conf'}"]

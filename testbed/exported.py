@@ -67,7 +67,7 @@ def export(testbed: Testbed, start_s: float, end_s: float, folder: Path) -> list
     with httpx.Client(base_url=testbed.prometheus_url, timeout=60.0, trust_env=False) as client:
         names = client.get("/api/v1/label/__name__/values").raise_for_status().json()["data"]
         for name in _known(names):
-            asked = {"query": name, "start": start_s, "end": end_s, "step": STEP_S}
+            asked: dict[str, str | float] = {"query": name, "start": start_s, "end": end_s, "step": STEP_S}
             answer = client.get("/api/v1/query_range", params=asked).raise_for_status()
             if answer.json()["data"]["result"]:
                 path = folder / f"{name}.json.gz"

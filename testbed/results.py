@@ -40,7 +40,7 @@ def keep(folder: Path, name: str, run: Run, conditions: dict[str, Any]) -> None:
             "made_s": entry.intent.made_s,
             "from": entry.intent.from_scale_out,
             "to": entry.intent.scale_out,
-            "reason": entry.intent.reason.value,
+            "reason": str(entry.intent.reason),
             "sentence": entry.intent.sentence,
             "state": entry.state.value,
             "predicted_recovery_s": entry.intent.predicted_recovery_s,

@@ -176,6 +176,19 @@ def test_a_job_served_late_and_then_early_meets_no_lease_of_its_own_controller(s
     assert last in again.reports
 
 
+def test_a_controller_that_looks_often_is_not_locked_out_by_its_own_rescale(store: StateStore) -> None:
+    fleet = Fleet.of(store, {"orders": HIGH})
+    often = replace(fleet.io, tick_interval_s=15.0)
+    fleet.clock.advance(60.0)
+    rig = fleet.rigs["orders"]
+    rig.twin.step(60)
+    tick_fleet(fleet.jobs, often, fleet.clock, holder="a")
+    assert applied(rig), "it has asked the target, and so renewed its lease"
+    fleet.clock.advance(15.0)
+    rig.twin.step(15)
+    assert "orders" in tick_fleet(fleet.jobs, often, fleet.clock, holder="a").reports
+
+
 def test_open_retrain_requests_are_offered_again_until_they_expire(store: StateStore) -> None:
     fleet = Fleet.of(store, {"orders": LOW})
     key = store.journal.request_retrain("orders", fleet.clock.now_s(), "drift")

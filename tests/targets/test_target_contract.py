@@ -10,16 +10,17 @@ from targets.contract import TargetError
 from targets.flink import FlinkTarget
 from targets.twin import LocalTwinTarget, TwinTarget
 from tests.targets.flink_api import FlinkCluster, a_job
+from tests.targets.kubernetes_api import kubernetes_target
 from twin.living import LivingTwin, SimulatedClock
 from twin.prometheus_face import PrometheusFace
 
 START_S = 1_700_000_000
 TELLING_SIZES_APART = pytest.mark.parametrize("target", ["advisory", "local-twin", "twin"], indirect=True)
-SIZELESS = pytest.mark.parametrize("target", ["flink"], indirect=True)
+SIZELESS = pytest.mark.parametrize("target", ["flink", "kubernetes", "kubernetes-ready"], indirect=True)
 
 
-@pytest.fixture(params=["advisory", "local-twin", "twin", "flink"])
-def target(request, twin):
+@pytest.fixture(params=["advisory", "local-twin", "twin", "flink", "kubernetes", "kubernetes-ready"])
+def target(request, twin, tmp_path):
     if request.param == "advisory":
         yield AdvisoryTarget(2)
     elif request.param == "local-twin":
@@ -29,6 +30,9 @@ def target(request, twin):
             closing(FlinkCluster([a_job()])) as cluster,
             FlinkTarget(FlinkSettings(url=cluster.url), "orders") as target,
         ):
+            yield target
+    elif request.param.startswith("kubernetes"):
+        with kubernetes_target(tmp_path, ready=request.param.endswith("ready")) as (target, _):
             yield target
     else:
         living = LivingTwin({"orders": twin}, SimulatedClock(START_S + 600))
