@@ -19,7 +19,7 @@ from testbed import load_command
 from testbed.cluster import Cluster
 from testbed.layout import Layout
 from testbed.report import report
-from testbed.settings import Ports, Testbed
+from testbed.settings import LARGEST_PORT, Ports, Testbed
 
 app = typer.Typer(
     name="python -m testbed",
@@ -28,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="A real Flink, Kafka and Prometheus on loopback, a job to scale, and a workload for it.",
-    epilog="Example: python -m testbed up && python -m testbed load --shape sine --peak-per-s 500; python -m testbed down",
+    epilog="Example: python -m testbed up && python -m testbed load --shape sine --seconds 600; python -m testbed down",
 )
 StateOption = Annotated[
     Path, typer.Option("--state", envvar="PERDIX_TESTBED", help="Folder of pid files, logs, configuration and data.")
@@ -38,6 +38,7 @@ STATE = Path(".testbed")
 
 @app.command()
 def up(
+    *,
     state: StateOption = STATE,
     workers: Annotated[int | None, typer.Option(help="TaskManagers, one slot each. [default: 8]")] = None,
     partitions: Annotated[int | None, typer.Option(help="Of the topic. [default: as many as workers]")] = None,
@@ -68,8 +69,9 @@ def up(
         "burn_ms": burn_ms,
         "open_delay_ms": open_delay_ms,
         "state_bytes": state_bytes,
-        "ports": None if port_offset is None else Ports().shifted(port_offset).model_dump(),
     }
+    if port_offset is not None:
+        asked["ports"] = _shifted(port_offset)
     layout = Layout(state.expanduser().resolve())
     testbed = _asked(layout, {name: value for name, value in asked.items() if value is not None})
 
@@ -112,6 +114,7 @@ def submit(
 
 @app.command()
 def load(
+    *,
     state: StateOption = STATE,
     trace: Annotated[Path | None, typer.Option(help="CSV or Parquet: a time and a rate, of whatever unit.")] = None,
     shape: Annotated[str | None, typer.Option(help="Instead: constant, sine, daily, step or spikes.")] = None,
@@ -167,6 +170,13 @@ def start_prometheus(state: StateOption = STATE) -> None:
     _recalled(state).start([parts.PROMETHEUS])
 
 
+def _shifted(offset: int) -> dict[str, int]:
+    try:
+        return Ports().shifted(offset).model_dump()
+    except ValidationError:
+        raise UserError(f"--port-offset: {offset} moves ports out of the range from 1 to {LARGEST_PORT}") from None
+
+
 def _asked(layout: Layout, asked: dict[str, Any]) -> Testbed:
     """Return the settings: those asked for, over those of a testbed that runs, over the defaults."""
     before = layout.recall() if Cluster(layout, Testbed()).files.running() else None
@@ -174,8 +184,10 @@ def _asked(layout: Layout, asked: dict[str, Any]) -> Testbed:
         chosen = Testbed.model_validate({**(before.model_dump() if before else {}), **asked})
     except ValidationError as error:
         first = error.errors()[0]
-        place = "--" + "-".join(str(part) for part in first["loc"]).replace("_", "-") if first["loc"] else "settings"
-        raise UserError(f"{place}: {first['msg']}, found {first['input']!r}") from None
+        if not first["loc"]:
+            raise UserError(first["msg"].removeprefix("Value error, ")) from None
+        option = "--" + "-".join(str(part) for part in first["loc"]).replace("_", "-")
+        raise UserError(f"{option}: {first['msg']}, found {first['input']!r}") from None
     if before is not None and chosen != before:
         differ = [name for name in asked if getattr(before, name) != getattr(chosen, name)]
         raise UserError(f"a testbed with another {', '.join(differ)} runs in {layout.root}; `down` first")

@@ -1,4 +1,4 @@
-"""How many records are due in each second of a load: a trace or a pattern, compressed, scaled to a peak, as whole numbers."""
+"""How many records are due in each second: a trace or a pattern, compressed, scaled to a peak, as whole numbers."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def rates(load: Load, trace: Trace) -> Values:
     if load.seconds is not None or load.start_s:
         per_second = _means(trace, load.compress, load.start_s, seconds)
     unit = WorkloadSpec(shape="constant", peak_per_s=1.0, noise=load.noise, slow_noise=0.0)
-    return load.peak_per_s * per_second / highest * workload(unit, seconds, load.seed)
+    return np.asarray(load.peak_per_s / highest * per_second * workload(unit, seconds, load.seed), dtype=np.float64)
 
 
 def whole(rates_per_s: Values) -> Counts:
@@ -122,4 +122,6 @@ def _means(trace: Trace, compress: float, start_s: float, seconds: int) -> Value
     total = np.concatenate(([0.0], np.cumsum(trace.relative(length) * np.diff(grid))))
     edges = start_s + compress * np.arange(seconds + 1, dtype=np.float64)
     times, rest = np.divmod(edges, trace.length_s)
-    return np.maximum(np.diff(times * total[-1] + np.interp(rest, grid, total)), 0.0) / compress
+    arrived: Values = times * total[-1] + np.interp(rest, grid, total)
+    means: Values = np.maximum(np.diff(arrived), 0.0) / compress
+    return means

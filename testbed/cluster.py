@@ -163,12 +163,13 @@ class Cluster:
             quotas.prepare()
         elif any(name in names for name in self.testbed.worker_names()):
             self.say(
-                f"[bold yellow]no CPU quota per TaskManager: {why_none}. The job sleeps instead of burning CPU: its CPU load "
-                "means nothing, and CPU-based policies cannot be measured here[/]"
+                f"[bold yellow]no CPU quota per TaskManager: {why_none}. The job sleeps instead of burning CPU: "
+                "its CPU load means nothing, and CPU-based policies cannot be measured here[/]"
             )
+        known = self._known_workers()
         for name in names:
             self._launch(name, quotas)
-        self._wait_healthy(names)
+        self._wait_healthy(names, known)
 
     def _launch(self, name: str, quotas: quota.Quotas | None) -> None:
         if name == KAFKA:
@@ -187,7 +188,15 @@ class Cluster:
             limits = quotas
             self.files.start(name, command, joins=lambda pid: limits.add(name, pid))
 
-    def _wait_healthy(self, names: Sequence[str]) -> None:
+    def _known_workers(self) -> dict[str, str]:
+        """Return the workers that the JobManager believes in; none when it does not answer."""
+        if not self.files.is_running(JOBMANAGER):
+            return {}
+        with contextlib.closing(JobManager(self.testbed)) as jobmanager, contextlib.suppress(*FLINK_ERRORS):
+            return jobmanager.workers()
+        return {}
+
+    def _wait_healthy(self, names: Sequence[str], before: dict[str, str]) -> None:
         if KAFKA in names:
             self._wait(KAFKA, lambda: kafka.answers(self.testbed), 60.0)
             kafka.create_topic(self.testbed)
@@ -201,7 +210,9 @@ class Cluster:
                 self.say(f"JobManager at {self.testbed.flink_url}")
             workers = [name for name in names if name in self.testbed.worker_names()]
             for worker in workers:
-                self._wait(worker, partial(_has_registered, jobmanager, worker), 60.0 + 10.0 * len(workers))
+                self._wait(
+                    worker, partial(_has_registered, jobmanager, worker, before.get(worker)), 60.0 + 10.0 * len(workers)
+                )
             if workers:
                 self.say(f"{_listed(workers)} registered")
 
@@ -271,13 +282,14 @@ def require_free_ports(testbed: Testbed, names: Sequence[str]) -> None:
             taken.append(f"{HOST}:{port} ({use})")
     if taken:
         raise UserError(
-            f"in use by something that this testbed did not start: {', '.join(taken)}; end it, or move the testbed with "
-            "--port-offset"
+            f"in use by something that this testbed did not start: {', '.join(taken)}; "
+            "end it, or move the testbed with --port-offset"
         )
 
 
-def _has_registered(jobmanager: JobManager, worker: str) -> bool:
-    return worker in jobmanager.workers()
+def _has_registered(jobmanager: JobManager, worker: str, before: str | None) -> bool:
+    """Say whether a worker has; one that was killed a moment ago may still be known, under its old address."""
+    return jobmanager.workers().get(worker, before) != before
 
 
 def _is_free(port: int) -> bool:
@@ -293,4 +305,4 @@ def _is_free(port: int) -> bool:
 def _listed(names: Sequence[str]) -> str:
     workers = [name for name in names if name.startswith("tm-")]
     others = [name for name in names if name not in workers]
-    return ", ".join([*others, *([f"{len(workers)} TaskManagers"] if workers else [])])
+    return ", ".join([*others, *(workers if len(workers) < 4 else [f"{len(workers)} TaskManagers"])])

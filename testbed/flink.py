@@ -15,19 +15,10 @@ from testbed.settings import Testbed, Throttle
 JOBMANAGER = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
 TASKMANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
 # What Flink's own scripts open to reflection on Java 17.
-OPENED = [
-    "lang",
-    "net",
-    "io",
-    "nio",
-    "lang.reflect",
-    "text",
-    "time",
-    "util",
-    "util.concurrent",
-    "util.concurrent.atomic",
-    "util.concurrent.locks",
-]
+OPENED = (
+    "java.lang java.lang.reflect java.io java.net java.nio java.text java.time java.util java.util.concurrent "
+    "java.util.concurrent.atomic java.util.concurrent.locks sun.nio.ch"
+)
 # The memory of a TaskManager, as Flink's scripts would reckon it out of 480 MB.
 WORKER_MEMORY = {
     "taskmanager.cpu.cores": "1.0",
@@ -84,9 +75,9 @@ class JobManager:
         answer.raise_for_status()
         return answer.json()
 
-    def workers(self) -> list[str]:
-        """Return the TaskManagers that have registered."""
-        return sorted(str(worker["id"]) for worker in self.get("/taskmanagers")["taskmanagers"])
+    def workers(self) -> dict[str, str]:
+        """Return the TaskManagers that have registered, each with its address, which a restart changes."""
+        return {str(worker["id"]): str(worker["path"]) for worker in self.get("/taskmanagers")["taskmanagers"]}
 
     def job(self) -> str | None:
         """Return the id of the running job of the testbed's name; None when there is none."""
@@ -145,8 +136,8 @@ def job_arguments(testbed: Testbed, throttle: Throttle, parallelism: int) -> dic
 
 
 def _java(layout: Layout, jvm: list[str], main: str, options: dict[str, str]) -> list[str]:
-    opens = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in OPENED]
-    opens += ["--add-opens=java.base/sun.nio.ch=ALL-UNNAMED", "--add-exports=java.rmi/sun.rmi.registry=ALL-UNNAMED"]
+    opens = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED.split()]
+    opens.append("--add-exports=java.rmi/sun.rmi.registry=ALL-UNNAMED")
     log = f"-Dlog4j.configurationFile={(layout.conf / 'log4j.properties').as_uri()}"
     command = ["java", "-XX:+UseSerialGC", *jvm, log, *opens, "-cp", f"{build.FLINK}/*", main]
     command += ["--configDir", str(layout.conf / "flink")]

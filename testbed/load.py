@@ -76,22 +76,6 @@ class Sent:
     behind_s: float = 0.0
 
 
-@dataclass
-class _Delivered:
-    """Counts what the broker answers."""
-
-    acknowledged: int = 0
-    failed: int = 0
-    why: str = ""
-
-    def __call__(self, error: KafkaError | None, _: Message) -> None:
-        if error is None:
-            self.acknowledged += 1
-        else:
-            self.failed += 1
-            self.why = error.str()
-
-
 def play(
     load: Load,
     counts: Counts,
@@ -123,20 +107,17 @@ def play(
         partitions = 0
     if not partitions:
         raise UserError(f"no topic '{testbed.topic}' at {testbed.bootstrap}; `python -m testbed up` first")
-    pool = lines(POOL, load.words_per_record, load.vocabulary, load.skew, load.seed)
-    delivered = _Delivered()
-    producer = _producer(testbed)
     begin_s = int(time.time()) + 1
-    offset_s = time.time() - time.monotonic()  # paced by a clock that nobody sets
     sent = Sent(file, begin_s, begin_s)
+    sender = _Sender(testbed, partitions, lines(POOL, load.words_per_record, load.vocabulary, load.skew, load.seed))
     with file.open("w", encoding="utf-8", buffering=1) as rows:
         rows.write(COLUMNS + "\n")
         try:
             for index, due in enumerate(counts):
                 second = Second(begin_s + index, int(due))
-                _play_second(second, producer, delivered, pool, sent, testbed.topic, partitions, offset_s)
-                second.acknowledged = delivered.acknowledged - sent.acknowledged
-                second.failed = delivered.failed - sent.failed
+                sender.play(second)
+                second.acknowledged = sender.acknowledged - sent.acknowledged
+                second.failed = sender.failed - sent.failed
                 _add(sent, second)
                 rows.write(
                     f"{second.epoch_s},{second.sent},{second.due},{second.acknowledged},{second.failed},"
@@ -146,65 +127,81 @@ def play(
                 if stop is not None and stop.is_set():
                     break
         finally:
-            producer.flush(FLUSH_S)
-            sent.acknowledged, sent.failed = delivered.acknowledged, delivered.failed
+            sender.flush()
+            sent.acknowledged, sent.failed = sender.acknowledged, sender.failed
     if sent.sent and not sent.acknowledged:
         raise UserError(
-            f"the broker at {testbed.bootstrap} took none of {sent.sent} records: {delivered.why or 'no answer'}"
+            f"the broker at {testbed.bootstrap} took none of {sent.sent} records: {sender.why or 'no answer'}"
         )
     return sent
 
 
-def _play_second(
-    second: Second,
-    producer: Producer,
-    delivered: _Delivered,
-    pool: list[bytes],
-    before: Sent,
-    topic: str,
-    partitions: int,
-    offset_s: float,
-) -> None:
-    """Send what is due within one second, and wait for its end; without waiting when that has passed."""
-    while True:
-        now_s = time.monotonic() + offset_s - second.epoch_s  # since the second began; negative before
-        ready = min(second.due, int(now_s * second.due) + 1) if now_s >= 0 else 0
-        for record in range(second.sent, ready):
-            number = before.sent + record
-            due_ms = 1000 * second.epoch_s + 1000 * record // second.due
-            _produce(producer, topic, pool[number % len(pool)], number % partitions, due_ms, delivered)
-        if ready > second.sent:
-            second.sent = ready
-            last_due_s = (ready - 1) / second.due
-            second.behind_s = max(second.behind_s, time.monotonic() + offset_s - second.epoch_s - last_due_s)
-        producer.poll(0)
-        left_s = 1.0 - now_s
-        if left_s <= 0:
-            return
-        time.sleep(min(TICK_S, left_s))
+class _Sender:
+    """Sends lines one after the other, evenly over the partitions, and counts what the broker answers."""
 
+    def __init__(self, testbed: Testbed, partitions: int, pool: list[bytes]) -> None:
+        self.acknowledged = 0
+        self.failed = 0
+        self.why = ""
+        self._topic = testbed.topic
+        self._partitions = partitions
+        self._pool = pool
+        self._number = 0
+        self._offset_s = time.time() - time.monotonic()  # paced by a clock that nobody sets
+        self._producer = Producer(
+            {
+                "bootstrap.servers": testbed.bootstrap,
+                "linger.ms": 5,
+                "acks": 1,
+                "queue.buffering.max.messages": 1_000_000,
+                "message.timeout.ms": 30_000,
+                "log_level": 2,
+            }
+        )
 
-def _produce(producer: Producer, topic: str, value: bytes, partition: int, due_ms: int, delivered: _Delivered) -> None:
-    while True:
-        try:
-            producer.produce(topic, value, partition=partition, timestamp=due_ms, on_delivery=delivered)
-        except BufferError:  # the broker takes less than is due: that counts as being behind
-            producer.poll(TICK_S)
+    def play(self, second: Second) -> None:
+        """Send what is due within one second, and wait for its end; without waiting when that has passed."""
+        while True:
+            since_s = self._now_s() - second.epoch_s  # negative before the second
+            ready = min(second.due, int(since_s * second.due) + 1) if since_s >= 0 else 0
+            for record in range(second.sent, ready):
+                self._send(1000 * second.epoch_s + 1000 * record // second.due)
+            if ready > second.sent:
+                second.sent = ready
+                second.behind_s = max(second.behind_s, self._now_s() - second.epoch_s - (ready - 1) / second.due)
+            self._producer.poll(0)
+            left_s = 1.0 - since_s
+            if left_s <= 0:
+                return
+            time.sleep(min(TICK_S, left_s))
+
+    def flush(self) -> None:
+        """Wait until the broker has answered for everything, within reason."""
+        self._producer.flush(FLUSH_S)
+
+    def _now_s(self) -> float:
+        return time.monotonic() + self._offset_s
+
+    def _send(self, due_ms: int) -> None:
+        value = self._pool[self._number % len(self._pool)]
+        partition = self._number % self._partitions
+        self._number += 1
+        while True:
+            try:
+                self._producer.produce(
+                    self._topic, value, partition=partition, timestamp=due_ms, on_delivery=self._answered
+                )
+            except BufferError:  # the broker takes less than is due: that counts as being behind
+                self._producer.poll(TICK_S)
+            else:
+                return
+
+    def _answered(self, error: KafkaError | None, _: Message) -> None:
+        if error is None:
+            self.acknowledged += 1
         else:
-            return
-
-
-def _producer(testbed: Testbed) -> Producer:
-    return Producer(
-        {
-            "bootstrap.servers": testbed.bootstrap,
-            "linger.ms": 5,
-            "acks": 1,
-            "queue.buffering.max.messages": 1_000_000,
-            "message.timeout.ms": 30_000,
-            "log_level": 2,
-        }
-    )
+            self.failed += 1
+            self.why = error.str()
 
 
 def _add(sent: Sent, second: Second) -> None:

@@ -67,7 +67,7 @@ def run(cluster: Cluster, load: Load, *, as_json: bool) -> None:
 
 def _sum_up(sent: Sent) -> None:
     console.print(
-        f"sent {sent.sent:,} of {sent.due:,} records in {sent.end_s - sent.begin_s} s, {sent.acknowledged:,} acknowledged, "
-        f"{sent.failed:,} lost; at most {sent.behind_s:.2f} s late",
+        f"sent {sent.sent:,} of {sent.due:,} records in {sent.end_s - sent.begin_s} s, "
+        f"{sent.acknowledged:,} acknowledged, {sent.failed:,} lost; at most {sent.behind_s:.2f} s late",
         highlight=False,
     )

@@ -16,7 +16,7 @@ PACKAGES = {
 }
 
 
-class Missing(UserError):
+class MissingError(UserError):
     """Something that must be installed first."""
 
 
@@ -32,10 +32,10 @@ def missing() -> list[str]:
 
 
 def require() -> None:
-    """Raise :class:`Missing`, naming everything that is missing."""
+    """Raise :class:`MissingError`, naming everything that is missing."""
     found = missing()
     if found:
-        raise Missing("the testbed needs more than this machine has:\n  " + "\n  ".join(found))
+        raise MissingError("the testbed needs more than this machine has:\n  " + "\n  ".join(found))
 
 
 def java_version(answer: str) -> int | None:

@@ -71,8 +71,8 @@ class Quotas:
 def find(tag: str, mounts: Path = Path("/proc/self/mounts"), own: Path = Path("/proc/self/cgroup")) -> Quotas | None:
     """Return the quotas that can be set on this machine, without trying; None where there are none at all.
 
-    Version 1 where the CPU controller is mounted by itself; else version 2, in the nearest cgroup above this process that
-    hands the CPU controller down.
+    Version 1 where the CPU controller is mounted by itself; else version 2, in the nearest cgroup above this process
+    that hands the CPU controller down.
     """
     memberships = _memberships(own)
     for kind, mount, options in _mounts(mounts):

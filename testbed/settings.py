@@ -52,15 +52,15 @@ class Testbed(Strict):
     boot_cores
         CPU quota of a TaskManager until then: a JVM needs about 4 CPU seconds to start.
     throttle
-        How the job spends its service time: ``burn`` CPU (needs a quota per TaskManager to mean anything), ``sleep``, or
-        ``auto``: burn where a quota can be set.
+        How the job spends its service time: ``burn`` CPU (means something under a quota per TaskManager only),
+        ``sleep``, or ``auto``: burn where a quota can be set.
     burn_ms
         Service time per word in ms.
     checkpoint_interval_s
         Between two checkpoints.
     """
 
-    workers: Annotated[int, Field(ge=1, le=64)] = 8
+    workers: Annotated[int, Field(ge=1, le=32)] = 8
     partitions: Annotated[int, Field(ge=0, le=1_000)] = 0
     cores: Annotated[float, Field(ge=0.02, le=64)] = 0.12
     boot_cores: Annotated[float, Field(ge=0.02, le=64)] = 1.0
