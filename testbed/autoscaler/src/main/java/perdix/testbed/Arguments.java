@@ -15,13 +15,13 @@ import org.apache.flink.configuration.RestOptions;
  * The command line of the autoscaler, checked before the loop begins: a misspelt option of the rule would otherwise be
  * ignored by it, and a run would be taken for a tuned one.
  *
- * @param rest address of the JobManager's REST API
+ * @param url address of the JobManager's REST API
  * @param interval pause from the end of one look at the jobs to the next
  * @param configuration options of the rule, and where the client finds the cluster
  */
-record Arguments(URI rest, Duration interval, Configuration configuration) {
+record Arguments(URI url, Duration interval, Configuration configuration) {
 
-    private static final String USAGE = "Usage: java -jar autoscaler.jar [--rest http://127.0.0.1:18081]"
+    private static final String USAGE = "Usage: java -jar autoscaler.jar [--url http://127.0.0.1:18081]"
             + " [--interval-s 10] [--job.autoscaler.<option>=<value> ...]";
 
     /**
@@ -33,13 +33,13 @@ record Arguments(URI rest, Duration interval, Configuration configuration) {
      */
     static Arguments parse(String... arguments) {
         Map<String, String> given = pairs(arguments);
-        URI rest = rest(take(given, "rest", "http://127.0.0.1:18081"));
+        URI url = url(take(given, "url", "http://127.0.0.1:18081"));
         Duration interval = interval(take(given, "interval-s", "10"));
 
         Configuration configuration = new Configuration();
         configuration.set(AutoScalerOptions.AUTOSCALER_ENABLED, true);
-        configuration.set(RestOptions.ADDRESS, rest.getHost());
-        configuration.set(RestOptions.PORT, rest.getPort());
+        configuration.set(RestOptions.ADDRESS, url.getHost());
+        configuration.set(RestOptions.PORT, url.getPort());
         Map<String, ConfigOption<?>> known = options();
         for (Map.Entry<String, String> entry : given.entrySet()) {
             ConfigOption<?> option = known.get(entry.getKey());
@@ -54,7 +54,7 @@ record Arguments(URI rest, Duration interval, Configuration configuration) {
                 throw refused("--" + entry.getKey() + "=" + entry.getValue() + ": " + unreadable.getMessage());
             }
         }
-        return new Arguments(rest, interval, configuration);
+        return new Arguments(url, interval, configuration);
     }
 
     private static IllegalArgumentException refused(String why) {
@@ -83,17 +83,17 @@ record Arguments(URI rest, Duration interval, Configuration configuration) {
         return value == null ? otherwise : value;
     }
 
-    private static URI rest(String text) {
-        URI rest;
+    private static URI url(String text) {
+        URI url;
         try {
-            rest = URI.create(text);
+            url = URI.create(text);
         } catch (IllegalArgumentException unreadable) {
-            throw refused("--rest " + text + ": " + unreadable.getMessage());
+            throw refused("--url " + text + ": " + unreadable.getMessage());
         }
-        if (!"http".equals(rest.getScheme()) || rest.getHost() == null || rest.getPort() < 0) {
-            throw refused("--rest " + text + " is not of the form http://127.0.0.1:18081");
+        if (!"http".equals(url.getScheme()) || url.getHost() == null || url.getPort() < 0) {
+            throw refused("--url " + text + " is not of the form http://127.0.0.1:18081");
         }
-        return rest;
+        return url;
     }
 
     private static Duration interval(String text) {

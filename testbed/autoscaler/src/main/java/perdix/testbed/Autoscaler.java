@@ -93,7 +93,7 @@ public final class Autoscaler {
     }
 
     private void run(CountDownLatch told) throws InterruptedException {
-        LOG.info("watching {} every {} s with {}", arguments.rest(), arguments.interval().toMillis() / 1000.0,
+        LOG.info("watching {} every {} s with {}", arguments.url(), arguments.interval().toMillis() / 1000.0,
                 arguments.configuration());
         do {
             look();
@@ -107,7 +107,7 @@ public final class Autoscaler {
         try {
             jobs = jobs();
         } catch (Exception unreachable) {
-            LOG.warn("no list of jobs from {}: {}", arguments.rest(), rootMessage(unreachable));
+            LOG.warn("no list of jobs from {}: {}", arguments.url(), rootMessage(unreachable));
             return;
         }
         Set<JobID> present = new HashSet<>();

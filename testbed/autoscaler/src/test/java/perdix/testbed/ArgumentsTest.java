@@ -18,7 +18,7 @@ class ArgumentsTest {
     @Test
     void withoutArgumentsTheRuleIsOnWithItsOwnDefaults() {
         Arguments arguments = Arguments.parse();
-        assertEquals(URI.create("http://127.0.0.1:18081"), arguments.rest());
+        assertEquals(URI.create("http://127.0.0.1:18081"), arguments.url());
         assertEquals(Duration.ofSeconds(10), arguments.interval());
         assertTrue(arguments.configuration().get(AutoScalerOptions.AUTOSCALER_ENABLED));
         assertEquals(
@@ -29,7 +29,7 @@ class ArgumentsTest {
     @Test
     void optionsOfTheRuleReachItsConfigurationInBothSpellings() {
         Arguments arguments = Arguments.parse(
-                "--rest", "http://localhost:28081", "--interval-s=2.5", "--job.autoscaler.metrics.window=90s",
+                "--url", "http://localhost:28081", "--interval-s=2.5", "--job.autoscaler.metrics.window=90s",
                 "--job.autoscaler.vertex.max-parallelism", "12");
         assertEquals("localhost", arguments.configuration().get(RestOptions.ADDRESS));
         assertEquals(28081, arguments.configuration().get(RestOptions.PORT));
@@ -45,8 +45,8 @@ class ArgumentsTest {
         "--interval-s | --interval-s needs a value",
         "--interval-s 0 | --interval-s 0 is outside",
         "--interval-s often | --interval-s often is not a number",
-        "--rest https://127.0.0.1:18081 | is not of the form http",
-        "--rest 127.0.0.1:18081 | --rest 127.0.0.1:18081",
+        "--url https://127.0.0.1:18081 | is not of the form http",
+        "--url 127.0.0.1:18081 | --url 127.0.0.1:18081",
         "run | run is not an option",
     })
     void whatCannotBeMeantIsRefusedByName(String line, String expected) {
