@@ -26,7 +26,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 WIDTH_PX, HEIGHT_PX = 1400, 900
 MOST_PICTURE_BYTES = 200_000
-PATIENCE_S = 60.0  # until a page shows what it should; other work may share the cores
+PATIENCE_S = 120.0  # until a page shows what it should; other work may share the cores
 PROGRAMS = {"chromium": "chromium", "chromedriver": "chromium-driver"}  # program -> Debian package
 
 _LOCAL = ("127.0.0.1", "localhost", "::1", "")
@@ -42,6 +42,16 @@ _FLAGS = (
     "--hide-scrollbars",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",  # nobody but loopback has an address
 )
+
+_TO_THE_END = """let e = arguments[0];
+while (e.parentElement && !(e.scrollHeight > e.clientHeight + 5 && getComputedStyle(e).overflowY != 'visible'))
+  e = e.parentElement;
+e.scrollTop = e.scrollHeight;"""
+# Pixels that are neither clear nor grey: of the line, that is, not of axes, grid and labels.
+_COLOURS = """const c = arguments[0], d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+let n = 0;
+for (let i = 0; i < d.length; i += 4) if (d[i + 3] > 128 && d[i + 2] - d[i] > 60) n++;
+return n;"""
 
 Seen = TypeVar("Seen")
 
@@ -132,6 +142,15 @@ class Browser:
     def text(self) -> str:
         """Return what can be read on the page."""
         return str(self.driver.find_element(By.TAG_NAME, "body").text)
+
+    def bottom(self, heading: str) -> None:
+        """Scroll what holds a plot down to its end."""
+        self.driver.execute_script(_TO_THE_END, self.find(f"//*[normalize-space(text())='{heading}']"))
+
+    def drawn(self, heading: str) -> None:
+        """Wait until the plot under a heading has a line: pixels of more than one colour."""
+        chart = f"//*[normalize-space(text())='{heading}']/following::canvas[1]"
+        self.wait(f"a line under {heading!r}", lambda: self.driver.execute_script(_COLOURS, self.find(chart)) > 50)
 
     def picture(self, name: str) -> Path:
         """Keep the page as ``<name>.png``, in as many colours as fit into :data:`MOST_PICTURE_BYTES`."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import httpx
+from selenium.webdriver.common.by import By
 
 from tests.e2e.browser import Browser
 
 DIALOG = "//*[@role='dialog']"
 LAUNCH = f"{DIALOG}//button[starts-with(normalize-space(.), 'Launch') and not(@disabled)]"
-RUN_S = 420.0  # the longest that a run may take; with nothing else on two cores a training takes one minute
+RUN_S = 900.0  # the longest that a run may take; a training takes a minute where nothing else runs
 _RUNS = """query Runs($job: String!) {
   runsOrError(filter: {pipelineName: $job}, limit: 5) { ... on Runs { results { runId status } } }
 }"""
@@ -29,6 +30,15 @@ class Dagster:
     def open_sensor(self, location: str, name: str) -> None:
         """Open a sensor's page."""
         self.browser.open(f"{self.url}/locations/{location}/sensors/{name}")
+
+    def turn_on(self) -> bool:
+        """Turn on the sensor of the page unless it runs; return whether that was needed."""
+        row = "//tr[.//*[normalize-space(text())='Running']]"
+        switch = self.browser.find(f"{row}//label[.//input[@type='checkbox']]")
+        running = switch.find_element(By.TAG_NAME, "input").is_selected()
+        if not running:
+            switch.click()
+        return not running
 
     def launch_days(self, job: str, days: Sequence[str]) -> str:
         """Launch a job for the first to the last of ``days`` from its page; return its run when it has succeeded."""
