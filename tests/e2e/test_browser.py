@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -28,6 +28,7 @@ pytestmark = [
 ]
 
 PICTURES = "PERDIX_UI_PICTURES"  # folder, for example docs/pictures
+SHOWN = ("ui-dagster-run", "ui-dagster-checks", "ui-dagster-plots", "ui-dagster-sensor", "ui-mlflow-compare")
 HOURS = 6.0
 FAMILIES = ("ensemble", "auto-arima", "fast-arima", "linear", "last-value")  # that six hours are enough for
 # Written by MLflow's own pages on any server of one user: it asks who is logged in, and a layout that settles late.
@@ -42,11 +43,13 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServers]:
 
 @pytest.fixture(scope="module")
 def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    folder = os.environ.get(PICTURES)
-    pictures = Path(folder) if folder else tmp_path_factory.mktemp("pictures")
-    pictures.mkdir(parents=True, exist_ok=True)
+    pictures = tmp_path_factory.mktemp("pictures")
     with chromium(pictures, tmp_path_factory.mktemp("chromium")) as browser:
         yield browser
+    if folder := os.environ.get(PICTURES):
+        for name in SHOWN:
+            if (found := pictures / f"{name}.png").exists():
+                shutil.copy(found, folder)
 
 
 @pytest.fixture
