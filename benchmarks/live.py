@@ -38,9 +38,11 @@ def main(
     policies: Annotated[str, typer.Option(help="Who takes part, separated by commas.")] = (
         "daedalus:tick_s=15,hpa-80,static-8,apache-flink-autoscaler,apache-flink-autoscaler:tuned"
     ),
-    load: Annotated[str, typer.Option(help="Arguments of `python -m testbed load`.")] = "--shape sine --peak-per-s 900",
+    load: Annotated[str, typer.Option(help="Arguments of `python -m testbed load`.")] = "--shape sine --peak-per-s 300",
     minutes: Annotated[float, typer.Option(help="Of each run, warm-up included.", min=2)] = 20.0,
     workers: Annotated[int, typer.Option(help="TaskManagers.")] = 8,
+    cores: Annotated[float, typer.Option(help="CPU quota of each.")] = 0.16,
+    burn_ms: Annotated[float, typer.Option(help="CPU time per word.")] = 2.0,
     start: Annotated[int, typer.Option(help="Parallelism at first.")] = 4,
     objective_ms: Annotated[float, typer.Option(help="p95 latency to be held.")] = 2_000.0,
     recovery_s: Annotated[float, typer.Option(help="Recovery time objective.")] = 120.0,
@@ -54,7 +56,7 @@ def main(
         recovery_time_s=recovery_s, latency_p95_ms=objective_ms, checkpoint_interval_s=10.0, rescales_per_day=1_000
     )
     workload = Workload(load, tuple(load.split()), round(60 * minutes))
-    testbed = Testbed(workers=workers)
+    testbed = Testbed(workers=workers, cores=cores, burn_ms=burn_ms)
     conditions = {
         "testbed": testbed.model_dump(mode="json"),
         "load": load,

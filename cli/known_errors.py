@@ -12,6 +12,6 @@ def known_errors() -> tuple[type[Exception], ...]:
     from models.registry import RegistryError
     from telemetry.java import NoJava
     from telemetry.lake import LakeError
-    from telemetry.prometheus import PrometheusError
+    from telemetry.prometheus_answers import PrometheusError
 
     return (UserError, SettingsError, NoJava, LakeError, StateError, RegistryError, PrometheusError)

@@ -69,7 +69,7 @@ class Cluster:
                 self._start(absent, fresh=not running)
                 if submit:
                     self._submit(parallelism)
-                self._limit(self.testbed.worker_names())
+                self.limit(self.testbed.worker_names())
             except BaseException:
                 with uninterrupted():
                     self._stop(absent)
@@ -103,11 +103,18 @@ class Cluster:
             require_free_ports(self.testbed, names)
             try:
                 self._start(names, fresh=False)
-                self._limit([name for name in names if name in self.testbed.worker_names()])
+                self.limit([name for name in names if name in self.testbed.worker_names()])
             except BaseException:
                 with uninterrupted():
                     self._stop(names)
                 raise
+
+    def limit(self, workers: Sequence[str], cores: float | None = None) -> None:
+        """Give workers a CPU quota, where one can be set: ``cores``, else the one that they work with."""
+        quotas, _ = self._quotas()
+        if quotas is not None:
+            for worker in workers:
+                quotas.set(worker, self.testbed.cores if cores is None else cores)
 
     def known_running(self, name: str) -> int:
         """Return the pid of a part of the testbed that runs.
@@ -235,13 +242,6 @@ class Cluster:
             self._wait(JOBMANAGER, lambda: jobmanager.all_run(found), 120.0)
         self.say(f"job {job} runs")
         return job
-
-    def _limit(self, workers: Sequence[str]) -> None:
-        """Give workers that have started the quota that they work with."""
-        quotas, _ = self._quotas()
-        if quotas is not None:
-            for worker in workers:
-                quotas.set(worker, self.testbed.cores)
 
     def _stop(self, names: Sequence[str]) -> list[str]:
         workers = [name for name in names if name.startswith("tm-")]

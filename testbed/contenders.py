@@ -31,7 +31,7 @@ NOTHING_SCALES = "static-"
 TUNED: Mapping[str, str] = {
     "stabilization.interval": "30s",
     "metrics.window": "60s",
-    "utilization.target": "0.7",
+    "target.utilization": "0.7",
     "target.utilization.boundary": "0.15",
     "scale-down.interval": "3m",
     "catch-up.duration": "1m",
@@ -126,8 +126,8 @@ def command(one: Live, testbed: Testbed, home: Home) -> Sequence[str]:
     if one.policy is None:
         options = [f"--{PREFIX}{name}={value}" for name, value in one.options.items()]
         return [
-            "java", "-Xmx256m", "-jar", str(AUTOSCALER_JAR), "--url", testbed.flink_url, "--interval-s", str(one.interval_s),
-            *options,
+            "java", "-Xmx256m", "-jar", str(AUTOSCALER_JAR),
+            "--url", testbed.flink_url, "--interval-s", str(one.interval_s), *options,
         ]  # fmt: skip
     program = str(Path(sys.executable).parent / "perdix")
     where = [f"{HOME_VARIABLE}={home.root}", f"{CONF_VARIABLE}={PROJECT / 'conf'}"]

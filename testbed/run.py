@@ -16,6 +16,8 @@ from control.state_ledger import Entry
 from replay.outcome import Played
 from settings.home import Home
 from settings.stream_job import Bounds, Objectives
+from settings.targets import FlinkSettings
+from targets.flink import FlinkTarget
 from testbed import exported
 from testbed.build import AUTOSCALER, build, stale
 from testbed.cluster import Cluster
@@ -24,6 +26,7 @@ from testbed.measured import played, quantiles_ms
 
 CONTROLLER, LOAD = "controller", "load"
 LAST_SCRAPES_S = 3.0
+SETTLE_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -39,13 +42,14 @@ class Workload:
     seconds
         How long it lasts.
     before_s
-        Seconds of it before anything scales or is measured: JVMs compile their code meanwhile.
+        Seconds of it before anything scales or is measured, on all workers and with CPU to spare: their JVMs load and
+        compile what they need. A worker that is cold would look like one that is weak.
     """
 
     name: str
     arguments: tuple[str, ...]
     seconds: int
-    before_s: int = 60
+    before_s: int = 90
 
 
 @dataclass(frozen=True)
@@ -101,11 +105,13 @@ def run(
         build(AUTOSCALER, cluster.layout.logs / "maven-autoscaler.log")
     with ExitStack() as stack:
         stack.callback(cluster.down)
-        cluster.up(parallelism=one.start or start)
+        cluster.up()
         arriving = _loading(cluster, workload)
         stack.callback(arriving.kill)
         say(f"{one.label}: warming up for {workload.before_s} s")
+        cluster.limit(testbed.worker_names(), testbed.boot_cores)
         _wait(workload.before_s, arriving, LOAD)
+        _begin(cluster, one.start or start)
         if one.policy is not None:
             job_file(one, testbed, bounds, objectives, home)
         scaling = cluster.files.start(CONTROLLER, command(one, testbed, home))
@@ -125,7 +131,17 @@ def run(
         exports = exported.export(
             testbed, start_s - workload.before_s, end_s, cluster.layout.root / "exports" / one.name
         )
-        return _measured(cluster, one, workload, home, start_s, end_s, objectives, repeat, tuple(exports))
+        return _measured(
+            cluster,
+            one,
+            workload,
+            home,
+            start_s=start_s,
+            end_s=end_s,
+            objectives=objectives,
+            repeat=repeat,
+            exports=tuple(exports),
+        )
 
 
 def _measured(
@@ -133,6 +149,7 @@ def _measured(
     one: Live,
     workload: Workload,
     home: Home,
+    *,
     start_s: float,
     end_s: float,
     objectives: Objectives,
@@ -173,6 +190,19 @@ def _loading(cluster: Cluster, workload: Workload) -> subprocess.Popen[bytes]:
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
         )
+
+
+def _begin(cluster: Cluster, scale_out: int) -> None:
+    """Put quotas on the workers, and the job at the parallelism that every contender begins with."""
+    testbed = cluster.testbed
+    cluster.limit(testbed.worker_names())
+    with FlinkTarget(FlinkSettings.model_validate({"url": testbed.flink_url}), testbed.job) as target:
+        target.scale(scale_out, "begin")
+        until = time.monotonic() + SETTLE_S
+        while not (now := target.read()).is_at(scale_out, {}) or not now.settled:
+            if time.monotonic() > until:
+                raise UserError(f"the job does not run at {scale_out} within {SETTLE_S:.0f} s")
+            time.sleep(0.5)
 
 
 def _wait(seconds: float, process: subprocess.Popen[bytes], name: str) -> None:
