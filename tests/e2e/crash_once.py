@@ -1,0 +1,60 @@
+"""A controller that dies at a chosen moment of its tick: run as a program, ends by SIGKILL.
+
+``before``: what was decided is stored, the target was not yet asked. ``after``: Flink has accepted it, and perdix has
+not yet noted so.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from control.clock import WallClock
+from control.controller import run
+from control.live import live_io, stream_jobs
+from settings.home import Home
+from settings.product import ControlSettings
+from settings.stream_job import StreamJob
+from targets.contract import Running, Target
+
+
+class Dying:
+    """A target that takes its process with it when it is asked to scale."""
+
+    def __init__(self, inner: Target, moment: str) -> None:
+        self._inner, self._moment = inner, moment
+
+    def read(self) -> Running:
+        return self._inner.read()
+
+    def scale(self, scale_out: int, idempotency_key: str, mix: Mapping[str, int] | None = None) -> Running:
+        if self._moment == "after":
+            self._inner.scale(scale_out, idempotency_key, mix)
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("still alive")
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+def main(root: str, moment: str) -> None:
+    home = Home(Path(root))
+    with live_io(home, ControlSettings()) as io:
+
+        def dying(job: StreamJob) -> Target:
+            return Dying(io.target_of(job), moment)
+
+        paced = replace(io, target_of=dying, tick_interval_s=2.0, grace_s=0.0)
+        for _ in run(
+            lambda: stream_jobs(home)[0], paced, WallClock(), holder=f"dying:{os.getpid()}:{time.time()}", ticks=30
+        ):
+            pass
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
