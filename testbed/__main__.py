@@ -15,7 +15,6 @@ from cli.known_errors import known_errors
 from cli.options import JsonOption
 from cli.output import UserError, console, emit, run_guarded, table
 from testbed import cluster as parts
-from testbed import load_command
 from testbed.cluster import Cluster
 from testbed.layout import Layout
 from testbed.report import report
@@ -90,11 +89,11 @@ def down(
     purge: Annotated[bool, typer.Option(help="Remove the folder with logs and Prometheus' data too.")] = False,
 ) -> None:
     """End everything that `up` started, and nothing else."""
-    chosen = _recalled(state, must_exist=False)
-    ended = chosen.down() if chosen.layout.root.exists() else []
+    layout = Layout(state.expanduser().resolve())
+    ended = Cluster(layout, Testbed()).down() if layout.root.exists() else []
     console.print(f"ended {', '.join(ended)}" if ended else "nothing ran", highlight=False)
     if purge:
-        chosen.layout.purge()
+        layout.purge()
 
 
 @app.command()
@@ -137,6 +136,8 @@ def load(
     Example: python -m testbed load --trace iot.csv --peak-per-s 800 --compress 12 --seconds 1800
     """
     asked = {name: value for name, value in locals().items() if name not in {"state", "as_json"}}
+    from testbed import load_command  # what reads traces takes two seconds to import
+
     load_command.run(_recalled(state), load_command.load_of(**asked), as_json=as_json)
 
 

@@ -174,7 +174,7 @@ class Cluster:
                 "its CPU load means nothing, and CPU-based policies cannot be measured here[/]"
             )
         known = self._known_workers()
-        for name in names:
+        for name in sorted(names, key=KAFKA.__eq__):  # Kafka last: its storage is formatted while the others start
             self._launch(name, quotas)
         self._wait_healthy(names, known)
 

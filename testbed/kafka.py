@@ -29,7 +29,14 @@ def format_storage(layout: Layout) -> None:
     if (layout.kafka_data / "meta.properties").exists():
         return
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    tool = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(layout.conf / "kafka.properties")]
+    configured = str(layout.conf / "kafka.properties")
+    tool = [
+        "kafka.tools.StorageTool",
+        "format",
+        f"--cluster-id={cluster}",
+        "-c",
+        configured,
+    ]  # it may begin with a dash
     quick = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     command = ["java", *quick, _log(layout), "-cp", f"{build.KAFKA}/*", *tool]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

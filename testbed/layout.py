@@ -7,6 +7,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from settings.yaml_files import SettingsError
 from testbed.settings import Testbed
 
@@ -116,5 +118,11 @@ class Layout:
             return Testbed.model_validate_json(self.remembered.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
-            raise SettingsError(f"{self.remembered}: cannot be used ({error}); remove the file") from None
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in first["loc"]) or "settings"
+            raise SettingsError(
+                f"{self.remembered}: {place}: {first['msg']}; `python -m testbed down`, then remove it"
+            ) from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError(f"{self.remembered}: cannot be read ({error})") from None

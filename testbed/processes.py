@@ -192,7 +192,9 @@ def _start_ticks(pid: int) -> int | None:
     except OSError:
         return None
     fields = stat.rpartition(")")[2].split()  # the name before may hold blanks and brackets
-    return None if fields[0] in "ZX" else int(fields[19])
+    state, threads, start_ticks = fields[0], int(fields[17]), int(fields[19])
+    # A zombie whose threads still end holds its ports until the last of them has.
+    return None if state in "ZX" and threads <= 1 else start_ticks
 
 
 def _boot_id() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import httpx
@@ -49,5 +50,15 @@ def query(testbed: Testbed, promql: str) -> list[dict[str, Any]]:
 
 
 def targets_up(testbed: Testbed) -> dict[str, int]:
-    """Return how many targets of each scrape job answered at the last scrape."""
-    return {sample["metric"]["job"]: int(sample["value"][1]) for sample in query(testbed, "sum by (job) (up)")}
+    """Return how many targets of each scrape job answered at the last scrape.
+
+    Raises
+    ------
+    httpx.HTTPError
+        When Prometheus does not answer.
+    """
+    address = f"{testbed.prometheus_url}/api/v1/targets"
+    answer = httpx.get(address, params={"state": "active"}, timeout=TIMEOUT_S, trust_env=False)
+    answer.raise_for_status()
+    targets = answer.json()["data"]["activeTargets"]
+    return dict(Counter(str(target["scrapePool"]) for target in targets if target["health"] == "up"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -59,6 +59,8 @@ class Testbed(Strict):
     checkpoint_interval_s
         Between two checkpoints.
     """
+
+    __test__: ClassVar[bool] = False  # to pytest, the name looks like a test
 
     workers: Annotated[int, Field(ge=1, le=32)] = 8
     partitions: Annotated[int, Field(ge=0, le=1_000)] = 0
