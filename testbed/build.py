@@ -43,8 +43,6 @@ class Module:
 
 
 DISTRIBUTION = Module(SOURCES / "distribution", (FLINK, KAFKA, JMX))
-AUTOSCALER_JAR = SOURCES / "autoscaler" / "target" / "autoscaler.jar"
-AUTOSCALER = Module(SOURCES / "autoscaler", (AUTOSCALER_JAR,))
 WORDCOUNT = Module(SOURCES / "wordcount", (WORDCOUNT_JAR,))
 AUTOSCALER = Module(SOURCES / "autoscaler", (AUTOSCALER_JAR,))
 
