@@ -31,7 +31,7 @@ from testbed.run import Run, Workload, run
 from testbed.settings import Testbed
 
 TRAINED = " (trained)"
-console = Console()
+console = Console(width=None if sys.stdout.isatty() else 170)
 
 
 def main(
@@ -98,7 +98,7 @@ def main(
 def _show(found: list[Kept]) -> None:
     columns = (
         "policy", "worker-s", "workers", "rescales", "p50 ms", "p95 ms", "above objective", "max lag", "lag at end",
-        "downtime+catch-up s (predicted)",
+        "recoveries, s (predicted)",
     )  # fmt: skip
     table = Table(*columns)
     for one in found:

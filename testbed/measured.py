@@ -127,7 +127,7 @@ def played(
     predicted_s
         Epoch seconds of a decision -> recovery time that was predicted for it.
     """
-    workload, lag = window.job_metric(metrics.WORKLOAD.name), window.job_metric(metrics.LAG.name)
+    workload, lag = _carried(window.job_metric(metrics.WORKLOAD.name)), _carried(window.job_metric(metrics.LAG.name))
     latency, held = window.job_metric(metrics.LATENCY.name), workers_of(window)
     stopped = _stopped(window)
     throughput = np.where(stopped, 0.0, np.nansum(window.worker_metric(metrics.THROUGHPUT.name), axis=1))
@@ -145,8 +145,7 @@ def played(
         price_per_h=nothing,
     )
     rescales = rescales_of(window)
-    late = np.where(stopped & (_carried(lag) > 0), True, _carried(latency) > objective_ms)
-    known_lag = lag[np.isfinite(lag)]
+    late = np.where(stopped & (lag > 0), True, _carried(latency) > objective_ms)
     outcome = Outcome(
         policy=contender,
         trace=trace,
@@ -159,8 +158,8 @@ def played(
         failures=0,
         latency_ms=_latency(latency, throughput),
         share_above_objective=float(late.mean()),
-        lag_maximum_records=float(known_lag.max(initial=0.0)),
-        lag_at_end_records=float(known_lag[-1]) if len(known_lag) else 0.0,
+        lag_maximum_records=float(np.nanmax(lag, initial=0.0)),
+        lag_at_end_records=float(np.nan_to_num(lag[-1])),
         unprocessed=0.0,
         recovery_error=None,
         forecast_wape=None,
