@@ -256,5 +256,5 @@ def every_job(fleet: "Fleet | None", trained: list[Trained]) -> dg.AssetCheckRes
         check_name="every_job_has_a_champion",
         passed=not without,
         severity=dg.AssetCheckSeverity.WARN,
-        metadata={"without": ", ".join(without), "jobs_without": len(without)},
+        metadata={"jobs_without": len(without), **({"without": ", ".join(without)} if without else {})},
     )

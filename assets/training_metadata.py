@@ -94,9 +94,9 @@ def champion_metadata(
         "promoted": promoted,
         "kept": len(trained) - promoted,
         "mlflow_run": dg.MetadataValue.url(published.run_url),
-        "stages_s": _rounded(stages_s),
-        **shown,
         **some_jobs(trained, score),
+        **shown,
+        "stages_s": _rounded(stages_s),
     }
 
 

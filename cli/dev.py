@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -32,7 +33,7 @@ def dev(
     from cli.twin_jobs import write_twin_jobs
     from models.registry import prepare
 
-    prepare(place)
+    registry = prepare(place)
     with runs.instance(place):
         pass
     ports = {"dagster": free_port(3000), "mlflow": free_port(5000), "twin": free_port(9099)}
@@ -46,21 +47,22 @@ def dev(
             console.print("waiting for MLflow and Dagster (half a minute) ...")
         processes.wait_until_answers("mlflow", urls["mlflow"])
         processes.wait_until_answers("dagster", f"{urls['dagster']}/server_info", timeout_s=240)
-        document = {"urls": urls, "jobs": jobs, "logs": processes.logs}
-        emit("perdix.dev/1", document, as_json=as_json, show=lambda: _show(urls, jobs, processes.logs))
+        experiments = replace(registry, ui_url=urls["mlflow"]).experiment_urls()
+        document = {"urls": urls, "experiments": experiments, "jobs": jobs, "logs": processes.logs}
+        emit("perdix.dev/1", document, as_json=as_json, show=lambda: _show(urls, experiments, jobs, processes.logs))
         processes.watch()
 
 
-def _show(urls: dict[str, str], jobs: list[str], logs: Path) -> None:
-    from models.registry import FLEET_MODELS
-
+def _show(urls: dict[str, str], experiments: dict[str, str], jobs: list[str], logs: Path) -> None:
+    pages = "".join(f"  {name}: {url}\n" for name, url in experiments.items())
     console.print(
         f"[bold]Dagster[/]  {urls['dagster']}  (sensor control_loop ticks every minute; assets train)\n"
-        f"[bold]MLflow[/]   {urls['mlflow']}  (experiments {', '.join(FLEET_MODELS)})\n"
+        f"[bold]MLflow[/]   {urls['mlflow']}\n{pages}"
         f"[bold]twin[/]     {urls['twin']}/api/v1/query?query=scale_out\n"
         f"in another shell: perdix jobs; perdix explain {jobs[0]}\n"
         f"logs: {logs}; Ctrl-C ends all",
         highlight=False,
+        soft_wrap=True,
     )
 
 
@@ -72,6 +74,7 @@ def _start(processes: Processes, place: Home, ports: dict[str, int], hours: floa
         "PERDIX_AUTOSTART": "1",
         "PERDIX_MLFLOW_UI": f"http://{LOOPBACK}:{ports['mlflow']}",
         "MLFLOW_DISABLE_TELEMETRY": "true",
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # else it starts seven processes that wait for GenAI jobs
         "GX_ANALYTICS_ENABLED": "false",
         "PYTHONWARNINGS": "ignore",
         "PATH": f"{Path(python).parent}:{os.environ.get('PATH', '')}",

@@ -36,7 +36,7 @@ def _opened(home: Home, settings: ControlSettings) -> TickIO:
 
 
 def _interval_s() -> int:
-    """Return seconds between ticks; settings that cannot be read are told by each tick, and are no reason not to tick."""
+    """Return seconds between ticks; settings that cannot be read are told by each tick, which goes on without them."""
     try:
         return round(load_product_settings().control.tick_interval_s)
     except SettingsError:
@@ -49,7 +49,10 @@ def _interval_s() -> int:
     default_status=(
         dg.DefaultSensorStatus.RUNNING if os.environ.get(AUTOSTART) == "1" else dg.DefaultSensorStatus.STOPPED
     ),
-    description="Every interval (conf/perdix.yaml, a minute by default): observe, forecast, decide, act (or advise), learn, for every stream job.",
+    description=(
+        "Every interval (control.tick_interval_s, a minute by default), for every stream job: "
+        "observe, forecast, decide, act (or advise), learn."
+    ),
 )
 def control_loop(context: dg.SensorEvaluationContext, workspace: Workspace) -> dg.SensorResult:
     """Make one tick of the fleet and report it as one materialization of ``scaling_decisions``."""

@@ -191,6 +191,14 @@ class Registry:
         """Return where a run is seen in MLflow's UI."""
         return f"{self._ui()}/#/experiments/{experiment_id}/runs/{run_id}"
 
+    def experiment_urls(self) -> dict[str, str]:
+        """Return fleet model -> the page on which the runs of its trainings stand side by side."""
+        with tracking.reached(self.tracking_uri, "looking up experiments"):
+            client = tracking.client(self.tracking_uri)
+            ids = {name: self._experiment_id(client, name) for name in FLEET_MODELS}
+        pages = f"{self._ui()}/#/experiments"
+        return {name: f"{pages}/{found}?workflowType=machine_learning" for name, found in ids.items()}
+
     def compare_url(self, experiment_id: str, run_ids: Sequence[str]) -> str:
         """Return where runs are seen side by side in MLflow's UI."""
         runs, experiments = quote(json.dumps(list(run_ids))), quote(json.dumps([experiment_id]))

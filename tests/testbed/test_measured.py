@@ -15,7 +15,7 @@ START_S = 1_700_000_000.0
 
 
 def window(scale_out, lag=None, latency=None, workload=100.0, down=()):
-    """Return a run of one-second steps; in the seconds ``down`` the job is down and tells nothing but its uptime of 0."""
+    """Return a run of one-second steps; in the seconds ``down`` the job tells nothing but its uptime of 0."""
     n = len(scale_out)
     up = np.ones(n, dtype=bool)
     up[list(down)] = False
