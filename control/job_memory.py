@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from control.decide import Avoided
+from control.followed import Followed
 from control.state import StateStore
 from control.state_learned import Kind, Learned
 from control.watching import Watching
@@ -41,6 +42,7 @@ AVOIDED = Kind("avoided")
 PROFILE = Kind("profile")
 MIX = Kind("mix")
 PERFORMANCE = Kind("performance")
+FOLLOWED = Kind("followed")
 KINDS = (
     WORKLOAD,
     CHAMPION,
@@ -54,6 +56,7 @@ KINDS = (
     PROFILE,
     MIX,
     PERFORMANCE,
+    FOLLOWED,
 )
 
 PARTS_MADE_UP = 4  # origins that a forecaster's record gets for the time that it was not stored
@@ -115,6 +118,8 @@ class JobMemory:
         learnt (epoch seconds).
     mix_share
         What workers of different sizes reach together, as a share of the sum of what they reached alone.
+    followed
+        Rescales that others carried out, of a job that perdix only advises.
     """
 
     workload: Tail | None = None
@@ -139,6 +144,7 @@ class JobMemory:
     performance: PerformanceModel | None = None
     performance_version: int = 0
     mix_share: float = 1.0
+    followed: Followed = field(default_factory=Followed)
 
     @property
     def newest_s(self) -> float | None:
@@ -205,6 +211,7 @@ def recall(store: StateStore, job: str) -> Recalled:
         performance=performance[0],
         performance_version=performance[1],
         mix_share=read.part(MIX, lambda document: float(document["share"])) or 1.0,
+        followed=read.part(FOLLOWED, Followed.from_state) or Followed(),
     )
     usable = {name: item.document for name, item in found.items() if name not in read.unusable}
     documents = {name: _slim(name, document) for name, document in usable.items() if document is not None}
@@ -244,6 +251,8 @@ def changed(job: str, memory: JobMemory, before: Mapping[str, Document]) -> dict
         documents[PERFORMANCE] = {"version": memory.performance_version, "state": memory.performance.to_state()}
     if memory.mix_share != 1.0:
         documents[MIX] = {"share": memory.mix_share}
+    if memory.followed.scale_out is not None:
+        documents[FOLLOWED] = memory.followed.to_state()
     champion, now_s = memory.champion, memory.newest_s or 0.0
     if champion is None:
         documents[CHAMPION] = {}

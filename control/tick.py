@@ -67,9 +67,11 @@ def tick(job: StreamJob, io: TickIO, now_s: float, lease: Lease | None = None) -
         target = io.target_of(job)
         progress = _review(setting, store, target, observation)
     with stages("learn"):
+        if not setting.act:
+            memory = replace(memory, followed=memory.followed.seen(observation.scale_out, now_s))
         lesson = learn(memory, observation, progress, champions=io.champions, job=job, now_s=now_s)
     with stages("plan"):
-        planned = plan(setting, observation, progress, lesson, _ledgered(store, setting))
+        planned = plan(setting, observation, progress, lesson, _ledgered(store, setting, lesson.memory))
     with stages("record"):
         notes = (*remembered.notes, *lesson.notes, *planned.beliefs.notes)
         intent = _intent(setting, observation, progress, planned, notes)
@@ -140,9 +142,12 @@ def _review(setting: Setting, store: StateStore, target: Target, observation: Ob
     return progress
 
 
-def _ledgered(store: StateStore, setting: Setting) -> Ledgered:
-    job = setting.job.name
-    return Ledgered(store.ledger.last_rescale_s(job), store.ledger.rescales(job, setting.now_s - DAY_S))
+def _ledgered(store: StateStore, setting: Setting, memory: JobMemory) -> Ledgered:
+    """Return when the job was rescaled: by perdix, or by whoever follows its advice."""
+    job, day_s = setting.job.name, setting.now_s - DAY_S
+    if not setting.act:
+        return Ledgered(memory.followed.last_s, memory.followed.within(day_s))
+    return Ledgered(store.ledger.last_rescale_s(job), store.ledger.rescales(job, day_s))
 
 
 def _intent(
