@@ -76,6 +76,14 @@ def test_perdix_rescales_a_real_job_and_sees_it_run(rig: Rig) -> None:
     assert rig.applied() == [(2, 3)]
 
 
+def test_dagsters_sensor_rescales_a_real_job_too(rig: Rig, tmp_path) -> None:
+    rig.begin_at(2)
+    with rig.sensor("static-3", tmp_path):
+        rig.until(rig.runs(3), 300, "the rescale to 3")
+        rig.until(lambda: rig.ask("select state from decisions where applied_s is not null") == [("confirmed",)], 60)
+    assert rig.ask("select distinct holder like 'sensor@%' from ticks") == [(1,)]
+
+
 def test_a_worker_that_is_killed_is_replaced_and_no_rescale_is_asked_for_twice(rig: Rig) -> None:
     """Four workers, three of them in use: Flink goes on with the spare one, and perdix leaves it alone."""
     rig.begin_at(3)

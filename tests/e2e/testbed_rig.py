@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
+import shutil
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +16,7 @@ from pathlib import Path
 
 import httpx
 
-from settings.home import Home
+from settings.home import PROJECT, Home
 from settings.stream_job import Bounds, Objectives
 from settings.targets import FlinkSettings
 from targets.contract import Running
@@ -88,6 +91,7 @@ class Rig:
     door: Door
     bounds: Bounds
     interval_s: int = 5
+    dagster_port: int = 23_000
 
     def policy(self, label: str) -> None:
         """Write the job file: which policy decides, through the door."""
@@ -107,6 +111,37 @@ class Rig:
             yield
         finally:
             self.cluster.files.stop(["controller"])
+
+    @contextlib.contextmanager
+    def sensor(self, label: str, folder: Path) -> Iterator[None]:
+        """Let Dagster's sensor `control_loop` run meanwhile, as a daemon would, and no training location."""
+        self.policy(label)
+        shutil.copytree(PROJECT / "conf", folder / "conf")
+        settings = folder / "conf" / "perdix.yaml"
+        settings.write_text(
+            re.sub(r"tick_interval_s: \d+", f"tick_interval_s: {self.interval_s}", settings.read_text())
+        )
+        workspace = folder / "workspace.yaml"
+        workspace.write_text(
+            "load_from:\n  - python_module: {module_name: pipelines.control_location, location_name: control}\n"
+        )
+        (self.home.dagster).mkdir(parents=True, exist_ok=True)
+        shutil.copy(PROJECT / "conf" / "dagster.yaml", self.home.dagster / "dagster.yaml")
+        where = {
+            "PERDIX_HOME": self.home.root,
+            "PERDIX_CONF": folder / "conf",
+            "DAGSTER_HOME": self.home.dagster,
+            "PERDIX_AUTOSTART": "1",
+            "PYTHONPATH": PROJECT,
+        }
+        words = ["env", *(f"{name}={value}" for name, value in where.items()), sys.executable, "-m", "dagster", "dev"]
+        self.cluster.files.start(
+            "dagster", [*words, "-w", str(workspace), "-h", "127.0.0.1", "-p", str(self.dagster_port)]
+        )
+        try:
+            yield
+        finally:
+            self.cluster.files.stop(["dagster"])
 
     @contextlib.contextmanager
     def target(self) -> Iterator[FlinkTarget]:
