@@ -42,7 +42,7 @@ from policies.contract import Reason
 from settings.stream_job import StreamJob
 
 STALE_INTERVALS = 3.0  # after so many without a tick, what a tick found is no longer shown
-LEAST_STALE_S = 90.0  # a tick that acts keeps its lease for about a minute, whatever the interval
+LEAST_STALE_S = 90.0  # however short the interval: clocks differ, and a fleet takes its time
 SILENT = "silent"  # in place of the status that the last tick gave
 OTHER = "other"  # a value that this perdix does not know: label values stay bounded
 BUCKETS_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 60.0)

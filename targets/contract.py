@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from types import TracebackType
+from typing import Protocol, Self
 
 
 class TargetError(Exception):
@@ -66,3 +68,19 @@ class Target(Protocol):
     def close(self) -> None:
         """Close the connections, if there are any."""
         ...
+
+
+class Connected(ABC):
+    """A target with connections, as a context that closes them."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connections."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from settings.targets import FlinkSettings
-from targets.contract import Running, TargetError
+from targets.contract import Connected, Running, TargetError
 from targets.flink_answers import OVER, Accepted, Job, Overview, Requirements, Slots, Summary
 from targets.http import TIMEOUT_S, HttpTarget, RefusedError
 from targets.idempotency import Keys
@@ -19,7 +18,7 @@ ADAPTIVE = (
 )
 
 
-class FlinkTarget:
+class FlinkTarget(Connected):
     """Asks for parallelism, and reads back what is really running.
 
     A rescale takes three steps in Flink: the resource requirements are put, the next checkpoint completes, and the job
@@ -95,14 +94,6 @@ class FlinkTarget:
     def close(self) -> None:
         """Close the connections."""
         self._flink.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _ask(self, job: Job, wanted: Mapping[str, int]) -> Running:
         before = self._requirements(job.jid)

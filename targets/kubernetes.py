@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Self
 
 from settings.targets import KubernetesSettings
-from targets.contract import Running, TargetError
+from targets.contract import Connected, Running, TargetError
 from targets.http import TIMEOUT_S
 from targets.idempotency import Keys
 from targets.kubernetes_api import Scale, ScaleApi
@@ -16,7 +14,7 @@ from targets.kubernetes_refusals import ConflictError
 ATTEMPTS = 5
 
 
-class KubernetesTarget:
+class KubernetesTarget(Connected):
     """Reads and sets the number of replicas, and nothing else of the resource.
 
     ``settled`` says that as many pods exist as are asked for (``status.replicas`` equals ``spec.replicas``): that is
@@ -68,14 +66,6 @@ class KubernetesTarget:
     def close(self) -> None:
         """Close the connections."""
         self._api.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _ask(self, scale_out: int) -> Scale:
         before = now = self._api.scale()

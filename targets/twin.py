@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict
 
 from settings.access import HttpAccess
-from targets.contract import Running, TargetError
+from targets.contract import Connected, Running, TargetError
 from targets.http import TIMEOUT_S, HttpTarget
 from twin.job import JobTwin
 
@@ -30,7 +29,7 @@ class _Answer(BaseModel):
         return Running(self.scale_out, self.requested, self.settled, self.mix or {}, self.requested_mix or {})
 
 
-class TwinTarget:
+class TwinTarget(Connected):
     """A job of a twin that serves at ``url`` (:mod:`twin.prometheus_face`).
 
     Parameters
@@ -56,14 +55,6 @@ class TwinTarget:
     def close(self) -> None:
         """Close the connections."""
         self._twin.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class LocalTwinTarget:
