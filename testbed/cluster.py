@@ -21,6 +21,7 @@ from testbed.settings import HOST, Testbed, Throttle
 
 KAFKA, JOBMANAGER, PROMETHEUS = "kafka", "jobmanager", "prometheus"
 FLINK_ERRORS = (httpx.HTTPError, KeyError)
+SEEN_S = 2.0  # a failed scrape ends a series; else its last value is what a query of the next five minutes finds
 Say = Callable[[str], None]
 
 
@@ -84,7 +85,7 @@ class Cluster:
         """End everything that was started; return the names of what still ran."""
         self.layout.prepare()
         with self._lock(), uninterrupted():
-            return self._stop(list(self.files.recorded()))
+            return self._stop(list(self.files.recorded()), SEEN_S)
 
     def start(self, names: Sequence[str]) -> None:
         """Start single processes again after a fault, and wait until they are healthy.
@@ -243,10 +244,14 @@ class Cluster:
         self.say(f"job {job} runs")
         return job
 
-    def _stop(self, names: Sequence[str]) -> list[str]:
+    def _stop(self, names: Sequence[str], seen_s: float = 0.0) -> list[str]:
+        """End processes: the broker after those that talk to it, Prometheus ``seen_s`` seconds after all others."""
         workers = [name for name in names if name.startswith("tm-")]
-        first = [name for name in names if name in {PROMETHEUS, JOBMANAGER} or name in workers]
-        ended = self.files.stop(first) + self.files.stop([name for name in names if name not in first])
+        ended = self.files.stop([name for name in names if name not in {KAFKA, PROMETHEUS}])
+        ended += self.files.stop([name for name in names if name == KAFKA])
+        if ended and PROMETHEUS in names:
+            time.sleep(seen_s)
+        ended += self.files.stop([name for name in names if name == PROMETHEUS])
         quotas = quota.find(self.layout.tag)
         if quotas is not None and quotas.parent.is_dir():
             quotas.remove(None if not self.files.running() else workers)

@@ -24,6 +24,7 @@ COLUMNS = "second,records_per_second,due,acknowledged,failed,behind_ms"
 POOL = 20_000  # lines made beforehand, sent over and over
 TICK_S = 0.01
 FLUSH_S = 20.0
+LINGER_MS = 100  # a batch per record would cost the broker and the job more than the records themselves
 
 
 @dataclass
@@ -151,7 +152,7 @@ class _Sender:
         self._producer = Producer(
             {
                 "bootstrap.servers": testbed.bootstrap,
-                "linger.ms": 5,
+                "linger.ms": LINGER_MS,
                 "acks": 1,
                 "queue.buffering.max.messages": 1_000_000,
                 "message.timeout.ms": 30_000,
