@@ -101,6 +101,9 @@ class Cluster:
             for name in names:
                 if name in running:
                     raise UserError(f"{name} already runs (pid {running[name].pid})")
+            workers = [name for name in names if name in self.testbed.worker_names()]
+            if workers and JOBMANAGER not in running:
+                raise UserError("a TaskManager needs the JobManager, which does not run; `python -m testbed up`")
             require_free_ports(self.testbed, names)
             try:
                 self._start(names, fresh=False)

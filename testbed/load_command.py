@@ -50,19 +50,36 @@ def run(cluster: Cluster, load: Load, *, as_json: bool) -> None:
     )
     with Progress(*columns, console=complaints, transient=True, disable=as_json) as progress:
         bar = progress.add_task("starting", total=len(counts))
-        said_s = 0
+        complain = _Complaints()
 
         def show(second: Second) -> None:
-            nonlocal said_s
             progress.update(bar, advance=1, description=f"{second.sent:,}/s")
-            if second.behind_s > LATE_S and second.epoch_s >= said_s + SAID_AGAIN_S:
-                said_s = second.epoch_s
-                complaints.print(f"the generator itself is {second.behind_s:.1f} s late: this machine is too busy")
-            if second.failed:
-                complaints.print(f"{second.failed} records were lost: the broker did not take them")
+            complain(second)
 
         sent = play(load, counts, cluster.testbed, file, every_second=show)
     emit("perdix.testbed.load/1", asdict(sent), as_json=as_json, show=lambda: _sum_up(sent))
+    if sent.failed:
+        raise UserError(
+            f"{sent.failed:,} of {sent.sent:,} records never reached the broker at {cluster.testbed.bootstrap}"
+        )
+
+
+class _Complaints:
+    """Says what goes wrong, each at most every ten seconds."""
+
+    def __init__(self) -> None:
+        self._said_s = {"late": 0, "lost": 0}
+
+    def __call__(self, second: Second) -> None:
+        if second.behind_s > LATE_S:
+            self._say("late", second, f"the generator itself is {second.behind_s:.1f} s late: this machine is too busy")
+        if second.failed:
+            self._say("lost", second, f"the broker did not take {second.failed} records within half a minute")
+
+    def _say(self, what: str, second: Second, words: str) -> None:
+        if second.epoch_s >= self._said_s[what] + SAID_AGAIN_S:
+            self._said_s[what] = second.epoch_s
+            complaints.print(words, highlight=False)
 
 
 def _sum_up(sent: Sent) -> None:

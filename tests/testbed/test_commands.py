@@ -145,3 +145,4 @@ def test_faults_are_for_workers_that_there_are(state: Path) -> None:
     assert "there are tm-1, tm-2" in refused("kill-worker", "tm-3", "--state", state)
     assert "there are tm-1, tm-2" in refused("kill-worker", "kafka", "--state", state)
     assert "tm-2 does not run" in refused("kill-worker", "tm-2", "--state", state)
+    assert "needs the JobManager" in refused("start-worker", "tm-2", "--state", state)
