@@ -39,6 +39,7 @@ def main(
         "daedalus:tick_s=15,hpa-80,static-8,apache-flink-autoscaler,apache-flink-autoscaler:tuned"
     ),
     load: Annotated[str, typer.Option(help="Arguments of `python -m testbed load`.")] = "--shape sine --peak-per-s 300",
+    name: Annotated[str, typer.Option(help="What the load is called in pictures.")] = "testbed",
     minutes: Annotated[float, typer.Option(help="Of each run, warm-up included.", min=2)] = 20.0,
     workers: Annotated[int, typer.Option(help="TaskManagers.")] = 8,
     cores: Annotated[float, typer.Option(help="CPU quota of each.")] = 0.16,
@@ -55,7 +56,7 @@ def main(
     objectives = Objectives(
         recovery_time_s=recovery_s, latency_p95_ms=objective_ms, checkpoint_interval_s=10.0, rescales_per_day=1_000
     )
-    workload = Workload(load, tuple(load.split()), round(60 * minutes))
+    workload = Workload(name, tuple(load.split()), round(60 * minutes))
     testbed = Testbed(workers=workers, cores=cores, burn_ms=burn_ms)
     conditions = {
         "testbed": testbed.model_dump(mode="json"),
@@ -72,8 +73,8 @@ def main(
             home = Home(folder / "homes" / f"{one.name}-{repeat}")
             again = [False, True] if circle and one.policy is not None and one.start is None else [False]
             for trained in again:
-                name = f"{one.name}-{repeat}{'-trained' if trained else ''}"
-                before = kept(folder, name)
+                file = f"{one.name}-{repeat}{'-trained' if trained else ''}"
+                before = kept(folder, file)
                 if before is None or before.conditions != conditions:
                     if trained:
                         _train(home, folder / "exports" / f"{one.name}-{repeat}", testbed.job)
@@ -83,8 +84,8 @@ def main(
                         bounds=bounds, objectives=objectives, start=start, repeat=repeat, say=_say,
                     )  # fmt: skip
                     _export(ran, folder / "exports" / f"{one.name}-{repeat}")
-                    keep(folder, name, _called(ran, one, trained=trained), conditions)
-                    before = kept(folder, name)
+                    keep(folder, file, _called(ran, one, trained=trained), conditions)
+                    before = kept(folder, file)
                 if before is not None:
                     found.append(before)
     _show(found)

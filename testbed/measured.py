@@ -20,6 +20,7 @@ Values = NDArray[np.float64]
 
 BEHIND_S = 5.0  # of the workload in the consumer lag, above which a job has not yet caught up
 CALM_S = 10.0  # for so long it must hold
+TOGETHER_S = 5.0  # changes of the scale-out that are one
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,10 @@ def workers_of(window: Window) -> Values:
 def rescales_of(window: Window) -> list[Rescale]:
     """Return every change of the scale-out, oldest first, with the downtime and the recovery that followed.
 
-    A worker that dies and is replaced shows as two changes.
+    Workers appear and vanish within a few seconds: that is one change. A worker that dies and is replaced shows as two.
     """
     held = workers_of(window)
-    changes = [int(k) for k in np.flatnonzero(np.diff(held) != 0) + 1 if np.isfinite(held[k - 1])]
+    changes = _changes(held, max(1, round(TOGETHER_S / window.step_s)))
     stopped = _stopped(window)
     calm = _calm(window, stopped)
     found = []
@@ -65,13 +66,30 @@ def rescales_of(window: Window) -> list[Rescale]:
         found.append(
             Rescale(
                 at_s=float(window.times_s[at]),
-                from_scale_out=round(float(held[at - 1])),
+                from_scale_out=round(float(held[changes[number - 1] if number else 0])),
                 scale_out=round(float(held[at])),
                 downtime_s=float(stopped[began:until].sum()) * window.step_s,
                 recovery_s=(at + int(caught_up[0]) - began) * window.step_s if len(caught_up) else None,
             )
         )
     return found
+
+
+def _changes(held: Values, together: int) -> list[int]:
+    """Return the steps in which another scale-out is reached, of ``held`` with shape ``(n,)``.
+
+    Of changes with less than ``together`` steps between them the last one counts, unless nothing has changed by then.
+    """
+    reached: list[int] = []
+    before = held[0] if len(held) else np.nan
+    for k in np.flatnonzero(np.diff(held) != 0) + 1:
+        if reached and k - reached[-1] < together:
+            reached.pop()
+        elif reached:
+            before = held[reached[-1]]
+        if held[k] != before:
+            reached.append(int(k))
+    return reached
 
 
 def quantiles_ms(below: Mapping[float, float], asked: Sequence[float]) -> list[float]:

@@ -56,6 +56,21 @@ def test_a_job_that_does_not_catch_up_before_the_next_rescale_has_no_recovery_ti
     assert [one.recovery_s for one in rescales] == [None, None]
 
 
+def test_workers_that_come_one_by_one_are_one_rescale():
+    [rescale] = rescales_of(window([3] * 20 + [5, 6] + [8] * 40))
+    assert (rescale.from_scale_out, rescale.scale_out) == (3, 8)
+    assert rescale.at_s == START_S + 22
+
+
+def test_a_flicker_is_no_rescale():
+    assert rescales_of(window([3] * 20 + [2] + [3] * 40)) == []
+
+
+def test_two_rescales_are_told_apart():
+    found = rescales_of(window([3] * 20 + [5, 8] + [8] * 30 + [7, 6] + [6] * 30))
+    assert [(one.from_scale_out, one.scale_out) for one in found] == [(3, 8), (8, 6)]
+
+
 def test_a_job_that_is_never_rescaled_has_no_rescales():
     assert rescales_of(window([3] * 50)) == []
 
