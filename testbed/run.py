@@ -101,6 +101,7 @@ def run(
         When the testbed does not come up, or what scales or loads ends before its time.
     """
     testbed = cluster.testbed
+    cluster.layout.prepare()
     if one.policy is None and stale([AUTOSCALER]):
         build(AUTOSCALER, cluster.layout.logs / "maven-autoscaler.log")
     with ExitStack() as stack:
