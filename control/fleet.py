@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from control.champions import write_whole
 from control.clock import Clock
-from control.lease import Lease, StaleLease, acquire, holder_of, release
+from control.lease import PREFIX, Lease, StaleLease, acquire, holder_of, release
 from control.state_journal import JobStatus, Status, Tick
 from control.state_schema import StateError
 from control.tick import tick
@@ -194,7 +194,7 @@ class _Fleet:
 
 def lease_name(job: StreamJob) -> str:
     """Return the name of a job's lease."""
-    return f"job:{job.name}"
+    return PREFIX + job.name
 
 
 def _longest_unserved_first(jobs: Iterable[StreamJob], io: TickIO) -> list[StreamJob]:

@@ -22,6 +22,9 @@ class StaleLease(Exception):  # noqa: N818 - an event between controllers, not a
     """The lease was taken by another holder, or released; nothing was written."""
 
 
+PREFIX = "job:"  # of the names of leases on stream jobs
+
+
 @dataclass(frozen=True)
 class Lease:
     """Held by ``holder`` until ``expires_s`` (epoch seconds); ``token`` is the fence."""

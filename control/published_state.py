@@ -16,6 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+from control.lease import PREFIX
 from control.state import DAY_S
 from control.state_ledger import State
 from control.state_schema import (
@@ -39,7 +40,6 @@ UNJUDGED = (
     Reason.HOLD_BLIND, Reason.HOLD_UNSETTLED, Reason.HOLD_PAUSED, Reason.HOLD_UNKNOWN, Reason.HOLD_INVALID,
 )  # fmt: skip
 VOID = (State.FAILED, State.SUPERSEDED)
-LEASE_PREFIX = "job:"  # as control.fleet.lease_name makes them
 
 
 class Cause(StrEnum):
@@ -309,8 +309,8 @@ def _retrains(connection: sa.Connection) -> dict[str, tuple[int, float]]:
 
 def _leases(connection: sa.Connection) -> dict[str, tuple[str, float]]:
     query = sa.select(leases.c.name, leases.c.holder, leases.c.expires_s).where(leases.c.holder.is_not(None))
-    query = query.where(leases.c.name.startswith(LEASE_PREFIX, autoescape=True))
-    return {row.name.removeprefix(LEASE_PREFIX): (row.holder, row.expires_s) for row in connection.execute(query)}
+    query = query.where(leases.c.name.startswith(PREFIX, autoescape=True))
+    return {row.name.removeprefix(PREFIX): (row.holder, row.expires_s) for row in connection.execute(query)}
 
 
 def _ticks(connection: sa.Connection, since_s: float) -> tuple[TickRow, ...]:

@@ -117,8 +117,9 @@ def _explain(path: Path, document: Any, model: type[BaseModel], item: Any) -> st
 def _without_kinds(document: Any, location: tuple[str | int, ...]) -> tuple[str | int, ...]:
     """Return a location without the kinds that pydantic puts in: ``target.flink.url`` stands as ``target: url``."""
     node, kept = document, []
-    for part in location:
-        if isinstance(node, CommentedMap) and part not in node and part == node.get("kind"):
+    for index, part in enumerate(location):
+        within = index + 1 < len(location)  # a key that is missing can only come last
+        if isinstance(node, CommentedMap) and part not in node and (within or part == node.get("kind")):
             continue
         kept.append(part)
         held = node.get(part) if isinstance(node, CommentedMap) else None

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from settings.access import AccessError, HttpAccess
 from targets.contract import TargetError
-from telemetry.http_access import certificates
+from telemetry.http_access import shown, trust
 
 TIMEOUT_S = 5.0
 PASSING = frozenset({401, 403, 408, 425, 429})  # not about what was asked: may be mended without asking otherwise
@@ -43,16 +43,13 @@ class HttpTarget:
     def __init__(
         self, access: HttpAccess, what: str, reason_of: Callable[[Any], object], timeout_s: float = TIMEOUT_S
     ) -> None:
-        base = httpx.URL(str(access.url))
-        self.address = str(base.copy_with(userinfo=b"", query=None)).rstrip("/")
-        self._base = str(base).rstrip("/")
+        self.address = shown(access)
+        self._base = str(access.url).rstrip("/")
         self._access, self._what, self._reason_of = access, what, reason_of
         try:
-            verify = certificates(access)
+            self._client = httpx.Client(timeout=timeout_s, **trust(access))
         except AccessError as error:
             raise TargetError(str(error), retriable=False) from None
-        local = base.host in {"localhost", "127.0.0.1", "::1"}  # a proxy does not lead back here
-        self._client = httpx.Client(timeout=timeout_s, verify=verify, trust_env=not local)
 
     def asked(self, method: str, path: str, answer: type[Answer], body: Any = None) -> Answer:
         """Send a request and read its answer.

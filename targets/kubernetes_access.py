@@ -12,9 +12,9 @@ from kubernetes import client, config
 
 from settings.targets import KubernetesSettings
 from targets.contract import TargetError
+from telemetry.http_access import LOOPBACK
 
 _log = logging.getLogger(__name__)
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def configuration_of(settings: KubernetesSettings) -> Any:

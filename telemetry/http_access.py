@@ -1,20 +1,42 @@
-"""Which certificates a server's settings trust, as HTTP clients take it."""
+"""How a server's settings look to an HTTP client: which certificates count, whether a proxy is asked, its name."""
 
 from __future__ import annotations
 
 import ssl
+from typing import TypedDict
+
+import httpx
 
 from settings.access import AccessError, HttpAccess
 
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
-def certificates(access: HttpAccess) -> ssl.SSLContext | bool:
-    """Return what to hand to a client as ``verify``.
+
+class Trust(TypedDict):
+    """Arguments of an ``httpx`` client."""
+
+    verify: ssl.SSLContext | bool
+    trust_env: bool
+
+
+def trust(access: HttpAccess) -> Trust:
+    """Return what a client is made with.
 
     Raises
     ------
     AccessError
         When the file of authorities cannot be used.
     """
+    local = httpx.URL(str(access.url)).host in LOOPBACK  # a proxy does not lead back here
+    return {"verify": _certificates(access), "trust_env": not local}
+
+
+def shown(access: HttpAccess) -> str:
+    """Return the address without a user and a password that may stand in it, for messages."""
+    return str(httpx.URL(str(access.url)).copy_with(userinfo=b"", query=None)).rstrip("/")
+
+
+def _certificates(access: HttpAccess) -> ssl.SSLContext | bool:
     if access.ca_file is None:
         return access.verify_tls
     try:

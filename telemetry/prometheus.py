@@ -6,7 +6,6 @@ Belongs here: the conversation. Does not belong here: what to ask (``telemetry.q
 
 from __future__ import annotations
 
-import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Self
@@ -15,7 +14,7 @@ import httpx
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
 from settings.access import AccessError, HttpAccess
-from telemetry.http_access import certificates
+from telemetry.http_access import Trust, shown, trust
 from telemetry.prometheus_answers import PrometheusError, document_of, joined, results, warnings_of
 from telemetry.queries import EngineQueries, UnanswerableError
 from telemetry.query_text import rate_window_s
@@ -56,18 +55,12 @@ class Prometheus:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._access = access
-        base = httpx.URL(str(access.url))
-        self.name = str(base.copy_with(userinfo=b"", query=None)).rstrip("/")
-        self._endpoint = httpx.URL(str(base).rstrip("/") + "/api/v1/query_range")
+        self.name = shown(access)
+        self._endpoint = httpx.URL(str(access.url).rstrip("/") + "/api/v1/query_range")
         self._deadline_s = deadline_s
         self._monotonic = monotonic
         self._warnings: list[str] = []
-        self._client = httpx.Client(
-            timeout=httpx.Timeout(timeout_s),
-            verify=_certificates(access),
-            transport=transport,
-            trust_env=base.host not in {"localhost", "127.0.0.1", "::1"},  # a proxy does not lead back here
-        )
+        self._client = httpx.Client(timeout=httpx.Timeout(timeout_s), transport=transport, **_trust(access))
         self._retrying = Retrying(
             stop=stop_after_attempt(attempts),
             wait=wait_exponential(multiplier=0.2, max=2.0),
@@ -224,9 +217,9 @@ class Prometheus:
             raise PrometheusError("unauthorised", str(error)) from None
 
 
-def _certificates(access: HttpAccess) -> ssl.SSLContext | bool:
+def _trust(access: HttpAccess) -> Trust:
     try:
-        return certificates(access)
+        return trust(access)
     except AccessError as error:
         raise PrometheusError("unauthorised", str(error)) from None
 

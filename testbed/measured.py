@@ -129,10 +129,8 @@ def played(
     trace: str,
     repeat: int,
     objective_ms: float,
-    forecast_per_s: Values | None = None,
     predicted_s: Mapping[float, float] | None = None,
     ticks: int = 0,
-    notes: Sequence[str] = (),
 ) -> Played:
     """Return a run as a replay would tell it.
 
@@ -140,8 +138,6 @@ def played(
     ----------
     window
         The whole run, a step per second.
-    forecast_per_s
-        What was forecast for each second, where the contender forecasts.
     predicted_s
         Epoch seconds of a decision -> recovery time that was predicted for it.
     """
@@ -159,7 +155,7 @@ def played(
         latency_p95_ms=latency,
         cpu_load=_mean_over_workers(window.worker_metric(metrics.CPU.name)),
         capacity_per_s=nothing,
-        forecast_per_s=nothing if forecast_per_s is None else forecast_per_s,
+        forecast_per_s=nothing,
         price_per_h=nothing,
     )
     rescales = rescales_of(window)
@@ -189,7 +185,6 @@ def played(
         wall_s=len(window) * window.step_s,
         twin_s=0.0,
         recoveries=tuple(_recovery(one, predicted_s or {}) for one in rescales),
-        notes=tuple(notes),
     )
     return Played(outcome, course)
 

@@ -35,6 +35,8 @@ def test_the_kind_says_which_target_is_meant(tmp_path, target, meant):
         ("kind: flink\nurl: http://h\nchekpoint: false", r"orders\.yaml:5: .* did you mean 'checkpoint'\?"),
         ("kind: flink\nurl: http://h\nname: orders", r"orders\.yaml:5: .* did you mean 'job_name'\?"),
         ("kind: kubernetes\nname: Orders", r"orders\.yaml:4: 'target.name'"),
+        ("url: http://h", r"orders\.yaml:3: unknown key 'target.url'; known keys: kind"),
+        ("kind: kubernetes\nname: x\nresource: pods\nready: true", r"orders\.yaml:2: 'target': 'ready' is for"),
         ("kind: advisory\nurl: http://h", r"orders\.yaml:4: unknown key 'target.url'; known keys: kind"),
     ],
 )
