@@ -82,8 +82,8 @@ def main(
                     ran = run(
                         cluster, one, workload, home,
                         bounds=bounds, objectives=objectives, start=start, repeat=repeat, say=_say,
+                        exports=folder / "exports" / f"{one.name}-{repeat}",
                     )  # fmt: skip
-                    _export(ran, folder / "exports" / f"{one.name}-{repeat}")
                     keep(folder, file, _called(ran, one, trained=trained), conditions)
                     before = kept(folder, file)
                 if before is not None:
@@ -127,12 +127,6 @@ def _s(seconds: float | None) -> str:
 def _called(ran: Run, one: Live, *, trained: bool) -> Run:
     label = one.label + (TRAINED if trained else "")
     return replace(ran, played=replace(ran.played, outcome=replace(ran.played.outcome, policy=label)))
-
-
-def _export(ran: Run, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in ran.exports:
-        (folder / path.name).write_bytes(path.read_bytes())
 
 
 def _train(home: Home, exports: Path, job: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from settings.targets import FlinkSettings
 from targets.contract import Connected, Running, TargetError
-from targets.flink_answers import OVER, Accepted, Job, Overview, Requirements, Slots, Summary
+from targets.flink_answers import OVER, Accepted, Job, Overview, Requirements, Slots, Summary, gist
 from targets.http import TIMEOUT_S, HttpTarget, RefusedError
 from targets.idempotency import Keys
 
@@ -36,7 +36,7 @@ class FlinkTarget(Connected):
     """
 
     def __init__(self, settings: FlinkSettings, job: str, timeout_s: float = TIMEOUT_S) -> None:
-        self._flink = HttpTarget(settings, "Flink", lambda refusal: _gist(refusal["errors"]), timeout_s)
+        self._flink = HttpTarget(settings, "Flink", lambda refusal: gist(refusal["errors"]), timeout_s)
         self._name = settings.job_name or job
         self._checkpoint = settings.checkpoint
         self._keys = Keys()
@@ -180,10 +180,3 @@ def _explained() -> Iterator[None]:
 def _refuse_below_one(scale_out: int) -> None:
     if scale_out < 1:
         raise TargetError(f"scale-out {scale_out} is below 1", retriable=False)
-
-
-def _gist(errors: list[str]) -> str:
-    """Return the telling line of Flink's answer, which carries a stack trace: its last cause or message."""
-    lines = [line.strip() for error in errors for line in error.splitlines()]
-    told = [line for line in lines if line and not line.startswith(("at ", "... ", "<", "End of exception"))]
-    return told[-1].removeprefix("Caused by: ")

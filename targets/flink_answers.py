@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
@@ -94,3 +94,10 @@ class Requirements(RootModel[dict[str, Requirement]]):
 
 class Accepted(RootModel[dict[str, object]]):
     """An answer that says no more than that it was accepted."""
+
+
+def gist(errors: Sequence[str]) -> str:
+    """Return the telling line of Flink's answer, which carries a stack trace: its last cause or message."""
+    lines = [line.strip() for error in errors for line in error.splitlines()]
+    told = [line for line in lines if line and not line.startswith(("at ", "... ", "<", "End of exception"))]
+    return told[-1].removeprefix("Caused by: ")

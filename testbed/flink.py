@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 
 from cli.output import UserError
+from targets.flink_answers import OVER, gist
 from testbed import build
 from testbed.layout import Layout
 from testbed.settings import Testbed, Throttle
@@ -81,9 +82,8 @@ class JobManager:
 
     def job(self) -> str | None:
         """Return the id of the running job of the testbed's name; None when there is none."""
-        ends = {"FINISHED", "CANCELED", "FAILED"}
         for job in self.get("/jobs/overview")["jobs"]:
-            if job["name"] == self._testbed.job and job["state"] not in ends:
+            if job["name"] == self._testbed.job and job["state"] not in OVER:
                 return str(job["jid"])
         return None
 
@@ -148,9 +148,7 @@ def _accepted(answer: httpx.Response, act: str) -> Any:
     if answer.is_success:
         return answer.json()
     try:
-        said = "\n".join(answer.json()["errors"])
-    except (ValueError, KeyError, TypeError):
-        said = answer.text
-    cause = [line for line in said.splitlines() if "Caused by" in line]
-    words = cause[-1].strip() if cause else said[:600]
+        words = gist(answer.json()["errors"])
+    except (ValueError, KeyError, TypeError, IndexError):
+        words = answer.text[:600]
     raise UserError(f"Flink does not {act} the job (HTTP {answer.status_code}): {words}")

@@ -30,13 +30,8 @@ def format_storage(layout: Layout) -> None:
         return
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     configured = str(layout.conf / "kafka.properties")
-    tool = [
-        "kafka.tools.StorageTool",
-        "format",
-        f"--cluster-id={cluster}",
-        "-c",
-        configured,
-    ]  # it may begin with a dash
+    # With "=": the id may begin with a dash.
+    tool = ["kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", configured]
     quick = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     command = ["java", *quick, _log(layout), "-cp", f"{build.KAFKA}/*", *tool]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

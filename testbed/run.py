@@ -83,6 +83,7 @@ def run(
     bounds: Bounds,
     objectives: Objectives,
     start: int,
+    exports: Path,
     repeat: int = 1,
     say: Callable[[str], None] = print,
 ) -> Run:
@@ -94,6 +95,8 @@ def run(
         Of perdix: what it has learned before is used, and what it learns is kept there.
     start
         Parallelism that the job begins with.
+    exports
+        Folder for what Prometheus has of the run.
 
     Raises
     ------
@@ -112,7 +115,7 @@ def run(
         say(f"{one.label}: warming up for {workload.before_s} s")
         cluster.limit(testbed.worker_names(), testbed.boot_cores)
         _wait(workload.before_s, arriving, LOAD)
-        _begin(cluster, one.start or start)
+        begin(cluster, one.start or start)
         if one.policy is not None:
             job_file(one, testbed, bounds, objectives, home)
         scaling = cluster.files.start(CONTROLLER, command(one, testbed, home))
@@ -129,9 +132,7 @@ def run(
             raise UserError(f"the load ended with code {arriving.returncode}; see {cluster.layout.logs / 'load.log'}")
         end_s = time.time()
         time.sleep(LAST_SCRAPES_S)
-        exports = exported.export(
-            testbed, start_s - workload.before_s, end_s, cluster.layout.root / "exports" / one.name
-        )
+        files = exported.export(testbed, start_s - workload.before_s, end_s, exports)
         return _measured(
             cluster,
             one,
@@ -141,7 +142,7 @@ def run(
             end_s=end_s,
             objectives=objectives,
             repeat=repeat,
-            exports=tuple(exports),
+            exports=tuple(files),
         )
 
 
@@ -193,8 +194,14 @@ def _loading(cluster: Cluster, workload: Workload) -> subprocess.Popen[bytes]:
         )
 
 
-def _begin(cluster: Cluster, scale_out: int) -> None:
-    """Put quotas on the workers, and the job at the parallelism that every contender begins with."""
+def begin(cluster: Cluster, scale_out: int) -> None:
+    """Put quotas on the workers, and the job at a parallelism; wait until it runs.
+
+    Raises
+    ------
+    ~cli.output.UserError
+        When it does not within two minutes.
+    """
     testbed = cluster.testbed
     cluster.limit(testbed.worker_names())
     with FlinkTarget(FlinkSettings.model_validate({"url": testbed.flink_url}), testbed.job) as target:

@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Iterator
 
-import httpx
 import pytest
 
 from settings.home import PROJECT
@@ -89,11 +88,9 @@ def test_a_worker_that_is_killed_is_replaced_and_no_rescale_is_asked_for_twice(r
     rig.begin_at(3)
     with rig.controller("static-3"):
         rig.until(lambda: rig.status()[0] == "acting", 180, "a first decision")
-        with rig.target() as target:
-            jid = target._job().jid
-        used = _workers_of(rig, jid)
+        used = rig.workers()
         os.kill(rig.cluster.known_running(used[0]), signal.SIGKILL)
-        took_s = rig.until(lambda: used[0] not in _workers_of(rig, jid) and rig.running().settled, 120, "the recovery")
+        took_s = rig.until(lambda: used[0] not in rig.workers() and rig.running().settled, 120, "the recovery")
         time.sleep(4 * rig.interval_s)
     assert rig.running().is_at(3, {})
     assert rig.applied() == []
@@ -138,7 +135,7 @@ def test_a_controller_killed_between_storing_and_applying_never_rescales_twice(r
     rig.begin_at(1)
     with rig.controller("static-1"):
         rig.until(lambda: rig.status()[0] == "acting", 180, "a first decision")
-    restarts = _restarts(rig)
+    restarts = rig.redeployments()
     wanted = 1
     for crash in range(CRASHES):
         before, wanted = wanted, 3 - wanted  # 1 and 2 in turn
@@ -158,24 +155,4 @@ def test_a_controller_killed_between_storing_and_applying_never_rescales_twice(r
             rig.until(lambda: not rig.ask("select 1 from decisions where state in ('intent', 'applied')"), 60)
     made = rig.ask("select count(*) from decisions where applied_s is not null")
     assert made == [(CRASHES,)], "each decision was carried out once"
-    assert _restarts(rig) - restarts == CRASHES, "and the job was redeployed once for each"
-
-
-def _workers_of(rig: Rig, jid: str) -> list[str]:
-    """Return the TaskManagers that run the job's subtasks."""
-    with httpx.Client(base_url=rig.cluster.testbed.flink_url, timeout=10.0) as client:
-        vertices = client.get(f"/jobs/{jid}").raise_for_status().json()["vertices"]
-        found = set()
-        for vertex in vertices:
-            answer = client.get(f"/jobs/{jid}/vertices/{vertex['id']}").raise_for_status().json()
-            found |= {task["taskmanager-id"] for task in answer["subtasks"]}
-    return sorted(found)
-
-
-def _restarts(rig: Rig) -> int:
-    """Return how often Flink has redeployed the job, by its own count."""
-    with rig.target() as target:
-        jid = target._job().jid
-    with httpx.Client(base_url=rig.cluster.testbed.flink_url, timeout=10.0) as client:
-        answer = client.get(f"/jobs/{jid}/metrics", params={"get": "numRestarts"}).raise_for_status().json()
-    return int(answer[0]["value"])
+    assert rig.redeployments() - restarts == CRASHES, "and the job was redeployed once for each"

@@ -23,6 +23,8 @@ from targets.contract import Running
 from targets.flink import FlinkTarget
 from testbed.cluster import Cluster
 from testbed.contenders import command, job_file, live
+from testbed.flink import JobManager
+from testbed.run import begin
 
 OBJECTIVES = Objectives(
     recovery_time_s=120.0, latency_p95_ms=2_000.0, checkpoint_interval_s=10.0, rescales_per_day=1_000
@@ -101,6 +103,23 @@ class Rig:
         testbed = self.cluster.testbed
         path.write_text(text.replace(f"{testbed.flink_url}/", f"http://127.0.0.1:{self.door.port}/"))
 
+    def begin_at(self, scale_out: int) -> None:
+        """Put the job at a parallelism, by hand."""
+        begin(self.cluster, scale_out)
+
+    def redeployments(self) -> int:
+        """Return how often Flink has redeployed the job, by its own count."""
+        with contextlib.closing(JobManager(self.cluster.testbed)) as flink:
+            return int(flink.get(f"/jobs/{flink.job()}/metrics?get=numRestarts")[0]["value"])
+
+    def workers(self) -> list[str]:
+        """Return the TaskManagers that run the job's subtasks."""
+        with contextlib.closing(JobManager(self.cluster.testbed)) as flink:
+            job = flink.job()
+            vertices = [one["id"] for one in flink.get(f"/jobs/{job}")["vertices"]]
+            subtasks = [one for vertex in vertices for one in flink.get(f"/jobs/{job}/vertices/{vertex}")["subtasks"]]
+        return sorted({one["taskmanager-id"] for one in subtasks})
+
     @contextlib.contextmanager
     def controller(self, label: str) -> Iterator[None]:
         """Let `perdix controller` run meanwhile."""
@@ -153,12 +172,6 @@ class Rig:
     def running(self) -> Running:
         with self.target() as target:
             return target.read()
-
-    def begin_at(self, scale_out: int) -> None:
-        """Put the job at a parallelism, by hand."""
-        with self.target() as target:
-            target.scale(scale_out, f"hand-{time.time()}")
-        self.until(self.runs(scale_out), 120, f"{scale_out} workers")
 
     def runs(self, scale_out: int) -> Callable[[], bool]:
         """Return what tells whether that scale-out runs and no rescale is under way."""
