@@ -10,6 +10,7 @@ from typing import Any
 from control.state import DAY_S
 from policies.contract import Decision, Policy, Reason, Situation
 from policies.wording import workers
+from settings.stream_job import GRACE_S
 from targets.contract import Running
 
 
@@ -68,7 +69,7 @@ class Circumstances:
     avoided
         Scale-outs that are not to be tried for a while.
     grace_s
-        No policy may rescale so soon after a rescale: metrics of a warm-up are not those of the job.
+        Of the job's settings: no rescale so soon after another.
     """
 
     running: Running
@@ -76,7 +77,7 @@ class Circumstances:
     rescales_today: int = 0
     paused: str | None = None
     avoided: Sequence[Avoided] = ()
-    grace_s: float = 120.0
+    grace_s: float = GRACE_S
     wanted_mix: Mapping[str, int] = field(default_factory=dict)
 
 

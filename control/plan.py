@@ -56,7 +56,6 @@ class Setting:
     act: bool
     paused: str | None
     tick_interval_s: float
-    grace_s: float
     policy_of: Callable[[StreamJob], Policy]
 
 
@@ -89,7 +88,7 @@ def plan(
         rescales_today=ledgered.rescales_today,
         paused=setting.paused,
         avoided=lesson.memory.avoided,
-        grace_s=setting.grace_s,
+        grace_s=job.grace_s,
     )
     return Plan(beliefs, situation, decide(setting.policy_of(job), situation, circumstances))
 

@@ -60,7 +60,7 @@ def tick(job: StreamJob, io: TickIO, now_s: float, lease: Lease | None = None) -
         pause = store.journal.pauses(now_s).get(job.name)
         act = job.mode == "act" and job.target.kind != "advisory"
         paused = _paused(job, pause, now_s)
-        setting = Setting(job, now_s, act, paused, io.tick_interval_s, io.grace_s, io.policy_of)
+        setting = Setting(job, now_s, act, paused, io.tick_interval_s, io.policy_of)
     with stages("observe"):
         observation = _observe(setting, io, memory)
     with stages("review"):

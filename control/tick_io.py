@@ -20,7 +20,6 @@ from policies.contract import Decision, Policy
 from settings.stream_job import StreamJob
 from targets.contract import Target
 
-GRACE_S = 120.0
 OUTLOOKS_S = (60.0, 300.0, 900.0)  # horizons of which the journal keeps the forecast
 OUTLOOK_S = 60.0  # mean over the minute that ends there: a single second of a forecast is nobody's plan
 UPPER = 0.95
@@ -39,8 +38,6 @@ class TickIO:
     ----------
     tick_interval_s
         Seconds between ticks.
-    grace_s
-        No rescale so soon after another, whatever the policy.
     stopwatch_s
         For the stage times of the report only.
     memories
@@ -53,7 +50,6 @@ class TickIO:
     target_of: Callable[[StreamJob], Target]
     policy_of: Callable[[StreamJob], Policy] = policy_of
     tick_interval_s: float = 60.0
-    grace_s: float = GRACE_S
     stopwatch_s: Callable[[], float] = time.perf_counter
     memories: Memories = field(default_factory=Memories)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from settings.stream_job import Bounds, Objectives, PolicySettings
+from settings.stream_job import GRACE_S, Bounds, Objectives, PolicySettings
 from twin.emission import Scraping
 from twin.parameters import TwinParameters
 
@@ -25,6 +25,8 @@ class Contender:
         For example ``hpa-80``; unique within a campaign.
     tick_interval_s
         Seconds between its ticks. Kubernetes' HPA looks every 15 s, the Flink Autoscaler every 10 s.
+    grace_s
+        Seconds after a rescale in which the control loop lets it not rescale (``grace_s`` of the stream job).
     latency_family
         Of a policy that needs a profile: the family of its latency model; when ``None``, the first that training tries.
     """
@@ -32,6 +34,7 @@ class Contender:
     label: str
     settings: PolicySettings
     tick_interval_s: int = TICK_INTERVAL_S
+    grace_s: float = GRACE_S
     latency_family: str | None = None
 
 

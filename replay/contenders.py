@@ -17,13 +17,13 @@ from policies import phoebe
 from policies.build import POLICIES, build_policy
 from policies.daedalus import AS_PRINTED
 from replay.case import TICK_INTERVAL_S, Contender
-from settings.stream_job import Bounds, PolicySettings
+from settings.stream_job import GRACE_S, Bounds, PolicySettings
 from settings.yaml_files import SettingsError
 
 HPA_INTERVAL_S = 15  # how often Kubernetes' HPA looks (--horizontal-pod-autoscaler-sync-period)
 FLINK_INTERVAL_S = 10  # autoscaler.standalone.control-loop.interval
 DS2_INTERVAL_S = 10  # the policy interval of the paper's runs on Flink
-TICK = "tick_s"  # the one option that is the contender's own
+TICK, GRACE = "tick_s", "job_grace_s"  # options of the contender, not of its policy
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:=+-]*")
 
 
@@ -44,29 +44,32 @@ class Form:
     policy: str
     options: Callable[[Mapping[str, str]], dict[str, Any]] = lambda _: {}
     tick_interval_s: int = TICK_INTERVAL_S
+    grace_s: float = GRACE_S
     latency_family: str | None = None
 
 
 FORMS: Sequence[Form] = (
     Form("daedalus", "daedalus", "daedalus"),
     Form("daedalus-paper", "daedalus-paper", "daedalus", lambda _: dict(AS_PRINTED)),
-    Form("hpa-80", r"hpa-(?P<percent>\d{1,3})", "hpa", lambda said: {"target_cpu": _share(said)}, HPA_INTERVAL_S),
+    Form("hpa-80", r"hpa-(?P<percent>\d{1,3})", "hpa", lambda said: {"target_cpu": _share(said)}, HPA_INTERVAL_S, 0.0),
     Form(
         "hpa-80-paper",
         r"hpa-(?P<percent>\d{1,3})-paper",
         "hpa",
         lambda said: {"target_cpu": _share(said), "stabilisation": "paper"},
         HPA_INTERVAL_S,
+        0.0,
     ),
-    Form("flink-autoscaler", "flink-autoscaler", "flink-autoscaler", tick_interval_s=FLINK_INTERVAL_S),
+    Form("flink-autoscaler", "flink-autoscaler", "flink-autoscaler", tick_interval_s=FLINK_INTERVAL_S, grace_s=0.0),
     Form(
         "flink-autoscaler-tuned",
         "flink-autoscaler-tuned",
         "flink-autoscaler",
         lambda _: {"preset": "tuned"},
         FLINK_INTERVAL_S,
+        0.0,
     ),
-    Form("ds2-global", "ds2-global", "ds2-global", tick_interval_s=DS2_INTERVAL_S),
+    Form("ds2-global", "ds2-global", "ds2-global", tick_interval_s=DS2_INTERVAL_S, grace_s=0.0),
     Form("phoebe", "phoebe", "phoebe"),
     Form(
         "phoebe-paper",
@@ -88,7 +91,8 @@ FORMS: Sequence[Form] = (
 def contenders(text: str, bounds: Bounds | None = None) -> tuple[Contender, ...]:
     """Return the contenders of a comma-separated list, for example ``daedalus,hpa-80,static-12:tick_s=30``.
 
-    After a colon each may have options of its policy, and ``tick_s``, the seconds between its ticks.
+    After a colon each may have options of its policy, ``tick_s``, the seconds between its ticks, and ``job_grace_s``,
+    seconds after a rescale in which the control loop lets it not rescale (0 for those with guards of their own).
 
     Raises
     ------
@@ -124,9 +128,12 @@ def contender(label: str, bounds: Bounds | None = None) -> Contender:
     tick_s = options.pop(TICK, form.tick_interval_s)
     if not isinstance(tick_s, int) or isinstance(tick_s, bool) or not 1 <= tick_s <= 3_600:
         raise SettingsError(f"policy '{label}': {TICK} must be whole seconds from 1 to 3600, found {tick_s!r}")
+    grace_s = options.pop(GRACE, form.grace_s)
+    if not isinstance(grace_s, int | float) or isinstance(grace_s, bool) or not 0 <= grace_s <= 86_400:
+        raise SettingsError(f"policy '{label}': {GRACE} must be seconds from 0 to 86400, found {grace_s!r}")
     if not LABEL.fullmatch(label):
         raise SettingsError(f"policy '{label}': letters, digits and . _ : = + - only, because files are named by it")
-    return Contender(label, _settings(label, form.policy, options, bounds), tick_s, form.latency_family)
+    return Contender(label, _settings(label, form.policy, options, bounds), tick_s, float(grace_s), form.latency_family)
 
 
 def known() -> str:

@@ -117,6 +117,7 @@ def job_of(case: Case) -> StreamJob:
         objectives=case.objectives,
         sizes={name: WorkerSize(**size.model_dump(exclude={"per_s"})) for name, size in sizes.items()},
         policy=_policy(case),
+        grace_s=case.contender.grace_s,
         target=TwinSettings(url="http://in.process"),
         mode="act",
     )

@@ -19,6 +19,7 @@ from settings.targets import AdvisorySettings, TargetSettings
 from settings.yaml_files import SettingsError, load_model, place_in
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+GRACE_S = 120.0
 Engine = Literal["flink", "kafka-streams", "spark-structured-streaming"]
 
 
@@ -88,6 +89,9 @@ class StreamJob(Strict):
     ----------
     sizes
         Name -> size, of a job whose workers may differ; empty: all are equal.
+    grace_s
+        Nothing rescales within so many seconds of another rescale, whatever the policy: metrics of a warm-up are not
+        those of the job. Policies may wait longer by options of their own.
     """
 
     name: str
@@ -97,6 +101,7 @@ class StreamJob(Strict):
     objectives: Objectives = Objectives()
     sizes: dict[str, WorkerSize] = Field(default_factory=dict)
     policy: PolicySettings = PolicySettings()
+    grace_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = GRACE_S
     target: TargetSettings = AdvisorySettings()
     mode: Literal["advise", "act"] = "advise"
     paused_until: datetime | None = None

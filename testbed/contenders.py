@@ -55,6 +55,8 @@ class Live:
         Seconds between two looks.
     start
         Parallelism that it begins with; ``None``: as all others do.
+    grace_s
+        As :attr:`replay.case.Contender.grace_s`.
     """
 
     label: str
@@ -62,6 +64,7 @@ class Live:
     options: Mapping[str, str]
     interval_s: int
     start: int | None = None
+    grace_s: float = 0.0
 
     @property
     def name(self) -> str:
@@ -83,7 +86,7 @@ def live(label: str, bounds: Bounds) -> Live:
     if words != APACHE:
         found = contender(label, bounds)
         start = int(found.settings.options["scale_out"]) if words.startswith(NOTHING_SCALES) else None
-        return Live(label, found.settings, {}, found.tick_interval_s, start)
+        return Live(label, found.settings, {}, found.tick_interval_s, start, found.grace_s)
     options = dict(TUNED) if "tuned" in pairs else {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -111,6 +114,7 @@ def job_file(one: Live, testbed: Testbed, bounds: Bounds, objectives: Objectives
         bounds=bounds,
         objectives=objectives,
         policy=one.policy,
+        grace_s=one.grace_s,
         target=FlinkSettings.model_validate({"url": testbed.flink_url}),
         mode="act",
     )

@@ -49,7 +49,7 @@ def main(root: str, moment: str) -> None:
         def dying(job: StreamJob) -> Target:
             return Dying(io.target_of(job), moment)
 
-        paced = replace(io, target_of=dying, tick_interval_s=2.0, grace_s=0.0)
+        paced = replace(io, target_of=dying, tick_interval_s=2.0)
         for _ in run(
             lambda: stream_jobs(home)[0], paced, WallClock(), holder=f"dying:{os.getpid()}:{time.time()}", ticks=30
         ):

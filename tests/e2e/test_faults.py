@@ -139,7 +139,7 @@ def test_a_controller_killed_between_storing_and_applying_never_rescales_twice(r
     wanted = 1
     for crash in range(CRASHES):
         before, wanted = wanted, 3 - wanted  # 1 and 2 in turn
-        rig.policy(f"static-{wanted}")
+        rig.policy(f"static-{wanted}:job_grace_s=0")
         moment = ("before", "after")[crash % 2]
         died = subprocess.run(
             [sys.executable, "-m", "tests.e2e.crash_once", str(rig.home.root), moment],
@@ -150,7 +150,7 @@ def test_a_controller_killed_between_storing_and_applying_never_rescales_twice(r
         assert rig.ask("select state from decisions where state in ('intent')"), "what was decided is stored"
         if moment == "before":
             assert rig.running().requested == before
-        with rig.controller(f"static-{wanted}"):
+        with rig.controller(f"static-{wanted}:job_grace_s=0"):
             rig.until(rig.runs(wanted), 120, f"the rescale after crash {crash}")
             rig.until(lambda: not rig.ask("select 1 from decisions where state in ('intent', 'applied')"), 60)
     made = rig.ask("select count(*) from decisions where applied_s is not null")

@@ -41,6 +41,23 @@ def test_a_label_names_a_policy_its_options_and_how_often_it_looks(
     assert (found.settings.name, found.settings.options, found.tick_interval_s) == (policy, options, tick_s)
 
 
+@pytest.mark.parametrize(
+    ("label", "grace_s"),
+    [
+        ("daedalus", 120.0),
+        ("daedalus:grace_s=60", 120.0),  # the policy's own
+        ("daedalus:job_grace_s=60", 60.0),
+        ("hpa-80", 0.0),
+        ("hpa-80-paper", 0.0),
+        ("flink-autoscaler", 0.0),
+        ("ds2-global", 0.0),
+        ("hpa-80:job_grace_s=120", 120.0),
+    ],
+)
+def test_autoscalers_with_guards_of_their_own_are_not_held_by_ours(label: str, grace_s: float) -> None:
+    assert contender(label, BOUNDS).grace_s == grace_s
+
+
 def test_a_list_keeps_its_order() -> None:
     assert [one.label for one in contenders("static-12, daedalus,hpa-80,")] == ["static-12", "daedalus", "hpa-80"]
 
@@ -64,6 +81,8 @@ def test_a_list_keeps_its_order() -> None:
         ("hpa-0", "target_cpu"),
         ("hpa-120", "target_cpu"),
         ("hpa-80:tick_s=0", "tick_s must be whole seconds from 1 to 3600, found 0"),
+        ("hpa-80:job_grace_s=-1", "job_grace_s must be seconds from 0 to 86400, found -1"),
+        ("hpa-80:job_grace_s=NaN", "job_grace_s must be seconds"),
         ("hpa-80:tick_s=true", "tick_s must be whole seconds"),
         ("static-1", "1 workers are outside the bounds 2..12"),
         ("static-13", "13 workers are outside the bounds 2..12"),
