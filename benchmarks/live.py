@@ -2,7 +2,8 @@
 
     python -m benchmarks.live --policies daedalus:tick_s=15,hpa-80,static-8,apache-flink-autoscaler:tuned --minutes 20
 
-With ``--circle`` each contender of perdix runs a second time, with champions trained on the exports of its first run.
+With ``--circle`` each contender that uses champions runs a second time, with champions trained on the exports
+of all runs that the folder holds by then, as of a job that somebody else has scaled so far.
 Needs what testbed/README.md names. Runs that were measured before under the same conditions are not run again.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -19,9 +21,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from ruamel.yaml import YAML
 
 from replay.pictures import draw
-from settings.home import Home
+from settings.home import CONF_VARIABLE, HOME_VARIABLE, PROJECT, Home
 from settings.stream_job import Bounds, Objectives
 from testbed.cluster import Cluster
 from testbed.contenders import Live, live
@@ -31,6 +34,7 @@ from testbed.run import Run, Workload, run
 from testbed.settings import Testbed
 
 TRAINED = " (trained)"
+UNTRAINED = ("static", "hpa", "flink-autoscaler", "ds2-global")  # nothing that is learned from exports helps these
 console = Console(width=None if sys.stdout.isatty() else 170)
 
 
@@ -48,7 +52,8 @@ def main(
     objective_ms: Annotated[float, typer.Option(help="p95 latency to be held.")] = 2_000.0,
     recovery_s: Annotated[float, typer.Option(help="Recovery time objective.")] = 120.0,
     repeats: Annotated[int, typer.Option(help="Runs of each.", min=1)] = 1,
-    circle: Annotated[bool, typer.Option(help="Train perdix on its first run and run it again.")] = False,
+    circle: Annotated[bool, typer.Option(help="Train perdix on the runs so far and run it again.")] = False,
+    horizon_s: Annotated[float, typer.Option(help="That forecasters are trained for.", min=60)] = 180.0,
     folder: Annotated[Path, typer.Option(help="Where results go.")] = Path(".testbed/live"),
 ) -> None:
     """Run the comparison and print it as a table."""
@@ -71,18 +76,18 @@ def main(
         one = live(label.strip(), bounds)
         for repeat in range(1, repeats + 1):
             home = Home(folder / "homes" / f"{one.name}-{repeat}")
-            again = [False, True] if circle and one.policy is not None and one.start is None else [False]
+            again = [False, True] if circle and one.policy is not None and one.policy.name not in UNTRAINED else [False]
             for trained in again:
                 file = f"{one.name}-{repeat}{'-trained' if trained else ''}"
                 before = kept(folder, file)
                 if before is None or before.conditions != conditions:
                     if trained:
-                        _train(home, folder / "exports" / f"{one.name}-{repeat}", testbed.job)
+                        _train(home, folder, testbed.job, horizon_s)
                     cluster = Cluster(Layout(folder / "testbed"), testbed, _say)
                     ran = run(
                         cluster, one, workload, home,
                         bounds=bounds, objectives=objectives, start=start, repeat=repeat, say=_say,
-                        exports=folder / "exports" / f"{one.name}-{repeat}",
+                        exports=folder / "exports" / file,
                     )  # fmt: skip
                     keep(folder, file, _called(ran, one, trained=trained), conditions)
                     before = kept(folder, file)
@@ -129,13 +134,25 @@ def _called(ran: Run, one: Live, *, trained: bool) -> Run:
     return replace(ran, played=replace(ran.played, outcome=replace(ran.played.outcome, policy=label)))
 
 
-def _train(home: Home, exports: Path, job: str) -> None:
-    """Ingest the exports of the run before and train champions on them, as a user would."""
+def _train(home: Home, folder: Path, job: str, horizon_s: float) -> None:
+    """Ingest the exports of the runs so far and train champions on them, as a user would."""
     program = str(Path(sys.executable).parent / "perdix")
-    environment: dict[str, Any] = {**os.environ, "PERDIX_HOME": str(home.root)}
-    for words in (["ingest", str(exports), "--job", job], ["train", "--job", job]):
+    conf = _conf(folder / "conf", horizon_s)
+    environment: dict[str, Any] = {**os.environ, HOME_VARIABLE: str(home.root), CONF_VARIABLE: str(conf)}
+    ingested = [["ingest", str(exports), "--job", job] for exports in sorted((folder / "exports").iterdir())]
+    for words in [*ingested, ["train", "--job", job]]:
         _say(f"perdix {' '.join(words)}")
         subprocess.run([program, *words], env=environment, check=True)
+
+
+def _conf(folder: Path, horizon_s: float) -> Path:
+    """Return a copy of the configuration in which forecasters are trained for another horizon."""
+    shutil.copytree(PROJECT / "conf", folder, dirs_exist_ok=True)
+    yaml = YAML()
+    settings = yaml.load(folder / "perdix.yaml")
+    settings["training"]["horizon_s"] = horizon_s
+    yaml.dump(settings, folder / "perdix.yaml")
+    return folder
 
 
 def _say(line: str) -> None:

@@ -72,6 +72,11 @@ class TestTheSearch:
         assert rejections(decision)[5] == ("5,000/s do not exceed the 7,500/s forecast within 900 s: would not last")
         assert decide(situation, long_lived=False).scale_out == 5
 
+    @pytest.mark.parametrize(("horizon_s", "scale_out"), [(799.0, 5), (801.0, 8), (900.0, 8), (7_200.0, 8)])
+    def test_how_far_ahead_it_must_last_can_be_told(self, situate: Situate, horizon_s: float, scale_out: int) -> None:
+        situation = situate(load=4_000.0, scale_out=12, forecast=late_peak(4_000.0, 7_500.0, 800))
+        assert decide(situation, horizon_s=horizon_s).scale_out == scale_out
+
     def test_the_least_of_the_bounds_is_called_so(self, situate: Situate) -> None:
         decision = decide(situate(load=100.0, scale_out=5, bounds=(3, 12)))
         assert decision.scale_out == 3
