@@ -50,7 +50,7 @@ class Model:
     task: Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
-FORECAST = Model("forecast", "perdix-forecast", "workload_features", "wape_900s", training_tasks.train_forecast)
+FORECAST = Model("forecast", "perdix-forecast", "workload_features", "wape", training_tasks.train_forecast)
 CAPACITY = Model("capacity", "perdix-capacity", "capacity_features", "capacity_mape", training_tasks.train_capacity)
 
 

@@ -19,7 +19,7 @@ from telemetry.tables import TABLES
 
 _FLAGS = ("beats_naive", "in_sample")
 _TITLES = {
-    "wape_900s": "WAPE over 900 s",
+    "wape": "WAPE over the whole horizon",
     "capacity_mape": "error of the capacity, held out",
     "balanced_error": "balanced error: overloads missed and false alarms, left out",
     "relative_rmse": "RMSE on samples left out, share of their mean",

@@ -88,7 +88,7 @@ def line(row: dict[str, object]) -> str:
         return f"{row['trace']:<12} {row['family']:<15} {row['reason']}"
     return (
         f"{row['trace']:<12} {row['family']:<15} {row['seed']:>4} {row['wape_60s']:>7.2%} {row['wape_300s']:>7.2%} "
-        f"{row['wape_900s']:>7.2%} {row['wape_below_5_percent']:>5.0%} {row['coverage_p90']:>5.0%} "
+        f"{row['wape']:>7.2%} {row['wape_below_5_percent']:>5.0%} {row['coverage_p90']:>5.0%} "
         f"{row['coverage_p95']:>5.0%} {row['maximum_under_by_10_percent']:>6.0%} "
         f"{row['margin_under_by_10_percent']:>6.0%} {row['maximum_p90_over_provision']:>+6.0%} "
         f"{1e3 * row['update_s']:>7.2f} {1e3 * row['forecast_s']:>7.2f} {row['fit_s']:>6.2f} {row['state_bytes']:>7}"

@@ -107,7 +107,7 @@ def _row(name: str, trained: dict[str, Any], results: dict[str, Outcome]) -> dic
     found: dict[str, Any] = {
         "job": name,
         "family": forecast.get("winner"),
-        "wape": forecast.get("wape_900s"),
+        "wape": forecast.get("wape"),
         "capacity_error": results["daedalus"].capacity_error,
     }
     for policy, outcome in results.items():

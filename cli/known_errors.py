@@ -10,8 +10,9 @@ def known_errors() -> tuple[type[Exception], ...]:
     """Return the error types whose message names the place and the mend."""
     from control.state_schema import StateError
     from models.registry import RegistryError
+    from targets.contract import TargetError
     from telemetry.java import NoJava
     from telemetry.lake import LakeError
     from telemetry.prometheus_answers import PrometheusError
 
-    return (UserError, SettingsError, NoJava, LakeError, StateError, RegistryError, PrometheusError)
+    return (UserError, SettingsError, NoJava, LakeError, StateError, RegistryError, TargetError, PrometheusError)

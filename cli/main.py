@@ -8,7 +8,22 @@ import warnings
 
 import typer
 
-from cli import demo, dev, doctor, ds2, explore, ingest, loop, metrics, prices, profile, replay, sample, train
+from cli import (
+    demo,
+    dev,
+    doctor,
+    ds2,
+    explore,
+    ingest,
+    loop,
+    metrics,
+    operators,
+    prices,
+    profile,
+    replay,
+    sample,
+    train,
+)
 from cli.known_errors import known_errors
 from cli.output import run_guarded
 
@@ -39,6 +54,7 @@ app.command("resume")(loop.resume)
 app.command("replay", cls=replay.JsonMayBeBare)(replay.replay)
 app.command("prices")(prices.prices)
 app.command("ds2")(ds2.ds2)
+app.command("operators")(operators.operators)
 app.command("doctor")(doctor.doctor)
 app.command("dev")(dev.dev)
 

@@ -11,9 +11,9 @@ from cli.options import JsonOption
 from cli.output import console, emit, table
 from cli.stores import home, known, lake
 
-MODELS = {"forecast": "wape_900s", "capacity": "capacity_mape"}
+MODELS = {"forecast": "wape", "capacity": "capacity_mape"}
 OF_SAMPLES = {"performance": "relative_rmse"}  # where a job's sizes were sampled
-_ERRORS = {"forecast": "WAPE, 15 min", "performance": "RMSE, left out"}
+_ERRORS = {"forecast": "WAPE, whole horizon", "performance": "RMSE, left out"}
 
 
 def train(

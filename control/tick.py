@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 from control.account import account
 from control.believe import coarse
@@ -18,11 +17,12 @@ from control.job_memory import AVOIDED, JobMemory, Recalled, changed
 from control.learn import Lesson, learn
 from control.lease import Lease, renew
 from control.observe import Observation, observe
+from control.pausing import why_paused
 from control.plan import Ledgered, Plan, Setting, blindness, plan
 from control.reconcile import Event, Progress, Reconciler
 from control.sources import since_s
 from control.state import DAY_S, StateStore
-from control.state_journal import Pause, Status
+from control.state_journal import Status
 from control.state_ledger import Intent, State
 from control.tick_io import TickIO, TickReport
 from policies.contract import Decision
@@ -59,7 +59,7 @@ def tick(job: StreamJob, io: TickIO, now_s: float, lease: Lease | None = None) -
         memory = remembered.memory
         pause = store.journal.pauses(now_s).get(job.name)
         act = job.mode == "act" and job.target.kind != "advisory"
-        paused = _paused(job, pause, now_s)
+        paused = why_paused(job, pause, now_s)
         setting = Setting(job, now_s, act, paused, io.tick_interval_s, io.policy_of)
     with stages("observe"):
         observation = _observe(setting, io, memory)
@@ -110,20 +110,6 @@ class _Stages:
         began_s = self._stopwatch_s()
         yield
         self.milliseconds[name] = 1_000.0 * (self._stopwatch_s() - began_s)
-
-
-def _paused(job: StreamJob, pause: Pause | None, now_s: float) -> str | None:
-    """Return why and until when the job is paused, in words; a pause ends by itself."""
-    if pause is not None:
-        why = f" ({pause.why})" if pause.why else ""
-        return f"by an operator until {_utc(pause.until_s)}{why}"
-    if job.paused_until is not None and now_s < job.paused_until.timestamp():
-        return f"by the job file until {_utc(job.paused_until.timestamp())}"
-    return None
-
-
-def _utc(at_s: float) -> str:
-    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _observe(setting: Setting, io: TickIO, memory: JobMemory) -> Observation:

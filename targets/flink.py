@@ -9,6 +9,7 @@ from typing import Any
 from settings.targets import FlinkSettings
 from targets.contract import Connected, Running, TargetError
 from targets.flink_answers import OVER, Accepted, Job, Overview, Requirements, Slots, Summary, gist
+from targets.flink_dataflow import DataflowReading, read_dataflow
 from targets.http import TIMEOUT_S, HttpTarget, RefusedError
 from targets.idempotency import Keys
 
@@ -48,7 +49,14 @@ class FlinkTarget(Connected):
 
     def operators(self) -> Mapping[str, int]:
         """Return vertex name -> subtasks that really run."""
-        return {vertex.name: vertex.parallelism for vertex in self._job().vertices}
+        job = self._job()
+        return {job.names[vertex.id]: vertex.parallelism for vertex in job.vertices}
+
+    def read_dataflow(self) -> DataflowReading:
+        """Return what feeds what, what every subtask has done so far, and how many slots the job may use."""
+        job = self._job()
+        settled = self._running(job, self._requirements(job.jid)).settled
+        return read_dataflow(self._flink, job, slots=self._slots_for(job), settled=settled)
 
     def scale(self, scale_out: int, idempotency_key: str, mix: Mapping[str, int] | None = None) -> Running:
         """Ask for ``scale_out`` subtasks of every vertex, or as many as it can have at most."""
@@ -75,12 +83,12 @@ class FlinkTarget(Connected):
         Parameters
         ----------
         parallelism
-            Vertex name (:meth:`operators`) -> subtasks.
+            Vertex (as :meth:`operators` calls it) -> subtasks.
         """
         for wanted in parallelism.values():
             _refuse_below_one(wanted)
         job = self._job()
-        ids = {vertex.name: vertex.id for vertex in job.vertices}
+        ids = {name: vertex for vertex, name in job.names.items()}
         if unknown := sorted(set(parallelism) - set(ids)):
             raise TargetError(
                 f"{self._flink.address}: job '{self._name}' has no operator '{unknown[0]}'; it has {', '.join(ids)}",
@@ -158,9 +166,13 @@ class FlinkTarget(Connected):
             return True
         if all(running.get(vertex, 0) >= wanted for vertex, wanted in upper.items()):
             return False
+        return self._slots_for(job) > job.parallelism
+
+    def _slots_for(self, job: Job) -> int:
+        """Return the slots that other jobs leave."""
         others = [one for one in self._alive() if one.jid != job.jid]
         taken = sum(self._flink.asked("GET", f"/jobs/{other.jid}", Job).parallelism for other in others)
-        return self._flink.asked("GET", "/overview", Slots).total - taken > job.parallelism
+        return self._flink.asked("GET", "/overview", Slots).total - taken
 
 
 @contextmanager

@@ -48,17 +48,96 @@ class Vertex(BaseModel):
         return self.tasks.get("RUNNING", 0) + self.tasks.get("FINISHED", 0) >= self.parallelism > 0
 
 
+class Input(BaseModel):
+    """One input of a vertex: the id of the vertex that feeds it."""
+
+    id: str
+
+
+class Node(BaseModel):
+    """One vertex in the plan of a job."""
+
+    id: str
+    inputs: list[Input] = Field(default_factory=list)
+
+
+class Plan(BaseModel):
+    """What feeds what."""
+
+    nodes: list[Node] = Field(default_factory=list)
+
+
 class Job(BaseModel):
     """A job in detail."""
 
     jid: str
     state: str
     vertices: list[Vertex]
+    now: int = 0
+    plan: Plan = Field(default_factory=Plan)
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Vertex id -> what it is called: its name where no other has it, else its id."""
+        told = [vertex.name for vertex in self.vertices]
+        return {one.id: one.name if told.count(one.name) == 1 else one.id for one in self.vertices}
 
     @property
     def parallelism(self) -> int:
         """Subtasks of the widest vertex: the slots that the job holds, where all vertices share them."""
         return max((vertex.parallelism for vertex in self.vertices), default=0)
+
+
+class SubtaskMetrics(BaseModel):
+    """What one subtask has done since it began; times in ms.
+
+    Until the JobManager has heard of it, every figure is 0 and ``complete`` is false.
+    """
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    read: float = Field(alias="read-records")
+    written: float = Field(alias="write-records")
+    complete: bool = Field(alias="write-records-complete")
+    busy_ms: float = Field(alias="accumulated-busy-time")
+    idle_ms: float = Field(alias="accumulated-idle-time")
+    back_pressured_ms: float = Field(alias="accumulated-backpressured-time")
+
+
+class Subtask(BaseModel):
+    """One subtask; another attempt begins at another time."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    start_ms: int = Field(alias="start-time")
+    metrics: SubtaskMetrics
+
+
+class Subtasks(BaseModel):
+    """The subtasks of one vertex."""
+
+    subtasks: list[Subtask]
+
+
+class MetricId(BaseModel):
+    """A metric that a vertex has."""
+
+    id: str
+
+
+class MetricIds(RootModel[list[MetricId]]):
+    """The metrics that a vertex has."""
+
+
+class MetricSum(BaseModel):
+    """A metric over all subtasks of a vertex."""
+
+    id: str
+    sum: float
+
+
+class MetricSums(RootModel[list[MetricSum]]):
+    """Metrics over all subtasks of a vertex."""
 
 
 class Slots(BaseModel):

@@ -44,6 +44,62 @@ class SubtaskReadings:
     sent_end: Mapping[str, Values] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class SubtaskCounters:
+    """What the subtasks of one operator have done since each began; arrays of shape ``(subtasks,)``, NaN: not told.
+
+    Attributes
+    ----------
+    busy_ms, idle_ms, back_pressured_ms
+        ``accumulated-busy-time`` and its fellows of Flink's REST API.
+    records_in, records_out
+        ``read-records`` and ``write-records``.
+    """
+
+    busy_ms: Values
+    idle_ms: Values
+    back_pressured_ms: Values
+    records_in: Values
+    records_out: Values
+
+
+def readings_between(begin: SubtaskCounters, end: SubtaskCounters, clock_s: float) -> SubtaskReadings:
+    """Return what subtasks did between two readings of their counters.
+
+    The window is what they account for themselves, busy, idle and back-pressured together: Flink shows counters that
+    are up to ten seconds old, all of one moment, and a clock beside them would tell another length.
+
+    Parameters
+    ----------
+    clock_s
+        Seconds between the readings, for subtasks that do not account for their time.
+
+    Raises
+    ------
+    ValueError
+        When the readings are not of the same number of subtasks.
+    """
+    if begin.busy_ms.shape != end.busy_ms.shape:
+        raise ValueError(f"readings of {len(begin.busy_ms)} and of {len(end.busy_ms)} subtasks")
+    busy = counted(begin.busy_ms, end.busy_ms)
+    idle = counted(begin.idle_ms, end.idle_ms)
+    waited = counted(begin.back_pressured_ms, end.back_pressured_ms)
+    accounted = busy + idle + waited
+    known = accounted[np.isfinite(accounted)]
+    window_s = float(known.mean()) / MS_PER_S if len(known) else clock_s
+    per_s = 1.0 / window_s if window_s > 0 else float("nan")
+    return SubtaskReadings(
+        window_s,
+        busy * per_s,
+        idle * per_s,
+        waited * per_s,
+        records_in_begin=begin.records_in,
+        records_in_end=end.records_in,
+        records_out_begin=begin.records_out,
+        records_out_end=end.records_out,
+    )
+
+
 def instance_window(readings: SubtaskReadings, *, is_source: bool) -> InstanceWindow:
     """Return what the subtasks did in a window.
 

@@ -146,15 +146,15 @@ class Backtest:
         for horizon_s in self.horizons_s:
             steps, suffix = self._steps(horizon_s), f"_{horizon_s:.0f}s"
             actual, forecast = self.actual[:, :steps], self.forecast[:, :steps]
-            by_horizon[f"wape{suffix}"] = wape(actual, forecast)
-            others = {
+            figures = {
+                "wape": wape(actual, forecast),
                 "smape": smape(actual, forecast),
                 "mae_per_s": mae(actual, forecast),
                 "coverage_p90": coverage(actual, self.upper[:, :steps]),
                 "coverage_p95": coverage(actual, self.upper_p95[:, :steps]) if self.upper_p95.size else np.nan,
             }
             whole = horizon_s == self.horizon_s
-            by_horizon.update({name if whole else f"{name}{suffix}": value for name, value in others.items()})
+            by_horizon.update({name if whole else f"{name}{suffix}": value for name, value in figures.items()})
         return {
             "family": self.family,
             "score": self.score,

@@ -16,7 +16,7 @@ from assets.training_record import Trained
 
 
 def sound(job: str, wape: float = 0.1) -> Trained:
-    candidates = [{"family": "linear", "error": "", "metrics": {"wape_900s": wape}}]
+    candidates = [{"family": "linear", "error": "", "metrics": {"wape": wape}}]
     stages = {"read": 0.5, "fit and walk": 2.0}
     result = {
         "winner": "linear",
@@ -65,7 +65,7 @@ class TestWhatIsTold:
             ("warning", "b: ValueError: no workload of b is in the lake"),
             ("info", "a: linear is the first champion"),
         ]
-        rows = some_jobs(trained, "wape_900s")["jobs"].records
+        rows = some_jobs(trained, "wape")["jobs"].records
         assert [row.data["job"] for row in rows] == ["b", "a"], "those that failed come first"
 
     def test_a_large_run_tells_of_those_that_failed_and_once_of_the_whole(self) -> None:
@@ -79,20 +79,20 @@ class TestWhatIsTold:
 
     def test_every_job_finds_its_own_figures_on_its_partition(self) -> None:
         told = Told()
-        each_job(told, [sound("a", 0.25), broken("b")], "wape_900s")  # type: ignore[arg-type]
+        each_job(told, [sound("a", 0.25), broken("b")], "wape")  # type: ignore[arg-type]
         assert told.own["a"]["winner"] == "linear"
-        assert told.own["a"]["wape_900s"] == 0.25
+        assert told.own["a"]["wape"] == 0.25
         assert "error" not in told.own["a"]
         assert told.own["b"]["error"].startswith("ValueError")
-        assert "wape_900s" not in told.own["b"]
+        assert "wape" not in told.own["b"]
 
     def test_what_all_partitions_carry_stays_short_however_many_there_are(self) -> None:
         """Each event is stored for ever: a table on every one of a thousand would be a thousand tables."""
         trained = [sound(f"job-{n}", wape=n / 1000) for n in range(1000)]
-        metadata = candidate_metadata(trained, "wape_900s", {"training": 1000.0})
+        metadata = candidate_metadata(trained, "wape", {"training": 1000.0})
         assert "jobs" not in metadata
         assert metadata["jobs_trained"] == 1000
-        assert metadata["wape_900s_median"] == 0.5
+        assert metadata["wape_median"] == 0.5
         assert metadata["stages_s"].value == {"read": 500.0, "fit and walk": 2000.0}
         assert (metadata["seconds"], metadata["cpu_seconds"]) == (3000.0, 2000.0)
 

@@ -18,8 +18,8 @@ from telemetry.lake import Lake
 
 
 def answer(promote: bool = True, state: str | None = '{"order":[1,0,1]}', **metrics: float) -> dict[str, Any]:
-    figures = {"wape_900s": 0.1, "beats_naive": True, **metrics}
-    naive = {"wape_900s": 0.2, "beats_naive": False}
+    figures = {"wape": 0.1, "beats_naive": True, **metrics}
+    naive = {"wape": 0.2, "beats_naive": False}
     return {
         "result": {
             "candidates": [
@@ -51,7 +51,7 @@ def kept(tmp_path: Path) -> Kept:
 def published(trained: list[Trained], champion: Fleet | None = None, **more: Any) -> Publication:
     lake = Lake("lake")
     return publication_of(
-        trained, champion, FORECAST, lake, "workload_features", score="wape_900s", started_at_s=0.0, tags={}, **more
+        trained, champion, FORECAST, lake, "workload_features", score="wape", started_at_s=0.0, tags={}, **more
     )
 
 
@@ -64,7 +64,7 @@ class TestReading:
         kept.write("orders", answer())
         kept.write("broken", BROKEN)
         orders, broken, never = read_trained(kept.folder, ["orders", "broken", "never"])
-        assert (orders.winner, orders.promoted, orders.score("wape_900s"), orders.cpu_s) == (
+        assert (orders.winner, orders.promoted, orders.score("wape"), orders.cpu_s) == (
             "auto-arima",
             True,
             0.1,
@@ -78,7 +78,7 @@ class TestReading:
         (one,) = iterate_trained(kept.folder, ["orders"])
         light = one.without_model()
         assert len(json.dumps(light.result)) < 2_000
-        assert light.score("wape_900s") == 0.1
+        assert light.score("wape") == 0.1
 
 
 class TestPublication:
@@ -116,8 +116,8 @@ class TestPublication:
         made = published(read_trained(kept.folder, ["a", "b", "c"]), parameters={"seed": 7})
         assert [item.family for item in made.candidates] == ["last-value", "auto-arima", "theta"]
         for item in made.candidates:
-            assert list(item.per_job.columns)[:2] == ["job", "wape_900s"]
-            assert set(item.per_job.columns) == {"job", "wape_900s", "beats_naive", "coverage_p90", "error"}
+            assert list(item.per_job.columns)[:2] == ["job", "wape"]
+            assert set(item.per_job.columns) == {"job", "wape", "beats_naive", "coverage_p90", "error"}
             assert item.parameters == {"jobs": 3, "seed": 7}
         theta = made.candidates[2].per_job
         assert list(theta["error"]) == ["could not be fitted: too short"] * 2 + ["ValueError: nothing to learn from"]

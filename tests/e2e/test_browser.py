@@ -113,9 +113,9 @@ def test_the_champions_show_the_pictures_of_their_training(dagster: Dagster, bro
 def test_the_champions_plot_their_error_of_each_job(dagster: Dagster, browser: Browser, trained: str) -> None:
     dagster.open_asset("forecast_champions")
     browser.button("Plots")
-    browser.see("wape_900s")
-    browser.bottom("wape_900s")
-    browser.drawn("wape_900s")
+    browser.see("wape")
+    browser.bottom("wape")
+    browser.drawn("wape")
     browser.picture("ui-dagster-champions")
 
 
@@ -147,9 +147,9 @@ def test_families_are_compared_by_their_error(browser: Browser, servers: DevServ
     pages.open_experiment("perdix-forecast")
     browser.picture("ui-mlflow-runs")
     pages.compare("forecast of 3 jobs", FAMILIES)
-    page = browser.see(f"Comparing {len(FAMILIES)} Runs from 1 Experiment", "wape_900s_median", "Run details")
+    page = browser.see(f"Comparing {len(FAMILIES)} Runs from 1 Experiment", "wape_median", "Run details")
     names = page[page.index("Run Name:") : page.index("Start Time:")]
     assert [name for name in FAMILIES if name not in names] == []
-    assert page.index("Parallel Coordinates Plot") < page.index("wape_900s_median") < page.index("Run details")
+    assert page.index("Parallel Coordinates Plot") < page.index("wape_median") < page.index("Run details")
     assert re.search(r"\n0\.\d+", page[page.index("Metrics\n") :])
     browser.picture("ui-mlflow-compare")

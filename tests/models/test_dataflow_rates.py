@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.dataflow.flink_rates import SubtaskReadings, counted, instance_window
+from models.dataflow.flink_rates import SubtaskCounters, SubtaskReadings, counted, instance_window, readings_between
 from models.dataflow.rates import InstanceWindow
 from models.dataflow.useful_time import measured_rates, operator_rates
 
@@ -158,3 +158,39 @@ def test_a_counter_that_was_reset_is_not_measured() -> None:
 def test_readings_of_different_subtasks_are_refused() -> None:
     with pytest.raises(ValueError, match="a value per subtask"):
         instance_window(readings([1.0], [1.0, 2.0], [1.0], [1.0], [1.0]), is_source=False)
+
+
+def counters(
+    busy: list[float], idle: list[float], waited: list[float], read: list[float], written: list[float]
+) -> SubtaskCounters:
+    return SubtaskCounters(*(np.array(each, dtype=float) for each in (busy, idle, waited, read, written)))
+
+
+def test_a_window_is_what_subtasks_account_for_and_not_what_a_clock_says() -> None:
+    begin = counters([1_000.0, 0.0], [9_000.0, 10_000.0], [0.0, 0.0], [100.0, 50.0], [10.0, 5.0])
+    end = counters([5_000.0, 2_000.0], [11_000.0, 17_000.0], [4_000.0, 1_000.0], [500.0, 250.0], [30.0, 15.0])
+    found = readings_between(begin, end, clock_s=17.0)
+    assert found.window_s == 10.0
+    rates = operator_rates(instance_window(found, is_source=False))
+    assert rates.true_processing_per_s == pytest.approx(400 / 4 + 200 / 2)
+    assert rates.observed_processing_per_s == pytest.approx(600 / 10)
+    assert rates.true_output_per_s == pytest.approx(20 / 4 + 10 / 2)
+
+
+def test_where_no_subtask_accounts_for_its_time_the_clock_counts() -> None:
+    begin = counters([NAN], [NAN], [0.0], [100.0], [100.0])
+    end = counters([NAN], [NAN], [500.0], [300.0], [300.0])
+    found = readings_between(begin, end, clock_s=10.0)
+    assert found.window_s == 10.0
+    assert found.back_pressured_ms_per_s.tolist() == [50.0]
+
+
+def test_counters_that_were_not_refreshed_make_a_window_without_length() -> None:
+    once = counters([1_000.0], [9_000.0], [0.0], [100.0], [10.0])
+    assert readings_between(once, once, clock_s=3.0).window_s == 0.0
+
+
+def test_counters_of_another_number_of_subtasks_are_refused() -> None:
+    one, two = counters([0.0], [0.0], [0.0], [0.0], [0.0]), counters(*([[0.0, 0.0]] * 5))
+    with pytest.raises(ValueError, match="readings of 1 and of 2 subtasks"):
+        readings_between(one, two, clock_s=10.0)

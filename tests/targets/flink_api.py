@@ -12,18 +12,52 @@ import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qsl
 
 TRACE = "org.apache.flink.runtime.rest.handler.RestHandlerException: {}\n\tat org.apache.flink.runtime.Foo(Foo.java:1)"
 
 
 @dataclass
 class Vertex:
+    """A vertex; what its subtasks have done is that of a constant load since ``since_s``, each a row of ``per_s``.
+
+    Attributes
+    ----------
+    per_s
+        What a subtask does each second: records read, records written, ms busy, ms back-pressured.
+    pending, pending_per_s
+        Records that wait before it, and how many more each second; ``None``: it has no such metric.
+    heard_of
+        Whether the JobManager has heard of its subtasks' metrics.
+    """
+
     id: str
     name: str
     running: int
     upper: int
     lower: int = 1
     most: int = 128
+    inputs: tuple[str, ...] = ()
+    per_s: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    pending: float | None = None
+    pending_per_s: float = 0.0
+    heard_of: bool = True
+    since_s: float = field(default_factory=time.time)
+
+    def subtasks(self, now_s: float) -> list[dict[str, Any]]:
+        age_s = now_s - self.since_s if self.heard_of else 0.0
+        read, written, busy_ms, waited_ms = (age_s * each for each in self.per_s)
+        told = {
+            "read-records": int(read),
+            "read-records-complete": self.heard_of,
+            "write-records": int(written),
+            "write-records-complete": self.heard_of,
+            "accumulated-backpressured-time": int(waited_ms),
+            "accumulated-idle-time": int(1_000 * age_s - busy_ms - waited_ms),
+            "accumulated-busy-time": busy_ms,
+        }
+        started_ms = int(1_000 * self.since_s)
+        return [{"subtask": k, "start-time": started_ms, "metrics": told} for k in range(self.running)]
 
 
 @dataclass
@@ -85,7 +119,8 @@ class FlinkCluster:
         """Flink rescales now."""
         for job in self.jobs:
             for vertex in job.vertices:
-                vertex.running = min(vertex.upper, self.slots)
+                if vertex.running != min(vertex.upper, self.slots):
+                    vertex.running, vertex.since_s = min(vertex.upper, self.slots), time.time()
 
     def puts(self) -> list[dict[str, tuple[int, int]]]:
         """Return vertex id -> (lower, upper) of each request so far."""
@@ -142,6 +177,8 @@ class FlinkCluster:
             if self.checkpoints_pass:
                 self.complete_checkpoint()
             return 202, {"request-id": "r"}
+        if rest[:1] == ["vertices"]:
+            return self._of_vertex(next(one for one in job.vertices if one.id == rest[1]), rest[2:])
         vertices = [
             {
                 "id": v.id,
@@ -153,13 +190,33 @@ class FlinkCluster:
             }
             for v in job.vertices
         ]
-        return 200, {"jid": job.jid, "name": job.name, "state": job.state, "vertices": vertices, "plan": {}}
+        fed = {v.id: [{"id": one, "num": k} for k, one in enumerate(v.inputs)] for v in job.vertices}
+        nodes = [{"id": one, **({"inputs": inputs} if inputs else {})} for one, inputs in fed.items()]
+        return 200, {
+            "jid": job.jid,
+            "name": job.name,
+            "state": job.state,
+            "now": int(1_000 * time.time()),
+            "vertices": vertices,
+            "plan": {"jid": job.jid, "nodes": nodes},
+        }
+
+    def _of_vertex(self, vertex: Vertex, rest: list[str]) -> tuple[int, Any]:
+        if not rest:
+            return 200, {"id": vertex.id, "name": vertex.name, "subtasks": vertex.subtasks(time.time())}
+        names = ["numRecordsIn", *([] if vertex.pending is None else ["Source__words.pendingRecords"])]
+        asked = dict(parse_qsl(rest[1].partition("?")[2]))
+        if "get" not in asked:
+            return 200, [{"id": name} for name in names]
+        grown = vertex.pending_per_s * (time.time() - vertex.since_s)
+        sums = {"Source__words.pendingRecords": None if vertex.pending is None else vertex.pending + grown}
+        return 200, [{"id": name, "sum": sums[name]} for name in asked["get"].split(",") if sums.get(name) is not None]
 
 
 def a_job(running: int = 2, name: str = "orders", **changes: Any) -> FlinkJob:
     """Return a job of two vertices that runs at one parallelism and was asked for it."""
     vertices = [
         Vertex("s" * 32, "Source: words -> split", running, running),
-        Vertex("c" * 32, "count -> sink", running, running),
+        Vertex("c" * 32, "count -> sink", running, running, inputs=("s" * 32,)),
     ]
     return FlinkJob(name, vertices=vertices, **changes)

@@ -1,0 +1,159 @@
+"""``perdix operators``: how many subtasks each operator of a running Flink job needs, and giving it them."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.options import JobArgument, JsonOption
+from cli.output import UserError, clock_time, complaints, console, number, plain, table
+from cli.stores import known, state, stream_jobs
+from settings.stream_job import StreamJob
+from settings.targets import FlinkSettings
+
+if TYPE_CHECKING:
+    from control.dataflow_loop import Look
+
+
+def operators(
+    job: JobArgument,
+    *,
+    policy: Annotated[
+        str, typer.Option("--policy", help="ds2, dhalion or flink-autoscaler; options follow colons.")
+    ] = "ds2",
+    interval_s: Annotated[float, typer.Option("--interval", help="Seconds between two looks.", min=1)] = 30.0,
+    decisions: Annotated[
+        int, typer.Option("--decisions", help="End after so many; waiting for a warm-up is none. 0: never.", min=0)
+    ] = 1,
+    apply: Annotated[bool, typer.Option("--apply", help="Ask Flink for what was decided.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Size every operator of a running Flink job by what its subtasks really do.
+
+    Flink alone is asked (REST, 1.18 or newer): what feeds what, busy, idle and back-pressured time of every subtask,
+    and what waits before the sources. Operators that Flink has chained together are one. With --json, one document
+    per look and line.
+
+    Example: perdix operators wordcount --policy ds2:curve=learned --decisions 3 --apply
+    """
+    from control.dataflow_loop import looks
+    from control.pausing import why_paused
+    from replay.dataflow_case import dataflow_contenders
+    from targets.flink import FlinkTarget
+
+    settings, target = _flink_job(job, act=apply)
+    chosen = dataflow_contenders(policy)
+    if len(chosen) != 1:
+        raise UserError(f"--policy {policy}: name one policy")
+
+    def paused(now_s: float) -> str | None:
+        with state() as store:
+            return why_paused(settings, store.journal.pauses(now_s).get(job), now_s)
+
+    if not as_json:
+        complaints.print(f"looking at {job} every {interval_s:g} s; Ctrl-C ends it", highlight=False)
+    decided = 0
+    with closing(FlinkTarget(target, job)) as flink:
+        for look in looks(flink, chosen[0].build(), settings.bounds, interval_s=interval_s, act=apply, paused=paused):
+            if as_json:
+                line = plain({"schema": "perdix.operators/1", "job": job, **_document(look)})
+                print(json.dumps(line, allow_nan=False), flush=True)  # noqa: T201 - a stream of lines
+            else:
+                _show(look, applied=apply)
+            decided += look.decided
+            if decided == decisions > 0:
+                return
+
+
+def _flink_job(name: str, *, act: bool) -> tuple[StreamJob, FlinkSettings]:
+    jobs = stream_jobs()
+    job = jobs[known(name, jobs, "job", "no job has a file yet: write conf/jobs/<job>.yaml")]
+    if not isinstance(job.target, FlinkSettings):
+        raise UserError(
+            f"job '{name}': its target is of kind '{job.target.kind}', and only Flink's REST API knows operators; set "
+            "target.kind: flink and target.url"
+        )
+    if act and job.mode == "act":
+        raise UserError(
+            f"job '{name}' has mode: act, so perdix' control loop scales it as a whole; set mode: advise to scale its "
+            "operators with --apply"
+        )
+    return job, job.target
+
+
+def _document(look: Look) -> dict[str, Any]:
+    decision = look.decision
+    return {
+        "at_s": look.at_s,
+        "reason": None if decision is None else decision.reason,
+        "sentence": None if decision is None else decision.sentence,
+        "changes": look.changes,
+        "done": look.done,
+        "problem": look.problem,
+        "operators": _rows(look),
+    }
+
+
+def _rows(look: Look) -> list[dict[str, Any]]:
+    """Return a row per operator, in the dataflow's order."""
+    from models.dataflow.useful_time import operator_rates
+
+    situation, decision = look.situation, look.decision
+    if situation is None or decision is None:
+        return []
+    verdicts = {one.operator: one for one in decision.operators}
+    rows = []
+    for operator in situation.graph:
+        name, window = operator.name, situation.windows.get(operator.name)
+        rates = None if window is None else operator_rates(window)
+        verdict = verdicts.get(name)
+        rows.append(
+            {
+                "operator": name,
+                "inputs": operator.inputs,
+                "running": situation.parallelism[name],
+                "wanted": look.changes.get(name, situation.parallelism[name]),
+                "unrounded": None if verdict is None else verdict.unrounded,
+                "busy": None if window is None else float(window.useful_s.mean()) / window.window_s,
+                "true_processing_per_s": None if rates is None or operator.is_source else rates.true_processing_per_s,
+                "observed_processing_per_s": None
+                if rates is None or operator.is_source
+                else rates.observed_processing_per_s,
+                "observed_output_per_s": None if rates is None else rates.observed_output_per_s,
+                "arriving_per_s": situation.source_per_s.get(name),
+                "waiting_records": situation.lag_records.get(name),
+                "why": None if verdict is None else verdict.why,
+            }
+        )
+    return rows
+
+
+def _show(look: Look, *, applied: bool) -> None:
+    when = "" if look.at_s is None else clock_time(look.at_s)
+    if look.decision is not None and look.decided:
+        columns = ["operator", "runs", "wants", "busy", "true rate/s", "processes/s", "arrives/s", "waits"]
+        rows = [
+            [
+                row["operator"],
+                row["running"],
+                row["wanted"],
+                "-" if row["busy"] is None else f"{row['busy']:.0%}",
+                number(row["true_processing_per_s"]),
+                number(row["observed_processing_per_s"]),
+                number(row["arriving_per_s"]),
+                number(row["waiting_records"]),
+            ]
+            for row in _rows(look)
+        ]
+        table(when, columns, rows)
+    if look.decision is not None:
+        console.print(f"{when} {look.decision.sentence}", highlight=False, markup=False)
+    if look.problem is not None:
+        console.print(f"{when} {look.problem}", highlight=False, markup=False)
+    if look.done:
+        console.print("Flink was asked for it.", highlight=False)
+    elif look.changes and not applied:
+        console.print("Nothing was changed; --apply asks Flink for it.", highlight=False)

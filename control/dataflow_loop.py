@@ -1,0 +1,136 @@
+"""Policies that size operators, on a running Flink job: look, decide, ask Flink, and look again.
+
+What is asked of Flink is a state to reach, so a loop that is ended at any point and begun again does no harm. What a
+policy remembers lives as long as the loop.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from control.dataflow_situation import redeployed, situation_between
+from policies.contract import Reason
+from policies.dataflow.contract import DataflowDecision, DataflowPolicy, DataflowSituation
+from settings.stream_job import Bounds
+from targets.contract import Running, TargetError
+from targets.flink_dataflow import DataflowReading
+
+
+class OperatorTarget(Protocol):
+    """What such a policy reads and scales: :class:`targets.flink.FlinkTarget`."""
+
+    def read_dataflow(self) -> DataflowReading:
+        """Return the job at this moment; raises ``TargetError``."""
+        ...
+
+    def scale_operators(self, parallelism: Mapping[str, int], idempotency_key: str) -> Running:
+        """Ask for the parallelism of single operators; raises ``TargetError``."""
+        ...
+
+
+@dataclass(frozen=True)
+class Look:
+    """One look at the job.
+
+    Attributes
+    ----------
+    at_s
+        Epoch seconds by Flink's clock; ``None`` where the job could not be read.
+    situation, decision
+        ``None`` where there was no ground for a decision.
+    changes
+        Operator -> instances, for those that should change, within the bounds.
+    done
+        Whether Flink accepted the changes.
+    problem
+        Why there is no decision, or why it was not carried out, in words.
+    """
+
+    at_s: float | None
+    situation: DataflowSituation | None = None
+    decision: DataflowDecision | None = None
+    changes: Mapping[str, int] = field(default_factory=dict)
+    done: bool = False
+    problem: str | None = None
+
+    @property
+    def decided(self) -> bool:
+        """Whether the policy had what it needs: it does not wait for a warm-up, and is not blind."""
+        return self.decision is not None and self.decision.reason not in (Reason.HOLD_GRACE, Reason.HOLD_BLIND)
+
+
+def looks(
+    target: OperatorTarget,
+    policy: DataflowPolicy,
+    bounds: Bounds,
+    *,
+    interval_s: float,
+    act: bool,
+    paused: Callable[[float], str | None] = lambda _: None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[Look]:
+    """Look at a job every ``interval_s`` seconds and let a policy size its operators, without end.
+
+    A job that cannot be read, or that was redeployed since the last look, is left alone until the next.
+
+    Parameters
+    ----------
+    bounds
+        No operator that is scaled gets fewer or more instances.
+    act
+        Whether Flink is asked for what was decided.
+    paused
+        Epoch seconds -> why nothing is to be carried out now; ``None``: nothing against it.
+
+    Raises
+    ------
+    TargetError
+        When it cannot even be read at the beginning.
+    """
+    before, memory = target.read_dataflow(), dict[str, Any]()
+    while True:
+        sleep(interval_s)
+        try:
+            now = target.read_dataflow()
+        except TargetError as error:
+            yield Look(None, problem=str(error))
+            continue
+        look = _look(before, now, policy, bounds, memory)
+        if act:
+            look = _carried_out(look, target, paused(now.at_s))
+        if look.decision is not None and (look.done or not look.changes):
+            memory = dict(look.decision.memory)  # what was not carried out must not be judged as if it had been
+        before = now
+        yield look
+
+
+def _look(
+    before: DataflowReading, now: DataflowReading, policy: DataflowPolicy, bounds: Bounds, memory: Mapping[str, Any]
+) -> Look:
+    if not now.settled:
+        return Look(now.at_s, problem="a rescale is under way")
+    if redeployed(before, now):
+        return Look(now.at_s, problem="the job was redeployed since the last look; the next one counts")
+    try:
+        situation = situation_between(before, now, most=bounds.maximum, memory=memory)
+        decision = policy.decide(situation)
+    except (ValueError, ArithmeticError) as error:
+        return Look(now.at_s, problem=f"{policy.name}: {error}")
+    wanted = {name: bounds.clamp(instances) for name, instances in decision.changes(situation).items()}
+    changes = {name: instances for name, instances in wanted.items() if instances != situation.parallelism[name]}
+    return Look(now.at_s, situation, decision, changes)
+
+
+def _carried_out(look: Look, target: OperatorTarget, paused: str | None) -> Look:
+    if not look.changes:
+        return look
+    if paused is not None:
+        return replace(look, problem=f"paused {paused}")
+    try:
+        target.scale_operators(look.changes, f"operators-{look.at_s}")
+    except TargetError as error:
+        return replace(look, problem=str(error))
+    return replace(look, done=True)

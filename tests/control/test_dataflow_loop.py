@@ -1,0 +1,231 @@
+"""Policies that size operators, on a Flink job that does what its load and its parallelism make of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from control.dataflow_loop import Look, looks
+from control.dataflow_situation import situation_between
+from models.dataflow.flink_rates import SubtaskCounters
+from policies.contract import Reason
+from policies.dataflow.build import build_dataflow_policy
+from policies.dataflow.contract import DataflowDecision, DataflowSituation
+from settings.stream_job import Bounds
+from targets.contract import Running, TargetError
+from targets.flink_dataflow import DataflowReading, OperatorReading
+
+BOUNDS = Bounds(minimum=1, maximum=12)
+WORDS_PER_LINE = 3.0
+COUNTS_PER_S = 100.0  # a subtask's capacity, words/s
+
+
+@dataclass
+class Job:
+    """Lines arrive at a source, which splits them into words; a second vertex counts these, and holds it back."""
+
+    lines_per_s: float
+    parallelism: dict[str, int] = field(default_factory=lambda: {"source": 2, "count": 1})
+    now_s: float = 1_000.0
+    started_s: float = 0.0
+    pending: float = 0.0
+    tells_pending: bool = True
+    slots: int = 12
+    broken: str | None = None
+    asked: list[Mapping[str, int]] = field(default_factory=list)
+    lines: float = 0.0
+    busy_s: float = 0.0  # of all counting subtasks
+    waited_s: float = 0.0  # of all sources
+
+    def sleep(self, seconds: float) -> None:
+        most_lines = COUNTS_PER_S * self.parallelism["count"] * seconds / WORDS_PER_LINE
+        there = self.pending + self.lines_per_s * seconds
+        done = min(there, most_lines)
+        self.pending, self.lines, self.now_s = there - done, self.lines + done, self.now_s + seconds
+        self.busy_s += done * WORDS_PER_LINE / COUNTS_PER_S
+        if self.pending > 0:
+            self.waited_s += 0.9 * seconds * self.parallelism["source"]
+
+    def read_dataflow(self) -> DataflowReading:
+        if self.broken is not None:
+            raise TargetError(self.broken)
+        age_ms, words = 1_000.0 * (self.now_s - self.started_s), self.lines * WORDS_PER_LINE
+        return DataflowReading(
+            self.now_s,
+            {
+                "source": self._reading((), "source", 0.0, self.waited_s, self.lines, words, age_ms),
+                "count": self._reading(("source",), "count", self.busy_s, 0.0, words, 0.0, age_ms),
+            },
+            self.slots,
+            settled=True,
+        )
+
+    def _reading(
+        self, inputs: tuple[str, ...], name: str, busy_s: float, waited_s: float, *amounts: float
+    ) -> OperatorReading:
+        n = self.parallelism[name]
+        read, written, age_ms = amounts
+        busy_ms, waited_ms = 1_000.0 * busy_s / n, 1_000.0 * waited_s / n
+        rows = (busy_ms, age_ms - busy_ms - waited_ms, waited_ms, read / n, written / n)
+        counters = SubtaskCounters(*(np.full(n, row) for row in rows))
+        pending = self.pending if self.tells_pending and not inputs else None
+        return OperatorReading(inputs, 128, counters, (round(1_000.0 * self.started_s),) * n, pending)
+
+    def scale_operators(self, parallelism: Mapping[str, int], idempotency_key: str) -> Running:
+        self.asked.append(dict(parallelism))
+        self.parallelism |= parallelism
+        self.restart()
+        return Running(max(self.parallelism.values()), max(self.parallelism.values()), settled=True)
+
+    def restart(self) -> None:
+        self.started_s, self.lines, self.busy_s, self.waited_s = self.now_s, 0.0, 0.0, 0.0
+
+
+def looked(job: Job, count: int, policy: str = "ds2", bounds: Bounds = BOUNDS, *, act: bool = True) -> list[Look]:
+    options = {"warm_up_s": 0.0} if policy == "ds2" else {}
+    built = build_dataflow_policy(policy, options)
+    return list(islice(looks(job, built, bounds, interval_s=30.0, act=act, sleep=job.sleep), count))
+
+
+def test_ds2_reaches_what_the_load_needs_in_one_step() -> None:
+    job = Job(lines_per_s=200.0)  # 600 words/s: six subtasks
+    found = looked(job, 4)
+    assert job.asked == [{"count": 6}]
+    assert job.parallelism == {"source": 2, "count": 6}
+    assert found[0].done
+    assert found[1].problem == "the job was redeployed since the last look; the next one counts"
+    assert "count 1 to 6" in (found[0].decision.sentence if found[0].decision else "")
+
+
+def test_what_arrives_is_what_was_emitted_and_what_was_left_waiting_in_the_sources_own_output() -> None:
+    job = Job(lines_per_s=200.0, pending=50.0)
+    before = job.read_dataflow()
+    job.sleep(30.0)
+    situation = situation_between(before, job.read_dataflow(), most=12, memory={})
+    assert situation.source_per_s["source"] == pytest.approx(600.0)
+    assert situation.lag_records["source"] == pytest.approx(WORDS_PER_LINE * job.pending)
+    assert situation.windows["count"].window_s == pytest.approx(30.0)
+    assert situation.windows["count"].useful_s.tolist() == pytest.approx([30.0])
+    assert (situation.parallelism, situation.slots, situation.slots_shared) == ({"source": 2, "count": 1}, 12, True)
+
+
+def test_it_scales_in_what_is_too_much() -> None:
+    job = Job(lines_per_s=80.0, parallelism={"source": 2, "count": 10})
+    looked(job, 4)
+    assert job.asked == [{"count": 3}]
+
+
+@pytest.mark.parametrize(("lines_per_s", "wanted"), [(20.0, 1), (200.0, 4)])
+def test_a_source_that_does_not_tell_what_waits_scales_in_only_where_it_surely_emits_all(
+    lines_per_s: float, wanted: int
+) -> None:
+    """At 200 lines/s four subtasks are too few; the source waits for room, and what arrives is not known."""
+    job = Job(lines_per_s=lines_per_s, parallelism={"source": 2, "count": 4}, tells_pending=False)
+    looked(job, 1)
+    assert job.parallelism["count"] == wanted
+
+
+def test_without_apply_nothing_is_asked_for_and_nothing_is_remembered_as_done() -> None:
+    job = Job(lines_per_s=200.0)
+    found = looked(job, 3, act=False)
+    assert job.asked == []
+    assert [dict(look.changes) for look in found] == [{"count": 6}] * 3
+    assert not any(look.done for look in found)
+
+
+def test_bounds_and_slots_hold() -> None:
+    job = Job(lines_per_s=1_000.0)
+    looked(job, 1, bounds=Bounds(minimum=1, maximum=5))
+    assert job.parallelism["count"] == 5
+    job = Job(lines_per_s=1_000.0, slots=4)
+    looked(job, 1)
+    assert job.parallelism["count"] == 4
+    job = Job(lines_per_s=10.0, parallelism={"source": 2, "count": 8})
+    looked(job, 1, bounds=Bounds(minimum=3, maximum=12))
+    assert job.parallelism["count"] == 3
+
+
+def test_a_paused_job_is_looked_at_and_left_alone() -> None:
+    job = Job(lines_per_s=200.0)
+    policy = build_dataflow_policy("ds2", {"warm_up_s": 0.0})
+    loop = looks(job, policy, BOUNDS, interval_s=30.0, act=True, paused=lambda now_s: f"until {now_s}", sleep=job.sleep)
+    look = next(loop)
+    assert (job.asked, look.done, look.problem) == ([], False, f"paused until {job.now_s}")
+    assert look.changes == {"count": 6}
+
+
+def test_a_job_that_cannot_be_read_for_a_while_is_left_alone_meanwhile() -> None:
+    job = Job(lines_per_s=200.0)
+    policy = build_dataflow_policy("ds2", {"warm_up_s": 0.0})
+    loop = looks(job, policy, BOUNDS, interval_s=30.0, act=True, sleep=job.sleep)
+    job.broken = "cannot be reached"
+    with pytest.raises(TargetError, match="cannot be reached"):
+        next(loop)  # at the beginning it is a mistake of the user
+    job.broken = None
+    loop = looks(job, policy, BOUNDS, interval_s=30.0, act=True, sleep=job.sleep)
+    next(loop)
+    job.broken = "cannot be reached"
+    assert [look.problem for look in islice(loop, 2)] == ["cannot be reached"] * 2
+    job.broken = None
+    next(loop)
+    assert job.parallelism["count"] == 6
+
+
+def test_a_restart_between_two_looks_is_not_a_window() -> None:
+    job = Job(lines_per_s=30.0)
+    loop = looks(
+        job, build_dataflow_policy("ds2", {"warm_up_s": 0.0}), BOUNDS, interval_s=30.0, act=True, sleep=job.sleep
+    )
+    next(loop)
+    job.restart()
+    assert "redeployed" in (next(loop).problem or "")
+    assert next(loop).decision is not None
+
+
+def test_a_request_that_flink_refuses_is_told_and_tried_again() -> None:
+    class Full(Job):
+        def scale_operators(self, parallelism: Mapping[str, int], idempotency_key: str) -> Running:
+            if not self.asked:
+                self.asked.append(parallelism)
+                raise TargetError("503: busy")
+            return super().scale_operators(parallelism, idempotency_key)
+
+    job = Full(lines_per_s=200.0)
+    first, second = looked(job, 2)
+    assert (first.problem, first.done) == ("503: busy", False)
+    assert second.done
+    assert job.parallelism["count"] == 6
+
+
+def test_a_policy_that_fails_holds_what_runs() -> None:
+    class Broken:
+        name = "broken"
+
+        def decide(self, situation: DataflowSituation) -> DataflowDecision:
+            raise ValueError(f"no answer at {situation.now_s:g} s")
+
+    job = Job(lines_per_s=200.0)
+    look = next(looks(job, Broken(), BOUNDS, interval_s=30.0, act=True, sleep=job.sleep))
+    assert (look.problem, look.decision) == ("broken: no answer at 1030 s", None)
+
+
+def test_waiting_for_a_warm_up_is_no_decision() -> None:
+    job = Job(lines_per_s=200.0)
+    policy = build_dataflow_policy("ds2", {"warm_up_s": 30.0})
+    first, second = islice(looks(job, policy, BOUNDS, interval_s=30.0, act=True, sleep=job.sleep), 2)
+    assert first.decision is not None
+    assert (first.decided, first.decision.reason) == (False, Reason.HOLD_GRACE)
+    assert second.decided
+
+
+@pytest.mark.parametrize("policy", ["dhalion", "flink-autoscaler"])
+def test_other_policies_run_on_it_too(policy: str) -> None:
+    job = Job(lines_per_s=200.0)
+    looked(job, 60, policy)
+    assert job.parallelism["count"] >= 6
+    assert math.isclose(job.pending, 0.0, abs_tol=1e4)
