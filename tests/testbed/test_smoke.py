@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from cli.output import UserError
+from settings.targets import FlinkSettings
+from targets.flink import FlinkTarget
 from testbed import build, kafka, prerequisites, prometheus
 from testbed import quota as quotas
 from testbed.__main__ import app
@@ -163,6 +166,27 @@ def test_a_loaded_job_is_rescaled_and_prometheus_sees_it(state: Path) -> None:
     wait_for("a job that has caught up", lambda: one(pending) == 0)
     quantile = 'flink_taskmanager_job_task_operator_eventTimeLag{quantile="0.95"}'
     wait_for("a latency below 20 s", lambda: 0 < one(f"max({quantile})") < 20_000)
+
+
+def test_the_job_tells_what_its_subtasks_have_done(state: Path) -> None:
+    settings = settings_of(state)
+    with FlinkTarget(FlinkSettings.model_validate({"url": settings.flink_url}), settings.job) as target:
+
+        def all_told() -> bool:
+            told = [one.counters.records_in for one in target.read_dataflow().operators.values()]
+            return bool(np.isfinite(np.concatenate(told)).all())
+
+        wait_for("what every subtask has done", all_told)
+        reading = target.read_dataflow()
+    (source, words), (_, count) = reading.operators.items()
+    assert (words.inputs, count.inputs) == ((), (source,))
+    assert (words.pending_records, count.pending_records) == (0.0, None)
+    assert words.counters.records_out.sum() == count.counters.records_in.sum() > 0
+    for one in (words, count):
+        accounted_s = (one.counters.busy_ms + one.counters.idle_ms + one.counters.back_pressured_ms) / 1_000.0
+        ages_s = reading.at_s - np.array(one.started_ms) / 1_000.0
+        assert (accounted_s > 0).all()
+        assert (accounted_s <= ages_s + 1.0).all()
 
 
 def test_a_killed_worker_is_missed_and_starts_again(state: Path) -> None:
