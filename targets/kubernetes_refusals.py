@@ -93,7 +93,7 @@ def _mend(refusal: Refusal, settings: KubernetesSettings) -> tuple[str, bool]:
     if status == 403:
         return _forbidden(refusal, settings)
     if status == 404:
-        return _absent(refusal, settings), False
+        return _absent(refusal, settings)
     if status in LATER:
         wait_s = refusal.headers.get("Retry-After", "")
         return (f"the API server asks to wait {wait_s} s" if wait_s.isdigit() else ""), True
@@ -109,14 +109,14 @@ def _forbidden(refusal: Refusal, settings: KubernetesSettings) -> tuple[str, boo
     return f"{who}add to its Role in namespace {settings.namespace}: {rule} ({MANIFEST})", True
 
 
-def _absent(refusal: Refusal, settings: KubernetesSettings) -> str:
+def _absent(refusal: Refusal, settings: KubernetesSettings) -> tuple[str, bool]:
     said = refusal.status_message
     if said is not None and "could not find the requested resource" not in said:
-        return "check 'name' and 'namespace' of the target"
+        return "check 'name' and 'namespace' of the target", True  # it may be about to be created anew
     return (
         f"the cluster knows no {refusal.what} in {settings.api_version}: check 'api_version' and 'resource' (the "
         "plural), and whether the custom resource's definition has the subresource scale"
-    )
+    ), False
 
 
 def _broken(refusal: Refusal) -> tuple[str, bool]:

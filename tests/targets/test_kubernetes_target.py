@@ -211,7 +211,7 @@ REFUSALS = [
      r'\["deployments/scale"\], verbs: \["update"\] \(deploy/kubernetes/rbac\.yaml\)', True),
     (403, 'deployments.apps "orders" is forbidden: User "system:anonymous" cannot update', "no credentials", True),
     (403, 'admission webhook "quota.example" denied the request: at most 3', "at most 3; an admission rule", False),
-    (404, 'deployments.apps "orders" not found', "check 'name' and 'namespace'", False),
+    (404, 'deployments.apps "orders" not found', "check 'name' and 'namespace'", True),
     (404, "the server could not find the requested resource", "has the subresource scale", False),
     (405, "the server does not allow this method on the requested resource", "cannot be scaled", False),
     (400, 'admission webhook "w" denied the request: not on Fridays', "not on Fridays; an admission rule", False),
