@@ -24,6 +24,7 @@ FALLING, FALLING_S = (
     0.1,
     0.2,
 )  # deficit as a share of the workload, and lag in seconds of it, of a job that falls behind
+UNSEEN_S = 60.0  # after a restart: a stop that has not shown by then was shorter than what metrics show
 BEFORE_A_RESTART_S = 120.0  # where the stop before an unplanned restart is looked for
 
 
@@ -131,15 +132,47 @@ def look(
     seen = replace(watching, watch=watching.watch.observe(*series))
     result = seen.watch.outcome
     if result is None:
-        return Watched(seen, normal, downtimes)
+        return _too_short_to_see(seen, normal, downtimes, window) or Watched(seen, normal, downtimes)
     if isinstance(result, Recovered):
-        # Other sizes of as many workers are no failure, whose downtime has its detection in it.
-        swapped = seen.decision_id is not None and seen.from_scale_out == seen.scale_out
-        downtimes = downtimes.observed(seen.from_scale_out, seen.scale_out + swapped, result.downtime_s)
+        downtimes = _learnt(downtimes, seen, result.downtime_s)
     # What was watched is no normal operation, and a restart in it is not watched a second time.
     until_s = result.caught_up_s if isinstance(result, Recovered) else float(window.times_s[-1])
     normal = replace(normal, newest_s=max(normal.newest_s, until_s))
     return Watched(None, normal, downtimes, seen, _outcome(seen, result))
+
+
+def _learnt(downtimes: Downtimes, seen: Watching, downtime_s: float) -> Downtimes:
+    """Return downtimes after one was seen.
+
+    Other sizes of as many workers are no failure, whose downtime has its detection in it.
+    """
+    swapped = seen.decision_id is not None and seen.from_scale_out == seen.scale_out
+    return downtimes.observed(seen.from_scale_out, seen.scale_out + swapped, downtime_s)
+
+
+def _too_short_to_see(seen: Watching, normal: Normal, downtimes: Downtimes, window: Window) -> Watched | None:
+    """Return the end of a watch of a rescale that has been over for a while without any metric having shown a stop.
+
+    The uptime tells that the job was restarted. It stood still for no longer than what lies between two samples; to go
+    on waiting for a stop would teach nothing, and the next rescale would end the watch.
+    """
+    restarted_s = _restarted_s(window)
+    if seen.decision_id is None or restarted_s is None or restarted_s < seen.watch.at_s:
+        return None
+    now_s = float(window.times_s[-1])
+    hidden_s = seen.watch.hidden_s()
+    if now_s - restarted_s < UNSEEN_S or hidden_s is None:
+        return None
+    found = Recovered(hidden_s, hidden_s, restarted_s - hidden_s, restarted_s, stop_seen=False)
+    normal = replace(normal, newest_s=max(normal.newest_s, now_s))
+    return Watched(None, normal, _learnt(downtimes, seen, hidden_s), seen, _outcome(seen, found))
+
+
+def _restarted_s(window: Window) -> float | None:
+    """Return the epoch second since which the job runs, by its uptime; ``None`` where that is not known."""
+    uptime = window.job_metric(metrics.UPTIME.name)
+    known = np.flatnonzero(np.isfinite(uptime))
+    return float(window.times_s[known[-1]] - uptime[known[-1]]) if len(known) else None
 
 
 def stopping_throughput(window: Window) -> Values:
@@ -178,15 +211,14 @@ def _failure(normal: Normal, window: Window, last: Entry | None) -> Watching | N
     if halted is not None:
         return halted
     uptime, scale_out = window.job_metric(metrics.UPTIME.name), window.job_metric(metrics.SCALE_OUT.name)
-    known = np.flatnonzero(np.isfinite(uptime))
-    if not len(known) or not np.isfinite(scale_out).any():
+    restarted_s = _restarted_s(window)
+    if restarted_s is None or not np.isfinite(scale_out).any():
         return None
-    restarted_s = float(window.times_s[known[-1]] - uptime[known[-1]])
-    ran_before = known[window.times_s[known] < restarted_s]
+    ran_before = np.isfinite(uptime) & (window.times_s < restarted_s)
     asked_s = last.applied_s if last is not None and last.applied_s is not None else -np.inf
     explained = asked_s >= restarted_s - BEFORE_A_RESTART_S
     # Above the newest baseline: a restart that was watched to its end is not watched again.
-    if not len(ran_before) or explained or restarted_s <= normal.newest_s:
+    if not ran_before.any() or explained or restarted_s <= normal.newest_s:
         return None
     workers = round(float(scale_out[np.isfinite(scale_out)][-1]))
     began_s = max(restarted_s - BEFORE_A_RESTART_S, float(window.times_s[0]))

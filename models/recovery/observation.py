@@ -115,6 +115,13 @@ class RecoveryWatch:
         now_s = float(times[-1]) if times.size else self.at_s
         return replace(watch, outcome=watch._judged(now_s))
 
+    def hidden_s(self) -> float | None:
+        """Return the longest stop that the samples since the action can hide, seconds; ``None`` where they show one."""
+        if not self.samples:
+            return None
+        course = _Course.of(self)
+        return None if course.stop() is not None else float(np.diff([self.at_s, *course.times_s]).max())
+
     def _judged(self, now_s: float) -> Recovered | TimedOut | None:
         stopped_s: float | None = None
         if self.samples:

@@ -8,8 +8,10 @@ import pytest
 from control.job_memory import recall
 from control.observe import newest, rows, standing_still, total_throughput
 from control.state import StateStore
-from control.watching import Watching, stopping_throughput
+from control.state_ledger import Entry, Intent, State
+from control.watching import Watching, look, stopping_throughput
 from models.recovery.downtime import Downtimes
+from models.recovery.normal import Normal
 from settings.stream_job import PolicySettings
 from telemetry.window import Window
 from tests.control.rig import HIGH, LOW, Rig
@@ -74,6 +76,39 @@ def window(throughput: list[list[float]], uptime: list[float], scale_out: float 
         },
         {"throughput_per_s": np.array(throughput)},
     )
+
+
+def applied(at_s: float, *, from_scale_out: int, scale_out: int) -> Entry:
+    intent = Intent(
+        "orders", at_s, at_s, from_scale_out, scale_out, "static", "scale_in", "", at_s + 900.0, {}, {}, 30.0
+    )
+    return Entry("d", intent, State.CONFIRMED, 1, applied_s=at_s)
+
+
+def test_a_stop_that_no_metric_shows_teaches_that_it_was_short() -> None:
+    """Restarted at 10 s, a sample every 5 s; another rescale would come before a time-out of five minutes."""
+    calm = [[5.0, 5.0]] * 20
+    one = window(calm, [100.0, 0.5, *(5.0 * k + 0.5 for k in range(1, 19))])
+    last = applied(6.0, from_scale_out=4, scale_out=2)
+    found = look(None, Normal(), Downtimes(), one, last=last, objective_s=600.0)
+    assert found.watching is None
+    assert found.outcome == pytest.approx(
+        {"recovered": True, "downtime_s": 5.0, "recovery_s": 5.0, "stop_seen": False, "predicted_s": 30.0,
+         "prediction_error": 5.0}
+    )  # fmt: skip
+    assert found.downtimes == Downtimes().observed(4, 2, 5.0)
+    early = rows(one, one.times_s <= 50.0)
+    waiting = look(None, Normal(), Downtimes(), early, last=last, objective_s=600.0)
+    assert waiting.watching is not None, "a stop may still show"
+    assert waiting.downtimes == Downtimes()
+
+
+def test_a_job_that_was_not_restarted_yet_is_waited_for() -> None:
+    one = window([[5.0, 5.0]] * 20, [100.0 + 5.0 * k for k in range(20)])
+    last = applied(6.0, from_scale_out=4, scale_out=2)
+    found = look(None, Normal(), Downtimes(), one, last=last, objective_s=600.0)
+    assert found.watching is not None
+    assert found.outcome is None
 
 
 NONE = float("nan")
