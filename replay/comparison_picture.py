@@ -13,6 +13,7 @@ from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter, PercentF
 from replay.canvas import BLUE, CYCLE, RED, canvas, hours_axis, rate_axis
 from replay.curves import band, elapsed_h, extremes, latency_cdf, over_seeds
 from replay.outcome import Course, Played, Values
+from replay.short_names import short_names
 
 STATIC = ("#999999", "#C4C4C4", "#666666")
 FORECAST = RED
@@ -57,7 +58,8 @@ def comparison(
     _resources(grid[1, 1], group, colours, clairvoyant)
     for axes, title in zip(grid.flat, ("a  workload", "b  workers", "c  latency", "d  resource use"), strict=True):
         axes.set_title(title, loc="left", fontsize=10, fontweight="bold")
-    handles = [Line2D([], [], color=colours[policy], lw=3.0, label=policy) for policy in group]
+    names = short_names(list(group))
+    handles = [Line2D([], [], color=colours[policy], lw=3.0, label=names[policy]) for policy in group]
     if plan is not None or clairvoyant is not None:
         handles.append(Line2D([], [], color="black", lw=1.2, ls=DASHES, label="clairvoyant"))
     if objective_ms is not None:
@@ -89,7 +91,11 @@ def _title(group: Group, note: str) -> str:
     first = next(iter(group.values()))
     outcome, seeds = first[0].outcome, max(len(mine) for mine in group.values())
     runs = f"{seeds} seeds" if seeds > 1 else f"seed {outcome.seed}"
-    return ", ".join(part for part in (f"{outcome.trace}: {outcome.hours:g} h", runs, note) if part)
+    return ", ".join(part for part in (f"{outcome.trace}: {_length(outcome.hours)}", runs, note) if part)
+
+
+def _length(hours: float) -> str:
+    return f"{hours:g} h" if hours >= 1.0 else f"{60.0 * hours:.0f} min"
 
 
 def _clairvoyant_workers(group: Group) -> float | None:
@@ -176,10 +182,11 @@ def _resources(axes: Axes, group: Group, colours: Colours, clairvoyant: float | 
     axes.set_xlim(0.0, (1.75 if priced else 1.4) * highest)
     axes.set_xticks(np.arange(0.0, highest + 1e-9, 0.25))
     axes.xaxis.set_major_formatter(PercentFormatter(xmax=1.0, decimals=0))
-    axes.set_yticks(range(len(used)), list(used), fontsize=9)
+    names = short_names(list(used))
+    axes.set_yticks(range(len(used)), list(names.values()), fontsize=9)
     axes.set_ylim(len(used) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel(f"average workers (share of {baseline})")
+    axes.set_xlabel(f"average workers (share of {names[baseline]})")
 
 
 def _cost(mine: Sequence[Played]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,6 +16,7 @@ from replay.curves import averages, elapsed_h, extremes
 from replay.outcome import Course, Outcome, Played, Recovery, Values
 
 CAUSES = {"out": ("scale-out", GREEN, "^"), "in": ("scale-in", ORANGE, "v"), "failure": ("failure", RED, "X")}
+TITLE, NARROW_TITLE = 100, 68  # letters in a line
 NEAR = 0.15  # a prediction within this share of the truth is good
 
 
@@ -65,9 +67,10 @@ def course_picture(
 
 
 def _came_to(outcome: Outcome) -> str:
-    return (
+    return textwrap.fill(
         f"{outcome.policy} on {outcome.trace}, seed {outcome.seed}: {outcome.average_workers:.1f} workers, "
-        f"{outcome.rescales} rescales, {outcome.share_above_objective:.1%} of the time above the objective"
+        f"{outcome.rescales} rescales, {outcome.share_above_objective:.1%} of the time above the objective",
+        TITLE,
     )
 
 
@@ -154,14 +157,20 @@ def recovery_picture(played: Sequence[Played]) -> Figure | None:
     axes.set_ylabel("predicted recovery time (s)")
     axes.legend(loc="upper left", frameon=False, fontsize=9)
     outcome = played[0].outcome
-    axes.set_title(
-        f"{outcome.policy} on {outcome.trace}: {_judged(times_s, len(recoveries) - len(known))}", fontsize=10
-    )
+    told = textwrap.fill(f"{outcome.policy} on {outcome.trace}: {_mean_error(times_s)}", NARROW_TITLE)
+    axes.set_title(f"{told}\n{_near(times_s, len(recoveries) - len(known))}", fontsize=10)
     return figure
 
 
-def _judged(times_s: Values, left_out: int) -> str:
+def _errors(times_s: Values) -> Values:
     true_s, predicted_s = times_s.T
-    errors = np.abs(predicted_s - true_s) / true_s
-    near = int((errors <= NEAR).sum())
-    return f"mean error {errors.mean():.0%}\n{near} of {len(errors)} within {NEAR:.0%}; {left_out} left out"
+    return np.asarray(np.abs(predicted_s - true_s) / true_s)
+
+
+def _mean_error(times_s: Values) -> str:
+    return f"mean error {_errors(times_s).mean():.0%}"
+
+
+def _near(times_s: Values, left_out: int) -> str:
+    errors = _errors(times_s)
+    return f"{int((errors <= NEAR).sum())} of {len(errors)} within {NEAR:.0%}; {left_out} left out"
