@@ -56,6 +56,7 @@ def load(cluster: Cluster) -> Iterator[None]:
 def home(cluster: Cluster, tmp_path: Path) -> Home:
     home = Home(tmp_path / "home").make()
     job = f"target: {{kind: flink, url: '{cluster.testbed.flink_url}'}}\nbounds: {{maximum: {WORKERS}}}\n"
+    home.jobs.mkdir()
     (home.jobs / f"{cluster.testbed.job}.yaml").write_text(job)
     return home
 
@@ -73,8 +74,6 @@ def test_ds2_converges_in_at_most_three_steps(cluster: Cluster, home: Home, star
     assert told.returncode == 0, told.stderr
     looks = [json.loads(line) for line in told.stdout.splitlines()]
     steps = [look["changes"] for look in looks if look["done"]]
-    for look in looks:
-        print(look["sentence"] or look["problem"], look["changes"])
     assert 1 <= len(steps) <= 3, [look["sentence"] for look in looks]
     directions = {change[COUNT] > start for change in steps[:1]}
     assert directions == {start == 1}
@@ -83,4 +82,4 @@ def test_ds2_converges_in_at_most_three_steps(cluster: Cluster, home: Home, star
     assert 2 <= runs[COUNT] < WORKERS, runs
     assert runs["Source: words -> split"] == start, "a source keeps what it runs"
     last = looks[-1]["operators"]
-    assert last[1]["observed_processing_per_s"] == pytest.approx(PER_S, rel=0.25)
+    assert last[1]["observed_processing_per_s"] > 0.9 * PER_S, "it keeps up, or catches up"
