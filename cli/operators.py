@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,7 @@ from settings.targets import FlinkSettings
 
 if TYPE_CHECKING:
     from control.dataflow_loop import Look
+    from models.dataflow.rates import InstanceWindow
 
 
 def operators(
@@ -45,19 +47,20 @@ def operators(
     from targets.flink import FlinkTarget
 
     settings, target = _flink_job(job, act=apply)
-    chosen = dataflow_contenders(policy)
-    if len(chosen) != 1:
+    contenders = dataflow_contenders(policy)
+    if len(contenders) != 1:
         raise UserError(f"--policy {policy}: name one policy")
+    chosen, every_s = contenders[0].build(), contenders[0].interval_s or interval_s
 
     def paused(now_s: float) -> str | None:
         with state() as store:
             return why_paused(settings, store.journal.pauses(now_s).get(job), now_s)
 
     if not as_json:
-        complaints.print(f"looking at {job} every {interval_s:g} s; Ctrl-C ends it", highlight=False)
+        complaints.print(f"looking at {job} every {every_s:g} s; Ctrl-C ends it", highlight=False)
     decided = 0
     with closing(FlinkTarget(target, job)) as flink:
-        for look in looks(flink, chosen[0].build(), settings.bounds, interval_s=interval_s, act=apply, paused=paused):
+        for look in looks(flink, chosen, settings.bounds, interval_s=every_s, act=apply, paused=paused):
             if as_json:
                 line = plain({"schema": "perdix.operators/1", "job": job, **_document(look)})
                 print(json.dumps(line, allow_nan=False), flush=True)  # noqa: T201 - a stream of lines
@@ -117,7 +120,7 @@ def _rows(look: Look) -> list[dict[str, Any]]:
                 "running": situation.parallelism[name],
                 "wanted": look.changes.get(name, situation.parallelism[name]),
                 "unrounded": None if verdict is None else verdict.unrounded,
-                "busy": None if window is None else float(window.useful_s.mean()) / window.window_s,
+                "busy": None if window is None else _busy(window),
                 "true_processing_per_s": None if rates is None or operator.is_source else rates.true_processing_per_s,
                 "observed_processing_per_s": None
                 if rates is None or operator.is_source
@@ -129,6 +132,12 @@ def _rows(look: Look) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _busy(window: InstanceWindow) -> float | None:
+    """Return the share of the time in which its instances worked, or ``None`` where none of them tells."""
+    told = [useful_s for useful_s in window.useful_s.tolist() if math.isfinite(useful_s)]
+    return sum(told) / len(told) / window.window_s if told else None
 
 
 def _show(look: Look, *, applied: bool) -> None:
