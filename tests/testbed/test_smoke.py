@@ -172,11 +172,14 @@ def test_the_job_tells_what_its_subtasks_have_done(state: Path) -> None:
     settings = settings_of(state)
     with FlinkTarget(FlinkSettings.model_validate({"url": settings.flink_url}), settings.job) as target:
 
-        def all_told() -> bool:
-            told = [one.counters.records_in for one in target.read_dataflow().operators.values()]
-            return bool(np.isfinite(np.concatenate(told)).all())
+        def all_told_and_done() -> bool:
+            found = target.read_dataflow().operators.values()
+            told = np.isfinite(np.concatenate([one.counters.busy_ms for one in found])).all()
+            sent, counted = (one.counters for one in found)
+            none_waits = sum(one.pending_records or 0.0 for one in found) == 0.0
+            return bool(told) and none_waits and sent.records_out.sum() == counted.records_in.sum()
 
-        wait_for("what every subtask has done", all_told)
+        wait_for("what every subtask has done", all_told_and_done)
         reading = target.read_dataflow()
     (source, words), (_, count) = reading.operators.items()
     assert (words.inputs, count.inputs) == ((), (source,))
