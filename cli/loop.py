@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import signal
 import threading
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import JobArgument, JsonOption
-from cli.output import UserError, clock_time, console, emit, plain, table
+from cli.output import UserError, clock_time, console, emit, emit_line, table
 from cli.processes import LOOPBACK
 from cli.stores import home, known, state, stream_jobs
 from control.clock import WallClock
@@ -96,8 +95,7 @@ def controller(
             heartbeat=home().heartbeat,
         ):
             if as_json:
-                line = plain({"schema": "perdix.controller/1", "started_s": report.started_s, **report.summary()})
-                print(json.dumps(line), flush=True)  # noqa: T201 - a stream of lines, not one document
+                emit_line("perdix.controller/1", {"started_s": report.started_s, **report.summary()})
             else:
                 console.print(f"{clock_time(report.started_s)} {report.sentence()}", highlight=False)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.options import JobArgument, JsonOption
-from cli.output import UserError, clock_time, complaints, console, number, plain, table
+from cli.output import UserError, clock_time, complaints, console, emit_line, number, table
 from cli.stores import known, state, stream_jobs
 from settings.stream_job import StreamJob
 from settings.targets import FlinkSettings
@@ -62,8 +61,7 @@ def operators(
     with closing(FlinkTarget(target, job)) as flink:
         for look in looks(flink, chosen, settings.bounds, interval_s=every_s, act=apply, paused=paused):
             if as_json:
-                line = plain({"schema": "perdix.operators/1", "job": job, **_document(look)})
-                print(json.dumps(line, allow_nan=False), flush=True)  # noqa: T201 - a stream of lines
+                emit_line("perdix.operators/1", {"job": job, **_document(look)})
             else:
                 _show(look, applied=apply)
             decided += look.decided

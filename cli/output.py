@@ -33,6 +33,12 @@ def emit(schema: str, document: Mapping[str, Any], *, as_json: bool, show: Calla
         show()
 
 
+def emit_line(schema: str, document: Mapping[str, Any]) -> None:
+    """Print ``document`` as JSON on a line of its own, as commands do that go on; else as :func:`emit`."""
+    sys.stdout.write(json.dumps(plain({"schema": schema, **document}), allow_nan=False) + "\n")
+    sys.stdout.flush()
+
+
 def plain(value: Any) -> Any:  # noqa: PLR0911 - one return per kind of value
     """Return ``value`` in JSON's own types; a number that JSON cannot hold becomes null."""
     if is_dataclass(value) and not isinstance(value, type):

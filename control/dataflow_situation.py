@@ -84,7 +84,9 @@ def _arriving_per_s(window: InstanceWindow, grown: float | None, per_record: flo
     That is what it did emit and what was left waiting. A source that does not tell how much waits emits all that
     arrives as long as it has time left and room to write to.
     """
-    emitted = float(np.nansum(window.produced))
+    emitted = float(np.sum(window.produced))
+    if not np.isfinite(emitted):  # a subtask that did not report emitted something, too
+        return None
     if grown is not None:
         return max(emitted + grown * per_record, 0.0) / window.window_s
     seconds = window.window_s * window.instances

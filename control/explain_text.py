@@ -135,7 +135,7 @@ def _came_of(entry: Entry) -> Iterator[str]:
     if observed is not None:
         against = "" if predicted is None else f", {predicted:.0f} s had been predicted"
         yield f"  Caught up after {observed:.0f} s{against}"
-    elif entry.outcome is not None and not entry.outcome.get("recovered", True):
+    elif entry.outcome is not None:
         yield f"  {entry.outcome.get('why', 'it did not recover')}"
 
 

@@ -142,12 +142,13 @@ def look(
 
 
 def _learnt(downtimes: Downtimes, seen: Watching, downtime_s: float) -> Downtimes:
-    """Return downtimes after one was seen.
+    return downtimes.observed(seen.from_scale_out, _candidate(seen), downtime_s)
 
-    Other sizes of as many workers are no failure, whose downtime has its detection in it.
-    """
+
+def _candidate(seen: Watching) -> int:
+    """Return a scale-out that stands for the change: other sizes of as many workers are no failure, to be detected."""
     swapped = seen.decision_id is not None and seen.from_scale_out == seen.scale_out
-    return downtimes.observed(seen.from_scale_out, seen.scale_out + swapped, downtime_s)
+    return seen.scale_out + swapped
 
 
 def _too_short_to_see(seen: Watching, normal: Normal, downtimes: Downtimes, window: Window) -> Watched | None:
@@ -163,9 +164,12 @@ def _too_short_to_see(seen: Watching, normal: Normal, downtimes: Downtimes, wind
     hidden_s = seen.watch.hidden_s()
     if now_s - restarted_s < UNSEEN_S or hidden_s is None:
         return None
-    found = Recovered(hidden_s, hidden_s, restarted_s - hidden_s, restarted_s, stop_seen=False)
+    # A bound above what is believed says nothing: metrics were missing for that long.
+    believed_s = downtimes.between(seen.from_scale_out, _candidate(seen))
+    learnt = _learnt(downtimes, seen, hidden_s) if hidden_s < believed_s else downtimes
     normal = replace(normal, newest_s=max(normal.newest_s, now_s))
-    return Watched(None, normal, _learnt(downtimes, seen, hidden_s), seen, _outcome(seen, found))
+    why = "no metric showed a stop"
+    return Watched(None, normal, learnt, seen, {"recovered": True, "downtime_at_most_s": hidden_s, "why": why})
 
 
 def _restarted_s(window: Window) -> float | None:

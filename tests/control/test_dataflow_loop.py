@@ -130,6 +130,19 @@ def test_a_source_that_does_not_tell_what_waits_scales_in_only_where_it_surely_e
     assert job.parallelism["count"] == wanted
 
 
+def test_a_source_of_which_not_all_subtasks_report_does_not_tell_what_arrives() -> None:
+    job = Job(lines_per_s=80.0, parallelism={"source": 2, "count": 10})
+    before = job.read_dataflow()
+    job.sleep(30.0)
+    after = job.read_dataflow()
+    for counters in vars(after.operators["source"].counters).values():
+        counters[1] = math.nan
+    situation = situation_between(before, after, most=12, memory={})
+    assert situation.source_per_s == {}
+    decision = build_dataflow_policy("ds2", {"warm_up_s": 0.0}).decide(situation)
+    assert decision.parallelism["count"] >= 10, "nothing is scaled in on what is missing"
+
+
 def test_without_apply_nothing_is_asked_for_and_nothing_is_remembered_as_done() -> None:
     job = Job(lines_per_s=200.0)
     found = looked(job, 3, act=False)

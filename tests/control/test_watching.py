@@ -92,15 +92,22 @@ def test_a_stop_that_no_metric_shows_teaches_that_it_was_short() -> None:
     last = applied(6.0, from_scale_out=4, scale_out=2)
     found = look(None, Normal(), Downtimes(), one, last=last, objective_s=600.0)
     assert found.watching is None
-    assert found.outcome == pytest.approx(
-        {"recovered": True, "downtime_s": 5.0, "recovery_s": 5.0, "stop_seen": False, "predicted_s": 30.0,
-         "prediction_error": 5.0}
-    )  # fmt: skip
+    assert found.outcome == {"recovered": True, "downtime_at_most_s": 5.0, "why": "no metric showed a stop"}
     assert found.downtimes == Downtimes().observed(4, 2, 5.0)
     early = rows(one, one.times_s <= 50.0)
     waiting = look(None, Normal(), Downtimes(), early, last=last, objective_s=600.0)
     assert waiting.watching is not None, "a stop may still show"
     assert waiting.downtimes == Downtimes()
+
+
+def test_metrics_that_were_missing_for_long_do_not_make_a_restart_long() -> None:
+    calm = [[5.0, 5.0], [5.0, 5.0], *([[NONE, NONE]] * 10), *([[5.0, 5.0]] * 20)]
+    one = window(calm, [100.0, 0.5, *(5.0 * k + 0.5 for k in range(1, 31))], scale_out=NONE)
+    last = applied(6.0, from_scale_out=4, scale_out=2)
+    found = look(None, Normal(), Downtimes(), one, last=last, objective_s=600.0)
+    assert found.outcome is not None
+    assert found.outcome["downtime_at_most_s"] > Downtimes().in_s
+    assert found.downtimes == Downtimes()
 
 
 def test_a_job_that_was_not_restarted_yet_is_waited_for() -> None:

@@ -17,7 +17,7 @@ from testbed import prerequisites
 from testbed.cluster import PROMETHEUS, Cluster
 from testbed.layout import Layout
 from testbed.settings import Ports, Testbed
-from tests.e2e.testbed_rig import Door, Rig, fresh_home
+from tests.e2e.testbed_rig import Door, Rig, fresh_home, steady_load
 
 MISSING = prerequisites.missing()
 pytestmark = [
@@ -44,21 +44,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture(scope="module", autouse=True)
 def load(cluster: Cluster) -> Iterator[None]:
     """Records arrive all the time, few enough for one worker."""
-    words = [
-        "load",
-        "--state",
-        str(cluster.layout.root),
-        "--shape",
-        "constant",
-        "--peak-per-s",
-        "60",
-        "--seconds",
-        "3000",
-    ]
-    process = subprocess.Popen([sys.executable, "-m", "testbed", *words], stdout=subprocess.DEVNULL, cwd=PROJECT)
-    yield
-    process.kill()
-    process.wait()
+    with steady_load(cluster, 60):
+        yield
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from testbed.cluster import Cluster
 from testbed.layout import Layout
 from testbed.run import begin
 from testbed.settings import Ports, Testbed
+from tests.e2e.testbed_rig import steady_load
 
 MISSING = prerequisites.missing()
 pytestmark = [
@@ -44,12 +45,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module", autouse=True)
 def load(cluster: Cluster) -> Iterator[None]:
-    words = ["load", "--state", str(cluster.layout.root), "--shape", "constant", "--peak-per-s", str(PER_S)]
-    command = [sys.executable, "-m", "testbed", *words, "--seconds", "3000"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=PROJECT)
-    yield
-    process.kill()
-    process.wait()
+    with steady_load(cluster, PER_S):
+        yield
 
 
 @pytest.fixture

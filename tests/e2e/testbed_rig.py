@@ -7,6 +7,7 @@ import contextlib
 import re
 import shutil
 import sqlite3
+import subprocess
 import sys
 import threading
 import time
@@ -82,6 +83,19 @@ class Door:
 
         await asyncio.gather(pump(reader, inner_writer), pump(inner_reader, writer))
         self._open -= {writer, inner_writer}
+
+
+@contextlib.contextmanager
+def steady_load(cluster: Cluster, per_s: int) -> Iterator[None]:
+    """Let as many records/s arrive all the time."""
+    words = ["load", "--state", str(cluster.layout.root), "--shape", "constant", "--peak-per-s", str(per_s)]
+    command = [sys.executable, "-m", "testbed", *words, "--seconds", "3000"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=PROJECT)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
 @dataclass
