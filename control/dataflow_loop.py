@@ -13,10 +13,13 @@ from typing import Any, Protocol
 
 from control.dataflow_situation import redeployed, situation_between
 from policies.contract import Reason
+from policies.dataflow.asking import decided
 from policies.dataflow.contract import DataflowDecision, DataflowPolicy, DataflowSituation
 from settings.stream_job import Bounds
 from targets.contract import Running, TargetError
 from targets.flink_dataflow import DataflowReading
+
+WAITING = (Reason.HOLD_GRACE, Reason.HOLD_BLIND, Reason.HOLD_INVALID)
 
 
 class OperatorTarget(Protocol):
@@ -58,8 +61,8 @@ class Look:
 
     @property
     def decided(self) -> bool:
-        """Whether the policy had what it needs: it does not wait for a warm-up, and is not blind."""
-        return self.decision is not None and self.decision.reason not in (Reason.HOLD_GRACE, Reason.HOLD_BLIND)
+        """Whether the policy had what it needs, and answered: it does not wait for a warm-up, and is not blind."""
+        return self.decision is not None and self.decision.reason not in WAITING
 
 
 def looks(
@@ -100,7 +103,7 @@ def looks(
             continue
         look = _look(before, now, policy, bounds, memory)
         if act:
-            look = _carried_out(look, target, paused(now.at_s))
+            look = _carried_out(look, target, paused)
         if look.decision is not None and (look.done or not look.changes):
             memory = dict(look.decision.memory)  # what was not carried out must not be judged as if it had been
         before = now
@@ -116,19 +119,20 @@ def _look(
         return Look(now.at_s, problem="the job was redeployed since the last look; the next one counts")
     try:
         situation = situation_between(before, now, most=bounds.maximum, memory=memory)
-        decision = policy.decide(situation)
-    except (ValueError, ArithmeticError) as error:
-        return Look(now.at_s, problem=f"{policy.name}: {error}")
+    except ValueError as error:
+        return Look(now.at_s, problem=f"the job is no dataflow that can be sized: {error}")
+    decision = decided(policy, situation)
     wanted = {name: bounds.clamp(instances) for name, instances in decision.changes(situation).items()}
     changes = {name: instances for name, instances in wanted.items() if instances != situation.parallelism[name]}
     return Look(now.at_s, situation, decision, changes)
 
 
-def _carried_out(look: Look, target: OperatorTarget, paused: str | None) -> Look:
-    if not look.changes:
+def _carried_out(look: Look, target: OperatorTarget, paused: Callable[[float], str | None]) -> Look:
+    if look.at_s is None or not look.changes:
         return look
-    if paused is not None:
-        return replace(look, problem=f"paused {paused}")
+    why = paused(look.at_s)
+    if why is not None:
+        return replace(look, problem=f"paused {why}")
     try:
         target.scale_operators(look.changes, f"operators-{look.at_s}")
     except TargetError as error:

@@ -157,20 +157,9 @@ def recovery_picture(played: Sequence[Played]) -> Figure | None:
     axes.set_ylabel("predicted recovery time (s)")
     axes.legend(loc="upper left", frameon=False, fontsize=9)
     outcome = played[0].outcome
-    told = textwrap.fill(f"{outcome.policy} on {outcome.trace}: {_mean_error(times_s)}", NARROW_TITLE)
-    axes.set_title(f"{told}\n{_near(times_s, len(recoveries) - len(known))}", fontsize=10)
-    return figure
-
-
-def _errors(times_s: Values) -> Values:
     true_s, predicted_s = times_s.T
-    return np.asarray(np.abs(predicted_s - true_s) / true_s)
-
-
-def _mean_error(times_s: Values) -> str:
-    return f"mean error {_errors(times_s).mean():.0%}"
-
-
-def _near(times_s: Values, left_out: int) -> str:
-    errors = _errors(times_s)
-    return f"{int((errors <= NEAR).sum())} of {len(errors)} within {NEAR:.0%}; {left_out} left out"
+    errors = np.abs(predicted_s - true_s) / true_s
+    told = textwrap.fill(f"{outcome.policy} on {outcome.trace}: mean error {errors.mean():.0%}", NARROW_TITLE)
+    near = f"{int((errors <= NEAR).sum())} of {len(errors)} within {NEAR:.0%}"
+    axes.set_title(f"{told}\n{near}; {len(recoveries) - len(known)} left out", fontsize=10)
+    return figure

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from policies.contract import Reason
-from policies.dataflow.contract import DataflowDecision, DataflowPolicy, DataflowSituation
+from policies.dataflow.asking import decided
+from policies.dataflow.contract import DataflowPolicy, DataflowSituation
 from replay.dataflow_case import DataflowCase
 from replay.dataflow_outcome import Asked, DataflowCourse, DataflowOutcome, DataflowPlayed, phases_of, summed_up
 from twin.dataflow.job import DataflowTwin
@@ -48,7 +49,9 @@ def play(
         if not twin.settled or twin.started_s >= twin.now_s:
             continue
         situation = situation_of(twin, since_s, memory)
-        decision = _decided(policy, situation, problems)
+        decision = decided(policy, situation)
+        if decision.reason is Reason.HOLD_INVALID:
+            problems.append(f"at {situation.now_s:g} s: {decision.sentence}")
         memory = decision.memory
         changed = bool(decision.changes(situation)) and twin.rescale(decision.parallelism, f"look-{len(asked)}")
         asked.append(Asked(twin.now_s, dict(decision.parallelism), changed, decision.reason.value, decision.sentence))
@@ -85,37 +88,3 @@ def situation_of(twin: DataflowTwin, since_s: int, memory: Mapping[str, Any]) ->
         since_rescale_s=since_rescale_s,
         memory=memory,
     )
-
-
-def _decided(policy: DataflowPolicy, situation: DataflowSituation, problems: list[str]) -> DataflowDecision:
-    """Return the policy's decision, or that it is held because there is none that can be carried out."""
-    try:
-        decision = policy.decide(situation)
-        wrong = _impossible(decision, situation)
-    except Exception as error:  # a policy is a stranger: whatever it raises must not end the comparison
-        wrong = f"{type(error).__name__}: {error}"
-    else:
-        if wrong is None:
-            return decision
-    sentence = f"Held: {wrong}."
-    problems.append(f"at {situation.now_s:g} s: {wrong}")
-    return DataflowDecision(policy.name, situation.parallelism, Reason.HOLD_INVALID, sentence, memory=situation.memory)
-
-
-def _impossible(decision: DataflowDecision, situation: DataflowSituation) -> str | None:
-    """Return why a decision cannot be carried out, or ``None``."""
-    for name, count in decision.parallelism.items():
-        if name not in situation.parallelism:
-            return f"it scales '{name}', which is not there"
-        operator = situation.graph[name]
-        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-            return f"it asks for {count!r} instances of '{name}'"
-        if operator.maximum is not None and count > operator.maximum:
-            return f"it asks for {count} instances of '{name}', which can have {operator.maximum}"
-        if not operator.scalable and count != situation.parallelism[name]:
-            return f"it scales '{name}', which is not to be scaled"
-    asked = {**situation.parallelism, **decision.parallelism}
-    taken = max(asked.values()) if situation.slots_shared else sum(asked.values())
-    if situation.slots is not None and taken > situation.slots:
-        return f"it takes {taken} slots, and there are {situation.slots}"
-    return None

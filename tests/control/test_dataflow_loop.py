@@ -224,7 +224,9 @@ def test_a_policy_that_fails_holds_what_runs() -> None:
 
     job = Job(lines_per_s=200.0)
     look = next(looks(job, Broken(), BOUNDS, interval_s=30.0, act=True, sleep=job.sleep))
-    assert (look.problem, look.decision) == ("broken: no answer at 1030 s", None)
+    assert look.decision is not None
+    assert look.decision.sentence == "Held: ValueError: no answer at 1030 s."
+    assert (look.decided, dict(look.changes), job.asked) == (False, {}, [])
 
 
 def test_waiting_for_a_warm_up_is_no_decision() -> None:
@@ -242,3 +244,10 @@ def test_other_policies_run_on_it_too(policy: str) -> None:
     looked(job, 60, policy)
     assert job.parallelism["count"] >= 6
     assert math.isclose(job.pending, 0.0, abs_tol=1e4)
+
+
+@pytest.mark.parametrize("policy", ["ds2", "dhalion", "flink-autoscaler"])
+def test_with_fewer_slots_than_the_load_needs_all_of_them_are_taken(policy: str) -> None:
+    job = Job(lines_per_s=200.0, slots=4)
+    looked(job, 60, policy)
+    assert job.parallelism["count"] == 4

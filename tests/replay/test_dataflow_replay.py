@@ -163,7 +163,7 @@ def test_a_policy_that_raises_is_held_and_keeps_its_memory() -> None:
 
     policy = Scripted(sometimes)
     outcome = play(case(60), policy).outcome
-    assert outcome.problems == ("at 30 s: ZeroDivisionError: no rate",)
+    assert outcome.problems == ("at 30 s: Held: ZeroDivisionError: no rate.",)
     assert [one.memory.get("looks", 0) for one in policy.seen] == [0, 1, 2, 2, 3, 4]
 
 
