@@ -28,11 +28,11 @@ TRACES = {
 }
 PEAKS = (0.75, 0.95)
 POLICIES = (
-    "daedalus,daedalus-paper,hpa-80:tick_s=60,hpa-80-paper:tick_s=60,hpa-80:cpu_request=1:tick_s=60,"
+    "daedalus,daedalus-paper,hpa-80,hpa-80:tick_s=60,hpa-80-paper:tick_s=60,hpa-80:cpu_request=1:tick_s=60,"
     "flink-autoscaler:tick_s=60,flink-autoscaler-tuned:tick_s=60,ds2-global:tick_s=60,static-12"
 )
 FAILURES = 8
-REFERENCES = ("hpa-80:tick_s=60", "hpa-80-paper:tick_s=60")
+REFERENCES = ("hpa-80", "hpa-80:tick_s=60")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -7,7 +7,8 @@ from typing import Any
 
 from policies.building import made_of
 from policies.contract import Policy
-from policies.daedalus import Daedalus, DaedalusOptions
+from policies.daedalus import Daedalus
+from policies.daedalus_options import DaedalusOptions
 from policies.flink_autoscaler.options import FlinkAutoscalerOptions
 from policies.flink_autoscaler.policy import FlinkAutoscaler
 from policies.global_ds2 import GlobalDs2, GlobalDs2Options

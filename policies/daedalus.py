@@ -3,77 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from statistics import NormalDist
-from typing import Annotated, Any
 
 import numpy as np
-from pydantic import ConfigDict, Field
 
+from models.recovery.delay import mean_delay_s
 from models.recovery.prediction import predict_recoveries_s
 from policies.contract import Candidate, Decision, Reason, Situation
-from policies.forecast_quantile import ForecastQuantile
+from policies.daedalus_options import KEPT_S, DaedalusOptions
 from policies.holding import blindness, hold
 from policies.wording import per_s, records, seconds, workers
-from settings.strict import Strict
 
 _NORMAL = NormalDist()
 BLOCK = 64  # candidates whose recovery is predicted at once: bounds may reach 10,000, and most end within one block
+DELAY = f"over {KEPT_S:.0f} s, the rescale would delay every record by"
 LAG_UNKNOWN = "the consumer lag is not measured, so there is no scaling in"
-
-
-class DaedalusOptions(Strict):
-    """Options of the policy. :data:`AS_PRINTED` are those with which it decides as the paper prints it.
-
-    The defaults differ from the paper in three, because its rule scales in as early as it may: onto a capacity that is
-    not sure, for one worker of ten, and with a recovery that takes as long as the worst failure. What that costs and
-    saves on the twin: docs/results.md.
-
-    Attributes
-    ----------
-    recovery_time_s
-        Target of the predicted recovery time in seconds; the job's objective when absent.
-    grace_s
-        No action for so long after a rescale.
-    recent_s
-        For so long after a rescale, a scale-out that carries the present load is kept.
-    long_lived
-        Whether a new scale-out must carry the maximum of the forecast within ``horizon_s``.
-    horizon_s
-        How far ahead a new scale-out must last, in seconds; the whole forecast when absent (in the paper 15
-        minutes). Shorter for workloads that rise and fall within minutes, where rescales are cheap.
-    count_lag
-        Whether the present consumer lag counts as work to catch up. The paper does not mention it; its program adds it.
-    quantile
-        Decide on this quantile: of the highest rate where a capacity must carry all that comes, of the rate in each
-        second where arrivals add up to a backlog. On the mean forecast when absent, as the paper does.
-    confidence
-        Probability with which a scale-out other than the one that runs must have the capacity that is counted on: keys
-        may fall badly after a rescale. The paper takes the mean, which is 0.5.
-    planned_recovery_s
-        Longest recovery in seconds of a rescale that is a choice, not a need: scaling in. The target when absent.
-    least_saving
-        Share of the workers that scaling in must save: a rescale stops the job, and one worker of ten is not worth it.
-    least_gain
-        Share of capacity that must be gained to go to *fewer* workers when no candidate holds.
-    """
-
-    model_config = ConfigDict(allow_inf_nan=False)
-
-    recovery_time_s: Annotated[float, Field(gt=0)] | None = None
-    grace_s: Annotated[float, Field(ge=0)] = 180.0
-    recent_s: Annotated[float, Field(ge=0)] = 600.0
-    long_lived: bool = True
-    horizon_s: Annotated[float, Field(gt=0)] | None = None
-    count_lag: bool = True
-    quantile: ForecastQuantile | None = None
-    confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.8
-    planned_recovery_s: Annotated[float, Field(gt=0)] | None = 180.0
-    least_saving: Annotated[float, Field(ge=0, lt=1)] = 0.2
-    least_gain: Annotated[float, Field(ge=0)] = 0.05
-
-
-AS_PRINTED: Mapping[str, Any] = {"confidence": 0.5, "planned_recovery_s": None, "least_saving": 0.0, "least_gain": 0.0}
 
 
 class Daedalus:
@@ -124,14 +70,36 @@ class Daedalus:
         return hold(self.name, situation, Reason.HOLD_RECENT_RESCALE, sentence)
 
     def _search(self, situation: Situation) -> Decision:
-        """Lines 4-13: the first candidate, from the smallest, that no rule rejects."""
+        """Lines 4-13: the first candidate, from the smallest, that no rule rejects; scaling out, the least of those."""
         examined: list[Candidate] = []
+        best, least = None, math.inf
         for scale_out, recovery_s in self._recoveries(situation):
+            if scale_out >= least:
+                break  # its workers alone weigh more than the best with its delay
             candidate = self._examine(situation, scale_out, recovery_s)
             examined.append(candidate)
-            if candidate.rejected_by is None:
+            if candidate.rejected_by is not None:
+                continue
+            if scale_out <= situation.scale_out or self.options.worth_delay_s is None:
                 return self._chosen(situation, candidate, tuple(examined))
-        return self._none_holds(situation, tuple(examined))
+            weight = scale_out + self._delay_in_workers(situation, candidate)
+            if weight < least:
+                best, least = candidate, weight
+        if best is None:
+            return self._none_holds(situation, tuple(examined))
+        first = next(one for one in examined if one.rejected_by is None)
+        return self._chosen(situation, best, self._up_to(situation, best, examined), passed_over=first is not best)
+
+    def _up_to(self, situation: Situation, best: Candidate, examined: Sequence[Candidate]) -> tuple[Candidate, ...]:
+        """Return the candidates up to the best; those that hold as well are told what speaks against them."""
+        delay_s = self._delay_s(situation, best)
+        return tuple(
+            one
+            if one is best or one.rejected_by is not None
+            else replace(one, rejected_by=f"{DELAY} {self._delay_s(situation, one):.1f} s, not by {delay_s:.1f} s")
+            for one in examined
+            if one.scale_out <= best.scale_out
+        )
 
     def _examine(self, situation: Situation, scale_out: int, recovery_s: float) -> Candidate:
         capacity = self._capacity(situation, scale_out)
@@ -161,7 +129,7 @@ class Daedalus:
     def _rejected_change(self, situation: Situation, scale_out: int, capacity: float, recovery_s: float) -> str | None:
         """Return why it is too early to go to another scale-out, or not worth it."""
         if scale_out < situation.scale_out:
-            unworthy = self._unworthy(situation, scale_out, recovery_s)
+            unworthy = self._unworthy(situation, Candidate(scale_out, capacity, recovery_s, None))
             if unworthy is not None:
                 return unworthy
             lag = situation.lag_records
@@ -176,16 +144,25 @@ class Daedalus:
             return f"{per_s(capacity)} do not exceed the {per_s(highest)} forecast within {horizon}: would not last"
         return None
 
-    def _unworthy(self, situation: Situation, scale_out: int, recovery_s: float) -> str | None:
+    def _unworthy(self, situation: Situation, candidate: Candidate) -> str | None:
         """Return why scaling in is not worth a rescale; coming back into the bounds is no choice."""
-        if situation.scale_out > situation.bounds.maximum:
+        if self.options.worth_delay_s is None or situation.scale_out > situation.bounds.maximum:
             return None
-        if recovery_s > (self.options.planned_recovery_s or recovery_s):
-            return f"recovery would take {seconds(recovery_s)}: not worth scaling in"
-        saved = (situation.scale_out - scale_out) / situation.scale_out
-        if saved < self.options.least_saving - 1e-9:  # 5 to 4 saves 20 %, whatever floating point says
-            return f"scaling in would save {saved:.0%} of the workers only"
-        return None
+        saved = situation.scale_out - candidate.scale_out
+        if self._delay_in_workers(situation, candidate) <= saved:
+            return None
+        return f"{DELAY} {self._delay_s(situation, candidate):.1f} s: not worth saving {workers(saved)}"
+
+    def _delay_in_workers(self, situation: Situation, candidate: Candidate) -> float:
+        """Return what the delay weighs beside workers: the busy ones, as many times as it is worth the delay."""
+        assert self.options.worth_delay_s is not None
+        busy = candidate.scale_out * situation.workload_per_s / candidate.capacity_per_s
+        return busy * self._delay_s(situation, candidate) / self.options.worth_delay_s
+
+    def _delay_s(self, situation: Situation, candidate: Candidate) -> float:
+        downtime_s = situation.downtimes.between(situation.scale_out, candidate.scale_out)
+        assert candidate.recovery_s is not None
+        return mean_delay_s(downtime_s, candidate.recovery_s, over_s=KEPT_S)
 
     def _recoveries(self, situation: Situation) -> Iterator[tuple[int, float]]:
         """Yield every scale-out within the bounds with its predicted recovery time in seconds, smallest first."""
@@ -205,12 +182,22 @@ class Daedalus:
             )
             yield from zip(block, found.tolist(), strict=True)
 
-    def _chosen(self, situation: Situation, chosen: Candidate, examined: tuple[Candidate, ...]) -> Decision:
+    def _chosen(
+        self,
+        situation: Situation,
+        chosen: Candidate,
+        examined: tuple[Candidate, ...],
+        *,
+        passed_over: bool = False,
+    ) -> Decision:
         target = f"recovery in {seconds(chosen.recovery_s or 0.0)} of {seconds(self._target_s(situation))} allowed"
         holds = f"{workers(chosen.scale_out)} ({per_s(chosen.capacity_per_s)}, {target})"
         below = examined[-2] if len(examined) > 1 else None
         why = "the least that the bounds allow" if below is None else "the smallest that holds"
         limit = "" if below is None else f"; {below.scale_out} would not: {below.rejected_by}"
+        if below is not None and passed_over:
+            why = "the least in workers and delay together"
+            limit = f"; with {below.scale_out}, {below.rejected_by}"
         sentence, current = f"{holds}: {why}{limit}.", situation.scale_out
         if chosen.scale_out == current:
             unseen = below is not None and below.rejected_by == LAG_UNKNOWN
@@ -230,21 +217,33 @@ class Daedalus:
         if not known:
             unknown = "No scale-out within the bounds holds a known capacity."
             return hold(self.name, situation, Reason.HOLD_UNKNOWN, unknown, candidates=examined)
-        believed = {one.scale_out: situation.capacities[one.scale_out].per_s for one in known}
+        believed = {one.scale_out: self._hoped_for(situation, one.scale_out) for one in known}
         best = max(known, key=lambda candidate: (believed[candidate.scale_out], -candidate.scale_out))
         kept = self._kept(situation, best)
         if kept is not None:
             sentence = f"No candidate holds; {workers(situation.scale_out)} stay: {kept}."
             return hold(self.name, situation, Reason.SCALE_MAXIMUM, sentence, candidates=examined)
         cheaper = " with the fewest workers" if best.scale_out < situation.bounds.maximum else ""
+        estimate, hope = situation.capacities[best.scale_out].per_s, believed[best.scale_out]
+        have, most = ("may have", f"up to {per_s(hope)}, never tried") if hope > estimate else ("have", per_s(estimate))
         sentence = (
-            f"No candidate holds; {workers(best.scale_out)} have the greatest capacity "
-            f"({per_s(believed[best.scale_out])}){cheaper}. {best.scale_out} would not hold: {best.rejected_by}."
+            f"No candidate holds; {workers(best.scale_out)} {have} the greatest capacity ({most}){cheaper}. "
+            f"{best.scale_out} would not hold: {best.rejected_by}."
         )
         recovery_s = best.recovery_s if best.recovery_s is not None and math.isfinite(best.recovery_s) else None
         return Decision(
             self.name, best.scale_out, Reason.SCALE_MAXIMUM, sentence, examined, recovery_s, memory=situation.memory
         )
+
+    def _hoped_for(self, situation: Situation, scale_out: int) -> float:
+        """Return the capacity in records/s to hope for when overloaded: more workers than the job ever had are tried.
+
+        Their estimate is drawn from fewer workers, and often from unlucky ones. To hold back because it is no higher
+        than what runs would leave the job overloaded for as long as the load lasts.
+        """
+        estimate = situation.capacities[scale_out]
+        untried = scale_out > situation.scale_out and not estimate.seen
+        return max(estimate.per_s, estimate.high_per_s) if untried else estimate.per_s
 
     def _kept(self, situation: Situation, best: Candidate) -> str | None:
         """Return why fewer workers with more capacity are not worth a rescale, if so."""

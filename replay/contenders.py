@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from models.latency.boosting import PublishedLatency
 from policies import phoebe
 from policies.build import POLICIES, build_policy
-from policies.daedalus import AS_PRINTED
+from policies.daedalus_options import AS_PRINTED
 from replay.case import TICK_INTERVAL_S, Contender
 from settings.stream_job import GRACE_S, Bounds, PolicySettings
 from settings.yaml_files import SettingsError

@@ -34,7 +34,8 @@ from models.forecasting.forecaster import fallback, fitted
 from models.forecasting.track_record import ORIGINS_KEPT, TrackRecord
 from models.recovery.downtime import CEILING_S, FLOOR_S, MOST_LOST_S, Downtimes
 from policies.contract import Decision, Reason, Situation
-from policies.daedalus import AS_PRINTED, Daedalus, DaedalusOptions
+from policies.daedalus import Daedalus
+from policies.daedalus_options import AS_PRINTED, DaedalusOptions
 from replay.case import Case, Contender
 from replay.run import play
 from replay.training import FIRST_S

@@ -4,7 +4,7 @@ import pytest
 
 from policies import phoebe
 from policies.build import POLICIES
-from policies.daedalus import AS_PRINTED, DaedalusOptions
+from policies.daedalus_options import AS_PRINTED, DaedalusOptions
 from replay.contenders import FORMS, contender, contenders
 from settings.stream_job import Bounds
 from settings.yaml_files import SettingsError
@@ -17,7 +17,7 @@ BOUNDS = Bounds(minimum=2, maximum=12)
     [
         ("daedalus", "daedalus", {}, 60),
         ("daedalus-paper", "daedalus", dict(AS_PRINTED), 60),
-        ("daedalus-paper:least_saving=0.3:tick_s=30", "daedalus", {**AS_PRINTED, "least_saving": 0.3}, 30),
+        ("daedalus-paper:worth_delay_s=3.0:tick_s=30", "daedalus", {**AS_PRINTED, "worth_delay_s": 3.0}, 30),
         ("hpa-80", "hpa", {"target_cpu": 0.8}, 15),
         ("hpa-60-paper", "hpa", {"target_cpu": 0.6, "stabilisation": "paper"}, 15),
         ("static-12", "static", {"scale_out": 12}, 60),
@@ -98,7 +98,7 @@ def test_what_cannot_take_part_is_said_with_the_mend(text: str, words: str) -> N
 
 def test_daedalus_of_the_paper_doubts_no_capacity_and_scales_in_as_early_as_it_may() -> None:
     options = DaedalusOptions(**contender("daedalus-paper").settings.options)
-    assert (options.confidence, options.planned_recovery_s, options.least_saving) == (0.5, None, 0.0)
+    assert (options.confidence, options.worth_delay_s, options.least_gain) == (0.5, None, 0.0)
     assert options != DaedalusOptions()
 
 
