@@ -217,7 +217,7 @@ class Daedalus:
         if not known:
             unknown = "No scale-out within the bounds holds a known capacity."
             return hold(self.name, situation, Reason.HOLD_UNKNOWN, unknown, candidates=examined)
-        believed = {one.scale_out: self._hoped_for(situation, one.scale_out) for one in known}
+        believed = self._hoped_for(situation)
         best = max(known, key=lambda candidate: (believed[candidate.scale_out], -candidate.scale_out))
         kept = self._kept(situation, best)
         if kept is not None:
@@ -235,15 +235,18 @@ class Daedalus:
             self.name, best.scale_out, Reason.SCALE_MAXIMUM, sentence, examined, recovery_s, memory=situation.memory
         )
 
-    def _hoped_for(self, situation: Situation, scale_out: int) -> float:
-        """Return the capacity in records/s to hope for when overloaded: more workers than the job ever had are tried.
+    def _hoped_for(self, situation: Situation) -> dict[int, float]:
+        """Return the capacities in records/s to hope for when overloaded: more workers than the job ever had are tried.
 
-        Their estimate is drawn from fewer workers, and often from unlucky ones. To hold back because it is no higher
-        than what runs would leave the job overloaded for as long as the load lasts.
+        Their estimates are drawn from fewer workers, and often from unlucky ones. To hold back because they are no
+        higher than what runs would leave the job overloaded for as long as the load lasts.
         """
-        estimate = situation.capacities[scale_out]
-        untried = scale_out > situation.scale_out and not estimate.seen
-        return max(estimate.per_s, estimate.high_per_s) if untried else estimate.per_s
+        seen = [scale_out for scale_out, estimate in situation.capacities.items() if estimate.seen]
+        tried = max([situation.scale_out, *seen])
+        return {
+            scale_out: max(estimate.per_s, estimate.high_per_s) if scale_out > tried else estimate.per_s
+            for scale_out, estimate in situation.capacities.items()
+        }
 
     def _kept(self, situation: Situation, best: Candidate) -> str | None:
         """Return why fewer workers with more capacity are not worth a rescale, if so."""

@@ -257,6 +257,13 @@ class TestWhenNothingHolds:
         assert decision.scale_out == 11
         assert "11 workers may have the greatest capacity (up to 11,000/s, never tried)" in decision.sentence
 
+    def test_between_those_that_were_tried_nothing_is_hoped_for(self, situate: Situate) -> None:
+        """Else the wish would change from tick to tick, and what a target cannot reach would never be given up."""
+        flat = {n: 1_000.0 * n if n <= 7 else 7_000.0 + n for n in range(1, 13)}
+        situation = situate(load=12_000.0, scale_out=4, capacities=flat)
+        seen = {n: replace(one, seen=n in (4, 12)) for n, one in situation.capacities.items()}
+        assert decide(replace(situation, capacities=seen)).scale_out == 12
+
     def test_what_was_tried_and_is_no_better_is_not_tried_again(self, situate: Situate) -> None:
         lucky = {n: 1_000.0 * n if n <= 10 else 10_000.0 for n in range(1, 13)}
         situation = tried(situate(load=12_000.0, scale_out=10, capacities=lucky), up_to=12)
