@@ -26,8 +26,8 @@ class Daedalus:
     """Algorithm 1 with its order of checks and its comparisons, strict or not, as printed.
 
     It differs in one place: where no candidate holds, the paper takes the maximum; this takes the greatest capacity
-    with the fewest workers, because the largest scale-out need not be the strongest. And it never scales in on what
-    was not measured.
+    with the fewest workers, because the largest scale-out need not be the strongest, and hopes for the best of those
+    that the job never had. And it never scales in on what was not measured.
     """
 
     name = "daedalus"
