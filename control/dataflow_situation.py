@@ -44,10 +44,8 @@ def situation_between(
     """
     if redeployed(begin, end):
         raise ValueError("the job was redeployed between the readings")
-    slots = min(end.slots, most)
     graph = Dataflow.of(
-        # a slot holds at most one instance of each; who asks for more would be held for ever
-        Operator(name, one.inputs, min(one.maximum, max(slots, 1)), one.maximum if one.inputs else None)
+        Operator(name, one.inputs, one.maximum, one.maximum if one.inputs else None)
         for name, one in end.operators.items()
     )
     windows, arriving, waiting = {}, {}, {}
@@ -73,7 +71,7 @@ def situation_between(
         windows,
         arriving,
         waiting,
-        slots,
+        min(end.slots, most),
         slots_shared=True,
         since_rescale_s=end.at_s - started_s,
         memory=memory,

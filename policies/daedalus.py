@@ -108,11 +108,12 @@ class Daedalus:
         if not capacity > situation.workload_per_s:
             load = f"{per_s(capacity)} do not exceed the mean workload of {per_s(situation.workload_per_s)}"
             return Candidate(scale_out, capacity, None, load)
-        return Candidate(scale_out, capacity, recovery_s, self._rejection(situation, scale_out, capacity, recovery_s))
+        candidate = Candidate(scale_out, capacity, recovery_s, None)
+        return replace(candidate, rejected_by=self._rejection(situation, candidate, recovery_s))
 
-    def _rejection(self, situation: Situation, scale_out: int, capacity: float, recovery_s: float) -> str | None:
+    def _rejection(self, situation: Situation, candidate: Candidate, recovery_s: float) -> str | None:
         """Return the first rule after ``capacity > mean workload`` that rejects a candidate, in the paper's order."""
-        target_s = self._target_s(situation)
+        capacity, target_s = candidate.capacity_per_s, self._target_s(situation)
         if recovery_s > target_s:
             return f"recovery would take {seconds(recovery_s)}, the target is {seconds(target_s)}"
         meanwhile = situation.forecast.maximum_per_s(recovery_s, self.options.quantile)
@@ -120,16 +121,13 @@ class Daedalus:
             return (
                 f"{per_s(capacity)} are below the {per_s(meanwhile)} forecast within {seconds(recovery_s)} of recovery"
             )
-        return (
-            None
-            if scale_out == situation.scale_out
-            else self._rejected_change(situation, scale_out, capacity, recovery_s)
-        )
+        return None if candidate.scale_out == situation.scale_out else self._rejected_change(situation, candidate)
 
-    def _rejected_change(self, situation: Situation, scale_out: int, capacity: float, recovery_s: float) -> str | None:
+    def _rejected_change(self, situation: Situation, candidate: Candidate) -> str | None:
         """Return why it is too early to go to another scale-out, or not worth it."""
-        if scale_out < situation.scale_out:
-            unworthy = self._unworthy(situation, Candidate(scale_out, capacity, recovery_s, None))
+        capacity = candidate.capacity_per_s
+        if candidate.scale_out < situation.scale_out:
+            unworthy = self._unworthy(situation, candidate)
             if unworthy is not None:
                 return unworthy
             lag = situation.lag_records
@@ -244,7 +242,9 @@ class Daedalus:
         seen = [scale_out for scale_out, estimate in situation.capacities.items() if estimate.seen]
         tried = max([situation.scale_out, *seen])
         return {
-            scale_out: max(estimate.per_s, estimate.high_per_s) if scale_out > tried else estimate.per_s
+            scale_out: estimate.high_per_s
+            if scale_out > tried and estimate.per_s < estimate.high_per_s < math.inf
+            else estimate.per_s
             for scale_out, estimate in situation.capacities.items()
         }
 

@@ -52,9 +52,9 @@ def _forecast_blindness(forecast: Forecast, now_s: float) -> str | None:
     steps = len(forecast.mean)
     if steps == 0:
         return "the forecast has no steps"
-    broken = steps - int(np.count_nonzero(np.isfinite(forecast.mean)))
+    broken = steps - int(np.count_nonzero(np.isfinite(forecast.mean) & (forecast.mean >= 0)))
     if broken:
-        return f"{broken} of {steps} forecast steps are not finite"
+        return f"{broken} of {steps} forecast steps are negative or not finite"
     late_s = now_s - forecast.origin_s - forecast.horizon_s
     if not late_s < 0:
         return f"the forecast ended {late_s:,.0f} s ago"

@@ -137,7 +137,7 @@ class Phoebe:
                 capacities,
                 situation.downtimes.failure_s,
                 interval_s,
-                situation.recent_workload_per_s if after_s == 0.0 else max(float(rates[0]), 0.0),
+                situation.recent_workload_per_s if after_s == 0.0 else float(rates[0]),
                 lag_records=(situation.lag_records or 0.0) if after_s == 0.0 else 0.0,
                 quantile=quantile,
             )

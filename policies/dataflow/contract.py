@@ -47,6 +47,11 @@ class DataflowSituation:
     since_rescale_s: float = float("inf")
     memory: Mapping[str, Any] = field(default_factory=dict)
 
+    def most_instances(self, name: str) -> int | None:
+        """Return how many instances an operator can have: a shared slot holds one of each. ``None``: no limit."""
+        of_slots = self.slots if self.slots_shared else None
+        return min((most for most in (self.graph[name].maximum, of_slots) if most is not None), default=None)
+
 
 @dataclass(frozen=True)
 class OperatorVerdict:

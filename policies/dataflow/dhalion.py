@@ -237,7 +237,7 @@ class Dhalion:
         total = share * runs if self.options.attribution == "sum" else share
         lost = min(total, MOST_HELD_BACK)
         grown = math.ceil(round(runs * (1.0 + min(lost / (1.0 - lost), self.options.fence)), 9))
-        bounds = [bound for bound in (self.options.maximum, situation.graph[name].maximum) if bound is not None]
+        bounds = [bound for bound in (self.options.maximum, situation.most_instances(name)) if bound is not None]
         return max(min([grown, *bounds]), runs)
 
     def _calm(self, situation: DataflowSituation, memory: _Memory) -> DataflowDecision:

@@ -106,7 +106,7 @@ class FlinkAutoscaler:
     def _vertex(self, situation: DataflowSituation, operator: Operator) -> Vertex:
         count = situation.parallelism[operator.name]
         groups = operator.key_groups or self.options.max_parallelism
-        known = [bound for bound in (operator.maximum, groups) if bound is not None]
+        known = [bound for bound in (situation.most_instances(operator.name), groups) if bound is not None]
         inputs = dict.fromkeys(operator.inputs, operator.key_groups is not None)
         partitions = operator.maximum if operator.is_source else None
         return Vertex(operator.name, count, max(min(known, default=self.options.vertex_max), 1), inputs, partitions)

@@ -266,8 +266,8 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, Any], says: s
         PhoebeOptions(**options)
 
 
-def test_a_forecast_that_falls_below_zero_replays_nothing(situate: Situate) -> None:
+def test_a_forecast_that_falls_below_zero_holds(situate: Situate) -> None:
     forecast = np.r_[np.linspace(2_000.0, 0.0, 100), np.full(800, -1.0)]
     decision = decide(situate(load=2_000.0, scale_out=4, forecast=forecast, profiled=profile_of()), lasting_s=600.0)
-    assert decision.recovery_s is not None
-    assert decision.recovery_s > 0
+    assert decision.reason is Reason.HOLD_BLIND
+    assert "800 of 900 forecast steps are negative or not finite" in decision.sentence
