@@ -11,26 +11,12 @@ import pytest
 from models.capacity.contract import Estimate
 from models.forecasting.contract import Forecast
 from models.recovery.downtime import Downtimes
-from policies.contract import Decision, Reason, Situation
+from policies.contract import Reason, Situation
 from policies.daedalus import Daedalus
 from policies.daedalus_options import AS_PRINTED, DaedalusOptions
+from tests.policies.as_printed import decide, rejections
 
 Situate = Callable[..., Situation]
-
-
-def decide(situation: Situation, **options: Any) -> Decision:
-    """Decide as the paper prints it, but for the options that are given."""
-    return Daedalus(DaedalusOptions(**{**AS_PRINTED, **options})).decide(situation)
-
-
-def rejections(decision: Decision) -> dict[int, str | None]:
-    return {candidate.scale_out: candidate.rejected_by for candidate in decision.candidates}
-
-
-def tried(situation: Situation, up_to: int) -> Situation:
-    """Return the situation of a job that ran with each scale-out up to one of them."""
-    seen = {n: replace(one, seen=n <= up_to) for n, one in situation.capacities.items()}
-    return replace(situation, capacities=seen)
 
 
 def late_peak(load: float, peak: float, from_step: int) -> np.ndarray[Any, Any]:
@@ -213,65 +199,6 @@ class TestAfterARescale:
         assert decide(situation, grace_s=60.0, recent_s=60.0).reason is Reason.SCALE_IN
 
 
-class TestWhenNothingHolds:
-    def test_the_maximum_is_taken(self, situate: Situate) -> None:
-        decision = decide(situate(load=20_000.0, scale_out=5))
-        assert (decision.scale_out, decision.reason) == (12, Reason.SCALE_MAXIMUM)
-        hoped = "No candidate holds; 12 workers may have the greatest capacity (up to 13,200/s, never tried)."
-        assert hoped in decision.sentence
-        assert decision.recovery_s is None
-        assert len(decision.candidates) == 12
-
-    def test_a_recovery_that_never_ends_is_not_predicted(self, situate: Situate) -> None:
-        decision = decide(situate(load=11_000.0, forecast=20_000.0, scale_out=5))
-        assert decision.reason is Reason.SCALE_MAXIMUM
-        assert decision.recovery_s is None
-        assert math.isinf(decision.candidates[-1].recovery_s or 0.0)
-        assert "recovery would take for ever" in decision.sentence
-
-    def test_the_greatest_capacity_is_taken_with_the_fewest_workers(self, situate: Situate) -> None:
-        saturated = {n: min(1_000.0 * n, 8_000.0) - (500.0 if n > 10 else 0.0) for n in range(1, 13)}
-        decision = decide(situate(load=20_000.0, scale_out=5, capacities=saturated))
-        assert decision.scale_out == 8
-        assert "with the fewest workers" in decision.sentence
-
-    def test_it_goes_to_fewer_workers_only_where_that_gains(self, situate: Situate) -> None:
-        retrograde = {n: 1_000.0 * n if n <= 8 else 8_000.0 - 50.0 * (n - 8) for n in range(1, 13)}
-        situation = situate(load=20_000.0, scale_out=12, capacities=retrograde)
-        kept = decide(situation, least_gain=0.05)
-        assert (kept.scale_out, kept.reason) == (12, Reason.SCALE_MAXIMUM)
-        assert "8 would gain only 2.6% of capacity" in kept.sentence
-        assert decide(situation, least_gain=0.02).scale_out == 8
-        assert decide(replace(situation, lag_records=None), least_gain=0.02).scale_out == 12
-
-    def test_equal_capacities_that_were_seen_do_not_move_it(self, situate: Situate) -> None:
-        flat = dict.fromkeys(range(1, 13), 5_000.0)
-        situation = tried(situate(load=9_000.0, scale_out=7, capacities=flat), up_to=12)
-        assert decide(situation, least_gain=0.0).scale_out == 7
-
-    def test_more_workers_than_ever_are_tried_however_little_they_promise(self, situate: Situate) -> None:
-        """10 workers with luckily dealt keys, and an estimate of 11 and 12 that comes from smaller ones without it."""
-        lucky = {n: 1_000.0 * n if n <= 10 else 10_000.0 for n in range(1, 13)}
-        situation = tried(situate(load=12_000.0, scale_out=10, capacities=lucky), up_to=10)
-        decision = decide(situation)
-        assert decision.scale_out == 11
-        assert "11 workers may have the greatest capacity (up to 11,000/s, never tried)" in decision.sentence
-
-    def test_between_those_that_were_tried_nothing_is_hoped_for(self, situate: Situate) -> None:
-        """Else the wish would change from tick to tick, and what a target cannot reach would never be given up."""
-        flat = {n: 1_000.0 * n if n <= 7 else 7_000.0 + n for n in range(1, 13)}
-        situation = situate(load=12_000.0, scale_out=4, capacities=flat)
-        seen = {n: replace(one, seen=n in (4, 12)) for n, one in situation.capacities.items()}
-        assert decide(replace(situation, capacities=seen)).scale_out == 12
-
-    def test_what_was_tried_and_is_no_better_is_not_tried_again(self, situate: Situate) -> None:
-        lucky = {n: 1_000.0 * n if n <= 10 else 10_000.0 for n in range(1, 13)}
-        situation = tried(situate(load=12_000.0, scale_out=10, capacities=lucky), up_to=12)
-        assert decide(situation, least_gain=0.05).scale_out == 10
-        back = decide(replace(situation, scale_out=12), least_gain=0.05)
-        assert (back.scale_out, back.reason) == (12, Reason.SCALE_MAXIMUM)
-
-
 class TestBlindness:
     @pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0])
     @pytest.mark.parametrize("name", ["workload_per_s", "recent_workload_per_s", "lag_records"])
@@ -445,66 +372,6 @@ class TestTheConfidence:
     def test_it_is_a_probability_from_one_half(self, confidence: float) -> None:
         with pytest.raises(ValueError, match="confidence"):
             DaedalusOptions(confidence=confidence)
-
-
-class TestWhatARescaleMustBeWorth:
-    """A rescale delays records: scaling in must be worth it, and one worker more may save more than it costs."""
-
-    def test_scaling_in_must_save_more_workers_than_its_delay_weighs(self, situate: Situate) -> None:
-        """Recovery takes 190 s of which 15 s are downtime: 2.4 s over 600 s, for 3.5 busy workers."""
-        situation = situate(load=3_500.0, scale_out=8)
-        assert decide(situation).recovery_s == pytest.approx(190.0)  # with 4
-        weight = 3.5 * 15.0 * 190.0 / (2 * 600.0)
-        assert decide(situation, worth_delay_s=weight / 4 + 0.01).scale_out == 4
-        decision = decide(situation, worth_delay_s=weight / 4 - 0.01)
-        assert decision.scale_out == 5
-        told = "over 600 s, the rescale would delay every record by 2.4 s: not worth saving 4 workers"
-        assert rejections(decision)[4] == told
-
-    def test_the_more_is_saved_the_longer_may_it_take(self, situate: Situate) -> None:
-        assert decide(situate(load=3_500.0, scale_out=5), worth_delay_s=3.0).reason is Reason.HOLD_GOOD
-        assert decide(situate(load=3_500.0, scale_out=12), worth_delay_s=3.0).scale_out == 4
-
-    def test_a_larger_scale_out_that_is_needed_catches_up_soon(self, situate: Situate) -> None:
-        situation = situate(load=6_500.0, scale_out=5)
-        assert decide(situation).scale_out == 7
-        decision = decide(situation, worth_delay_s=6.0)
-        assert (decision.scale_out, decision.reason) == (9, Reason.SCALE_OUT)
-        assert decision.scale_out == decision.candidates[-1].scale_out
-        assert "the least in workers and delay together; with 8, over 600 s, the rescale would" in decision.sentence
-        told = str(rejections(decision)[7])
-        assert told.startswith("over 600 s, the rescale would delay every record by 13.8 s, not by ")
-
-    def test_what_is_chosen_has_the_least_weight_of_all_that_hold(self, situate: Situate) -> None:
-        for load in np.linspace(2_000.0, 11_000.0, 40):
-            situation = situate(load=float(load), scale_out=1)
-            decision = decide(situation, worth_delay_s=6.0)
-            if decision.reason is Reason.SCALE_MAXIMUM:
-                continue
-            weights = {}
-            for n in range(1, 13):
-                spare = 1_000.0 * n - load
-                recovery_s = 30.0 + (30.0 + 10.0) * load / spare if spare > 0 else math.inf
-                if recovery_s <= 600.0:
-                    weights[n] = n + load / 1_000.0 * 30.0 * recovery_s / 1_200.0 / 6.0
-            assert decision.scale_out == min(weights, key=lambda n: weights[n]), load
-
-    def test_the_weightier_a_delay_the_more_workers(self, situate: Situate) -> None:
-        chosen = [decide(situate(load=6_500.0, scale_out=5), worth_delay_s=s).scale_out for s in (1e9, 20.0, 6.0, 1.0)]
-        assert chosen == sorted(chosen)
-        assert chosen[0] < chosen[-1]
-
-    def test_what_runs_is_kept_as_long_as_it_holds(self, situate: Situate) -> None:
-        assert decide(situate(load=3_500.0, scale_out=4), worth_delay_s=0.1).reason is Reason.HOLD_GOOD
-
-    def test_coming_back_into_the_bounds_is_no_choice(self, situate: Situate) -> None:
-        known = {n: 1_000.0 * n for n in range(1, 14)}
-        situation = situate(load=11_000.0, scale_out=13, capacities=known)
-        assert decide(situation).scale_out == 12
-        assert decide(situation, worth_delay_s=0.01).scale_out == 12
-
-    def test_without_load_nothing_is_delayed(self, situate: Situate) -> None:
-        assert decide(situate(load=0.0, scale_out=9), worth_delay_s=0.01).scale_out == 1
 
 
 class TestAsShipped:

@@ -34,14 +34,13 @@ from models.forecasting.forecaster import fallback, fitted
 from models.forecasting.track_record import ORIGINS_KEPT, TrackRecord
 from models.recovery.downtime import CEILING_S, FLOOR_S, MOST_LOST_S, Downtimes
 from policies.contract import Decision, Reason, Situation
-from policies.daedalus import Daedalus
-from policies.daedalus_options import AS_PRINTED, DaedalusOptions
 from replay.case import Case, Contender
 from replay.run import play
 from replay.training import FIRST_S
 from settings.stream_job import PolicySettings
 from telemetry.window import Window
 from tests.control.rig import HIGH, LOW, Rig, applied, champion, constant, masked, parameters
+from tests.policies.as_printed import decide
 from twin.parameters import RandomTime, Restart
 
 Situate = Callable[..., Situation]
@@ -79,10 +78,6 @@ def memory_of(store: StateStore) -> JobMemory:
 
 def believed(report: TickReport, scale_out: int) -> float:
     return report.capacities[scale_out].per_s
-
-
-def decide(situation: Situation) -> Decision:
-    return Daedalus(DaedalusOptions(**AS_PRINTED)).decide(situation)
 
 
 def candidates(decision: Decision) -> dict[int, float | None]:

@@ -24,6 +24,10 @@ KINDS = {"deployments": "Deployment", "statefulsets": "StatefulSet", "flinkdeplo
 REASONS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 405: "MethodNotAllowed"}
 REASONS |= {409: "Conflict", 422: "Invalid", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable"}
 
+RESOURCES = [("apps/v1", "deployments"), ("apps/v1", "statefulsets"), ("flink.apache.org/v1beta1", "flinkdeployments")]
+RBAC = 'deployments.apps "orders" is forbidden: User "system:serviceaccount:perdix:perdix" cannot {} resource '
+RBAC += '"deployments/scale" in API group "apps" in the namespace "prod"'
+
 
 @dataclass
 class Resource:
@@ -347,3 +351,13 @@ def _handler_of(fake):
                 self.close_connection = True
 
     return Handler
+
+
+def methods(server):
+    """Return what was asked of it, as HTTP calls it."""
+    return [request.method for request in server.requests]
+
+
+def settings_of(server, folder, **more):
+    """Return a target's settings for the one resource that it has."""
+    return KubernetesSettings(kubeconfig=server.kubeconfig(folder / "config"), namespace="prod", name="orders", **more)

@@ -1,0 +1,75 @@
+"""Line 14 of Algorithm 1: what Daedalus does where no candidate holds."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from policies.contract import Reason, Situation
+from tests.policies.as_printed import decide
+
+Situate = Callable[..., Situation]
+
+
+def tried(situation: Situation, up_to: int) -> Situation:
+    """Return the situation of a job that ran with each scale-out up to one of them."""
+    seen = {n: replace(one, seen=n <= up_to) for n, one in situation.capacities.items()}
+    return replace(situation, capacities=seen)
+
+
+class TestWhenNothingHolds:
+    def test_the_maximum_is_taken(self, situate: Situate) -> None:
+        decision = decide(situate(load=20_000.0, scale_out=5))
+        assert (decision.scale_out, decision.reason) == (12, Reason.SCALE_MAXIMUM)
+        hoped = "No candidate holds; 12 workers may have the greatest capacity (up to 13,200/s, never tried)."
+        assert hoped in decision.sentence
+        assert decision.recovery_s is None
+        assert len(decision.candidates) == 12
+
+    def test_a_recovery_that_never_ends_is_not_predicted(self, situate: Situate) -> None:
+        decision = decide(situate(load=11_000.0, forecast=20_000.0, scale_out=5))
+        assert decision.reason is Reason.SCALE_MAXIMUM
+        assert decision.recovery_s is None
+        assert math.isinf(decision.candidates[-1].recovery_s or 0.0)
+        assert "recovery would take for ever" in decision.sentence
+
+    def test_the_greatest_capacity_is_taken_with_the_fewest_workers(self, situate: Situate) -> None:
+        saturated = {n: min(1_000.0 * n, 8_000.0) - (500.0 if n > 10 else 0.0) for n in range(1, 13)}
+        decision = decide(situate(load=20_000.0, scale_out=5, capacities=saturated))
+        assert decision.scale_out == 8
+        assert "with the fewest workers" in decision.sentence
+
+    def test_it_goes_to_fewer_workers_only_where_that_gains(self, situate: Situate) -> None:
+        retrograde = {n: 1_000.0 * n if n <= 8 else 8_000.0 - 50.0 * (n - 8) for n in range(1, 13)}
+        situation = situate(load=20_000.0, scale_out=12, capacities=retrograde)
+        kept = decide(situation, least_gain=0.05)
+        assert (kept.scale_out, kept.reason) == (12, Reason.SCALE_MAXIMUM)
+        assert "8 would gain only 2.6% of capacity" in kept.sentence
+        assert decide(situation, least_gain=0.02).scale_out == 8
+        assert decide(replace(situation, lag_records=None), least_gain=0.02).scale_out == 12
+
+    def test_equal_capacities_that_were_seen_do_not_move_it(self, situate: Situate) -> None:
+        flat = dict.fromkeys(range(1, 13), 5_000.0)
+        situation = tried(situate(load=9_000.0, scale_out=7, capacities=flat), up_to=12)
+        assert decide(situation, least_gain=0.0).scale_out == 7
+
+    def test_more_workers_than_ever_are_tried_however_little_they_promise(self, situate: Situate) -> None:
+        """10 workers with luckily dealt keys, and an estimate of 11 and 12 that comes from smaller ones without it."""
+        lucky = {n: 1_000.0 * n if n <= 10 else 10_000.0 for n in range(1, 13)}
+        situation = tried(situate(load=12_000.0, scale_out=10, capacities=lucky), up_to=10)
+        decision = decide(situation)
+        assert decision.scale_out == 11
+        assert "11 workers may have the greatest capacity (up to 11,000/s, never tried)" in decision.sentence
+
+    def test_between_those_that_were_tried_nothing_is_hoped_for(self, situate: Situate) -> None:
+        """Else the wish would change from tick to tick, and what a target cannot reach would never be given up."""
+        flat = {n: 1_000.0 * n if n <= 7 else 7_000.0 + n for n in range(1, 13)}
+        situation = situate(load=12_000.0, scale_out=4, capacities=flat)
+        seen = {n: replace(one, seen=n in (4, 12)) for n, one in situation.capacities.items()}
+        assert decide(replace(situation, capacities=seen)).scale_out == 12
+
+    def test_what_was_tried_and_is_no_better_is_not_tried_again(self, situate: Situate) -> None:
+        lucky = {n: 1_000.0 * n if n <= 10 else 10_000.0 for n in range(1, 13)}
+        situation = tried(situate(load=12_000.0, scale_out=10, capacities=lucky), up_to=12)
+        assert decide(situation, least_gain=0.05).scale_out == 10
+        back = decide(replace(situation, scale_out=12), least_gain=0.05)
+        assert (back.scale_out, back.reason) == (12, Reason.SCALE_MAXIMUM)

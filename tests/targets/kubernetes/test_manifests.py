@@ -1,0 +1,105 @@
+"""The manifests in ``deploy/kubernetes`` grant what the target asks for, and no more."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+from ruamel.yaml import YAML
+
+from settings.stream_job import StreamJob
+from settings.targets import KubernetesSettings
+from tests.targets.kubernetes_api import RESOURCES, kubernetes_target
+
+DEPLOY = Path(__file__).parents[3] / "deploy" / "kubernetes"
+
+
+def manifests(name):
+    return list(YAML(typ="safe").load_all(DEPLOY / name))
+
+
+def granted(role):
+    found = next(one for one in manifests("rbac.yaml") if one["kind"] == "Role" and one["metadata"]["name"] == role)
+    return {
+        (group, resource, verb)
+        for rule in found["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def asked_for(tmp_path, kinds, **settings):
+    """Drive the target through reading, scaling, a conflict and a rotated token; return what it asked the server."""
+    asked = set()
+    for api_version, resource in kinds:
+        of = {"api_version": api_version, "resource": resource, **settings}
+        with kubernetes_target(tmp_path, **of) as (target, server):
+            made = next(iter(server.resources.values()))
+            target.read()
+            server.before_put = [made.settle, lambda made=made: setattr(made, "version", made.version + 1)]
+            target.scale(4, "a")
+            made.settle()
+            server.fail("GET", status=401)
+            target.read()
+            asked |= server.verbs()
+    return asked
+
+
+def test_the_role_grants_exactly_what_the_target_asks_for(tmp_path):
+    assert asked_for(tmp_path, RESOURCES) == granted("perdix-scale")
+
+
+def test_with_ready_the_second_role_grants_the_rest(tmp_path):
+    asked = asked_for(tmp_path, RESOURCES[:2], ready=True)
+    assert asked - granted("perdix-scale") == granted("perdix-ready")
+
+
+def test_every_rule_names_its_resources_and_binds_to_the_one_account():
+    objects = manifests("rbac.yaml")
+    assert {one["kind"] for one in objects} == {"ServiceAccount", "Role", "RoleBinding"}, "nothing cluster-wide"
+    assert all(rule["resourceNames"] for one in objects if one["kind"] == "Role" for rule in one["rules"])
+    account = next(one["metadata"] for one in objects if one["kind"] == "ServiceAccount")
+    for binding in (one for one in objects if one["kind"] == "RoleBinding"):
+        role = next(one for one in objects if one["kind"] == "Role" and one["metadata"] == binding["metadata"])
+        assert binding["roleRef"]["name"] == role["metadata"]["name"]
+        assert [(one["name"], one["namespace"]) for one in binding["subjects"]] == [
+            (account["name"], account["namespace"])
+        ]
+
+
+def test_the_controller_s_pod_is_confined_and_its_job_file_is_valid(tmp_path):
+    objects = {one["kind"]: one for one in manifests("controller.yaml")}
+    pod = objects["Deployment"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert not pod["automountServiceAccountToken"]
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+    assert not container["securityContext"]["allowPrivilegeEscalation"]
+    assert set(container["resources"]["limits"]) == {"cpu", "memory"}
+    volumes = {volume["name"] for volume in pod["volumes"]}
+    assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+    ((name, text),) = objects["ConfigMap"]["data"].items()
+    job = StreamJob.model_validate({"name": Path(name).stem, **YAML(typ="safe").load(text)})
+    names = {
+        name
+        for one in manifests("rbac.yaml")
+        if one["kind"] == "Role"
+        for r in one["rules"]
+        for name in r["resourceNames"]
+    }
+    assert isinstance(job.target, KubernetesSettings)
+    assert job.target.name in names
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"ready": True, "resource": "flinkdeployments", "api_version": "flink.apache.org/v1beta1"}, "'ready' is for"),
+        ({"api_version": "v1"}, "api_version"),
+        ({"resource": "deployments/scale"}, "resource"),
+        ({"namespace": "../kube-system"}, "namespace"),
+    ],
+)
+def test_settings_that_name_no_resource_are_refused(wrong, told):
+    with pytest.raises(ValidationError, match=told):
+        KubernetesSettings.model_validate({"name": "orders", **wrong})
