@@ -11,6 +11,7 @@ from control.decide import Verdict
 from control.observe import Observation
 from models.capacity.contract import Estimate
 from models.forecasting.contract import Forecast
+from models.recovery.downtime import Downtimes
 from policies.contract import Candidate, Situation, SizedWorker
 
 FORECAST_POINTS_S = (60.0, 300.0, 600.0, 900.0)
@@ -31,7 +32,7 @@ def account(
         told["believed"] = {
             "forecast": _forecast(situation.forecast, beliefs),
             "capacities": _capacities(situation.capacities, situation),
-            "downtimes_s": {name: _short(value) for name, value in situation.downtimes.to_state().items()},
+            "downtimes_s": _downtimes(situation.downtimes),
             "since_rescale_s": _short(situation.since_rescale_s),
         }
         if situation.sizes:
@@ -94,6 +95,11 @@ def _forecast(forecast: Forecast, beliefs: Beliefs) -> dict[str, Any]:
 
 def _pairs(ends: Sequence[int]) -> list[tuple[float, int]]:
     return [(at_s, end) for at_s, end in zip(FORECAST_POINTS_S, ends, strict=True) if end > 0]
+
+
+def _downtimes(downtimes: Downtimes) -> dict[str, float | None]:
+    known = {kind: getattr(downtimes, kind) for kind in ("out_s", "in_s", "failure_s", "lost_s")}
+    return {kind: _short(value) for kind, value in known.items()}
 
 
 def _capacities(capacities: Mapping[int, Estimate], situation: Situation) -> list[dict[str, Any]]:

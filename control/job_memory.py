@@ -33,7 +33,7 @@ from models.recovery.normal import Normal
 WORKLOAD = Kind("workload")
 CHAMPION = Kind("forecaster", 2)
 CAPACITY = Kind("capacity")
-DOWNTIMES = Kind("downtimes")
+DOWNTIMES = Kind("downtimes", schema=2)
 DRIFT = Kind("drift", 2)
 NORMAL = Kind("normal")
 WATCHING = Kind("watching")

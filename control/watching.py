@@ -166,7 +166,9 @@ def _too_short_to_see(seen: Watching, normal: Normal, downtimes: Downtimes, wind
         return None
     # A bound above what is believed says nothing: metrics were missing for that long.
     believed_s = downtimes.between(seen.from_scale_out, _candidate(seen))
-    learnt = _learnt(downtimes, seen, hidden_s) if hidden_s < believed_s else downtimes
+    learnt = downtimes
+    if hidden_s < believed_s:
+        learnt = _learnt(downtimes, seen, hidden_s).caught_up(hidden_s, hidden_s, 0.0)  # nor was anything late
     normal = replace(normal, newest_s=max(normal.newest_s, now_s))
     why = "no metric showed a stop"
     return Watched(None, normal, learnt, seen, {"recovered": True, "downtime_at_most_s": hidden_s, "why": why})

@@ -13,7 +13,78 @@ FLOOR_S = 1.0
 CEILING_S = 600.0
 LOST_S = 6.0  # before anything was observed: half a checkpoint interval, and a little of a warm-up
 MOST_LOST_S = 30.0
-MOST_FAILURES = 12.0
+MOST_SEEN = 12.0  # observations that an average rests on at most: more would be slow to follow a job that changes
+ODD = 2.0  # times, or a fraction, of what is believed, from which one observation may have gone wrong
+TRUSTED = 2.0  # observations, from which on what is believed may call another one odd
+
+
+@dataclass(frozen=True)
+class Anticipated:
+    """A downtime that is believed: the geometric mean of what was observed.
+
+    The mean of the logarithms, because downtimes of one job spread by a share of themselves, and the error of a
+    prediction is told as a share, too.
+
+    Attributes
+    ----------
+    s
+        Seconds.
+    seen
+        How many observations it rests on; 0 while it is only assumed.
+    odd_s
+        The last observation, where it was too far off to be believed at once.
+    """
+
+    s: float
+    seen: float = 0.0
+    odd_s: float | None = None
+
+    def observed(self, downtime_s: float) -> Self:
+        """Return what is believed after one more observation.
+
+        What was only assumed weighs as much as the first observation. Later, one that is more than twice, or less than
+        half, of what is believed counts as just that: a recovery that went wrong, or was seen wrong, must not spoil the
+        predictions of the next ten. Two of them in a row on the same side are a change of the job: what was believed
+        before is forgotten. The paper's program moves by one second per rescale for ever and without a floor.
+
+        Raises
+        ------
+        ValueError
+            When the observation is NaN, infinite or negative: a failed observation must not become a belief.
+        """
+        found_s = _observed(downtime_s)
+        if self.seen < TRUSTED or self.s / ODD <= found_s <= self.s * ODD:
+            return self.averaged(found_s)
+        if self.odd_s is not None and (self.odd_s > self.s) == (found_s > self.s):
+            return replace(self, s=math.sqrt(self.odd_s * found_s), seen=TRUSTED, odd_s=None)
+        bounded_s = min(max(found_s, self.s / ODD), self.s * ODD)
+        return replace(self.averaged(bounded_s), odd_s=found_s)
+
+    def averaged(self, mean_s: float, count: float = 1.0) -> Self:
+        """Return what is believed after ``count`` more observations, ``mean_s`` on average, however far off they are.
+
+        Raises
+        ------
+        ValueError
+            When the mean is NaN, infinite or negative.
+        """
+        found_s = _observed(mean_s)
+        known = self.seen or 1.0
+        moved_s = self.s * (found_s / self.s) ** (count / (known + count))
+        return replace(self, s=_within_bounds(moved_s), seen=min(self.seen + count, MOST_SEEN), odd_s=None)
+
+    def to_state(self) -> list[float | None]:
+        """Return a JSON-serialisable state."""
+        return [self.s, self.seen, self.odd_s]
+
+    @classmethod
+    def from_state(cls, state: Any) -> Self:
+        """Rebuild from :meth:`to_state`. Raises ``ValueError`` for what no downtime can be."""
+        seconds, seen, odd_s = state
+        known = [float(value) for value in (seconds, seen, 0.0 if odd_s is None else odd_s)]
+        if not all(math.isfinite(value) and value >= 0.0 for value in known):
+            raise ValueError(f"a downtime in seconds, and how often it was seen, are finite, found {state}")
+        return cls(_within_bounds(known[0]), min(known[1], MOST_SEEN), None if odd_s is None else known[2])
 
 
 @dataclass(frozen=True)
@@ -22,18 +93,43 @@ class Downtimes:
 
     Attributes
     ----------
+    failure
+        Rests on the failures that profiling made, too.
     lost_s
         What a restart costs beyond its downtime, in seconds of full capacity: work since the last checkpoint that is
-        done again, and the warm-up. The paper counts a whole checkpoint interval, the worst case; this is what is seen.
-    failures
-        How many failures :attr:`failure_s` rests on; those that profiling made count, too.
+        done again, and the warm-up. The paper counts a whole checkpoint interval, the worst case; this is the mean of
+        what was seen.
+    losses
+        How many recoveries :attr:`lost_s` rests on.
     """
 
-    out_s: float = OUT_S
-    in_s: float = IN_S
-    failure_s: float = OUT_S
+    out: Anticipated = Anticipated(OUT_S)
+    inward: Anticipated = Anticipated(IN_S)
+    failure: Anticipated = Anticipated(OUT_S)
     lost_s: float = LOST_S
-    failures: float = 0.0
+    losses: float = 0.0
+
+    @classmethod
+    def assumed(
+        cls, out_s: float = OUT_S, in_s: float = IN_S, failure_s: float = OUT_S, lost_s: float = LOST_S
+    ) -> Self:
+        """Return downtimes that rest on no observation."""
+        return cls(Anticipated(out_s), Anticipated(in_s), Anticipated(failure_s), lost_s)
+
+    @property
+    def out_s(self) -> float:
+        """Seconds that scaling out stops the job."""
+        return self.out.s
+
+    @property
+    def in_s(self) -> float:
+        """Seconds that scaling in stops the job."""
+        return self.inward.s
+
+    @property
+    def failure_s(self) -> float:
+        """Seconds that a failure stops the job, its detection included."""
+        return self.failure.s
 
     def between(self, current: int, candidate: int) -> float:
         """Return the downtime of going from ``current`` to ``candidate`` workers; equal numbers mean a failure."""
@@ -41,47 +137,36 @@ class Downtimes:
             return self.failure_s
         return self.out_s if candidate > current else self.in_s
 
-    def observed(self, current: int, candidate: int, downtime_s: float, weight: float = 0.25) -> Self:
-        """Return downtimes moved towards an observation by ``weight``, kept within 1 s and 10 min.
-
-        What is more than twice, or less than half, of what is believed counts as just that: one recovery that went
-        wrong, or was seen wrong, must not spoil the predictions of the next ten. The paper's program moves by one
-        second per rescale for ever and without a floor; a share of the difference settles within a few rescales and can
-        never become negative.
+    def observed(self, current: int, candidate: int, downtime_s: float) -> Self:
+        """Return downtimes after one from ``current`` to ``candidate`` workers, see :meth:`Anticipated.observed`.
 
         Raises
         ------
         ValueError
-            When the observation is NaN, infinite or negative: a failed observation must not become a belief.
+            When the observation is NaN, infinite or negative.
         """
-        if not (math.isfinite(downtime_s) and downtime_s >= 0):
-            raise ValueError(f"an observed downtime is finite and not negative, found {downtime_s}")
-        name = "failure_s" if candidate == current else ("out_s" if candidate > current else "in_s")
-        believed_s: float = getattr(self, name)
-        failures = self.failures
         if candidate == current:
-            # Failures are rare and all alike: an average, as the paper has it, until it is slow to follow a change.
-            failures = min(failures + 1.0, MOST_FAILURES)
-            weight = min(weight, 1.0 / failures) if failures > 1.0 else weight
-        moved = believed_s + weight * (min(max(downtime_s, believed_s / 2.0), 2.0 * believed_s) - believed_s)
-        return replace(self, **{name: _within_bounds(moved), "failures": failures})
+            return replace(self, failure=self.failure.observed(downtime_s))
+        if candidate > current:
+            return replace(self, out=self.out.observed(downtime_s))
+        return replace(self, inward=self.inward.observed(downtime_s))
 
     def after_failures(self, mean_s: float, count: int) -> Self:
         """Return downtimes that rest on ``count`` more failures, which stopped the job for ``mean_s`` on average.
+
+        Nothing is left of a downtime that was only assumed.
 
         Raises
         ------
         ValueError
             When the mean is NaN, infinite or negative.
         """
-        if not (math.isfinite(mean_s) and mean_s >= 0):
-            raise ValueError(f"a mean downtime is finite and not negative, found {mean_s}")
         added = max(float(count), 1.0)
-        known = self.failures + added
-        mean_of_all_s = (self.failures * self.failure_s + added * mean_s) / known
-        return replace(self, failure_s=_within_bounds(mean_of_all_s), failures=min(known, MOST_FAILURES))
+        if self.failure.seen > 0.0:
+            return replace(self, failure=self.failure.averaged(mean_s, added))
+        return replace(self, failure=Anticipated(_observed(mean_s), min(added, MOST_SEEN)))
 
-    def caught_up(self, downtime_s: float, recovery_s: float, utilisation: float, weight: float = 0.15) -> Self:
+    def caught_up(self, downtime_s: float, recovery_s: float, utilisation: float) -> Self:
         """Return downtimes that have learnt what one recovery lost beyond its downtime.
 
         A job that caught up ``recovery_s`` after its stop has worked for all that arrived: with ``utilisation`` the
@@ -90,22 +175,29 @@ class Downtimes:
         lost_s = recovery_s - downtime_s - utilisation * recovery_s
         if not math.isfinite(lost_s):
             return self
-        moved = self.lost_s + weight * (min(max(lost_s, 0.0), MOST_LOST_S) - self.lost_s)
-        return replace(self, lost_s=moved)
+        weight = 1.0 / ((self.losses or 1.0) + 1.0)
+        moved_s = self.lost_s + weight * (min(max(lost_s, 0.0), MOST_LOST_S) - self.lost_s)
+        return replace(self, lost_s=moved_s, losses=min(self.losses + 1.0, MOST_SEEN))
 
-    def to_state(self) -> dict[str, float]:
+    def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""
-        return dict(vars(self))
+        kinds = {kind: getattr(self, kind).to_state() for kind in ("out", "inward", "failure")}
+        return {**kinds, "lost_s": self.lost_s, "losses": self.losses}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Rebuild from :meth:`to_state`; a missing key, and one that is not finite, keeps its default."""
-        names = ("out_s", "in_s", "failure_s", "lost_s", "failures")
-        stored = {key: float(state[key]) for key in names if state.get(key) is not None}
-        known = {key: value for key, value in stored.items() if math.isfinite(value)}
-        lost_s = min(max(known.pop("lost_s", LOST_S), 0.0), MOST_LOST_S)
-        failures = min(max(known.pop("failures", 0.0), 0.0), MOST_FAILURES)
-        return cls(**{key: _within_bounds(value) for key, value in known.items()}, lost_s=lost_s, failures=failures)
+        """Rebuild from :meth:`to_state`. Raises ``KeyError``, ``TypeError`` or ``ValueError`` when it is none."""
+        out, inward, failure = (Anticipated.from_state(state[kind]) for kind in ("out", "inward", "failure"))
+        lost_s, losses = float(state["lost_s"]), float(state["losses"])
+        if not (math.isfinite(lost_s) and math.isfinite(losses)):
+            raise ValueError(f"what a restart loses is finite, found {lost_s} s of {losses}")
+        return cls(out, inward, failure, min(max(lost_s, 0.0), MOST_LOST_S), min(max(losses, 0.0), MOST_SEEN))
+
+
+def _observed(downtime_s: float) -> float:
+    if not (math.isfinite(downtime_s) and downtime_s >= 0):
+        raise ValueError(f"an observed downtime is finite and not negative, found {downtime_s}")
+    return _within_bounds(downtime_s)
 
 
 def _within_bounds(downtime_s: float) -> float:

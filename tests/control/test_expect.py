@@ -18,7 +18,7 @@ from models.recovery.downtime import Downtimes
 from policies.contract import Situation
 from settings.stream_job import Bounds, Objectives
 
-DOWNTIMES = Downtimes(out_s=30.0, in_s=15.0, failure_s=40.0, lost_s=5.0)
+DOWNTIMES = Downtimes.assumed(out_s=30.0, in_s=15.0, failure_s=40.0, lost_s=5.0)
 
 
 def situation(load: float = 100_000.0, **changes: Any) -> Situation:

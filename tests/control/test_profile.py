@@ -19,7 +19,7 @@ from models.capacity.contract import Estimate
 from models.latency.selection import FAMILIES
 from models.profiling.profiled import Profiled
 from models.profiling.tmax import HighestRates
-from models.recovery.downtime import Downtimes
+from models.recovery.downtime import Anticipated, Downtimes
 from models.registry import LATENCY
 from settings.stream_job import PolicySettings
 from targets.contract import Running
@@ -50,14 +50,16 @@ def test_a_profile_is_taken_in_with_its_downtime_and_version() -> None:
     assert memory.profiled is not None
     assert memory.profiled.highest == taught().highest
     assert memory.profile_version == 3
-    assert (memory.downtimes.failure_s, memory.downtimes.failures) == (50.0, 4.0)
+    assert memory.downtimes.failure == Anticipated(50.0, 4.0)
     assert (memory.downtimes.out_s, memory.downtimes.in_s) == (30.0, 15.0), "of rescales it tells nothing"
 
 
 def test_what_was_learned_since_is_not_overwritten_by_the_same_version() -> None:
     memory, _ = adopt(JobMemory(), champions(), "orders")
     assert memory.profiled is not None
-    learned = replace(memory, profiled=memory.profiled.caught_up(8, 60_000.0), downtimes=Downtimes(failure_s=20.0))
+    learned = replace(
+        memory, profiled=memory.profiled.caught_up(8, 60_000.0), downtimes=Downtimes.assumed(failure_s=20.0)
+    )
     assert adopt(learned, champions(), "orders") == (learned, ())
     newer, _ = adopt(learned, champions(version=4), "orders")
     assert newer.profiled is not None
@@ -65,9 +67,9 @@ def test_what_was_learned_since_is_not_overwritten_by_the_same_version() -> None
 
 
 def test_failures_of_the_job_itself_are_not_forgotten_for_a_profile() -> None:
-    seen = JobMemory(downtimes=Downtimes(failure_s=20.0, failures=12.0))
+    seen = JobMemory(downtimes=Downtimes(failure=Anticipated(20.0, 12.0)))
     memory, _ = adopt(seen, champions(), "orders")
-    assert memory.downtimes.failure_s == pytest.approx((12 * 20.0 + 4 * 50.0) / 16)
+    assert memory.downtimes.failure_s == pytest.approx(20.0 ** (12 / 16) * 50.0 ** (4 / 16))
     untried, _ = adopt(seen, champions(taught(None, 0)), "orders")
     assert untried.downtimes == seen.downtimes
 

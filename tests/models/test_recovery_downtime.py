@@ -1,12 +1,13 @@
 """Downtimes settle on what is observed and stay within bounds."""
 
+import json
 import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.recovery.downtime import CEILING_S, FLOOR_S, MOST_FAILURES, MOST_LOST_S, Downtimes
+from models.recovery.downtime import CEILING_S, FLOOR_S, MOST_LOST_S, MOST_SEEN, Anticipated, Downtimes
 
 
 def test_starts_as_in_the_paper():
@@ -23,16 +24,49 @@ def test_stays_within_bounds(observed):
     assert downtimes.in_s == 15.0
 
 
-def test_settles_within_a_few_rescales():
+def test_what_was_only_assumed_weighs_as_much_as_the_first_observation():
+    once = Downtimes().observed(5, 3, 60.0)
+    assert once.in_s == pytest.approx(30.0), "between 15 and 60 s, in shares"
+    assert once.observed(5, 3, 60.0).in_s == pytest.approx(30.0 * 2**0.5)
+
+
+@pytest.mark.parametrize("true_s", [1.0, 2.0, 40.0, 120.0])
+def test_settles_within_a_few_rescales(true_s):
+    """The first belief may be a dozen times too long."""
     downtimes = Downtimes()
-    for _ in range(12):
-        downtimes = downtimes.observed(5, 3, 40.0)
-    assert downtimes.in_s == pytest.approx(40.0, rel=0.06)
+    for _ in range(4):
+        downtimes = downtimes.observed(3, 5, true_s)
+    assert downtimes.out_s == pytest.approx(true_s, rel=0.6)
+    for _ in range(8):
+        downtimes = downtimes.observed(3, 5, true_s)
+    assert downtimes.out_s == pytest.approx(true_s, rel=0.2)
+
+
+def seen(*downtimes_s):
+    downtimes = Downtimes()
+    for downtime_s in downtimes_s:
+        downtimes = downtimes.observed(3, 5, downtime_s)
+    return downtimes.out_s
 
 
 def test_one_recovery_that_went_wrong_does_not_spoil_the_next_predictions():
-    downtimes = Downtimes().observed(3, 5, 500.0)
-    assert downtimes.out_s == 30.0 + 0.25 * 30.0
+    assert seen(*[20.0] * 9, 500.0) == pytest.approx(seen(*[20.0] * 9) * 2**0.1, rel=0.02)
+    assert seen(*[20.0] * 9, 500.0, 20.0) < 1.2 * 20.0
+
+
+def test_two_odd_recoveries_in_a_row_are_a_change_of_the_job():
+    """State grew, or an image must be pulled now: the next prediction is near what comes."""
+    assert seen(*[5.0] * 12, 50.0, 72.0) == pytest.approx(60.0)
+    assert seen(*[60.0] * 12, 5.0, 5.0) == pytest.approx(5.0)
+
+
+def test_one_too_long_and_one_too_short_are_no_change():
+    assert seen(*[20.0] * 12, 500.0, 2.0) == pytest.approx(20.0, rel=0.1)
+
+
+@given(st.lists(st.floats(10.0, 40.0), min_size=3, max_size=12))
+def test_what_is_believed_lies_among_what_was_seen(observed):
+    assert min(*observed, 30.0) * (1 - 1e-9) <= seen(*observed) <= max(*observed, 30.0) * (1 + 1e-9)
 
 
 def test_what_a_restart_loses_is_learnt_from_the_balance_of_a_recovery():
@@ -57,20 +91,31 @@ def test_a_failed_observation_is_not_believed(value):
         Downtimes().observed(3, 5, value)
 
 
-def test_state():
-    downtimes = Downtimes(20.0, 10.0, 60.0)
-    assert Downtimes.from_state(downtimes.to_state()) == downtimes
-    assert Downtimes.from_state({"out_s": math.nan, "in_s": None, "failure_s": 1e9}) == Downtimes(failure_s=CEILING_S)
+@given(st.lists(st.tuples(st.integers(1, 3), st.floats(0, 1e4)), max_size=20))
+def test_state(observed):
+    downtimes = Downtimes().caught_up(30.0, 168.0, 0.75)
+    for candidate, downtime_s in observed:
+        downtimes = downtimes.observed(2, candidate, downtime_s)
+    assert Downtimes.from_state(json.loads(json.dumps(downtimes.to_state()))) == downtimes
+
+
+@pytest.mark.parametrize(
+    "part",
+    [{"out": [math.nan, 0.0, None]}, {"inward": [10.0, -1.0, None]}, {"failure": [10.0]}, {"lost_s": math.inf}],
+)
+def test_a_state_that_cannot_be_is_refused(part):
+    with pytest.raises(ValueError, match=r"finite|unpack"):
+        Downtimes.from_state({**Downtimes().to_state(), **part})
 
 
 def test_failures_of_a_profile_count_beside_those_of_the_job():
     profiled = Downtimes().after_failures(50.0, 4)
-    assert (profiled.failure_s, profiled.failures) == (50.0, 4.0), "what was anticipated rests on no failure"
+    assert profiled.failure == Anticipated(50.0, 4.0), "what was anticipated rests on no failure"
     seen = profiled.observed(3, 3, 60.0)
-    assert seen.failure_s == 50.0 + 10.0 / 5
-    again = seen.after_failures(52.0, 5)
-    assert (again.failure_s, again.failures) == (52.0, 10.0)
-    assert again.after_failures(52.0, 50).failures == MOST_FAILURES
+    assert seen.failure_s == pytest.approx(50.0 * 1.2 ** (1 / 5))
+    again = seen.after_failures(seen.failure_s, 5)
+    assert again.failure == Anticipated(pytest.approx(seen.failure_s), 10.0)
+    assert again.after_failures(52.0, 50).failure.seen == MOST_SEEN
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1.0])

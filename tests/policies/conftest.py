@@ -37,7 +37,7 @@ def situation_of(
         "cpu_load": 0.7,
         "forecast": Forecast(NOW_S, step_s, rates, {}, "linear", 0),
         "capacities": {n: Estimate(n, value, 0.9 * value, 1.1 * value, False, "test") for n, value in known.items()},
-        "downtimes": Downtimes(out_s=30.0, in_s=15.0, failure_s=30.0),
+        "downtimes": Downtimes.assumed(out_s=30.0, in_s=15.0, failure_s=30.0),
         "bounds": Bounds(minimum=bounds[0], maximum=bounds[1]),
         "objectives": Objectives(recovery_time_s=600.0, checkpoint_interval_s=10.0),
     }

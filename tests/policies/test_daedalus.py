@@ -221,7 +221,7 @@ class TestBlindness:
 
     def test_unusable_downtimes_or_rescale_times_hold(self, situate: Situate) -> None:
         assert decide(situate(since_rescale_s=math.nan)).reason is Reason.HOLD_BLIND
-        assert decide(situate(downtimes=Downtimes(in_s=math.nan))).reason is Reason.HOLD_BLIND
+        assert decide(situate(downtimes=Downtimes.assumed(in_s=math.nan))).reason is Reason.HOLD_BLIND
 
     def test_nothing_known_of_the_capacity_holds(self, situate: Situate) -> None:
         assert decide(situate(capacities={})).reason is Reason.HOLD_UNKNOWN

@@ -215,7 +215,9 @@ class TestWhatPerdixAdds:
 
     def test_the_learned_downtime_of_failures_decides(self, situate: Situate) -> None:
         slow = situate(
-            load=3_500.0, profiled=profile_of(normal_up_to=1.0), downtimes=Downtimes(30.0, 15.0, failure_s=110.0)
+            load=3_500.0,
+            profiled=profile_of(normal_up_to=1.0),
+            downtimes=Downtimes.assumed(30.0, 15.0, failure_s=110.0),
         )
         assert decide(slow).scale_out == 10, "D = 110 s: r may be .368 at most"
 

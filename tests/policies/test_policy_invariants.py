@@ -85,7 +85,7 @@ def situations(draw: st.DrawFn, *, blind: bool = False, growing: bool = False, c
         cpu_load=draw(st.one_of(st.none(), awkward, st.floats(0, 2)) if blind else st.floats(0, 2)),
         forecast=Forecast(NOW_S, 60.0, np.array(steps, dtype=float)),
         capacities=capacities,
-        downtimes=Downtimes(draw(downtime), draw(downtime), draw(downtime)),
+        downtimes=Downtimes.assumed(draw(downtime), draw(downtime), draw(downtime)),
         bounds=bounds,
         objectives=Objectives(recovery_time_s=draw(st.floats(600 if calm else 1, 3_600))),
         since_rescale_s=math.inf if calm else draw(since),
@@ -151,7 +151,7 @@ def blinded(situation: Situation, draw: Any) -> dict[str, Any]:
                 {"lag_records": math.nan},
                 {"capacities": {}},
                 {"since_rescale_s": math.nan},
-                {"downtimes": Downtimes(in_s=math.nan)},
+                {"downtimes": Downtimes.assumed(in_s=math.nan)},
                 *({"forecast": Forecast(NOW_S, 60.0, np.array(item))} for item in forecasts),
                 {"forecast": Forecast(NOW_S - 3_600.0, 60.0, np.ones(10))},
             ]
