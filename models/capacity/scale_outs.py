@@ -21,7 +21,7 @@ from telemetry.window import Window
 
 STATE_FORMAT = 1
 HALF_LIFE_S = 6 * 3600.0  # the lines forget: a new release of the job must be able to move them
-ENOUGH_MINUTES = 0.5  # weight below which a scale-out that is left is not worth remembering
+ENOUGH_MINUTES = 0.5  # weight below which a scale-out that is left is not worth remembering beside others
 BATCH_S = 600.0  # of history that is learnt at once
 REMEMBERED = 96  # scale-outs kept in memory, newest first
 DISAGREEMENT = 0.10  # relative difference of the two capacity rules worth telling
@@ -103,7 +103,7 @@ class ScaleOuts:
 
     def _remembering(self) -> ScaleOuts:
         stay = self._stay
-        if stay is None or self.workers.weight < ENOUGH_MINUTES:
+        if stay is None or (self.memory and self.workers.weight < ENOUGH_MINUTES):
             return self
         earlier, evidence = self.memory.get(stay.scale_out), stay.of_any_stay()
         if earlier is not None:

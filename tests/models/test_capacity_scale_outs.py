@@ -100,6 +100,19 @@ def test_seen_values_are_preferred_to_the_average():
     assert model.capacity(8).per_s < 0.8 * 2 * model.capacity(4).per_s
 
 
+def test_a_job_that_scales_out_at_its_first_tick_keeps_what_that_tick_found():
+    """Else nothing is known of it until the new workers are warm, and an overload that goes on waits for that."""
+    once = ScaleOuts().update(window(0.0, 4, minutes=1), 4)
+    scaled = once.update(window(60.0, 8, minutes=1, uptime_s=5.0), 8)
+    assert scaled.capacity(8).per_s == pytest.approx(2 * once.capacity(4).per_s, rel=1e-6)
+    assert scaled.capacity(8).low_per_s < 2 * once.capacity(4).low_per_s, "and says how little that is to go by"
+
+
+def test_a_glimpse_is_not_remembered_beside_what_was_seen_for_long():
+    model = stay(ScaleOuts(), 6).update(window(3_600.0, 4, minutes=1, uptime_s=600.0), 4)
+    assert set(model.update(window(3_660.0, 8, minutes=1, uptime_s=5.0), 8).memory) == {6}
+
+
 def test_a_stale_memory_loses_to_fresh_evidence():
     model = stay(ScaleOuts(), 8, per_worker=30_000.0)
     soon = stay(model, 4, start_s=4000.0)
