@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,12 +37,13 @@ def operators(
     """Size every operator of a running Flink job by what its subtasks really do.
 
     Flink alone is asked (REST, 1.18 or newer): what feeds what, busy, idle and back-pressured time of every subtask,
-    and what waits before the sources. Operators that Flink has chained together are one. With --json, one document
-    per look and line.
+    and what waits before the sources. Operators that Flink has chained together are one. What a policy remembers of
+    its former decisions is kept for an hour. With --json, one document per look and line.
 
     Example: perdix operators wordcount --policy ds2:curve=learned --decisions 3 --apply
     """
     from control.dataflow_loop import looks
+    from control.dataflow_memory import recall, remember
     from control.pausing import why_paused
     from replay.dataflow_case import dataflow_contenders
     from targets.flink import FlinkTarget
@@ -57,9 +60,19 @@ def operators(
 
     if not as_json:
         complaints.print(f"looking at {job} every {every_s:g} s; Ctrl-C ends it", highlight=False)
+
+    def kept(now_s: float, memory: Mapping[str, Any]) -> None:
+        with state() as store:
+            remember(store, job, policy, now_s, memory)
+
+    with state() as store:
+        memory = recall(store, job, policy, time.time())
     decided = 0
     with closing(FlinkTarget(target, job)) as flink:
-        for look in looks(flink, chosen, settings.bounds, interval_s=every_s, act=apply, paused=paused):
+        for look in looks(
+            flink, chosen, settings.bounds,
+            interval_s=every_s, act=apply, paused=paused, memory=memory, remember=kept,
+        ):  # fmt: skip
             if as_json:
                 emit_line("perdix.operators/1", {"job": job, **_document(look)})
             else:

@@ -1,7 +1,7 @@
 """Policies that size operators, on a running Flink job: look, decide, ask Flink, and look again.
 
-What is asked of Flink is a state to reach, so a loop that is ended at any point and begun again does no harm. What a
-policy remembers lives as long as the loop.
+What is asked of Flink is a state to reach, so a loop that is ended at any point and begun again does no harm. What the
+policy remembers is handed out after each look, and goes on from what a former loop kept.
 """
 
 from __future__ import annotations
@@ -73,6 +73,8 @@ def looks(
     interval_s: float,
     act: bool,
     paused: Callable[[float], str | None] = lambda _: None,
+    memory: Mapping[str, Any] | None = None,
+    remember: Callable[[float, Mapping[str, Any]], None] | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Look]:
     """Look at a job every ``interval_s`` seconds and let a policy size its operators, without end.
@@ -87,13 +89,17 @@ def looks(
         Whether Flink is asked for what was decided.
     paused
         Epoch seconds -> why nothing is to be carried out now; ``None``: nothing against it.
+    memory
+        What the same policy remembered when a former loop ended.
+    remember
+        Called with epoch seconds and what the policy remembers (JSON-serialisable) whenever that changes.
 
     Raises
     ------
     TargetError
         When it cannot even be read at the beginning.
     """
-    before, memory = target.read_dataflow(), dict[str, Any]()
+    before, memory = target.read_dataflow(), dict(memory or {})
     while True:
         sleep(interval_s)
         try:
@@ -104,8 +110,10 @@ def looks(
         look = _look(before, now, policy, bounds, memory)
         if act:
             look = _carried_out(look, target, paused)
-        if look.decision is not None and (look.done or not look.changes):
+        if look.decision is not None and (look.done or not look.changes) and look.decision.memory != memory:
             memory = dict(look.decision.memory)  # what was not carried out must not be judged as if it had been
+            if remember is not None:
+                remember(now.at_s, memory)
         before = now
         yield look
 

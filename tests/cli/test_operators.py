@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 from cli.known_errors import known_errors
 from cli.main import app
 from cli.output import run_guarded
+from control.dataflow_memory import recall
 from control.state import StateStore
 from settings.home import Home
 from tests.targets.flink_api import FlinkCluster, a_job
@@ -76,6 +77,16 @@ def test_with_apply_flink_is_asked_for_it(home, cluster):
     told = run("orders", *NOW, "--apply")
     assert "Flink was asked for it." in told.output
     assert [vertex.running for vertex in cluster.jobs[0].vertices] == [2, 4]
+
+
+def test_what_the_policy_remembers_is_kept_for_the_next_command(home, cluster):
+    assert run("orders", *NOW, "--apply").exit_code == 0
+    store = StateStore(Home.from_environment().state_url)
+    try:
+        assert recall(store, "orders", NOW[1], time.time())
+        assert not recall(store, "orders", "ds2", time.time())
+    finally:
+        store.close()
 
 
 def test_a_paused_job_is_left_alone(home, cluster):

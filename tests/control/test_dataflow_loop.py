@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pytest
@@ -187,6 +189,40 @@ def test_a_job_that_cannot_be_read_for_a_while_is_left_alone_meanwhile() -> None
     job.broken = None
     next(loop)
     assert job.parallelism["count"] == 6
+
+
+def test_what_the_policy_remembers_goes_on_where_a_former_loop_ended() -> None:
+    """Dhalion scales in what has been idle for an hour: two loops of forty minutes are one of eighty."""
+
+    def for_minutes(minutes: int, job: Job, memory: Mapping[str, Any]) -> dict[str, Any]:
+        kept: list[Mapping[str, Any]] = [memory]
+        policy = build_dataflow_policy("dhalion", {"scale_in_after_s": 3_600.0})
+        loop = looks(
+            job, policy, BOUNDS,
+            interval_s=60.0, act=True, sleep=job.sleep, memory=memory, remember=lambda _, new: kept.append(new),
+        )  # fmt: skip
+        list(islice(loop, minutes))
+        return json.loads(json.dumps(kept[-1]))
+
+    going_on, afresh = (Job(lines_per_s=20.0, parallelism={"source": 2, "count": 6}) for _ in range(2))
+    memory = for_minutes(40, going_on, {})
+    assert going_on.asked == []
+    for_minutes(40, going_on, memory)
+    assert going_on.asked != []
+    for_minutes(40, afresh, {})
+    for_minutes(40, afresh, {})
+    assert afresh.asked == [], "one that forgets waits for its hour in vain"
+
+
+def test_what_was_not_carried_out_is_not_remembered() -> None:
+    job, kept = Job(lines_per_s=200.0), list[Mapping[str, Any]]()
+    policy = build_dataflow_policy("ds2", {"warm_up_s": 0.0})
+    loop = looks(
+        job, policy, BOUNDS,
+        interval_s=30.0, act=False, sleep=job.sleep, remember=lambda _, memory: kept.append(memory),
+    )  # fmt: skip
+    assert all(look.changes for look in islice(loop, 3))
+    assert kept == []
 
 
 def test_a_restart_between_two_looks_is_not_a_window() -> None:
