@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from models.recovery.delay import mean_delay_s
+from models.recovery.delay import mean_delay_s, waiting_record_s
 from models.recovery.prediction import predict_recoveries_s
 from policies.contract import Candidate, Decision, Reason, Situation
 from policies.daedalus_options import KEPT_S, DaedalusOptions
@@ -17,6 +17,7 @@ from policies.holding import blindness, hold
 from policies.wording import per_s, records, seconds, workers
 
 _NORMAL = NormalDist()
+WAITING_S = 1800.0  # how far what waits is compared where no scale-out holds: twice the paper's forecast
 BLOCK = 64  # candidates whose recovery is predicted at once: bounds may reach 10,000, and most end within one block
 DELAY = f"over {KEPT_S:.0f} s, the rescale would delay every record by"
 LAG_UNKNOWN = "the consumer lag is not measured, so there is no scaling in"
@@ -27,7 +28,8 @@ class Daedalus:
 
     It differs in one place: where no candidate holds, the paper takes the maximum; this takes the greatest capacity
     with the fewest workers, because the largest scale-out need not be the strongest, and hopes for the best of those
-    that the job never had. And it never scales in on what was not measured.
+    that the job never had; with ``worth_delay_s``, only where that helps. And it never scales in on what was not
+    measured.
     """
 
     name = "daedalus"
@@ -216,8 +218,9 @@ class Daedalus:
             unknown = "No scale-out within the bounds holds a known capacity."
             return hold(self.name, situation, Reason.HOLD_UNKNOWN, unknown, candidates=examined)
         believed = self._hoped_for(situation)
-        best = max(known, key=lambda candidate: (believed[candidate.scale_out], -candidate.scale_out))
-        kept = self._kept(situation, best)
+        runs = situation.scale_out
+        best = max(known, key=lambda one: (believed[one.scale_out], one.scale_out == runs, -one.scale_out))
+        kept = self._kept(situation, best, believed[best.scale_out])
         if kept is not None:
             sentence = f"No candidate holds; {workers(situation.scale_out)} stay: {kept}."
             return hold(self.name, situation, Reason.SCALE_MAXIMUM, sentence, candidates=examined)
@@ -248,16 +251,28 @@ class Daedalus:
             for scale_out, estimate in situation.capacities.items()
         }
 
-    def _kept(self, situation: Situation, best: Candidate) -> str | None:
-        """Return why fewer workers with more capacity are not worth a rescale, if so."""
-        capacity = self._capacity(situation, situation.scale_out)
-        if best.scale_out >= situation.scale_out or situation.scale_out > situation.bounds.maximum:
+    def _kept(self, situation: Situation, best: Candidate, believed_per_s: float) -> str | None:
+        """Return why no scale-out is worth a rescale although none holds, if so: with what runs, less will wait."""
+        within = situation.bounds.minimum <= situation.scale_out <= situation.bounds.maximum
+        if best.scale_out == situation.scale_out or not within:
             return None
-        if situation.lag_records is None:
+        if best.scale_out < situation.scale_out and situation.lag_records is None:
             return LAG_UNKNOWN
-        if capacity is not None and not best.capacity_per_s > capacity * (1.0 + self.options.least_gain):
-            return f"{best.scale_out} would gain only {best.capacity_per_s / capacity - 1.0:.1%} of capacity"
-        return None
+        capacity = self._capacity(situation, situation.scale_out)
+        if self.options.worth_delay_s is None or capacity is None:
+            return None
+        lag, interval_s = situation.lag_records or 0.0, situation.objectives.checkpoint_interval_s
+        again = lag + interval_s * situation.recent_workload_per_s
+        downtime_s = situation.downtimes.between(situation.scale_out, best.scale_out)
+        forecast, quantile = situation.forecast, self.options.quantile
+        as_it_is = waiting_record_s(forecast, capacity, 0.0, lag, over_s=WAITING_S, quantile=quantile)
+        rescaled = waiting_record_s(forecast, believed_per_s, downtime_s, again, over_s=WAITING_S, quantile=quantile)
+        if as_it_is > rescaled:
+            return None
+        return (
+            f"over the next {seconds(WAITING_S)}, {records(as_it_is / WAITING_S)} would wait on average, "
+            f"and {records(rescaled / WAITING_S)} after a rescale to {best.scale_out}"
+        )
 
     def _target_s(self, situation: Situation) -> float:
         return self.options.recovery_time_s or situation.objectives.recovery_time_s

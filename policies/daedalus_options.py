@@ -44,10 +44,8 @@ class DaedalusOptions(Strict):
     worth_delay_s
         What a rescale must be worth: delaying every record by so many seconds, on average over ``KEPT_S``, weighs as
         much as the workers that the load keeps busy. Scaling in must save more workers than its delay weighs; of larger
-        scale-outs that hold, the one is taken whose workers and delay weigh least together. When absent the delay
-        weighs nothing, as in the paper.
-    least_gain
-        Share of capacity that must be gained to go to *fewer* workers when no candidate holds.
+        scale-outs that hold, the one is taken whose workers and delay weigh least together. Where none holds, what
+        runs is kept if less will wait so than after a rescale. When absent the delay weighs nothing, as in the paper.
     """
 
     model_config = ConfigDict(allow_inf_nan=False)
@@ -61,7 +59,6 @@ class DaedalusOptions(Strict):
     quantile: ForecastQuantile | None = None
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.8
     worth_delay_s: Annotated[float, Field(gt=0)] | None = 6.0
-    least_gain: Annotated[float, Field(ge=0)] = 0.05
 
 
-AS_PRINTED: Mapping[str, Any] = {"confidence": 0.5, "worth_delay_s": None, "least_gain": 0.0}
+AS_PRINTED: Mapping[str, Any] = {"confidence": 0.5, "worth_delay_s": None}

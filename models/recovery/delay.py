@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from models.forecasting.contract import Forecast
+from models.recovery.prediction import forecast_rates
+
 
 def mean_delay_s(downtime_s: float, recovery_s: float, *, over_s: float) -> float:
     """Return by how many seconds a stop delays each record that arrives within ``over_s`` of it, on average.
@@ -30,3 +35,37 @@ def mean_delay_s(downtime_s: float, recovery_s: float, *, over_s: float) -> floa
     if downtime_s == 0:
         return 0.0
     return downtime_s * recovery_s / (2.0 * over_s)
+
+
+def waiting_record_s(
+    forecast: Forecast,
+    capacity_per_s: float,
+    downtime_s: float,
+    backlog_records: float,
+    *,
+    over_s: float,
+    quantile: float | None = None,
+) -> float:
+    """Return what waits within ``over_s`` of the forecast's origin: the backlog summed over time, in record-seconds.
+
+    The job stands still for ``downtime_s``, then works ``capacity_per_s`` off; the backlog follows
+    ``b_t = max(0, b_{t-1} + arrivals_t - work_t)`` step by step. The forecast keeps its last value beyond its horizon.
+
+    Parameters
+    ----------
+    backlog_records
+        What waits at the origin, and what is to be done again.
+
+    Raises
+    ------
+    ValueError
+        When the forecast is empty or has NaN.
+    """
+    rates = forecast_rates(forecast, quantile)
+    steps = max(1, round(over_s / forecast.step_s))
+    rates = np.concatenate((rates[:steps], np.full(max(0, steps - len(rates)), rates[-1])))
+    ends_s = forecast.step_s * np.arange(1, steps + 1)
+    works_s = np.clip(ends_s - downtime_s, 0.0, forecast.step_s)
+    surplus = np.cumsum(rates * forecast.step_s - capacity_per_s * works_s)
+    waits = surplus - np.minimum(-backlog_records, np.minimum.accumulate(surplus))
+    return float(waits.sum()) * forecast.step_s

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.recovery.delay import mean_delay_s
+from models.forecasting.contract import Forecast
+from models.recovery.delay import mean_delay_s, waiting_record_s
 
 
 def simulated_s(load_per_s: float, capacity_per_s: float, downtime_s: int, over_s: int) -> float:
@@ -54,3 +55,41 @@ def test_what_is_no_time_is_refused(times: tuple[float, float, float]) -> None:
 def test_it_must_be_shared_by_some_time(over_s: float) -> None:
     with pytest.raises(ValueError, match="time above 0"):
         mean_delay_s(1.0, 2.0, over_s=over_s)
+
+
+class TestWhatWaits:
+    def flat(self, rate: float, steps: int = 900) -> Forecast:
+        return Forecast(origin_s=0.0, step_s=1.0, mean=np.full(steps, rate))
+
+    def test_a_stop_makes_a_triangle(self) -> None:
+        """30 s at 800/s, and 10 s done again, wait and are worked off at 200/s: within 160 s of the restart."""
+        found = waiting_record_s(self.flat(800.0), 1_000.0, 30.0, 8_000.0, over_s=1_800.0)
+        assert found == pytest.approx(30 * (8_000 + 32_000) / 2 + 160 * 32_000 / 2, rel=0.01)
+
+    def test_it_goes_on_beyond_the_forecast_as_that_ends(self) -> None:
+        short, long = self.flat(1_100.0, 60), self.flat(1_100.0, 1_800)
+        found = [waiting_record_s(one, 1_000.0, 0.0, 0.0, over_s=1_800.0) for one in (short, long)]
+        assert found[0] == found[1] == pytest.approx(100.0 * 1_800.0**2 / 2, rel=0.001)
+
+    @given(
+        st.lists(st.floats(0, 2_000), min_size=1, max_size=40),
+        st.floats(1, 2_000),
+        st.floats(0, 100),
+        st.floats(0, 1e5),
+    )
+    def test_it_is_the_queue_step_by_step(
+        self, rates: list[float], capacity: float, downtime_s: float, backlog: float
+    ) -> None:
+        step_s, waits, total = 5.0, backlog, 0.0
+        for step in range(60):
+            rate = rates[min(step, len(rates) - 1)]
+            works_s = min(max((step + 1) * step_s - downtime_s, 0.0), step_s)
+            waits = max(0.0, waits + rate * step_s - capacity * works_s)
+            total += waits * step_s
+        forecast = Forecast(origin_s=0.0, step_s=step_s, mean=np.array(rates))
+        found = waiting_record_s(forecast, capacity, downtime_s, backlog, over_s=300.0)
+        assert found == pytest.approx(total, rel=1e-6, abs=1e-3)
+
+    def test_a_forecast_of_nothing_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="no steps"):
+            waiting_record_s(self.flat(1.0, 0), 1.0, 0.0, 0.0, over_s=60.0)
