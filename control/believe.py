@@ -17,6 +17,7 @@ from models.forecasting.tail import Tail
 from models.registry import CAPACITY, FORECAST, LATENCY, PERFORMANCE
 from settings.stream_job import Bounds
 from targets.contract import Running
+from telemetry.window import Window
 
 HORIZON_S = 900.0
 TRUTH_CELL_S = 10.0
@@ -72,25 +73,27 @@ def update(memory: JobMemory, observation: Observation, running: Running | None)
     scale_out = observation.scale_out if observation.scale_out is not None else (running.scale_out if running else None)
     mixed = running is not None and bool(running.mix)  # a capacity per number of workers says nothing of their sizes
     if scale_out is not None and scale_out >= 1 and not mixed and (running is None or running.settled):
-        memory = replace(memory, capacity=memory.capacity.update(window, scale_out))
-        memory = _with_latency(memory, observation, scale_out)
+        memory = _with_rates(memory, observation, window, scale_out)
     return memory
 
 
-def _with_latency(memory: JobMemory, observation: Observation, scale_out: int) -> JobMemory:
-    """Let what the profile taught learn from the running job (Phoebe, 3.1).
+def _with_rates(memory: JobMemory, observation: Observation, window: Window, scale_out: int) -> JobMemory:
+    """Let what is known of capacity and latency learn from the running job (Daedalus, 3.1; Phoebe, 3.1).
 
-    While a backlog is worked off, throughput tells of T_max and latency of nothing; in steady operation it is the other
-    way round.
+    While a backlog is worked off, throughput tells of what the job can do and latency of nothing; in steady operation
+    it is the other way round.
     """
-    profiled, rate_per_s, uptime_s = memory.profiled, observation.throughput_per_s, observation.uptime_s
-    now_s = observation.end_s
-    if profiled is None or rate_per_s is None or uptime_s is None or now_s is None:
-        return memory
+    capacity, profiled = memory.capacity.update(window, scale_out), memory.profiled
+    rate_per_s, uptime_s, now_s = observation.throughput_per_s, observation.uptime_s, observation.end_s
+    if rate_per_s is None or uptime_s is None or now_s is None:
+        return replace(memory, capacity=capacity)
     lag, latency_ms = observation.lag_records, observation.latency_p95_ms
     if uptime_s >= WARM_S and lag is not None and lag > BEHIND_S * rate_per_s:
-        return replace(memory, profiled=profiled.caught_up(scale_out, rate_per_s))
-    if uptime_s < SETTLED_S or latency_ms is None or now_s - memory.profile_learned_s < LEARNS_EVERY_S:
+        capacity = capacity.worked_off(scale_out, rate_per_s, now_s)
+        profiled = None if profiled is None else profiled.caught_up(scale_out, rate_per_s)
+        return replace(memory, capacity=capacity, profiled=profiled)
+    memory, soon = replace(memory, capacity=capacity), now_s - memory.profile_learned_s < LEARNS_EVERY_S
+    if profiled is None or uptime_s < SETTLED_S or latency_ms is None or soon:
         return memory
     return replace(memory, profiled=profiled.settled(scale_out, rate_per_s, latency_ms), profile_learned_s=now_s)
 

@@ -39,7 +39,8 @@ class Watching:
     predicted_s
         The recovery time that was predicted when it was decided.
     inward
-        Whether it is a decision to run less: fewer workers, or as many smaller ones.
+        Whether it is a decision to run less: fewer workers, or as many smaller ones. Fewer that were taken for their
+        greater capacity, where nothing holds, are not less.
     """
 
     watch: RecoveryWatch
@@ -205,7 +206,8 @@ def _begun(
             return watching
         intent = last.intent
         watch = RecoveryWatch.start(last.applied_s, normal, timeout_s)
-        inward = intent.reason == Reason.SCALE_IN or intent.scale_out < intent.from_scale_out
+        fewer = intent.scale_out < intent.from_scale_out and intent.reason != Reason.SCALE_MAXIMUM
+        inward = fewer or intent.reason == Reason.SCALE_IN
         predicted_s = intent.predicted_recovery_s
         return Watching(watch, intent.from_scale_out, intent.scale_out, last.decision_id, predicted_s, inward)
     return watching or _failure(normal, window, last)

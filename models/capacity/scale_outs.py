@@ -15,7 +15,7 @@ import pandas as pd
 from models.capacity import basis
 from models.capacity.contract import Estimate
 from models.capacity.evidence import OBSERVED, REDRAWN_SKEW, Curve, Evidence, non_decreasing
-from models.capacity.pairing import paired_minutes, runs_of_scale_out
+from models.capacity.pairing import MINUTE_S, paired_minutes, runs_of_scale_out
 from models.capacity.workers import Total, Workers
 from telemetry.window import Window
 
@@ -27,6 +27,7 @@ REMEMBERED = 96  # scale-outs kept in memory, newest first
 DISAGREEMENT = 0.10  # relative difference of the two capacity rules worth telling
 SURPRISE = 0.20  # relative miss of the lines on fresh minutes that says: this is another program now
 SURPRISES_TO_FORGET = 3
+BEHIND_SD = 0.03  # relative sd of a minute's throughput with a backlog around the capacity
 STALLED = 0.1  # share of the believed throughput below which the workers wait for something else than their CPU
 Z90 = NormalDist().inv_cdf(0.95)
 
@@ -49,6 +50,8 @@ class ScaleOuts:
         When the current scale-out was first seen.
     surprises
         Updates in a row in which the lines missed what the workers did by more than 20 %.
+    behind
+        What the current stay did while it worked off a backlog; ``None`` before it had one.
     """
 
     scale_out: int | None = None
@@ -57,6 +60,7 @@ class ScaleOuts:
     newest_s: float = -math.inf
     arrived_s: float = -math.inf
     surprises: int = 0
+    behind: Evidence | None = None
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
@@ -80,11 +84,28 @@ class ScaleOuts:
         fresh = Workers.of(window.workers, rows.cpu, rows.throughput_per_s, rows.minutes_each)
         return moved._learnt(fresh, rows.newest_s) if len(fresh) else moved
 
+    def worked_off(self, scale_out: int, throughput_per_s: float, at_s: float) -> ScaleOuts:
+        """Learn from a minute, up to ``at_s``, in which a backlog was worked off: its throughput was all there is.
+
+        It also tells of what workers wait for beside their CPU, and of the seconds in which now one and now another of
+        them is the slowest, of which the lines through CPU load know nothing. It does not count twice within a minute,
+        nor where it is so far below the lines that something else held the job up.
+        """
+        if scale_out != self.scale_out or self._total is None:
+            return self
+        if not throughput_per_s > (1.0 - SURPRISE) * self._total.per_s:
+            return self
+        found = Evidence(scale_out, throughput_per_s, BEHIND_SD, at_s, 1.0)
+        if self.behind is None:
+            return replace(self, behind=found)
+        return replace(self, behind=self.behind.combined(found)) if at_s - self.behind.at_s >= MINUTE_S else self
+
     def _arrived(self, scale_out: int, window: Window) -> ScaleOuts:
         if scale_out == self.scale_out:
             return self
         arrived = float(window.times_s[0]) if len(window) and self.scale_out is not None else -math.inf
-        return replace(self._remembering(), scale_out=scale_out, workers=Workers(), arrived_s=arrived, surprises=0)
+        left = replace(self._remembering(), workers=Workers(), surprises=0, behind=None)
+        return replace(left, scale_out=scale_out, arrived_s=arrived)
 
     def _learnt(self, fresh: Workers, newest_s: float) -> ScaleOuts:
         believed, done, doubt = self.workers.against(fresh)
@@ -94,7 +115,7 @@ class ScaleOuts:
         surprises = self.surprises + 1 if believed > 0 and missed else 0
         if surprises >= SURPRISES_TO_FORGET:
             # The program changed: neither its lines nor what other scale-outs took is worth much any more.
-            return replace(self, workers=fresh, memory={}, newest_s=newest_s, surprises=0)
+            return replace(self, workers=fresh, memory={}, newest_s=newest_s, surprises=0, behind=None)
         elapsed = newest_s - self.newest_s if math.isfinite(self.newest_s) else 0.0
         kept, reporting = self.workers.decayed(0.5 ** (elapsed / HALF_LIFE_S)), set(fresh.workers)
         if len(kept) > len(reporting) >= (self.scale_out or 0):
@@ -160,7 +181,10 @@ class ScaleOuts:
         return self._total.warnings if self._total else ()
 
     def capacity(self, scale_out: int) -> Estimate:
-        """Return the estimate for ``scale_out`` workers with a 90 % interval; non-decreasing in ``scale_out``.
+        """Return the estimate for ``scale_out`` workers with a 90 % interval.
+
+        What a scale-out is expected to take never falls with more workers. What runs is told as its keys fell, which
+        may be above or below what a neighbour is expected to take.
 
         Raises
         ------
@@ -171,10 +195,7 @@ class ScaleOuts:
             raise ValueError(f"capacity is asked for 1 worker or more, not {scale_out}")
         if not self.known:
             raise ValueError("nothing is known of the capacity yet: no worker's CPU and throughput were paired")
-        log_value, variance = self._answers[min(scale_out, len(self._answers)) - 1]
-        if scale_out > len(self._answers):
-            log_value = max(log_value, self._curve.log_value(scale_out))
-            variance = self._curve.variance(scale_out) + REDRAWN_SKEW**2
+        log_value, variance = self._answer(scale_out)
         half = Z90 * math.sqrt(variance)
         return Estimate(
             scale_out=scale_out,
@@ -198,12 +219,13 @@ class ScaleOuts:
 
     @cached_property
     def _stay(self) -> Evidence | None:
-        """What the lines say of the current stay."""
+        """What the lines say of the current stay, and what it did when it worked off a backlog."""
         total = self._total
         if total is None or self.scale_out is None:
             return None
         relative = math.hypot(total.sd_per_s / total.per_s, 0.5 * self._disagreement)
-        return Evidence(self.scale_out, total.per_s, relative, self.newest_s, total.cpu_reach)
+        lines = Evidence(self.scale_out, total.per_s, relative, self.newest_s, total.cpu_reach)
+        return lines if self.behind is None else self.behind.combined(lines)
 
     @cached_property
     def _current(self) -> Evidence | None:
@@ -224,26 +246,43 @@ class ScaleOuts:
         return {**self.memory, **({self._current.scale_out: self._current} if self._current else {})}
 
     @cached_property
-    def _curve(self) -> Curve:
+    def _typical(self) -> dict[int, Evidence]:
+        """What every scale-out leads to expect of any stay."""
         current = self._current
-        typical = {**self.memory, **({current.scale_out: current.of_any_stay()} if current else {})}
-        return Curve.through(typical.values(), self._now_s)
+        return {**self.memory, **({current.scale_out: current.of_any_stay()} if current else {})}
+
+    @cached_property
+    def _curve(self) -> Curve:
+        return Curve.through(self._typical.values(), self._now_s)
 
     @property
     def _now_s(self) -> float:
         return max([self.newest_s, *(item.at_s for item in self.memory.values())])
 
+    def _answer(self, scale_out: int) -> tuple[float, float]:
+        """Return log capacity and its variance: of the stay that goes on, else of any."""
+        if self._current is not None and scale_out == self._current.scale_out:
+            return self._blended(scale_out, self._current)
+        expected = self._expected
+        if scale_out <= len(expected):
+            return expected[scale_out - 1]
+        log_value = max(expected[-1][0], self._curve.log_value(scale_out))
+        return log_value, self._curve.variance(scale_out) + REDRAWN_SKEW**2
+
     @cached_property
-    def _answers(self) -> list[tuple[float, float]]:
-        """Log capacity and its variance at 1 .. the largest scale-out known, pooled until non-decreasing."""
-        blended = [self._blended(n) for n in range(1, max(self._evidence) + 1)]
+    def _expected(self) -> list[tuple[float, float]]:
+        """Log capacity and its variance, of any stay at 1 .. the largest scale-out known, pooled until non-decreasing.
+
+        How the keys fell where the job runs now, well or badly, says nothing of its neighbours.
+        """
+        blended = [self._blended(n, self._typical.get(n)) for n in range(1, max(self._typical) + 1)]
         logs = non_decreasing([value for value, _ in blended], [1.0 / variance for _, variance in blended])
         return [(log, variance) for log, (_, variance) in zip(logs, blended, strict=True)]
 
-    def _blended(self, scale_out: int) -> tuple[float, float]:
+    def _blended(self, scale_out: int, evidence: Evidence | None) -> tuple[float, float]:
         """Return log capacity and variance from the curve and from what is known of this very scale-out."""
         curve, variance = self._curve.log_value(scale_out), self._curve.variance(scale_out)
-        evidence, redrawn = self._evidence.get(scale_out), REDRAWN_SKEW**2
+        redrawn = REDRAWN_SKEW**2
         if evidence is None:
             return curve, variance + redrawn
         # A stay that goes on is not an average over stays: the curve, which is one, tells less of it.
@@ -277,6 +316,7 @@ class ScaleOuts:
             "newest_s": self.newest_s if math.isfinite(self.newest_s) else None,
             "arrived_s": self.arrived_s if math.isfinite(self.arrived_s) else None,
             "surprises": self.surprises,
+            "behind": None if self.behind is None else self.behind.to_state(),
         }
 
     @classmethod
@@ -293,4 +333,5 @@ class ScaleOuts:
             newest_s=-math.inf if newest is None else float(newest),
             arrived_s=-math.inf if arrived is None else float(arrived),
             surprises=int(state.get("surprises", 0)),
+            behind=None if state.get("behind") is None else Evidence.from_state(state["behind"]),
         )

@@ -41,15 +41,31 @@ class AutoArima(Member):
 
     @classmethod
     def fit(cls, history: Workload, *, horizon_s: float = HORIZON_S, seed: int = 0) -> Self:  # noqa: ARG003
-        """Fit to a history. Raises ``ValueError`` when fewer than 20 bins of 10 s follow its last long gap."""
+        """Fit to a history.
+
+        A bin and ``d`` for which no order can be fitted is passed over: a workload without noise leaves some of them no
+        solution, and which depends on the last bit.
+
+        Raises
+        ------
+        ValueError
+            When fewer than 20 bins of 10 s follow the last long gap, or nothing could be fitted to any of them.
+        """
         tail = Tail.of(history, stretched(LEAST_CELL_S, horizon_s), stretched(FIT_SPAN_S, horizon_s))
         candidates: list[tuple[float, float, Search]] = []
+        failures: list[str] = []
         bins = {(max(stretched(bin_s, horizon_s), tail.cell_s), d) for bin_s, d in CANDIDATES}
         for bin_s, d in sorted(bins):
             series = bins_of(tail, bin_s)
             if len(series) >= LEAST_SERIES:
-                found = search(series[-LARGEST_SERIES:], d)
+                try:
+                    found = search(series[-LARGEST_SERIES:], d)
+                except ValueError as error:
+                    failures.append(f"bins of {bin_s:g} s: {error}")
+                    continue
                 candidates.append((_rolling_wape(found.arima, series, int(horizon_s / bin_s)), bin_s, found))
+        if failures and not candidates:
+            raise ValueError("; ".join(failures))
         if not candidates:
             raise ValueError(
                 f"{cls.family} needs {LEAST_SERIES} bins of {tail.cell_s:g} s in a row; the history has "

@@ -180,6 +180,20 @@ def test_while_a_backlog_is_worked_off_throughput_tells_of_t_max_and_latency_of_
     assert after(seen, uptime_s=110.0, **behind)[0] == taught().to_state(), "a warm-up is no T_max"
 
 
+def test_it_tells_what_the_stay_takes_with_and_without_a_profile(seen: Observation) -> None:
+    calm = believe.update(JobMemory(), seen, Running(8, None, settled=True)).capacity
+    told = 0.95 * calm.capacity(8).per_s
+    behind = replace(seen, lag_records=20.0 * told, throughput_per_s=told)
+    for memory in (JobMemory(), adopt(JobMemory(), champions(), "orders")[0]):
+        assert (
+            believe.update(memory, behind, Running(8, None, settled=True)).capacity.capacity(8).per_s
+            < calm.capacity(8).per_s
+        )
+        for other in ({"uptime_s": 110.0}, {"lag_records": None}, {"lag_records": 4.0 * told}, {"uptime_s": None}):
+            learned = believe.update(memory, replace(behind, **other), Running(8, None, settled=True)).capacity
+            assert learned.behind is None
+
+
 # ---- what is expected --------------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ from control.state_ledger import Entry, Intent, State
 from control.watching import Watching, look, stopping_throughput
 from models.recovery.downtime import Downtimes
 from models.recovery.normal import Normal
+from policies.contract import Reason
 from settings.stream_job import PolicySettings
 from telemetry.window import Window
 from tests.control.rig import HIGH, LOW, Rig
@@ -78,10 +79,8 @@ def window(throughput: list[list[float]], uptime: list[float], scale_out: float 
     )
 
 
-def applied(at_s: float, *, from_scale_out: int, scale_out: int) -> Entry:
-    intent = Intent(
-        "orders", at_s, at_s, from_scale_out, scale_out, "static", "scale_in", "", at_s + 900.0, {}, {}, 30.0
-    )
+def applied(at_s: float, *, from_scale_out: int, scale_out: int, reason: Reason = Reason.SCALE_IN) -> Entry:
+    intent = Intent("orders", at_s, at_s, from_scale_out, scale_out, "static", reason, "", at_s + 900.0, {}, {}, 30.0)
     return Entry("d", intent, State.CONFIRMED, 1, applied_s=at_s)
 
 
@@ -117,6 +116,26 @@ def test_a_job_that_was_not_restarted_yet_is_waited_for() -> None:
     found = look(None, Normal(), Downtimes(), one, last=last, objective_s=600.0)
     assert found.watching is not None
     assert found.outcome is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "scale_out", "inward"),
+    [
+        (Reason.SCALE_IN, 2, True),
+        (Reason.SCALE_IN, 4, True),  # onto smaller ones
+        (Reason.SCALE_OUT, 6, False),
+        (Reason.SCALE_MAXIMUM, 2, False),  # nothing holds, and two take more than four
+    ],
+)
+def test_what_runs_out_of_time_counts_against_running_less_only(
+    reason: Reason, scale_out: int, *, inward: bool
+) -> None:
+    stopped = window([[5.0, 5.0], [5.0, 5.0], *([[0.0, 0.0]] * 118)], [100.0, 105.0, *([0.0] * 118)])
+    last = applied(11.0, from_scale_out=4, scale_out=scale_out, reason=reason)
+    found = look(None, Normal(), Downtimes(), stopped, last=last, objective_s=200.0)
+    assert found.ended is not None
+    assert found.outcome == {**(found.outcome or {}), "recovered": False}
+    assert found.failed_scale_in is inward
 
 
 NONE = float("nan")

@@ -1,4 +1,4 @@
-"""Capacity of every scale-out: learnt online and from history, remembered, forgotten, never decreasing."""
+"""Capacity of every scale-out: learnt online and from history, remembered, forgotten, pooled."""
 
 import itertools
 import json
@@ -154,7 +154,62 @@ def test_capacity_never_decreases_and_intervals_hold_it(found):
     assert {e.scale_out for e in table if e.seen} == set(memory)
 
 
+@settings(max_examples=30, deadline=None)
+@given(evidences, st.integers(1, 12), st.floats(10_000.0, 200_000.0))
+def test_beside_what_runs_capacity_never_decreases(found, runs, per_worker):
+    memory = {n: Evidence(n, per_s, sd, at, 0.9) for n, per_s, sd, at in found if n != runs}
+    model = stay(ScaleOuts(memory=memory), runs, start_s=1e6, minutes=5, per_worker=per_worker)
+    others = [estimate.per_s for n, estimate in model.table(36).items() if n != runs]
+    assert all(a <= b * (1 + 1e-9) for a, b in itertools.pairwise(others))
+
+
+def test_an_unlucky_stay_says_little_of_its_neighbours():
+    """Else eleven workers, which took their load for an hour, look too few as soon as twelve get a bad deal."""
+    eleven = stay(ScaleOuts(), 11)
+    unlucky = stay(eleven, 12, start_s=4_000.0, per_worker=40_000.0)
+    assert unlucky.capacity(12).per_s == pytest.approx(12 * 40_000 * 0.95, rel=0.05)
+    assert unlucky.capacity(12).per_s < unlucky.capacity(11).per_s
+    assert unlucky.capacity(11).per_s > 0.9 * eleven.capacity(11).per_s
+
+
 # -- learning ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_backlog_is_worked_off_with_is_what_the_stay_takes():
+    """Throughput with a backlog tells of every bottleneck; a line through CPU load of that of the CPU alone."""
+    model = stay(ScaleOuts(), 4)
+    told, line = 0.9 * model.capacity(4).per_s, model.capacity(4)
+    once = model.worked_off(4, told, 1_800.0)
+    often = model
+    for minute in range(10):
+        often = often.worked_off(4, told, 1_800.0 + 60.0 * minute)
+    assert told < often.capacity(4).per_s < once.capacity(4).per_s < line.per_s
+    assert often.capacity(4).per_s == pytest.approx(told, rel=0.02)
+    assert often.capacity(4).low_per_s < told < often.capacity(4).high_per_s
+
+
+def test_a_minute_of_backlog_counts_once():
+    model = stay(ScaleOuts(), 4)
+    once = model.worked_off(4, 170_000.0, 1_800.0)
+    assert once.behind is not None
+    assert once.worked_off(4, 170_000.0, 1_830.0) == once
+    assert once.worked_off(4, 170_000.0, 1_860.0) != once
+
+
+@pytest.mark.parametrize("per_s", [0.0, math.nan, -5.0, 100_000.0])
+def test_a_hiccup_is_not_what_a_job_takes(per_s):
+    """A broker that answers slowly leaves a backlog and little throughput; so does a sink."""
+    model = stay(ScaleOuts(), 4)
+    assert model.worked_off(4, per_s, 1_800.0) == model
+
+
+def test_a_backlog_of_another_stay_or_of_an_unknown_one_teaches_nothing():
+    model = stay(ScaleOuts(), 4)
+    assert model.worked_off(5, 200_000.0, 1_800.0) == model
+    assert ScaleOuts().worked_off(4, 200_000.0, 1_800.0) == ScaleOuts()
+    left = model.worked_off(4, 170_000.0, 1_800.0).update(window(4_000.0, 6), 6)
+    assert left.behind is None
+    assert left.memory[4].per_s < model.capacity(4).per_s, "what it told is remembered with the stay"
 
 
 def test_overlapping_windows_count_once():
@@ -268,13 +323,16 @@ def test_history_that_cannot_be_used_names_the_mend():
 
 
 def test_state_survives_json_exactly_and_learns_on():
-    model = stay(stay(ScaleOuts(), 6), 3, start_s=4000.0)
+    model = stay(stay(ScaleOuts(), 6), 3, start_s=4000.0).worked_off(3, 140_000.0, 5_800.0)
+    assert model.behind is not None
     text = json.dumps(model.to_state(), allow_nan=False)
     back = ScaleOuts.from_state(json.loads(text))
     assert back == model
     following = window(9000.0, 3)
     assert back.update(following, 3) == model.update(following, 3)
     assert ScaleOuts.from_state(json.loads(json.dumps(ScaleOuts().to_state()))) == ScaleOuts()
+    older = {key: value for key, value in model.to_state().items() if key != "behind"}
+    assert ScaleOuts.from_state(older).behind is None, "a state from before it was learnt is read on"
 
 
 def test_state_stays_below_50_kb():

@@ -13,6 +13,7 @@ import pytest
 
 from models.forecasting.arma import Arima
 from models.forecasting.auto_arima import AutoArima
+from models.forecasting.contract import Workload
 from models.forecasting.order_search import _numbers, search
 from models.forecasting.tail import Tail
 
@@ -89,6 +90,23 @@ def test_no_constant_with_two_differences():
     rng = np.random.default_rng(2)
     parabola = 50.0 * at**2 + rng.normal(0, 30.0, 150)  # what pmdarima's own intercept switch would take
     assert search(parabola, 2).arima.constant == 0.0
+
+
+def test_what_cannot_be_fitted_is_passed_over(monkeypatch):
+    """Which order of differencing fails on a workload without noise depends on the machine's arithmetic."""
+    history = Workload(0.0, 1.0, 8_000.0 + 500.0 * np.sin(np.arange(7_200) / 700.0))
+    failing = {1}
+
+    def fragile(series, d):
+        if d in failing:
+            raise ValueError(f"no ARIMA with d = {d} could be fitted")
+        return search(series, d)
+
+    monkeypatch.setattr("models.forecasting.auto_arima.search", fragile)
+    assert AutoArima.fit(history).arima.d == 2
+    failing.add(2)
+    with pytest.raises(ValueError, match=r"^bins of 10 s: no ARIMA with d = 1 .*; bins of 10 s: .* d = 2 .*60 s"):
+        AutoArima.fit(history)
 
 
 def test_a_constant_series_is_a_walk_without_noise():

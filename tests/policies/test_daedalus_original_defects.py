@@ -189,13 +189,14 @@ def test_what_was_observed_long_ago_loses_to_what_is_seen_now() -> None:
     assert by_age[90] > 1.5 * by_age[0.01]
 
 
-def test_capacity_never_falls_with_more_workers(store: StateStore) -> None:
-    """Deeper: ``tests/models/test_capacity_scale_outs.py::test_capacity_never_decreases_and_intervals_hold_it``."""
+def test_expected_capacity_never_falls_with_more_workers(store: StateStore) -> None:
+    """Deeper: ``tests/models/test_capacity_scale_outs.py``. What runs is told as its keys fell."""
     rig = Rig.of(store, np.tile(np.repeat([LOW, HIGH], 1_800), 4), scale_out=2)
     reports = rig.minutes(60)
     assert len(applied(rig)) >= 2, "several scale-outs were observed"
     for report in reports:
-        values = [report.capacities[n].per_s for n in sorted(report.capacities)]
+        runs = report.running
+        values = [report.capacities[n].per_s for n in sorted(report.capacities) if n != runs]
         assert all(less <= more * (1 + 1e-9) for less, more in itertools.pairwise(values))
 
 

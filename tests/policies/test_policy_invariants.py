@@ -14,8 +14,9 @@ from models.capacity.contract import Estimate
 from models.forecasting.contract import Forecast
 from models.recovery.downtime import Downtimes
 from policies.build import POLICIES, build_policy
-from policies.contract import Decision, Reason, Situation
+from policies.contract import Decision, Policy, Reason, Situation
 from policies.daedalus import Daedalus
+from policies.daedalus_options import AS_PRINTED
 from settings.stream_job import Bounds, Objectives
 from tests.policies.known_profile import profile_of
 
@@ -225,21 +226,51 @@ def loaded(situation: Situation, factor: float, more: float) -> Situation:
     )
 
 
-@given(situations(growing=True), st.floats(1, 3), st.floats(0, 1e5))
-def test_more_workload_never_gives_fewer_workers(situation: Situation, factor: float, more: float) -> None:
-    # Holds where each worker adds capacity; where one takes some away, the greatest capacity may be smaller.
-    less, greater = Daedalus().decide(situation), Daedalus().decide(loaded(situation, factor, more))
-    assert greater.scale_out >= less.scale_out
-
-
-@given(situations(growing=True), st.floats(1, 3))
-def test_more_capacity_never_gives_more_workers(situation: Situation, factor: float) -> None:
-    stronger = {
+def stronger(situation: Situation, factor: float) -> Situation:
+    capacities = {
         n: Estimate(n, item.per_s * factor, item.low_per_s, item.high_per_s, False, "drawn")
         for n, item in situation.capacities.items()
     }
-    roomy = Situation(**{**situation.__dict__, "capacities": stronger})
-    assert Daedalus().decide(roomy).scale_out <= Daedalus().decide(situation).scale_out
+    return Situation(**{**situation.__dict__, "capacities": capacities})
+
+
+def stays_for_want_of_better(situation: Situation, decision: Decision) -> bool:
+    """Whether none holds, and less waits if what runs goes on (decision 27). As printed, the maximum is taken."""
+    return decision.reason is Reason.SCALE_MAXIMUM and decision.scale_out == situation.scale_out
+
+
+def daedalus(*, as_printed: bool) -> Policy:
+    return build_policy("daedalus", AS_PRINTED if as_printed else {})
+
+
+# Both hold where each worker adds capacity; where one takes some away, the greatest capacity may be smaller.
+
+
+@pytest.mark.parametrize("printed", [False, True])
+@given(situation=situations(growing=True), factor=st.floats(1, 3), more=st.floats(0, 1e5))
+def test_more_workload_never_gives_fewer_workers(
+    situation: Situation, factor: float, more: float, *, printed: bool
+) -> None:
+    policy, heavier = daedalus(as_printed=printed), loaded(situation, factor, more)
+    less, greater = policy.decide(situation), policy.decide(heavier)
+    assume(printed or not stays_for_want_of_better(heavier, greater))
+    assert greater.scale_out >= less.scale_out
+
+
+@pytest.mark.parametrize("printed", [False, True])
+@given(situation=situations(growing=True), factor=st.floats(1, 3))
+def test_more_capacity_never_gives_more_workers(situation: Situation, factor: float, *, printed: bool) -> None:
+    policy = daedalus(as_printed=printed)
+    little, much = policy.decide(situation), policy.decide(stronger(situation, factor))
+    assume(printed or not stays_for_want_of_better(situation, little))
+    assert much.scale_out <= little.scale_out
+
+
+@given(situation=situations(growing=True))
+def test_a_job_that_none_holds_for_never_goes_to_less(situation: Situation) -> None:
+    decision = build_policy("daedalus").decide(situation)
+    assume(decision.reason is Reason.SCALE_MAXIMUM)
+    assert decision.scale_out >= situation.scale_out
 
 
 @given(situations(growing=True, calm=True))
