@@ -160,7 +160,7 @@ def _tick(place: Home, living: LivingTwin, clock: SimulatedClock, *, show: bool)
 
 def _show(document: dict[str, Any], explanation: str) -> None:
     def three(row: dict[str, Any], name: str, scale: float = 1.0) -> str:
-        return " / ".join(f"{row[f'{policy}_{name}'] / scale:.1f}" for policy in ("daedalus", "hpa", "static"))
+        return "/".join(f"{row[f'{policy}_{name}'] / scale:.1f}" for policy in ("daedalus", "hpa", "static"))
 
     def percent(value: float | None) -> str:
         return "-" if value is None else f"{100 * value:.1f} %"
