@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import warnings
+from importlib import metadata
+from typing import Annotated
 
 import typer
 
@@ -36,6 +38,22 @@ app = typer.Typer(
     help="Keep stream-processing jobs at the smallest scale-out that holds their objectives.",
     epilog="State lives under PERDIX_HOME (default .perdix). Every command takes --json; schemas: docs/json.md.",
 )
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"perdix {metadata.version('perdix')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Options that stand before any command."""
+
 
 app.command("demo")(demo.demo)
 app.command("ingest")(ingest.ingest)

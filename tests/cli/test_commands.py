@@ -8,6 +8,7 @@ import re
 import warnings
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -201,3 +202,8 @@ def test_every_command_has_an_example_in_its_help() -> None:
     for registered in app.registered_commands:
         assert registered.callback is not None
         assert f"Example: perdix {registered.name}" in (registered.callback.__doc__ or ""), registered.name
+
+
+def test_the_version_is_that_of_the_installed_package() -> None:
+    answer = CliRunner().invoke(app, ["--version"])
+    assert (answer.exit_code, answer.output.strip()) == (0, f"perdix {metadata.version('perdix')}")
