@@ -149,10 +149,13 @@ class JobTwin:
         self._checked(scale_out)
         if scale_out not in self._expected:
             rng = np.random.default_rng([self.seed, _EXPECTATION, scale_out])
-            shares = self._drawn_shares(scale_out, rng, EXPECTATION_DRAWS)
-            capacities = self._capacities[:scale_out] * self._efficiency(scale_out)
-            self._expected[scale_out] = float(physics.bottleneck_per_s(capacities, shares).mean())
+            self._expected[scale_out] = float(self.possible_capacities(scale_out, EXPECTATION_DRAWS, rng).mean())
         return self._expected[scale_out]
+
+    def possible_capacities(self, scale_out: int, draws: int, rng: np.random.Generator) -> Values:
+        """Return capacities that a deployment at ``scale_out`` may have as its keys fall, records/s; ``(draws,)``."""
+        capacities = self._capacities[: self._checked(scale_out)] * self._efficiency(scale_out)
+        return physics.bottleneck_per_s(capacities, self._drawn_shares(scale_out, rng, draws))
 
     def recovery_time_s(self, outage: Outage) -> int | None:
         """Return seconds from the outage's start until nothing waited any more; ``None`` if not yet, or forgotten."""

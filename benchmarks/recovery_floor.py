@@ -1,0 +1,74 @@
+"""How far off recovery predictions must be: those of whom is told all but what a rescale or a crash draws by lot.
+
+Told are the workload to come, what waits and is done again, the workers' speeds, and how standstills and keys are
+distributed; not told is how long this standstill takes, and how the keys of the next deployment fall.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from replay.campaign import Campaign
+from replay.outcome import Course, Recovery, Values
+from twin import physics
+from twin.job import JobTwin
+from twin.outages import Cause, draw_standstill_s
+
+DRAWS = 400
+LONGEST_S = 1_800
+BEFORE_S = 60  # before a crash: the same workers come back with the same keys, so what they take is known
+
+
+def with_floors(campaign: Campaign) -> Iterator[tuple[Recovery, float | None]]:
+    """Yield each recovery with the relative error of the best prediction; ``None`` where it is not judged."""
+    for played in campaign.played:
+        twin = JobTwin(campaign.setup.parameters, played.outcome.seed)
+        for recovery in played.outcome.recoveries:
+            if recovery.error is None or not recovery.true_s:
+                yield recovery, None
+                continue
+            told_s = best_prediction_s(possible_recoveries_s(twin, played.course, recovery))
+            yield recovery, abs(told_s / recovery.true_s - 1.0)
+
+
+def possible_recoveries_s(twin: JobTwin, course: Course, recovery: Recovery) -> Values:
+    """Return recovery times as they may be by lot, seconds, shape ``(DRAWS,)``."""
+    rng = np.random.default_rng([twin.seed, int(recovery.at_s)])
+    begun = int(recovery.at_s - course.times_s[0])
+    restart, cause = twin.parameters.restart, _cause(recovery.cause)
+    standstills_s = np.array([draw_standstill_s(cause, restart, rng) for _ in range(DRAWS)], dtype=np.float64)
+    if cause == "failure":
+        running = course.capacity_per_s[max(begun - BEFORE_S, 0) : begun]
+        capacities = np.full(DRAWS, np.median(running[running > 0]))
+    else:
+        capacities = twin.possible_capacities(recovery.scale_out, DRAWS, rng)
+    return _recovered_s(
+        course.lag_records[begun] - course.workload_per_s[begun],
+        course.workload_per_s[begun : begun + LONGEST_S],
+        capacities,
+        standstills_s,
+        physics.warm_up(np.arange(1.0, LONGEST_S + 1.0), restart.warm_up_s, restart.warm_up_speed),
+    )
+
+
+def best_prediction_s(possible_s: Values) -> float:
+    """Return what keeps the expected ``|predicted - true| / true`` least: the median, weighted by ``1 / true``."""
+    ordered = np.sort(possible_s)
+    weights = np.cumsum(1.0 / ordered)
+    return float(ordered[np.searchsorted(weights, weights[-1] / 2.0)])
+
+
+def _recovered_s(waiting: float, arriving: Values, capacities: Values, standstills_s: Values, speed: Values) -> Values:
+    """Return when nothing waits any more, in seconds; at most as long as ``arriving`` is known."""
+    asked = waiting + np.cumsum(arriving)
+    done_warm = np.concatenate(([0.0], np.cumsum(speed)))
+    seconds = np.arange(1.0, len(arriving) + 1.0)
+    running_s = np.clip(seconds - standstills_s[:, None], 0.0, len(speed)).astype(int)
+    caught_up = (running_s > 0) & (capacities[:, None] * done_warm[running_s] >= asked)
+    return np.where(caught_up.any(axis=1), caught_up.argmax(axis=1) + 1.0, float(len(arriving)))
+
+
+def _cause(name: str) -> Cause:
+    return "failure" if name == "failure" else "out" if name == "out" else "in"
