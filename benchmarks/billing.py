@@ -85,8 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     _print(rows)
     print("\nmilliseconds of processor time to bill a course of 24 h on one instance type (best of 5)")
-    for one in times:
-        print(f"  {one['course']}: " + ", ".join(f"{name} {one[name]:.1f}" for name in RELEASES))
+    for timed in times:
+        print(f"  {timed['course']}: " + ", ".join(f"{name} {timed[name]:.1f}" for name in RELEASES))
     return 0
 
 

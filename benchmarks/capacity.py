@@ -144,7 +144,7 @@ class Loop:
 def online_ramp(loop_s: float = 60.0, window_s: float = 180.0) -> list[Loop]:
     """Replay the ramp as the control loop would see it, until the job is saturated."""
     cpu, throughput = (frame.resample("5s").interpolate() for frame in wide("ramp"))
-    times = cpu.index.as_unit("s").astype("int64").to_numpy().astype(float)
+    times = pd.DatetimeIndex(cpu.index).as_unit("s").astype("int64").to_numpy().astype(float)
     model, loops = ScaleOuts(), []
     for loop in range(1, int((times[-1] - times[0]) / loop_s) + 1):
         now = times[0] + loop * loop_s

@@ -18,6 +18,7 @@ import argparse
 import json
 from collections.abc import Callable, Mapping, Sequence
 from statistics import mean
+from typing import Any
 
 from replay.dataflow_case import DataflowCase, dataflow_contenders
 from replay.dataflow_outcome import DataflowOutcome, DataflowPlayed
@@ -35,7 +36,7 @@ ON_NEXMARK = "ds2:tick_s=30:warm_up_s=30:activation=5:target_rate_ratio=1.0"
 LEARNED = ":curve=learned"
 HOTTEST = ":skew=hottest"
 TUNED = "flink-autoscaler:preset=tuned"
-Row = dict[str, object]
+Row = dict[str, Any]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

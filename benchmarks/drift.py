@@ -63,11 +63,11 @@ def loads() -> dict[str, Load]:
         return values
 
     def noise(steps: int, correlated_s: float, deviation: float) -> Values:
-        return np.maximum(1.0 + deviation * wander(steps, correlated_s), 0.0)
+        return np.asarray(np.maximum(1.0 + deviation * wander(steps, correlated_s), 0.0))
 
     def sine(steps: int, period_s: float) -> Values:
         wave = 1.0 + 0.6 * np.sin(2 * np.pi * STEP_S * np.arange(steps) / period_s)
-        return LEVEL_PER_S * wave * noise(steps, 0.0, 0.03)
+        return np.asarray(LEVEL_PER_S * wave * noise(steps, 0.0, 0.03))
 
     def staying(relative: Values) -> Load:
         return Load(LEVEL_PER_S * relative, 4 * HOUR)
@@ -103,7 +103,7 @@ def loads() -> dict[str, Load]:
 
 def _trace(name: str) -> Values:
     per_s = np.loadtxt(DATA / f"workloads/{name}.csv", delimiter=",", skiprows=1)[:, 1]
-    return per_s[: len(per_s) // 10 * 10].reshape(-1, 10).mean(axis=1)
+    return np.asarray(per_s[: len(per_s) // 10 * 10].reshape(-1, 10).mean(axis=1))
 
 
 def requests(champion: Forecaster, live: Values) -> tuple[list[tuple[int, bool]], float]:

@@ -104,14 +104,14 @@ def run(workspace: Workspace, jobs: list[str], instance: dg.DagsterInstance) -> 
 
 def _event_seconds(instance: dg.DagsterInstance, run_id: str) -> dict[str, float]:
     """Return what Dagster needs to write down that each partition is planned, and done."""
-    spent: Counter[str] = Counter()
+    spent = {"planned": 0.0, "materialized": 0.0}
     before_s: float | None = None
     for entry in instance.all_logs(run_id):
         kind = entry.dagster_event.event_type_value if entry.dagster_event else ""
         if before_s is not None and kind.startswith("ASSET_MATERIALIZATION"):
             spent["planned" if kind.endswith("PLANNED") else "materialized"] += entry.timestamp - before_s
         before_s = entry.timestamp
-    return dict(spent)
+    return spent
 
 
 def report(outcome: dict[str, Any], workspace: Workspace, options: argparse.Namespace, broken: dict[str, Any]) -> None:

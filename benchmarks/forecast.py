@@ -17,8 +17,10 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from models.forecasting.backtest import Backtest, backtest
@@ -79,11 +81,11 @@ def by_tenth(errors: Values) -> float:
     return share(errors < -0.1, errors)
 
 
-def share(hits: Values, values: Values) -> float:
+def share(hits: NDArray[np.bool_], values: Values) -> float:
     return float(hits[np.isfinite(values)].mean())
 
 
-def line(row: dict[str, object]) -> str:
+def line(row: dict[str, Any]) -> str:
     if "reason" in row:
         return f"{row['trace']:<12} {row['family']:<15} {row['reason']}"
     return (

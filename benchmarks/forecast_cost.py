@@ -21,6 +21,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ def selection(arguments: argparse.Namespace) -> Iterator[dict[str, object]]:
         whole = load(FOLDER / TRACES[trace], arguments.noise, 1)
         hour = whole.part(BEGIN_S, BEGIN_S + HOUR)
         train_forecasters(hour.part(0, HOUR // 2))  # imports
-        trained, ours_s, ours_wall_s = timed(lambda hour=hour: train_forecasters(hour))
+        trained, ours_s, ours_wall_s = timed(partial(train_forecasters, hour))
         row = {"part": "selection", "trace": trace, "noise": arguments.noise, "cpu_s": ours_s, "wall_s": ours_wall_s}
         row |= {"winner": trained.winner, "candidates": len(trained.candidates)}
         row["fits_s"] = sum(
@@ -101,7 +102,7 @@ def selection(arguments: argparse.Namespace) -> Iterator[dict[str, object]]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             daedalus(hour.per_s[:60])
-            model, theirs_s, theirs_wall_s = timed(lambda hour=hour: daedalus(hour.per_s))
+            model, theirs_s, theirs_wall_s = timed(partial(daedalus, hour.per_s))
         row |= {"auto_arima_cpu_s": theirs_s, "auto_arima_wall_s": theirs_wall_s, "order": str(model.order)}
         yield row | {"times_faster": theirs_s / ours_s}
 
@@ -130,7 +131,7 @@ def tick(arguments: argparse.Namespace) -> Iterator[dict[str, object]]:
     for hours in arguments.hours:
         history = long_history(hours)
         seen = hours * HOUR
-        made, fit_cpu_s, _ = timed(lambda history=history, seen=seen: fitted(ENSEMBLE, history.part(0, seen)))
+        made, fit_cpu_s, _ = timed(partial(fitted, ENSEMBLE, history.part(0, seen)))
         took, made = ticks(made, history, seen)
         yield {
             "part": "tick",

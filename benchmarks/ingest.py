@@ -21,6 +21,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -43,6 +44,10 @@ from (select r.metric as m, unnest(r."values") as p from (select unnest(data.res
     'STRUCT(resultType VARCHAR, result STRUCT(metric STRUCT(__name__ VARCHAR, tm_id VARCHAR),
      "values" VARCHAR[][])[])'}})))
 """
+
+
+def _fetched(database: duckdb.DuckDBPyConnection, query: str) -> list[tuple[object, ...]]:
+    return database.execute(query).fetchall()
 
 
 def write_document(path: Path, seed: int) -> None:
@@ -81,13 +86,13 @@ def measure(files: int, cores: int, repeats: int) -> list[dict[str, float]]:
             chosen = paths[:count]
             query = _QUERY.format(files=", ".join(f"'{path}'" for path in chosen))
             works: dict[str, Callable[[], object]] = {
-                "perdix": lambda chosen=chosen, root=root: ingest(spark, Lake(root / "lake"), chosen, "benchmark"),
-                "duckdb": lambda query=query, root=root: database.execute(
-                    f"copy ({query}) to '{root}/duckdb.parquet' (format parquet, compression zstd)"
+                "perdix": partial(ingest, spark, Lake(root / "lake"), chosen, "benchmark"),
+                "duckdb": partial(
+                    database.execute, f"copy ({query}) to '{root}/duckdb.parquet' (format parquet, compression zstd)"
                 ),
-                "duckdb_read": lambda query=query: database.execute(
-                    f"select count(*), sum(value), max(ts), max(worker) from ({query})"
-                ).fetchall(),
+                "duckdb_read": partial(
+                    _fetched, database, f"select count(*), sum(value), max(ts), max(worker) from ({query})"
+                ),
             }
             times: dict[str, list[float]] = {name: [] for name in works}
             for repeat in range(repeats + 1):

@@ -101,6 +101,7 @@ class OfScikit:
     def __init__(self, family: str, build: Callable[[int], tuple[Any, Any]]) -> None:
         self.family = family
         self._build = build
+        self._classifier, self._regressor = build(0)
 
     def fit(self, points: Sequence[ProfilePoint], maximum_per_s: Mapping[int, float], seed: int = 0) -> Any:  # noqa: ARG002
         """Fit both; what is overloaded is told to them."""

@@ -80,7 +80,7 @@ class Trace:
     @property
     def rates(self) -> Values:
         """Measured rates, as the protocol truncates them."""
-        return self.workload.per_s[self.steps]
+        return np.asarray(self.workload.per_s[self.steps])
 
     def until(self, measured: int) -> Workload:
         """Return the workload up to and with the given number of measured steps."""

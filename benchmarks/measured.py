@@ -96,7 +96,7 @@ def nexmark() -> pd.DataFrame:
 
 def _wide(file: str) -> pd.DataFrame:
     table = pd.read_csv(DATA / "metrics" / file, encoding="utf-8-sig", index_col=0, parse_dates=True)
-    return table.apply(pd.to_numeric, errors="coerce")
+    return pd.DataFrame(table.apply(pd.to_numeric, errors="coerce"))
 
 
 def _seconds(job: str, approach: str, kind: str) -> pd.Series:

@@ -46,7 +46,7 @@ from models.mixes.qcesa import MixPlan, plan, single, steadied
 from settings.prices import load_prices
 from twin.operators.parameters import load_operator, operator_names
 from twin.operators.physics import true_performance
-from twin.workloads import WorkloadSpec, workload
+from twin.workloads import Shape, WorkloadSpec, workload
 
 DATA = Path(__file__).resolve().parents[1] / "../shared/data"
 CORES, MEMORY_MB = (0.6, 1.2, 1.8, 2.4), 256.0
@@ -58,6 +58,9 @@ FORECASTERS: dict[str, tuple[type[Member], ...]] = {
     "perdix": (LastValue, DampedTrend, SeasonalTrend),
     "last-value": (LastValue,),
 }
+
+
+MADE: tuple[Shape, ...] = ("daily", "sine", "step", "spikes")
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ def traces() -> tuple[Trace, ...]:
     found = [_by_second(path) for path in sorted((DATA / "workloads").glob("*.csv"))]
     for step, step_s in (("1h", 3_600.0), ("15min", 900.0), ("5min", 300.0)):
         found += [_by_step(path, step_s) for path in sorted((DATA / "load-prediction").glob(f"*_{step}.csv"))]
-    return tuple(found) or tuple(_made(shape) for shape in ("daily", "sine", "step", "spikes"))
+    return tuple(found) or tuple(map(_made, MADE))
 
 
 def _by_second(path: Path) -> Trace:
@@ -90,8 +93,8 @@ def _by_step(path: Path, step_s: float) -> Trace:
     return _trace(path.stem, per_s, step_s, 0.5)
 
 
-def _made(shape: str) -> Trace:
-    spec = WorkloadSpec(shape=shape, peak_per_s=100_000.0, period_s=21_600)  # type: ignore[arg-type]
+def _made(shape: Shape) -> Trace:
+    spec = WorkloadSpec(shape=shape, peak_per_s=100_000.0, period_s=21_600)
     return _trace(f"twin-{shape}", workload(spec, 86_400, seed=1).reshape(-1, 60).mean(axis=1), 60.0, 0.25)
 
 

@@ -20,7 +20,7 @@ from benchmarks.recovery_floor import with_floors
 from replay.asked import twin_and_trace
 from replay.campaign import Campaign, Setup, run_campaign
 from replay.contenders import contenders
-from replay.outcome import Recovery
+from replay.outcome import Outcome, Recovery
 from settings.stream_job import Bounds
 
 TRACES = {
@@ -93,7 +93,7 @@ def _campaigns(asked: argparse.Namespace) -> Iterator[tuple[str, float, Campaign
 
 
 def _rows(name: str, peak: float, campaign: Campaign) -> list[dict[str, object]]:
-    found = {}
+    found: dict[str, list[Outcome]] = {}
     for one in campaign.played:
         found.setdefault(one.outcome.policy, []).append(one.outcome)
     rows = []
@@ -150,7 +150,7 @@ def _s(row: dict[str, object], name: str) -> float:
 
 
 def _recoveries(every: Sequence[tuple[Recovery, float | None]]) -> list[dict[str, object]]:
-    rows = []
+    rows: list[dict[str, object]] = []
     for cause in ("out", "in", "failure", "all"):
         mine = [recovery for recovery, _ in every if cause in ("all", recovery.cause)]
         least = [floor for recovery, floor in every if cause in ("all", recovery.cause) and floor is not None]

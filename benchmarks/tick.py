@@ -72,10 +72,13 @@ class Instant:
         """Return what was last asked for."""
         return Running(self.scale_out, self.scale_out, settled=True)
 
-    def scale(self, scale_out: int, idempotency_key: str) -> Running:  # noqa: ARG002
+    def scale(self, scale_out: int, idempotency_key: str, mix: Mapping[str, int] | None = None) -> Running:  # noqa: ARG002
         """Be there at once."""
         self.scale_out = scale_out
         return self.read()
+
+    def close(self) -> None:
+        """Hold nothing open."""
 
 
 def champions(names: list[str], twin: JobTwin, families: Mapping[str, type[Member]]) -> GivenChampions:

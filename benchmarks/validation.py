@@ -22,6 +22,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,7 @@ def measure(rows: int, cores: int, repeats: int) -> dict[str, Any]:
         written = write_day(root / "day.jsonl", rows)
         spark = spark_session(Home(root / "home").make(), f"local[{cores}]")
         lakes = [Lake(root / f"lake-{number}") for number in range(1 + repeats)]  # a new one each: nothing is known yet
-        ingests = [_seconds(lambda lake=lake: ingest(spark, lake, [root / "day.jsonl"], "benchmark")) for lake in lakes]
+        ingests = [_seconds(partial(ingest, spark, lake, [root / "day.jsonl"], "benchmark")) for lake in lakes]
         imported = _seconds(lambda: __import__("great_expectations"))
         times = _in_turns(spark, lakes[-1], suite, repeats)
         spark.stop()
