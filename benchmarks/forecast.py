@@ -33,7 +33,7 @@ TRACES = {
     "traffic": "tm_6h_100K_max.csv",
 }
 FOLDER = Path(__file__).resolve().parents[1] / "../shared/data/workloads"
-BEGIN_S, FIRST_S, EVERY_S, TICK_S, NOISE_TAU_S = 600.0, 1800.0, 300.0, 60.0, 5.0
+BEGIN_S, FIRST_S, LAST_S, EVERY_S, TICK_S, NOISE_TAU_S = 600.0, 1800.0, 20_700.0, 300.0, 60.0, 5.0
 
 
 def load(file: Path, noise: float, seed: int) -> Workload:
@@ -51,13 +51,13 @@ def measured(arguments: argparse.Namespace) -> Iterator[dict[str, object]]:
     for trace in arguments.traces:
         for seed in arguments.seeds if arguments.noise else arguments.seeds[:1]:
             history = load(FOLDER / TRACES[trace], arguments.noise, seed)
-            last_s = FIRST_S + EVERY_S * (arguments.origins - 1)
-            stops_s = np.arange(BEGIN_S, last_s + 1.0, TICK_S)
+            stops_s = np.arange(BEGIN_S, LAST_S + 1.0, TICK_S)
+            since_s = stops_s - FIRST_S - arguments.shift_s
             walk = backtest(
                 families,
                 history,
                 origins_s=stops_s,
-                scored=(stops_s >= FIRST_S) & ((stops_s - FIRST_S) % EVERY_S < 1.0),
+                scored=(since_s >= 0.0) & (since_s % arguments.every_s < 1.0),
                 refit_every=arguments.refit_every,
                 seed=seed,
                 maximum=arguments.margin,
@@ -101,7 +101,8 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--traces", nargs="+", choices=TRACES, default=list(TRACES))
     parser.add_argument("--families", nargs="+", choices=[*FAMILIES, ENSEMBLE], default=[ENSEMBLE])
-    parser.add_argument("--origins", type=int, default=64)
+    parser.add_argument("--every-s", type=float, default=EVERY_S, help="seconds between origins; 60: every tick is one")
+    parser.add_argument("--shift-s", type=float, default=0.0, help="seconds by which all origins lie later")
     parser.add_argument("--refit-every", type=int, default=20, help="minutes between two fits; 0: fit once")
     parser.add_argument("--noise", type=float, default=0.0, help="share of noise to multiply in, for example 0.03")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
