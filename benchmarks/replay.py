@@ -103,6 +103,7 @@ def _rows(name: str, peak: float, campaign: Campaign) -> list[dict[str, object]]
         row |= _spread("bound", [one.clairvoyant_ratio or np.nan for one in outcomes])
         row |= _spread("rescales", [one.rescales for one in outcomes])
         row |= _spread("latency_ms", [one.latency_ms.mean for one in outcomes])
+        row |= {"latency_median_ms": float(np.median([one.latency_ms.mean for one in outcomes]))}
         row |= {"p95_ms": float(np.mean([one.latency_ms.p95 for one in outcomes]))}
         row |= {"above_pct": 100.0 * float(np.mean([one.share_above_objective for one in outcomes]))}
         row |= {"unprocessed": max(one.unprocessed for one in outcomes)}
