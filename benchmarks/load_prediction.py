@@ -1,6 +1,6 @@
 """The published load-prediction protocol on measured traces, and our ensemble beside the published methods.
 
-    python benchmarks/load_prediction.py                                # six sets, three granularities (about 25 min)
+    python benchmarks/load_prediction.py                                # six sets, three granularities (about 6 min)
     python benchmarks/load_prediction.py --granularities 1h --json      # one granularity, as JSON lines
 
 Protocol (Gontarska et al. 2021, evaluation code): the first 80 % of a trace train, the rest tests; origins at every
