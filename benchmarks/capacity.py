@@ -107,7 +107,7 @@ def case(name: str, run: str, rows: pd.DataFrame) -> Case:
         low_per_s=estimate.low_per_s,
         high_per_s=estimate.high_per_s,
         share_rule_per_s=model.workers.total(scale_out).share_rule_per_s,
-        unskewed_line_per_s=sum(line.predict(1.0) for line in lines),
+        unskewed_line_per_s=sum(line.fit().predict(1.0) for line in lines),
         ratio_per_s=sum(float((group["throughput_per_s"] / group["cpu_load"]).mean()) for group in by_worker),
     )
 

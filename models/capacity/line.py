@@ -1,4 +1,9 @@
-"""One worker's line: throughput over CPU load as an exact, mergeable simple regression (Daedalus 3.1)."""
+"""One worker's line: throughput over CPU load as an exact, mergeable simple regression (Daedalus 3.1).
+
+Records are counted, CPU load is sampled: what scatters is the CPU load. So CPU is regressed on throughput, and the line
+is read the other way round. Throughput regressed on CPU would be too flat by as much as CPU scatters beside how far the
+load ranged (regression dilution), and so promise too little at full CPU the less a job has to do.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +48,8 @@ class Fit:
     noise
         Residual standard deviation of one sample of weight 1, records/s.
     weight, cpu_mean, spread
-        Weight of the data, their mean CPU load, and their sum of squared CPU deviations (anchor included).
+        Weight of the data, their mean CPU load, and the part of their sum of squared CPU deviations that follows the
+        throughput (anchor included).
     reach
         CPU load up to which the line was seen, as mean + 1.5 sd (a uniform range ends at 1.7, a sine at 1.4): it
         forgets as the data do, a maximum would not.
@@ -156,12 +162,13 @@ class Line:
 
     @property
     def slope(self) -> float:
-        """Least-squares slope, records/s per unit of CPU load; NaN when the CPU load did not vary."""
-        return self.comoment / self.cpu_m2 if self.cpu_m2 > STEADY_VARIANCE * self.weight else math.nan
+        """Slope, records/s per unit of CPU load; NaN when CPU load or throughput did not vary, or not together."""
+        varied = self.cpu_m2 > STEADY_VARIANCE * self.weight and self.throughput_m2 > 0.0
+        return self.throughput_m2 / self.comoment if varied and self.comoment != 0.0 else math.nan
 
     @property
     def intercept(self) -> float:
-        """Least-squares intercept, records/s; NaN when the CPU load did not vary."""
+        """Throughput at no CPU load, records/s, below 0 for a worker that idles at some; NaN as the slope."""
         return self.throughput_mean - self.slope * self.cpu_mean
 
     @property
@@ -174,7 +181,7 @@ class Line:
         return (residual + NOISE_WEIGHT * typical) / (max(self.weight - 2.0, 0.0) + NOISE_WEIGHT)
 
     def predict(self, cpu: float) -> float:
-        """Return the throughput at ``cpu``: least squares where the slope is known and positive, else by the anchor.
+        """Return the throughput at ``cpu``: by the samples alone where their slope is positive, else by the anchor.
 
         Raises
         ------
@@ -194,9 +201,9 @@ class Line:
     def fit(self, idle: IdleShare | None = None) -> Fit:
         """Return a line that is always usable: the data, with the idle share as one more, weak, sample.
 
-        The anchor ``(idle.cpu, 0)`` weighs as much as its own uncertainty allows against the noise of the samples, so
-        it decides where the CPU load was steady and vanishes where the load ranged widely. A negative slope is
-        refused: the line then goes through the mean and the anchor.
+        The slope is that of the samples and that from the anchor ``(idle.cpu, 0)`` to their mean, each by its
+        precision: the anchor decides where the CPU load was steady, and vanishes where the load ranged widely. A
+        negative slope is refused: the line then goes through the mean and the anchor.
 
         Raises
         ------
@@ -208,23 +215,24 @@ class Line:
         idle = idle or IdleShare()
         if self.cpu_mean <= idle.cpu + idle.sd:
             return self._nearly_idle()
-        ratio = self.throughput_mean / (self.cpu_mean - idle.cpu)
-        noise = math.sqrt(self.noise_variance)
-        trust = min(noise**2 / max(ratio * idle.sd, 1e-9) ** 2, self.weight)
-        anchored = self.merge(Line(trust, idle.cpu))
-        if anchored.comoment <= 0.0:
-            return self._through_anchor(ratio, idle, noise)
-        by_anchor = 1.0 - self.cpu_m2 / anchored.cpu_m2
+        noise, distance = math.sqrt(self.noise_variance), self.cpu_mean - idle.cpu
+        anchored = self.throughput_mean / distance
+        anchored_variance = max(anchored * idle.sd / distance, 1e-9) ** 2
+        if not self.slope > 0.0:
+            fell = "throughput fell as CPU rose: slope refused" if self.slope < 0.0 else "steady CPU"
+            basis = f"{fell}, idle share {idle.cpu:.2f} assumed"
+            return self._through_mean(anchored, anchored_variance, noise, basis)
+        # Where throughput scatters, too, the truth lies between this line and that of throughput regressed on CPU.
+        apart = self.slope - self.comoment / self.cpu_m2
+        variance = noise**2 * self.throughput_m2 / self.comoment**2 + apart**2
+        by_anchor = variance / (variance + anchored_variance)
+        slope = self.slope + by_anchor * (anchored - self.slope)
         basis = "CPU range" if by_anchor < 0.5 else f"steady CPU, idle share {idle.cpu:.2f} assumed"
-        slope = anchored.comoment / anchored.cpu_m2
-        intercept = anchored.throughput_mean - slope * anchored.cpu_mean
-        return Fit(slope, intercept, noise, anchored.weight, anchored.cpu_mean, anchored.cpu_m2, self._reach, basis)
+        return self._through_mean(slope, by_anchor * anchored_variance, noise, basis)
 
-    def _through_anchor(self, ratio: float, idle: IdleShare, noise: float) -> Fit:
-        distance = self.cpu_mean - idle.cpu
-        spread = noise**2 * distance**2 / max(ratio * idle.sd, 1e-9) ** 2
-        basis = f"throughput fell as CPU rose: slope refused, idle share {idle.cpu:.2f} assumed"
-        return Fit(ratio, -ratio * idle.cpu, noise, self.weight, self.cpu_mean, spread, self._reach, basis)
+    def _through_mean(self, slope: float, variance: float, noise: float, basis: str) -> Fit:
+        intercept = self.throughput_mean - slope * self.cpu_mean
+        return Fit(slope, intercept, noise, self.weight, self.cpu_mean, noise**2 / variance, self._reach, basis)
 
     def _nearly_idle(self) -> Fit:
         noise = math.sqrt(self.noise_variance)
@@ -264,13 +272,13 @@ def pooled_idle_share(lines: list[Line], prior: IdleShare | None = None) -> Idle
     between = (prior.sd / 2.0) ** 2
     precision, weighted = 1.0 / prior.sd**2, prior.cpu / prior.sd**2
     for line in lines:
-        slope = line.slope if line.weight > 2.0 else math.nan
-        if not slope > 0.0:
+        if not (line.weight > 2.0 and line.slope > 0.0):
             continue
-        crossing = line.cpu_mean - line.throughput_mean / slope
-        variance = (
-            line.noise_variance * (1 / line.weight + (line.throughput_mean / slope) ** 2 / line.cpu_m2) / slope**2
-        )
+        crossing = line.cpu_mean - line.throughput_mean / line.slope
+        sampled = 1.0 / line.weight + line.throughput_mean**2 / line.throughput_m2
+        # Where throughput scatters, too, the truth lies between this line and that of throughput regressed on CPU.
+        apart = line.throughput_mean * (line.cpu_m2 / line.comoment - 1.0 / line.slope)
+        variance = line.noise_variance / line.slope**2 * sampled + apart**2
         precision += 1.0 / (variance + between)
         weighted += crossing / (variance + between)
     return IdleShare(float(np.clip(weighted / precision, 0.0, 0.5)), max(math.sqrt(1.0 / precision), prior.sd / 2.0))

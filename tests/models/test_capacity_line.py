@@ -35,15 +35,27 @@ def ramp(slope=70_000.0, idle=0.09, low=0.1, high=0.7, n=60, noise=0.0, seed=0):
 
 
 @given(samples)
-def test_equals_numpy_polyfit(rows):
+def test_equals_numpy_polyfit_of_cpu_on_throughput(rows):
     x, y, w = np.array(rows).T
     assume(np.ptp(x) > 0.05)
+    assume(np.ptp(y) > 1.0)
     line = Line.of(x, y, w)
-    slope, intercept = np.polyfit(x, y, 1, w=np.sqrt(w))
-    assert line.slope == pytest.approx(slope, rel=1e-6, abs=1.0)
-    assert line.intercept == pytest.approx(intercept, rel=1e-6, abs=1.0)
-    if line.slope > 0:
-        assert line.predict(1.0) == pytest.approx(max(0.0, slope + intercept), rel=1e-6, abs=2.0)
+    cpu_per_record, idle = np.polyfit(y, x, 1, w=np.sqrt(w))
+    assume(abs(cpu_per_record) * np.ptp(y) > 1e-3)
+    assert 1.0 / line.slope == pytest.approx(cpu_per_record, rel=1e-6, abs=1e-12)
+    assert -line.intercept / line.slope == pytest.approx(idle, rel=1e-6, abs=1e-6)
+
+
+def test_cpu_that_scatters_does_not_flatten_the_line():
+    rng, promised, regressed = np.random.default_rng(5), [], []
+    for _ in range(50):
+        y = 70_000 * rng.uniform(0.10, 0.30, 200)
+        x = 0.09 + y / 70_000 + rng.normal(0.0, 0.05, 200)
+        promised.append(Line.of(x, y).fit().predict(1.0))
+        slope, intercept = np.polyfit(x, y, 1)
+        regressed.append(slope + intercept)
+    assert np.mean(promised) == pytest.approx(70_000 * 0.91, rel=0.03)
+    assert np.mean(regressed) < 0.75 * 70_000 * 0.91  # what throughput regressed on CPU would promise
 
 
 @given(samples, st.data())
