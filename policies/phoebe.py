@@ -70,7 +70,7 @@ class PhoebeOptions(Strict):
     quantile: ForecastQuantile | None = 0.8
     observed: bool = True
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.5
-    target_share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    target_share: Annotated[float, Field(gt=0, le=1)] = 0.97
     lasting_s: Annotated[float, Field(ge=0, le=86_400)] = 600.0
     least_saving: Annotated[float, Field(ge=0, lt=1)] = 0.25
     ignored_in: Annotated[int, Field(ge=0)] = 2
