@@ -237,8 +237,10 @@ class Line:
     def _nearly_idle(self) -> Fit:
         noise = math.sqrt(self.noise_variance)
         if self.slope > 0.0:
-            basis = "CPU range, hardly above idle"
-            return Fit(self.slope, self.intercept, noise, self.weight, self.cpu_mean, self.cpu_m2, self._reach, basis)
+            # Hardly more than scatter: the flatter of the two regressions, because the steeper one knows no limit.
+            slope = self.comoment / self.cpu_m2
+            intercept, basis = self.throughput_mean - slope * self.cpu_mean, "CPU range, hardly above idle"
+            return Fit(slope, intercept, noise, self.weight, self.cpu_mean, self.cpu_m2, self._reach, basis)
         # Nothing separates idle CPU from work here: the plain ratio errs low, and the spread says that it is a guess.
         slope = self.throughput_mean / max(self.cpu_mean, 1e-3)
         spread = (noise / max(slope, 1e-9)) ** 2

@@ -28,7 +28,7 @@ DISAGREEMENT = 0.10  # relative difference of the two capacity rules worth telli
 SURPRISE = 0.20  # relative miss of the lines on fresh minutes that says: this is another program now
 SURPRISES_TO_FORGET = 3
 BEHIND_SD = 0.03  # relative sd of a minute's throughput with a backlog around the capacity
-STALLED = 0.1  # share of the believed throughput below which the workers wait for something else than their CPU
+STALLED = 0.1  # share of what is believed and usual, below which the workers wait for something else than their CPU
 Z90 = NormalDist().inv_cdf(0.95)
 
 
@@ -108,8 +108,8 @@ class ScaleOuts:
         return replace(left, scale_out=scale_out, arrived_s=arrived)
 
     def _learnt(self, fresh: Workers, newest_s: float) -> ScaleOuts:
-        believed, done, doubt = self.workers.against(fresh)
-        if done < STALLED * believed:
+        believed, done, doubt, usual = self.workers.against(fresh)
+        if done < STALLED * min(believed, usual):
             return replace(self, newest_s=newest_s)
         missed = abs(done - believed) > max(SURPRISE * max(believed, done), 3.0 * doubt)
         surprises = self.surprises + 1 if believed > 0 and missed else 0

@@ -128,19 +128,20 @@ class Workers:
         """Return the workers that are among ``names``."""
         return Workers({name: worker for name, worker in self.workers.items() if name in names})
 
-    def against(self, fresh: Workers) -> tuple[float, float, float]:
-        """Return what the lines believed of fresh samples, what was done, and the lines' doubt, records/s in all.
+    def against(self, fresh: Workers) -> tuple[float, float, float, float]:
+        """Return what the lines believe of fresh samples, what was done, the lines' doubt, and what was usual.
 
-        Only workers that are known to both count.
+        Records/s in all; only workers that are known to both count.
         """
-        believed = done = doubt = 0.0
+        believed = done = doubt = usual = 0.0
         for name, worker in fresh.workers.items():
             if name in self.workers:
                 fit = self.workers[name].line.fit()
                 believed += fit.predict(worker.line.cpu_mean)
                 doubt += fit.sd(worker.line.cpu_mean)
                 done += worker.line.throughput_mean
-        return believed, done, doubt
+                usual += self.workers[name].line.throughput_mean
+        return believed, done, doubt, usual
 
     def cpu_shares(self) -> dict[str, float]:
         """Return each worker's CPU load as a share of the hottest worker's over the same samples; the hottest has 1."""

@@ -58,6 +58,13 @@ def test_cpu_that_scatters_does_not_flatten_the_line():
     assert np.mean(regressed) < 0.75 * 70_000 * 0.91  # what throughput regressed on CPU would promise
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_the_scatter_of_an_idle_worker_promises_no_mountain(seed):
+    rng = np.random.default_rng(seed)
+    line = Line.of(0.10 + rng.normal(0.0, 0.02, 30), 600.0 + rng.normal(0.0, 60.0, 30))
+    assert line.fit().predict(1.0) < 2 * 70_000
+
+
 @given(samples, st.data())
 def test_any_split_of_the_data_gives_the_same_line(rows, data):
     cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=5)))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from models.capacity.evidence import Curve, Evidence, non_decreasing
 from models.capacity.pairing import trailing_mean
 from models.capacity.scale_outs import ScaleOuts
+from models.capacity.workers import Workers
 from telemetry.window import Window
 
 IDLE = 0.09
@@ -383,3 +384,11 @@ def test_trailing_mean_matches_pandas():
     values[rng.random((50, 3)) < 0.3] = np.nan
     expected = pd.DataFrame(values).rolling(6, min_periods=3).mean().to_numpy()
     np.testing.assert_allclose(trailing_mean(values, 6), expected)
+
+
+def test_a_belief_that_is_far_too_high_is_given_up_when_the_workers_do_what_they_can():
+    (name,) = window(0.0, 1).workers
+    steep = Workers.of((name,), np.array([[0.200], [0.201], [0.202]]), np.array([[10.0], [5_000.0], [9_990.0]]), 10.0)
+    believed = ScaleOuts(scale_out=1, workers=steep, newest_s=-60.0)
+    assert believed.capacity(1).per_s > 20 * 50_000
+    assert stay(believed, 1).capacity(1).per_s == pytest.approx(50_000, rel=0.1)
