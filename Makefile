@@ -59,7 +59,7 @@ doctor: install ## check Java, Spark, stores and Prometheus
 	@$(BIN)/perdix doctor
 
 benchmarks: install ## print the tables behind docs/results.md
-	@for b in ingest validation capacity forecast twin tick calibration clairvoyant replay dataflow ds2_curve sampling performance mixes hosts billing; do echo "== $$b"; $(BIN)/python -m benchmarks.$$b || exit 1; done
+	@for b in ingest validation capacity capacity_on_twins forecast twin tick calibration clairvoyant replay dataflow ds2_curve sampling performance mixes hosts billing; do echo "== $$b"; $(BIN)/python -m benchmarks.$$b || exit 1; done
 
 lock: install ## resolve requirements.lock anew from the bounds of pyproject.toml
 	@$(BIN)/python -m pip install --quiet uv && $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header \

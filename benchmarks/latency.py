@@ -101,29 +101,33 @@ class OfScikit:
     def __init__(self, family: str, build: Callable[[int], tuple[Any, Any]]) -> None:
         self.family = family
         self._build = build
-        self._classifier, self._regressor = build(0)
 
     def fit(self, points: Sequence[ProfilePoint], maximum_per_s: Mapping[int, float], seed: int = 0) -> Any:  # noqa: ARG002
         """Fit both; what is overloaded is told to them."""
-        asked = self._features([p.scale_out for p in points], [p.rate_per_s for p in points])
+        asked = _features([p.scale_out for p in points], [p.rate_per_s for p in points])
         latency = np.array([p.latency_ms for p in points])
         over = latency > OVERLOADED_MS
         classifier, regressor = self._build(seed)
-        fitted = OfScikit(self.family, self._build)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # kernels at the ends of their ranges
-            fitted._classifier = classifier.fit(asked, over)
-            fitted._regressor = regressor.fit(asked[~over], np.log(latency[~over]))
-        return fitted
+            return FittedScikit(classifier.fit(asked, over), regressor.fit(asked[~over], np.log(latency[~over])))
+
+
+@dataclass(frozen=True)
+class FittedScikit:
+    """What :class:`OfScikit` fitted."""
+
+    classifier: Any
+    regressor: Any
 
     def predict(self, scale_outs: Any, rates_per_s: Any) -> LatencyPredictions:
         """Predict as a latency model does."""
-        asked = self._features(scale_outs, rates_per_s)
-        return LatencyPredictions(np.exp(self._regressor.predict(asked)), ~self._classifier.predict(asked))
+        asked = _features(scale_outs, rates_per_s)
+        return LatencyPredictions(np.exp(self.regressor.predict(asked)), ~self.classifier.predict(asked))
 
-    @staticmethod
-    def _features(scale_outs: Any, rates_per_s: Any) -> Any:
-        return np.column_stack([np.log(np.asarray(scale_outs, float)), np.log(np.asarray(rates_per_s, float))])
+
+def _features(scale_outs: Any, rates_per_s: Any) -> Any:
+    return np.column_stack([np.log(np.asarray(scale_outs, float)), np.log(np.asarray(rates_per_s, float))])
 
 
 def scikit_families() -> Iterator[Family]:

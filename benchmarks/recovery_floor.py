@@ -6,30 +6,30 @@ distributed; not told is how long this standstill takes, and how the keys of the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from replay.campaign import Campaign
-from replay.outcome import Course, Recovery, Values
+from replay.outcome import Course, Played, Recovery, Values
 from twin import physics
 from twin.job import JobTwin
-from twin.outages import Cause, draw_standstill_s
+from twin.outages import draw_standstill_s
+from twin.parameters import TwinParameters
 
 DRAWS = 400
-LONGEST_S = 1_800
+LONGEST_S = 3_600
 BEFORE_S = 60  # before a crash: the same workers come back with the same keys, so what they take is known
 
 
-def with_floors(campaign: Campaign) -> Iterator[tuple[Recovery, float | None]]:
+def with_floors(parameters: TwinParameters, played: Iterable[Played]) -> Iterator[tuple[Recovery, float | None]]:
     """Yield each recovery with the relative error of the best prediction; ``None`` where it is not judged."""
-    for played in campaign.played:
-        twin = JobTwin(campaign.setup.parameters, played.outcome.seed)
-        for recovery in played.outcome.recoveries:
+    for one in played:
+        twin = JobTwin(parameters, one.outcome.seed)
+        for recovery in one.outcome.recoveries:
             if recovery.error is None or not recovery.true_s:
                 yield recovery, None
                 continue
-            told_s = best_prediction_s(possible_recoveries_s(twin, played.course, recovery))
+            told_s = best_prediction_s(possible_recoveries_s(twin, one.course, recovery))
             yield recovery, abs(told_s / recovery.true_s - 1.0)
 
 
@@ -37,9 +37,9 @@ def possible_recoveries_s(twin: JobTwin, course: Course, recovery: Recovery) -> 
     """Return recovery times as they may be by lot, seconds, shape ``(DRAWS,)``."""
     rng = np.random.default_rng([twin.seed, int(recovery.at_s)])
     begun = int(recovery.at_s - course.times_s[0])
-    restart, cause = twin.parameters.restart, _cause(recovery.cause)
-    standstills_s = np.array([draw_standstill_s(cause, restart, rng) for _ in range(DRAWS)], dtype=np.float64)
-    if cause == "failure":
+    restart = twin.parameters.restart
+    standstills_s = np.array([draw_standstill_s(recovery.cause, restart, rng) for _ in range(DRAWS)], dtype=np.float64)
+    if recovery.cause == "failure":
         running = course.capacity_per_s[max(begun - BEFORE_S, 0) : begun]
         capacities = np.full(DRAWS, np.median(running[running > 0]))
     else:
@@ -68,7 +68,3 @@ def _recovered_s(waiting: float, arriving: Values, capacities: Values, standstil
     running_s = np.clip(seconds - standstills_s[:, None], 0.0, len(speed)).astype(int)
     caught_up = (running_s > 0) & (capacities[:, None] * done_warm[running_s] >= asked)
     return np.where(caught_up.any(axis=1), caught_up.argmax(axis=1) + 1.0, float(len(arriving)))
-
-
-def _cause(name: str) -> Cause:
-    return "failure" if name == "failure" else "out" if name == "out" else "in"

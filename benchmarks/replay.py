@@ -40,6 +40,7 @@ REFERENCES = ("hpa-80", "hpa-80:tick_s=60")
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--hours", type=float, default=6.0)
     parser.add_argument("--only", nargs="*", choices=list(TRACES), default=list(TRACES))
     parser.add_argument("--policies", default=None)
@@ -56,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     pooled: list[tuple[Recovery, float | None]] = []
     for name, peak, campaign in _campaigns(asked):
         if asked.recoveries:
-            pooled += with_floors(campaign)
+            pooled += with_floors(campaign.setup.parameters, campaign.played)
             continue
         table = _rows(name, peak, campaign)
         rows += table
@@ -83,7 +84,7 @@ def _campaigns(asked: argparse.Namespace) -> Iterator[tuple[str, float, Campaign
                 trace,
                 parameters,
                 bounds,
-                seeds=tuple(range(1, asked.seeds + 1)),
+                seeds=tuple(range(asked.first_seed, asked.first_seed + asked.seeds)),
                 hours=asked.hours,
                 peak_utilisation=peak,
                 failures=FAILURES if asked.recoveries else 0,

@@ -64,17 +64,18 @@ class Memory:
 
 @dataclass
 class Instant:
-    """A target that is where it is wanted at once."""
+    """A target that is where it is wanted at once; asking twice changes nothing, so it needs no keys."""
 
     scale_out: int
+    mix: Mapping[str, int] = field(default_factory=dict)
 
     def read(self) -> Running:
         """Return what was last asked for."""
-        return Running(self.scale_out, self.scale_out, settled=True)
+        return Running(self.scale_out, self.scale_out, settled=True, mix=self.mix, requested_mix=self.mix)
 
     def scale(self, scale_out: int, idempotency_key: str, mix: Mapping[str, int] | None = None) -> Running:  # noqa: ARG002
         """Be there at once."""
-        self.scale_out = scale_out
+        self.scale_out, self.mix = scale_out, mix or {}
         return self.read()
 
     def close(self) -> None:

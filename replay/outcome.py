@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from control.tick_io import TickReport
 from models.billing.bill import Bill
 from twin.job import Deployed
+from twin.outages import Cause
 
 Values = NDArray[np.float64]
 
@@ -28,7 +29,7 @@ class Recovery:
     """
 
     at_s: float
-    cause: str
+    cause: Cause
     from_scale_out: int
     scale_out: int
     predicted_s: float | None

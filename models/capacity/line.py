@@ -167,9 +167,12 @@ class Line:
         return self.throughput_m2 / self.comoment if varied and self.comoment != 0.0 else math.nan
 
     @property
-    def intercept(self) -> float:
-        """Throughput at no CPU load, records/s, below 0 for a worker that idles at some; NaN as the slope."""
-        return self.throughput_mean - self.slope * self.cpu_mean
+    def flat_slope(self) -> float:
+        """The same of throughput regressed on CPU: too flat where CPU scatters, and never steep by chance.
+
+        Where throughput scatters, too, the truth lies between the two. NaN as :attr:`slope`.
+        """
+        return self.comoment / self.cpu_m2 if not math.isnan(self.slope) else math.nan
 
     @property
     def noise_variance(self) -> float:
@@ -180,18 +183,6 @@ class Line:
         typical = (TYPICAL_NOISE * max(self.throughput_mean, 1e-9)) ** 2
         return (residual + NOISE_WEIGHT * typical) / (max(self.weight - 2.0, 0.0) + NOISE_WEIGHT)
 
-    def predict(self, cpu: float) -> float:
-        """Return the throughput at ``cpu``: by the samples alone where their slope is positive, else by the anchor.
-
-        Raises
-        ------
-        ValueError
-            When there is no sample at all.
-        """
-        if self.weight > 0.0 and self.slope > 0.0:
-            return max(0.0, self.intercept + self.slope * cpu)
-        return self.fit().predict(cpu)
-
     def interval(self, cpu: float, level: float = 0.9) -> tuple[float, float]:
         """Return the interval of the throughput at ``cpu`` that holds with probability ``level``, records/s."""
         fit = self.fit()
@@ -199,7 +190,7 @@ class Line:
         return max(0.0, fit.predict(cpu) - half), fit.predict(cpu) + half
 
     def fit(self, idle: IdleShare | None = None) -> Fit:
-        """Return a line that is always usable: the data, with the idle share as one more, weak, sample.
+        """Return a line that is always usable: the data, with the idle share as a weak anchor.
 
         The slope is that of the samples and that from the anchor ``(idle.cpu, 0)`` to their mean, each by its
         precision: the anchor decides where the CPU load was steady, and vanishes where the load ranged widely. A
@@ -222,9 +213,7 @@ class Line:
             fell = "throughput fell as CPU rose: slope refused" if self.slope < 0.0 else "steady CPU"
             basis = f"{fell}, idle share {idle.cpu:.2f} assumed"
             return self._through_mean(anchored, anchored_variance, noise, basis)
-        # Where throughput scatters, too, the truth lies between this line and that of throughput regressed on CPU.
-        apart = self.slope - self.comoment / self.cpu_m2
-        variance = noise**2 * self.throughput_m2 / self.comoment**2 + apart**2
+        variance = noise**2 * self.throughput_m2 / self.comoment**2 + (self.slope - self.flat_slope) ** 2
         by_anchor = variance / (variance + anchored_variance)
         slope = self.slope + by_anchor * (anchored - self.slope)
         basis = "CPU range" if by_anchor < 0.5 else f"steady CPU, idle share {idle.cpu:.2f} assumed"
@@ -237,10 +226,9 @@ class Line:
     def _nearly_idle(self) -> Fit:
         noise = math.sqrt(self.noise_variance)
         if self.slope > 0.0:
-            # Hardly more than scatter: the flatter of the two regressions, because the steeper one knows no limit.
-            slope = self.comoment / self.cpu_m2
-            intercept, basis = self.throughput_mean - slope * self.cpu_mean, "CPU range, hardly above idle"
-            return Fit(slope, intercept, noise, self.weight, self.cpu_mean, self.cpu_m2, self._reach, basis)
+            # Hardly more than scatter, so not the steeper of the two regressions, which knows no limit.
+            variance = noise**2 / self.cpu_m2
+            return self._through_mean(self.flat_slope, variance, noise, "CPU range, hardly above idle")
         # Nothing separates idle CPU from work here: the plain ratio errs low, and the spread says that it is a guess.
         slope = self.throughput_mean / max(self.cpu_mean, 1e-3)
         spread = (noise / max(slope, 1e-9)) ** 2
@@ -277,10 +265,9 @@ def pooled_idle_share(lines: list[Line], prior: IdleShare | None = None) -> Idle
         if not (line.weight > 2.0 and line.slope > 0.0):
             continue
         crossing = line.cpu_mean - line.throughput_mean / line.slope
-        sampled = 1.0 / line.weight + line.throughput_mean**2 / line.throughput_m2
-        # Where throughput scatters, too, the truth lies between this line and that of throughput regressed on CPU.
-        apart = line.throughput_mean * (line.cpu_m2 / line.comoment - 1.0 / line.slope)
-        variance = line.noise_variance / line.slope**2 * sampled + apart**2
+        doubt = 1.0 / line.weight + line.throughput_mean**2 / line.throughput_m2
+        apart = line.throughput_mean * (1.0 / line.flat_slope - 1.0 / line.slope)
+        variance = line.noise_variance / line.slope**2 * doubt + apart**2
         precision += 1.0 / (variance + between)
         weighted += crossing / (variance + between)
     return IdleShare(float(np.clip(weighted / precision, 0.0, 0.5)), max(math.sqrt(1.0 / precision), prior.sd / 2.0))
