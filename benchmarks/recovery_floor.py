@@ -6,7 +6,7 @@ distributed; not told is how long this standstill takes, and how the keys of the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from twin.parameters import TwinParameters
 
 DRAWS = 400
 LONGEST_S = 3_600
-BEFORE_S = 60  # before a crash: the same workers come back with the same keys, so what they take is known
 
 
 def with_floors(parameters: TwinParameters, played: Iterable[Played]) -> Iterator[tuple[Recovery, float | None]]:
@@ -29,19 +28,23 @@ def with_floors(parameters: TwinParameters, played: Iterable[Played]) -> Iterato
             if recovery.error is None or not recovery.true_s:
                 yield recovery, None
                 continue
-            told_s = best_prediction_s(possible_recoveries_s(twin, one.course, recovery))
+            stays = [other.at_s for other in one.outcome.recoveries if other.cause != "failure"]
+            told_s = best_prediction_s(possible_recoveries_s(twin, one.course, recovery, stays))
             yield recovery, abs(told_s / recovery.true_s - 1.0)
 
 
-def possible_recoveries_s(twin: JobTwin, course: Course, recovery: Recovery) -> Values:
-    """Return recovery times as they may be by lot, seconds, shape ``(DRAWS,)``."""
+def possible_recoveries_s(twin: JobTwin, course: Course, recovery: Recovery, rescales_s: Sequence[float]) -> Values:
+    """Return recovery times as they may be by lot, seconds, shape ``(DRAWS,)``; ``rescales_s`` part the deployments."""
     rng = np.random.default_rng([twin.seed, int(recovery.at_s)])
     begun = int(recovery.at_s - course.times_s[0])
     restart = twin.parameters.restart
     standstills_s = np.array([draw_standstill_s(recovery.cause, restart, rng) for _ in range(DRAWS)], dtype=np.float64)
     if recovery.cause == "failure":
-        running = course.capacity_per_s[max(begun - BEFORE_S, 0) : begun]
-        capacities = np.full(DRAWS, np.median(running[running > 0]))
+        # The same workers come back with the same keys: what they take is what they took, and will take.
+        since_s = max((at_s for at_s in rescales_s if at_s <= recovery.at_s), default=-np.inf)
+        until_s = min((at_s for at_s in rescales_s if at_s > recovery.at_s), default=np.inf)
+        stay = course.capacity_per_s[(course.times_s >= since_s) & (course.times_s < until_s)]
+        capacities = np.full(DRAWS, np.median(stay[stay > 0]))
     else:
         capacities = twin.possible_capacities(recovery.scale_out, DRAWS, rng)
     return _recovered_s(
