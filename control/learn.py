@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,7 +19,7 @@ from control.reconcile import AVOID_S, Progress
 from control.sizes import learned_mix_share
 from control.watching import Watched, look
 from models.recovery.downtime import Downtimes
-from models.recovery.observation import Recovered, RecoveryWatch
+from models.recovery.observation import Recovered
 from policies.wording import workers
 from settings.stream_job import StreamJob
 
@@ -129,14 +128,8 @@ def _lost(memory: JobMemory, watched: Watched) -> Downtimes:
         return watched.downtimes
     arrived = truth.means(np.array([seen.stopped_s, seen.caught_up_s]))
     per_s = capacity.capacity(ended.scale_out).per_s
-    waiting_s = _waiting_records(ended.watch) / per_s  # from before the stop: the restart did not lose it
+    waiting_s = ended.waiting_records / per_s  # from before the stop: the restart did not lose it
     return watched.downtimes.caught_up(seen.downtime_s + waiting_s, seen.recovery_s, float(arrived[0]) / per_s)
-
-
-def _waiting_records(watch: RecoveryWatch) -> float:
-    """Return the consumer lag with which a watch began, in records; 0 where it is not measured."""
-    first = watch.samples[0][3] if watch.samples else math.nan
-    return first if math.isfinite(first) else 0.0
 
 
 def _outcome(watched: Watched | None) -> tuple[str, Mapping[str, Any], float | None] | None:

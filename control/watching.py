@@ -41,6 +41,8 @@ class Watching:
     inward
         Whether it is a decision to run less: fewer workers, or as many smaller ones. Fewer that were taken for their
         greater capacity, where nothing holds, are not less.
+    waiting_records
+        Consumer lag with which the watch began; 0 where it is not measured.
     """
 
     watch: RecoveryWatch
@@ -49,6 +51,7 @@ class Watching:
     decision_id: str | None = None
     predicted_s: float | None = None
     inward: bool = False
+    waiting_records: float = 0.0
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""
@@ -59,6 +62,7 @@ class Watching:
             "decision_id": self.decision_id,
             "predicted_s": self.predicted_s,
             "inward": self.inward,
+            "waiting_records": self.waiting_records,
         }
 
     @classmethod
@@ -71,6 +75,7 @@ class Watching:
             state["decision_id"],
             state["predicted_s"],
             bool(state.get("inward", int(state["scale_out"]) < int(state["from_scale_out"]))),
+            float(state.get("waiting_records", 0.0)),
         )
 
 
@@ -182,6 +187,13 @@ def _restarted_s(window: Window) -> float | None:
     return float(window.times_s[known[-1]] - uptime[known[-1]]) if len(known) else None
 
 
+def _waiting_records(window: Window, at_s: float) -> float:
+    """Return the newest consumer lag that was measured by then, in records; 0 where none was."""
+    lag = window.job_metric(metrics.LAG.name)
+    known = np.flatnonzero(np.isfinite(lag) & (window.times_s <= at_s))
+    return float(lag[known[-1]]) if len(known) else 0.0
+
+
 def stopping_throughput(window: Window) -> Values:
     """Return records/s over all workers, shape ``(n,)``: 0 where the job is known to stand still, NaN where unknown."""
     return np.where(standing_still(window), 0.0, total_throughput(window))
@@ -209,7 +221,9 @@ def _begun(
         fewer = intent.scale_out < intent.from_scale_out and intent.reason != Reason.SCALE_MAXIMUM
         inward = fewer or intent.reason == Reason.SCALE_IN
         predicted_s = intent.predicted_recovery_s
-        return Watching(watch, intent.from_scale_out, intent.scale_out, last.decision_id, predicted_s, inward)
+        waiting = _waiting_records(window, last.applied_s)
+        workers = (intent.from_scale_out, intent.scale_out)
+        return Watching(watch, *workers, last.decision_id, predicted_s, inward, waiting)
     return watching or _failure(normal, window, last)
 
 
@@ -230,7 +244,8 @@ def _failure(normal: Normal, window: Window, last: Entry | None) -> Watching | N
         return None
     workers = round(float(scale_out[np.isfinite(scale_out)][-1]))
     began_s = max(restarted_s - BEFORE_A_RESTART_S, float(window.times_s[0]))
-    return Watching(RecoveryWatch.start(began_s, normal), workers, workers)
+    waiting = _waiting_records(window, began_s)
+    return Watching(RecoveryWatch.start(began_s, normal), workers, workers, waiting_records=waiting)
 
 
 def _halted(normal: Normal, window: Window, last: Entry | None) -> Watching | None:
@@ -243,11 +258,13 @@ def _halted(normal: Normal, window: Window, last: Entry | None) -> Watching | No
     running = np.flatnonzero(~still)
     first = int(running[-1]) + 1 if len(running) else 0
     asked_s = last.applied_s if last is not None and last.applied_s is not None else -np.inf
-    began_s = float(window.times_s[first])
-    if first == 0 or asked_s >= began_s - BEFORE_A_RESTART_S or began_s <= normal.newest_s:
+    seen_s = float(window.times_s[first])
+    if first == 0 or asked_s >= seen_s - BEFORE_A_RESTART_S or seen_s <= normal.newest_s:
         return None
     workers = round(float(scale_out[known][-1]))
-    return Watching(RecoveryWatch.start(began_s, normal), workers, workers)
+    began_s = float(np.mean(window.times_s[first - 1 : first + 1]))
+    waiting = _waiting_records(window, began_s)
+    return Watching(RecoveryWatch.start(began_s, normal), workers, workers, waiting_records=waiting)
 
 
 def _outcome(seen: Watching, result: Recovered | TimedOut) -> Mapping[str, Any]:

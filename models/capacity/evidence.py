@@ -13,6 +13,7 @@ OBSERVED = "observed"
 DAY_S = 86_400.0
 DRIFT_PER_DAY = 0.10  # relative sd by which a job's capacity wanders in a day (same pod, two days: 13 %, originals)
 REDRAWN_SKEW = 0.06  # relative sd between stays: each rescale deals the keys anew, and the unluckiest worker decides
+OFF_CURVE = 0.08  # relative sd of what a scale-out takes around a smooth curve: no two workers are equally fast
 EFFICIENCY_SD = 0.15  # prior sd of the scaling exponent around 0 (linear); measured 1 -> 12 workers: -0.17
 
 
@@ -107,7 +108,7 @@ class Curve:
         known = list(evidence)
         logs = np.log([item.scale_out for item in known])
         values = np.log([item.per_s for item in known]) - logs
-        weights = 1.0 / np.array([item.variance(now_s) for item in known])
+        weights = 1.0 / np.array([item.variance(now_s) + OFF_CURVE**2 for item in known])
         normal = np.array([[weights.sum(), weights @ logs], [weights @ logs, weights @ logs**2 + EFFICIENCY_SD**-2]])
         covariance = np.linalg.inv(normal)
         scale, exponent = covariance @ np.array([weights @ values, weights @ (logs * values)])
@@ -121,10 +122,10 @@ class Curve:
         return self.log_scale + (1.0 + self.exponent) * math.log(scale_out)
 
     def variance(self, scale_out: int) -> float:
-        """Return the variance of :meth:`log_value`; a stay differs from it by ``REDRAWN_SKEW``."""
+        """Return the variance of what ``scale_out`` takes on average; a stay differs from it by ``REDRAWN_SKEW``."""
         log = math.log(scale_out)
         scale, cross, exponent = self.covariance
-        return scale + 2.0 * cross * log + exponent * log**2
+        return scale + 2.0 * cross * log + exponent * log**2 + OFF_CURVE**2
 
 
 def non_decreasing(values: list[float], weights: list[float]) -> list[float]:

@@ -99,8 +99,9 @@ class RecoveryWatch:
     ) -> RecoveryWatch:
         """Return the watch after a window; arrays of shape ``(n,)`` in the order of time.
 
-        A sample whose workload or throughput is NaN is missing, which is not an outage: it is left out. Consumer lag
-        is used where it is there: the job has caught up only when its backlog is gone, too.
+        A sample tells of the step that ends with it: one at the action itself is from before. One whose workload or
+        throughput is NaN is missing, which is not an outage: it is left out. Consumer lag is used where it is there:
+        the job has caught up only when its backlog is gone, too.
         """
         if self.outcome is not None:
             return self
@@ -109,7 +110,7 @@ class RecoveryWatch:
         )
         lag = np.full(times.shape, np.nan) if lag_records is None else np.asarray(lag_records, float)
         newest = self.samples[-1][0] if self.samples else -np.inf
-        fresh = (times >= self.at_s) & (times > newest) & np.isfinite(workload) & np.isfinite(throughput)
+        fresh = (times > max(self.at_s, newest)) & np.isfinite(workload) & np.isfinite(throughput)
         added = np.column_stack([times, workload, throughput, lag])[fresh]
         watch = replace(self, samples=(*self.samples, *(tuple(row) for row in added.tolist())))
         now_s = float(times[-1]) if times.size else self.at_s
@@ -203,8 +204,12 @@ class _Course:
                 continue
             within: list[int] = window[halted[window]].tolist() if window is not None else []
             first = within[0] if within else index
-            return self._unseen(before=first) or _Stop(first, float(self.times_s[first]), seen=True)
+            return self._unseen(before=first) or _Stop(first, self._began_s(first), seen=True)
         return self._unseen(before=len(self.times_s))
+
+    def _began_s(self, first: int) -> float:
+        """Return when a stop began of which ``first`` is the first sample: at the action, if it shows in the next one."""
+        return float(np.mean(self.times_s[first - 1 : first + 1])) if first else self.at_s
 
     def _unseen(self, before: int) -> _Stop | None:
         """Return a stop hidden in a gap of the metrics: a surplus follows that only a backlog explains."""
@@ -238,16 +243,21 @@ class _Course:
 
     def recovered(self, stop: _Stop, caught_up: int) -> Recovered:
         """Return the outcome, the job having processed again after its last sample below a tenth of the workload."""
-        until = self.times_s[caught_up]
+        until = self._calm_since_s(caught_up)
         part = slice(stop.index, caught_up + 1)
         silent = np.flatnonzero(self.throughput[part] < RESUMED * self.workload[part])
         if len(silent):
-            downtime = self.times_s[part][silent[-1] + 1] - stop.at_s
+            last = stop.index + int(silent[-1])
+            downtime = float(np.mean(self.times_s[last : last + 2])) - stop.at_s
         elif not stop.seen:
             downtime = self.times_s[stop.index] - stop.at_s
         else:
             downtime = self._equivalent_downtime(part)
         return Recovered(float(downtime), float(until - stop.at_s), stop.at_s, float(until), stop.seen)
+
+    def _calm_since_s(self, index: int) -> float:
+        """Return when the step of a sample began."""
+        return float(self.times_s[index - 1] if index else self.at_s)
 
     def _equivalent_downtime(self, part: slice) -> float:
         """Return the downtime that would have left as much undone: for metrics that average a stop into a dip."""
