@@ -214,9 +214,7 @@ class _Course:
     def _unseen(self, before: int) -> _Stop | None:
         """Return a stop hidden in a gap of the metrics: a surplus follows that only a backlog explains."""
         times = np.concatenate([[self.at_s], self.times_s])
-        steps = np.diff(times)
-        usual = float(np.median(steps[1:])) if len(steps) > 2 else self.settle_s
-        for index in np.flatnonzero(steps > max(GAP_STEPS * usual, 10.0)).tolist():
+        for index in np.flatnonzero(np.diff(times) > max(GAP_STEPS * self._usual_step_s, 10.0)).tolist():
             window = self._window(index)
             if index >= before or window is None:
                 break
@@ -256,8 +254,13 @@ class _Course:
         return Recovered(float(downtime), float(until - stop.at_s), stop.at_s, float(until), stop.seen)
 
     def _calm_since_s(self, index: int) -> float:
-        """Return when the step of a sample began."""
-        return float(self.times_s[index - 1] if index else self.at_s)
+        """Return when the step began that a sample tells of."""
+        before_s = self.times_s[index - 1] if index else self.at_s
+        return float(max(before_s, self.times_s[index] - self._usual_step_s))
+
+    @property
+    def _usual_step_s(self) -> float:
+        return float(np.median(np.diff(self.times_s))) if len(self.times_s) > 2 else self.settle_s
 
     def _equivalent_downtime(self, part: slice) -> float:
         """Return the downtime that would have left as much undone: for metrics that average a stop into a dip."""

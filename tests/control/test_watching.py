@@ -31,6 +31,20 @@ def test_a_failure_that_nobody_asked_for_is_watched_and_its_downtime_learnt(stor
     assert (memory.downtimes.out_s, memory.downtimes.in_s) == (Downtimes().out_s, Downtimes().in_s)
 
 
+def test_what_a_failure_leaves_waiting_did_not_wait_before_it(store: StateStore) -> None:
+    rig = Rig.of(store, 2 * LOW, scale_out=4, policy=PolicySettings(name="static", options={"scale_out": 4}))
+    rig.minutes(3)
+    rig.twin.step(50)  # it fails just before the tick, which sees it stand still
+    rig.twin.fail(1)
+    rig.twin.step(10)
+    rig.tick()
+    watching = recall(store, "orders").memory.watching
+    assert watching is not None
+    assert watching.watch.at_s == pytest.approx(rig.twin.outages[-1].start_s, abs=2.5), "between two samples"
+    assert rig.twin.totals.lag > 10.0 * LOW
+    assert watching.waiting_records < LOW
+
+
 def test_a_rescale_teaches_the_downtime_of_its_own_direction(store: StateStore) -> None:
     rig = Rig.of(store, LOW, scale_out=4, policy=PolicySettings(name="static", options={"scale_out": 6}))
     rig.minutes(6)
