@@ -208,7 +208,7 @@ class _Course:
         return self._unseen(before=len(self.times_s))
 
     def _began_s(self, first: int) -> float:
-        """Return when a stop began of which ``first`` is the first sample: at the action, if it shows in the next one."""
+        """Return when a stop began that shows first in this sample: at the action, where it is the next one."""
         return float(np.mean(self.times_s[first - 1 : first + 1])) if first else self.at_s
 
     def _unseen(self, before: int) -> _Stop | None:
