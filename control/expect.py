@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from models.capacity.contract import Estimate
 from models.capacity.scale_outs import Z90
+from models.profiling.profiled import Profiled
 from models.recovery.prediction import predict_recovery_s
 from policies.contract import Situation
 
@@ -30,7 +31,9 @@ def expected_recovery_s(
         Size -> workers; left out where they are equal.
     """
     mixed_per_s = situation.mix_per_s(mix or {})
-    capacity_per_s = expected_capacity_per_s(situation, scale_out) if mixed_per_s is None else mixed_per_s
+    estimate = situation.capacities.get(scale_out)
+    unmixed_per_s = expected_capacity_per_s(scale_out, estimate, situation.profiled)
+    capacity_per_s = unmixed_per_s if mixed_per_s is None else mixed_per_s
     if capacity_per_s is None:
         return None
     downtimes = situation.downtimes
@@ -46,13 +49,12 @@ def expected_recovery_s(
     return expected_s if math.isfinite(expected_s) else None
 
 
-def expected_capacity_per_s(situation: Situation, scale_out: int) -> float | None:
+def expected_capacity_per_s(scale_out: int, estimate: Estimate | None, profiled: Profiled | None) -> float | None:
     """Return what a scale-out will work off, records/s; ``None`` where nothing is known of it.
 
     Where the job was profiled, two models know of it that err for different reasons: the one learned from CPU, and the
     regression over profiled scale-outs. Each counts by the inverse of its variance.
     """
-    estimate, profiled = situation.capacities.get(scale_out), situation.profiled
     known = [] if estimate is None or not estimate.per_s > 0 else [(estimate.per_s, _deviation(estimate))]
     if profiled is not None:
         highest_per_s = float(profiled.highest.per_s(scale_out))

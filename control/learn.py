@@ -12,6 +12,7 @@ from control.adoption import adopt
 from control.believe import update, with_fallback
 from control.champions import ChampionSource
 from control.decide import Avoided
+from control.expect import expected_capacity_per_s
 from control.job_memory import JobMemory, history_of
 from control.judge import Judgement, judge
 from control.observe import Observation
@@ -127,7 +128,10 @@ def _lost(memory: JobMemory, watched: Watched) -> Downtimes:
     if truth is None or not capacity.known or not seen.stop_seen or capacity.scale_out != ended.scale_out:
         return watched.downtimes
     arrived = truth.means(np.array([seen.stopped_s, seen.caught_up_s]))
-    per_s = capacity.capacity(ended.scale_out).per_s
+    # By the capacity with which recoveries are predicted: what it is off, they learn here.
+    per_s = expected_capacity_per_s(ended.scale_out, capacity.capacity(ended.scale_out), memory.profiled)
+    if per_s is None:
+        return watched.downtimes
     waiting_s = ended.waiting_records / per_s  # from before the stop: the restart did not lose it
     return watched.downtimes.caught_up(seen.downtime_s + waiting_s, seen.recovery_s, float(arrived[0]) / per_s)
 

@@ -199,15 +199,14 @@ def test_it_tells_what_the_stay_takes_with_and_without_a_profile(seen: Observati
 
 def test_two_models_count_by_the_inverse_of_their_variances() -> None:
     spread = 2.0 * 1.645 * 0.08
-    here = {4: Estimate(4, 30_000.0, 30_000.0 * (1 - spread / 2), 30_000.0 * (1 + spread / 2), True, "test")}
+    here = Estimate(4, 30_000.0, 30_000.0 * (1 - spread / 2), 30_000.0 * (1 + spread / 2), True, "test")
     profiled = taught()
     assert profiled.highest.relative_spread() < 0.04, "nobody is surer than 4 %"
     expected = (40_000.0 / 0.04**2 + 30_000.0 / 0.08**2) / (1 / 0.04**2 + 1 / 0.08**2)
-    both = expected_capacity_per_s(situation(capacities=here, profiled=profiled), 4)
-    assert both == pytest.approx(expected, rel=0.01)
-    assert expected_capacity_per_s(situation(capacities={}, profiled=profiled), 4) == pytest.approx(40_000, rel=0.01)
-    assert expected_capacity_per_s(situation(capacities=here), 4) == pytest.approx(30_000.0)
-    assert expected_capacity_per_s(situation(capacities={}), 4) is None
+    assert expected_capacity_per_s(4, here, profiled) == pytest.approx(expected, rel=0.01)
+    assert expected_capacity_per_s(4, None, profiled) == pytest.approx(40_000, rel=0.01)
+    assert expected_capacity_per_s(4, here, None) == pytest.approx(30_000.0)
+    assert expected_capacity_per_s(4, None, None) is None
 
 
 # ---- in the tick -------------------------------------------------------------------------------------------------
