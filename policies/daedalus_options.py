@@ -58,7 +58,7 @@ class DaedalusOptions(Strict):
     count_lag: bool = True
     quantile: ForecastQuantile | None = None
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.8
-    worth_delay_s: Annotated[float, Field(gt=0)] | None = 5.0
+    worth_delay_s: Annotated[float, Field(gt=0)] | None = 7.0
 
 
 AS_PRINTED: Mapping[str, Any] = {"confidence": 0.5, "worth_delay_s": None}

@@ -36,7 +36,8 @@ class PhoebeOptions(Strict):
     recovery_time_s
         Target of the recovery time in seconds; the job's objective when absent.
     evaluation_s
-        Seconds between evaluations; a job that started later than that is left alone, because it recovers (paper 3.5).
+        Seconds between evaluations; a job that started later than that is left alone, because it recovers (paper 3.5,
+        with 600).
     horizon_s
         How much of the forecast counts, seconds.
     bins
@@ -64,7 +65,7 @@ class PhoebeOptions(Strict):
     model_config = ConfigDict(allow_inf_nan=False)
 
     recovery_time_s: Annotated[float, Field(gt=0)] | None = None
-    evaluation_s: Annotated[float, Field(gt=0, le=86_400)] = 600.0
+    evaluation_s: Annotated[float, Field(gt=0, le=86_400)] = 720.0
     horizon_s: Annotated[float, Field(gt=0)] = 600.0
     bins: Annotated[int, Field(ge=1, le=100)] = 5
     quantile: ForecastQuantile | None = 0.8
@@ -77,6 +78,7 @@ class PhoebeOptions(Strict):
 
 
 AS_PRINTED: Mapping[str, Any] = {
+    "evaluation_s": 600.0,
     "quantile": None,
     "observed": False,
     "confidence": 0.5,
