@@ -25,7 +25,6 @@ from settings.stream_job import PolicySettings
 from targets.contract import Running
 from telemetry.quality import Quality
 from tests.control.rig import START_S, Rig
-from tests.control.test_expect import situation
 from tests.models.measured_profile import known_job
 
 PER_WORKER = 10_000.0  # of the profile, and of the rig's twin
