@@ -241,7 +241,6 @@ class _Course:
 
     def recovered(self, stop: _Stop, caught_up: int) -> Recovered:
         """Return the outcome, the job having processed again after its last sample below a tenth of the workload."""
-        until = self._calm_since_s(caught_up)
         part = slice(stop.index, caught_up + 1)
         silent = np.flatnonzero(self.throughput[part] < RESUMED * self.workload[part])
         if len(silent):
@@ -251,7 +250,8 @@ class _Course:
             downtime = self.times_s[stop.index] - stop.at_s
         else:
             downtime = self._equivalent_downtime(part)
-        return Recovered(float(downtime), float(until - stop.at_s), stop.at_s, float(until), stop.seen)
+        until = float(max(self._calm_since_s(caught_up), stop.at_s + downtime))
+        return Recovered(float(downtime), until - stop.at_s, stop.at_s, until, stop.seen)
 
     def _calm_since_s(self, index: int) -> float:
         """Return when the step began that a sample tells of."""

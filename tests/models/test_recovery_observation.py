@@ -97,6 +97,18 @@ def test_a_stop_that_shows_in_the_first_sample_after_the_action_began_with_the_a
     assert outcome.downtime_s == pytest.approx(45, abs=every / 2 + 1)
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(12, 90), st.sampled_from([1, 5, 10, 15]), st.floats(1_000, 70_000), st.integers(380, 400), st.booleans()
+)
+def test_a_recovery_is_never_shorter_than_its_downtime(down, every, rate, at_s, lag):
+    outcome = watched(job(down=down, rate=rate), at_s, every=every, lag=lag)
+    if isinstance(outcome, Recovered):
+        assert 0.0 <= outcome.downtime_s <= outcome.recovery_s
+        assert outcome.stopped_s >= at_s
+        assert outcome.downtime_s == pytest.approx(down, abs=every + 2)
+
+
 def test_missing_samples_are_not_an_outage():
     columns = job(stop_at=700, down=0)
     throughput = columns[2].copy()
