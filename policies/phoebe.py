@@ -36,8 +36,7 @@ class PhoebeOptions(Strict):
     recovery_time_s
         Target of the recovery time in seconds; the job's objective when absent.
     evaluation_s
-        Seconds between evaluations; a job that started later than that is left alone, because it recovers (paper 3.5,
-        with 600).
+        Seconds between evaluations; a job that started later than that is left alone, because it recovers (paper 3.5).
     horizon_s
         How much of the forecast counts, seconds.
     bins
@@ -65,7 +64,7 @@ class PhoebeOptions(Strict):
     model_config = ConfigDict(allow_inf_nan=False)
 
     recovery_time_s: Annotated[float, Field(gt=0)] | None = None
-    evaluation_s: Annotated[float, Field(gt=0, le=86_400)] = 720.0
+    evaluation_s: Annotated[float, Field(gt=0, le=86_400)] = 600.0
     horizon_s: Annotated[float, Field(gt=0)] = 600.0
     bins: Annotated[int, Field(ge=1, le=100)] = 5
     quantile: ForecastQuantile | None = 0.8
@@ -73,12 +72,11 @@ class PhoebeOptions(Strict):
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.5
     target_share: Annotated[float, Field(gt=0, le=1)] = 0.97
     lasting_s: Annotated[float, Field(ge=0, le=86_400)] = 600.0
-    least_saving: Annotated[float, Field(ge=0, lt=1)] = 0.25
+    least_saving: Annotated[float, Field(ge=0, lt=1)] = 0.3
     ignored_in: Annotated[int, Field(ge=0)] = 2
 
 
 AS_PRINTED: Mapping[str, Any] = {
-    "evaluation_s": 600.0,
     "quantile": None,
     "observed": False,
     "confidence": 0.5,
