@@ -222,8 +222,8 @@ def _begun(
         inward = fewer or intent.reason == Reason.SCALE_IN
         predicted_s = intent.predicted_recovery_s
         waiting = _waiting_records(window, last.applied_s)
-        workers = (intent.from_scale_out, intent.scale_out)
-        return Watching(watch, *workers, last.decision_id, predicted_s, inward, waiting)
+        between = (intent.from_scale_out, intent.scale_out)
+        return Watching(watch, *between, last.decision_id, predicted_s, inward, waiting)
     return watching or _failure(normal, window, last)
 
 
