@@ -94,10 +94,10 @@ def measured(job: str) -> Trace:
     return Trace(f"{job}-measured", times_s, arrived, float(len(arrived)), peak, peak / per_s, 0.0, 0.0)
 
 
-def _least_error_pct(parameters: TwinParameters, played: Sequence[Played]) -> float:
-    """Return the error of whom is told all but what failures draw by lot; NaN where none is judged."""
+def _least_error_pct(parameters: TwinParameters, played: Sequence[Played]) -> float | None:
+    """Return the error of whom is told all but what failures draw by lot; ``None`` where none is judged."""
     least = [floor for one, floor in with_floors(parameters, played) if one.cause == "failure" and floor is not None]
-    return 100.0 * float(np.mean(least)) if least else float("nan")
+    return _mean_pct(least)
 
 
 def row_of(job: str, policy: str, outcomes: Sequence[Outcome]) -> dict[str, object]:
@@ -123,14 +123,23 @@ def row_of(job: str, policy: str, outcomes: Sequence[Outcome]) -> dict[str, obje
         "recovery_most_s": float(taken_s.max()),
         "late": int(np.count_nonzero(taken_s > ALLOWED * TARGET_S)),
         "failures": len(whole),
-        "error_pct": 100.0 * float(np.mean(errors)) if errors else float("nan"),
+        "error_pct": _mean_pct(errors),
         "error_n": len(errors),
-        "error_all_pct": 100.0 * float(np.mean(every)) if every else float("nan"),
+        "error_all_pct": _mean_pct(every),
         "above_2s_pct": 100.0 * float(np.mean([one.share_above_objective for one in outcomes])),
         "latency_mean_ms": float(np.mean([one.latency_ms.mean for one in outcomes])),
         "unprocessed": max(one.unprocessed for one in outcomes),
         "profiling_pct": 100.0 * float(np.mean(cost)),
     }
+
+
+def _mean_pct(errors: Sequence[float]) -> float | None:
+    """Return the mean in %; ``None`` where nothing was judged."""
+    return 100.0 * float(np.mean(errors)) if errors else None
+
+
+def _told(pct: object) -> str:
+    return "-" if pct is None else f"{pct:.1f} %"
 
 
 def show(job: str, trace: Trace, rows: Sequence[dict[str, object]]) -> None:
@@ -159,8 +168,8 @@ def show(job: str, trace: Trace, rows: Sequence[dict[str, object]]) -> None:
             f"{row['rescales']:.0f} ({row['rescales_most']})",
             f"{row['recovery_mean_s']:.0f} / {row['recovery_p90_s']:.0f} / {row['recovery_most_s']:.0f}",
             f"{row['late']} of {row['failures']}",
-            f"{row['error_pct']:.1f} % ({row['error_all_pct']:.1f} %)",
-            f"{row['least_error_pct']:.1f} %",
+            f"{_told(row['error_pct'])} ({_told(row['error_all_pct'])})",
+            _told(row["least_error_pct"]),
             f"{row['above_2s_pct']:.0f} %",
             f"{row['profiling_pct']:.0f} %",
         )
