@@ -172,7 +172,7 @@ def _recoveries(every: Sequence[tuple[Recovery, float | None]]) -> list[dict[str
                 "median_error_pct": 100.0 * float(np.median(signed)),
                 "mean_predicted_s": float(np.mean([one.predicted_s for one in judged])),
                 "mean_true_s": float(np.mean([one.true_s for one in judged])),
-                "observation_error_pct": 100.0 * float(seen.mean()) if len(seen) else float("nan"),
+                "observation_error_pct": 100.0 * float(seen.mean()) if len(seen) else None,
             }
         )
     return rows
@@ -184,7 +184,7 @@ def _markdown(rows: Sequence[dict[str, object]]) -> None:
     for row in rows:
         print(
             "| "
-            + " | ".join(f"{value:.1f}" if isinstance(value, float) else str(value) for value in row.values())
+            + " | ".join(f"{one:.1f}" if isinstance(one, float) else str(one or "-") for one in row.values())
             + " |"
         )
 

@@ -30,10 +30,9 @@ def expected_recovery_s(
     mix
         Size -> workers; left out where they are equal.
     """
-    mixed_per_s = situation.mix_per_s(mix or {})
-    estimate = situation.capacities.get(scale_out)
-    unmixed_per_s = expected_capacity_per_s(scale_out, estimate, situation.profiled)
-    capacity_per_s = unmixed_per_s if mixed_per_s is None else mixed_per_s
+    capacity_per_s = situation.mix_per_s(mix or {})
+    if capacity_per_s is None:
+        capacity_per_s = expected_capacity_per_s(scale_out, situation.capacities.get(scale_out), situation.profiled)
     if capacity_per_s is None:
         return None
     downtimes = situation.downtimes

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from control.observe import standing_still, total_throughput
+from control.observe import last_finite, standing_still, total_throughput
 from control.state_ledger import Entry
 from models.recovery.downtime import Downtimes
 from models.recovery.normal import Normal
@@ -126,13 +126,12 @@ def look(
     objective_s
         The job's recovery time objective: a recovery that takes half as long again has failed.
     """
-    watching = _begun(watching, normal, window, last, min(max(PATIENCE * objective_s, LEAST_S), TIMEOUT_S))
-    series = (
-        window.times_s,
-        window.job_metric(metrics.WORKLOAD.name),
-        stopping_throughput(window),
-        window.job_metric(metrics.LAG.name),
-    )
+    lag = window.job_metric(metrics.LAG.name)
+    begun = _begun(watching, normal, window, last, min(max(PATIENCE * objective_s, LEAST_S), TIMEOUT_S))
+    if begun is not None and begun is not watching:
+        begun = replace(begun, waiting_records=last_finite(lag[window.times_s <= begun.watch.at_s]) or 0.0)
+    watching = begun
+    series = (window.times_s, window.job_metric(metrics.WORKLOAD.name), stopping_throughput(window), lag)
     if watching is None:
         return Watched(None, _fed(normal, *series), downtimes)
     seen = replace(watching, watch=watching.watch.observe(*series))
@@ -187,13 +186,6 @@ def _restarted_s(window: Window) -> float | None:
     return float(window.times_s[known[-1]] - uptime[known[-1]]) if len(known) else None
 
 
-def _waiting_records(window: Window, at_s: float) -> float:
-    """Return the newest consumer lag that was measured by then, in records; 0 where none was."""
-    lag = window.job_metric(metrics.LAG.name)
-    known = np.flatnonzero(np.isfinite(lag) & (window.times_s <= at_s))
-    return float(lag[known[-1]]) if len(known) else 0.0
-
-
 def stopping_throughput(window: Window) -> Values:
     """Return records/s over all workers, shape ``(n,)``: 0 where the job is known to stand still, NaN where unknown."""
     return np.where(standing_still(window), 0.0, total_throughput(window))
@@ -221,9 +213,7 @@ def _begun(
         fewer = intent.scale_out < intent.from_scale_out and intent.reason != Reason.SCALE_MAXIMUM
         inward = fewer or intent.reason == Reason.SCALE_IN
         predicted_s = intent.predicted_recovery_s
-        waiting = _waiting_records(window, last.applied_s)
-        between = (intent.from_scale_out, intent.scale_out)
-        return Watching(watch, *between, last.decision_id, predicted_s, inward, waiting)
+        return Watching(watch, intent.from_scale_out, intent.scale_out, last.decision_id, predicted_s, inward)
     return watching or _failure(normal, window, last)
 
 
@@ -244,8 +234,7 @@ def _failure(normal: Normal, window: Window, last: Entry | None) -> Watching | N
         return None
     workers = round(float(scale_out[np.isfinite(scale_out)][-1]))
     began_s = max(restarted_s - BEFORE_A_RESTART_S, float(window.times_s[0]))
-    waiting = _waiting_records(window, began_s)
-    return Watching(RecoveryWatch.start(began_s, normal), workers, workers, waiting_records=waiting)
+    return Watching(RecoveryWatch.start(began_s, normal), workers, workers)
 
 
 def _halted(normal: Normal, window: Window, last: Entry | None) -> Watching | None:
@@ -263,8 +252,7 @@ def _halted(normal: Normal, window: Window, last: Entry | None) -> Watching | No
         return None
     workers = round(float(scale_out[known][-1]))
     began_s = float(np.mean(window.times_s[first - 1 : first + 1]))
-    waiting = _waiting_records(window, began_s)
-    return Watching(RecoveryWatch.start(began_s, normal), workers, workers, waiting_records=waiting)
+    return Watching(RecoveryWatch.start(began_s, normal), workers, workers)
 
 
 def _outcome(seen: Watching, result: Recovered | TimedOut) -> Mapping[str, Any]:
