@@ -182,11 +182,8 @@ def _markdown(rows: Sequence[dict[str, object]]) -> None:
     print("| " + " | ".join(rows[0]) + " |")
     print("|" + "---|" * len(rows[0]))
     for row in rows:
-        print(
-            "| "
-            + " | ".join(f"{one:.1f}" if isinstance(one, float) else str(one or "-") for one in row.values())
-            + " |"
-        )
+        cells = ["-" if one is None else f"{one:.1f}" if isinstance(one, float) else str(one) for one in row.values()]
+        print("| " + " | ".join(cells) + " |")
 
 
 if __name__ == "__main__":
