@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
-import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +11,7 @@ import typer
 from cli.options import JobArgument, JsonOption
 from cli.output import UserError, clock_time, console, emit, emit_line, table
 from cli.processes import LOOPBACK
+from cli.signals import stopping
 from cli.stores import home, known, state, stream_jobs
 from control.clock import WallClock
 from settings.product import load_product_settings
@@ -74,12 +73,10 @@ def controller(
     from control.controller import run
     from control.live import holder_name, live_io
 
-    stop = threading.Event()
-    for sign in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(sign, lambda *_: stop.set())
     settings = load_product_settings().control
     pace_s, holder = interval_s or settings.tick_interval_s, holder_name()
     with ExitStack() as stack:
+        stop = stack.enter_context(stopping())
         if metrics_port is not None:  # first: a port that is taken must not be found out after the first decisions
             collector = collector_of(home(), pace_s, holder)
             stack.enter_context(listening(collector, metrics_address, metrics_port))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +12,7 @@ import typer
 from cli.options import JsonOption
 from cli.output import UserError, console, emit
 from cli.processes import LOOPBACK
+from cli.signals import stopping
 from control.clock import WallClock
 from settings.home import Home, conf_folder
 from settings.product import load_product_settings
@@ -45,10 +44,7 @@ def metrics(
     if once:
         _print(collector, as_json=as_json)
         return
-    stop = threading.Event()
-    for sign in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(sign, lambda *_: stop.set())
-    with listening(collector, address, port) as url:
+    with stopping() as stop, listening(collector, address, port) as url:
         emit("perdix.metrics/1", {"url": url}, as_json=as_json, show=lambda: _say(url))
         stop.wait()
 

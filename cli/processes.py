@@ -8,14 +8,15 @@ import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import NoReturn
 
 import httpx
 
 from cli.output import UserError
+from cli.signals import ENDS, handled, interrupt
 
 LOOPBACK = "127.0.0.1"
 
@@ -39,23 +40,22 @@ class Processes:
 
     logs: Path
     children: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    _signals: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
 
     def __enter__(self) -> Processes:
         self.logs.mkdir(parents=True, exist_ok=True)
-        for sign in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(sign, _interrupt)
+        self._signals.enter_context(handled(ENDS, interrupt))
         return self
 
     def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not leave half of them behind
-        self._signal_all(signal.SIGTERM)
-        deadline = time.monotonic() + 15
-        while time.monotonic() < deadline and any(_alive(child) for child in self.children.values()):
-            time.sleep(0.1)
-        self._signal_all(signal.SIGKILL)
-        for child in self.children.values():
-            child.wait()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        with self._signals, handled(ENDS, signal.SIG_IGN):  # a second Ctrl-C must not leave half of them behind
+            self._signal_all(signal.SIGTERM)
+            deadline = time.monotonic() + 15
+            while time.monotonic() < deadline and any(_alive(child) for child in self.children.values()):
+                time.sleep(0.1)
+            self._signal_all(signal.SIGKILL)
+            for child in self.children.values():
+                child.wait()
 
     def start(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
         """Start one child; its output goes to ``<logs>/<name>.log``."""
@@ -112,7 +112,3 @@ def _alive(child: subprocess.Popen[bytes]) -> bool:
     except ProcessLookupError:
         return False
     return True
-
-
-def _interrupt(_: int, __: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt

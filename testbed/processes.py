@@ -6,13 +6,13 @@ import contextlib
 import json
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from cli.output import UserError
+from cli.signals import ENDS, handled, interrupt
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 PATIENCE_S = 15.0  # for a process to end by itself once it was asked to
@@ -142,37 +142,18 @@ def is_running(started: Started) -> bool:
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
     """Let SIGTERM and SIGHUP end the block as Ctrl-C does, so that it can clean up."""
-    ends = (signal.SIGTERM, signal.SIGHUP) if _handles_signals() else ()
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {sign: signal.signal(sign, interrupt) for sign in ends}
-    try:
+    with handled((signal.SIGTERM, signal.SIGHUP), interrupt):
         yield
-    finally:
-        for sign, handler in before.items():
-            signal.signal(sign, handler)
 
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
     """Hold Ctrl-C, SIGTERM and SIGHUP until the block ends: cleaning up must not be left half-way."""
     held: list[int] = []
-    ends = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if _handles_signals() else ()
-    before = {sign: signal.signal(sign, lambda number, _: held.append(number)) for sign in ends}
-    try:
+    with handled((*ENDS, signal.SIGHUP), lambda number, _: held.append(number)):
         yield
-    finally:
-        for sign, handler in before.items():
-            signal.signal(sign, handler)
     if held:
         raise KeyboardInterrupt
-
-
-def _handles_signals() -> bool:
-    """Say whether this thread may: Python lets only the main one."""
-    return threading.current_thread() is threading.main_thread()
 
 
 def _signal(started: Started, sign: signal.Signals) -> None:

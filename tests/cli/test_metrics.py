@@ -18,6 +18,7 @@ from cli.known_errors import known_errors
 from cli.main import app
 from cli.output import run_guarded
 from cli.processes import free_port
+from cli.signals import ENDS
 from control.state import StateStore
 from control.state_journal import JobStatus, Status, Tick
 
@@ -102,16 +103,15 @@ def test_a_port_that_is_taken_is_told_before_anything_else(
 ) -> None:
     import socket  # noqa: PLC0415
 
-    handlers = {sign: signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM)}
+    before = [signal.getsignal(sign) for sign in ENDS]
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         code = run_guarded(lambda: app([*command.split(), port], standalone_mode=False), known_errors)
-    for sign, handler in handlers.items():
-        signal.signal(sign, handler)
     assert code == 2
     said = " ".join(capsys.readouterr().err.split())
     assert f"cannot serve metrics at 127.0.0.1:{port}" in said
     assert not (home / "state.db").exists(), "no tick was made"
+    assert [signal.getsignal(sign) for sign in ENDS] == before
 
 
 @pytest.mark.slow

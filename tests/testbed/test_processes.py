@@ -126,6 +126,7 @@ def test_a_name_with_brackets_and_blanks_does_not_confuse(tmp_path: Path, files:
 
 
 def test_cleaning_up_is_not_interrupted_but_said_afterwards() -> None:
+    before = signal.getsignal(signal.SIGINT)
     steps: list[str] = []
 
     def clean_up() -> None:
@@ -137,7 +138,7 @@ def test_cleaning_up_is_not_interrupted_but_said_afterwards() -> None:
     with pytest.raises(KeyboardInterrupt):
         clean_up()
     assert steps == ["done"]
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_being_asked_to_end_is_as_good_as_a_ctrl_c() -> None:

@@ -1,0 +1,54 @@
+"""Ctrl-C and SIGTERM mean what they meant before, once a block that handled them has ended."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from cli.signals import ENDS, handled, interrupt, stopping
+
+
+def handlers() -> list[object]:
+    return [signal.getsignal(sign) for sign in ENDS]
+
+
+@pytest.mark.parametrize("sign", ENDS)
+def test_a_signal_asks_to_stop_and_is_not_kept_for_later(sign: signal.Signals) -> None:
+    before = handlers()
+    with stopping() as stop:
+        assert not stop.is_set()
+        os.kill(os.getpid(), sign)
+        assert stop.wait(5)
+    assert handlers() == before
+
+
+def test_what_handled_signals_before_comes_back_when_the_block_fails() -> None:
+    before = handlers()
+    with pytest.raises(KeyboardInterrupt), handled(ENDS, interrupt):
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert handlers() == before
+
+
+def test_blocks_within_blocks_come_back_in_turn() -> None:
+    before = handlers()
+    with handled(ENDS, interrupt):
+        outer = handlers()
+        with handled(ENDS, signal.SIG_IGN):
+            os.kill(os.getpid(), signal.SIGINT)
+        assert handlers() == outer
+    assert handlers() == before
+
+
+def test_another_thread_changes_nothing() -> None:
+    seen: list[list[object]] = []
+
+    def run() -> None:
+        with stopping() as stop:
+            seen.append(handlers())
+            assert not stop.is_set()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert seen == [handlers()]
