@@ -88,7 +88,8 @@ class _Course:
     reached: int = -1  # the last index that a step reached, whether it failed or not
     best: float = 0.0
     idle_steps: int = 0
-    gradient: float | None = None  # over the last two steps, as a share of the scale per unit; None after a failure
+    gradient: float | None = None  # over the last two steps, share of the scale per unit; None with less than two
+    failed: bool = False  # whether any size did: beside one that fails lies a cliff
     fluctuates: bool = False
 
     def enter(self, index: int, per_s: float | None) -> _Between:
@@ -96,6 +97,7 @@ class _Course:
         before, self.reached = self.reached, index
         self.gradient, self.fluctuates = None, False
         if per_s is None:
+            self.failed = True
             return
         if not self.known:
             self._note(per_s)
@@ -114,10 +116,11 @@ class _Course:
 
     def next_step(self, step: int) -> tuple[int, str]:
         """Return the next step, and why it is so long."""
-        if self.gradient is None and self.known:
-            return 1, "the smallest step after a failure or a first success"
+        if self.gradient is None and self.known and self.failed:
+            return 1, "the smallest step after a failure"
         if self.gradient is None:
-            return min(2 * step, self.rule.longest), "nothing works yet: a longer step"
+            why = "no slope is known yet" if self.known else "nothing works yet"
+            return min(2 * step, self.rule.longest), f"{why}: a longer step"
         if self.fluctuates:
             return max(step // 2, 1), "it fluctuates: a shorter step"
         even = (self.rule.evenness / max(self.gradient, 1e-12)) ** (2.0 / 3.0)
