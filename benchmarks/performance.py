@@ -127,7 +127,7 @@ def _as_published(families: Sequence[Family], samples: Sequence[Sample], seed: i
     sizes, rates = sizes_of(samples), rates_of(samples)
     for family in families:
         began = time.perf_counter()
-        searched = len(families) > 1 and not family.of_trees
+        searched = len(families) > 1 and not family.bounded
         parameters = best_parameters(family, sizes, rates, seed) if searched else family.published
         model = FittedPerformance.fit(family, parameters, samples, seed)
         errors = Errors(*[math.nan] * 5)

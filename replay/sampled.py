@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 
 from control.champions import ChampionRow, FleetChampions
-from models.performance.families import FOREST
+from models.performance.families import CURVES
 from models.performance.fitted import FittedPerformance
 from models.registry import PERFORMANCE
 from models.sampling.course import rule_called
@@ -23,7 +23,8 @@ RULE = "dsa"
 def sampled(case: Case) -> Begun | None:
     """Sample the operator of the case's twin for a policy that chooses sizes; ``None`` for any other.
 
-    The sampling instances are others than the twin's workers. What they taught is the published forest (2.3).
+    The sampling instances are others than the twin's workers. What they taught is the family that training chooses on
+    such samples (docs/decisions/0018-performance-models.md), without its repeats, which take a minute.
 
     Raises
     ------
@@ -45,7 +46,7 @@ def sampled(case: Case) -> Begun | None:
         )
     operator = load_operator(workers.operator)
     found = sample_operator(job, rule_called(RULE), operator.sizes, TwinSamplingInstances(operator, case.seed))
-    model = FittedPerformance.fit(FOREST, FOREST.published, found.samples, case.seed)
+    model = FittedPerformance.fit(CURVES, CURVES.published, found.samples, case.seed)
     row = ChampionRow(model.family, orjson.dumps(model.to_state()).decode(), 1)
     told = tuple(f"{one.cpu_cores:g} cores, {one.memory_mb:g} MB: {one.why}" for one in found.failed)
     return Begun(FleetChampions(PERFORMANCE, 1, {job: row}), found.worker_s, told)

@@ -194,6 +194,6 @@ def _tried(
     except (ValueError, ArithmeticError) as error:
         return PerformanceCandidate(family.family, family.published, error=str(error)), None, None
     candidate = PerformanceCandidate(
-        family.family, parameters, Errors.of(held_out, rates), family.of_trees, timer() - began
+        family.family, parameters, Errors.of(held_out, rates), family.bounded, timer() - began
     )
     return candidate, model, held_out.mean(axis=0)

@@ -7,6 +7,7 @@ import math
 import subprocess
 import sys
 from dataclasses import replace
+from random import Random
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from models.performance.contract import Sample
 from models.performance.families import (
     ADABOOST,
     BOOSTING,
+    CURVES,
     FAMILIES,
     FOREST,
     LINE,
@@ -94,13 +96,33 @@ def test_a_size_that_is_no_number_has_no_prediction_and_spoils_no_other(family: 
     assert found.per_s[2] == model.predict(2.0, 1_024.0).per_s[0]
 
 
-@pytest.mark.parametrize("family", [one for one in FAMILIES if one.of_trees], ids=lambda one: one.family)
-def test_trees_come_near_what_they_were_taught_and_stand_still_beyond(family: Family) -> None:
+@pytest.mark.parametrize("family", [one for one in FAMILIES if one.bounded], ids=lambda one: one.family)
+def test_bounded_families_come_near_what_they_were_taught_and_stand_still_beyond(family: Family) -> None:
     model = fitted(family)
     cores = np.array([0.6, 1.4, 2.6, 3.8])
     off = model.predict(cores, 1_024.0).per_s / true_per_s(cores, 1_024.0) - 1.0
     assert np.abs(off).max() < 0.35
     assert model.predict(64.0, 1_024.0).per_s[0] <= 1.001 * rates_of(model.samples).max()
+
+
+def test_rising_curves_multiply_what_little_memory_costs_and_what_few_cores_can_do() -> None:
+    model = fitted(CURVES)  # sampled along two lines only
+    cores, memory = np.meshgrid(sorted({one.cpu_cores for one in model.samples}), [320.0, 512.0, 704.0, 1_024.0])
+    between = model.predict(cores, memory).per_s
+    np.testing.assert_allclose(between, true_per_s(cores, memory).ravel(), rtol=0.02)
+    assert fitted(FOREST).predict(0.8, 320.0).per_s[0] > 1.2 * true_per_s(0.8, 320.0)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=4, max_size=20, unique=True),
+    st.randoms(use_true_random=False),
+)
+def test_rising_curves_stay_within_the_rates_that_they_know(sizes: list[tuple[int, int]], random: Random) -> None:
+    samples = [Sample(float(c), 64.0 * m, random.choice([0.0, 10.0, 1e4, random.uniform(0, 1e5)])) for c, m in sizes]
+    model = fitted(CURVES, samples)
+    asked = np.array([(c, 64.0 * m) for c in range(1, 6) for m in range(1, 6)])
+    found = model.predict(asked[:, 0], asked[:, 1]).per_s
+    assert ((found >= 0.0) & (found <= max(one.per_s for one in samples))).all()
 
 
 def test_the_line_is_exact_on_a_line_and_never_below_0() -> None:
@@ -117,11 +139,14 @@ def test_scaled_rates_mend_what_c_1_does_to_support_vectors() -> None:
     assert np.abs(scaled.predict(cores, 1_024.0).per_s / truth - 1.0).max() < 0.2
 
 
+@pytest.mark.parametrize("family", [MONOTONE, CURVES], ids=lambda one: one.family)
 @settings(max_examples=12, deadline=None)
 @given(st.lists(st.floats(0.0, 1e5), min_size=15, max_size=15), st.integers(0, 3))
-def test_more_resources_never_have_less_performance_where_the_family_says_so(rates: list[float], seed: int) -> None:
+def test_more_resources_never_have_less_performance_where_the_family_says_so(
+    family: Family, rates: list[float], seed: int
+) -> None:
     samples = [replace(one, per_s=rate) for one, rate in zip(sampled(), rates, strict=True)]
-    model = fitted(MONOTONE, samples, seed)
+    model = fitted(family, samples, seed)
     cores, memory = np.meshgrid(np.linspace(0.1, 5.0, 12), np.linspace(64.0, 1_200.0, 12), indexing="ij")
     found = model.predict(cores, memory).per_s.reshape(12, 12)
     slack = 1e-5 * max(rates)
