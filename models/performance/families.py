@@ -108,7 +108,8 @@ def _line(parameters: Parameters, seed: int) -> Any:  # noqa: ARG001
 def _curves(parameters: Parameters, seed: int) -> Any:  # noqa: ARG001
     from models.performance.rising_curves import RisingCurves  # noqa: PLC0415
 
-    return RisingCurves(**parameters)
+    wanted: Mapping[str, Any] = parameters
+    return RisingCurves(**wanted)
 
 
 SCALED_EPSILON = 0.01  # of the range of rates: what an error of a support vector regression may be at no cost

@@ -52,7 +52,8 @@ class RisingCurves(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scik
     def predict(self, sizes: Values) -> Values:
         """Return rates, shape ``(n,)``."""
         cores, memory = sizes.T
-        return np.minimum(self.by_cores_.predict(cores) * self.by_memory_.predict(memory), self.highest_)
+        product = self.by_cores_.predict(cores) * self.by_memory_.predict(memory)
+        return np.asarray(np.minimum(product, self.highest_))
 
 
 def _highest(amounts: Values, rates: Values) -> tuple[Values, Values]:
