@@ -132,9 +132,9 @@ def select_performance(
 ) -> TrainedPerformance:
     """Search every family's grid, judge each by repeated cross-validation, and return them with the one to be used.
 
-    The lowest RMSE wins among the families of trees. The published forest is used, though, when it is no further off
-    than the repeats spread: such a difference says how samples fell into folds and nothing of the operator, and between
-    samples the forest is the one that was off least (docs/decisions/0018-performance-models.md).
+    The lowest RMSE wins among the families that may lead. The published forest is used, though, when it is no further
+    off than the repeats spread: such a difference says how samples fell into folds and nothing of the operator, and of
+    trees the forest is the one that is off least between samples (docs/decisions/0018-performance-models.md).
 
     Parameters
     ----------
