@@ -8,13 +8,14 @@ small solve instead of a loop over time.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from scipy.linalg import solve_discrete_lyapunov
+from scipy.linalg import LinAlgWarning, solve_discrete_lyapunov
 from scipy.signal import lfilter
 
 from models.forecasting.contract import Values
@@ -68,7 +69,10 @@ class Arima:
         gain = phi[1:] - theta[1:]
         move = np.eye(len(gain), k=1)
         move[:, 0] -= phi[1:]
-        variances, axes = np.linalg.eigh(solve_discrete_lyapunov(move, np.outer(gain, gain)))
+        with warnings.catch_warnings():  # what hardly fades has a covariance beyond all digits: vague, and meant so
+            warnings.simplefilter("ignore", LinAlgWarning)
+            covariance = solve_discrete_lyapunov(move, np.outer(gain, gain))
+        variances, axes = np.linalg.eigh(covariance)
         return np.asarray(axes * np.sqrt(np.maximum(variances, 0.0)))
 
     def forecast(self, series: Values, steps: int) -> Values:

@@ -109,6 +109,14 @@ def test_what_cannot_be_fitted_is_passed_over(monkeypatch):
         AutoArima.fit(history)
 
 
+@pytest.mark.parametrize("ar", [(1.7, -0.6999999999999998), (1.9999999999999, -0.9999999999999), (0.5, 0.5)])
+def test_what_hardly_fades_is_forecast_without_a_word(ar):
+    series = 100.0 + simulated(60, 1, seed=1)
+    ahead = Arima(1, 0.0, ar, (0.2, 0.1, 0.3), 1.0).forecast(series, 20)  # warnings are errors here
+    assert np.isfinite(ahead).all()
+    assert abs(ahead[0] - series[-1]) < 10.0 * np.std(np.diff(series))
+
+
 def test_a_constant_series_is_a_walk_without_noise():
     found = search(np.full(60, 12.5), 2)
     assert found.arima == Arima(1, 0.0, (), (), 0.0)
