@@ -90,9 +90,9 @@ def test_the_process_is_out_of_reach_of_a_ctrl_c(files: PidFiles) -> None:
 
 
 def test_its_output_is_kept_with_where_it_is(files: PidFiles) -> None:
-    started = files.start("kafka", ["sh", "-c", "echo out; echo err >&2; seq 100"])
+    files.start("kafka", ["sh", "-c", "echo out; echo err >&2; seq 100; exec sleep 60"])
     deadline = time.monotonic() + 30
-    while is_running(started) and time.monotonic() < deadline:
+    while not (files.logs / "kafka.log").read_text().endswith("\n100\n") and time.monotonic() < deadline:
         time.sleep(0.02)
     assert (files.logs / "kafka.log").read_text().startswith("out\nerr\n1\n")
     end = files.end_of_log("kafka", lines=2)
