@@ -1,7 +1,7 @@
 """Families of performance models on samples of four operators' twins: which is off least (QEScalor, 3.1, table 3).
 
 Run ``python -m benchmarks.performance [--seeds 5] [--from-seed 1] [--method dsa] [--repeats 10] [--json]`` from the
-project's folder; a seed takes some two minutes of one core with ten repeats. ``--repeats 0`` judges by the truth alone,
+project's folder; a seed takes a minute of one core with ten repeats. ``--repeats 0`` judges by the truth alone,
 with published parameters (those of the smooth families searched), in seconds.
 
 ``left out`` is what training goes by: ten folds, RMSE and MAE over the repeats with their spread, parameters by grid

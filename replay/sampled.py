@@ -24,7 +24,7 @@ def sampled(case: Case) -> Begun | None:
     """Sample the operator of the case's twin for a policy that chooses sizes; ``None`` for any other.
 
     The sampling instances are others than the twin's workers. What they taught is the family that training chooses on
-    such samples (docs/decisions/0018-performance-models.md), without its repeats, which take a minute.
+    such samples (docs/decisions/0018-performance-models.md), without its repeats, which take 15 s.
 
     Raises
     ------

@@ -30,9 +30,9 @@ class Family:
     build
         Parameters and seed -> an unfitted estimator of scikit-learn's kind, one thread.
     bounded
-        Whether a prediction stays between those of the samples around it. Others may go anywhere where there is no
-        sample, and cross-validation, which only asks beside samples, does not see it: they are compared, and never
-        chosen (docs/decisions/0018-performance-models.md).
+        Whether samples hold what is predicted between them: means of neighbours, or rising from one to the next, never
+        above the best. Others may go anywhere where there is no sample, and cross-validation, which only asks beside
+        samples, does not see it: they are compared, and never chosen (docs/decisions/0018-performance-models.md).
     """
 
     family: str
@@ -170,7 +170,7 @@ MONOTONE = Family(
 CURVES = Family(
     "rising-curves",
     "beyond the paper: a curve over cores times one over memory, neither falls",
-    {"rounds": 100},
+    {"rounds": 30},
     _curves,
 )
 

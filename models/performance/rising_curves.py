@@ -16,8 +16,6 @@ from sklearn.isotonic import IsotonicRegression
 
 from models.performance.contract import Values
 
-SETTLED = 1e-9  # share of the highest rate
-
 
 class RisingCurves(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """``f(cores) g(memory)`` by least squares, each curve in turn: isotonic, straight between samples, flat beyond.
@@ -28,10 +26,11 @@ class RisingCurves(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scik
     Parameters
     ----------
     rounds
-        How often at most each curve is fitted to what the other one leaves.
+        How often each curve is fitted to what the other one leaves. 20 bring samples along two lines to within a
+        hundred-thousandth of where more would.
     """
 
-    def __init__(self, rounds: int = 100) -> None:
+    def __init__(self, rounds: int) -> None:
         self.rounds = rounds
 
     def fit(self, sizes: Values, rates: Values) -> Self:
@@ -40,13 +39,9 @@ class RisingCurves(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scik
         # What most of the other resource makes possible is where both curves begin, and mostly where they end.
         self.by_cores_ = _rising(*_highest(cores, rates))
         self.highest_ = rates.max()
-        product = np.full(len(rates), np.inf)
         for _ in range(self.rounds):
             self.by_memory_ = _divided(memory, rates, self.by_cores_.predict(cores))
             self.by_cores_ = _divided(cores, rates, self.by_memory_.predict(memory))
-            before, product = product, self.predict(sizes)
-            if np.abs(product - before).max() <= SETTLED * self.highest_:
-                break
         return self
 
     def predict(self, sizes: Values) -> Values:

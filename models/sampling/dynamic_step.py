@@ -89,7 +89,7 @@ class _Course:
     best: float = 0.0
     idle_steps: int = 0
     gradient: float | None = None  # over the last two steps, share of the scale per unit; None with less than two
-    failed: bool = False  # whether any size did: beside one that fails lies a cliff
+    failed: bool = False  # whether a size that a step reached did: beside it lies a cliff
     fluctuates: bool = False
 
     def enter(self, index: int, per_s: float | None) -> _Between:

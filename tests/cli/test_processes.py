@@ -1,5 +1,7 @@
 """Children are ended with their own children, and a child that dies is told with the end of its log."""
 
+import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -8,6 +10,7 @@ import pytest
 
 from cli.output import UserError
 from cli.processes import Processes, free_port
+from cli.signals import ENDS
 
 
 def alive(pid: int) -> bool:
@@ -31,6 +34,22 @@ def test_grandchildren_end_too(tmp_path: Path) -> None:
         grandchild = int(mark.read_text())
         assert alive(grandchild)
     assert not alive(grandchild)
+
+
+@pytest.mark.parametrize("sign", ENDS)
+def test_a_signal_ends_them_all_and_means_afterwards_what_it_meant_before(tmp_path: Path, sign: signal.Signals) -> None:
+    before = [signal.getsignal(one) for one in ENDS]
+    processes = Processes(tmp_path)
+
+    def watched() -> None:
+        with processes:
+            processes.start("twin", [sys.executable, "-c", "import time; time.sleep(60)"], {})
+            os.kill(os.getpid(), sign)
+
+    with pytest.raises(KeyboardInterrupt):
+        watched()
+    assert processes.children["twin"].poll() is not None
+    assert [signal.getsignal(one) for one in ENDS] == before
 
 
 def test_a_child_that_dies_is_told_with_its_last_words(tmp_path: Path) -> None:
