@@ -9,7 +9,7 @@ from typing import Any
 from models.forecasting.auto_arima import AutoArima
 from models.forecasting.damped_trend import DampedTrend
 from models.forecasting.failures import positive
-from models.forecasting.fast_arima import FastArima, LocalArima
+from models.forecasting.fast_arima import Autoregression, FastArima, LocalArima, MinuteArima
 from models.forecasting.gaussian_process import LogGaussianProcess, PlainGaussianProcess
 from models.forecasting.lagged_trees import LaggedTrees
 from models.forecasting.last_value import LastValue
@@ -28,6 +28,8 @@ FAMILIES: dict[str, type[Member]] = {
         SeasonalNaive,
         FastArima,
         LocalArima,
+        MinuteArima,
+        Autoregression,
         AutoArima,
         ExponentialSmoothing,
         Theta,
@@ -37,7 +39,15 @@ FAMILIES: dict[str, type[Member]] = {
         LaggedTrees,
     )
 }
-MEMBERS = (LastValue, DampedTrend, SeasonalNaive, FastArima, LocalArima)  # of an ensemble; the others are on request
+MEMBERS = (  # of an ensemble; the others are on request
+    LastValue,
+    DampedTrend,
+    SeasonalNaive,
+    FastArima,
+    LocalArima,
+    MinuteArima,
+    Autoregression,
+)
 NAIVE = LastValue.family
 ENSEMBLE = "ensemble"
 

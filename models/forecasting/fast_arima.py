@@ -25,20 +25,21 @@ KEEP_S = 7200.0
 class _Binned(Member):
     bin_wanted_s: ClassVar[float]
     series_wanted: ClassVar[int]  # bins to fit to, the newest
+    least_series: ClassVar[int] = LEAST_SERIES
 
     bin_s: float
     arima: Arima
 
     @classmethod
     def fit(cls, history: Workload, *, horizon_s: float = HORIZON_S, seed: int = 0) -> Self:  # noqa: ARG003
-        """Fit to a history. Raises ``ValueError`` when fewer than 20 bins follow its last long gap."""
+        """Fit to a history. Raises ``ValueError`` when too few bins follow its last long gap: 20, or 10 minutes."""
         span_s = stretched((cls.series_wanted + 1) * cls.bin_wanted_s, horizon_s)
         tail = Tail.of(history, stretched(LEAST_CELL_S, horizon_s), max(span_s, stretched(KEEP_S, horizon_s)))
         bin_s = max(stretched(cls.bin_wanted_s, horizon_s), tail.cell_s)
         series = bins_of(tail, bin_s)
-        if len(series) < LEAST_SERIES:
+        if len(series) < cls.least_series:
             raise ValueError(
-                f"{cls.family} needs {LEAST_SERIES} bins of {bin_s:g} s in a row; the history has {len(series)} "
+                f"{cls.family} needs {cls.least_series} bins of {bin_s:g} s in a row; the history has {len(series)} "
                 "since its last long gap"
             )
         return cls(tail.cell_s, stretched(KEEP_S, horizon_s), bin_s, cls._fitted(series[-cls.series_wanted :]))
@@ -85,3 +86,30 @@ class LocalArima(_Binned):
     @classmethod
     def _fitted(cls, series: Values) -> Arima:
         return fit_stepwise(series, 2)
+
+
+@dataclass(frozen=True)
+class MinuteArima(_Binned):
+    """ARIMA(2, 1, 3) on means over a minute of the last six hours: less noise in each, and slower to see a turn."""
+
+    family: ClassVar[str] = "minute-arima"
+    bin_wanted_s: ClassVar[float] = 60.0
+    series_wanted: ClassVar[int] = 360
+    least_series: ClassVar[int] = 10
+
+    @classmethod
+    def _fitted(cls, series: Values) -> Arima:
+        return fit_fixed(series, (2, 1, 3))
+
+
+@dataclass(frozen=True)
+class Autoregression(_Binned):
+    """ARIMA(12, 1, 0) on means over 30 s of the last six hours: what followed the same six minutes before."""
+
+    family: ClassVar[str] = "autoregression"
+    bin_wanted_s: ClassVar[float] = 30.0
+    series_wanted: ClassVar[int] = 720
+
+    @classmethod
+    def _fitted(cls, series: Values) -> Arima:
+        return fit_fixed(series, (12, 1, 0))

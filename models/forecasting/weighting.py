@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 
 from models.forecasting.contract import Values
@@ -10,20 +12,22 @@ from models.forecasting.track_record import TrackRecord
 ALIKE = 1.2  # errors of up to so many times the least count nearly alike
 SHARPNESS = 8.0  # beyond, weights fall with the error to the power of minus this
 HALF_LIFE_HORIZONS = 12.0
+WORST = 5.0  # times the usual error: what is worse counts so
 
 
 def weights_of(record: TrackRecord) -> Values:
     """Return the weight of each member at each part of the horizon, shape ``(members, leads)``; each part sums to 1.
 
-    A weight is ``1 / (1 + (error / (ALIKE * least error)) ** SHARPNESS)``, of the mean absolute error of the forecasts
-    that have come true, recent ones counting more. Of members that are about as good the plain mean is best, since
-    their differences are chance and their errors cancel; one that is twice as bad must not count, or adding a family
-    costs. Where nothing has come true yet, members count alike.
+    A weight is ``1 / (1 + (error / (ALIKE * least error)) ** SHARPNESS)``, of the mean error of the forecasts that have
+    come true, recent ones counting more, each relative to the usual error of all members there: so an origin at a low
+    rate says as much as one at a high rate. Of members that are about as good the plain mean is best, since their
+    differences are chance and their errors cancel; one that is twice as bad must not count, or adding a family costs.
+    Where nothing has come true yet, members count alike.
     """
     members, leads = record.forecasts.shape[1], record.leads
     if members == 1 or not len(record):
         return np.full((members, leads), 1.0 / members)
-    missed = np.abs(record.forecasts - record.actual[:, None, :])
+    missed = _relative(np.abs(record.forecasts - record.actual[:, None, :]))
     horizon_s = record.lead_s * leads
     age_s = record.origins_s[-1] - record.origins_s
     recency = (0.5 ** (age_s / (HALF_LIFE_HORIZONS * horizon_s)))[:, None, None]
@@ -39,6 +43,20 @@ def weights_of(record: TrackRecord) -> Values:
     errors = errors + 1e-9 + 1e-3 * errors.max(axis=0)
     raw = 1.0 / (1.0 + (errors / (ALIKE * errors.min(axis=0))) ** SHARPNESS)
     return np.asarray(raw / raw.sum(axis=0))
+
+
+def _relative(missed: Values) -> Values:
+    """Return errors in units of the median member's at the same origin and lead, at most :data:`WORST`.
+
+    Shape ``(origins, members, leads)``; NaN stays NaN. Where the median member does not err at all, those that do are
+    as bad as it gets.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # nothing has come true there
+        usual = np.nanmedian(missed, axis=1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.where(missed > 0.0, missed / usual, np.where(np.isnan(missed), np.nan, 0.0))
+    return np.asarray(np.minimum(relative, WORST))
 
 
 def combine(projections: Values, weights: Values) -> Values:

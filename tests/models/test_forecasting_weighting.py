@@ -54,6 +54,31 @@ def test_each_part_of_the_horizon_has_its_own_weights():
     assert weights[0, 1] == pytest.approx(0.5)
 
 
+def test_an_origin_at_a_low_rate_says_as_much_as_one_at_a_high_rate():
+    scale = np.where(np.arange(20) % 2, 1.0, 1e4)[:, None] * np.ones(LEADS)
+    truth = 1000.0 * scale
+    good_when_busy, good_when_calm = (
+        truth + np.where(scale > 1.0, 10.0, 30.0) * scale,
+        truth + np.where(scale > 1.0, 30.0, 10.0) * scale,
+    )
+    assert weights_of(record(np.stack([good_when_busy, good_when_calm], axis=1), truth)) == pytest.approx(
+        np.full((2, LEADS), 0.5), abs=0.02
+    )
+
+
+def test_one_wild_forecast_does_not_silence_a_member_for_hours():
+    truth = np.full((60, LEADS), 1000.0)
+    steady, better_but_once = truth + 50.0, truth + 20.0
+    better_but_once[30] += 1e9
+    assert weights_of(record(np.stack([steady, better_but_once], axis=1), truth))[1].min() > 0.9
+
+
+def test_where_the_usual_member_does_not_err_those_that_do_are_as_bad_as_it_gets():
+    truth = np.full((20, LEADS), 1000.0)
+    weights = weights_of(record(np.stack([truth, truth, truth + 1e-3], axis=1), truth))
+    assert weights[:, 0] == pytest.approx([0.5, 0.5, 0.0], abs=1e-6)
+
+
 def test_recent_errors_count_more():
     truth = np.full((240, LEADS), 1000.0)
     early, late = truth.copy(), truth.copy()
