@@ -13,13 +13,15 @@ from models.recovery.delay import mean_delay_s, waiting_record_s
 from models.recovery.prediction import predict_recoveries_s
 from policies.contract import Candidate, Decision, Reason, Situation
 from policies.daedalus_options import KEPT_S, DaedalusOptions
+from policies.expected_stay import expected_stay_s
 from policies.holding import blindness, hold
 from policies.wording import per_s, records, seconds, workers
 
 _NORMAL = NormalDist()
 WAITING_S = 1800.0  # how far what waits is compared where no scale-out holds: twice the paper's forecast
 BLOCK = 64  # candidates whose recovery is predicted at once: bounds may reach 10,000, and most end within one block
-DELAY = f"over {KEPT_S:.0f} s, the rescale would delay every record by"
+LONGEST_STAY_S = 1800.0  # for which a scale-out is expected to suit, however flat the load: twice the paper's forecast
+SPARE_WORKERS = 1.5  # that a falling load leaves idle: then it is time to scale in again
 LAG_UNKNOWN = "the consumer lag is not measured, so there is no scaling in"
 
 
@@ -98,7 +100,7 @@ class Daedalus:
         return tuple(
             one
             if one is best or one.rejected_by is not None
-            else replace(one, rejected_by=f"{DELAY} {self._delay_s(situation, one):.1f} s, not by {delay_s:.1f} s")
+            else replace(one, rejected_by=f"{self._delayed(situation, one)}, not by {delay_s:.1f} s")
             for one in examined
             if one.scale_out <= best.scale_out
         )
@@ -151,7 +153,7 @@ class Daedalus:
         saved = situation.scale_out - candidate.scale_out
         if self._delay_in_workers(situation, candidate) <= saved:
             return None
-        return f"{DELAY} {self._delay_s(situation, candidate):.1f} s: not worth saving {workers(saved)}"
+        return f"{self._delayed(situation, candidate)}: not worth saving {workers(saved)}"
 
     def _delay_in_workers(self, situation: Situation, candidate: Candidate) -> float:
         """Return what the delay weighs beside workers: the busy ones, as many times as it is worth the delay."""
@@ -159,10 +161,32 @@ class Daedalus:
         busy = candidate.scale_out * situation.workload_per_s / candidate.capacity_per_s
         return busy * self._delay_s(situation, candidate) / self.options.worth_delay_s
 
+    def _delayed(self, situation: Situation, candidate: Candidate) -> str:
+        stay_s, delay_s = self._stay_s(situation, candidate), self._delay_s(situation, candidate)
+        return f"over {seconds(stay_s)}, the rescale would delay every record by {delay_s:.1f} s"
+
     def _delay_s(self, situation: Situation, candidate: Candidate) -> float:
         downtime_s = situation.downtimes.between(situation.scale_out, candidate.scale_out)
         assert candidate.recovery_s is not None
-        return mean_delay_s(downtime_s, candidate.recovery_s, over_s=KEPT_S)
+        return mean_delay_s(downtime_s, candidate.recovery_s, over_s=self._stay_s(situation, candidate))
+
+    def _stay_s(self, situation: Situation, candidate: Candidate) -> float:
+        """Return for how long a candidate is expected to stay, seconds: what shares the delay of going there.
+
+        Scaling out, as long as it is kept at least: how high the load will rise is what the forecast knows least.
+        Scaling in, until the load outgrows the candidate or leaves workers of it idle.
+        """
+        if candidate.scale_out >= situation.scale_out:
+            return KEPT_S
+        low_per_s = situation.workload_per_s * (1.0 - SPARE_WORKERS / candidate.scale_out)
+        stay_s = expected_stay_s(
+            situation.forecast,
+            low_per_s,
+            candidate.capacity_per_s,
+            most_s=LONGEST_STAY_S,
+            quantile=self.options.quantile,
+        )
+        return max(KEPT_S, stay_s)
 
     def _recoveries(self, situation: Situation) -> Iterator[tuple[int, float]]:
         """Yield every scale-out within the bounds with its predicted recovery time in seconds, smallest first."""

@@ -42,9 +42,10 @@ class DaedalusOptions(Strict):
         Probability with which a scale-out other than the one that runs must have the capacity that is counted on: keys
         may fall badly after a rescale. The paper takes the mean, which is 0.5.
     worth_delay_s
-        What a rescale must be worth: delaying every record by so many seconds, on average over ``KEPT_S``, weighs as
-        much as the workers that the load keeps busy. Scaling in must save more workers than its delay weighs; of larger
-        scale-outs that hold, the one is taken whose workers and delay weigh least together. Where none holds, what
+        What a rescale must be worth: delaying every record by so many seconds, on average over the time for which the
+        scale-out stays, weighs as much as the workers that the load keeps busy. Scaling in must save more workers than
+        its delay weighs; it stays until the forecast leaves what it suits, ``KEPT_S`` at least. Of larger scale-outs
+        that hold, the one is taken whose workers and delay over ``KEPT_S`` weigh least together. Where none holds, what
         runs is kept if less will wait so than after a rescale. When absent the delay weighs nothing, as in the paper.
     """
 
@@ -58,7 +59,7 @@ class DaedalusOptions(Strict):
     count_lag: bool = True
     quantile: ForecastQuantile | None = None
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.8
-    worth_delay_s: Annotated[float, Field(gt=0)] | None = 7.0
+    worth_delay_s: Annotated[float, Field(gt=0)] | None = 5.0
 
 
 AS_PRINTED: Mapping[str, Any] = {"confidence": 0.5, "worth_delay_s": None}
