@@ -16,19 +16,28 @@ class TestWhatARescaleMustBeWorth:
     """A rescale delays records: scaling in must be worth it, and one worker more may save more than it costs."""
 
     def test_scaling_in_must_save_more_workers_than_its_delay_weighs(self, situate: Situate) -> None:
-        """Recovery takes 190 s of which 15 s are downtime: 2.4 s over 600 s, for 3.5 busy workers."""
+        """Recovery takes 190 s of which 15 s are downtime: 0.8 s over half an hour, for 3.5 busy workers."""
         situation = situate(load=3_500.0, scale_out=8)
         assert decide(situation).recovery_s == pytest.approx(190.0)  # with 4
-        weight = 3.5 * 15.0 * 190.0 / (2 * 600.0)
+        weight = 3.5 * 15.0 * 190.0 / (2 * 1_800.0)
         assert decide(situation, worth_delay_s=weight / 4 + 0.01).scale_out == 4
         decision = decide(situation, worth_delay_s=weight / 4 - 0.01)
         assert decision.scale_out == 5
-        told = "over 600 s, the rescale would delay every record by 2.4 s: not worth saving 4 workers"
+        told = "over 1,800 s, the rescale would delay every record by 0.8 s: not worth saving 4 workers"
         assert rejections(decision)[4] == told
 
     def test_the_more_is_saved_the_longer_may_it_take(self, situate: Situate) -> None:
-        assert decide(situate(load=3_500.0, scale_out=5), worth_delay_s=3.0).reason is Reason.HOLD_GOOD
-        assert decide(situate(load=3_500.0, scale_out=12), worth_delay_s=3.0).scale_out == 4
+        assert decide(situate(load=3_500.0, scale_out=5), worth_delay_s=1.0).reason is Reason.HOLD_GOOD
+        assert decide(situate(load=3_500.0, scale_out=12), worth_delay_s=1.0).scale_out == 4
+
+    @pytest.mark.parametrize(("per_minute", "stays_s"), [(0.0, 1_800), (-40.0, 1_800), (-70.0, 1_125), (-200.0, 600)])
+    def test_the_longer_it_will_stay_the_less_the_delay_of_scaling_in_weighs(
+        self, situate: Situate, per_minute: float, stays_s: int
+    ) -> None:
+        """4 workers suit from 3,500/s down to 2,188/s, where 1.5 of them are idle."""
+        falling = 3_500.0 + per_minute * np.arange(1.0, 901.0) / 60.0
+        decision = decide(situate(load=3_500.0, scale_out=8, forecast=falling), worth_delay_s=0.1)
+        assert str(rejections(decision)[4]).startswith(f"over {stays_s:,} s, the rescale would")
 
     def test_a_larger_scale_out_that_is_needed_catches_up_soon(self, situate: Situate) -> None:
         situation = situate(load=6_500.0, scale_out=5)
