@@ -52,7 +52,9 @@ class ReplayConfig(dg.Config):
     seeds: int = Field(3, ge=1, le=1_000, description="How many; the first one is 1.")
     hours: float = Field(6.0, gt=0, le=720, description="Length of each replay.")
     failures: int = Field(0, ge=0, description="Workers that crash in each replay.")
-    forecaster: str = Field("ensemble", description="Family fitted on the way; empty: the fallback's line throughout.")
+    forecaster: str = Field(
+        "damped-trend", description="Family fitted on the way; empty: the fallback's line throughout."
+    )
     latency_objective_ms: float = Field(5_000.0, gt=0, description="Of the p95 end-to-end latency.")
     prices: str = Field("", description="Price list for hosts, of conf/prices or a YAML file; empty: worker-hours.")
     instance_type: str = Field("cheapest", description="Of the price list; cheapest: what comes out so per policy.")

@@ -130,7 +130,7 @@ def replay(
         typer.Option(
             "--forecaster",
             help="Family that each replay fits on the way, or 'ensemble'; 'none': the fallback's line throughout.",
-            show_default="ensemble",
+            show_default="damped-trend",
         ),
     ] = None,
     noise: Annotated[

@@ -107,7 +107,7 @@ def test_a_twins_own_workload_needs_no_file(call: Call) -> None:
 
 @pytest.mark.parametrize(
     ("words", "family"),
-    [([], "ensemble"), (["--forecaster", "none"], None), (["--forecaster", "seasonal-naive"], "seasonal-naive")],
+    [([], "damped-trend"), (["--forecaster", "none"], None), (["--forecaster", "seasonal-naive"], "seasonal-naive")],
 )
 def test_each_replay_fits_the_family_that_is_asked_for(
     call: Call, monkeypatch: pytest.MonkeyPatch, words: list[str], family: str | None
