@@ -1,4 +1,4 @@
-"""ARIMA models of fixed shape, fitted by statsforecast in a fraction of a second.
+"""ARIMA models of fixed shape, fitted in a fraction of a second.
 
 On the measured second-level traces an order chosen by AICc does worse than one for all (``benchmarks/forecast.py``):
 what fits one step best runs away, or lies flat, over 30 of them.
@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 from models.forecasting.arma import Arima
 from models.forecasting.binned import LEAST_SERIES, bins_of, project
 from models.forecasting.contract import HORIZON_S, Values, Workload
-from models.forecasting.fast_fit import fit_fixed, fit_stepwise
+from models.forecasting.fast_fit import fit_autoregression, fit_fixed, fit_stepwise
 from models.forecasting.member import Member, stretched
 from models.forecasting.tail import Tail
 
@@ -112,4 +112,4 @@ class Autoregression(_Binned):
 
     @classmethod
     def _fitted(cls, series: Values) -> Arima:
-        return fit_fixed(series, (12, 1, 0))
+        return fit_autoregression(series, 12)

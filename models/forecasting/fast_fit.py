@@ -1,6 +1,6 @@
-"""ARIMA fits by statsforecast, as numbers of our own.
+"""ARIMA fits by statsforecast and statsmodels, as numbers of our own.
 
-statsforecast is imported when a fit begins (it takes a second), so that a loop that only forecasts never loads it.
+They are imported when a fit begins (it takes a second), so that a loop that only forecasts never loads it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from models.forecasting.arma import Arima
 from models.forecasting.contract import Values
 
 LARGEST_ORDER = 3
+STEPS_PER_LAG = 3  # differences, at least, to tell what one lag counts
+UNCHANGING = Arima(1, 0.0, (), (), 0.0)  # what was constant stays as it is
 LARGEST_INVERSE_ROOT = 0.99  # of a moving average; nearer to 1 the filter never forgets how it began
 
 
@@ -42,11 +44,31 @@ def fit_stepwise(series: Values, d: int) -> Arima:
         raise ValueError(f"no ARIMA with d = {d} could be fitted to {len(series)} values ({error})") from error
 
 
+def fit_autoregression(series: Values, p: int) -> Arima:
+    """Fit ARIMA(p, 1, 0) to a gap-free series by Burg's method: in a millisecond, and always stationary.
+
+    Of a short series fewer lags are taken, one for three differences. Raises ``ValueError`` below seven values.
+    """
+    steps = np.diff(series)
+    if len(steps) < 2 * STEPS_PER_LAG:
+        raise ValueError(f"an autoregression needs {2 * STEPS_PER_LAG + 1} values in a row, not {len(series)}")
+    if _constant(series):
+        return UNCHANGING
+    from statsmodels.regression.linear_model import burg  # noqa: PLC0415 -- as below
+
+    ar, sigma2 = burg(steps, order=min(p, len(steps) // STEPS_PER_LAG), demean=False)
+    return Arima(1, 0.0, tuple(float(value) for value in ar), (), float(sigma2))
+
+
+def _constant(series: Values) -> bool:
+    return bool(np.std(np.diff(series)) <= 1e-12 * np.max(np.abs(series), initial=1.0))
+
+
 def _fitted(series: Values, d: int, order: tuple[int, int, int] | None) -> Arima:
     """Fit the series divided by the size of its steps: the optimiser's tolerances are made for numbers near one."""
-    scale = float(np.std(np.diff(series))) if len(series) > 1 else 0.0
-    if scale <= 1e-12 * float(np.max(np.abs(series), initial=1.0)):
-        return Arima(1, 0.0, (), (), 0.0)  # constant: it stays as it is
+    if len(series) < 2 or _constant(series):
+        return UNCHANGING
+    scale = float(np.std(np.diff(series)))
     from statsforecast.models import ARIMA, AutoARIMA  # noqa: PLC0415 -- a second of import that only training pays
 
     if order is None:

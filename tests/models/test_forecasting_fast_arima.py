@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.forecasting.contract import Workload
-from models.forecasting.fast_arima import FastArima, LocalArima
-from models.forecasting.fast_fit import LARGEST_INVERSE_ROOT, fit_fixed, invertible
+from models.forecasting.fast_arima import Autoregression, FastArima, LocalArima, MinuteArima
+from models.forecasting.fast_fit import LARGEST_INVERSE_ROOT, fit_autoregression, fit_fixed, invertible
 from models.forecasting.tail import Tail
 
-FAMILIES = [FastArima, LocalArima]
+FAMILIES = [FastArima, LocalArima, MinuteArima, Autoregression]
 EDGES_S = np.arange(0.0, 901.0, 60.0)
 
 
@@ -44,7 +44,7 @@ def test_a_constant_workload_stays(family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_too_short_a_history_is_refused(family):
-    with pytest.raises(ValueError, match="needs 20 bins"):
+    with pytest.raises(ValueError, match=f"needs {family.least_series} bins"):
         family.fit(sine(120))
 
 
@@ -70,3 +70,26 @@ def test_an_invertible_moving_average_stays():
     assert invertible((0.5, -0.2)) == pytest.approx((0.5, -0.2))
     assert invertible((2.0,)) == pytest.approx((0.5,))
     assert invertible(()) == ()
+
+
+def test_an_autoregression_finds_the_coefficients_that_made_a_series():
+    rng = np.random.default_rng(1)
+    steps = np.zeros(5000)
+    for at in range(2, len(steps)):
+        steps[at] = 0.6 * steps[at - 1] - 0.3 * steps[at - 2] + rng.normal()
+    found = fit_autoregression(1e4 + np.cumsum(steps), 2)
+    assert found.order == (2, 1, 0)
+    assert found.ar == pytest.approx((0.6, -0.3), abs=0.03)
+    assert found.sigma2 == pytest.approx(1.0, rel=0.05)
+
+
+@given(st.lists(st.floats(0.0, 1e6), min_size=7, max_size=60))
+def test_an_autoregression_never_runs_away(rates):
+    found = fit_autoregression(np.array(rates), 12)
+    assert len(found.ar) <= max(1, (len(rates) - 1) // 3)
+    assert np.abs(np.roots([1.0, *(-value for value in found.ar)])).max(initial=0.0) < 1.0 + 1e-9
+
+
+def test_an_autoregression_of_a_handful_of_values_is_refused():
+    with pytest.raises(ValueError, match="needs 7 values in a row, not 6"):
+        fit_autoregression(np.arange(6.0), 12)
