@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
 from models.forecasting.contract import Values
@@ -51,9 +49,10 @@ def _relative(missed: Values) -> Values:
     Shape ``(origins, members, leads)``; NaN stays NaN. Where the median member does not err at all, those that do are
     as bad as it gets.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # nothing has come true there
-        usual = np.nanmedian(missed, axis=1, keepdims=True)
+    ordered = np.sort(missed, axis=1)  # NaN last; numpy's own median that leaves them out takes ten times as long
+    told = np.isfinite(missed).sum(axis=1, keepdims=True)
+    middle = [np.take_along_axis(ordered, np.maximum(at, 0), axis=1) for at in ((told - 1) // 2, told // 2)]
+    usual = (middle[0] + middle[1]) / 2.0
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(missed > 0.0, missed / usual, np.where(np.isnan(missed), np.nan, 0.0))
     return np.asarray(np.minimum(relative, WORST))
