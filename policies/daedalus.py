@@ -86,7 +86,7 @@ class Daedalus:
                 continue
             if scale_out <= situation.scale_out or self.options.worth_delay_s is None:
                 return self._chosen(situation, candidate, tuple(examined))
-            weight = scale_out + self._delay_in_workers(situation, candidate)
+            weight = scale_out + self._in_workers(situation, candidate, self._delay_s(situation, candidate, KEPT_S))
             if weight < least:
                 best, least = candidate, weight
         if best is None:
@@ -96,14 +96,15 @@ class Daedalus:
 
     def _up_to(self, situation: Situation, best: Candidate, examined: Sequence[Candidate]) -> tuple[Candidate, ...]:
         """Return the candidates up to the best; those that hold as well are told what speaks against them."""
-        delay_s = self._delay_s(situation, best)
-        return tuple(
-            one
-            if one is best or one.rejected_by is not None
-            else replace(one, rejected_by=f"{self._delayed(situation, one)}, not by {delay_s:.1f} s")
-            for one in examined
-            if one.scale_out <= best.scale_out
-        )
+        delay_s = self._delay_s(situation, best, KEPT_S)
+
+        def told(one: Candidate) -> Candidate:
+            if one is best or one.rejected_by is not None:
+                return one
+            delayed = _delayed(KEPT_S, self._delay_s(situation, one, KEPT_S))
+            return replace(one, rejected_by=f"{delayed}, not by {delay_s:.1f} s")
+
+        return tuple(told(one) for one in examined if one.scale_out <= best.scale_out)
 
     def _examine(self, situation: Situation, scale_out: int, recovery_s: float) -> Candidate:
         capacity = self._capacity(situation, scale_out)
@@ -150,34 +151,29 @@ class Daedalus:
         """Return why scaling in is not worth a rescale; coming back into the bounds is no choice."""
         if self.options.worth_delay_s is None or situation.scale_out > situation.bounds.maximum:
             return None
-        saved = situation.scale_out - candidate.scale_out
-        if self._delay_in_workers(situation, candidate) <= saved:
+        saved, stay_s = situation.scale_out - candidate.scale_out, self._stay_s(situation, candidate)
+        delay_s = self._delay_s(situation, candidate, stay_s)
+        if self._in_workers(situation, candidate, delay_s) <= saved:
             return None
-        return f"{self._delayed(situation, candidate)}: not worth saving {workers(saved)}"
+        return f"{_delayed(stay_s, delay_s)}: not worth saving {workers(saved)}"
 
-    def _delay_in_workers(self, situation: Situation, candidate: Candidate) -> float:
-        """Return what the delay weighs beside workers: the busy ones, as many times as it is worth the delay."""
+    def _in_workers(self, situation: Situation, candidate: Candidate, delay_s: float) -> float:
+        """Return what a delay weighs beside workers: the busy ones, as many times as it is worth the delay."""
         assert self.options.worth_delay_s is not None
         busy = candidate.scale_out * situation.workload_per_s / candidate.capacity_per_s
-        return busy * self._delay_s(situation, candidate) / self.options.worth_delay_s
+        return busy * delay_s / self.options.worth_delay_s
 
-    def _delayed(self, situation: Situation, candidate: Candidate) -> str:
-        stay_s, delay_s = self._stay_s(situation, candidate), self._delay_s(situation, candidate)
-        return f"over {seconds(stay_s)}, the rescale would delay every record by {delay_s:.1f} s"
-
-    def _delay_s(self, situation: Situation, candidate: Candidate) -> float:
+    def _delay_s(self, situation: Situation, candidate: Candidate, stay_s: float) -> float:
+        """Return by how much going there delays each record that arrives within ``stay_s``."""
         downtime_s = situation.downtimes.between(situation.scale_out, candidate.scale_out)
         assert candidate.recovery_s is not None
-        return mean_delay_s(downtime_s, candidate.recovery_s, over_s=self._stay_s(situation, candidate))
+        return mean_delay_s(downtime_s, candidate.recovery_s, over_s=stay_s)
 
     def _stay_s(self, situation: Situation, candidate: Candidate) -> float:
-        """Return for how long a candidate is expected to stay, seconds: what shares the delay of going there.
+        """Return for how long a smaller scale-out is expected to stay: until it is outgrown, or workers of it idle.
 
-        Scaling out, as long as it is kept at least: how high the load will rise is what the forecast knows least.
-        Scaling in, until the load outgrows the candidate or leaves workers of it idle.
+        A larger one counts as kept for :data:`KEPT_S`: how high a load will rise is what a forecast knows least.
         """
-        if candidate.scale_out >= situation.scale_out:
-            return KEPT_S
         low_per_s = situation.workload_per_s * (1.0 - SPARE_WORKERS / candidate.scale_out)
         stay_s = expected_stay_s(
             situation.forecast,
@@ -313,3 +309,7 @@ class Daedalus:
             # The interval of an estimate holds 90 % and is symmetric in the logarithm.
             per_s *= (estimate.low_per_s / per_s) ** (_NORMAL.inv_cdf(self.options.confidence) / _NORMAL.inv_cdf(0.95))
         return per_s if math.isfinite(per_s) else None
+
+
+def _delayed(over_s: float, delay_s: float) -> str:
+    return f"over {seconds(over_s)}, the rescale would delay every record by {delay_s:.1f} s"

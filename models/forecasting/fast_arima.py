@@ -26,6 +26,7 @@ class _Binned(Member):
     bin_wanted_s: ClassVar[float]
     series_wanted: ClassVar[int]  # bins to fit to, the newest
     least_series: ClassVar[int] = LEAST_SERIES
+    order: ClassVar[tuple[int, int, int]]
 
     bin_s: float
     arima: Arima
@@ -46,7 +47,7 @@ class _Binned(Member):
 
     @classmethod
     def _fitted(cls, series: Values) -> Arima:
-        raise NotImplementedError
+        return fit_fixed(series, cls.order)
 
     def project(self, tail: Tail, edges_s: Values) -> Values:
         """Return the model's forecast, bin means interpolated so that they keep their means."""
@@ -69,10 +70,7 @@ class FastArima(_Binned):
     family: ClassVar[str] = "fast-arima"
     bin_wanted_s: ClassVar[float] = 30.0
     series_wanted: ClassVar[int] = 720
-
-    @classmethod
-    def _fitted(cls, series: Values) -> Arima:
-        return fit_fixed(series, (2, 1, 3))
+    order: ClassVar[tuple[int, int, int]] = (2, 1, 3)
 
 
 @dataclass(frozen=True)
@@ -96,10 +94,7 @@ class MinuteArima(_Binned):
     bin_wanted_s: ClassVar[float] = 60.0
     series_wanted: ClassVar[int] = 360
     least_series: ClassVar[int] = 10
-
-    @classmethod
-    def _fitted(cls, series: Values) -> Arima:
-        return fit_fixed(series, (2, 1, 3))
+    order: ClassVar[tuple[int, int, int]] = (2, 1, 3)
 
 
 @dataclass(frozen=True)

