@@ -14,6 +14,7 @@ DAY_S = 86_400.0
 DRIFT_PER_DAY = 0.10  # relative sd by which a job's capacity wanders in a day (same pod, two days: 13 %, originals)
 REDRAWN_SKEW = 0.06  # relative sd between stays: each rescale deals the keys anew, and the unluckiest worker decides
 OFF_CURVE = 0.08  # relative sd of what a scale-out takes around a smooth curve: no two workers are equally fast
+OWN_SD = 0.10  # relative sd up to which the errors of two stays have nothing to do with each other
 EFFICIENCY_SD = 0.15  # prior sd of the scaling exponent around 0 (linear); measured 1 -> 12 workers: -0.17
 
 
@@ -46,6 +47,11 @@ class Evidence:
         days = max(0.0, now_s - self.at_s) / DAY_S
         return self.relative_sd**2 + DRIFT_PER_DAY**2 * days
 
+    @property
+    def shared_sd(self) -> float:
+        """Relative sd of what other stays of the job are off by as well: a wrong idle share misleads them all."""
+        return math.sqrt(max(self.relative_sd**2 - OWN_SD**2, 0.0))
+
     def of_any_stay(self) -> Evidence:
         """Return what this says of another stay at the same scale-out, where the keys are dealt anew."""
         return replace(self, relative_sd=math.hypot(self.relative_sd, REDRAWN_SKEW))
@@ -54,10 +60,11 @@ class Evidence:
         """Return the precision-weighted mean (in logs) of this and newer evidence of the same scale-out."""
         mine, theirs = 1.0 / self.variance(newer.at_s), 1.0 / newer.variance(newer.at_s)
         log_value = (mine * math.log(self.per_s) + theirs * math.log(newer.per_s)) / (mine + theirs)
+        shared = (mine * self.shared_sd + theirs * newer.shared_sd) / (mine + theirs)
         return Evidence(
             newer.scale_out,
             math.exp(log_value),
-            math.sqrt(1.0 / (mine + theirs)),
+            max(math.sqrt(1.0 / (mine + theirs)), shared),
             newer.at_s,
             max(self.cpu_reach, newer.cpu_reach),
             newer.source,
@@ -98,6 +105,7 @@ class Curve:
     exponent: float
     covariance: tuple[float, float, float]
     points: int
+    shared_sd: float = 0.0
 
     @classmethod
     def through(cls, evidence: Iterable[Evidence], now_s: float) -> Self:
@@ -115,7 +123,9 @@ class Curve:
         cut = float(np.clip(exponent, -1.0, 0.0))
         if cut != exponent:
             scale = float(weights @ (values - cut * logs) / weights.sum())
-        return cls(float(scale), cut, (covariance[0, 0], covariance[0, 1], covariance[1, 1]), len(known))
+        shared = float(weights @ [item.shared_sd for item in known] / weights.sum())
+        covariance[0, 0] = max(covariance[0, 0], shared**2)
+        return cls(float(scale), cut, (covariance[0, 0], covariance[0, 1], covariance[1, 1]), len(known), shared)
 
     def log_value(self, scale_out: int) -> float:
         """Return the logarithm of the capacity of ``scale_out`` workers in records/s."""

@@ -22,7 +22,8 @@ TYPICAL_NOISE = 0.02  # residual sd of throughput as a share of its mean, believ
 NOISE_WEIGHT = 2.0  # how many samples that belief is worth
 STEADY_VARIANCE = 1e-8  # CPU variance below which a slope is rounding noise
 MODEL_ERROR = 0.02  # relative error of a straight line within the CPU loads that it has seen
-BEND_ERROR = 0.30  # its growth with the square of the distance beyond them (measured: benchmarks/capacity.py)
+BETWEEN_SD = 0.01  # of the idle share between workers of one job, and between its stays
+BEND_ERROR = 0.20  # its growth with the square of the distance beyond them (measured: benchmarks/capacity.py)
 
 
 @dataclass(frozen=True)
@@ -221,7 +222,7 @@ class Line:
 
     def _through_mean(self, slope: float, variance: float, noise: float, basis: str) -> Fit:
         intercept = self.throughput_mean - slope * self.cpu_mean
-        return Fit(slope, intercept, noise, self.weight, self.cpu_mean, noise**2 / variance, self._reach, basis)
+        return Fit(slope, intercept, noise, self.weight, self.cpu_mean, noise**2 / variance, self.reach, basis)
 
     def _nearly_idle(self) -> Fit:
         noise = math.sqrt(self.noise_variance)
@@ -232,10 +233,11 @@ class Line:
         # Nothing separates idle CPU from work here: the plain ratio errs low, and the spread says that it is a guess.
         slope = self.throughput_mean / max(self.cpu_mean, 1e-3)
         spread = (noise / max(slope, 1e-9)) ** 2
-        return Fit(slope, 0.0, noise, self.weight, self.cpu_mean, spread, self._reach, "idle CPU, ratio only")
+        return Fit(slope, 0.0, noise, self.weight, self.cpu_mean, spread, self.reach, "idle CPU, ratio only")
 
     @property
-    def _reach(self) -> float:
+    def reach(self) -> float:
+        """CPU load up to which the samples range, as mean + 1.5 sd."""
         return self.cpu_mean + 1.5 * math.sqrt(max(self.cpu_m2, 0.0) / self.weight)
 
     def to_state(self) -> list[float]:
@@ -249,25 +251,3 @@ class Line:
         if numbers.shape != (6,) or not np.isfinite(numbers).all() or numbers[[0, 3, 4]].min() < 0:
             raise ValueError(f"not the state of a line: {state!r}; six finite numbers are needed")
         return cls(*(float(number) for number in numbers))
-
-
-def pooled_idle_share(lines: list[Line], prior: IdleShare | None = None) -> IdleShare:
-    """Return the idle share that workers of one job agree on, by precision, starting from ``prior``.
-
-    Workers differ in speed by 17 % (measured), so a common line is useless; but they run the same program, whose cost
-    of doing nothing is common. Each line's own estimate is the CPU load at which it crosses zero; ``prior.sd`` / 2 is
-    believed of the difference between workers, and is the floor of what comes out.
-    """
-    prior = prior or IdleShare()
-    between = (prior.sd / 2.0) ** 2
-    precision, weighted = 1.0 / prior.sd**2, prior.cpu / prior.sd**2
-    for line in lines:
-        if not (line.weight > 2.0 and line.slope > 0.0):
-            continue
-        crossing = line.cpu_mean - line.throughput_mean / line.slope
-        doubt = 1.0 / line.weight + line.throughput_mean**2 / line.throughput_m2
-        apart = line.throughput_mean * (1.0 / line.flat_slope - 1.0 / line.slope)
-        variance = line.noise_variance / line.slope**2 * doubt + apart**2
-        precision += 1.0 / (variance + between)
-        weighted += crossing / (variance + between)
-    return IdleShare(float(np.clip(weighted / precision, 0.0, 0.5)), max(math.sqrt(1.0 / precision), prior.sd / 2.0))

@@ -15,6 +15,8 @@ import pandas as pd
 from models.capacity import basis
 from models.capacity.contract import Estimate
 from models.capacity.evidence import OBSERVED, REDRAWN_SKEW, Curve, Evidence, non_decreasing
+from models.capacity.hottest import STRANGERS
+from models.capacity.line import IdleShare
 from models.capacity.pairing import MINUTE_S, paired_minutes, runs_of_scale_out
 from models.capacity.workers import Total, Workers
 from telemetry.window import Window
@@ -24,7 +26,6 @@ HALF_LIFE_S = 6 * 3600.0  # the lines forget: a new release of the job must be a
 ENOUGH_MINUTES = 0.5  # weight below which a scale-out that is left is not worth remembering beside others
 BATCH_S = 600.0  # of history that is learnt at once
 REMEMBERED = 96  # scale-outs kept in memory, newest first
-DISAGREEMENT = 0.10  # relative difference of the two capacity rules worth telling
 SURPRISE = 0.20  # relative miss of the lines on fresh minutes that says: this is another program now
 SURPRISES_TO_FORGET = 3
 BEHIND_SD = 0.03  # relative sd of a minute's throughput with a backlog around the capacity
@@ -52,6 +53,8 @@ class ScaleOuts:
         Updates in a row in which the lines missed what the workers did by more than 20 %.
     behind
         What the current stay did while it worked off a backlog; ``None`` before it had one.
+    idle
+        What earlier stays taught of the CPU load at which nothing is processed.
     """
 
     scale_out: int | None = None
@@ -61,6 +64,7 @@ class ScaleOuts:
     arrived_s: float = -math.inf
     surprises: int = 0
     behind: Evidence | None = None
+    idle: IdleShare = STRANGERS
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
@@ -104,8 +108,12 @@ class ScaleOuts:
         if scale_out == self.scale_out:
             return self
         arrived = float(window.times_s[0]) if len(window) and self.scale_out is not None else -math.inf
-        left = replace(self._remembering(), workers=Workers(), surprises=0, behind=None)
-        return replace(left, scale_out=scale_out, arrived_s=arrived)
+        return replace(self._left(), scale_out=scale_out, arrived_s=arrived)
+
+    def _left(self) -> ScaleOuts:
+        """Return the model after the end of a stay: what it taught is remembered, and its lines are gone."""
+        idle = self.idle if self._total is None else self._total.idle
+        return replace(self._remembering(), workers=Workers(), surprises=0, behind=None, idle=idle)
 
     def _learnt(self, fresh: Workers, newest_s: float) -> ScaleOuts:
         believed, done, doubt, usual = self.workers.against(fresh)
@@ -115,7 +123,8 @@ class ScaleOuts:
         surprises = self.surprises + 1 if believed > 0 and missed else 0
         if surprises >= SURPRISES_TO_FORGET:
             # The program changed: neither its lines nor what other scale-outs took is worth much any more.
-            return replace(self, workers=fresh, memory={}, newest_s=newest_s, surprises=0, behind=None)
+            forgotten = replace(self, memory={}, behind=None, idle=STRANGERS)
+            return replace(forgotten, workers=fresh, newest_s=newest_s, surprises=0)
         elapsed = newest_s - self.newest_s if math.isfinite(self.newest_s) else 0.0
         kept, reporting = self.workers.decayed(0.5 ** (elapsed / HALF_LIFE_S)), set(fresh.workers)
         if len(kept) > len(reporting) >= (self.scale_out or 0):
@@ -155,7 +164,7 @@ class ScaleOuts:
         model: ScaleOuts = cls()
         for run in runs_of_scale_out(frame):
             if run.scale_out != model.scale_out:
-                model = replace(model._remembering(), scale_out=run.scale_out, workers=Workers(), surprises=0)
+                model = replace(model._left(), scale_out=run.scale_out)
             # The same forgetting and the same surprises as online, in coarser steps: a week costs about a second.
             edges = np.flatnonzero(np.diff(run.times_s // BATCH_S, prepend=-1.0))
             for rows in (slice(a, b) for a, b in zip(edges, [*edges[1:], len(run.times_s)], strict=True)):
@@ -214,7 +223,7 @@ class ScaleOuts:
     def _total(self) -> Total | None:
         if self.scale_out is None or not len(self.workers):
             return None
-        total = self.workers.total(self.scale_out)
+        total = self.workers.total(self.scale_out, self.idle)
         return total if total.per_s > 0 else None
 
     @cached_property
@@ -223,7 +232,7 @@ class ScaleOuts:
         total = self._total
         if total is None or self.scale_out is None:
             return None
-        relative = math.hypot(total.sd_per_s / total.per_s, 0.5 * self._disagreement)
+        relative = total.sd_per_s / total.per_s
         lines = Evidence(self.scale_out, total.per_s, relative, self.newest_s, total.cpu_reach)
         return lines if self.behind is None else self.behind.combined(lines)
 
@@ -232,13 +241,6 @@ class ScaleOuts:
         """What is known of the current stay: its lines, and what earlier stays at this scale-out lead to expect."""
         earlier = None if self._stay is None else self.memory.get(self._stay.scale_out)
         return self._stay if earlier is None or self._stay is None else earlier.of_any_stay().combined(self._stay)
-
-    @property
-    def _disagreement(self) -> float:
-        total = self._total
-        if total is None or total.share_rule_per_s <= 0:
-            return 0.0
-        return abs(math.log(total.share_rule_per_s / total.per_s))
 
     @cached_property
     def _evidence(self) -> dict[int, Evidence]:
@@ -291,7 +293,8 @@ class ScaleOuts:
         # With a single scale-out the curve is that evidence: adding it again would feign precision.
         other = 1.0 / (variance + redrawn * stays_on) if self._curve.points > 1 else 0.0
         log_value = (own * math.log(evidence.per_s) + other * curve) / (own + other)
-        return log_value, 1.0 / (own + other) + redrawn * (not stays_on)
+        shared = (own * evidence.shared_sd + other * self._curve.shared_sd) / (own + other)
+        return log_value, max(1.0 / (own + other), shared**2) + redrawn * (not stays_on)
 
     def _basis(self, scale_out: int) -> str:
         evidence = self._evidence.get(scale_out)
@@ -299,10 +302,7 @@ class ScaleOuts:
             return basis.of_curve(self._curve, scale_out)
         if scale_out != self.scale_out or self._total is None:
             return basis.of_evidence(evidence, self._now_s)
-        notes = self._total.warnings
-        if self._disagreement > DISAGREEMENT:
-            notes = (*notes, f"the throughput-share rule says {self._total.share_rule_per_s:,.0f}/s")
-        return basis.of_evidence(evidence, self._now_s, notes)
+        return basis.of_evidence(evidence, self._now_s, self._total.warnings)
 
     # -- state ---------------------------------------------------------------------------------------------------------
 
@@ -317,6 +317,7 @@ class ScaleOuts:
             "arrived_s": self.arrived_s if math.isfinite(self.arrived_s) else None,
             "surprises": self.surprises,
             "behind": None if self.behind is None else self.behind.to_state(),
+            "idle": [self.idle.cpu, self.idle.sd],
         }
 
     @classmethod
@@ -334,4 +335,5 @@ class ScaleOuts:
             arrived_s=-math.inf if arrived is None else float(arrived),
             surprises=int(state.get("surprises", 0)),
             behind=None if state.get("behind") is None else Evidence.from_state(state["behind"]),
+            idle=IdleShare(*map(float, state["idle"])) if "idle" in state else STRANGERS,
         )

@@ -10,12 +10,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.line import IdleShare, Line, pooled_idle_share
+from models.capacity.hottest import STRANGERS, hottest_capacity
+from models.capacity.line import IdleShare, Line
 
 Values = NDArray[np.float64]
 
 KEPT_IN_STATE = 144  # workers whose lines are stored; more are represented by these
-CPU_AT_CAPACITY = 1.0
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,6 @@ class Total:
     ----------
     per_s, sd_per_s
         Capacity and its standard deviation, records/s.
-    share_rule_per_s
-        The second opinion: capacity at which the first worker is saturated if throughput shares stay as they are.
     cpu_reach
         Highest CPU load of the hottest worker that the lines rest on (mean + 1.5 sd).
     reporting
@@ -61,10 +59,10 @@ class Total:
 
     per_s: float
     sd_per_s: float
-    share_rule_per_s: float
     cpu_reach: float
     reporting: int
     warnings: tuple[str, ...] = ()
+    idle: IdleShare = STRANGERS
 
 
 @dataclass(frozen=True)
@@ -156,9 +154,11 @@ class Workers:
     def total(self, scale_out: int, idle: IdleShare | None = None) -> Total:
         """Return what ``scale_out`` workers can take, these among them.
 
-        Worker ``i`` is evaluated at the CPU load that it is expected to have when the hottest is at 1 (proportional
-        skew). Workers that are missing count as the mean of those that report, and are named in a warning: they never
-        lower the estimate, as a division by another count would.
+        The hottest worker decides: the CPU load above the idle share is proportional to the job's throughput, so the
+        job is full when the hottest worker is. What the idle share is, nobody knows for sure: the capacity is averaged
+        (in logs) over what it may be, given what the workers' lines say of it. Workers that are missing count as the
+        mean of those that report, and are named in a warning: they never lower the estimate, as a division by another
+        count would.
 
         Raises
         ------
@@ -167,35 +167,19 @@ class Workers:
         """
         if not self.workers:
             raise ValueError("no worker has paired CPU and throughput samples yet")
-        idle = pooled_idle_share([worker.line for worker in self.workers.values()], idle)
-        shares = self.cpu_shares()
-        value = sampling = model = reach = 0.0
-        for name, share in shares.items():
-            fit = self.workers[name].line.fit(idle)
-            target = CPU_AT_CAPACITY * share
-            value += fit.predict(target)
-            sampling += fit.sampling_sd(target) ** 2
-            model += fit.model_sd(target)
-            reach = max(reach, fit.reach)
-        scale = scale_out / len(shares)
-        sd = scale * math.hypot(math.sqrt(sampling), model)
-        sd = math.hypot(sd, 0.2 * value * max(0.0, scale - 1.0))  # workers that were never seen may be slower
-        return Total(value * scale, sd, scale * self._share_rule(idle), reach, len(shares), self._warnings(scale_out))
-
-    def _share_rule(self, idle: IdleShare) -> float:
-        """Return min over workers of capacity at CPU 1 / share of the throughput, records/s."""
-        totals = {
-            name: worker.line.throughput_mean / worker.total_per_s
-            for name, worker in self.workers.items()
-            if worker.total_per_s > 0
-        }
-        whole = sum(totals.values())
-        limits = [
-            self.workers[name].line.fit(idle).predict(CPU_AT_CAPACITY) * whole / share
-            for name, share in totals.items()
-            if share > 0
+        loaded = [
+            worker for worker in self.workers.values() if worker.total_per_s > 0 and worker.line.throughput_mean > 0
         ]
-        return min(limits, default=0.0)
+        if not loaded:
+            return Total(0.0, 0.0, 0.0, len(self.workers), self._warnings(scale_out))
+        shares = np.array([worker.line.throughput_mean / worker.total_per_s for worker in loaded])
+        hottest_cpu = np.array([worker.hottest_cpu for worker in loaded])
+        found = hottest_capacity([worker.line for worker in loaded], shares, hottest_cpu, idle or STRANGERS)
+        scale = scale_out / len(self.workers)
+        relative = math.hypot(found.log_sd, 0.2 * max(0.0, scale - 1.0))  # workers never seen may be slower
+        reach = max(worker.line.reach for worker in loaded)
+        per_s = scale * found.per_s
+        return Total(per_s, per_s * relative, reach, len(self.workers), self._warnings(scale_out), found.idle)
 
     def _warnings(self, scale_out: int) -> tuple[str, ...]:
         if len(self.workers) < scale_out:

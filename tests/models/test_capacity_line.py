@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from models.capacity.line import IdleShare, Line, pooled_idle_share
+from models.capacity.line import Line
 
 cpu = st.floats(0.02, 1.0)
 sample = st.tuples(cpu, st.floats(0.0, 1e6), st.floats(0.05, 3.0))
@@ -178,13 +178,3 @@ def test_refuses_a_foreign_state(state):
 def test_refuses_a_decay_that_would_invent_data():
     with pytest.raises(ValueError, match=r"outside 0\.\.1"):
         Line.of([0.1], [1.0]).decayed(1.5)
-
-
-def test_pooled_idle_share_moves_to_what_the_workers_say():
-    lines = [Line.of(*ramp(slope=s, idle=0.15, low=0.2, noise=100.0, seed=i)) for i, s in enumerate((40e3, 60e3, 70e3))]
-    pooled = pooled_idle_share(lines)
-    assert pooled.cpu == pytest.approx(0.15, abs=0.012)
-    assert pooled.sd < IdleShare().sd
-    assert pooled_idle_share([]).cpu == pytest.approx(IdleShare().cpu)
-    steady = Line.of(np.full(9, 0.5), np.full(9, 30_000.0))
-    assert pooled_idle_share([steady]).cpu == pytest.approx(IdleShare().cpu)

@@ -33,8 +33,7 @@ def test_a_worker_cannot_take_more_than_its_share_of_the_hottest():
     shares = [1.0, 0.6]
     total = Workers.of(names(2), *measured(shares)).total(2)
     truth = 60_000 * 0.91 * sum(shares)
-    assert total.per_s == pytest.approx(truth, rel=0.05)
-    assert total.share_rule_per_s == pytest.approx(truth, rel=0.02)
+    assert total.per_s == pytest.approx(truth, rel=0.02)
     assert total.per_s < 0.9 * 2 * 60_000 * 0.91
 
 
@@ -89,7 +88,7 @@ def test_windows_merge_to_the_whole(cut):
     whole = Workers.of(names(3), cpu, throughput)
     parts = Workers.of(names(3), cpu[:cut], throughput[:cut]).merge(Workers.of(names(3), cpu[cut:], throughput[cut:]))
     assert parts.total(3).per_s == pytest.approx(whole.total(3).per_s, rel=1e-9)
-    assert parts.total(3).share_rule_per_s == pytest.approx(whole.total(3).share_rule_per_s, rel=1e-9)
+    assert parts.total(3).sd_per_s == pytest.approx(whole.total(3).sd_per_s, rel=1e-6)
 
 
 def test_forgotten_workers_disappear():

@@ -93,11 +93,13 @@ def test_the_first_batch_gives_no_line_through_the_origin(store: StateStore) -> 
     Deeper: ``tests/models/test_capacity_line.py`` (any split of the data gives the same line as all of it).
     """
     rig = Rig.of(store, ramp(), scale_out=4, warm_s=300, policy=static(4))
-    report = rig.minutes(1)[-1]
+    first = rig.minutes(1)[-1].capacities[4]
     true = rig.twin.current_capacity()
+    assert first.low_per_s < true < first.high_per_s, "a tenth of the load tells little, and the interval says so"
     work, cpu = (rig.twin.history.column(name) for name in ("worker_processed", "worker_cpu"))
     ratio = 4 * np.nansum(work) / np.nansum(cpu)
     assert ratio < 0.8 * true, "the plain ratio would be wrong here"
+    report = rig.minutes(30)[-1]
     assert believed(report, 4) == pytest.approx(true, rel=0.08)
 
 

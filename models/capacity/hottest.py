@@ -1,0 +1,147 @@
+"""What a job can take, from the worker that will be full first, while nobody knows how much CPU it uses idle.
+
+Each worker's CPU load is ``idle + per_record * throughput + noise``. The idle share is common to the workers of a job,
+the CPU per record differs between them as the hosts do. Both are worked out together, by Bayes' rule on a grid: a
+worker that is nearly idle tells hardly anything of its capacity, and then the answer says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from models.capacity.line import BEND_ERROR, BETWEEN_SD, MODEL_ERROR, IdleShare, Line
+
+Values = NDArray[np.float64]
+
+STRANGERS = IdleShare(0.12, 0.10)  # before anything is known of a job: jobs idle at 2 to 30 % of their CPU
+CPU_NOISE = 0.01  # sd of a minute's CPU load around the line, believed before residuals were seen
+NOISE_WEIGHT = 2.0  # how many samples that belief is worth
+RECORDS_SCATTER = 0.3  # of what scatters around a line, the share that may be throughput's: its slope is too flat then
+SPEED_SD = 0.15  # relative sd of workers' CPU per record (measured: 17 %)
+LEAST_BUSY = 0.003  # CPU load above idle that a job has at least, whatever it does
+AROUND = np.linspace(-3.0, 3.0, 11)  # standard deviations at which what is believed is looked at
+APART = 18  # points of a grid over orders of magnitude
+MEAN_OF_HIGHEST = 0.5264  # where the mean of the highest of n normal deviates lies in their distribution (Blom)
+HOTTEST = 6  # workers that may turn out to be the hottest
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """Capacity in records/s, the standard deviation of its logarithm, and what was learnt of the idle share."""
+
+    per_s: float
+    log_sd: float
+    idle: IdleShare
+
+
+def hottest_capacity(lines: Sequence[Line], shares: Values, hottest_cpu: Values, idle: IdleShare) -> Capacity:
+    """Return the throughput of the whole job at which its hottest worker is full.
+
+    Parameters
+    ----------
+    lines
+        Of the workers, each with samples in which it processed something.
+    shares
+        What each worker processes of the job's records, shape ``(workers,)``, above 0.
+    hottest_cpu
+        Mean CPU load of whichever worker was hottest while this one had samples, shape ``(workers,)``.
+    idle
+        What is believed of the idle share before these lines.
+    """
+    weight, cpu, rate, cpu_m2, rate_m2, both = np.array([line.to_state() for line in lines]).T
+    explained = np.divide(both**2, rate_m2, out=np.zeros_like(both), where=rate_m2 > 0)
+    noise = np.maximum(cpu_m2 - explained, 0.0) + NOISE_WEIGHT * CPU_NOISE**2
+    noise /= np.maximum(weight - 2.0, 0.0) + NOISE_WEIGHT
+
+    # CPU per record of each worker: by the samples' own slope, and by their mean above the idle share. Where the two
+    # differ, the idle share is another.
+    ranged = (rate_m2 > 0) & (both > 0)
+    by_slope = np.divide(both, rate_m2, out=np.zeros_like(both), where=ranged)
+    steepest = np.divide(cpu_m2, both, out=np.zeros_like(both), where=ranged)
+    slope_var = np.divide(noise, rate_m2, out=np.full_like(noise, np.inf), where=ranged)
+    slope_var += len(lines) * (RECORDS_SCATTER * (steepest - by_slope)) ** 2  # all workers' slopes are off alike
+    mean_var = (noise / weight + BETWEEN_SD**2) / rate**2
+    crossing, crossing_var = cpu - by_slope * rate, (mean_var + slope_var) * rate**2
+    precise = 1.0 / idle.sd**2 + (1.0 / crossing_var).sum()
+    centre = (idle.cpu / idle.sd**2 + (crossing / crossing_var).sum()) / precise
+    idles = _idle_shares(IdleShare(float(centre), float(precise**-0.5)), cpu)
+    by_idle = -0.5 * precise * (idles - centre) ** 2
+
+    by_mean = (cpu - idles[:, None]) / rate
+    own_var = 1.0 / (1.0 / mean_var + 1.0 / slope_var)
+    own = own_var * (by_mean / mean_var + by_slope / slope_var)
+
+    # The workers' common CPU per record at each idle share.
+    common = (own / own_var).sum(axis=1) / (1.0 / own_var).sum()
+    for _ in range(2):
+        scattered = own_var + (SPEED_SD * np.maximum(common, 0.0)[:, None]) ** 2
+        precision = (1.0 / scattered).sum(axis=1, keepdims=True)
+        common = (own / scattered).sum(axis=1) / precision[:, 0]
+    scatter = ((own - common[:, None]) ** 2 / scattered).sum(axis=1)
+    commons = _per_record(common, precision, LEAST_BUSY / rate.mean())
+    fit = by_idle - 0.5 * scatter
+    # Before anything is seen, every order of magnitude of it is as likely as any other.
+    fits = fit[:, None] - 0.5 * precision * (commons - common[:, None]) ** 2 - np.log(commons)
+    likely = np.exp(fits - fits.max()) * _widths(commons.T).T * _widths(idles)[:, None]
+    likely /= likely.sum()
+    # For another stay, which will say again what is likely of the CPU per record, only what the samples say of idle.
+    samples_say = (likely * commons).sum(axis=1)
+    samples_say /= samples_say.sum()
+
+    candidates = np.argsort(-(cpu / rate) * shares)[:HOTTEST] if len(lines) > HOTTEST else np.arange(len(lines))
+    spread = (SPEED_SD * commons[:, :, None]) ** 2
+    trust = spread / (spread + own_var[candidates])
+    per_record = commons[:, :, None] + trust * (own[:, None, candidates] - commons[:, :, None])
+    loads = np.maximum(per_record, commons[:, :, None] * SPEED_SD) * shares[candidates]
+    full = np.log1p(-idles)[:, None] - np.log(loads.max(axis=2)) + math.log(shares.sum())
+    full -= np.log1p(_taking_turns(hottest_cpu, cpu, noise, idles))[:, None]
+    uncertain = np.take_along_axis(trust * own_var[candidates] / per_record**2, loads.argmax(axis=2)[:, :, None], 2)
+    mean = float((likely * full).sum())
+    variance = float((likely * ((full - mean) ** 2 + np.minimum(uncertain[:, :, 0], SPEED_SD**2))).sum())
+    learnt = float(samples_say @ idles)
+    learnt_sd = math.sqrt(float(samples_say @ (idles - learnt) ** 2))
+    model = MODEL_ERROR + BEND_ERROR * max(0.0, 1.0 - max(line.reach for line in lines)) ** 2
+    return Capacity(math.exp(mean), math.sqrt(variance + model**2), IdleShare(learnt, max(learnt_sd, BETWEEN_SD)))
+
+
+def _taking_turns(hottest_cpu: Values, cpu: Values, noise: Values, idles: Values) -> Values:
+    """Return by how much whichever worker is hottest is busier than the one that is hottest on average, ratio.
+
+    Where keys come and go, now one worker is the first to be full and now another. What noise of the CPU load alone
+    would make of it is taken off: it does not grow with the load, and a full worker's load cannot scatter upwards.
+    """
+    usual = int(cpu.argmax())
+    by_noise = math.sqrt(float(noise.mean())) * float(ndtri(MEAN_OF_HIGHEST ** (1.0 / len(cpu))))
+    by_noise *= 1.0 - float(hottest_cpu[usual])
+    apart = max(float(hottest_cpu[usual] - cpu[usual]) - max(by_noise, 0.0), 0.0)
+    return np.asarray(apart / np.maximum(cpu[usual] - idles, max(apart, LEAST_BUSY)))
+
+
+def _idle_shares(idle: IdleShare, cpu: Values) -> Values:
+    """Return idle shares to try, ascending: close together around what is believed, and below the workers' CPU."""
+    top = float(cpu.mean())
+    below = top - np.geomspace(LEAST_BUSY, max(top, 2.0 * LEAST_BUSY), APART)
+    found = np.concatenate([idle.cpu + idle.sd * AROUND, below])
+    return np.unique(np.clip(found, 0.0, 0.9))
+
+
+def _per_record(common: Values, precision: Values, least: float) -> Values:
+    """Return the CPU per record to try at each idle share, ascending rows, shape ``(idle shares, points)``."""
+    deviation = 1.0 / np.sqrt(precision)
+    highest = np.maximum(common[:, None] + 3.0 * deviation, 2.0 * least)
+    wide = least * (highest / least) ** np.linspace(0.0, 1.0, APART)
+    near = common[:, None] + deviation * AROUND
+    return np.sort(np.maximum(np.hstack([wide, near]), least), axis=1)
+
+
+def _widths(values: Values) -> Values:
+    """Return the length that each of ascending values stands for along the first axis (trapezoid rule)."""
+    steps = np.diff(values, axis=0)
+    edge = np.zeros_like(values[:1])
+    return np.asarray(0.5 * (np.concatenate([edge, steps]) + np.concatenate([steps, edge])))
