@@ -157,7 +157,9 @@ class JobTwin:
     def possible_capacities(self, scale_out: int, draws: int, rng: np.random.Generator) -> Values:
         """Return capacities that a deployment at ``scale_out`` may have as its keys fall, records/s; ``(draws,)``."""
         capacities = self._capacities[: self._checked(scale_out)] * self._efficiency(scale_out)
-        return physics.bottleneck_per_s(capacities, self._binding(capacities, self._drawn_shares(scale_out, rng, draws)))
+        return physics.bottleneck_per_s(
+            capacities, self._binding(capacities, self._drawn_shares(scale_out, rng, draws))
+        )
 
     def recovery_time_s(self, outage: Outage) -> int | None:
         """Return seconds from the outage's start until nothing waited any more; ``None`` if not yet, or forgotten."""

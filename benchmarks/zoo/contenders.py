@@ -25,7 +25,8 @@ def usual_policies() -> tuple[str, ...]:
 def contender_of(label: str, maximum: int) -> Contender:
     """Return a contender that looks every ``TICK_S`` seconds unless its label says otherwise (``hpa-80:tick_s=15``).
 
-    ``static-max`` keeps the most workers all the time. The best fixed size is searched, so its contender does not matter.
+    ``static-max`` keeps the most workers all the time. The best fixed size is found by search:
+    its contender does not matter.
 
     Raises
     ------

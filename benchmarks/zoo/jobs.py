@@ -77,7 +77,7 @@ def twin_seed(seed: int, number: int) -> int:
 
 
 def kind_of(seed: int, number: int) -> str:
-    """Return the kind of workload of a job: among any ``len(KINDS)`` jobs from a multiple of it on each is there once."""
+    """Return the kind of workload of a job: each is dealt once, then all of them anew in another order."""
     dealt, place = divmod(number, len(KINDS))
     return KINDS[int(np.random.default_rng([seed, _KIND, dealt]).permutation(len(KINDS))[place])]
 
@@ -106,8 +106,7 @@ def draw(seed: int, number: int, hours: float = 24.0, *, data: Path = DATA) -> Z
     twin = JobTwin(parameters, twin_seed(seed, number))
     peak = float(rng.uniform(*PEAKS))
     rates = shaped * _scale(kind, shaped[:seconds], twin, peak, rng)
-    flicker = 1.0 + float(rng.uniform(0.0, 0.08)) * stream(_RECORDS).standard_normal(len(rates))
-    arrivals = stream(_RECORDS).spawn(1)[0].poisson(rates * np.maximum(flicker, 0.0)).astype(np.float64)
+    arrivals = _records(rates, float(rng.uniform(0.0, 0.08)), stream(_RECORDS))
     objectives = Objectives(
         latency_p95_ms=round(objective_ms(parameters.latency) + 1_000.0 * float(rng.uniform(1.0, 5.0))),
         checkpoint_interval_s=float(parameters.restart.checkpoint_interval_s),
@@ -115,7 +114,15 @@ def draw(seed: int, number: int, hours: float = 24.0, *, data: Path = DATA) -> Z
     )
     scraping = _scraping(kind, stream(_SCRAPING), seconds, parameters)
     return ZooJob(
-        seed, number, hours, kind, parameters, objectives, scraping, _about(kind, shape, parameters, objectives), arrivals
+        seed,
+        number,
+        hours,
+        kind,
+        parameters,
+        objectives,
+        scraping,
+        _about(shape, parameters, objectives),
+        arrivals,
     )
 
 
@@ -135,6 +142,12 @@ def _scale(kind: str, shape: Values, twin: JobTwin, peak: float, rng: np.random.
     return peak * most_per_s / float(minutes.max())
 
 
+def _records(rates: Values, deviation: float, rng: np.random.Generator) -> Values:
+    """Return whole records in each second: Poisson around a rate that flickers from second to second."""
+    flicker = np.maximum(1.0 + deviation * rng.standard_normal(len(rates)), 0.0)
+    return rng.poisson(rates * flicker).astype(np.float64)
+
+
 def _scraping(kind: str, rng: np.random.Generator, seconds: int, parameters: TwinParameters) -> Scraping:
     interval_s, loss = float(rng.choice([5.0, 10.0, 15.0, 30.0])), float(rng.uniform(0.0, 0.03))
     silences: list[Silence] = []
@@ -150,7 +163,7 @@ def _scraping(kind: str, rng: np.random.Generator, seconds: int, parameters: Twi
     return Scraping(interval_s, float(rng.uniform(0.0, 0.5)), loss, tuple(silences))
 
 
-def _about(kind: str, shape: str, parameters: TwinParameters, objectives: Objectives) -> str:
+def _about(shape: str, parameters: TwinParameters, objectives: Objectives) -> str:
     workers, keys = parameters.workers, parameters.keys
     skew = f"spread {keys.skew_spread:.2f}"
     if keys.count is not None:

@@ -20,7 +20,7 @@ SENSIBLE = 2.0  # times what the job shows at three quarters of its capacity
 
 def drawn_parameters(name: str, rng: np.random.Generator) -> TwinParameters:
     """Return a job's twin without a workload of its own."""
-    maximum = int(round(_log_uniform(rng, *WORKERS)))
+    maximum = round(_log_uniform(rng, *WORKERS))
     out_s = _log_uniform(rng, *RESTART_S)
     base_ms = _log_uniform(rng, *BASE_MS)
     return TwinParameters.model_validate(
@@ -55,7 +55,9 @@ def drawn_parameters(name: str, rng: np.random.Generator) -> TwinParameters:
 
 def objective_ms(latency: Latency) -> float:
     """Return what the objective for the p95 latency is at least: what a sensible operator would leave room for."""
-    loaded = latency.base_ms * (1.0 + latency.queueing * 0.75 / 0.25) + latency.fill_at_most_ms * (latency.fill_records > 0)
+    loaded = latency.base_ms * (1.0 + latency.queueing * 0.75 / 0.25) + latency.fill_at_most_ms * (
+        latency.fill_records > 0
+    )
     return SENSIBLE * loaded
 
 
