@@ -45,7 +45,8 @@ def key_group_loads(groups: int, keys: int, zipf: float, rng: np.random.Generato
     The key of rank ``r`` is as frequent as ``r ** -zipf``; 0: all are equally frequent.
     """
     frequencies = np.arange(1.0, keys + 1.0) ** -zipf
-    return _summing_to_one(np.bincount(rng.integers(0, groups, keys), weights=frequencies, minlength=groups))
+    loads = np.bincount(rng.integers(0, groups, keys), weights=frequencies, minlength=groups)
+    return _summing_to_one(loads.astype(np.float64))
 
 
 def key_group_shares(loads: Values, scale_out: int, keyed: float) -> Values:

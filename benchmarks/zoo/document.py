@@ -39,6 +39,6 @@ def _notes(campaign: Campaign) -> list[str]:
     if campaign.skipped:
         which = ", ".join(map(str, campaign.skipped))
         notes.append(f"no real traces in {campaign.data}: jobs {which} are left out, all others are the same")
-    if tuple(campaign.policies) != usual_policies():
+    if campaign.policies[0] != usual_policies()[0]:
         notes.append(f"judged is {campaign.policies[0]}; by default it is {usual_policies()[0]}")
     return notes

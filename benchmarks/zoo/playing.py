@@ -13,9 +13,12 @@ from benchmarks.zoo.coverage import Counts, Witness
 from benchmarks.zoo.jobs import ZooJob, draw
 from benchmarks.zoo.results import Key, Results
 from replay.best_static import best_static
+from replay.case import Case
+from replay.figures import Truth, figures_of
 from replay.outcome import Played
-from replay.run import fresh_twin, job_of, play
+from replay.run import fresh_twin, job_of, last_arrival_s, play
 from replay.side_by_side import Tell
+from twin.job import JobTwin
 
 Row = dict[str, Any]
 
@@ -45,11 +48,13 @@ def play_one(asked: Asked, tell: Tell) -> Row:
 
 
 def run(job: ZooJob, policy: str, on_progress: Callable[[float], None] = lambda _: None) -> tuple[Played, Counts]:
-    """Return the replay of one job, and how its capacity intervals fared; nothing of those for the best fixed size."""
+    """Return the replay of one job, and how its capacity intervals fared; a fixed size has none."""
     case = job.case(policy)
     if policy == BEST_STATIC:
         return best_static(case, on_progress).played, {}
     twin = fresh_twin(case, job_of(case).bounds)
+    if case.contender.settings.name == "static":
+        return _kept(case, twin), {}
     witness = Witness(twin)
     ticks = int(3600 * job.hours / case.contender.tick_interval_s)
 
@@ -59,6 +64,13 @@ def run(job: ZooJob, policy: str, on_progress: Callable[[float], None] = lambda 
 
     played = play(case, twin=twin, on_tick=on_tick)
     return played, witness.counts(played.reports)
+
+
+def _kept(case: Case, twin: JobTwin) -> Played:
+    """Return the replay of a fixed size: nobody has to look, so the twin is only stepped."""
+    began_s, truth = twin.now_s, Truth()
+    truth.step(twin, int(3600 * case.hours), ())
+    return figures_of(case, job_of(case), twin, truth, began_s=began_s, last_s=last_arrival_s(case))
 
 
 def figures(job: ZooJob, played: Played) -> Row:

@@ -17,7 +17,7 @@ WORST = 5
 CALM_WORKERS, CALM_RESCALES = 1, 4  # above the best fixed size; a day
 DEARER = 1.15  # times the worker-seconds of the best fixed size
 COVERED = (0.85, 0.95)  # what a 90 % interval should hold the truth in
-FEWEST = 100  # intervals below which a share says nothing
+FEWEST = 50  # intervals below which a share says nothing
 
 
 def summary(rows: Sequence[Row], policies: Sequence[str]) -> dict[str, Any]:

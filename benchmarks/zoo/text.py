@@ -9,10 +9,20 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from benchmarks.zoo.coverage import HERE
 from cli.output import console
 
 Document = Mapping[str, Any]
 SHOWN = 8  # missed cases of a target
+LEGEND = (
+    "held: share of the jobs in which the best fixed size holds the objective; late: mean share of the time above it\n"
+    "x best: worker-seconds against the best fixed size, geometric mean; most: the largest where the objective was held\n"
+    "rescales: a day\n"
+)
+COVERAGE_LEGEND = (
+    "held: intervals that hold the true capacity; below, above: where it lies otherwise\n"
+    "width: upper over lower end; bias: estimate over truth (geometric means)\n"
+)
 
 
 def show(document: Document) -> None:
@@ -25,10 +35,12 @@ def show(document: Document) -> None:
     for note in document["notes"]:
         console.print(f"[dim]{escape(note)}[/]", highlight=False)
     console.print(_policies(document["policies"], "policy"))
+    console.print(f"[dim]{LEGEND}[/]", highlight=False)
     console.print(f"The same for {document['judged']}, by kind of workload:", highlight=False)
     console.print(_policies(document["kinds"], "kind"))
-    console.print(f"Capacity intervals of 90 %, {document['judged']}:", highlight=False)
+    console.print(f"Capacity intervals of 90 % of {document['judged']}, by how much of its capacity the job used:")
     console.print(_coverage(document["coverage"]))
+    console.print(f"[dim]{COVERAGE_LEGEND}[/]", highlight=False)
     for target in document["violations"]:
         _target(target)
     console.print(f"\nThe worst jobs of {document['judged']}:", highlight=False)
@@ -40,21 +52,13 @@ def show(document: Document) -> None:
 
 def _policies(rows: Sequence[Document], first: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
-    for head in (
-        first,
-        "jobs",
-        "objective held",
-        "late",
-        "worker-s x best fixed size",
-        "most, if held",
-        "rescales a day",
-    ):
-        table.add_column(head, justify="left" if head == first else "right")
+    for head in (first, "jobs", "failed", "held", "late", "x best", "most", "rescales"):
+        table.add_column(head, justify="left" if head == first else "right", no_wrap=True)
     for row in rows:
-        failed = f" ({row['failed']} failed)" if row["failed"] else ""
         table.add_row(
             row[first],
-            f"{row['jobs']}{failed}",
+            f"{row['jobs']}",
+            f"{row['failed'] or ''}",
             _of(row["held_share"], row["holdable"]),
             _percent(row["late_share"]),
             _number(row["of_best_static"]),
@@ -66,11 +70,11 @@ def _policies(rows: Sequence[Document], first: str) -> Table:
 
 def _coverage(rows: Sequence[Document]) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
-    for head in ("scale-out", "utilisation", "intervals", "hold the truth", "truth below", "above", "width", "bias"):
-        table.add_column(head, justify="left" if head in ("scale-out", "utilisation") else "right")
+    for head in ("scale-out", "used", "intervals", "held", "below", "above", "width", "bias"):
+        table.add_column(head, justify="left" if head in ("scale-out", "used") else "right", no_wrap=True)
     for row in rows:
         table.add_row(
-            "that runs" if row["where"] == "here" else "others",
+            "that runs" if row["where"] == HERE else "others",
             row["utilisation"],
             f"{row['intervals']:,}",
             _percent(row["held"]),

@@ -88,10 +88,11 @@ def steps(rng: np.random.Generator, seconds: int) -> Values:
 def saw_teeth(rng: np.random.Generator, seconds: int) -> Values:
     """Return teeth of an upstream batch job every 10 to 120 minutes, which fall in a line, fade, or rise to a drop."""
     period_s, low = int(rng.uniform(10.0, 120.0) * MINUTE_S), rng.uniform(0.02, 0.4)
-    passed = ((np.arange(seconds) + rng.integers(period_s)) % period_s) / period_s
+    which, since_s = np.divmod(np.arange(seconds) + rng.integers(period_s), period_s)
+    passed = since_s / period_s
     tooth = [1.0 - passed, np.exp(-5.0 * passed), passed][rng.integers(3)]
     tall = rng.uniform(0.7, 1.0, seconds // period_s + 2)  # no two batches are equally large
-    return (low + (1.0 - low) * tooth) * tall[(np.arange(seconds) + rng.integers(period_s)) // period_s]
+    return np.asarray((low + (1.0 - low) * tooth) * tall[which])
 
 
 def flash_crowd(rng: np.random.Generator, seconds: int) -> Values:
