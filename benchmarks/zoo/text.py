@@ -14,15 +14,17 @@ from cli.output import console
 
 Document = Mapping[str, Any]
 SHOWN = 8  # missed cases of a target
-LEGEND = (
-    "held: share of the jobs in which the best fixed size holds the objective; late: mean share of the time above it\n"
-    "x best: worker-seconds against the best fixed size, geometric mean; most: the largest where the objective was held\n"
-    "rescales: a day\n"
-)
-COVERAGE_LEGEND = (
-    "held: intervals that hold the true capacity; below, above: where it lies otherwise\n"
-    "width: upper over lower end; bias: estimate over truth (geometric means)\n"
-)
+LEGEND = """\
+held: share of the jobs in which the best fixed size holds the objective
+late: mean share of the time above it, in these jobs
+x best: worker-seconds against the best fixed size, geometric mean
+most: the largest of these, where the objective was held
+rescales: a day
+"""
+COVERAGE_LEGEND = """\
+held: intervals that hold the true capacity; below, above: where it lies otherwise
+width: upper over lower end; bias: estimate over truth (geometric means)
+"""
 
 
 def show(document: Document) -> None:
@@ -51,7 +53,7 @@ def show(document: Document) -> None:
 
 
 def _policies(rows: Sequence[Document], first: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for head in (first, "jobs", "failed", "held", "late", "x best", "most", "rescales"):
         table.add_column(head, justify="left" if head == first else "right", no_wrap=True)
     for row in rows:
@@ -69,7 +71,7 @@ def _policies(rows: Sequence[Document], first: str) -> Table:
 
 
 def _coverage(rows: Sequence[Document]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for head in ("scale-out", "used", "intervals", "held", "below", "above", "width", "bias"):
         table.add_column(head, justify="left" if head in ("scale-out", "used") else "right", no_wrap=True)
     for row in rows:
