@@ -52,7 +52,7 @@ class Campaign:
             return ()
         return tuple(number for number in self.jobs if kind_of(self.seed, number) == TRACE)
 
-    def keys(self) -> list[Key]:
+    def wanted(self) -> list[Key]:
         """Return all results that are wanted, the best fixed size of each job first."""
         return [
             Key(self.seed, number, self.hours, policy, code_version())
@@ -63,7 +63,7 @@ class Campaign:
 
     def run(self, *, processes: int | None = None, on_progress: OnProgress | None = None) -> list[Row]:
         """Return a row per job and policy; those that are in the file of results are not played again."""
-        wanted, known = self.keys(), self.results.read()
+        wanted, known = self.wanted(), self.results.read()
         left = [key for key in wanted if key not in known]
         tasks = [Task(play_one, Asked(key, self.results.path, self.data)) for key in left]
         count = min(processes or os.cpu_count() or 1, max(len(tasks), 1))
@@ -75,7 +75,7 @@ class Campaign:
     def left(self) -> int:
         """Return how many results are still to be played."""
         known = self.results.read()
-        return sum(1 for key in self.keys() if key not in known)
+        return sum(1 for key in self.wanted() if key not in known)
 
 
 def _row(key: Key, found: Any) -> Row:
