@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter, PercentFormatter
+from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
 
 from benchmarks.zoo.contenders import BEST_STATIC
 from benchmarks.zoo.summary import against_best, ratio
@@ -93,11 +93,15 @@ def _jobs(axes: Axes, document: Document, colours: Mapping[str, str]) -> None:
     axes.text(high, 0.053, "objective: late in at most 5 % ", color="black", fontsize=8, ha="right", va="bottom")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} x"))
     axes.set_xticks([tick for tick in (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2, 3, 5, 10, 20, 50) if low <= tick <= high])
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.set_yticks([0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0])
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.set_xlabel("worker-seconds, the job's best fixed size = 1")
     axes.set_ylabel("share of the time late")
+    for row, best in pairs:
+        if row["policy"] == document["judged"] and row["job"] in {one["job"] for one in document["worst"]}:
+            at = (ratio(row, best), row["late_share"])
+            axes.annotate(f"job {row['job']}, {row['kind']}", at, (5, 4), textcoords="offset points", fontsize=7)
     axes.set_title("every job: to the right it costs more, upwards it is late more often", loc="left", fontsize=9)
     axes.legend(frameon=False, fontsize=9, ncols=len(colours), loc="upper center", bbox_to_anchor=(0.5, -0.12))
 
