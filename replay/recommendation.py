@@ -1,7 +1,7 @@
 """Which policy a replay recommends: what each costs and how often it is late, weighed against the best fixed size.
 
-Belongs here: the rule, and the sentences that say what it came to. A policy that costs more than the best fixed size, or
-does not hold the objective where that does, is beaten by a number in a YAML file.
+Belongs here: the rule, and the sentences that say what it came to. A policy that costs more than the best fixed size,
+or does not hold the objective where that does, is beaten by a number in a YAML file.
 """
 
 from __future__ import annotations
@@ -151,17 +151,21 @@ class _Words:
         chosen = weighed.recommended
         if chosen is None:
             return ""
-        others = [one for one in policies if one is not chosen and one not in weighed.beaten]
-        against = chosen if fixed is None else fixed
-        lists = {
-            "Also held": [self._beside(one, chosen) for one in others if one.held],
-            f"Beaten by {BEST_STATIC}": [self._beside(one, against) for one in weighed.beaten],
-            "Not held": [self._beside(one, against) for one in others if not one.held],
-        }
-        said = [self._first(chosen, fixed)]
-        if weighed.nearest is not None and weighed.nearest is not chosen:
-            said.append(f"No policy held it; {weighed.nearest.policy} comes nearest.")
-        return " ".join([*said, *(f"{head}: {'; '.join(each)}." for head, each in lists.items() if each)])
+        nearest = weighed.nearest if weighed.nearest is not chosen else None
+        rest = [one for one in policies if one is not chosen and one is not nearest]
+        unbeaten = [one for one in rest if one not in weighed.beaten]
+        lists = (
+            ("Also held", [one for one in unbeaten if one.held], chosen),
+            (f"Beaten by {BEST_STATIC}", [one for one in rest if one in weighed.beaten], fixed or chosen),
+            ("Not held", [one for one in unbeaten if not one.held], chosen),
+        )
+        sentences = [self._first(chosen, fixed)]
+        if nearest is not None:
+            sentences.append(f"No policy held it; the nearest is {self._beside(nearest, chosen, named=True)}.")
+        for head, sides, other in lists:
+            if sides:
+                sentences.append(f"{head}: {'; '.join(self._beside(one, other) for one in sides)}.")
+        return " ".join(sentences)
 
     def _first(self, chosen: Side, fixed: Side | None) -> str:
         if chosen.policy == BEST_STATIC and chosen.held:
@@ -177,7 +181,7 @@ class _Words:
         if not fixed.held:
             return f"{held}. No fixed size holds it: {self._kept(fixed)} ({BEST_STATIC}), {_late(fixed)}."
         size = f"{self._kept(fixed)} ({BEST_STATIC}, known only afterwards)"
-        return f"{held}; that is {_compared(chosen, fixed)} the best fixed size, {size}, {_late(fixed)}."
+        return f"{held}; that is {' '.join(_compared(chosen, fixed))} the best fixed size, {size}, {_late(fixed)}."
 
     def _nearest(self, chosen: Side, fixed: Side | None) -> str:
         if fixed is None:
@@ -188,9 +192,13 @@ class _Words:
         nearest = f"{chosen.policy} comes nearest: {_late(chosen)}, with {self._needs(chosen)}"
         return f"{nearest}. The fixed size that is late least: {least}"
 
-    def _beside(self, one: Side, other: Side) -> str:
-        needs = f"{one.policy} needs {self._needs(one)}, {_compared(one, other)} {other.policy}"
-        return needs if one.held else f"{needs}, {_late(one)}"
+    def _beside(self, one: Side, other: Side, *, named: bool = False) -> str:
+        """Return what one needs, how much more that is than the other needs, and how late it is unless it held."""
+        difference, than = _compared(one, other)
+        needs = f"{one.policy} with {self._needs(one)}, {difference}"
+        if named:
+            needs += f" {than} {other.policy}"
+        return needs if one.held else f"{needs}, but {_late(one)}"
 
     def _needs(self, side: Side) -> str:
         return self._priced(side, f"{_workers(side.workers[0])} on average")
@@ -205,18 +213,19 @@ class _Words:
 
 
 def _late(side: Side) -> str:
-    share = f"late in {100 * side.late:.1f} % of the seconds"
-    if not side.held and side.late_most > side.late:
-        share += f" ({100 * side.late_most:.1f} % with the worst seed)"
+    mean, most = f"{100 * side.late:.1f} %", f"{100 * side.late_most:.1f} %"
+    share = f"late in {mean} of the seconds"
+    if not side.held and most != mean:
+        share += f" ({most} with the worst seed)"
     return f"{share}, {side.unprocessed:,.0f} records left" if side.unprocessed > 0 else share
 
 
-def _compared(one: Side, other: Side) -> str:
-    """Return how much more or less one costs than the other."""
+def _compared(one: Side, other: Side) -> tuple[str, str]:
+    """Return how much more or less one costs, and the word that leads on to the other."""
     if other.cost <= 0 or abs(one.cost / other.cost - 1.0) < AS_MUCH:
-        return "as much as"
+        return "as much", "as"
     share = one.cost / other.cost - 1.0
-    return f"{100 * abs(share):.0f} % {'more' if share > 0 else 'less'} than"
+    return f"{100 * abs(share):.0f} % {'more' if share > 0 else 'less'}", "than"
 
 
 def _workers(count: float) -> str:
