@@ -140,8 +140,8 @@ def test_where_no_policy_holds_the_nearest_is_named_with_what_it_needs() -> None
 def test_where_nothing_holds_the_last_word_is_not_none_of_these() -> None:
     assert sentence(side("a", 11, 0.1, left=1_234), side("b", 9, 0.2), fixed(12, 0.3)) == (
         f"Nothing held {OBJECTIVE}. a comes nearest: late in 10.0 % of the seconds, 1,234 records left, with 11 "
-        "workers on average. The fixed size that is late least: 12 workers kept all the time (best-static), late in 30.0 % of "
-        "the seconds. Not held: b with 9 workers on average, 18 % less, but late in 20.0 % of the seconds."
+        "workers on average. The fixed size that is late least: 12 workers kept all the time (best-static), late in "
+        "30.0 % of the seconds. Not held: b with 9 workers on average, 18 % less, but late in 20.0 % of the seconds."
     )
     assert "The best fixed size comes nearest: 12 workers kept all the time" in sentence(
         side("a", 4, 0.4), fixed(12, 0.3)
