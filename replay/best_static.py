@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from replay.case import Case, Contender
+from replay.case import BEST_STATIC, Case, Contender
 from replay.figures import Truth, figures_of, late
 from replay.outcome import Played, Values
 from replay.run import failure_times_s, fresh_twin, job_of, last_arrival_s
@@ -21,7 +21,6 @@ from settings.stream_job import PolicySettings, StreamJob
 from twin import physics
 from twin.job import JobTwin
 
-BEST_STATIC = "best-static"
 PIECES = 20  # of a run: after each it is asked whether going on makes sense
 NOISE_SDS = 6.0  # seconds of capacity further above the mean than this do not occur
 

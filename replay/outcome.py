@@ -144,6 +144,9 @@ class Outcome:
     clairvoyant_worker_s, clairvoyant_ratio
         The least worker-seconds of any plan that knows the trace (:mod:`replay.clairvoyant`), and ``worker_s`` as a
         multiple of it; ``None`` where no plan holds the objectives or it was not asked for.
+    best_static_ratio
+        ``worker_s`` as a multiple of what the best fixed size needs (:mod:`replay.best_static`); ``None`` where no size
+        holds the objective or it was not asked for.
     profiling_worker_s
         What profiling the job, or sampling its sizes, cost before the run, in worker-seconds; not part of ``worker_s``.
         ``None``: neither was done.
@@ -185,6 +188,7 @@ class Outcome:
     sizes_cost: float | None = None
     error_budget: float = ERROR_BUDGET
     scale_out: int | None = None
+    best_static_ratio: float | None = None
     retrains: int = 0
     recoveries: tuple[Recovery, ...] = ()
     notes: tuple[str, ...] = ()

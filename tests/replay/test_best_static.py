@@ -8,23 +8,32 @@ import numpy as np
 import pytest
 
 from replay.best_static import best_static, certainly_late
-from replay.case import Case
+from replay.case import Case, Contender
 from replay.outcome import Course, Played
 from replay.run import play
-from settings.stream_job import Bounds, Objectives
-from tests.control.rig import HIGH, LOW, constant
-from tests.replay.test_run import case, static, wave
+from settings.stream_job import Bounds, Objectives, PolicySettings
+from tests.control.rig import HIGH, LOW, constant, parameters
 
-HOURS = 1.5
+HOURS = 1.0
+SECONDS = round(3_600 * HOURS)
 OF_BELIEFS = ("forecast_per_s",)  # nobody forecasts for a fixed size
 
 
+def case(arrivals: np.ndarray, hours: float = HOURS) -> Case:
+    contender = Contender("daedalus", PolicySettings(name="daedalus"))
+    return Case(contender, "load", parameters(), 5, hours, forecaster=None, arrivals=arrivals)
+
+
 def waves(**changes: object) -> Case:
-    return case("daedalus", wave(), HOURS, forecaster=None, **changes)  # type: ignore[arg-type]
+    """One slow wave, from a load for one worker to one for seven and back; ten minutes more to catch up."""
+    turns = 2 * np.pi * np.arange(SECONDS + 600) / SECONDS
+    return replace(case(LOW + (HIGH - LOW) * 0.5 * (1 - np.cos(turns))), **changes)  # type: ignore[arg-type]
 
 
 def by_the_tick(asked: Case, size: int) -> Played:
-    return play(replace(asked, contender=static(size, wave(), HOURS).contender, forecaster=None))
+    return play(
+        replace(asked, contender=Contender("fixed", PolicySettings(name="static", options={"scale_out": size})))
+    )
 
 
 @pytest.mark.parametrize("failures", [0, 2])
@@ -56,7 +65,7 @@ def test_a_larger_budget_needs_fewer_workers() -> None:
 
 
 def test_a_job_that_is_nearly_idle_needs_one_worker() -> None:
-    found = best_static(case("daedalus", constant(0.02 * LOW, HOURS), HOURS))
+    found = best_static(case(constant(0.02 * LOW, HOURS)))
     assert (found.scale_out, found.held) == (1, True)
     assert found.played.outcome.policy == "best-static"
     assert found.played.outcome.scale_out == 1
@@ -64,7 +73,10 @@ def test_a_job_that_is_nearly_idle_needs_one_worker() -> None:
 
 
 def test_the_policy_of_the_case_makes_no_difference() -> None:
-    one, other = best_static(waves()), best_static(replace(waves(), contender=static(2, wave(), HOURS).contender))
+    one, other = (
+        best_static(waves()),
+        best_static(replace(waves(), contender=Contender("hpa", PolicySettings(name="hpa"), 15))),
+    )
     assert replace(one.played.outcome, wall_s=0, twin_s=0) == replace(other.played.outcome, wall_s=0, twin_s=0)
 
 
@@ -109,4 +121,4 @@ def test_the_quick_look_never_rules_out_a_second_that_is_in_time() -> None:
 
 def test_hours_that_cover_nothing_are_refused() -> None:
     with pytest.raises(ValueError, match="do not cover a second"):
-        best_static(case("daedalus", constant(HIGH, 1.0), 0.0001))
+        best_static(case(constant(HIGH, 1.0), hours=0.0001))
