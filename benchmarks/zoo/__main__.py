@@ -25,15 +25,16 @@ from cli.replay_text import progress_bar
 from settings.home import Home
 from settings.yaml_files import SettingsError
 
+MANY_WORKERS = 1_000  # more than any job has: a label is checked before its job is known
+LEAST_HOURS, MOST_HOURS = 0.1, 720.0
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     policies = asked.policy.split(",") if asked.policy else list(usual_policies())
-    try:
-        for policy in policies:
-            contender_of(policy, 1_000)
-    except SettingsError as error:
-        complaints.print(str(error), highlight=False)
+    wrong = _wrong(asked, policies)
+    if wrong:
+        complaints.print(wrong, highlight=False)
         return 2
     folder = Path(asked.folder) if asked.folder else Home.from_environment().root / "zoo"
     if asked.job is not None:
@@ -52,6 +53,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.json:
         console.print(f"figures: {asked.json}", highlight=False)
     return 1 if found["failed"] else 0
+
+
+def _wrong(asked: argparse.Namespace, policies: Sequence[str]) -> str:
+    """Return what cannot be, found out before hours of work and not after; empty when all is well."""
+    try:
+        for policy in policies:
+            contender_of(policy, MANY_WORKERS)
+    except SettingsError as error:
+        return str(error)
+    if asked.jobs < 1 or asked.seed < 0 or (asked.job or 0) < 0:
+        return "--seed and --job are counted from 0, --jobs from 1"
+    if not LEAST_HOURS <= asked.hours <= MOST_HOURS:
+        return f"--hours must be from {LEAST_HOURS:g} to {MOST_HOURS:g}, found {asked.hours:g}"
+    if asked.json:
+        try:
+            Path(asked.json).open("a").close()
+        except OSError as error:
+            return f"--json {asked.json}: cannot be written ({error.strerror}); name another file"
+    return ""
 
 
 def _parser() -> argparse.ArgumentParser:

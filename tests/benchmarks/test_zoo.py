@@ -129,9 +129,20 @@ def test_one_job_is_replayed_with_its_course(
     assert (folder / f"zoo-seed-{SEED}-job-{idle}-{default_policy()}.png").is_file()
 
 
-def test_a_policy_that_is_not_known_is_refused_before_anything_is_played(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main(["--policy", "deadalus"]) == 2
-    assert "did you mean 'daedalus'" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        (["--policy", "deadalus"], "did you mean 'daedalus'"),
+        (["--jobs", "0"], "--jobs from 1"),
+        (["--hours", "0.01"], "--hours must be from 0.1"),
+        (["--json", "nowhere/at/all.json"], "cannot be written (No such file or directory); name another file"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_played(
+    asked: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(asked) == 2
+    assert says in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_rows_hold_plain_numbers(played: list[dict]) -> None:
