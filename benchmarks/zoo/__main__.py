@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     policies = asked.policy.split(",") if asked.policy else list(usual_policies())
     wrong = _wrong(asked, policies)
     if wrong:
-        complaints.print(wrong, highlight=False)
+        complaints.print(wrong, highlight=False, soft_wrap=True)
         return 2
     folder = Path(asked.folder) if asked.folder else Home.from_environment().root / "zoo"
     if asked.job is not None:

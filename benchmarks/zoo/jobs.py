@@ -24,7 +24,7 @@ TRACE, GAPS = "trace", "metric-gaps"
 KINDS = (*SHAPES, TRACE)
 QUIET = {"idle": (0.01, 0.02), "near-idle": (0.02, 0.08)}  # mean load as a share of what one worker takes
 CALM = ("idle", "near-idle", "white-noise")  # kinds on which nobody gains by rescaling
-PEAKS = (0.1, 0.85)  # the highest minute as a share of what the best scale-out takes
+PEAKS = (0.2, 0.95)  # the highest minute as a share of what the best scale-out takes
 SETTLE_S = 900  # beyond the end, for the records that still wait by then
 _KIND, _JOB, _SHAPE, _RECORDS, _SCRAPING = range(5)  # random streams
 

@@ -87,7 +87,7 @@ def test_the_load_is_what_the_kind_says(drawn: list[ZooJob]) -> None:
             assert 0.9 * least < run.mean() / twin.true_capacity(1) < 1.15 * most
         else:
             best = max(twin.true_capacity(n) for n in range(1, job.maximum + 1))
-            assert 0.08 < run.reshape(-1, 60).mean(axis=1).max() / best < 0.95
+            assert 0.15 < run.reshape(-1, 60).mean(axis=1).max() / best < 1.05
 
 
 def test_metrics_have_gaps_only_where_the_kind_says_so(drawn: list[ZooJob]) -> None:
