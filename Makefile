@@ -10,7 +10,7 @@ FIND_PYTHON = for p in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
 	"$$p" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' >/dev/null 2>&1 && { echo "$$p"; break; }; done
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test coverage e2e testbed testbed-down lint dev doctor benchmarks lock clean
+.PHONY: help install demo test coverage e2e testbed testbed-down lint dev doctor benchmarks zoo lock clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -60,6 +60,13 @@ doctor: install ## check Java, Spark, stores and Prometheus
 
 benchmarks: install ## print the tables behind docs/results.md
 	@for b in ingest validation capacity capacity_on_twins forecast twin tick calibration clairvoyant replay dataflow ds2_curve sampling performance mixes hosts billing; do echo "== $$b"; $(BIN)/python -m benchmarks.$$b || exit 1; done
+
+zoo: SEED ?= 11
+zoo: JOBS ?= 40
+zoo: JSON ?= zoo.json
+zoo: install ## jobs that nobody tuned to, under every policy: SEED=11 JOBS=40 JSON=zoo.json; goes on where it was broken off
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.zoo --seed $(SEED) --jobs $(JOBS) --json $(JSON) \
+		$(if $(HOURS),--hours $(HOURS)) $(if $(POLICY),--policy $(POLICY)) $(if $(FOLDER),--folder $(FOLDER))
 
 lock: install ## resolve requirements.lock anew from the bounds of pyproject.toml
 	@$(BIN)/python -m pip install --quiet uv && $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header \

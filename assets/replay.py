@@ -25,6 +25,7 @@ COLUMNS = (
     "policy",
     "average_workers",
     "clairvoyant_ratio",
+    "best_static_ratio",
     "latency_mean_ms",
     "latency_p95_ms",
     "above_objective_pct",
@@ -37,7 +38,14 @@ COLUMNS = (
     "capacity_error_pct",
 )
 # Over materializations.
-PLOTTED = ("clairvoyant_ratio", "average_workers", "latency_mean_ms", "above_objective_pct", "cost")
+PLOTTED = (
+    "clairvoyant_ratio",
+    "best_static_ratio",
+    "average_workers",
+    "latency_mean_ms",
+    "above_objective_pct",
+    "cost",
+)
 
 
 class ReplayConfig(dg.Config):
@@ -56,6 +64,7 @@ class ReplayConfig(dg.Config):
         "damped-trend", description="Family fitted on the way; empty: the fallback's line throughout."
     )
     latency_objective_ms: float = Field(5_000.0, gt=0, description="Of the p95 end-to-end latency.")
+    error_budget: float = Field(0.05, ge=0, le=1, description="Share of the seconds that may be above it.")
     prices: str = Field("", description="Price list for hosts, of conf/prices or a YAML file; empty: worker-hours.")
     instance_type: str = Field("cheapest", description="Of the price list; cheapest: what comes out so per policy.")
     worker_cpu_cores: float = Field(1.0, gt=0, description="Of each worker, to be packed onto hosts.")
@@ -119,6 +128,7 @@ def _setup(config: ReplayConfig, workspace: Workspace) -> "Setup":
         forecaster=config.forecaster or None,
         objectives=Objectives(
             latency_p95_ms=config.latency_objective_ms,
+            error_budget=config.error_budget,
             checkpoint_interval_s=float(parameters.restart.checkpoint_interval_s),
         ),
         pricing=None
@@ -135,7 +145,7 @@ def _setup(config: ReplayConfig, workspace: Workspace) -> "Setup":
 
 def _progress(context: dg.AssetExecutionContext, setup: "Setup") -> Callable[[float, int], None]:
     """Return what logs a line whenever another tenth of all simulated time has passed."""
-    total_s = float(setup.seconds * len(setup.contenders) * len(setup.seeds))
+    total_s = setup.simulated_s
     said = 0
 
     def tell(simulated_s: float, _ended: int) -> None:
@@ -170,6 +180,7 @@ def _record(
 def _metadata(
     found: Mapping[str, Any], folder: Path, comparison: bytes, recorded: "Recorded | None"
 ) -> dict[str, dg.MetadataValue | int | float]:
+    from replay.case import BEST_STATIC
     from replay.tracking import metrics_of
 
     figures = {one["policy"]: metrics_of(one) for one in found["summary"] if one["seeds"]}
@@ -183,6 +194,10 @@ def _metadata(
         "policies": records([{"policy": policy, **metrics} for policy, metrics in figures.items()], COLUMNS),
         **plotted,
         **_hosts(found),
+        "recommendation": dg.MetadataValue.text(found["recommendation"]["sentence"]),
+        "best_static": dg.MetadataValue.json(
+            {str(one["seed"]): one["scale_out"] for one in found["results"] if one["policy"] == BEST_STATIC}
+        ),
         "replays": len(found["results"]),
         "replays_failed": len(found["failed"]),
         "wall_s": found["wall_s"],

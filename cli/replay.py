@@ -149,6 +149,10 @@ def replay(
     ] = None,
     recovery_time_s: Annotated[float, typer.Option("--recovery-time", help="Objective, seconds.", min=1)] = 600.0,
     latency_ms: Annotated[float, typer.Option("--latency-objective", help="Objective for p95, ms.", min=1)] = 5_000.0,
+    error_budget: Annotated[
+        float,
+        typer.Option("--error-budget", help="Share of the seconds that may be above it.", min=0.0, max=1.0),
+    ] = 0.05,
     worker_price: Annotated[
         float | None,
         typer.Option(
@@ -257,6 +261,7 @@ def replay(
     objectives = Objectives(
         recovery_time_s=recovery_time_s,
         latency_p95_ms=latency_ms,
+        error_budget=error_budget,
         checkpoint_interval_s=float(parameters.restart.checkpoint_interval_s),
     )
     setup = _setup(
@@ -335,6 +340,5 @@ def _run(setup: Setup, processes: int | None) -> Campaign:
     from cli.replay_text import progress_bar
     from replay.campaign import run_campaign
 
-    replays = len(setup.contenders) * len(setup.seeds)
-    with progress_bar(float(replays * setup.seconds)) as tell:
+    with progress_bar(setup.simulated_s) as tell:
         return run_campaign(setup, processes=processes, on_progress=tell)

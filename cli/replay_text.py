@@ -1,4 +1,4 @@
-"""How ``perdix replay`` looks to people: a progress bar, a table of policies, a sentence on which is best."""
+"""How ``perdix replay`` looks to people: a progress bar, a table of policies, and what is recommended."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ PROFILING = "profiling before, worker-h"
 COST, WASTED = "cost", "of which for cores unused"
 HOSTS = (WASTED, "host-hours paid", "paid cores used, %", "leases")  # rows of what was priced
 MONEY = (COST, WASTED)
-HELD = 0.05  # share of seconds above the latency objective that still counts as holding it
 Spread = Mapping[str, float | None] | None
 
 
@@ -57,7 +56,7 @@ def show(document: Mapping[str, Any]) -> None:
         console.print(f"[dim]{escape(note)}[/]", highlight=False)
     for together in _beside(document["summary"], console.width - NAMES_WIDTH):
         console.print(_table(together, _instance_types(document), currency))
-    for sentence in (best(document), _clairvoyant(document)):
+    for sentence in (document["recommendation"]["sentence"], _clairvoyant(document)):
         if sentence:
             console.print(sentence, highlight=False, markup=False)
     if document["mlflow"]:
@@ -65,39 +64,6 @@ def show(document: Mapping[str, Any]) -> None:
     console.print(
         f"series, pictures and replay.json: {document['folder']}", highlight=False, markup=False, soft_wrap=True
     )
-
-
-def best(document: Mapping[str, Any]) -> str:
-    """Return which policy is best, in a sentence: the cheapest of those that kept up and held the latency objective."""
-    ran = [one for one in document["summary"] if one["seeds"]]
-    if not ran:
-        return ""
-    what = f"left nothing unprocessed and stayed below {document['objectives']['latency_p95_ms'] / 1000:g} s"
-    holding = [one for one in ran if one["unprocessed"]["max"] <= 0 and _mean(one, "share_above_objective") <= HELD]
-    if not holding:
-        closest = min(ran, key=lambda one: _mean(one, "share_above_objective"))
-        return (
-            f"No policy {what} in {1 - HELD:.0%} of the seconds; closest: {closest['policy']}, "
-            f"above it in {_mean(closest, 'share_above_objective'):.1%}."
-        )
-    pricing = document.get("pricing")
-    by = "cost" if pricing or all(one.get("sizes_cost") for one in ran) else "worker_seconds"
-    chosen = min(holding, key=lambda one: _mean(one, by))
-    less = "".join(f", {_less(chosen, one, by)} than {one['policy']}" for one in holding if one is not chosen)
-    needs = f"{number(_mean(chosen, 'average_workers'))} workers on average"
-    if pricing:
-        needs = f"{number(_mean(chosen, 'cost'))} {pricing['currency']}, {needs}"
-    rest = ", ".join(str(one["policy"]) for one in ran if one not in holding)
-    fell_short = f" These did not: {rest}." if rest else ""
-    return (
-        f"Cheapest of those that {what} in {1 - HELD:.0%} of the seconds: {chosen['policy']} "
-        f"({needs}{less}).{fell_short}"
-    )
-
-
-def _less(chosen: Mapping[str, Any], other: Mapping[str, Any], by: str) -> str:
-    most = _mean(other, by)
-    return f"{1.0 - _mean(chosen, by) / most:.0%} less" if most else "no less"
 
 
 def _hosts(document: Mapping[str, Any]) -> str:
@@ -194,11 +160,13 @@ def _of_bill(name: str, scale: float = 1.0) -> Callable[[Mapping[str, Any]], str
 ROWS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "workers on average": _of("average_workers"),
     "x clairvoyant bound": _of("clairvoyant_ratio"),
+    "x best fixed size": _of("best_static_ratio"),
     "rescales": _of("rescales"),
     "latency, mean, s": _latency("mean"),
     "latency, p50, s": _latency("p50"),
     "latency, p95, s": _latency("p95"),
     "above objective, %": _of("share_above_objective", 100.0),
+    "objective held, seeds": lambda one: f"{one['held']} of {one['seeds']}",
     "recovery error, %": _of("recovery_error_pct"),
     "forecast WAPE, %": _of("forecast_wape_pct"),
     "capacity error, %": _of("capacity_error_pct"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -98,11 +99,16 @@ def _judged(memory: JobMemory) -> tuple[JobMemory, Judgement, str | None]:
     memory = replace(
         memory,
         drift=drift,
-        wape=memory.wape if minute is None else minute,
-        horizon_wape=wapes[-1] if wapes else memory.horizon_wape,
+        wape=memory.wape if minute is None else _share(minute),
+        horizon_wape=_share(wapes[-1]) if wapes else memory.horizon_wape,
         scored_until_s=judgement.scored_until_s,
     )
     return memory, judgement, drift.sentence if drift.retrain_due else None
+
+
+def _share(wape: float) -> float | None:
+    """Return the WAPE; ``None`` where nothing arrived although a load was forecast: there is no share of nothing."""
+    return wape if math.isfinite(wape) else None
 
 
 def _watched(

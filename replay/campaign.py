@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from models.forecasting.families import families_named
-from replay.case import FORECASTER, Case, Contender
+from policies.wording import workers as in_words
+from replay.best_static import BestStatic, best_static
+from replay.case import BEST_STATIC, FORECASTER, Case, Contender
 from replay.clairvoyant import Clairvoyant, Impossible, clairvoyant, physics_of
-from replay.outcome import Played
+from replay.outcome import Outcome, Played
 from replay.pricing import Priced, Pricing, priced
 from replay.run import job_of, play
 from replay.side_by_side import Failed, OnProgress, Raised, Task, Tell, side_by_side
@@ -24,6 +26,7 @@ from twin.parameters import TwinParameters
 START_LOOK_S = 600  # the first scale-out is chosen by the first ten minutes, however short the run
 LEAST_BETWEEN_FAILURES_S = 60
 CLAIRVOYANT = "clairvoyant"
+NO_BEST_STATIC = f"{BEST_STATIC} is left out: the workers of this job may differ in size"
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,21 @@ class Setup:
         """Length of each replay."""
         return int(3600 * self.hours)
 
+    @property
+    def with_best_static(self) -> bool:
+        """Whether the best fixed size takes part: in every replay, but where workers may differ in size."""
+        return not self.parameters.workers.sizes
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What takes part, by the names of tables: the contenders, then the best fixed size."""
+        return (*(one.label for one in self.contenders), *((BEST_STATIC,) if self.with_best_static else ()))
+
+    @property
+    def simulated_s(self) -> float:
+        """Simulated seconds of all replays together, for progress."""
+        return float(len(self.labels) * len(self.seeds) * self.seconds)
+
     def peak_per_s(self, seed: int) -> float:
         """Return the trace's peak in records/s; it differs between seeds as the workers' speeds do."""
         return self.peak_utilisation * JobTwin(self.parameters, seed).true_capacity(self.bounds.maximum)
@@ -133,7 +151,7 @@ class Campaign:
     Attributes
     ----------
     played
-        In the order of seeds, then contenders; without the reports of the ticks.
+        In the order of seeds, then of :attr:`Setup.labels`; without the reports of the ticks.
     clairvoyants
         Seed -> the least that any plan would need; a seed for which no plan holds the objectives is left out. Nothing
         where workers may differ: the bound is one of equal workers.
@@ -172,19 +190,41 @@ def run_campaign(setup: Setup, *, processes: int | None = None, on_progress: OnP
     """
     began_s = time.perf_counter()
     cases = [case for seed in setup.seeds for case in setup.cases(seed)]
-    one_per_seed = [] if setup.parameters.workers.sizes else cases[:: len(setup.contenders)]
-    tasks = [*(Task(_play, case) for case in cases), *(Task(_least, case) for case in one_per_seed)]
-    count = min(processes or os.cpu_count() or 1, len(tasks))
-    found = side_by_side(tasks, processes=count, on_progress=on_progress)
-    names = [*(case.contender.label for case in cases), *(CLAIRVOYANT for _ in one_per_seed)]
+    one_per_seed = cases[:: len(setup.contenders)] if setup.with_best_static else []
+    named = [
+        *((case.contender.label, Task(_play, case)) for case in cases),
+        *((BEST_STATIC, Task(_keep, case)) for case in one_per_seed),
+        *((CLAIRVOYANT, Task(_least, case)) for case in one_per_seed),
+    ]
+    count = min(processes or os.cpu_count() or 1, len(named))
+    results = side_by_side([task for _, task in named], processes=count, on_progress=on_progress)
+    found = [(name, task.argument, result) for (name, task), result in zip(named, results, strict=True)]
+    ended, least, failed, notes = _sorted_out(found, setup)
+    fixed = {one.outcome.seed: one.outcome for one in ended if one.outcome.policy == BEST_STATIC}
+    played = tuple(_against(one, least.get(one.outcome.seed), fixed.get(one.outcome.seed)) for one in ended)
+    bills = None
+    if setup.priced_by is not None:
+        bills = priced(played, least, setup.priced_by)
+        played = bills.played
+    return Campaign(setup, played, tuple(failed), least, tuple(notes), time.perf_counter() - began_s, bills)
+
+
+def _sorted_out(
+    found: Sequence[tuple[str, Case, object]], setup: Setup
+) -> tuple[list[Played], dict[int, Clairvoyant], list[Failed], list[str]]:
+    """Return what came to its end, the bound of each seed, what failed, and what is to be said."""
     ended: list[Played] = []
     least: dict[int, Clairvoyant] = {}
     failed: list[Failed] = []
-    notes: list[str] = []
-    for name, case, one in zip(names, [*cases, *one_per_seed], found, strict=True):
+    notes: list[str] = [] if setup.with_best_static else [NO_BEST_STATIC]
+    for name, case, one in found:
         match one:
             case Played():
                 ended.append(one)
+            case BestStatic(scale_out, held, kept):
+                ended.append(kept)
+                if not held:
+                    notes.append(_none_holds(case.seed, scale_out, setup.bounds))
             case Raised(reason):
                 failed.append(Failed(name, case.seed, reason))
             case Impossible(at_s, why):
@@ -196,18 +236,28 @@ def run_campaign(setup: Setup, *, processes: int | None = None, on_progress: OnP
                         f"seed {case.seed}: the bound allows for no failure at {one.unguarded} of its decisions, "
                         "because no scale-out would recover in time"
                     )
-    played = tuple(_against(one, least.get(one.outcome.seed)) for one in ended)
-    bills = None
-    if setup.priced_by is not None:
-        bills = priced(played, least, setup.priced_by)
-        played = bills.played
-    return Campaign(setup, played, tuple(failed), least, tuple(notes), time.perf_counter() - began_s, bills)
+    ended.sort(key=lambda one: setup.seeds.index(one.outcome.seed))  # stable: within a seed as they were begun
+    return ended, least, failed, notes
 
 
 def _play(case: Case, tell: Tell) -> Played:
     interval_s = case.contender.tick_interval_s
     ended = play(case, on_tick=lambda number: tell(float(number * interval_s)))
     return replace(ended, reports=())  # a forecast per tick is more than all that is recorded per second
+
+
+def _keep(case: Case, tell: Tell) -> BestStatic:
+    seconds = float(int(3600 * case.hours))
+    found = best_static(case, on_progress=lambda share: tell(share * seconds))
+    tell(seconds)
+    return found
+
+
+def _none_holds(seed: int, scale_out: int, bounds: Bounds) -> str:
+    return (
+        f"seed {seed}: no fixed size from {bounds.minimum} to {bounds.maximum} workers holds the objective; "
+        f"{BEST_STATIC} is {in_words(scale_out)}, the size that is late least"
+    )
 
 
 def _least(case: Case, _tell: Tell) -> Clairvoyant | Impossible:
@@ -218,9 +268,12 @@ def _least(case: Case, _tell: Tell) -> Clairvoyant | Impossible:
     return clairvoyant(arriving, physics, job.objectives, job.bounds, guard_where_possible=True)
 
 
-def _against(played: Played, least: Clairvoyant | None) -> Played:
-    if least is None:
-        return played
+def _against(played: Played, least: Clairvoyant | None, fixed: Outcome | None) -> Played:
+    """Return the replay with its worker-seconds as multiples of the bound's and of the best fixed size's."""
     outcome = played.outcome
-    ratio = outcome.worker_s / least.worker_s
-    return replace(played, outcome=replace(outcome, clairvoyant_worker_s=least.worker_s, clairvoyant_ratio=ratio))
+    if least is not None:
+        ratio = outcome.worker_s / least.worker_s
+        outcome = replace(outcome, clairvoyant_worker_s=least.worker_s, clairvoyant_ratio=ratio)
+    if fixed is not None and fixed.held:
+        outcome = replace(outcome, best_static_ratio=outcome.worker_s / fixed.worker_s)
+    return replace(played, outcome=outcome)

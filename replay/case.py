@@ -12,6 +12,7 @@ from twin.emission import Scraping
 from twin.parameters import TwinParameters
 
 TICK_INTERVAL_S = 60
+BEST_STATIC = "best-static"  # what the best fixed size is called in tables; it takes part unasked
 FORECASTER = "damped-trend"  # beside auto-ARIMA, which is the paper's, on its traces: docs/results.md
 
 

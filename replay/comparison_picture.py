@@ -11,10 +11,12 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter, PercentFormatter
 
 from replay.canvas import BLUE, CYCLE, RED, canvas, hours_axis, rate_axis
+from replay.case import BEST_STATIC
 from replay.curves import band, elapsed_h, extremes, latency_cdf, over_seeds
 from replay.outcome import Course, Played, Values
 from replay.short_names import short_names
 
+FIXED = "#3D3D3D"
 STATIC = ("#999999", "#C4C4C4", "#666666")
 FORECAST = RED
 DASHES, DOTS = (0, (4, 2)), (0, (1, 1.4))
@@ -73,12 +75,13 @@ def colours_of(policies: Sequence[str]) -> dict[str, str]:
     """Return a colour per policy: blue for Daedalus, greys for what never moves, the others' in their order."""
     daedalus = [policy for policy in policies if policy.startswith("daedalus")][:1]
     static = [policy for policy in policies if policy.startswith("static")]
-    others = [policy for policy in policies if policy not in daedalus and policy not in static]
+    others = [policy for policy in policies if policy not in (*daedalus, *static, BEST_STATIC)]
     free = [colour for colour in CYCLE if colour != BLUE]
     return {
         **dict.fromkeys(daedalus, BLUE),
         **{policy: free[index % len(free)] for index, policy in enumerate(others)},
         **{policy: STATIC[index % len(STATIC)] for index, policy in enumerate(static)},
+        **{policy: FIXED for policy in policies if policy == BEST_STATIC},
     }
 
 

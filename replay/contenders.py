@@ -16,7 +16,7 @@ from models.latency.boosting import PublishedLatency
 from policies import phoebe
 from policies.build import POLICIES, build_policy
 from policies.daedalus_options import AS_PRINTED
-from replay.case import TICK_INTERVAL_S, Contender
+from replay.case import BEST_STATIC, TICK_INTERVAL_S, Contender
 from settings.stream_job import GRACE_S, Bounds, PolicySettings
 from settings.yaml_files import SettingsError
 
@@ -150,6 +150,8 @@ def _form(words: str) -> tuple[Form, Mapping[str, str]]:
         match = re.fullmatch(form.pattern, words)
         if match:
             return form, match.groupdict()
+    if words == BEST_STATIC:
+        raise SettingsError(f"policy '{words}': takes part in every replay without being named; leave it out")
     close = difflib.get_close_matches(words, [form.example for form in _available()], n=1, cutoff=0.5)
     hint = f"did you mean '{close[0]}'?" if close else f"known: {known()}"
     raise SettingsError(f"unknown policy '{words}'; {hint}")

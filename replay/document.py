@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from replay.campaign import Campaign, Setup
 from replay.outcome import Outcome, Played
 from replay.pricing import Priced
+from replay.recommendation import recommendation
 
 SCHEMA = "perdix.replay/1"
 # What is called otherwise than in Outcome: units are spelt out, and what is a share there is in percent here.
@@ -37,7 +38,7 @@ PERCENT = {
     "capacity_error": "capacity_error_pct",
     "capacity_error_all": "capacity_error_all_pct",
 }
-WHICH = ("policy", "trace", "seed", "hours")
+WHICH = ("policy", "trace", "seed", "hours", "error_budget", "held")
 PACKAGES = ("perdix", "numpy", "scipy", "statsmodels", "pmdarima", "scikit-learn", "xgboost")
 
 
@@ -48,11 +49,18 @@ def document(campaign: Campaign) -> dict[str, Any]:
     """
     setup = campaign.setup
     results = [result(one.outcome, setup.price_per_h) for one in campaign.played]
+    summaries = [summary(label, [one for one in results if one["policy"] == label]) for label in setup.labels]
     return {
         "schema": SCHEMA,
         **question(setup),
         "results": results,
-        "summary": [summary(label, [one for one in results if one["policy"] == label]) for label in _labels(setup)],
+        "summary": summaries,
+        "recommendation": recommendation(
+            summaries,
+            setup.objectives,
+            in_money=setup.priced_by is not None or bool(setup.parameters.workers.sizes),
+            currency="" if setup.priced_by is None else setup.priced_by.prices.currency,
+        ),
         "clairvoyant": [
             {
                 "seed": seed,
@@ -115,17 +123,22 @@ def result(outcome: Outcome, price_per_h: float) -> dict[str, Any]:
         {**one, "error_pct": None if error is None else 100.0 * error}
         for one, error in zip(found["recoveries"], errors, strict=True)
     ]
+    found["held"] = outcome.held
     found["cost"] = _paid(outcome, price_per_h)
     return dict(finite(found))
 
 
 def summary(policy: str, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return mean, sd, min and max over seeds of every figure; the sd is that of a sample, ``None`` for one seed."""
+    """Return mean, sd, min and max over seeds of every figure, and with how many seeds the objective was held.
+
+    The sd is that of a sample, ``None`` for one seed.
+    """
     figures = {name: [one[name] for one in results] for name in (results[0] if results else ()) if name not in WHICH}
     found = {name: spreads(values) for name, values in figures.items()}
     return {
         "policy": policy,
         "seeds": len(results),
+        "held": sum(1 for one in results if one["held"]),
         **{name: spread for name, spread in found.items() if spread is not None},
     }
 
@@ -174,10 +187,6 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
-
-
-def _labels(setup: Setup) -> list[str]:
-    return [one.label for one in setup.contenders]
 
 
 def _priced_plan(priced: Priced | None, seed: int) -> dict[str, Any]:

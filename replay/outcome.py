@@ -10,10 +10,24 @@ from numpy.typing import NDArray
 
 from control.tick_io import TickReport
 from models.billing.bill import Bill
+from settings.stream_job import ERROR_BUDGET
 from twin.job import Deployed
 from twin.outages import Cause
 
 Values = NDArray[np.float64]
+
+
+def objective_held(share_above_objective: float, unprocessed: float, error_budget: float) -> bool:
+    """Return whether a run held its objective: late within the budget of errors, and nothing left unprocessed.
+
+    Parameters
+    ----------
+    share_above_objective, error_budget
+        Shares of the seconds, 0 to 1.
+    unprocessed
+        Records.
+    """
+    return share_above_objective <= error_budget and unprocessed <= 0.0
 
 
 @dataclass(frozen=True)
@@ -114,6 +128,8 @@ class Outcome:
     share_above_objective
         Share of the seconds in which the p95 latency was above the job's objective, or nothing came out although
         records waited (1.0 = 100 %).
+    error_budget
+        The share up to which the objective still counts as held.
     lag_maximum_records, lag_at_end_records
         Consumer lag: the highest, and that of the last second.
     unprocessed
@@ -128,11 +144,16 @@ class Outcome:
     clairvoyant_worker_s, clairvoyant_ratio
         The least worker-seconds of any plan that knows the trace (:mod:`replay.clairvoyant`), and ``worker_s`` as a
         multiple of it; ``None`` where no plan holds the objectives or it was not asked for.
+    best_static_ratio
+        ``worker_s`` as a multiple of what the best fixed size needs (:mod:`replay.best_static`); ``None`` where no size
+        holds the objective or it was not asked for.
     profiling_worker_s
         What profiling the job, or sampling its sizes, cost before the run, in worker-seconds; not part of ``worker_s``.
         ``None``: neither was done.
     bill
         What its hosts would have cost; ``None``: it was not priced (:mod:`replay.pricing`).
+    scale_out
+        Of the best fixed size: the workers that were kept all the time (:mod:`replay.best_static`); ``None`` otherwise.
     retrains, notes
         Champions that were fitted on the way, and in words what went wrong with that.
     wall_s
@@ -165,9 +186,17 @@ class Outcome:
     profiling_worker_s: float | None = None
     bill: Bill | None = None
     sizes_cost: float | None = None
+    error_budget: float = ERROR_BUDGET
+    scale_out: int | None = None
+    best_static_ratio: float | None = None
     retrains: int = 0
     recoveries: tuple[Recovery, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def held(self) -> bool:
+        """Whether the objective was held."""
+        return objective_held(self.share_above_objective, self.unprocessed, self.error_budget)
 
     def figures(self) -> dict[str, Any]:
         """Return everything as JSON-serialisable values, by the names above."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from models.registry import Compared, Comparison, Recorded, Registry, TrainingData
 from models.registry.publication import Parameter
 from replay.campaign import Campaign
+from replay.case import BEST_STATIC
 from replay.curves import over_seeds
 from replay.document import document, slug
 from replay.outcome import Course
@@ -28,6 +29,7 @@ EXPERIMENT = "perdix-replay"
 METRICS: Mapping[str, tuple[tuple[str, ...], float]] = {
     "average_workers": (("average_workers",), 1.0),
     "clairvoyant_ratio": (("clairvoyant_ratio",), 1.0),
+    "best_static_ratio": (("best_static_ratio",), 1.0),
     "worker_hours": (("worker_seconds",), 1.0 / 3600.0),
     "cost": (("cost",), 1.0),
     "wasted_cost": (("bill", "wasted_cost"), 1.0),
@@ -56,10 +58,11 @@ METRICS: Mapping[str, tuple[tuple[str, ...], float]] = {
 }
 WITH_SPREAD = ("average_workers", "clairvoyant_ratio", "latency_mean_ms", "latency_p95_ms", "above_objective_pct")
 PRICED = {"cost": "cost", "paid cores used (%)": "paid_cores_used_pct"}  # in the note, where hosts were priced
-OF_THE_PARENT = ("average_workers", "clairvoyant_ratio", "latency_mean_ms", "above_objective_pct")
+OF_THE_PARENT = ("average_workers", "clairvoyant_ratio", "best_static_ratio", "latency_mean_ms", "above_objective_pct")
 HEADS = {
     "workers": "average_workers",
     "x clairvoyant": "clairvoyant_ratio",
+    "x best-static": "best_static_ratio",
     "latency, mean (ms)": "latency_mean_ms",
     "p95 (ms)": "latency_p95_ms",
     "above objective (%)": "above_objective_pct",
@@ -131,7 +134,7 @@ def comparison_of(
             for one in ended
             if (value := metrics_of(one).get(name)) is not None
         },
-        note=table(ended),
+        note="\n\n".join(part for part in (found["recommendation"]["sentence"], table(ended)) if part),
         tags={**tags, "perdix.failed": str(len(campaign.failed))},
         files=files,
     )
@@ -172,7 +175,7 @@ def _number(value: float | None) -> str:
 
 def _compared(summary: Mapping[str, Any], found: Mapping[str, Any], campaign: Campaign) -> Compared:
     policy = summary["policy"]
-    asked = next(one for one in found["policies"] if one["label"] == policy)
+    asked = next((one for one in found["policies"] if one["label"] == policy), _fixed(found))
     spread = metrics_of(summary, "sd")
     return Compared(
         name=policy,
@@ -189,6 +192,12 @@ def _compared(summary: Mapping[str, Any], found: Mapping[str, Any], campaign: Ca
     )
 
 
+def _fixed(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the best fixed size would have been asked for: its workers with each seed; it has no ticks."""
+    sizes = [one["scale_out"] for one in found["results"] if one["policy"] == BEST_STATIC]
+    return {"policy": "static", "options": {"scale_out": sizes}, "tick_interval_s": ""}
+
+
 def _parameters(found: Mapping[str, Any]) -> dict[str, Parameter]:
     return {
         "trace": found["trace"]["name"],
@@ -203,6 +212,7 @@ def _parameters(found: Mapping[str, Any]) -> dict[str, Parameter]:
         "workers_minimum": found["bounds"]["minimum"],
         "workers_maximum": found["bounds"]["maximum"],
         "objective_latency_p95_ms": found["objectives"]["latency_p95_ms"],
+        "objective_error_budget": found["objectives"]["error_budget"],
         "objective_recovery_time_s": found["objectives"]["recovery_time_s"],
         **_prices(found),
     }

@@ -20,6 +20,7 @@ from settings.yaml_files import SettingsError, load_model, place_in
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 GRACE_S = 120.0
+ERROR_BUDGET = 0.05
 Engine = Literal["flink", "kafka-streams", "spark-structured-streaming"]
 
 
@@ -41,10 +42,17 @@ class Bounds(Strict):
 
 
 class Objectives(Strict):
-    """What must hold while the smallest scale-out is sought."""
+    """What must hold while the smallest scale-out is sought.
+
+    Attributes
+    ----------
+    error_budget
+        Share of the seconds, 0 to 1, in which the p95 latency may be above its objective.
+    """
 
     recovery_time_s: Annotated[float, Field(gt=0)] = 600.0
     latency_p95_ms: Annotated[float, Field(gt=0)] = 5_000.0
+    error_budget: Annotated[float, Field(ge=0, le=1)] = ERROR_BUDGET
     checkpoint_interval_s: Annotated[float, Field(gt=0)] = 10.0
     rescales_per_day: Annotated[int, Field(ge=0)] = 48
 

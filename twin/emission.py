@@ -20,6 +20,34 @@ LOOK_BACK = 64  # scrapes among which the one before the range is found, however
 
 
 @dataclass(frozen=True)
+class Silence:
+    """A time in which nothing is scraped: a Prometheus that is down, an exporter that restarts.
+
+    Attributes
+    ----------
+    from_s, to_s
+        Epoch seconds; the scrapes of ``[from_s, to_s)`` are missing.
+    endpoint
+        The exporter that is silent (a worker's is called as its pod is); ``None``: all of them.
+    restarted
+        The exporter's process is another one afterwards: its counters begin at 0.
+    """
+
+    from_s: float
+    to_s: float
+    endpoint: str | None = None
+    restarted: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.from_s < self.to_s:
+            raise ValueError(f"a silence must end after it begins, found {self}")
+
+    def of(self, endpoint: str) -> bool:
+        """Return whether it is about this exporter."""
+        return self.endpoint is None or self.endpoint == endpoint
+
+
+@dataclass(frozen=True)
 class Scraping:
     """How a Prometheus scrapes the twin.
 
@@ -31,11 +59,14 @@ class Scraping:
         Standard deviation of a scrape's delay in seconds; a delay is never negative nor longer than 0.9 intervals.
     loss
         Share of an endpoint's scrapes that leave no samples at all.
+    silences
+        Times in which nothing is scraped.
     """
 
     interval_s: float = 15.0
     jitter_s: float = 0.0
     loss: float = 0.0
+    silences: tuple[Silence, ...] = ()
 
     def __post_init__(self) -> None:
         if self.interval_s <= 0 or self.jitter_s < 0 or not 0 <= self.loss < 1:
@@ -76,7 +107,7 @@ def scrape(
     for entry in exposed:
         if entry.endpoint not in times:
             times[entry.endpoint] = scrape_times_ms(scraping, twin.seed, entry.endpoint, first_s, end_s)
-        series = _samples(history, entry, times[entry.endpoint], int(1000 * first_s))
+        series = _samples(history, entry, times[entry.endpoint], int(1000 * first_s), scraping.silences)
         if len(series):
             found.append(series)
     return found
@@ -90,7 +121,7 @@ def scrape_times_ms(scraping: Scraping, seed: int, endpoint: str, from_s: float,
     delay_s, luck = _luck(scrapes, seed, zlib.crc32(endpoint.encode()))
     delay_s = np.minimum(np.abs(delay_s) * scraping.jitter_s, 0.9 * scraping.interval_s)
     times_ms = np.floor(1000.0 * (scrapes * scraping.interval_s + delay_s)).astype(np.int64)
-    kept = times_ms[luck >= scraping.loss]
+    kept = times_ms[(luck >= scraping.loss) & ~_silent(times_ms, scraping.silences, endpoint)]
     begin = max(int(np.searchsorted(kept, 1000.0 * from_s)) - 1, 0)
     return kept[begin : int(np.searchsorted(kept, 1000.0 * to_s))]
 
@@ -104,14 +135,48 @@ def _luck(scrapes: NDArray[np.int64], seed: int, endpoint: int) -> tuple[NDArray
     return delays[positions], lost[positions]
 
 
-def _samples(history: History, entry: Exposed, times_ms: NDArray[np.int64], first_ms: int) -> Series:
+def _silent(times_ms: NDArray[np.int64], silences: Iterable[Silence], endpoint: str) -> NDArray[np.bool_]:
+    found = np.zeros(len(times_ms), dtype=np.bool_)
+    for silence in silences:
+        if silence.of(endpoint):
+            found |= (times_ms >= 1000.0 * silence.from_s) & (times_ms < 1000.0 * silence.to_s)
+    return found
+
+
+def _samples(
+    history: History,
+    entry: Exposed,
+    times_ms: NDArray[np.int64],
+    first_ms: int,
+    silences: Iterable[Silence],
+) -> Series:
     """Read one series; the first scrape that no longer shows it leaves a staleness marker (NaN), as Prometheus does."""
     rows = times_ms // 1000 - 1 - history.start_s
     inside = (rows >= 0) & (rows < len(history))
     times_ms, rows = times_ms[inside], rows[inside]
     values = entry.read(history, rows)
+    if entry.kind == "counter":
+        values = values - _counted_before_restart(history, entry, rows, silences)
     shown = ~np.isnan(values)
     stale = np.zeros(len(shown), dtype=np.bool_)
     stale[1:] = shown[:-1] & ~shown[1:]
     kept = (shown | stale) & (times_ms >= first_ms)
     return Series(entry.metric, entry.worker, times_ms[kept], values[kept], dict(entry.labels), entry.kind)
+
+
+def _counted_before_restart(
+    history: History, entry: Exposed, rows: NDArray[np.int64], silences: Iterable[Silence]
+) -> NDArray[np.float64]:
+    """Return what a counter had reached when its exporter last restarted; 0 where it began anew since."""
+    before, deployment = np.zeros(len(rows)), history.column("deployment")
+    restarts_s = sorted(one.to_s for one in silences if one.restarted and one.of(entry.endpoint))
+    for restart_s in restarts_s:
+        row = int(restart_s) - 1 - history.start_s
+        if not 0 <= row < len(history):
+            continue
+        since = rows >= row
+        if entry.worker is not None:  # a worker's counters begin anew with each deployment
+            since &= deployment[rows] == deployment[row]
+        reached = np.nan_to_num(entry.read(history, np.array([row])))[0]
+        before = np.where(since, reached, before)
+    return before

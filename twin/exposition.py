@@ -127,7 +127,7 @@ def _task_manager(twin: JobTwin, worker: int, place: Mapping[str, str], of_job: 
             {**of_job, **here, "task_name": SOURCE, "subtask_index": str(worker)},
         ),
         Exposed(f"{prefix}_numRecordsIn", pod, _while_running(counted), pod, task, "counter"),
-        Exposed(f"{prefix}_pendingRecords", pod, _while_running(_pending(worker)), pod, task),
+        Exposed(f"{prefix}_pendingRecords", pod, _while_running(_pending(twin, worker)), pod, task),
         Exposed(
             f"{prefix}_eventTimeLag",
             pod,
@@ -202,11 +202,15 @@ def _only_where(condition: Read, read: Read) -> Read:
     return lambda history, rows: np.where(np.isnan(condition(history, rows)), np.nan, read(history, rows))
 
 
-def _pending(worker: int) -> Read:
-    """Read this subtask's part of the consumer lag: every deployed worker holds an equal number of partitions."""
+def _pending(twin: JobTwin, worker: int) -> Read:
+    """Read this subtask's part of the consumer lag: that of the partitions that it reads; an equal part of all else."""
+    partitions = twin.parameters.source.partitions
 
     def read(history: History, rows: Rows) -> Values:
-        lag, deployed = _value("lag"), _value("scale_out")
-        return lag(history, rows) / deployed(history, rows)
+        lag, deployed = _value("lag")(history, rows), _value("scale_out")(history, rows)
+        if partitions is None:
+            return np.asarray(lag / deployed)
+        each, more = np.divmod(partitions, deployed)
+        return np.asarray(lag * (each + (worker < more)) / partitions)
 
     return _only_where(_value("worker_counter", worker), read)

@@ -22,12 +22,13 @@ Values = NDArray[np.float64]
 
 EXPECTATION_DRAWS = 4_000
 KEYS_REMEMBERED = 4_096
-_SPEEDS, _KEYS, _OUTAGE, _EXPECTATION, _OF_SCALE_OUT = (
+_SPEEDS, _KEYS, _OUTAGE, _EXPECTATION, _OF_SCALE_OUT, _GROUPS = (
     0,
     1,
     2,
     7,
     8,
+    9,
 )  # random streams; those of the observables lie between
 
 
@@ -85,6 +86,7 @@ class JobTwin:
         speeds = physics.worker_speeds(maximum, parameters.workers.speed_spread, rng)
         self._speeds = speeds
         self._capacities = parameters.workers.capacity_per_s * speeds
+        self._group_loads = self._drawn_group_loads()
         self._observables = Observables(parameters, seed)
         self._expected: dict[int, float] = {}
         self._arrivals = arrivals or self._own_arrivals()
@@ -155,7 +157,9 @@ class JobTwin:
     def possible_capacities(self, scale_out: int, draws: int, rng: np.random.Generator) -> Values:
         """Return capacities that a deployment at ``scale_out`` may have as its keys fall, records/s; ``(draws,)``."""
         capacities = self._capacities[: self._checked(scale_out)] * self._efficiency(scale_out)
-        return physics.bottleneck_per_s(capacities, self._drawn_shares(scale_out, rng, draws))
+        return physics.bottleneck_per_s(
+            capacities, self._binding(capacities, self._drawn_shares(scale_out, rng, draws))
+        )
 
     def recovery_time_s(self, outage: Outage) -> int | None:
         """Return seconds from the outage's start until nothing waited any more; ``None`` if not yet, or forgotten."""
@@ -260,6 +264,8 @@ class JobTwin:
     def _drawn_shares(self, scale_out: int, rng: np.random.Generator, draws: int) -> Values:
         """Draw how the work falls onto the first ``scale_out`` workers, shape ``(draws, scale_out)``."""
         keys = self.parameters.keys
+        if self._group_loads is not None:
+            return np.tile(physics.key_group_shares(self._group_loads, scale_out, keys.keyed), (draws, 1))
         if keys.count is None:
             # Flink deals the same key groups whenever it runs at the same parallelism: that part comes back.
             own = np.random.default_rng([self.seed, _OF_SCALE_OUT, scale_out])
@@ -269,6 +275,24 @@ class JobTwin:
         else:
             shares = physics.counted_key_shares(scale_out, keys.count, keys.keyed, rng, draws)
         return physics.towards_quick(shares, self._speeds[:scale_out], keys.towards_quick)
+
+    def _drawn_group_loads(self) -> Values | None:
+        keys = self.parameters.keys
+        groups, rng = keys.dealt_groups, np.random.default_rng([self.seed, _GROUPS])
+        if groups is None or keys.count is None:
+            return None
+        return physics.key_group_loads(groups, keys.count, keys.zipf or 0.0, rng)
+
+    def _binding(self, capacities: Values, shares: Values) -> Values:
+        """Return how the work falls onto workers that read whole partitions, too; shape of ``shares``.
+
+        Reading and the work by key are two stages that may use a worker each. The one whose busiest worker is full
+        first holds up the job, and what workers show is theirs in that one.
+        """
+        partitions = self.parameters.source.partitions
+        if partitions is None:
+            return shares
+        return physics.binding(capacities, shares, physics.partition_shares(partitions, len(capacities)))
 
     def _deploy(self) -> None:
         """Start at the requested scale-out; the keys fall anew unless the same workers come back."""
@@ -281,7 +305,8 @@ class JobTwin:
         if not same_workers:
             rng = np.random.default_rng([self.seed, _KEYS, self._deployment])
             drawn = self._drawn_shares(self._scale_out, rng, 1)[0]
-            self._shares = physics.together(drawn, self._relative(self._scale_out, self._mix)) if self._mix else drawn
+            shares = physics.together(drawn, self._relative(self._scale_out, self._mix)) if self._mix else drawn
+            self._shares = self._binding(self._deployed_capacities(), shares)
         self._started_s, self._start_progress = self._now_s, self._progress
         self._down_until_s, self._failed_worker = None, None
 

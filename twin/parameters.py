@@ -19,6 +19,7 @@ from twin.workloads import WorkloadSpec
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Spread = Annotated[float, Field(ge=0, le=1)]
+KEY_GROUPS = 128  # Flink's maximum parallelism of a small job that sets none
 
 
 class TwinSize(WorkerSize):
@@ -104,6 +105,13 @@ class Keys(Strict):
     count, keyed
         Instead: so many equally frequent keys are hashed onto the workers, and the part ``keyed`` of the work follows
         them. The spread then grows with the scale-out.
+    groups
+        With ``count``: keys are hashed onto so many key groups (Flink's maximum parallelism), of which each worker gets
+        a contiguous range, as Flink deals them. The loads of key groups belong to the keys, not to the deployment:
+        the same scale-out always has the same shares.
+    zipf
+        With ``count``: the key of rank ``r`` is as frequent as ``r ** -zipf``. The keys are then dealt by key groups,
+        128 where ``groups`` does not say how many.
     towards_quick
         Slope of the log of a worker's share over the log of its speed: above 0, quicker workers take more.
     wobble
@@ -114,6 +122,8 @@ class Keys(Strict):
     redrawn: Share = 1.0
     count: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     keyed: Annotated[float, Field(gt=0, le=1)] = 1.0
+    groups: Annotated[int, Field(ge=1, le=32_768)] | None = None
+    zipf: Annotated[float, Field(ge=0, le=3)] | None = None
     towards_quick: Annotated[float, Field(ge=-1, le=1)] = 0.0
     wobble: Spread = 0.02
 
@@ -123,6 +133,41 @@ class Keys(Strict):
         if "count" in others.data and others.data["count"] is None:
             raise ValueError("says which part of the work follows counted keys; give their 'count', or leave it out")
         return keyed
+
+    @field_validator("groups", "zipf")
+    @classmethod
+    def _of_those_counted(cls, value: float | None, others: ValidationInfo) -> float | None:
+        if value is not None and "count" in others.data and others.data["count"] is None:
+            raise ValueError("is about counted keys; give their 'count', or leave it out")
+        return value
+
+    @field_validator("towards_quick")
+    @classmethod
+    def _dealt_without_regard_to_speed(cls, slope: float, others: ValidationInfo) -> float:
+        dealt = others.data.get("groups") is not None or others.data.get("zipf") is not None
+        if slope and dealt:
+            raise ValueError("key groups are dealt without regard to speed; leave it out, or 'groups' and 'zipf'")
+        return slope
+
+    @property
+    def dealt_groups(self) -> int | None:
+        """Key groups that the workers share; ``None`` where keys are not dealt by key groups."""
+        if self.groups is None and self.zipf is not None:
+            return KEY_GROUPS
+        return self.groups
+
+
+class Source(Strict):
+    """What the job reads.
+
+    Attributes
+    ----------
+    partitions
+        The source has so many equally filled partitions, and each worker reads whole ones: of ``n`` workers the busiest
+        reads ``ceil(partitions / n)`` of them, and workers beyond ``partitions`` read nothing. ``None``: no limit.
+    """
+
+    partitions: Annotated[int, Field(ge=1, le=100_000)] | None = None
 
 
 class Cpu(Strict):
@@ -195,11 +240,23 @@ class TwinParameters(Strict):
     engine: Engine = "flink"
     workers: Workers
     keys: Keys = Keys()
+    source: Source = Source()
     cpu: Cpu = Cpu()
     restart: Restart = Restart()
     latency: Latency = Latency()
     workload: WorkloadSpec
     start_scale_out: Annotated[int, Field(ge=1)] = 4
+
+    @field_validator("keys")
+    @classmethod
+    def _groups_for_all(cls, keys: Keys, others: ValidationInfo) -> Keys:
+        groups, workers = keys.dealt_groups, others.data.get("workers")
+        if groups is not None and workers is not None and workers.maximum > groups:
+            raise ValueError(
+                f"{groups} key groups are fewer than workers.maximum, which is {workers.maximum}: a parallelism above "
+                "the maximum parallelism does not start; give more 'groups', or lower the maximum"
+            )
+        return keys
 
     @field_validator("start_scale_out")
     @classmethod

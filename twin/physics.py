@@ -39,6 +39,45 @@ def counted_key_shares(scale_out: int, keys: int, keyed: float, rng: np.random.G
     return _summing_to_one((1.0 - keyed) / scale_out + keyed * counts / keys)
 
 
+def key_group_loads(groups: int, keys: int, zipf: float, rng: np.random.Generator) -> Values:
+    """Return how ``keys`` keys, hashed onto ``groups`` key groups, share the work, shape ``(groups,)``; sums to 1.
+
+    The key of rank ``r`` is as frequent as ``r ** -zipf``; 0: all are equally frequent.
+    """
+    frequencies = np.arange(1.0, keys + 1.0) ** -zipf
+    loads = np.bincount(rng.integers(0, groups, keys), weights=frequencies, minlength=groups)
+    return _summing_to_one(loads.astype(np.float64))
+
+
+def key_group_shares(loads: Values, scale_out: int, keyed: float) -> Values:
+    """Return what each worker gets of the key groups that Flink deals it, shape ``(scale_out,)``; sums to 1.
+
+    Subtask ``i`` of ``p`` gets the range from ``ceil(i G / p)`` on, up to where the next one begins
+    (``KeyGroupRangeAssignment``). Only the part ``keyed`` of the work follows it; the rest is even.
+    """
+    begins = -(-np.arange(scale_out + 1) * len(loads) // scale_out)
+    upto = np.concatenate(([0.0], np.cumsum(loads)))
+    return _summing_to_one((1.0 - keyed) / scale_out + keyed * np.diff(upto[begins]))
+
+
+def partition_shares(partitions: int, scale_out: int) -> Values:
+    """Return which share of equally filled partitions each worker reads, shape ``(scale_out,)``; sums to 1.
+
+    Each reads whole partitions, the first ones one more than the others; who comes beyond them reads nothing.
+    """
+    each, more = divmod(partitions, scale_out)
+    return np.asarray((each + (np.arange(scale_out) < more)) / partitions)
+
+
+def binding(capacities: Values, shares: Values, others: Values) -> Values:
+    """Return of two stages the shares of the one that binds: whose busiest worker is full first.
+
+    ``capacities`` and ``others`` have shape ``(workers,)``, ``shares`` and the result ``(..., workers)``.
+    """
+    first = bottleneck_per_s(capacities, shares) <= bottleneck_per_s(capacities, others)
+    return np.where(first[..., None], shares, others)
+
+
 def together(shares: Values, others: Values) -> Values:
     """Return shares in which two causes of skew meet; rows sum to 1."""
     return _summing_to_one(shares * others)

@@ -182,7 +182,7 @@ class ScaleOuts:
     @property
     def known(self) -> bool:
         """True when anything is known of the capacity."""
-        return bool(self.memory) or bool(len(self.workers))
+        return bool(self._evidence)
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -111,8 +111,11 @@ def test_a_replay_is_priced_in_every_output(call: Call, tmp_path: Path) -> None:
     text = DOCS.read_text()
     assert {key for key in found["results"][0]["bill"] if f"`{key}`" not in text} == set()
     assert {key for key in found["pricing"] if f"`{key}`" not in text} == set()
-    hosts = duckdb.sql(f"SELECT avg(hosts) FROM '{tmp_path}/out/series/*.parquet'").fetchall()[0][0]
+    hosts = duckdb.sql(f"SELECT avg(hosts) FROM '{tmp_path}/out/series/static-12*.parquet'").fetchall()[0][0]
     assert hosts == pytest.approx(4.0)
+    fixed = found["results"][-1]
+    assert (fixed["policy"], fixed["cost"]) == ("best-static", -(-fixed["scale_out"] // 3))
+    assert f"for {fixed['cost']:g} unit" in found["recommendation"]["sentence"]
 
 
 def test_options_say_what_a_worker_is_given_and_when_hosts_go(call: Call) -> None:
@@ -174,4 +177,6 @@ def test_people_see_currency_hosts_and_the_cheapest_by_cost(capsys: pytest.Captu
     assert "priced by visp-60 as of 2018" in said
     assert "on instances of dockerhost dockerhost" in said
     assert "cost, unit 84 18" in said
-    assert "static-9 (18 unit, 9 workers on average, 79% less than hpa-80)" in said
+    assert "Recommended: static-9." in said
+    assert "with 9 workers on average for 18 unit" in said
+    assert "hpa-80 with 7 workers on average for 84 unit, 367 % more" in said

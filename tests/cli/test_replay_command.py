@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from cli.known_errors import known_errors
 from cli.main import app
 from cli.output import run_guarded
-from cli.replay_text import PROFILING, _table, best
+from cli.replay_text import PROFILING, _table
 from replay import campaign
 from replay.case import Case
 from replay.outcome import Played
@@ -68,8 +68,10 @@ def test_a_bare_json_goes_to_standard_output_with_the_keys_that_are_documented(c
     assert [(one["policy"], one["seed"]) for one in document["results"]] == [
         ("static-12", 1),
         ("static-11", 1),
+        ("best-static", 1),
         ("static-12", 2),
         ("static-11", 2),
+        ("best-static", 2),
     ]
     text = DOCS.read_text()
     assert {key for one in document["results"] for key in one if f"`{key}`" not in text} == set()
@@ -158,7 +160,7 @@ def test_the_command_spreads_over_processes(trace: Path, tmp_path: Path) -> None
         text=True,
         check=True,
     )
-    assert len(json.loads(ended.stdout)["results"]) == 2
+    assert len(json.loads(ended.stdout)["results"]) == 3
 
 
 def test_one_that_fails_is_listed_and_the_exit_code_tells(
@@ -176,13 +178,13 @@ def test_one_that_fails_is_listed_and_the_exit_code_tells(
     said = call(*arguments, "--json")
     assert said.exit_code == 1
     document = json.loads(said.stdout)
-    assert [one["policy"] for one in document["results"]] == ["static-12"]
+    assert [one["policy"] for one in document["results"]] == ["static-12", "best-static"]
     assert document["failed"] == [
         {"policy": "static-11", "seed": 1, "reason": "ValueError: the workers are [on] strike"}
     ]
     said = call(*arguments)
     assert said.exit_code == 1
-    assert "12 workers on average" in said.stdout
+    assert "Recommended: " in said.stdout
     assert "the workers are [on] strike" in said.stderr
 
 
@@ -194,6 +196,7 @@ def test_one_that_fails_is_listed_and_the_exit_code_tells(
         (["--workload", "cli/main.py"], "main.py:3: no time in"),
         (["--twin", "wordcot"], "did you mean 'wordcount'?"),
         (["--twin", "absent.yaml"], "twin 'absent.yaml': not known, and no YAML file"),
+        (["--policy", "hpa-80,best-static"], "takes part in every replay without being named; leave it out"),
         (["--policy", "hpa80"], "unknown policy 'hpa80'; did you mean 'hpa-80'?"),
         (["--policy", "daedalus:grace=3"], "did you mean 'grace_s'?"),
         (["--policy", "static-13"], "13 workers are outside the bounds 1..12"),
@@ -243,6 +246,7 @@ def summarised(policy: str, workers: float, *, above: float = 0.0, left: float =
     return {
         "policy": policy,
         "seeds": 1,
+        "held": 1,
         **spreads,
         "unprocessed": {"mean": left, "sd": None, "min": left, "max": left},
     }
@@ -257,23 +261,22 @@ def test_what_profiling_cost_has_a_row_where_a_policy_needs_it() -> None:
     assert PROFILING not in _table([{**plain, **latency}]).columns[0].cells
 
 
-@pytest.mark.parametrize(
-    ("summary", "words"),
-    [
-        (
-            [summarised("a", 4.0), summarised("b", 5.0)],
-            "Cheapest of those that left nothing unprocessed and stayed below 5 s in 95% of the seconds: "
-            "a (4 workers on average, 20% less than b).",
-        ),
-        ([summarised("a", 4.0, left=1.0), summarised("b", 5.0)], "b (5 workers on average). These did not: a."),
-        ([summarised("a", 4.0, above=0.06), summarised("b", 5.0, above=0.05)], "b (5 workers on average)."),
-        ([summarised("a", 4.0, above=0.2), summarised("b", 5.0, above=0.1)], "closest: b, above it in 10.0%."),
-        ([{"policy": "a", "seeds": 0}], ""),
-    ],
-)
-def test_the_best_is_the_cheapest_that_held(summary: list[dict[str, object]], words: str) -> None:
-    said = best({"summary": summary, "objectives": {"latency_p95_ms": 5_000.0}})
-    assert words in said
+def test_a_job_that_is_nearly_idle_is_recommended_one_worker_not_twelve(call: Call, trace: Path) -> None:
+    arguments = ("--workload", str(trace), "--peak-utilisation", "0.02", "--policy", "static-12", *QUICK)
+    document = json.loads(call(*arguments, "--json").stdout)
+    assert document["recommendation"]["policy"] == "best-static"
+    assert document["recommendation"]["beaten"] == ["static-12"]
+    assert document["results"][-1]["scale_out"] == 1
+    said = " ".join(call(*arguments).stdout.split())
+    assert "Recommended: a fixed size. 1 worker, kept all the time (best-static, known only afterwards)" in said
+    assert "static-12 with 12 workers on average, 1100 % more." in said
+
+
+def test_the_share_of_late_seconds_that_is_allowed_is_the_users(call: Call, trace: Path) -> None:
+    arguments = ("--workload", str(trace), "--peak-utilisation", "0.9", "--policy", "static-12", *QUICK, "--json")
+    strict, lax = (json.loads(call(*arguments, "--error-budget", share).stdout) for share in ("0", "0.8"))
+    assert (strict["objectives"]["error_budget"], lax["objectives"]["error_budget"]) == (0.0, 0.8)
+    assert strict["results"][-1]["scale_out"] > lax["results"][-1]["scale_out"]
 
 
 def test_policies_that_do_not_fit_beside_each_other_go_into_the_next_table(
@@ -282,4 +285,4 @@ def test_policies_that_do_not_fit_beside_each_other_go_into_the_next_table(
     monkeypatch.setattr("cli.replay_text.console.width", 70)
     said = call("--workload", str(trace), "--policy", "static-12,static-11,static-10", *QUICK).stdout
     tables = [line for line in said.splitlines() if "mean ± sd over seeds" in line]
-    assert [line.split()[5:] for line in tables] == [["static-12", "static-11"], ["static-10"]]
+    assert [line.split()[5:] for line in tables] == [["static-12", "static-11"], ["static-10", "best-static"]]

@@ -93,6 +93,19 @@ def test_unknown_is_said_not_guessed():
         model.update(window(0, 1), 0)
 
 
+def test_nothing_is_known_of_a_job_that_has_processed_nothing_yet():
+    """A job that is switched off has workers, CPU and throughput, and none of them tells what it can take."""
+    model = ScaleOuts()
+    for minute in range(5):
+        silent = window(60.0 * minute, 2)
+        silent.worker_metrics["throughput_per_s"][:] = 0.0
+        model = model.update(silent, 2)
+    assert not model.known
+    assert model.table(12) == {}
+    with pytest.raises(ValueError, match="nothing is known of the capacity yet"):
+        model.capacity(3)
+
+
 def test_seen_values_are_preferred_to_the_average():
     # 8 workers take far less than twice what 4 take.
     model = stay(stay(ScaleOuts(), 8, per_worker=30_000.0), 4, start_s=4000.0)

@@ -65,11 +65,18 @@ def materialized(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Materiali
 def test_figures_of_every_policy_are_a_table_and_numbers_that_the_page_plots(materialized: Materialized) -> None:
     said = materialized.metadata
     rows = {row.data["policy"]: row.data for row in said["policies"].records}
-    assert list(rows) == ["static-12", "hpa-80"]
+    assert list(rows) == ["static-12", "hpa-80", "best-static"]
     assert rows["static-12"]["average_workers"] == 12.0
     assert said["average_workers_static-12"] == 12.0
     assert said["average_workers_hpa-80"] == pytest.approx(rows["hpa-80"]["average_workers"], abs=1e-4)
-    assert (said["replays"], said["replays_failed"]) == (2, 0)
+    assert (said["replays"], said["replays_failed"]) == (3, 0)
+
+
+def test_the_best_fixed_size_and_what_is_recommended_are_on_the_page(materialized: Materialized) -> None:
+    said = materialized.metadata
+    assert said["best_static"] == {"1": said["average_workers_best-static"]}
+    assert said["best_static_ratio_static-12"] == pytest.approx(12.0 / said["best_static"]["1"], abs=1e-4)
+    assert said["recommendation"].startswith("Recommended: ")
 
 
 def test_the_four_panels_are_shown_on_the_assets_page(materialized: Materialized) -> None:
@@ -83,9 +90,9 @@ def test_files_are_beside_each_other_in_the_reports_of_the_home(materialized: Ma
     folder = Path(materialized.metadata["folder"])
     assert folder.parent == materialized.home.reports
     document = json.loads((folder / "replay.json").read_text())
-    assert [one["policy"] for one in document["results"]] == ["static-12", "hpa-80"]
+    assert [one["policy"] for one in document["results"]] == ["static-12", "hpa-80", "best-static"]
     assert (folder / "wordcount.png").exists()
-    assert len(list((folder / "series").glob("*.parquet"))) == 2
+    assert len(list((folder / "series").glob("*.parquet"))) == 3
 
 
 def test_its_links_lead_to_runs_of_this_materialization(materialized: Materialized) -> None:
@@ -94,7 +101,7 @@ def test_its_links_lead_to_runs_of_this_materialization(materialized: Materializ
     assert run.data.tags["perdix.kind"] == "replay"
     assert run.data.tags["dagster.run_id"]
     nested = client.search_runs([run.info.experiment_id], f"tags.`mlflow.parentRunId` = '{run.info.run_id}'")
-    assert {one.info.run_name for one in nested} == {"static-12", "hpa-80"}
+    assert {one.info.run_name for one in nested} == {"static-12", "hpa-80", "best-static"}
     assert all(one.info.run_id in materialized.metadata["mlflow_compare"] for one in nested)
 
 
@@ -139,7 +146,7 @@ def test_with_prices_it_shows_what_hosts_cost(materialized: Materialized) -> Non
     assert rows["static-12"]["cost"] == said["cost_static-12"] == 8.0
     assert rows["hpa-80"]["cost"] == said["cost_hpa-80"] <= 8.0
     assert said["prices"] == "visp-10 as of 2018-01-15, in unit"
-    assert said["instance_types"] == {"static-12": "dockerhost", "hpa-80": "dockerhost"}
+    assert said["instance_types"] == dict.fromkeys(("static-12", "hpa-80", "best-static"), "dockerhost")
 
 
 def test_the_training_location_offers_it_as_a_job() -> None:

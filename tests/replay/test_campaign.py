@@ -13,6 +13,7 @@ import pytest
 from policies.build import POLICIES
 from policies.contract import Decision, Reason, Situation
 from policies.static import StaticOptions
+from replay.best_static import best_static
 from replay.campaign import Campaign, Setup, run_campaign
 from replay.case import FORECASTER
 from replay.contenders import contenders
@@ -22,7 +23,7 @@ from replay.workload import own
 from settings.stream_job import Bounds
 from settings.yaml_files import SettingsError
 from twin.job import JobTwin
-from twin.parameters import load_twin
+from twin.parameters import TwinSize, load_twin
 
 HOURS = 0.25
 BOUNDS = Bounds(minimum=1, maximum=12)
@@ -42,9 +43,11 @@ def campaign() -> Campaign:
 def test_every_policy_is_played_with_every_seed_on_the_same_arrivals(campaign: Campaign) -> None:
     assert campaign.failed == ()
     names = [(one.outcome.policy, one.outcome.seed) for one in campaign.played]
-    assert names == [("hpa-80", 1), ("static-12", 1), ("hpa-80", 2), ("static-12", 2)]
-    first, second, other, _ = (one.course.workload_per_s for one in campaign.played)
+    labels = ("hpa-80", "static-12", "best-static")
+    assert names == [(label, seed) for seed in (1, 2) for label in labels]
+    first, second, fixed, other, *_ = (one.course.workload_per_s for one in campaign.played)
     np.testing.assert_array_equal(first, second)
+    np.testing.assert_array_equal(first, fixed)
     assert not np.array_equal(first, other)
     assert all(one.reports == () for one in campaign.played)
 
@@ -67,6 +70,40 @@ def test_every_result_is_a_multiple_of_the_clairvoyant_bound(campaign: Campaign)
     assert all(one.outcome.clairvoyant_ratio > 1.0 for one in campaign.played if one.outcome.policy == "static-12")
 
 
+def test_the_best_fixed_size_of_each_seed_takes_part_without_being_asked_for(campaign: Campaign) -> None:
+    for one in campaign.played:
+        if one.outcome.policy == "best-static":
+            found = best_static(campaign.setup.cases(one.outcome.seed)[0])
+            assert one.outcome.scale_out == found.scale_out
+            assert set(one.course.workers) == {found.scale_out}
+            assert one.outcome.best_static_ratio == 1.0
+        else:
+            assert one.outcome.scale_out is None
+            assert one.outcome.best_static_ratio is not None
+            assert one.outcome.best_static_ratio > 1.0, "a quarter of an hour is too short to be cheaper"
+
+
+def test_where_no_fixed_size_holds_a_note_says_which_is_late_least() -> None:
+    found = run_campaign(setup("static-12", peak_utilisation=2.0), processes=1)
+    fixed = found.played[-1].outcome
+    assert fixed.policy == "best-static"
+    assert not fixed.held
+    assert (
+        f"seed 1: no fixed size from 1 to 12 workers holds the objective; best-static is {fixed.scale_out} workers"
+        in ("\n".join(found.notes))
+    )
+    assert {one.outcome.best_static_ratio for one in found.played} == {None}
+
+
+def test_where_workers_may_differ_in_size_there_is_no_best_fixed_size() -> None:
+    parameters = load_twin("wordcount")
+    size = {"small": TwinSize(cpu_cores=1, memory_mb=2_048, price_per_h=0.1, per_s=parameters.workers.capacity_per_s)}
+    sized = parameters.model_copy(update={"workers": parameters.workers.model_copy(update={"sizes": size})})
+    found = run_campaign(setup("static-12", parameters=sized), processes=1)
+    assert [one.outcome.policy for one in found.played] == ["static-12"]
+    assert found.notes == ("best-static is left out: the workers of this job may differ in size",)
+
+
 def test_every_contender_forecasts_with_the_family_that_is_asked_for() -> None:
     assert {one.forecaster for one in setup().cases(1)} == {FORECASTER}
     for family in ("linear", None):
@@ -81,7 +118,7 @@ def test_results_do_not_depend_on_how_many_processes_there_are(campaign: Campaig
         assert replace(one.outcome, wall_s=0, twin_s=0) == replace(other.outcome, wall_s=0, twin_s=0)
         for name, column in one.course.columns().items():
             np.testing.assert_array_equal(column, other.course.columns()[name])
-    assert seen[-1][0] == pytest.approx(4 * 3600 * HOURS)
+    assert seen[-1][0] == pytest.approx(6 * 3600 * HOURS) == again.setup.simulated_s
     assert len({seconds for seconds, _ in seen}) > 4, "the bar moves with ticks, not with replays that ended"
 
 
@@ -152,7 +189,7 @@ def test_a_policy_that_fails_in_a_tick_is_held_and_the_replay_goes_on(
     assert {one.reason for one in decided} == {"hold_invalid"}
     assert all("cannot be followed" in one.sentence for one in decided)
     assert set(rogue.course.workers) == {5.0}
-    assert [one.outcome.policy for one in run_campaign(asked, processes=1).played] == ["static-5", "hpa-80"]
+    assert [one.outcome.policy for one in run_campaign(asked, processes=1).played] == list(asked.labels)
 
 
 def test_a_replay_that_cannot_go_on_is_recorded_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +199,7 @@ def test_a_replay_that_cannot_go_on_is_recorded_and_the_others_go_on(monkeypatch
     asked = setup("static-12,hpa-80")
     monkeypatch.setitem(POLICIES, "hpa", (POLICIES["hpa"][0], explode_at_birth))  # type: ignore[arg-type]
     found = run_campaign(asked, processes=1)
-    assert [one.outcome.policy for one in found.played] == ["static-12"]
+    assert [one.outcome.policy for one in found.played] == ["static-12", "best-static"]
     assert found.failed == (Failed("hpa-80", 1, "MemoryError: no room for this policy"),)
 
 
@@ -186,4 +223,5 @@ def test_where_no_scale_out_could_recover_from_a_failure_the_bound_says_so() -> 
 
 def test_crashes_are_injected_into_every_policy_alike() -> None:
     found = run_campaign(setup("static-11,static-12", failures=2), processes=1)
-    assert [one.outcome.failures for one in found.played] == [2, 2]
+    assert [one.outcome.failures for one in found.played] == [2, 2, 2]
+    assert len({tuple(crash.at_s for crash in one.outcome.recoveries) for one in found.played}) == 1

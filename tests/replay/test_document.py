@@ -131,14 +131,29 @@ def test_the_document_is_json_and_says_what_was_replayed(campaign: Campaign) -> 
 
 
 def test_the_summary_spreads_every_figure_over_the_seeds(campaign: Campaign) -> None:
-    daedalus, static = document(campaign)["summary"]
+    daedalus, static, fixed = document(campaign)["summary"]
     assert daedalus["seeds"] == 2
     assert daedalus["average_workers"] == {"mean": 6.0, "sd": pytest.approx(np.sqrt(2)), "min": 5.0, "max": 7.0}
     assert daedalus["latency_ms"]["mean"]["mean"] == 900.0
     assert daedalus["latency_ms"]["p99"] is None
     assert "recoveries" not in daedalus
     assert "first_minute_wape_pct" not in daedalus
-    assert static == {"policy": "static-12:tick_s=30", "seeds": 0}
+    assert daedalus["held"] == 2
+    assert static == {"policy": "static-12:tick_s=30", "seeds": 0, "held": 0}
+    assert fixed == {"policy": "best-static", "seeds": 0, "held": 0}
+
+
+def test_a_result_says_whether_the_objective_was_held_and_the_best_fixed_size_its_workers() -> None:
+    found = result(outcome("best-static", share_above_objective=0.02, scale_out=5, best_static_ratio=1.0), 1.0)
+    assert (found["held"], found["scale_out"], found["best_static_ratio"]) == (True, 5, 1.0)
+    late = result(outcome(share_above_objective=0.02, error_budget=0.01), 1.0)
+    assert (late["held"], late["scale_out"], late["best_static_ratio"]) == (False, None, None)
+
+
+def test_the_document_recommends_a_policy(campaign: Campaign) -> None:
+    found = document(campaign)["recommendation"]
+    assert (found["policy"], found["held"], found["beaten"]) == ("daedalus", True, [])
+    assert found["sentence"].startswith("Recommended: daedalus.")
 
 
 def test_one_seed_has_no_spread() -> None:

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from replay.outcome import Outcome
+from replay.outcome import Outcome, objective_held
 from tests.replay.played import OUTCOME, course, recovery
 
 
@@ -54,3 +54,21 @@ def test_a_course_gives_its_columns_by_name() -> None:
     assert all(column.shape == (10,) for column in columns.values())
     columns.clear()
     assert made.columns(), "the course itself cannot be emptied"
+
+
+@pytest.mark.parametrize(
+    ("late", "left", "budget", "held"),
+    [
+        (0.05, 0.0, 0.05, True),
+        (0.0501, 0.0, 0.05, False),
+        (0.0, 1.0, 0.05, False),
+        (0.2, 0.0, 0.2, True),
+        (0.0, 0.0, 0.0, True),
+        (0.001, 0.0, 0.0, False),
+    ],
+)
+def test_an_objective_is_held_within_its_budget_and_with_nothing_left(
+    late: float, left: float, budget: float, held: bool
+) -> None:
+    assert objective_held(late, left, budget) is held
+    assert replace(OUTCOME, share_above_objective=late, unprocessed=left, error_budget=budget).held is held

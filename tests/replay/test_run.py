@@ -374,3 +374,13 @@ def test_a_twin_that_has_lived_already_goes_on_and_its_past_is_not_part_of_the_o
     assert later.course.times_s[0] == START_S + 1_800
     assert later.outcome.ticks == first.outcome.ticks
     assert later.reports[0].capacities, "what it had lived is there to be learnt from at the first look"
+
+
+def test_a_load_that_ends_altogether_is_no_error() -> None:
+    """A job that is switched off: its forecast is infinitely wrong in percent, and the loop goes on."""
+    hours = 1.5
+    load = np.concatenate([constant(MIDDLE, 1.1), np.zeros(round(3600 * (hours + 0.2 - 1.1)))])
+    played = play(case("daedalus", load, hours))
+    assert played.outcome.retrains >= 1, "a champion forecast a load where none came"
+    assert played.reports[-1].forecast is not None
+    assert all(one.wape is None or np.isfinite(one.wape) for one in played.reports)

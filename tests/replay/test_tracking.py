@@ -76,7 +76,7 @@ class TestWhatIsRecorded:
 
     def test_every_figure_that_mlflow_shows_is_in_the_document(self) -> None:
         """A renamed key of the document would leave a figure out without a word."""
-        profiled = campaign(played("hpa-80", 1, 4.0, profiling_worker_s=7_200.0, bill=BILL))
+        profiled = campaign(played("hpa-80", 1, 4.0, profiling_worker_s=7_200.0, bill=BILL, best_static_ratio=1.2))
         metrics = compared(profiled)["hpa-80"].metrics
         assert set(METRICS) <= set(metrics)
         assert metrics["profiling_worker_hours"] == 2.0
@@ -95,6 +95,20 @@ class TestWhatIsRecorded:
         assert recorded.parameters["twin"] == "wordcount"
         assert recorded.parameters["seeds"] == "1,2"
         assert not set(one) & set(recorded.parameters)
+
+    def test_the_best_fixed_size_has_a_run_with_its_workers(self) -> None:
+        of = campaign(
+            played("daedalus:grace_s=120", 1, 4.0, best_static_ratio=0.8),
+            played("best-static", 1, 5.0, scale_out=5, best_static_ratio=1.0),
+        )
+        found = compared(of)
+        assert list(found) == ["daedalus:grace_s=120", "best-static"]
+        assert json.loads(found["best-static"].parameters["options"]) == {"scale_out": [5]}
+        assert found["best-static"].tags["perdix.rule"] == "static"
+        assert found["daedalus:grace_s=120"].metrics["best_static_ratio"] == 0.8
+        note = comparison_of(of, STARTED_S, EXPERIMENT, [], {}).note
+        assert note.startswith("Recommended: daedalus:grace_s=120.")
+        assert "| best-static | 5 |" in note
 
     def test_a_course_over_a_week_is_few_points_and_keeps_its_peak(self) -> None:
         lag = np.zeros(7 * 86_400)

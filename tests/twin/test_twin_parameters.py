@@ -48,6 +48,17 @@ WORKLOAD = "workload: {shape: sine, peak_per_s: 5}\n"
         ("workers: {capacity_per_s: 9}\nrestart:\n  warm_up_speed: 0\n", r":3: 'restart\.warm_up_speed'"),
         ("workers: {capacity_per_s: 9}\nkeys:\n  count: 0\n", r":3: 'keys\.count'.*greater than or equal to 1"),
         ("workers: {capacity_per_s: 9}\nkeys:\n  keyed: 0.5\n", r":3: 'keys\.keyed'.*give their 'count'"),
+        ("workers: {capacity_per_s: 9}\nkeys:\n  groups: 128\n", r":3: 'keys\.groups'.*give their 'count'"),
+        ("workers: {capacity_per_s: 9}\nkeys:\n  zipf: 1\n", r":3: 'keys\.zipf'.*give their 'count'"),
+        (
+            "workers: {capacity_per_s: 9}\nkeys:\n  count: 9\n  zipf: 1\n  towards_quick: 0.3\n",
+            r":5: 'keys\.towards_quick'.*dealt without regard to speed",
+        ),
+        (
+            "workers: {capacity_per_s: 9, maximum: 12}\nkeys: {count: 9, groups: 8}\n",
+            r":2: 'keys'.*8 key groups are fewer than workers\.maximum, which is 12",
+        ),
+        ("workers: {capacity_per_s: 9}\nsource:\n  partitions: 0\n", r":3: 'source\.partitions'.*equal to 1"),
         ("workers: {capacity_per_s: 9}\nlatency:\n  base_ms: 0\n", r":3: 'latency\.base_ms'.*greater than 0"),
     ],
 )

@@ -1,0 +1,82 @@
+"""All jobs under all policies: what is still to be played is played on every core, the rest is read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measured import DATA
+from benchmarks.zoo import traces
+from benchmarks.zoo.contenders import BEST_STATIC
+from benchmarks.zoo.jobs import TRACE, kind_of
+from benchmarks.zoo.playing import Asked, play_one
+from benchmarks.zoo.results import Key, Results, Row, code_version
+from replay.side_by_side import OnProgress, Raised, Task, side_by_side
+
+FILE = "results.jsonl"
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """What is to be played.
+
+    Attributes
+    ----------
+    jobs
+        Numbers of the jobs of the seed.
+    folder
+        Where results are kept.
+    data
+        Where real traces are, if anywhere.
+    """
+
+    seed: int
+    jobs: Sequence[int]
+    policies: Sequence[str]
+    hours: float
+    folder: Path
+    data: Path = DATA
+
+    @property
+    def results(self) -> Results:
+        """The file of results."""
+        return Results(self.folder / FILE)
+
+    @property
+    def skipped(self) -> tuple[int, ...]:
+        """Jobs of real traces, where there are none."""
+        if traces.available(self.data):
+            return ()
+        return tuple(number for number in self.jobs if kind_of(self.seed, number) == TRACE)
+
+    def wanted(self) -> list[Key]:
+        """Return all results that are wanted, the best fixed size of each job first."""
+        return [
+            Key(self.seed, number, self.hours, policy, code_version())
+            for number in self.jobs
+            if number not in self.skipped
+            for policy in (BEST_STATIC, *self.policies)
+        ]
+
+    def run(self, *, processes: int | None = None, on_progress: OnProgress | None = None) -> list[Row]:
+        """Return a row per job and policy; those that are in the file of results are not played again."""
+        wanted, known = self.wanted(), self.results.read()
+        left = [key for key in wanted if key not in known]
+        tasks = [Task(play_one, Asked(key, self.results.path, self.data)) for key in left]
+        count = min(processes or os.cpu_count() or 1, max(len(tasks), 1))
+        found: dict[Key, Any] = dict(
+            zip(left, side_by_side(tasks, processes=count, on_progress=on_progress), strict=True)
+        )
+        return [known.get(key) or _row(key, found[key]) for key in wanted]
+
+    def left(self) -> int:
+        """Return how many results are still to be played."""
+        known = self.results.read()
+        return sum(1 for key in self.wanted() if key not in known)
+
+
+def _row(key: Key, found: Any) -> Row:
+    return key.row() | {"failed": found.reason} if isinstance(found, Raised) else found

@@ -1,0 +1,97 @@
+"""One job under one policy: played, and said in a row of figures that JSON can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measured import DATA
+from benchmarks.zoo.contenders import BEST_STATIC
+from benchmarks.zoo.coverage import Counts, Witness
+from benchmarks.zoo.jobs import ZooJob, draw
+from benchmarks.zoo.results import Key, Results
+from replay.best_static import best_static
+from replay.case import Case
+from replay.figures import Truth, figures_of
+from replay.outcome import Played
+from replay.run import fresh_twin, job_of, last_arrival_s, play
+from replay.side_by_side import Tell
+from twin.job import JobTwin
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One job under one policy, and where the result goes. Picklable: another process plays it."""
+
+    key: Key
+    results: Path
+    data: Path = DATA
+
+
+def play_one(asked: Asked, tell: Tell) -> Row:
+    """Play, and append the row to the results; one that raises is a row with its reason."""
+    key = asked.key
+    row: Row = key.row()
+    try:
+        job = draw(key.seed, key.job, key.hours, data=asked.data)
+        row |= {"kind": job.kind, "about": job.about, "maximum": job.maximum}
+        played, counts = run(job, key.policy, lambda share: tell(share * 3600.0 * key.hours))
+        row |= figures(job, played) | {"coverage": counts}
+    except Exception as error:  # whatever it is, it is this job's result, and the others go on
+        row |= {"failed": f"{type(error).__name__}: {error}"}
+    Results(asked.results).append(row)
+    return row
+
+
+def run(job: ZooJob, policy: str, on_progress: Callable[[float], None] = lambda _: None) -> tuple[Played, Counts]:
+    """Return the replay of one job, and how its capacity intervals fared; a fixed size has none."""
+    case = job.case(policy)
+    if policy == BEST_STATIC:
+        return best_static(case, on_progress).played, {}
+    twin = fresh_twin(case, job_of(case).bounds)
+    if case.contender.settings.name == "static":
+        return _kept(case, twin), {}
+    witness = Witness(twin)
+    ticks = int(3600 * job.hours / case.contender.tick_interval_s)
+
+    def on_tick(number: int) -> None:
+        witness.look(number)
+        on_progress(number / ticks)
+
+    played = play(case, twin=twin, on_tick=on_tick)
+    return played, witness.counts(played.reports)
+
+
+def _kept(case: Case, twin: JobTwin) -> Played:
+    """Return the replay of a fixed size: nobody has to look, so the twin is only stepped."""
+    began_s, truth = twin.now_s, Truth()
+    truth.step(twin, int(3600 * case.hours), ())
+    return figures_of(case, job_of(case), twin, truth, began_s=began_s, last_s=last_arrival_s(case))
+
+
+def figures(job: ZooJob, played: Played) -> Row:
+    """Return what is kept of a replay. ``asked_workers`` are the most that the policy asked for, its start left out."""
+    outcome, course = played.outcome, played.course
+    first_s = course.times_s[0]
+    asked = [one.scale_out for one in played.deployments if one.since_s > first_s]
+    return {
+        "held": outcome.held,
+        "late_share": outcome.share_above_objective,
+        "unprocessed": outcome.unprocessed,
+        "worker_s": outcome.worker_s,
+        "average_workers": outcome.average_workers,
+        "peak_workers": int(course.workers.max()),
+        "asked_workers": max(asked, default=None),
+        "start_workers": int(course.workers[0]),
+        "size": outcome.scale_out,
+        "rescales": outcome.rescales,
+        "rescales_per_day": outcome.rescales * 24.0 / job.hours,
+        "latency_p95_ms": outcome.latency_ms.p95,
+        "objective_ms": job.objectives.latency_p95_ms,
+        "capacity_error": outcome.capacity_error,
+        "wall_s": outcome.wall_s,
+    }

@@ -1,0 +1,42 @@
+"""One job of the zoo on its own: what it is, what each policy comes to, and its course as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.zoo.contenders import BEST_STATIC
+from benchmarks.zoo.jobs import draw
+from benchmarks.zoo.playing import figures, run
+from benchmarks.zoo.traces import NoTracesError
+from cli.output import complaints, console
+from cli.replay_text import progress_bar
+from replay.canvas import to_png
+from replay.course_picture import course_picture
+
+
+def play_single(seed: int, number: int, policies: Sequence[str], hours: float, folder: Path, data: Path) -> int:
+    """Play one job under some policies and under the best fixed size; print and draw each. Returns an exit code."""
+    try:
+        job = draw(seed, number, hours, data=data)
+    except NoTracesError as error:
+        complaints.print(f"job {number} of seed {seed} is one of a real trace, and there are {error}", highlight=False)
+        return 2
+    console.print(f"[bold]Job {number} of seed {seed}[/] ({job.kind}): {job.about}", highlight=False)
+    folder.mkdir(parents=True, exist_ok=True)
+    names = (BEST_STATIC, *policies)
+    with progress_bar(len(names) * 3600.0 * hours) as tell:
+        for k, policy in enumerate(names):
+            played, _ = run(job, policy, lambda share, k=k: tell((k + share) * 3600.0 * hours, k))  # type: ignore[misc]
+            row = figures(job, played)
+            size = "" if row["size"] is None else f" ({row['size']})"
+            path = folder / f"zoo-seed-{seed}-job-{number}-{policy.replace(':', '-')}.png"
+            path.write_bytes(to_png(course_picture(played, objective_ms=job.objectives.latency_p95_ms)))
+            console.print(
+                f"{policy}{size}: {row['average_workers']:.2f} workers on average, at most {row['peak_workers']}; "
+                f"{row['rescales']} rescales; late in {row['late_share']:.2%} of the time, objective "
+                f"{'held' if row['held'] else 'not held'}; {path}",
+                highlight=False,
+                soft_wrap=True,
+            )
+    return 0

@@ -1,0 +1,111 @@
+"""How the zoo looks to people: tables, targets, the worst jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from benchmarks.zoo.coverage import HERE
+from cli.output import console
+
+Document = Mapping[str, Any]
+SHOWN = 8  # missed cases of a target
+LEGEND = """\
+held: share of the jobs in which the best fixed size holds the objective
+late: mean share of the time above it, in these jobs
+x best: worker-seconds against the best fixed size, geometric mean
+most: the largest of these, where the objective was held
+rescales: a day
+"""
+COVERAGE_LEGEND = """\
+held: intervals that hold the true capacity; below, above: where it lies otherwise
+width: upper over lower end; bias: estimate over truth (geometric means)
+"""
+
+
+def show(document: Document) -> None:
+    """Print what came of it."""
+    console.print(
+        f"\n[bold]Zoo, seed {document['seed']}[/]: {len(document['jobs_played'])} jobs of {document['hours']:g} h, "
+        "a look every 60 s",
+        highlight=False,
+    )
+    for note in document["notes"]:
+        console.print(f"[dim]{escape(note)}[/]", highlight=False)
+    console.print(_policies(document["policies"], "policy"))
+    console.print(f"[dim]{LEGEND}[/]", highlight=False)
+    console.print(f"The same for {document['judged']}, by kind of workload:", highlight=False)
+    console.print(_policies(document["kinds"], "kind"))
+    console.print(f"Capacity intervals of 90 % of {document['judged']}, by how much of its capacity the job used:")
+    console.print(_coverage(document["coverage"]))
+    console.print(f"[dim]{COVERAGE_LEGEND}[/]", highlight=False)
+    for target in document["violations"]:
+        _target(target)
+    console.print(f"\nThe worst jobs of {document['judged']}:", highlight=False)
+    for one in document["worst"]:
+        console.print(f"  job {one['job']} ({one['kind']}): {escape(one['why'])}", highlight=False, soft_wrap=True)
+        console.print(f"    {one['command']}", highlight=False, soft_wrap=True)
+    console.print(f"\npicture and results: {document['folder']}", highlight=False, soft_wrap=True)
+
+
+def _policies(rows: Sequence[Document], first: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for head in (first, "jobs", "failed", "held", "late", "x best", "most", "rescales"):
+        table.add_column(head, justify="left" if head == first else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(
+            row[first],
+            f"{row['jobs']}",
+            f"{row['failed'] or ''}",
+            _of(row["held_share"], row["holdable"]),
+            _percent(row["late_share"]),
+            _number(row["of_best_static"]),
+            _number(row["most_of_best_static"]),
+            _number(row["rescales_per_day"], 1),
+        )
+    return table
+
+
+def _coverage(rows: Sequence[Document]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for head in ("scale-out", "used", "intervals", "held", "below", "above", "width", "bias"):
+        table.add_column(head, justify="left" if head in ("scale-out", "used") else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(
+            "that runs" if row["where"] == HERE else "others",
+            row["utilisation"],
+            f"{row['intervals']:,}",
+            _percent(row["held"]),
+            _percent(row["below"]),
+            _percent(row["above"]),
+            f"x {row['width']:.2f}",
+            f"x {row['bias']:.2f}",
+        )
+    return table
+
+
+def _target(target: Document) -> None:
+    missed = target["missed"]
+    verdict = "[green]pass[/]" if not missed else f"[red]{len(missed)} missed[/]"
+    console.print(f"{verdict} of {target['judged']}: {escape(target['asks'])}", highlight=False, soft_wrap=True)
+    for one in missed[:SHOWN]:
+        what = f"job {one['job']} ({one['kind']})" if "job" in one else f"{one['where']}, {one['utilisation']}"
+        console.print(f"    {what}: {escape(one['why'])}", highlight=False, soft_wrap=True)
+    if len(missed) > SHOWN:
+        console.print(f"    and {len(missed) - SHOWN} more", highlight=False)
+
+
+def _of(share: float | None, count: int) -> str:
+    return "-" if share is None else f"{share:.0%} of {count}"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"
+
+
+def _number(value: float | None, digits: int = 2) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"

@@ -1,0 +1,173 @@
+"""The best fixed size: the fewest workers that, kept all the time, hold the objective. Known only afterwards.
+
+It is the rival of every policy: who needs more than it, or is late more often, is beaten by a number in a YAML file. A
+fixed size needs no tick, no state and no forecast, so the twin is only stepped; what is counted is counted by the code
+that counts every replay (:mod:`replay.figures`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from replay.case import BEST_STATIC, Case, Contender
+from replay.figures import Truth, figures_of, late
+from replay.outcome import Played, Values
+from replay.run import failure_times_s, fresh_twin, job_of, last_arrival_s
+from settings.stream_job import PolicySettings, StreamJob
+from twin import physics
+from twin.job import JobTwin
+
+PIECES = 20  # of a run: after each it is asked whether going on makes sense
+NOISE_SDS = 6.0  # seconds of capacity further above the mean than this do not occur
+
+
+@dataclass(frozen=True)
+class BestStatic:
+    """The best fixed size of one case.
+
+    Attributes
+    ----------
+    scale_out
+        Workers.
+    held
+        Whether the objective is held with them; where no size within the bounds does that, it is the size that is late
+        least.
+    played
+        The run with them; its policy is called ``best-static``.
+    """
+
+    scale_out: int
+    held: bool
+    played: Played
+
+
+def best_static(case: Case, on_progress: Callable[[float], None] | None = None) -> BestStatic:
+    """Return the best fixed size of a case: of the same arrivals, failures, speeds and keys as any policy meets.
+
+    The size is exact: every smaller one within the bounds was played, or cannot hold the objective whatever the luck.
+    That matters because lateness does not always fall with the scale-out: keys fall otherwise at each.
+
+    Parameters
+    ----------
+    case
+        Its contender and forecaster are ignored. Workers have no size, where they may differ.
+    on_progress
+        Called with the share of the work that is certainly done, 0 to 1.
+
+    Raises
+    ------
+    ValueError
+        When the hours do not cover a second, or the twin cannot be.
+    """
+    search = _Search.of(case)
+    sizes = [size for size in search.sizes if search.hopeless(size) <= search.budget]
+    for done, size in enumerate(sizes):
+        played = search.play(size, at_most=search.budget)
+        if played is not None and played.outcome.held:
+            return BestStatic(size, True, played)
+        if on_progress is not None:
+            on_progress((done + 1) / len(search.sizes))
+    return search.least_late()
+
+
+def certainly_late(arrivals_per_s: Values, capacity_per_s: float, objective_ms: float) -> Values:
+    """Return where records wait longer than the objective even if nothing but the capacity holds them up.
+
+    Parameters
+    ----------
+    arrivals_per_s
+        Records that arrive in each second, shape ``(seconds,)``.
+    capacity_per_s
+        Above all that the job can ever process.
+
+    Returns
+    -------
+    Values
+        1 where late, else 0; shape ``(seconds,)``.
+    """
+    seconds = len(arrivals_per_s)
+    lag = physics.backlog(0.0, arrivals_per_s, np.full(seconds, capacity_per_s))
+    before = np.concatenate(([0.0], lag[:-1]))
+    processed = before + arrivals_per_s - lag
+    ends_s = np.arange(1.0, seconds + 1.0)
+    times_s, arrived = np.arange(0.0, seconds + 1.0), np.concatenate(([0.0], np.cumsum(arrivals_per_s)))
+    waited_s = physics.waited_s(times_s, arrived, ends_s, np.cumsum(processed) - processed, processed)
+    return np.asarray((processed > 0) & (1_000.0 * waited_s > objective_ms), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class _Search:
+    """One case, and what all its sizes have in common."""
+
+    case: Case
+    job: StreamJob
+    seconds: int
+
+    @staticmethod
+    def of(case: Case) -> _Search:
+        plain = replace(case, contender=Contender(BEST_STATIC, PolicySettings(name="static")), forecaster=None)
+        whole = int(3600 * case.hours)
+        seconds = whole // plain.contender.tick_interval_s * plain.contender.tick_interval_s or whole
+        if seconds < 1:
+            raise ValueError(f"{case.hours} hours do not cover a second")
+        return _Search(plain, job_of(plain), seconds)
+
+    @property
+    def sizes(self) -> range:
+        return range(self.job.bounds.minimum, self.job.bounds.maximum + 1)
+
+    @property
+    def budget(self) -> float:
+        return self.job.objectives.error_budget
+
+    def twin(self, size: int) -> JobTwin:
+        """Return the twin at the start, with so many workers."""
+        settings = PolicySettings(name="static", options={"scale_out": size})
+        return fresh_twin(
+            replace(self.case, contender=replace(self.case.contender, settings=settings)), self.job.bounds
+        )
+
+    def hopeless(self, size: int) -> float:
+        """Return a share of the seconds in which this size is late whatever the luck."""
+        twin = self.twin(size)
+        most_per_s = twin.current_capacity() * (1.0 + NOISE_SDS * self.case.parameters.workers.capacity_noise)
+        arrivals = twin.arrivals(twin.now_s, self.seconds)
+        return float(certainly_late(arrivals, most_per_s, self.job.objectives.latency_p95_ms).mean())
+
+    def play(self, size: int, *, at_most: float) -> Played | None:
+        """Return the run with this size; ``None`` once it is certain to be late in more than this share of it."""
+        twin, truth = self.twin(size), Truth()
+        began_s, end_s = twin.now_s, twin.now_s + self.seconds
+        crashes, piece_s = failure_times_s(self.case, began_s), math.ceil(self.seconds / PIECES)
+        late_s = 0
+        while twin.now_s < end_s:
+            from_s = twin.now_s
+            truth.step(twin, min(piece_s, end_s - from_s), crashes)
+            latency, lag = (twin.history.column(name, from_s) for name in ("latency_p95_ms", "lag"))
+            late_s += int(np.count_nonzero(late(latency, lag, self.job.objectives.latency_p95_ms)))
+            if late_s / self.seconds > at_most:
+                return None
+        found = figures_of(self.case, self.job, twin, truth, began_s=began_s, last_s=last_arrival_s(self.case))
+        return replace(found, outcome=replace(found.outcome, scale_out=size))
+
+    def least_late(self) -> BestStatic:
+        """Return the size that is late least; of several, the fewest workers."""
+        best: Played | None = None
+        for size in self.sizes:
+            at_most = 1.0 if best is None else best.outcome.share_above_objective
+            if self.hopeless(size) > at_most:
+                continue
+            found = self.play(size, at_most=at_most)
+            if found is not None and (best is None or _lateness(found) < _lateness(best)):
+                best = found
+        assert best is not None
+        assert best.outcome.scale_out is not None
+        return BestStatic(best.outcome.scale_out, best.outcome.held, best)
+
+
+def _lateness(played: Played) -> tuple[float, float]:
+    return played.outcome.share_above_objective, played.outcome.unprocessed
