@@ -223,6 +223,12 @@ class Database:
             with connection.begin():
                 yield connection
 
+    def begun(self) -> sa.Connection:
+        """Return a connection in a transaction that writes; it lasts until :meth:`close` and is undone by it."""
+        connection = self._engine.connect().execution_options(**{_WRITES: True})
+        connection.begin()
+        return connection
+
     def close(self) -> None:
         """Close every connection."""
         self._engine.dispose()

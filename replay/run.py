@@ -34,7 +34,6 @@ from twin.job import JobTwin
 from twin.outages import Outage
 from twin.workloads import arrivals_from
 
-IN_MEMORY = "sqlite://"
 START_S = 1_760_000_400  # epoch second at which a twin begins when none is given
 ALL = 1_000_000
 _FAILURES = 11  # random stream
@@ -68,32 +67,12 @@ def play(
     ticks = int(3600 * case.hours / interval_s)
     if ticks < 1:
         raise ValueError(f"{case.hours} hours do not cover one tick of {interval_s} s")
-    # One transaction over the whole replay: nobody else reads the store, and to begin and end one costs more than to
-    # ask it.
-    database = StateStore(IN_MEMORY)
-    try:
-        with database.together() as store:
-            return _play(case, store, ticks, twin=twin, champions=champions, on_tick=on_tick)
-    finally:
-        database.close()
-
-
-def _play(
-    case: Case,
-    store: StateStore,
-    ticks: int,
-    *,
-    twin: JobTwin | None,
-    champions: ChampionSource | None,
-    on_tick: Callable[[int], None] | None,
-) -> Played:
-    interval_s = case.contender.tick_interval_s
     began_wall_s = time.perf_counter()
     job = job_of(case)
     twin = twin or fresh_twin(case, job.bounds)
     began_s = twin.now_s
     crashes = failure_times_s(case, began_s)
-    target = LocalTwinTarget(twin)
+    store, target = StateStore.scratch(), LocalTwinTarget(twin)
     source = TwinSource(twin, case.scraping)
     begun = None if champions is not None else profiled(case, twin) or sampled(case)
     given = GivenChampions({} if begun is None else {begun.champions.name: begun.champions})
@@ -115,6 +94,7 @@ def _play(
     course = _course(twin, began_s, reports)
     left = _left_after_recovery(case, twin, lambda: tick(job, io, float(twin.now_s)))
     recoveries = _recoveries(store, job.name, twin, course, truth)
+    store.close()
     wall_s = time.perf_counter() - began_wall_s
     outcome = _outcome(
         case, twin, job, course, left=left, reports=reports, truth=truth, recoveries=recoveries, wall_s=wall_s

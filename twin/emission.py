@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,12 +72,14 @@ def scrape(
     history = twin.history
     first_s = history.start_s + 1 if from_s is None else max(from_s, history.start_s + 1)
     end_s = history.end_s + 1 if to_s is None else min(to_s, history.end_s + 1)
-    times: dict[str, NDArray[np.int64]] = {}
+    looks: dict[str, _Look] = {}
     found = []
     for entry in exposed:
-        if entry.endpoint not in times:
-            times[entry.endpoint] = scrape_times_ms(scraping, twin.seed, entry.endpoint, first_s, end_s)
-        series = _samples(history, entry, times[entry.endpoint], int(1000 * first_s))
+        if entry.endpoint not in looks:
+            times_ms = scrape_times_ms(scraping, twin.seed, entry.endpoint, first_s, end_s)
+            same = (look for look in looks.values() if np.array_equal(look.asked_ms, times_ms))
+            looks[entry.endpoint] = next(same, None) or _Look.of(history, times_ms)
+        series = _samples(history, entry, looks[entry.endpoint], int(1000 * first_s))
         if len(series):
             found.append(series)
     return found
@@ -97,19 +100,37 @@ def scrape_times_ms(scraping: Scraping, seed: int, endpoint: str, from_s: float,
 
 def _luck(scrapes: NDArray[np.int64], seed: int, endpoint: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     blocks = range(int(scrapes[0]) // BLOCK, int(scrapes[-1]) // BLOCK + 1)
-    generators = [np.random.default_rng([seed, endpoint, block]) for block in blocks]
-    delays = np.concatenate([rng.standard_normal(BLOCK) for rng in generators])
-    lost = np.concatenate([rng.random(BLOCK) for rng in generators])
+    drawn = [_luck_of_block(seed, endpoint, block) for block in blocks]
     positions = scrapes - blocks[0] * BLOCK
-    return delays[positions], lost[positions]
+    delays, lost = (np.concatenate(parts)[positions] for parts in zip(*drawn, strict=True))
+    return delays, lost
 
 
-def _samples(history: History, entry: Exposed, times_ms: NDArray[np.int64], first_ms: int) -> Series:
+@lru_cache(maxsize=512)
+def _luck_of_block(seed: int, endpoint: int, block: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    rng = np.random.default_rng([seed, endpoint, block])
+    return rng.standard_normal(BLOCK), rng.random(BLOCK)
+
+
+@dataclass(frozen=True)
+class _Look:
+    """When some endpoints are scraped, and the rows of the history that they then show; both shape ``(n,)``."""
+
+    asked_ms: NDArray[np.int64]
+    times_ms: NDArray[np.int64]
+    rows: NDArray[np.int64]
+
+    @staticmethod
+    def of(history: History, asked_ms: NDArray[np.int64]) -> _Look:
+        rows = asked_ms // 1000 - 1 - history.start_s
+        inside = (rows >= 0) & (rows < len(history))
+        return _Look(asked_ms, asked_ms[inside], rows[inside])
+
+
+def _samples(history: History, entry: Exposed, look: _Look, first_ms: int) -> Series:
     """Read one series; the first scrape that no longer shows it leaves a staleness marker (NaN), as Prometheus does."""
-    rows = times_ms // 1000 - 1 - history.start_s
-    inside = (rows >= 0) & (rows < len(history))
-    times_ms, rows = times_ms[inside], rows[inside]
-    values = entry.read(history, rows)
+    times_ms = look.times_ms
+    values = entry.read(history, look.rows)
     shown = ~np.isnan(values)
     stale = np.zeros(len(shown), dtype=np.bool_)
     stale[1:] = shown[:-1] & ~shown[1:]
