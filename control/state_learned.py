@@ -169,10 +169,11 @@ def _understood(row: Any, kind: Kind) -> Learned:
 
 
 def _checked(kind: Kind, document: Mapping[str, Any]) -> str:
-    place = _not_finite(document, kind.name)
+    text = to_text(dict(document))
+    place = _not_finite(document, kind.name) if "null" in text else None  # as which it is written
     if place is not None:
         raise ValueError(f"{place} is not a finite number; what is learned must be finite")
-    return to_text(dict(document))
+    return text
 
 
 def _not_finite(value: Any, place: str) -> str | None:

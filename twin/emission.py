@@ -38,6 +38,10 @@ class Scraping:
     jitter_s: float = 0.0
     loss: float = 0.0
 
+    def clock(self, endpoint: str) -> str:
+        """Return a name that endpoints share which are scraped at the very same times."""
+        return endpoint if self.jitter_s or self.loss else ""
+
     def __post_init__(self) -> None:
         if self.interval_s <= 0 or self.jitter_s < 0 or not 0 <= self.loss < 1:
             raise ValueError(f"expected interval_s > 0, jitter_s >= 0 and 0 <= loss < 1, found {self}")
@@ -75,12 +79,12 @@ def scrape(
     looks: dict[str, _Look] = {}
     found = []
     for entry in exposed:
-        if entry.endpoint not in looks:
+        clock = scraping.clock(entry.endpoint)
+        if clock not in looks:
             times_ms = scrape_times_ms(scraping, twin.seed, entry.endpoint, first_s, end_s)
-            same = (look for look in looks.values() if np.array_equal(look.asked_ms, times_ms))
-            looks[entry.endpoint] = next(same, None) or _Look.of(history, times_ms)
-        series = _samples(history, entry, looks[entry.endpoint], int(1000 * first_s))
-        if len(series):
+            looks[clock] = _Look.of(history, times_ms, int(1000 * first_s))
+        series = _samples(history, entry, looks[clock])
+        if series is not None:
             found.append(series)
     return found
 
@@ -90,7 +94,10 @@ def scrape_times_ms(scraping: Scraping, seed: int, endpoint: str, from_s: float,
     first = max(int(from_s // scraping.interval_s) - LOOK_BACK, 0)
     last = max(int(to_s // scraping.interval_s) + 1, first)
     scrapes = np.arange(first, last + 1)
-    delay_s, luck = _luck(scrapes, seed, zlib.crc32(endpoint.encode()))
+    if scraping.clock(endpoint):
+        delay_s, luck = _luck(scrapes, seed, zlib.crc32(endpoint.encode()))
+    else:
+        delay_s, luck = np.zeros(len(scrapes)), np.ones(len(scrapes))
     delay_s = np.minimum(np.abs(delay_s) * scraping.jitter_s, 0.9 * scraping.interval_s)
     times_ms = np.floor(1000.0 * (scrapes * scraping.interval_s + delay_s)).astype(np.int64)
     kept = times_ms[luck >= scraping.loss]
@@ -114,25 +121,34 @@ def _luck_of_block(seed: int, endpoint: int, block: int) -> tuple[NDArray[np.flo
 
 @dataclass(frozen=True)
 class _Look:
-    """When some endpoints are scraped, and the rows of the history that they then show; both shape ``(n,)``."""
+    """When some endpoints are scraped, the rows of the history that they then show, and which of it is asked for.
 
-    asked_ms: NDArray[np.int64]
+    All of shape ``(n,)``.
+    """
+
     times_ms: NDArray[np.int64]
     rows: NDArray[np.int64]
+    wanted: NDArray[np.bool_]
 
     @staticmethod
-    def of(history: History, asked_ms: NDArray[np.int64]) -> _Look:
-        rows = asked_ms // 1000 - 1 - history.start_s
+    def of(history: History, times_ms: NDArray[np.int64], first_ms: int) -> _Look:
+        rows = times_ms // 1000 - 1 - history.start_s
         inside = (rows >= 0) & (rows < len(history))
-        return _Look(asked_ms, asked_ms[inside], rows[inside])
+        return _Look(times_ms[inside], rows[inside], times_ms[inside] >= first_ms)
 
 
-def _samples(history: History, entry: Exposed, look: _Look, first_ms: int) -> Series:
-    """Read one series; the first scrape that no longer shows it leaves a staleness marker (NaN), as Prometheus does."""
-    times_ms = look.times_ms
+def _samples(history: History, entry: Exposed, look: _Look) -> Series | None:
+    """Read one series; ``None`` where it has no sample.
+
+    The first scrape that no longer shows it leaves a staleness marker (NaN), as Prometheus does.
+    """
     values = entry.read(history, look.rows)
-    shown = ~np.isnan(values)
-    stale = np.zeros(len(shown), dtype=np.bool_)
-    stale[1:] = shown[:-1] & ~shown[1:]
-    kept = (shown | stale) & (times_ms >= first_ms)
-    return Series(entry.metric, entry.worker, times_ms[kept], values[kept], dict(entry.labels), entry.kind)
+    absent = np.isnan(values)
+    kept = look.wanted
+    if absent.any():
+        shown = ~absent
+        shown[1:] |= ~absent[:-1]
+        kept = kept & shown
+    if not kept.any():
+        return None
+    return Series(entry.metric, entry.worker, look.times_ms[kept], values[kept], dict(entry.labels), entry.kind)

@@ -192,7 +192,9 @@ class Tail:
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state; a gap is ``null``."""
-        cells = [float(value) if np.isfinite(value) else None for value in self.per_s]
+        cells: list[float | None] = self.per_s.tolist()
+        for gap in np.flatnonzero(~np.isfinite(self.per_s)):
+            cells[gap] = None
         return {"start_s": self.start_s, "cell_s": self.cell_s, "end_s": self.end_s, "per_s": cells}
 
     @classmethod
