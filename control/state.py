@@ -48,6 +48,9 @@ class _Fenced:
                 check(connection, self.lease)
             yield connection
 
+    def writing_once(self) -> AbstractContextManager[sa.Connection]:
+        return self.writing()
+
 
 @dataclass(frozen=True)
 class _Shared:
@@ -70,6 +73,9 @@ class _Shared:
             self.connection.exec_driver_sql("RELEASE SAVEPOINT part")
             raise
         self.connection.exec_driver_sql("RELEASE SAVEPOINT part")
+
+    def writing_once(self) -> AbstractContextManager[sa.Connection]:
+        return self.reading()  # nothing is half done when its one statement fails
 
 
 class StateStore:

@@ -117,7 +117,7 @@ class LearnedState:
         rates = np.vstack([forecast.mean, *(forecast.quantiles[p] for p in probabilities)])[:, :steps]
         row = {"job": job, "origin_s": forecast.origin_s, "step_s": forecast.step_s}
         row |= {"family": forecast.family, "version": forecast.version, "probabilities": to_text(probabilities)}
-        with self.transactions.writing() as connection:
+        with self.transactions.writing_once() as connection:
             if connection.execute(_KEPT, {"of_job": job, "of_origin_s": forecast.origin_s}).scalar() is not None:
                 return False
             connection.execute(_KEEP, {**row, "rates": rates.astype("<f4").tobytes()})
@@ -136,7 +136,7 @@ class LearnedState:
         """
         score = None if wape is None or not math.isfinite(wape) else wape
         values = {"of_job": job, "of_origin_s": origin_s, "settled_s": now_s, "wape": score, "rates": None}
-        with self.transactions.writing() as connection:
+        with self.transactions.writing_once() as connection:
             return connection.execute(_SETTLE, values).rowcount == 1
 
     def scores(self, job: str, *, since_s: float = 0.0, limit: int = 100) -> list[Score]:
@@ -170,24 +170,31 @@ def _understood(row: Any, kind: Kind) -> Learned:
 
 def _checked(kind: Kind, document: Mapping[str, Any]) -> str:
     text = to_text(dict(document))
-    place = _not_finite(document, kind.name) if "null" in text else None  # as which it is written
+    place = _not_finite(document) if "null" in text else None  # as which it is written
     if place is not None:
-        raise ValueError(f"{place} is not a finite number; what is learned must be finite")
+        raise ValueError(f"{kind.name}{place} is not a finite number; what is learned must be finite")
     return text
 
 
-def _not_finite(value: Any, place: str) -> str | None:
+def _not_finite(value: Any) -> str | None:
+    """Return where in a document there is a number that is not finite, as ``.key[index]``; ``None`` where none is."""
+    if isinstance(value, str | int | None):
+        return None
     if isinstance(value, Mapping):
-        found = (_not_finite(item, f"{place}.{key}") for key, item in value.items())
+        for key, item in value.items():
+            if (found := _not_finite(item)) is not None:
+                return f".{key}{found}"
     elif isinstance(value, list | tuple):
         if all(type(item) is float for item in value):  # by far the most: the tail of a workload
-            return None if np.isfinite(value).all() else place
-        found = (_not_finite(item, f"{place}[{index}]") for index, item in enumerate(value))
-    elif isinstance(value, float | np.floating | np.ndarray):
-        return None if np.isfinite(value).all() else place
-    else:
-        return None
-    return next((item for item in found if item is not None), None)
+            return None if np.isfinite(value).all() else ""
+        for index, item in enumerate(value):
+            if (found := _not_finite(item)) is not None:
+                return f"[{index}]{found}"
+    elif isinstance(value, float):
+        return None if math.isfinite(value) else ""
+    elif isinstance(value, np.floating | np.ndarray):
+        return None if np.isfinite(value).all() else ""
+    return None
 
 
 def _to_forecast(row: Any) -> Forecast:

@@ -176,6 +176,10 @@ class Transactions(Protocol):
         """Open a transaction that writes: all of it is kept, or on an exception none of it."""
         ...
 
+    def writing_once(self) -> AbstractContextManager[sa.Connection]:
+        """Open a transaction that writes with one statement, which is all or nothing by itself."""
+        ...
+
 
 class Database:
     """A connection pool whose transactions are either reading or writing.

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ Names = Literal["canonical", "flink"]
 SOURCE = "Source: events"
 JOB_MANAGER, BROKER = "jobmanager", "broker"
 BUSY_OVER_S = 5  # how often Flink renews the gauge
+_EXPOSED: WeakKeyDictionary[JobTwin, dict[tuple[Names, float], list[Exposed]]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,12 @@ def expose(twin: JobTwin, names: Names = "canonical", interval_s: float = 15.0) 
     interval_s
         The canonical rates are means over this many seconds: those since the last scrape.
     """
-    if names == "canonical":
-        return _canonical(twin, max(1, round(interval_s)))
-    return _flink(twin)
+    known = _EXPOSED.setdefault(twin, {})
+    if (names, interval_s) not in known:
+        known[names, interval_s] = (
+            _canonical(twin, max(1, round(interval_s))) if names == "canonical" else _flink(twin)
+        )
+    return known[names, interval_s]
 
 
 def _canonical(twin: JobTwin, interval_s: int) -> list[Exposed]:

@@ -62,7 +62,11 @@ class Tail:
         return cls(workload.start_s, cell_s, np.empty(0), workload.start_s).append(workload, keep_s)
 
     def edges_s(self) -> Values:
-        """Return the boundaries of the cells in epoch seconds, shape ``(n + 1,)``."""
+        """Return the boundaries of the cells in epoch seconds, shape ``(n + 1,)``; read only."""
+        return self._edges_s
+
+    @cached_property
+    def _edges_s(self) -> Values:
         edges = self.start_s + self.cell_s * np.arange(len(self.per_s) + 1, dtype=np.float64)
         edges[-1] = self.end_s if len(self.per_s) else self.start_s
         return edges
