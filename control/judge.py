@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from models.forecasting.contract import Forecast, Workload
-from models.realised import FIRST_MINUTE_S, Realised, come_true
+from models.realised import FIRST_MINUTE_S, Realised, come_true, truth_of
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ def judge(pending: Sequence[Forecast], truth: Workload | None, version: int, sco
         for one in pending
         if one.version == version and one.origin_s > scored_until_s and one.origin_s + FIRST_MINUTE_S <= truth.end_s
     ]
-    minute = come_true(ripe[-1], truth).first_minute_wape if ripe else None
-    settled = tuple((one, come_true(one, truth)) for one in over)
+    measured = truth_of(truth)
+    minute = come_true(ripe[-1], measured).first_minute_wape if ripe else None
+    settled = tuple((one, come_true(one, measured)) for one in over)
     return Judgement(settled, minute, ripe[-1].origin_s if ripe else scored_until_s)

@@ -48,6 +48,9 @@ class _Fenced:
                 check(connection, self.lease)
             yield connection
 
+    def writing_once(self) -> AbstractContextManager[sa.Connection]:
+        return self.writing()
+
 
 @dataclass(frozen=True)
 class _Shared:
@@ -61,8 +64,18 @@ class _Shared:
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        with self.connection.begin_nested():
+        # As begin_nested() does, at a fifth of its cost: of equal names SQL means the innermost.
+        self.connection.exec_driver_sql("SAVEPOINT part")
+        try:
             yield self.connection
+        except BaseException:
+            self.connection.exec_driver_sql("ROLLBACK TO SAVEPOINT part")
+            self.connection.exec_driver_sql("RELEASE SAVEPOINT part")
+            raise
+        self.connection.exec_driver_sql("RELEASE SAVEPOINT part")
+
+    def writing_once(self) -> AbstractContextManager[sa.Connection]:
+        return self.reading()  # nothing is half done when its one statement fails
 
 
 class StateStore:
@@ -84,6 +97,18 @@ class StateStore:
     def __init__(self, url: str) -> None:
         database = Database(url)
         self._bind(database, _Fenced(database))
+
+    @classmethod
+    def scratch(cls) -> StateStore:
+        """Open a store in memory, for a simulation in one thread: nobody else reads it, and nothing outlives it.
+
+        All that is written is one transaction that ends with :meth:`close`: to begin and end one for every call costs
+        more than the calls.
+        """
+        database = Database("sqlite://")
+        made = cls.__new__(cls)
+        made._bind(database, _Shared(database.begun()))
+        return made
 
     def under(self, lease: Lease) -> StateStore:
         """Return the same store whose every write raises ``StaleLease`` once ``lease`` was overtaken or released."""

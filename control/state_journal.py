@@ -13,6 +13,8 @@ from sqlalchemy.exc import IntegrityError
 
 from control.state_schema import Transactions, from_text, pauses, retrains, statuses, ticks, to_text
 
+_PAUSED = sa.select(pauses).where(pauses.c.until_s > sa.bindparam("now_s"))
+
 
 class Status(StrEnum):
     """How a job stands after a tick; stable names for dashboards."""
@@ -128,7 +130,7 @@ class Journal:
     def pauses(self, now_s: float) -> dict[str, Pause]:
         """Return the pauses that hold at ``now_s``, by job."""
         with self.transactions.reading() as connection:
-            rows = connection.execute(sa.select(pauses).where(pauses.c.until_s > now_s)).all()
+            rows = connection.execute(_PAUSED, {"now_s": now_s}).all()
         return {row.job: Pause(row.job, row.until_s, row.paused_s, row.why) for row in rows}
 
     def request_retrain(

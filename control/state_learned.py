@@ -13,7 +13,17 @@ import sqlalchemy as sa
 from control.state_schema import Transactions, forecasts, from_text, learned, to_text
 from models.forecasting.contract import Forecast
 
-_AGAIN = learned.update().where(learned.c.job == sa.bindparam("of_job"), learned.c.kind == sa.bindparam("of_kind"))
+# Statements are made once: to build one costs more than to run it, and a tick runs a dozen.
+_JOB = learned.c.job == sa.bindparam("of_job")
+_OF_JOB = sa.select(learned).where(_JOB)
+_STAMPS = sa.select(learned.c.kind, learned.c.learned_s).where(_JOB)
+_KINDS = sa.select(learned.c.kind).where(_JOB)
+_ANEW = learned.insert()
+_AGAIN = learned.update().where(_JOB, learned.c.kind == sa.bindparam("of_kind"))
+_THIS = (forecasts.c.job == sa.bindparam("of_job"), forecasts.c.origin_s == sa.bindparam("of_origin_s"))
+_KEPT = sa.select(forecasts.c.origin_s).where(*_THIS)
+_KEEP = forecasts.insert()
+_SETTLE = forecasts.update().where(*_THIS, forecasts.c.settled_s.is_(None))
 
 
 @dataclass(frozen=True)
@@ -57,17 +67,16 @@ class LearnedState:
 
     def recall(self, job: str, *kinds: Kind) -> dict[str, Learned]:
         """Return what is known of each kind, by the kind's name; every kind asked for is in the answer."""
-        query = sa.select(learned).where(learned.c.job == job, learned.c.kind.in_([kind.name for kind in kinds]))
         with self.transactions.reading() as connection:
-            rows = {row.kind: row for row in connection.execute(query)}
+            rows = {row.kind: row for row in connection.execute(_OF_JOB, {"of_job": job})}
         return {kind.name: _understood(rows.get(kind.name), kind) for kind in kinds}
 
     def stamps(self, job: str, *kinds: Kind) -> dict[str, float]:
         """Return when each kind was learned last, epoch seconds: whether somebody else has written since."""
-        query = sa.select(learned.c.kind, learned.c.learned_s)
-        query = query.where(learned.c.job == job, learned.c.kind.in_([kind.name for kind in kinds]))
+        names = {kind.name for kind in kinds}
         with self.transactions.reading() as connection:
-            return {row.kind: row.learned_s for row in connection.execute(query)}
+            found = connection.execute(_STAMPS, {"of_job": job}).all()
+        return {name: learned_s for name, learned_s in found if name in names}
 
     def learn(self, job: str, now_s: float, documents: Mapping[Kind, Mapping[str, Any]]) -> None:
         """Keep documents, all or none, in place of those of the same kinds.
@@ -82,13 +91,13 @@ class LearnedState:
             for kind, text in ((kind, _checked(kind, document)) for kind, document in documents.items())
         ]
         with self.transactions.writing() as connection:
-            known = set(connection.execute(sa.select(learned.c.kind).where(learned.c.job == job)).scalars())
+            known = set(connection.execute(_KINDS, {"of_job": job}).scalars())
             old = [{**row, "of_job": job, "of_kind": row["kind"]} for row in rows if row["kind"] in known]
             new = [row for row in rows if row["kind"] not in known]
             if old:
                 connection.execute(_AGAIN, old)
             if new:
-                connection.execute(learned.insert(), new)
+                connection.execute(_ANEW, new)
 
     def forget(self, job: str, *kinds: Kind) -> int:
         """Forget kinds of a job (all of them when none is named); returns how many documents went."""
@@ -108,11 +117,10 @@ class LearnedState:
         rates = np.vstack([forecast.mean, *(forecast.quantiles[p] for p in probabilities)])[:, :steps]
         row = {"job": job, "origin_s": forecast.origin_s, "step_s": forecast.step_s}
         row |= {"family": forecast.family, "version": forecast.version, "probabilities": to_text(probabilities)}
-        with self.transactions.writing() as connection:
-            kept = sa.select(forecasts.c.origin_s).where(*_forecast(job, forecast.origin_s))
-            if connection.execute(kept).scalar() is not None:
+        with self.transactions.writing_once() as connection:
+            if connection.execute(_KEPT, {"of_job": job, "of_origin_s": forecast.origin_s}).scalar() is not None:
                 return False
-            connection.execute(forecasts.insert().values(**row, rates=rates.astype("<f4").tobytes()))
+            connection.execute(_KEEP, {**row, "rates": rates.astype("<f4").tobytes()})
             return True
 
     def pending_forecasts(self, job: str) -> list[Forecast]:
@@ -126,11 +134,10 @@ class LearnedState:
 
         Returns ``False`` when no such forecast was pending.
         """
-        pending = (*_forecast(job, origin_s), forecasts.c.settled_s.is_(None))
         score = None if wape is None or not math.isfinite(wape) else wape
-        values = {"settled_s": now_s, "wape": score, "rates": None}
-        with self.transactions.writing() as connection:
-            return connection.execute(forecasts.update().where(*pending).values(**values)).rowcount == 1
+        values = {"of_job": job, "of_origin_s": origin_s, "settled_s": now_s, "wape": score, "rates": None}
+        with self.transactions.writing_once() as connection:
+            return connection.execute(_SETTLE, values).rowcount == 1
 
     def scores(self, job: str, *, since_s: float = 0.0, limit: int = 100) -> list[Score]:
         """Return settled forecasts with origins since ``since_s``, newest first."""
@@ -162,28 +169,32 @@ def _understood(row: Any, kind: Kind) -> Learned:
 
 
 def _checked(kind: Kind, document: Mapping[str, Any]) -> str:
-    place = _not_finite(document, kind.name)
+    text = to_text(dict(document))
+    place = _not_finite(document) if "null" in text else None  # as which it is written
     if place is not None:
-        raise ValueError(f"{place} is not a finite number; what is learned must be finite")
-    return to_text(dict(document))
+        raise ValueError(f"{kind.name}{place} is not a finite number; what is learned must be finite")
+    return text
 
 
-def _not_finite(value: Any, place: str) -> str | None:
+def _not_finite(value: Any) -> str | None:
+    """Return where in a document there is a number that is not finite, as ``.key[index]``; ``None`` where none is."""
+    if isinstance(value, str | int | None):
+        return None
     if isinstance(value, Mapping):
-        found = (_not_finite(item, f"{place}.{key}") for key, item in value.items())
+        for key, item in value.items():
+            if (found := _not_finite(item)) is not None:
+                return f".{key}{found}"
     elif isinstance(value, list | tuple):
         if all(type(item) is float for item in value):  # by far the most: the tail of a workload
-            return None if np.isfinite(value).all() else place
-        found = (_not_finite(item, f"{place}[{index}]") for index, item in enumerate(value))
-    elif isinstance(value, float | np.floating | np.ndarray):
-        return None if np.isfinite(value).all() else place
-    else:
-        return None
-    return next((item for item in found if item is not None), None)
-
-
-def _forecast(job: str, origin_s: float) -> tuple[sa.ColumnElement[bool], ...]:
-    return (forecasts.c.job == job, forecasts.c.origin_s == origin_s)
+            return None if np.isfinite(value).all() else ""
+        for index, item in enumerate(value):
+            if (found := _not_finite(item)) is not None:
+                return f"[{index}]{found}"
+    elif isinstance(value, float):
+        return None if math.isfinite(value) else ""
+    elif isinstance(value, np.floating | np.ndarray):
+        return None if np.isfinite(value).all() else ""
+    return None
 
 
 def _to_forecast(row: Any) -> Forecast:

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -36,6 +37,22 @@ class State(StrEnum):
 
 OPEN = (State.INTENT, State.APPLIED)
 _DOCUMENTS = ("versions", "explanation", "from_mix", "mix")
+_COLUMNS = tuple(decisions.c.keys())
+
+# Statements are made once: to build one costs more than to run it, and a tick runs a dozen.
+_JOB, _ID = decisions.c.job == sa.bindparam("of_job"), decisions.c.decision_id == sa.bindparam("of_decision")
+_WANTED = desired_scales.c.job == sa.bindparam("of_job")
+_DESIRED = (
+    sa.select(desired_scales.c.scale_out, desired_scales.c.since_s, decisions)
+    .join(decisions, decisions.c.decision_id == desired_scales.c.decision_id)
+    .where(_WANTED)
+)
+_QUEUE = sa.select(desired_scales.c.job).where(_WANTED).with_for_update()
+_KNOWN = sa.select(decisions.c.decision_id).where(_ID)
+_DECISION = sa.select(decisions).where(_ID)
+_RECORD = decisions.insert()
+_RESCALES = sa.select(sa.func.count()).where(_JOB, decisions.c.applied_s >= sa.bindparam("from_s"))
+_LAST_RESCALE = sa.select(sa.func.max(decisions.c.applied_s)).where(_JOB)
 
 
 @dataclass(frozen=True)
@@ -145,11 +162,12 @@ class Ledger:
 
     def desired(self, job: str) -> Desired | None:
         """Return what is wanted of a job; ``None`` before the first decision that changed something."""
-        wanted = sa.select(desired_scales.c.scale_out.label("wanted"), desired_scales.c.since_s, decisions)
-        wanted = wanted.join(decisions, decisions.c.decision_id == desired_scales.c.decision_id)
         with self.transactions.reading() as connection:
-            row = connection.execute(wanted.where(desired_scales.c.job == job)).one_or_none()
-        return None if row is None else Desired(job, row.wanted, row.since_s, _from_row(row))
+            row = connection.execute(_DESIRED, {"of_job": job}).one_or_none()
+        if row is None:
+            return None
+        wanted, since_s, *decision = row
+        return Desired(job, wanted, since_s, _entry(tuple(decision)))
 
     def withdraw(self, job: str, now_s: float, why: str) -> bool:
         """Supersede what is still open of a job and want nothing more; ``False`` when nothing was wanted."""
@@ -229,19 +247,17 @@ class Ledger:
         if states:
             query = query.where(decisions.c.state.in_(states))
         with self.transactions.reading() as connection:
-            return [_from_row(row) for row in connection.execute(query)]
+            return [_entry(tuple(row)) for row in connection.execute(query)]
 
     def rescales(self, job: str, since_s: float) -> int:
         """Return how many decisions were applied since ``since_s``: what counts against the budget."""
-        query = sa.select(sa.func.count()).where(decisions.c.job == job, decisions.c.applied_s >= since_s)
         with self.transactions.reading() as connection:
-            return int(connection.execute(query).scalar_one())
+            return int(connection.execute(_RESCALES, {"of_job": job, "from_s": since_s}).scalar_one())
 
     def last_rescale_s(self, job: str) -> float | None:
         """Return when a decision was last applied."""
-        query = sa.select(sa.func.max(decisions.c.applied_s)).where(decisions.c.job == job)
         with self.transactions.reading() as connection:
-            return connection.execute(query).scalar()
+            return connection.execute(_LAST_RESCALE, {"of_job": job}).scalar()
 
     def prune(self, before_s: float, quiet_before_s: float) -> int:
         """Forget closed decisions made before ``before_s``, and ``held`` or ``advised`` ones before ``quiet_before_s``.
@@ -257,14 +273,14 @@ class Ledger:
     def _record(self, intent: Intent) -> bool:
         with self.transactions.writing() as connection:
             # Writers of one job wait for each other here, and so supersede one another.
-            wanted = sa.select(desired_scales.c.job).where(desired_scales.c.job == intent.job)
-            connection.execute(wanted.with_for_update())
-            if _read(connection, intent.decision_id) is not None:
+            connection.execute(_QUEUE, {"of_job": intent.job})
+            row = _to_row(intent)
+            if connection.execute(_KNOWN, {"of_decision": row["decision_id"]}).scalar() is not None:
                 return False
             if intent.first_state is State.INTENT:
                 _desire(connection, intent)
                 _supersede(connection, intent.job, intent.made_s, f"by decision {intent.decision_id}")
-            connection.execute(decisions.insert().values(**_to_row(intent)))
+            connection.execute(_RECORD, row)
             return True
 
     def _move(self, decision_id: str, states: Sequence[State], values: Mapping[str, Any]) -> bool:
@@ -279,8 +295,8 @@ def backoff_s(attempts: int) -> float:
 
 
 def _read(connection: sa.Connection, decision_id: str) -> Entry | None:
-    row = connection.execute(sa.select(decisions).where(decisions.c.decision_id == decision_id)).one_or_none()
-    return None if row is None else _from_row(row)
+    row = connection.execute(_DECISION, {"of_decision": decision_id}).one_or_none()
+    return None if row is None else _entry(tuple(row))
 
 
 def _supersede(connection: sa.Connection, job: str, now_s: float, why: str) -> None:
@@ -302,14 +318,16 @@ def _to_row(intent: Intent) -> dict[str, Any]:
     return {**row, **documents, "decision_id": intent.decision_id, "state": intent.first_state, "attempts": 0}
 
 
-def _from_row(row: Any) -> Entry:
-    values = {name: getattr(row, name) for name in Intent.__dataclass_fields__}
-    documents = {name: from_text(getattr(row, name) or "{}") for name in _DOCUMENTS}
+@lru_cache(maxsize=256)
+def _entry(row: tuple[Any, ...]) -> Entry:
+    """Return the entry of a row of decisions; the one that is desired is read at every tick, and seldom changes."""
+    found = dict(zip(_COLUMNS, row, strict=True))
+    documents = {name: from_text(found[name] or "{}") for name in _DOCUMENTS}
     rest = ("attempts", "next_attempt_s", "applied_s", "closed_s", "error", "observed_recovery_s")
     return Entry(
-        decision_id=row.decision_id,
-        intent=Intent(**{**values, **documents}),
-        state=State(row.state),
-        outcome=None if row.outcome is None else from_text(row.outcome),
-        **{name: getattr(row, name) for name in rest},
+        decision_id=found["decision_id"],
+        intent=Intent(**{**{name: found[name] for name in Intent.__dataclass_fields__}, **documents}),
+        state=State(found["state"]),
+        outcome=None if found["outcome"] is None else from_text(found["outcome"]),
+        **{name: found[name] for name in rest},
     )

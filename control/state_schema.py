@@ -176,6 +176,10 @@ class Transactions(Protocol):
         """Open a transaction that writes: all of it is kept, or on an exception none of it."""
         ...
 
+    def writing_once(self) -> AbstractContextManager[sa.Connection]:
+        """Open a transaction that writes with one statement, which is all or nothing by itself."""
+        ...
+
 
 class Database:
     """A connection pool whose transactions are either reading or writing.
@@ -222,6 +226,12 @@ class Database:
             connection.execution_options(**{_WRITES: True})
             with connection.begin():
                 yield connection
+
+    def begun(self) -> sa.Connection:
+        """Return a connection in a transaction that writes; it lasts until :meth:`close` and is undone by it."""
+        connection = self._engine.connect().execution_options(**{_WRITES: True})
+        connection.begin()
+        return connection
 
     def close(self) -> None:
         """Close every connection."""

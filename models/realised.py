@@ -58,14 +58,19 @@ class Realised:
     missed: Missed | None = None
 
 
-def come_true(forecast: Forecast, observed: Workload) -> Realised:
+def truth_of(observed: Workload) -> Tail:
+    """Return what was measured in the form that forecasts are compared with: of many forecasts, made once."""
+    return Tail(observed.start_s, observed.step_s, observed.per_s, observed.end_s)
+
+
+def come_true(forecast: Forecast, observed: Workload | Tail) -> Realised:
     """Compare a forecast with what was measured since, on the forecast's own steps.
 
     Only steps that have ended count. The whole horizon is judged once all of it has passed.
     """
-    if not np.isfinite(observed.per_s).any():
+    truth = observed if isinstance(observed, Tail) else truth_of(observed)
+    if not truth.measured_end_s > truth.start_s:
         return Realised(None, None, None)
-    truth = Tail(observed.start_s, observed.step_s, observed.per_s, observed.end_s)
     edges_s = forecast.origin_s + forecast.step_s * np.arange(len(forecast.mean) + 1, dtype=np.float64)
     actual = np.where(edges_s[1:] <= observed.end_s + 1e-6, truth.means(edges_s), np.nan)
     minute = max(1, int(np.ceil(FIRST_MINUTE_S / forecast.step_s)))

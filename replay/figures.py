@@ -18,7 +18,7 @@ from control.believe import coarse
 from control.state_ledger import Entry
 from control.tick_io import TickReport
 from models.forecasting.contract import Forecast, Workload
-from models.realised import come_true
+from models.realised import come_true, truth_of
 from replay.case import Case
 from replay.outcome import Course, Latency, Outcome, Played, Recovery, Values
 from settings.stream_job import StreamJob
@@ -211,7 +211,8 @@ def _latency(course: Course) -> Latency:
 def _forecast_errors(reports: Sequence[TickReport], twin: JobTwin) -> tuple[float | None, float | None]:
     made: list[Forecast] = [coarse(report.forecast) for report in reports if report.forecast is not None]
     arrived = Workload(float(twin.history.start_s), 1.0, twin.history.column("arrived"))
-    realised = [come_true(forecast, arrived) for forecast in made]
+    truth = truth_of(arrived)
+    realised = [come_true(forecast, truth) for forecast in made]
     minute = [
         one.first_minute_wape
         for forecast, one in zip(made, realised, strict=True)

@@ -31,7 +31,6 @@ from targets.twin import LocalTwinTarget
 from twin.job import JobTwin
 from twin.workloads import arrivals_from
 
-IN_MEMORY = "sqlite://"
 START_S = 1_760_000_400  # epoch second at which a twin begins when none is given
 ALL = 1_000_000
 _FAILURES = 11  # random stream
@@ -70,7 +69,7 @@ def play(
     twin = twin or fresh_twin(case, job.bounds)
     began_s = twin.now_s
     crashes = failure_times_s(case, began_s)
-    store, target = StateStore(IN_MEMORY), LocalTwinTarget(twin)
+    store, target = StateStore.scratch(), LocalTwinTarget(twin)
     source = TwinSource(twin, case.scraping)
     begun = None if champions is not None else profiled(case, twin) or sampled(case)
     given = GivenChampions({} if begun is None else {begun.champions.name: begun.champions})

@@ -62,8 +62,11 @@ def align(job: str, series: Iterable[Series], start_s: float, end_s: float, step
     rows: dict[Target, Values] = {}
     resets = 0
     restarts = np.empty(0, dtype=np.int64)
+    at_once: Values | None = None
+    if flat.streams.count * grid.n <= CELLS_AT_ONCE:  # a tick: one pass over all metrics costs as much as over one
+        at_once, resets = _on_grid(flat.streams, [key.kind for key in ordered], grid)
     for metric in _restart_first({key.metric for key in ordered}):
-        found, seen = _metric_rows(metric, ordered, flat.streams, grid, restarts)
+        found, seen = _metric_rows(metric, ordered, flat.streams, grid, restarts, at_once)
         rows.update(found)
         resets += seen
         if metric in (SCALE_OUT.name, UPTIME.name):
@@ -156,9 +159,17 @@ def _restart_first(metrics: set[str]) -> list[str]:
 
 
 def _metric_rows(
-    metric: str, ordered: Sequence[StreamKey], streams: Streams, grid: Grid, restarts: Ints
+    metric: str,
+    ordered: Sequence[StreamKey],
+    streams: Streams,
+    grid: Grid,
+    restarts: Ints,
+    known: Values | None = None,
 ) -> tuple[dict[Target, Values], int]:
-    """Return ``(metric, worker) -> row`` for one metric, and the counter resets seen; a few targets at a time."""
+    """Return ``(metric, worker) -> row`` for one metric, and the counter resets seen; a few targets at a time.
+
+    ``known``, shape ``(streams, n)``, is what is on the grid already: its resets are counted.
+    """
     numbers = [i for i, key in enumerate(ordered) if key.metric == metric]
     rows: dict[Target, Values] = {}
     resets = 0
@@ -169,7 +180,10 @@ def _metric_rows(
         while high <= numbers[-1] and ordered[high].target == ordered[high - 1].target:
             high += 1  # a target is never cut
         part = streams.take(low, high)
-        matrix, seen = _on_grid(part, [key.kind for key in ordered[low:high]], grid)
+        if known is None:
+            matrix, seen = _on_grid(part, [key.kind for key in ordered[low:high]], grid)
+        else:
+            matrix, seen = known[low:high], 0
         rows.update(join_rows(ordered[low:high], part, matrix, grid, restarts))
         resets += seen
         low = high

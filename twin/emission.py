@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +69,10 @@ class Scraping:
     loss: float = 0.0
     silences: tuple[Silence, ...] = ()
 
+    def clock(self, endpoint: str) -> str:
+        """Return a name that endpoints share which are scraped at the very same times."""
+        return endpoint if self.jitter_s or self.loss or self.silences else ""
+
     def __post_init__(self) -> None:
         if self.interval_s <= 0 or self.jitter_s < 0 or not 0 <= self.loss < 1:
             raise ValueError(f"expected interval_s > 0, jitter_s >= 0 and 0 <= loss < 1, found {self}")
@@ -102,13 +107,15 @@ def scrape(
     history = twin.history
     first_s = history.start_s + 1 if from_s is None else max(from_s, history.start_s + 1)
     end_s = history.end_s + 1 if to_s is None else min(to_s, history.end_s + 1)
-    times: dict[str, NDArray[np.int64]] = {}
+    looks: dict[str, _Look] = {}
     found = []
     for entry in exposed:
-        if entry.endpoint not in times:
-            times[entry.endpoint] = scrape_times_ms(scraping, twin.seed, entry.endpoint, first_s, end_s)
-        series = _samples(history, entry, times[entry.endpoint], int(1000 * first_s), scraping.silences)
-        if len(series):
+        clock = scraping.clock(entry.endpoint)
+        if clock not in looks:
+            times_ms = scrape_times_ms(scraping, twin.seed, entry.endpoint, first_s, end_s)
+            looks[clock] = _Look.of(history, times_ms, int(1000 * first_s))
+        series = _samples(history, entry, looks[clock], scraping.silences)
+        if series is not None:
             found.append(series)
     return found
 
@@ -118,7 +125,10 @@ def scrape_times_ms(scraping: Scraping, seed: int, endpoint: str, from_s: float,
     first = max(int(from_s // scraping.interval_s) - LOOK_BACK, 0)
     last = max(int(to_s // scraping.interval_s) + 1, first)
     scrapes = np.arange(first, last + 1)
-    delay_s, luck = _luck(scrapes, seed, zlib.crc32(endpoint.encode()))
+    if scraping.clock(endpoint):
+        delay_s, luck = _luck(scrapes, seed, zlib.crc32(endpoint.encode()))
+    else:
+        delay_s, luck = np.zeros(len(scrapes)), np.ones(len(scrapes))
     delay_s = np.minimum(np.abs(delay_s) * scraping.jitter_s, 0.9 * scraping.interval_s)
     times_ms = np.floor(1000.0 * (scrapes * scraping.interval_s + delay_s)).astype(np.int64)
     kept = times_ms[(luck >= scraping.loss) & ~_silent(times_ms, scraping.silences, endpoint)]
@@ -128,11 +138,10 @@ def scrape_times_ms(scraping: Scraping, seed: int, endpoint: str, from_s: float,
 
 def _luck(scrapes: NDArray[np.int64], seed: int, endpoint: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     blocks = range(int(scrapes[0]) // BLOCK, int(scrapes[-1]) // BLOCK + 1)
-    generators = [np.random.default_rng([seed, endpoint, block]) for block in blocks]
-    delays = np.concatenate([rng.standard_normal(BLOCK) for rng in generators])
-    lost = np.concatenate([rng.random(BLOCK) for rng in generators])
+    drawn = [_luck_of_block(seed, endpoint, block) for block in blocks]
     positions = scrapes - blocks[0] * BLOCK
-    return delays[positions], lost[positions]
+    delays, lost = (np.concatenate(parts)[positions] for parts in zip(*drawn, strict=True))
+    return delays, lost
 
 
 def _silent(times_ms: NDArray[np.int64], silences: Iterable[Silence], endpoint: str) -> NDArray[np.bool_]:
@@ -143,25 +152,47 @@ def _silent(times_ms: NDArray[np.int64], silences: Iterable[Silence], endpoint: 
     return found
 
 
-def _samples(
-    history: History,
-    entry: Exposed,
-    times_ms: NDArray[np.int64],
-    first_ms: int,
-    silences: Iterable[Silence],
-) -> Series:
-    """Read one series; the first scrape that no longer shows it leaves a staleness marker (NaN), as Prometheus does."""
-    rows = times_ms // 1000 - 1 - history.start_s
-    inside = (rows >= 0) & (rows < len(history))
-    times_ms, rows = times_ms[inside], rows[inside]
-    values = entry.read(history, rows)
-    if entry.kind == "counter":
-        values = values - _counted_before_restart(history, entry, rows, silences)
-    shown = ~np.isnan(values)
-    stale = np.zeros(len(shown), dtype=np.bool_)
-    stale[1:] = shown[:-1] & ~shown[1:]
-    kept = (shown | stale) & (times_ms >= first_ms)
-    return Series(entry.metric, entry.worker, times_ms[kept], values[kept], dict(entry.labels), entry.kind)
+@lru_cache(maxsize=512)
+def _luck_of_block(seed: int, endpoint: int, block: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    rng = np.random.default_rng([seed, endpoint, block])
+    return rng.standard_normal(BLOCK), rng.random(BLOCK)
+
+
+@dataclass(frozen=True)
+class _Look:
+    """When some endpoints are scraped, the rows of the history that they then show, and which of it is asked for.
+
+    All of shape ``(n,)``.
+    """
+
+    times_ms: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    wanted: NDArray[np.bool_]
+
+    @staticmethod
+    def of(history: History, times_ms: NDArray[np.int64], first_ms: int) -> _Look:
+        rows = times_ms // 1000 - 1 - history.start_s
+        inside = (rows >= 0) & (rows < len(history))
+        return _Look(times_ms[inside], rows[inside], times_ms[inside] >= first_ms)
+
+
+def _samples(history: History, entry: Exposed, look: _Look, silences: Iterable[Silence]) -> Series | None:
+    """Read one series; ``None`` where it has no sample.
+
+    The first scrape that no longer shows it leaves a staleness marker (NaN), as Prometheus does.
+    """
+    values = entry.read(history, look.rows)
+    if entry.kind == "counter" and silences:
+        values = values - _counted_before_restart(history, entry, look.rows, silences)
+    absent = np.isnan(values)
+    kept = look.wanted
+    if absent.any():
+        shown = ~absent
+        shown[1:] |= ~absent[:-1]
+        kept = kept & shown
+    if not kept.any():
+        return None
+    return Series(entry.metric, entry.worker, look.times_ms[kept], values[kept], dict(entry.labels), entry.kind)
 
 
 def _counted_before_restart(

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ Names = Literal["canonical", "flink"]
 SOURCE = "Source: events"
 JOB_MANAGER, BROKER = "jobmanager", "broker"
 BUSY_OVER_S = 5  # how often Flink renews the gauge
+_EXPOSED: WeakKeyDictionary[JobTwin, dict[tuple[Names, float], list[Exposed]]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,10 @@ def expose(twin: JobTwin, names: Names = "canonical", interval_s: float = 15.0) 
     interval_s
         The canonical rates are means over this many seconds: those since the last scrape.
     """
-    if names == "canonical":
-        return _canonical(twin, max(1, round(interval_s)))
-    return _flink(twin)
+    known = _EXPOSED.setdefault(twin, {})
+    if (names, interval_s) not in known:
+        known[names, interval_s] = _canonical(twin, max(1, round(interval_s))) if names == "canonical" else _flink(twin)
+    return known[names, interval_s]
 
 
 def _canonical(twin: JobTwin, interval_s: int) -> list[Exposed]:
@@ -77,15 +80,15 @@ def _canonical(twin: JobTwin, interval_s: int) -> list[Exposed]:
         metrics.UPTIME.name: _value("uptime_s"),
     }
     exposed = [Exposed(name, JOB_MANAGER, read, labels=labels) for name, read in of_job.items()]
-    averaged_over_s = twin.parameters.cpu.averaged_over_s
+    of_workers: dict[str, Read] = {
+        metrics.THROUGHPUT.name: _while_running(_mean("worker_processed", interval_s)),
+        metrics.CPU.name: _mean("worker_cpu", twin.parameters.cpu.averaged_over_s),
+        metrics.BUSY.name: _while_running(_busy(twin, interval_s)),
+    }
     for worker in range(twin.parameters.workers.maximum):
         pod = worker_name(job, worker)
-        of_worker: dict[str, Read] = {
-            metrics.THROUGHPUT.name: _while_running(_mean("worker_processed", interval_s, worker)),
-            metrics.CPU.name: _mean("worker_cpu", averaged_over_s, worker),
-            metrics.BUSY.name: _while_running(_busy(twin, interval_s, worker)),
-        }
-        exposed += [Exposed(name, pod, read, pod, {**labels, "worker": pod}) for name, read in of_worker.items()]
+        place = {**labels, "worker": pod}
+        exposed += [Exposed(name, pod, _of(worker, read), pod, place) for name, read in of_workers.items()]
     return exposed
 
 
@@ -122,7 +125,7 @@ def _task_manager(twin: JobTwin, worker: int, place: Mapping[str, str], of_job: 
         Exposed(
             "flink_taskmanager_job_task_busyTimeMsPerSecond",
             pod,
-            _whole(_while_running(_busy(twin, BUSY_OVER_S, worker, scale=1_000.0))),
+            _whole(_while_running(_of(worker, _busy(twin, BUSY_OVER_S, scale=1_000.0)))),
             pod,
             {**of_job, **here, "task_name": SOURCE, "subtask_index": str(worker)},
         ),
@@ -159,17 +162,27 @@ def _whole(read: Read) -> Read:
     return lambda history, rows: np.floor(read(history, rows))
 
 
-def _mean(name: str, seconds: int, worker: int | None = None) -> Read:
-    """Read the mean of the last ``seconds`` seconds in which there was a value; NaN where there is none now."""
+def _of(worker: int, read: Read) -> Read:
+    """Read one worker's column of what is read of all of them."""
+    return lambda history, rows: history.once(rows, read, lambda: read(history, rows))[:, worker]
+
+
+def _mean(name: str, seconds: int) -> Read:
+    """Read the mean of the last ``seconds`` seconds in which there was a value; NaN where there is none now.
+
+    Of a column of workers it is one per worker, shape ``(rows, workers)``.
+    """
 
     def read(history: History, rows: Rows) -> Values:
+        column = history.column(name)
         if not len(rows):
-            return np.zeros(0)
+            return np.zeros((0, *column.shape[1:]))
         first = max(int(rows.min()) - seconds + 1, 0)
-        values = _column(history, name, worker)[first : int(rows.max()) + 1]
+        values = column[first : int(rows.max()) + 1]
         present = ~np.isnan(values)
-        sums = np.concatenate(([0.0], np.cumsum(np.where(present, values, 0.0))))
-        counts = np.concatenate(([0], np.cumsum(present)))
+        before = np.zeros((1, *column.shape[1:]))
+        sums = np.concatenate((before, np.cumsum(np.where(present, values, 0.0), axis=0)))
+        counts = np.concatenate((before, np.cumsum(present, axis=0)))
         last = rows - first + 1
         begin = np.maximum(last - seconds, 0)
         count = counts[last] - counts[begin]
@@ -179,12 +192,12 @@ def _mean(name: str, seconds: int, worker: int | None = None) -> Read:
     return read
 
 
-def _busy(twin: JobTwin, seconds: int, worker: int, scale: float = 1.0) -> Read:
-    """Read the share of time a worker's tasks worked: its CPU without what an idle worker uses too.
+def _busy(twin: JobTwin, seconds: int, scale: float = 1.0) -> Read:
+    """Read the share of time each worker's tasks worked: its CPU without what an idle worker uses too.
 
     CPU is linear in what a worker processes, so this is records over what it could have processed.
     """
-    idle, cpu = twin.parameters.cpu.idle, _mean("worker_cpu", seconds, worker)
+    idle, cpu = twin.parameters.cpu.idle, _mean("worker_cpu", seconds)
 
     def read(history: History, rows: Rows) -> Values:
         worked = (cpu(history, rows) - idle) / max(1.0 - idle, 1e-9)
@@ -199,7 +212,12 @@ def _while_running(read: Read) -> Read:
 
 
 def _only_where(condition: Read, read: Read) -> Read:
-    return lambda history, rows: np.where(np.isnan(condition(history, rows)), np.nan, read(history, rows))
+
+    def read_shown(history: History, rows: Rows) -> Values:
+        values, absent = read(history, rows), np.isnan(condition(history, rows))
+        return np.where(absent if values.ndim == 1 else absent[:, None], np.nan, values)
+
+    return read_shown
 
 
 def _pending(twin: JobTwin, worker: int) -> Read:

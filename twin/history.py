@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,7 @@ class History:
         self._room = 4_096
         self._workers = workers
         self._columns = {name: np.empty(self._shape(name)) for name in JOB_COLUMNS + WORKER_COLUMNS}
+        self._read: tuple[object, dict[object, Values]] = (None, {})
 
     @property
     def start_s(self) -> int:
@@ -66,6 +67,19 @@ class History:
         view = self._columns[name][first:last]
         view.flags.writeable = False
         return view
+
+    def once(self, rows: object, what: object, work_out: Callable[[], Values]) -> Values:
+        """Return ``work_out()``, worked out once for ``what`` as long as the very same ``rows`` are asked for.
+
+        A scrape reads a few tables, and a series per worker from each; the rows of an instant do not change.
+        """
+        read = self._read
+        if read[0] is not rows:
+            read = self._read = (rows, {})
+        known = read[1]
+        if what not in known:
+            known[what] = work_out()
+        return known[what]
 
     def at(self, name: str, second: int) -> float:
         """Return a job-level value of the second that starts at ``second``. Raises ``KeyError`` when it is not kept."""

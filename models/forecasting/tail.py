@@ -62,7 +62,11 @@ class Tail:
         return cls(workload.start_s, cell_s, np.empty(0), workload.start_s).append(workload, keep_s)
 
     def edges_s(self) -> Values:
-        """Return the boundaries of the cells in epoch seconds, shape ``(n + 1,)``."""
+        """Return the boundaries of the cells in epoch seconds, shape ``(n + 1,)``; read only."""
+        return self._edges_s
+
+    @cached_property
+    def _edges_s(self) -> Values:
         edges = self.start_s + self.cell_s * np.arange(len(self.per_s) + 1, dtype=np.float64)
         edges[-1] = self.end_s if len(self.per_s) else self.start_s
         return edges
@@ -192,7 +196,9 @@ class Tail:
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state; a gap is ``null``."""
-        cells = [float(value) if np.isfinite(value) else None for value in self.per_s]
+        cells: list[float | None] = self.per_s.tolist()
+        for gap in np.flatnonzero(~np.isfinite(self.per_s)):
+            cells[gap] = None
         return {"start_s": self.start_s, "cell_s": self.cell_s, "end_s": self.end_s, "per_s": cells}
 
     @classmethod

@@ -83,6 +83,20 @@ def test_a_part_that_fails_inside_is_undone_alone(store: StateStore) -> None:
     assert store.ledger.decisions() == []
 
 
+def test_a_scratch_store_keeps_what_was_written_and_undoes_a_part_that_fails() -> None:
+    store = StateStore.scratch()
+    assert store.ledger.record(intent(scale_out=4))
+    with pytest.raises(sa.exc.IntegrityError):
+        store.ledger.record(Intent(**{**intent(window_end_s=1.0).__dict__, "sentence": None}))
+    with store.together() as once:
+        once.learned.learn("wordcount", NOW_S, {SEEN: {"windows": 1}})
+    wanted = store.ledger.desired("wordcount")
+    assert wanted is not None
+    assert wanted.scale_out == 4
+    assert store.learned.recall("wordcount", SEEN)["seen"].document == {"windows": 1}
+    store.close()
+
+
 def die_inside(url: str) -> None:
     store = StateStore(url)
     store.ledger.record(intent(scale_out=4, window_end_s=1.0))
