@@ -107,6 +107,7 @@ def test_what_waits_behind_too_little_capacity_is_late_whatever_the_luck() -> No
     assert not late[:9].any()
     assert late[12:].all()
     assert not certainly_late(np.full(60, 100.0), 100.0, 5_000.0).any()
+    assert certainly_late(np.full(60, 100.0), 100.0, 5_000.0, base_ms=5_001.0).all()
 
 
 def test_the_quick_look_never_rules_out_a_second_that_is_in_time() -> None:
