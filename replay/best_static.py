@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replay.case import BEST_STATIC, Case, Contender
 from replay.figures import Truth, figures_of, late
@@ -22,7 +23,7 @@ from twin import physics
 from twin.job import JobTwin
 
 PIECES = 20  # of a run: after each it is asked whether going on makes sense
-NOISE_SDS = 6.0  # seconds of capacity further above the mean than this do not occur
+NOISE_SDS = 6.0  # noise further from its mean than this does not occur
 
 
 @dataclass(frozen=True)
@@ -64,18 +65,20 @@ def best_static(case: Case, on_progress: Callable[[float], None] | None = None) 
         When the hours do not cover a second, or the twin cannot be.
     """
     search = _Search.of(case)
-    sizes = [size for size in search.sizes if search.hopeless(size) <= search.budget]
-    for done, size in enumerate(sizes):
-        played = search.play(size, at_most=search.budget)
-        if played is not None and played.outcome.held:
-            return BestStatic(size, True, played)
+    for done, size in enumerate(search.sizes, start=1):
+        if search.certainly_late(size) <= search.budget:
+            played = search.play(size, at_most=search.budget)
+            if played is not None and played.outcome.held:
+                return BestStatic(size, True, played)
         if on_progress is not None:
-            on_progress((done + 1) / len(search.sizes))
+            on_progress(done / len(search.sizes))
     return search.least_late()
 
 
-def certainly_late(arrivals_per_s: Values, capacity_per_s: float, objective_ms: float) -> Values:
-    """Return where records wait longer than the objective even if nothing but the capacity holds them up.
+def certainly_late(
+    arrivals_per_s: Values, capacity_per_s: float, objective_ms: float, base_ms: float = 0.0
+) -> NDArray[np.bool_]:
+    """Return where records are late even if nothing but the capacity holds them up.
 
     Parameters
     ----------
@@ -83,11 +86,13 @@ def certainly_late(arrivals_per_s: Values, capacity_per_s: float, objective_ms: 
         Records that arrive in each second, shape ``(seconds,)``.
     capacity_per_s
         Above all that the job can ever process.
+    base_ms
+        Below the latency of any record that does not wait.
 
     Returns
     -------
-    Values
-        1 where late, else 0; shape ``(seconds,)``.
+    NDArray[np.bool_]
+        Shape ``(seconds,)``.
     """
     seconds = len(arrivals_per_s)
     lag = physics.backlog(0.0, arrivals_per_s, np.full(seconds, capacity_per_s))
@@ -96,7 +101,7 @@ def certainly_late(arrivals_per_s: Values, capacity_per_s: float, objective_ms: 
     ends_s = np.arange(1.0, seconds + 1.0)
     times_s, arrived = np.arange(0.0, seconds + 1.0), np.concatenate(([0.0], np.cumsum(arrivals_per_s)))
     waited_s = physics.waited_s(times_s, arrived, ends_s, np.cumsum(processed) - processed, processed)
-    return np.asarray((processed > 0) & (1_000.0 * waited_s > objective_ms), dtype=np.float64)
+    return np.asarray((processed > 0) & (base_ms + 1_000.0 * waited_s > objective_ms))
 
 
 @dataclass(frozen=True)
@@ -131,12 +136,13 @@ class _Search:
             replace(self.case, contender=replace(self.case.contender, settings=settings)), self.job.bounds
         )
 
-    def hopeless(self, size: int) -> float:
-        """Return a share of the seconds in which this size is late whatever the luck."""
-        twin = self.twin(size)
-        most_per_s = twin.current_capacity() * (1.0 + NOISE_SDS * self.case.parameters.workers.capacity_noise)
+    def certainly_late(self, size: int) -> float:
+        """Return the share of the seconds in which this size is late whatever the luck; quick, and rather too low."""
+        twin, workers, latency = self.twin(size), self.case.parameters.workers, self.case.parameters.latency
+        most_per_s = twin.current_capacity() * (1.0 + NOISE_SDS * workers.capacity_noise)
+        base_ms = latency.base_ms * max(1.0 - NOISE_SDS * latency.noise, 0.0)
         arrivals = twin.arrivals(twin.now_s, self.seconds)
-        return float(certainly_late(arrivals, most_per_s, self.job.objectives.latency_p95_ms).mean())
+        return float(certainly_late(arrivals, most_per_s, self.job.objectives.latency_p95_ms, base_ms).mean())
 
     def play(self, size: int, *, at_most: float) -> Played | None:
         """Return the run with this size; ``None`` once it is certain to be late in more than this share of it."""
@@ -158,10 +164,10 @@ class _Search:
         """Return the size that is late least; of several, the fewest workers."""
         best: Played | None = None
         for size in self.sizes:
-            at_most = 1.0 if best is None else best.outcome.share_above_objective
-            if self.hopeless(size) > at_most:
-                continue
-            found = self.play(size, at_most=at_most)
+            share, left = (1.0, 1.0) if best is None else _lateness(best)
+            if (self.certainly_late(size), 0.0) >= (share, left):
+                continue  # at least as late, with more workers
+            found = self.play(size, at_most=share)
             if found is not None and (best is None or _lateness(found) < _lateness(best)):
                 best = found
         assert best is not None
