@@ -19,6 +19,7 @@ from benchmarks.measured import DATA
 from benchmarks.recovery_floor import with_floors
 from replay.asked import twin_and_trace
 from replay.campaign import Campaign, Setup, run_campaign
+from replay.case import BEST_STATIC
 from replay.contenders import contenders
 from replay.outcome import Outcome, Recovery
 from settings.stream_job import Bounds
@@ -57,7 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     pooled: list[tuple[Recovery, float | None]] = []
     for name, peak, campaign in _campaigns(asked):
         if asked.recoveries:
-            pooled += with_floors(campaign.setup.parameters, campaign.played)
+            predicted = [one for one in campaign.played if one.outcome.policy != BEST_STATIC]  # nobody predicts for it
+            pooled += with_floors(campaign.setup.parameters, predicted)
             continue
         table = _rows(name, peak, campaign)
         rows += table

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replay.case import BEST_STATIC, Case, Contender
 from replay.figures import Truth, figures_of, late
@@ -64,17 +65,17 @@ def best_static(case: Case, on_progress: Callable[[float], None] | None = None) 
         When the hours do not cover a second, or the twin cannot be.
     """
     search = _Search.of(case)
-    sizes = [size for size in search.sizes if search.hopeless(size) <= search.budget]
-    for done, size in enumerate(sizes):
-        played = search.play(size, at_most=search.budget)
-        if played is not None and played.outcome.held:
-            return BestStatic(size, True, played)
+    for done, size in enumerate(search.sizes, start=1):
+        if search.certainly_late(size) <= search.budget:
+            played = search.play(size, at_most=search.budget)
+            if played is not None and played.outcome.held:
+                return BestStatic(size, True, played)
         if on_progress is not None:
-            on_progress((done + 1) / len(search.sizes))
+            on_progress(done / len(search.sizes))
     return search.least_late()
 
 
-def certainly_late(arrivals_per_s: Values, capacity_per_s: float, objective_ms: float) -> Values:
+def certainly_late(arrivals_per_s: Values, capacity_per_s: float, objective_ms: float) -> NDArray[np.bool_]:
     """Return where records wait longer than the objective even if nothing but the capacity holds them up.
 
     Parameters
@@ -86,8 +87,8 @@ def certainly_late(arrivals_per_s: Values, capacity_per_s: float, objective_ms: 
 
     Returns
     -------
-    Values
-        1 where late, else 0; shape ``(seconds,)``.
+    NDArray[np.bool_]
+        Shape ``(seconds,)``.
     """
     seconds = len(arrivals_per_s)
     lag = physics.backlog(0.0, arrivals_per_s, np.full(seconds, capacity_per_s))
@@ -96,7 +97,7 @@ def certainly_late(arrivals_per_s: Values, capacity_per_s: float, objective_ms: 
     ends_s = np.arange(1.0, seconds + 1.0)
     times_s, arrived = np.arange(0.0, seconds + 1.0), np.concatenate(([0.0], np.cumsum(arrivals_per_s)))
     waited_s = physics.waited_s(times_s, arrived, ends_s, np.cumsum(processed) - processed, processed)
-    return np.asarray((processed > 0) & (1_000.0 * waited_s > objective_ms), dtype=np.float64)
+    return np.asarray((processed > 0) & (1_000.0 * waited_s > objective_ms))
 
 
 @dataclass(frozen=True)
@@ -131,8 +132,8 @@ class _Search:
             replace(self.case, contender=replace(self.case.contender, settings=settings)), self.job.bounds
         )
 
-    def hopeless(self, size: int) -> float:
-        """Return a share of the seconds in which this size is late whatever the luck."""
+    def certainly_late(self, size: int) -> float:
+        """Return the share of the seconds in which this size is late whatever the luck; quick, and rather too low."""
         twin = self.twin(size)
         most_per_s = twin.current_capacity() * (1.0 + NOISE_SDS * self.case.parameters.workers.capacity_noise)
         arrivals = twin.arrivals(twin.now_s, self.seconds)
@@ -159,7 +160,7 @@ class _Search:
         best: Played | None = None
         for size in self.sizes:
             at_most = 1.0 if best is None else best.outcome.share_above_objective
-            if self.hopeless(size) > at_most:
+            if self.certainly_late(size) > at_most:
                 continue
             found = self.play(size, at_most=at_most)
             if found is not None and (best is None or _lateness(found) < _lateness(best)):

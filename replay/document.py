@@ -55,12 +55,7 @@ def document(campaign: Campaign) -> dict[str, Any]:
         **question(setup),
         "results": results,
         "summary": summaries,
-        "recommendation": recommendation(
-            summaries,
-            setup.objectives,
-            in_money=setup.priced_by is not None or bool(setup.parameters.workers.sizes),
-            currency="" if setup.priced_by is None else setup.priced_by.prices.currency,
-        ),
+        "recommendation": recommendation(summaries, setup.objectives, currency=_currency(setup)),
         "clairvoyant": [
             {
                 "seed": seed,
@@ -187,6 +182,13 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+def _currency(setup: Setup) -> str | None:
+    """Return the currency of what hosts cost, "" where only sizes of workers have prices, ``None`` without either."""
+    if setup.priced_by is not None:
+        return setup.priced_by.prices.currency
+    return "" if setup.parameters.workers.sizes else None
 
 
 def _priced_plan(priced: Priced | None, seed: int) -> dict[str, Any]:

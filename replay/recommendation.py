@@ -96,7 +96,7 @@ def _distance(side: Side) -> tuple[float, float, float]:
 
 
 def recommendation(
-    summaries: Sequence[Mapping[str, Any]], objectives: Objectives, *, in_money: bool = False, currency: str = ""
+    summaries: Sequence[Mapping[str, Any]], objectives: Objectives, *, currency: str | None = None
 ) -> dict[str, Any]:
     """Return ``policy`` (``best-static``: a fixed size), ``held``, the labels that are ``beaten``, and a ``sentence``.
 
@@ -104,10 +104,10 @@ def recommendation(
     ----------
     summaries
         The document's ``summary``.
-    in_money
-        Compare the costs in place of the worker-seconds; ``currency`` is theirs, empty where nobody knows it.
+    currency
+        Of the costs, which are then compared in place of the worker-seconds; empty: they are in any currency.
     """
-    sides = [_side(one, "cost" if in_money else "worker_seconds") for one in summaries if one["seeds"]]
+    sides = [_side(one, "worker_seconds" if currency is None else "cost") for one in summaries if one["seeds"]]
     fixed = next((one for one in sides if one.policy == BEST_STATIC), None)
     policies = [one for one in sides if one.policy != BEST_STATIC]
     weighed = weigh(policies, fixed)
@@ -145,7 +145,7 @@ class _Words:
     """How the rule's result is said."""
 
     objective: str
-    currency: str
+    currency: str | None
 
     def all(self, policies: Sequence[Side], fixed: Side | None, weighed: Weighed) -> str:
         chosen = weighed.recommended
@@ -198,7 +198,7 @@ class _Words:
         needs = f"{one.policy} with {self._needs(one)}, {difference}"
         if named:
             needs += f" {than} {other.policy}"
-        return needs if one.held else f"{needs}, but {_late(one)}"
+        return needs if one.held else f"{needs}, {'but' if one.cost < other.cost else 'and'} {_late(one)}"
 
     def _needs(self, side: Side) -> str:
         return self._priced(side, f"{_workers(side.workers[0])} on average")
@@ -209,7 +209,7 @@ class _Words:
         return self._priced(fixed, _workers(most) if least == most else by_seed)
 
     def _priced(self, side: Side, workers: str) -> str:
-        return f"{workers} for {_number(side.cost)} {self.currency}" if self.currency else workers
+        return workers if self.currency is None else f"{workers} for {_number(side.cost)} {self.currency}".rstrip()
 
 
 def _late(side: Side) -> str:

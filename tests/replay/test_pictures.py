@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from replay.canvas import BLUE
-from replay.comparison_picture import STATIC, colours_of, comparison
+from replay.comparison_picture import FIXED, STATIC, colours_of, comparison
 from replay.course_picture import course_picture, recovery_picture
 from replay.pictures import draw
 from tests.replay.played import group, played, recovery
@@ -119,6 +119,7 @@ def test_every_policy_has_a_colour_of_its_own_whatever_the_company() -> None:
     assert len(set(colours.values())) == 5
     assert colours["daedalus"] == colours_of(["static-4", "daedalus"])["daedalus"] == BLUE
     assert {colours_of(["static-4", "static-12"])[name] for name in ("static-4", "static-12")} <= set(STATIC)
+    assert colours_of([*FIVE, "best-static"]) == {**colours, "best-static": FIXED}
     many = colours_of([f"policy-{k}" for k in range(30)])
     assert len(many) == 30
 

@@ -164,10 +164,21 @@ def test_a_size_that_is_the_best_one_costs_as_much() -> None:
 def test_money_is_compared_where_hosts_were_priced() -> None:
     cheaper = [summarised(side("a", 7)), summarised(fixed(6))]
     cheaper[0]["cost"]["mean"] = 2.0  # of 3.0: fewer leases
-    found = recommendation(cheaper, Objectives(), in_money=True, currency="USD")
+    found = recommendation(cheaper, Objectives(), currency="USD")
     assert found["policy"] == "a"
     assert "7 workers on average for 2 USD" in found["sentence"]
     assert "33 % less than the best fixed size, 6 workers for 3 USD" in found["sentence"]
+
+
+def test_prices_of_sizes_are_in_any_currency() -> None:
+    given = [summarised(side("a", 4)), summarised(side("b", 5))]
+    assert "with 4 workers on average for 2, late in" in recommendation(given, Objectives(), currency="")["sentence"]
+
+
+def test_what_is_dearer_and_late_is_both() -> None:
+    assert "b with 12 workers on average, 100 % more, and late in 20.0 %" in sentence(
+        side("b", 12, 0.2), side("a", 5), fixed(6)
+    )
 
 
 def test_a_policy_holds_when_it_holds_with_every_seed() -> None:
