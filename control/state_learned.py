@@ -190,9 +190,7 @@ def _not_finite(value: Any) -> str | None:
         for index, item in enumerate(value):
             if (found := _not_finite(item)) is not None:
                 return f"[{index}]{found}"
-    elif isinstance(value, float):
-        return None if math.isfinite(value) else ""
-    elif isinstance(value, np.floating | np.ndarray):
+    elif isinstance(value, float | np.floating | np.ndarray):
         return None if np.isfinite(value).all() else ""
     return None
 
