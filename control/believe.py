@@ -13,6 +13,7 @@ from control.standing import Standing, standings
 from models.capacity.contract import Estimate
 from models.forecasting.contract import Forecast, Workload
 from models.forecasting.forecaster import Forecaster, fallback
+from models.forecasting.foresight import KEPT_S, MINUTE_S
 from models.forecasting.tail import Tail
 from models.registry import CAPACITY, FORECAST, LATENCY, PERFORMANCE
 from settings.stream_job import Bounds
@@ -64,7 +65,11 @@ def update(memory: JobMemory, observation: Observation, running: Running | None)
     if window is None or not len(window):
         return memory
     seen = workload_of(window)
-    memory = replace(memory, workload=_appended(memory.workload, seen))
+    memory = replace(
+        memory,
+        workload=_appended(memory.workload, seen, TRUTH_CELL_S, TRUTH_KEPT_S),
+        minutes=_appended(memory.minutes, seen, MINUTE_S, KEPT_S),
+    )
     if memory.champion is not None:
         updated = memory.champion.forecaster.update(seen)
         memory = replace(memory, champion=replace(memory.champion, forecaster=updated))
@@ -154,10 +159,10 @@ def coarse(forecast: Forecast, step_s: float = TRUTH_CELL_S) -> Forecast:
     return replace(forecast, step_s=width * forecast.step_s, mean=mean, quantiles={}, maxima={})
 
 
-def _appended(tail: Tail | None, seen: Workload) -> Tail | None:
+def _appended(tail: Tail | None, seen: Workload, cell_s: float, keep_s: float) -> Tail | None:
     if tail is not None:
-        return tail.append(seen, TRUTH_KEPT_S)
-    return Tail.of(seen, TRUTH_CELL_S, TRUTH_KEPT_S) if np.isfinite(seen.per_s).any() else None
+        return tail.append(seen, keep_s)
+    return Tail.of(seen, cell_s, keep_s) if np.isfinite(seen.per_s).any() else None
 
 
 def _fallback(memory: JobMemory) -> Forecaster | None:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from control.state import DAY_S
 from policies.contract import Decision, Policy, Reason, Situation
+from policies.standing_still import stand_still, unforeseeable
 from policies.wording import workers
 from settings.stream_job import GRACE_S
 from targets.contract import Running
+
+LITTLE_CPU = 0.5  # of the hottest worker: below, nobody needs more workers for lack of CPU
+LITTLE_WAITS_S = 5.0  # of the load in the consumer lag: what flickers, and no backlog
+NO_GROUND = (Reason.HOLD_BLIND, Reason.HOLD_UNKNOWN, Reason.HOLD_INVALID, Reason.HOLD_PAUSED)
 
 
 @dataclass(frozen=True)
@@ -97,13 +103,15 @@ class Verdict:
 
 
 def decide(policy: Policy, situation: Situation, circumstances: Circumstances) -> Verdict:
-    """Ask the policy and apply the guards: paused, under way, bad sizes, grace, budget; the first that bites tells why.
+    """Ask the policy and apply the guards: no ground in what is measured, paused, under way, bad sizes, grace, budget.
+
+    The first that holds says why.
 
     The policy is asked even where a guard will hold, because it may have to remember the situation, and because a
     reader wants to know what would have been done.
     """
     proposed = _ask(policy, situation)
-    decision = proposed
+    decision = _founded(proposed, situation) if policy.learns else proposed
     for guard in (_paused, _unsettled, _avoided, _grace, _budget):
         decision = guard(decision, situation, circumstances)
     return Verdict(decision, proposed)
@@ -161,6 +169,41 @@ def _invalid(policy: Policy, situation: Situation, why: str) -> Decision:
     sentence = f"The policy {policy.name} cannot be followed: {why}."
     held = Decision(policy.name, situation.scale_out, Reason.HOLD_INVALID, sentence, memory=situation.memory)
     return replace(held, mix=situation.mix)
+
+
+def _founded(proposed: Decision, situation: Situation) -> Decision:
+    """Return what a policy that learns may do: what it learned may be wrong, and what it foresees may not be there.
+
+    A load that cannot be foreseen is not gone after. And nothing is scaled out while the workers have little to do,
+    nothing waits, and the forecast would not make them busy.
+    """
+    if not situation.mix and not situation.sizes and unforeseeable(situation) and proposed.reason not in NO_GROUND:
+        return stand_still(situation, proposed.policy)
+    if not proposed.rescales(situation) or not _adds(proposed, situation):
+        return proposed
+    idle = _idle(situation)
+    return proposed if idle is None else _held(proposed, situation, Reason.HOLD_IDLE, idle)
+
+
+def _idle(situation: Situation) -> str | None:
+    """Return in words that the workers have little to do and will have, or ``None`` where something is not so."""
+    hottest = max(situation.worker_cpu, default=situation.cpu_load)
+    lag, latency_ms = situation.lag_records, situation.latency_p95_ms
+    if hottest is None or lag is None or lag > LITTLE_WAITS_S * max(situation.workload_per_s, 1.0):
+        return None
+    if situation.scale_out < situation.bounds.minimum:
+        return None
+    if latency_ms is not None and latency_ms > situation.objectives.latency_p95_ms:
+        return None
+    highest = situation.forecast.maximum_per_s()
+    rises = highest / situation.workload_per_s if situation.workload_per_s > 0 else math.inf
+    expected = hottest * max(rises, 1.0) if highest > 0 else hottest
+    if not expected < LITTLE_CPU:
+        return None
+    return (
+        f"The hottest worker uses {hottest:.0%} of its CPU, next to nothing waits, and the forecast would take it to "
+        f"{expected:.0%}: no ground for more workers."
+    )
 
 
 def _paused(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:

@@ -43,6 +43,7 @@ PROFILE = Kind("profile")
 MIX = Kind("mix")
 PERFORMANCE = Kind("performance")
 FOLLOWED = Kind("followed")
+MINUTES = Kind("minutes")
 KINDS = (
     WORKLOAD,
     CHAMPION,
@@ -57,6 +58,7 @@ KINDS = (
     MIX,
     PERFORMANCE,
     FOLLOWED,
+    MINUTES,
 )
 
 PARTS_MADE_UP = 4  # origins that a forecaster's record gets for the time that it was not stored
@@ -120,6 +122,8 @@ class JobMemory:
         What workers of different sizes reach together, as a share of the sum of what they reached alone.
     followed
         Rescales that others carried out, of a job that perdix only advises.
+    minutes
+        The workload of the last hours in minutes: how far ahead it can be foreseen, and how it would have been carried.
     """
 
     workload: Tail | None = None
@@ -145,6 +149,7 @@ class JobMemory:
     performance_version: int = 0
     mix_share: float = 1.0
     followed: Followed = field(default_factory=Followed)
+    minutes: Tail | None = None
 
     @property
     def newest_s(self) -> float | None:
@@ -212,6 +217,7 @@ def recall(store: StateStore, job: str) -> Recalled:
         performance_version=performance[1],
         mix_share=read.part(MIX, lambda document: float(document["share"])) or 1.0,
         followed=read.part(FOLLOWED, Followed.from_state) or Followed(),
+        minutes=read.part(MINUTES, lambda document: Tail.from_state(document["state"])),
     )
     usable = {name: item.document for name, item in found.items() if name not in read.unusable}
     documents = {name: _slim(name, document) for name, document in usable.items() if document is not None}
@@ -262,6 +268,8 @@ def changed(job: str, memory: JobMemory, before: Mapping[str, Document]) -> dict
             "stored_s": now_s,
             "state": champion.forecaster.to_state(),
         }
+    if memory.minutes is not None and _due(job, before.get(MINUTES.name), 1, now_s):
+        documents[MINUTES] = {"version": 1, "stored_s": now_s, "state": memory.minutes.to_state()}
     return {kind: document for kind, document in documents.items() if before.get(kind.name, {}) != document}
 
 
@@ -273,7 +281,7 @@ def _due(job: str, stored: Document | None, version: int, now_s: float) -> bool:
 
 
 def _slim(name: str, document: Document) -> Document:
-    if name != CHAMPION.name:
+    if name not in (CHAMPION.name, MINUTES.name):
         return document
     return {key: value for key, value in document.items() if key != "state"}
 

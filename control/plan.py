@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from control.believe import Beliefs, believe
 from control.decide import Circumstances, Verdict, decide
+from control.job_memory import history_of
 from control.learn import Lesson
 from control.observe import Observation
 from control.reconcile import Progress
 from control.sizes import sized_workers
+from models.forecasting.foresight import foresight
 from policies.contract import Decision, Policy, Reason, Situation
 from policies.wording import workers
 from settings.stream_job import StreamJob
@@ -118,6 +122,7 @@ def _situation(
     workload = observation.workload_per_s
     if not observation.quality.ok or beliefs.forecast is None or workload is None:
         return None
+    minutes = np.zeros(0) if lesson.memory.minutes is None else history_of(lesson.memory.minutes).per_s
     memory, job, last_s = lesson.memory, setting.job, ledgered.last_rescale_s
     recent = observation.recent_workload_per_s
     return Situation(
@@ -143,4 +148,6 @@ def _situation(
         profiled=memory.profiled,
         sizes=sized_workers(job, memory),
         mix=running.mix,
+        minutes=minutes,
+        foresight=foresight(minutes),
     )

@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
+import numpy as np
+
 from models.capacity.contract import Estimate
-from models.forecasting.contract import Forecast
+from models.forecasting.contract import Forecast, Values
+from models.forecasting.foresight import Foresight
 from models.profiling.profiled import Profiled
 from models.recovery.downtime import Downtimes
 from settings.stream_job import Bounds, Objectives
@@ -26,6 +29,8 @@ class Reason(StrEnum):
     HOLD_UNKNOWN = "hold_unknown"  # nothing is known of the capacity yet
     HOLD_UNSETTLED = "hold_unsettled"  # what runs is not yet what was asked for
     HOLD_AVOIDED = "hold_avoided"  # the scale-out turned out badly not long ago
+    HOLD_UNFORESEEABLE = "hold_unforeseeable"  # the load cannot be foreseen: the job stands still
+    HOLD_IDLE = "hold_idle"  # a scale-out that neither CPU, lag, latency nor the forecast gives a reason for
     HOLD_INVALID = "hold_invalid"  # the policy failed, or answered what cannot be
     SCALE_OUT = "scale_out"
     SCALE_IN = "scale_in"
@@ -98,6 +103,10 @@ class Situation:
         Size -> worker of that size, for a job whose workers may differ and whose performance is known.
     mix
         Size -> workers that run, zeros left out; they sum to ``scale_out``. Empty where workers are equal.
+    minutes
+        Mean workload of the last minutes, records/s, shape ``(n,)``, the newest last, NaN where it was not measured.
+    foresight
+        How far ahead the load can be foreseen at all; ``None`` while that is not known.
     """
 
     now_s: float
@@ -122,6 +131,8 @@ class Situation:
     profiled: Profiled | None = None
     sizes: Mapping[str, SizedWorker] = field(default_factory=dict)
     mix: Mapping[str, int] = field(default_factory=dict)
+    minutes: Values = field(default_factory=lambda: np.zeros(0))
+    foresight: Foresight | None = None
 
     def mix_per_s(self, mix: Mapping[str, int]) -> float | None:
         """Return what workers of these sizes process together, records/s; ``None`` where a size is not known."""
@@ -179,9 +190,16 @@ class Decision:
 
 
 class Policy(Protocol):
-    """Pure and deterministic: the same situation gives the same decision."""
+    """Pure and deterministic: the same situation gives the same decision.
+
+    Attributes
+    ----------
+    learns
+        Whether it decides by what was learned of the job, which may be wrong, and not by what is measured alone.
+    """
 
     name: str
+    learns: bool
 
     def decide(self, situation: Situation) -> Decision:
         """Choose a scale-out within the bounds."""

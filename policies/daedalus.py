@@ -35,6 +35,7 @@ class Daedalus:
     """
 
     name = "daedalus"
+    learns = True
 
     def __init__(self, options: DaedalusOptions | None = None) -> None:
         self.options = options or DaedalusOptions()

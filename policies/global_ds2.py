@@ -112,6 +112,7 @@ class GlobalDs2:
     """
 
     name = "ds2-global"
+    learns = False
 
     def __init__(self, options: GlobalDs2Options | None = None) -> None:
         self.options = options or GlobalDs2Options()

@@ -71,6 +71,7 @@ class Hpa:
     """
 
     name = "hpa"
+    learns = False
 
     def __init__(self, options: HpaOptions | None = None) -> None:
         self.options = options or HpaOptions()

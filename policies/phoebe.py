@@ -91,6 +91,7 @@ class Phoebe:
     """Algorithm 1, with its uptime rule. It never scales in on what was not measured."""
 
     name = "phoebe"
+    learns = True
 
     def __init__(self, options: PhoebeOptions | None = None) -> None:
         self.options = options or PhoebeOptions()

@@ -43,6 +43,7 @@ class QEScalor:
     """
 
     name = "qescalor"
+    learns = True
 
     def __init__(self, options: MixOptions | None = None) -> None:
         self.options = options or QEScalorOptions()
@@ -97,6 +98,7 @@ class Cba(QEScalor):
     """The baseline: running and scaling at least cost with workers of one size, whatever the others would save."""
 
     name = "cba"
+    learns = True
 
     def __init__(self, options: CbaOptions | None = None) -> None:
         super().__init__(options or CbaOptions())

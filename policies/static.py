@@ -22,6 +22,7 @@ class Static:
     """Runs the same number of workers whatever happens."""
 
     name = "static"
+    learns = False
 
     def __init__(self, options: StaticOptions | None = None) -> None:
         self.options = options or StaticOptions()

@@ -48,6 +48,7 @@ class Twres:
     """
 
     name = "twres"
+    learns = True
 
     def __init__(self, options: TwresOptions | None = None) -> None:
         self.options = options or TwresOptions()

@@ -64,6 +64,7 @@ class Visp:
     """
 
     name = "visp"
+    learns = False
 
     def __init__(self, options: VispOptions | None = None) -> None:
         self.options = options or VispOptions()

@@ -37,6 +37,7 @@ class FlinkAutoscaler:
     """
 
     name = "flink-autoscaler"
+    learns = False
 
     def __init__(self, options: FlinkAutoscalerOptions | None = None) -> None:
         self.options = options or FlinkAutoscalerOptions()

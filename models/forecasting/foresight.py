@@ -1,0 +1,78 @@
+"""How far ahead a load can be foreseen at all, whoever forecasts: how long a high minute is followed by others."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.forecasting.contract import Values
+
+MINUTE_S = 60.0
+KEPT_S = 12 * 3600.0  # of minutes: what is learned from them
+LEAST_MINUTES = 10
+FOLLOWED = 0.2  # correlation below which what is high now says next to nothing of later
+FURTHEST = 30  # minutes ahead
+HALF_LIFE = 180.0  # minutes: a load may change its nature
+STEADY = 0.02  # relative sd of minutes below which there is nothing to foresee and nothing to chase
+
+
+@dataclass(frozen=True)
+class Foresight:
+    """What minutes of a load say of those that follow.
+
+    Attributes
+    ----------
+    correlation
+        Of consecutive minutes: 0 for white noise, near 1 for a load that rises and falls over hours.
+    ahead_s
+        Up to how long after it a high minute is still followed by high ones, seconds; 0 for white noise.
+    minutes
+        How many were looked at.
+    """
+
+    correlation: float
+    ahead_s: float
+    minutes: int
+
+
+def foresight(minutes: Values) -> Foresight | None:
+    """Return how far ahead a load can be foreseen, from its minute means.
+
+    Correlations at rising lags, newer minutes weighing more, are held against what white noise of as many minutes would
+    show by chance. A load that hardly varies is foreseen for as long as is looked.
+
+    Parameters
+    ----------
+    minutes
+        Records/s, shape ``(n,)``, NaN where nothing was measured, the newest last.
+
+    Returns
+    -------
+    Foresight or None
+        ``None`` while there are fewer than ten minutes.
+    """
+    known = np.isfinite(minutes)
+    count = int(known.sum())
+    if count < LEAST_MINUTES:
+        return None
+    weights = np.where(known, 0.5 ** (np.arange(len(minutes))[::-1] / HALF_LIFE), 0.0)
+    mean = float(weights @ np.where(known, minutes, 0.0) / weights.sum())
+    apart = np.where(known, minutes - mean, 0.0)
+    furthest = min(FURTHEST, len(minutes) // 3)
+    if float(weights @ apart**2 / weights.sum()) <= (STEADY * mean) ** 2:
+        return Foresight(1.0, furthest * MINUTE_S, count)
+    effective = float(weights.sum() ** 2 / (weights**2).sum())
+    enough = FOLLOWED + 1.0 / math.sqrt(effective)
+    found = [_correlation(apart, weights * known, lag) for lag in range(1, furthest + 1)]
+    ahead = next((lag for lag, value in enumerate(found) if value < enough), furthest)
+    return Foresight(found[0], ahead * MINUTE_S, count)
+
+
+def _correlation(apart: Values, weights: Values, lag: int) -> float:
+    """Return the correlation of minutes that are ``lag`` apart, both of which were measured."""
+    pairs = weights[lag:] * (weights[:-lag] > 0)
+    before, after = apart[:-lag], apart[lag:]
+    scale = math.sqrt(float(pairs @ before**2) * float(pairs @ after**2))
+    return float(pairs @ (before * after)) / scale if scale > 0 else 0.0

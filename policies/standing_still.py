@@ -1,0 +1,100 @@
+"""The size to stand still at, where a load cannot be foreseen: rescaling then only chases what is over already.
+
+Who kept one size through the last hours would have been late in a share of their minutes that the capacity tells. The
+smallest size within the error budget is stood at, and left for a larger one only when the budget is overspent, for a
+smaller one only after hours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from models.forecasting.contract import Values
+from models.forecasting.foresight import MINUTE_S
+from policies.contract import Candidate, Decision, Reason, Situation
+from policies.wording import per_s, workers
+
+LEAST_AHEAD_S = 180.0  # foreseen for less, a load is over before a rescale has paid
+WAITS = 0.5  # of the latency objective: what may wait before a minute counts as late
+SPENT = 0.5  # of the error budget, up to which a smaller size may be expected to spend it
+PATIENCE_S = 6 * 3600.0  # between a rescale and one to a smaller size
+RESPITE_S = 1_800.0  # between a rescale and one to a larger size, unless the job falls behind
+LEAST_MINUTES = 60  # before anything is given back
+BEHIND_S = 30.0  # of the load waiting: the job falls behind
+
+
+def unforeseeable(situation: Situation) -> bool:
+    """Whether the load changes sooner than a rescale can pay, so that there is nothing to go after."""
+    found = situation.foresight
+    return found is not None and found.ahead_s < LEAST_AHEAD_S
+
+
+def late_share(minutes: Values, capacity_per_s: float, allowed_s: float) -> float:
+    """Return the share of minutes at whose end more waited than ``allowed_s`` seconds of the capacity.
+
+    Parameters
+    ----------
+    minutes
+        Mean load of each minute, records/s, shape ``(n,)``; those that were not measured (NaN) are left out.
+    """
+    load = minutes[np.isfinite(minutes)]
+    if not len(load) or not capacity_per_s > 0:
+        return math.nan
+    surplus = np.cumsum(load - capacity_per_s) * MINUTE_S
+    waiting = surplus - np.minimum(np.minimum.accumulate(surplus), 0.0)
+    return float((waiting > allowed_s * capacity_per_s).mean())
+
+
+def stand_still(situation: Situation, policy: str) -> Decision:
+    """Return the decision to stand at the smallest size that was within the error budget over the last hours."""
+    allowed_s = WAITS * situation.objectives.latency_p95_ms / 1_000.0
+    budget, runs = situation.objectives.error_budget, situation.scale_out
+    shares = {
+        n: late_share(
+            situation.minutes, estimate.per_s if n == runs else estimate.low_per_s**0.5 * estimate.per_s**0.5, allowed_s
+        )
+        for n, estimate in sorted(situation.capacities.items())
+    }
+    size, why = _size(situation, shares, budget)
+    candidates = tuple(_candidate(situation, n, share, budget) for n, share in shares.items())
+    reason = Reason.HOLD_UNFORESEEABLE if size == runs else Reason.of_change(runs, size)
+    assert situation.foresight is not None
+    sentence = (
+        f"The load cannot be foreseen (one minute says {situation.foresight.correlation:.0%} of the next), so "
+        f"{workers(size)} stand still: {why}."
+    )
+    return Decision(policy, size, reason, sentence, candidates, memory=situation.memory)
+
+
+def _size(situation: Situation, shares: Mapping[int, float], budget: float) -> tuple[int, str]:
+    bounds, runs, since_s = situation.bounds, situation.scale_out, situation.since_rescale_s
+    inside = [n for n in shares if bounds.minimum <= n <= bounds.maximum]
+    if not bounds.minimum <= runs <= bounds.maximum:
+        return bounds.clamp(runs), "the bounds allow no other"
+    if runs not in shares or math.isnan(shares[runs]):
+        return runs, "nothing is known of their capacity yet"
+    spent = f"in {shares[runs]:.1%} of the last minutes more would have waited than the objective allows"
+    behind = (situation.lag_records or 0.0) > BEHIND_S * situation.workload_per_s
+    if shares[runs] > budget or behind:
+        if since_s < RESPITE_S and not behind:
+            return runs, f"{spent}, but they were rescaled not long ago"
+        larger = [n for n in inside if n > runs]
+        enough = next((n for n in larger if shares[n] <= budget), larger[-1] if larger else runs)
+        return enough, f"with {workers(runs)}, {spent}"
+    smaller = next((n for n in inside if n < runs and shares[n] <= SPENT * budget), None)
+    if smaller is None:
+        return runs, f"{spent}, and fewer would not do"
+    if len(situation.minutes) < LEAST_MINUTES or since_s < PATIENCE_S:
+        return runs, f"{workers(smaller)} may do, which some hours will show"
+    if situation.lag_records is None:
+        return runs, "the consumer lag is not measured, so there is no scaling in"
+    return smaller, f"in {shares[smaller]:.1%} of the last minutes more would have waited than the objective allows"
+
+
+def _candidate(situation: Situation, scale_out: int, share: float, budget: float) -> Candidate:
+    capacity = situation.capacities[scale_out].per_s
+    rejected = None if share <= budget else f"{per_s(capacity)} would have been late in {share:.1%} of the last minutes"
+    return Candidate(scale_out, capacity, None, rejected)
