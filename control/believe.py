@@ -39,7 +39,9 @@ class Beliefs:
     champion
         The champion's forecast; ``None`` when there is no champion or it could not forecast.
     forecast
-        The forecast that is acted on: the champion's, or the fallback's.
+        The forecast that is acted on: the champion's, or the fallback's, as far as its changes came true of late.
+    foreseen
+        That forecast as it was made.
     capacities
         Scale-out -> estimate within the bounds, the current one among them; empty when nothing is known.
     versions
@@ -57,6 +59,7 @@ class Beliefs:
     notes: tuple[str, ...] = ()
     members: tuple[Standing, ...] = ()
     horizon_wape: float | None = None
+    foreseen: Forecast | None = None
 
 
 def update(memory: JobMemory, observation: Observation, running: Running | None) -> JobMemory:
@@ -70,6 +73,8 @@ def update(memory: JobMemory, observation: Observation, running: Running | None)
         workload=_appended(memory.workload, seen, TRUTH_CELL_S, TRUTH_KEPT_S),
         minutes=_appended(memory.minutes, seen, MINUTE_S, KEPT_S),
     )
+    if memory.minutes is not None:
+        memory = replace(memory, trust=memory.trust.settled(memory.minutes))
     if memory.champion is not None:
         updated = memory.champion.forecaster.update(seen)
         memory = replace(memory, champion=replace(memory.champion, forecaster=updated))
@@ -135,10 +140,32 @@ def believe(memory: JobMemory, bounds: Bounds, current: int) -> Beliefs:
         versions[LATENCY] = memory.profile_version
     if memory.performance is not None:
         versions[PERFORMANCE] = memory.performance_version
-    beliefs = Beliefs(champion, forecast, memory.capacity.table(high, low), versions, tuple(notes))
+    acted_on = _tempered(memory, forecast, notes)
+    capacities = memory.capacity.table(high, low)
+    beliefs = Beliefs(champion, acted_on, capacities, versions, tuple(notes), foreseen=forecast)
     if memory.champion is None or forecast is None or forecast is not champion:
         return beliefs
     return replace(beliefs, members=standings(memory.champion.forecaster), horizon_wape=memory.horizon_wape)
+
+
+def _tempered(memory: JobMemory, forecast: Forecast | None, notes: list[str]) -> Forecast | None:
+    """Return a forecast as far as it may move the job."""
+    level = level_per_s(memory)
+    if forecast is None or level is None or memory.minutes is None:
+        return forecast
+    share = memory.trust.share
+    if share < 1.0:
+        notes.append(f"of forecast changes {share:.0%} are acted on: so much of them came true of late")
+    return memory.trust.tempered(forecast, level, memory.minutes.per_s)
+
+
+def level_per_s(memory: JobMemory) -> float | None:
+    """Return the mean load of the newest minute, records/s; ``None`` where it was not measured."""
+    if memory.workload is None:
+        return None
+    end_s = memory.workload.end_s
+    level = float(memory.workload.means(np.array([end_s - MINUTE_S, end_s]))[0])
+    return level if np.isfinite(level) else None
 
 
 def _why_fallback(memory: JobMemory, champion: Forecast | None) -> str:

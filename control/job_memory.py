@@ -24,6 +24,7 @@ from models.drift import DriftState
 from models.forecasting.contract import Forecast, Workload
 from models.forecasting.forecaster import Forecaster, forecaster_from_state
 from models.forecasting.tail import Tail
+from models.forecasting.trust import Trust
 from models.performance.contract import PerformanceModel
 from models.performance.fitted import FittedPerformance
 from models.profiling.profiled import Profiled
@@ -44,6 +45,7 @@ MIX = Kind("mix")
 PERFORMANCE = Kind("performance")
 FOLLOWED = Kind("followed")
 MINUTES = Kind("minutes")
+TRUST = Kind("trust")
 KINDS = (
     WORKLOAD,
     CHAMPION,
@@ -59,6 +61,7 @@ KINDS = (
     PERFORMANCE,
     FOLLOWED,
     MINUTES,
+    TRUST,
 )
 
 PARTS_MADE_UP = 4  # origins that a forecaster's record gets for the time that it was not stored
@@ -124,6 +127,8 @@ class JobMemory:
         Rescales that others carried out, of a job that perdix only advises.
     minutes
         The workload of the last hours in minutes: how far ahead it can be foreseen, and how it would have been carried.
+    trust
+        How much of the changes that were forecast came true.
     """
 
     workload: Tail | None = None
@@ -150,6 +155,7 @@ class JobMemory:
     mix_share: float = 1.0
     followed: Followed = field(default_factory=Followed)
     minutes: Tail | None = None
+    trust: Trust = field(default_factory=Trust)
 
     @property
     def newest_s(self) -> float | None:
@@ -217,6 +223,7 @@ def recall(store: StateStore, job: str) -> Recalled:
         performance_version=performance[1],
         mix_share=read.part(MIX, lambda document: float(document["share"])) or 1.0,
         followed=read.part(FOLLOWED, Followed.from_state) or Followed(),
+        trust=read.part(TRUST, Trust.from_state) or Trust(),
         minutes=read.part(MINUTES, lambda document: Tail.from_state(document["state"])),
     )
     usable = {name: item.document for name, item in found.items() if name not in read.unusable}
@@ -244,6 +251,7 @@ def changed(job: str, memory: JobMemory, before: Mapping[str, Document]) -> dict
         WATCHING: {} if memory.watching is None else memory.watching.to_state(),
         POLICY: {"name": memory.policy, "memory": dict(memory.policy_memory)},
         AVOIDED: {"sizes": [item.to_state() for item in memory.avoided]},
+        TRUST: memory.trust.to_state(),
     }
     if memory.workload is not None:
         documents[WORKLOAD] = memory.workload.to_state()

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from control.account import account
-from control.believe import coarse
+from control.believe import coarse, level_per_s
 from control.expect import expected_recovery_s
 from control.job_memory import AVOIDED, JobMemory, Recalled, changed
 from control.learn import Lesson, learn
@@ -186,6 +186,9 @@ def _record(
         The run key of a new retrain request, and what is remembered from now on.
     """
     job, now_s, memory = setting.job.name, setting.now_s, lesson.memory
+    level = level_per_s(memory)
+    if planned.beliefs.foreseen is not None and level is not None:
+        memory = replace(memory, trust=memory.trust.issued(planned.beliefs.foreseen, level))
     if planned.situation is not None and planned.verdict is not None:
         name = setting.job.policy.name
         memory = replace(memory, policy=name, policy_memory=planned.verdict.proposed.memory)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from models.forecasting.contract import Values
-from models.forecasting.foresight import MINUTE_S
+from models.forecasting.foresight import HALF_LIFE, MINUTE_S
 from policies.contract import Candidate, Decision, Reason, Situation
 from policies.wording import per_s, workers
 
@@ -38,14 +38,16 @@ def late_share(minutes: Values, capacity_per_s: float, allowed_s: float) -> floa
     Parameters
     ----------
     minutes
-        Mean load of each minute, records/s, shape ``(n,)``; those that were not measured (NaN) are left out.
+        Mean load of each minute, records/s, shape ``(n,)``, the newest last; older ones weigh less, those that were not
+        measured (NaN) are left out.
     """
-    load = minutes[np.isfinite(minutes)]
-    if not len(load) or not capacity_per_s > 0:
+    known = np.isfinite(minutes)
+    if not known.any() or not capacity_per_s > 0:
         return math.nan
-    surplus = np.cumsum(load - capacity_per_s) * MINUTE_S
+    surplus = np.cumsum(minutes[known] - capacity_per_s) * MINUTE_S
     waiting = surplus - np.minimum(np.minimum.accumulate(surplus), 0.0)
-    return float((waiting > allowed_s * capacity_per_s).mean())
+    weights = (0.5 ** (np.arange(len(minutes))[::-1] / HALF_LIFE))[known]
+    return float(weights @ (waiting > allowed_s * capacity_per_s) / weights.sum())
 
 
 def stand_still(situation: Situation, policy: str) -> Decision:
@@ -70,28 +72,38 @@ def stand_still(situation: Situation, policy: str) -> Decision:
 
 
 def _size(situation: Situation, shares: Mapping[int, float], budget: float) -> tuple[int, str]:
-    bounds, runs, since_s = situation.bounds, situation.scale_out, situation.since_rescale_s
-    inside = [n for n in shares if bounds.minimum <= n <= bounds.maximum]
+    """Return the size to stand at, and why."""
+    bounds, runs = situation.bounds, situation.scale_out
     if not bounds.minimum <= runs <= bounds.maximum:
         return bounds.clamp(runs), "the bounds allow no other"
-    if runs not in shares or math.isnan(shares[runs]):
+    if math.isnan(shares.get(runs, math.nan)):
         return runs, "nothing is known of their capacity yet"
-    spent = f"in {shares[runs]:.1%} of the last minutes more would have waited than the objective allows"
+    inside = {n: share for n, share in shares.items() if bounds.minimum <= n <= bounds.maximum}
+    return _larger(situation, inside, budget) if shares[runs] > budget else _smaller(situation, inside, budget)
+
+
+def _larger(situation: Situation, shares: Mapping[int, float], budget: float) -> tuple[int, str]:
+    runs = situation.scale_out
+    spent = f"{runs} would have been late in {shares[runs]:.1%} of the last minutes"
     behind = (situation.lag_records or 0.0) > BEHIND_S * situation.workload_per_s
-    if shares[runs] > budget or behind:
-        if since_s < RESPITE_S and not behind:
-            return runs, f"{spent}, but they were rescaled not long ago"
-        larger = [n for n in inside if n > runs]
-        enough = next((n for n in larger if shares[n] <= budget), larger[-1] if larger else runs)
-        return enough, f"with {workers(runs)}, {spent}"
-    smaller = next((n for n in inside if n < runs and shares[n] <= SPENT * budget), None)
+    if situation.since_rescale_s < RESPITE_S and not behind:
+        return runs, f"{spent}, but were rescaled not long ago"
+    larger = [n for n in shares if n > runs]
+    return next((n for n in larger if shares[n] <= budget), max(larger, default=runs)), spent
+
+
+def _smaller(situation: Situation, shares: Mapping[int, float], budget: float) -> tuple[int, str]:
+    runs = situation.scale_out
+    held = f"they would have been late in {shares[runs]:.1%} of the last minutes"
+    smaller = next((n for n in shares if n < runs and shares[n] <= SPENT * budget), None)
     if smaller is None:
-        return runs, f"{spent}, and fewer would not do"
-    if len(situation.minutes) < LEAST_MINUTES or since_s < PATIENCE_S:
-        return runs, f"{workers(smaller)} may do, which some hours will show"
+        return runs, f"{held}, and fewer in too many"
+    patience_s = PATIENCE_S * smaller / runs  # who may give back much need not wait long
+    if np.isfinite(situation.minutes).sum() < LEAST_MINUTES or situation.since_rescale_s < patience_s:
+        return runs, f"{held}; {smaller} may do as well, if some hours more confirm it"
     if situation.lag_records is None:
         return runs, "the consumer lag is not measured, so there is no scaling in"
-    return smaller, f"in {shares[smaller]:.1%} of the last minutes more would have waited than the objective allows"
+    return smaller, f"they would have been late in {shares[smaller]:.1%} of the last minutes"
 
 
 def _candidate(situation: Situation, scale_out: int, share: float, budget: float) -> Candidate:

@@ -26,6 +26,7 @@ class Wanting:
     """A policy that wants a number of workers."""
 
     name = "wanting"
+    learns = False
 
     def __init__(self, scale_out: int) -> None:
         self.scale_out = scale_out
@@ -120,6 +121,7 @@ class Rogue:
     """A policy whose answer a test chooses."""
 
     name = "rogue"
+    learns = False
 
     def __init__(self, act: Callable[[Situation], Any]) -> None:
         self.act = act
@@ -295,6 +297,7 @@ class WantingSizes:
     """A policy that wants a mix of sizes."""
 
     name = "wanting-sizes"
+    learns = False
 
     def __init__(self, mix: dict, scale_out: int | None = None) -> None:
         self.mix, self.scale_out = mix, sum(mix.values()) if scale_out is None else scale_out

@@ -146,6 +146,7 @@ class Rogue:
     """A policy that does something wrong at every look."""
 
     name = "static"
+    learns = False
 
     def __init__(self, act: Callable[[Situation], Decision]) -> None:
         self.act = act

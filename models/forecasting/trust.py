@@ -1,0 +1,118 @@
+"""How much of the changes that were forecast has come true of late: that much of a forecast change is acted on.
+
+A forecaster that foresees changes which do not come moves a job for nothing, be it good at levels. So the changes that
+it said 5, 10 and 15 minutes ahead are regressed on those that came, and a forecast is drawn towards the present load by
+what is missing. Who foresees well is believed in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from models.forecasting.contract import Forecast, Values
+from models.forecasting.tail import Tail
+
+LEADS_S = (300.0, 600.0, 900.0)
+MINUTE_S = 60.0
+HALF_LIFE_S = 7_200.0
+BELIEVED = 0.05  # sum of squared relative changes for which a forecaster is believed before anything came true
+IN_FULL = 0.7  # share of the foreseen changes that must have come for all of them to be believed
+TWICE = 2.0  # the present load: no forecast goes higher, unless the last hours did
+HALF_AS_MUCH = 1.5  # of the highest minute of the last hours, likewise
+
+
+@dataclass(frozen=True)
+class Made:
+    """One forecast: where the load stood, and the changes that were said for each lead; records/s."""
+
+    origin_s: float
+    level_per_s: float
+    changes: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What forecasts of changes were worth; newer ones weigh more.
+
+    Attributes
+    ----------
+    said, came
+        Sums of squared relative changes that were forecast, and of their products with those that came.
+    made
+        Forecasts whose truth is still to come, oldest first.
+    """
+
+    said: float = 0.0
+    came: float = 0.0
+    made: tuple[Made, ...] = ()
+
+    @property
+    def share(self) -> float:
+        """Return the share of a forecast change to act on, 0 to 1."""
+        known = (self.came + BELIEVED) / (self.said + BELIEVED)
+        return float(np.clip(known / IN_FULL, 0.0, 1.0))
+
+    def issued(self, forecast: Forecast, level_per_s: float) -> Self:
+        """Return the trust that remembers a forecast until its truth has come."""
+        steps = [int(lead_s / forecast.step_s) for lead_s in LEADS_S if lead_s <= forecast.horizon_s + 1e-6]
+        width = max(1, int(MINUTE_S / forecast.step_s))
+        changes = tuple(float(forecast.mean[max(step - width, 0) : step].mean()) - level_per_s for step in steps)
+        return replace(self, made=(*self.made, Made(forecast.origin_s, level_per_s, changes)))
+
+    def settled(self, minutes: Tail) -> Self:
+        """Return the trust after the forecasts whose last lead has passed were held against what came."""
+        over = [one for one in self.made if one.origin_s + LEADS_S[-1] <= minutes.end_s + 1e-6]
+        if not over:
+            return self
+        usual = float(np.nanmean(minutes.per_s))
+        said, came = self.said, self.came
+        fade = 0.5 ** (MINUTE_S / HALF_LIFE_S)
+        for one in over:
+            said, came = fade * said, fade * came
+            for lead_s, change in zip(LEADS_S, one.changes, strict=False):
+                at_s = one.origin_s + lead_s
+                truth = float(minutes.means(np.array([at_s - MINUTE_S, at_s]))[0])
+                if np.isfinite(truth) and usual > 0:
+                    foreseen = change / usual
+                    said += foreseen**2
+                    came += foreseen * float(np.clip((truth - one.level_per_s) / usual, -abs(foreseen), abs(foreseen)))
+        return replace(self, said=said, came=came, made=self.made[len(over) :])
+
+    def tempered(self, forecast: Forecast, level_per_s: float, minutes: Values) -> Forecast:
+        """Return the forecast to act on: its change as far as such changes came true, and no height without precedent.
+
+        Parameters
+        ----------
+        level_per_s
+            Present load.
+        minutes
+            Mean load of the last hours' minutes, records/s, NaN where it was not measured.
+        """
+        known = minutes[np.isfinite(minutes)]
+        precedent = HALF_AS_MUCH * float(known.max()) if len(known) else 0.0
+        highest = max(TWICE * level_per_s, precedent)
+        mean = np.minimum(level_per_s + self.share * (forecast.mean - level_per_s), max(highest, 0.0))
+        if highest <= 0 or np.array_equal(mean, forecast.mean):
+            return forecast
+        moved = mean - forecast.mean
+        quantiles = {
+            at: np.maximum(values + moved, mean if at >= 0.5 else 0.0) for at, values in forecast.quantiles.items()
+        }
+        lifted = np.maximum.accumulate(mean) - np.maximum.accumulate(forecast.mean)
+        maxima = {at: np.maximum.accumulate(np.maximum(values + lifted, 0.0)) for at, values in forecast.maxima.items()}
+        return replace(forecast, mean=mean, quantiles=quantiles, maxima=maxima)
+
+    def to_state(self) -> dict[str, Any]:
+        """Return a JSON-serialisable state."""
+        made = [[one.origin_s, one.level_per_s, *one.changes] for one in self.made]
+        return {"said": self.said, "came": self.came, "made": made}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Rebuild from :meth:`to_state`. Raises ``ValueError`` or ``LookupError`` where a part is missing."""
+        made = tuple(Made(float(row[0]), float(row[1]), tuple(map(float, row[2:]))) for row in state["made"])
+        return cls(float(state["said"]), float(state["came"]), made)
