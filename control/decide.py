@@ -8,7 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from control.state import DAY_S
+from models.forecasting.foresight import LEAST_MINUTES
 from policies.contract import Decision, Policy, Reason, Situation
 from policies.standing_still import stand_still, unforeseeable
 from policies.wording import workers
@@ -179,17 +182,35 @@ def _founded(proposed: Decision, situation: Situation) -> Decision:
     """
     if not situation.mix and not situation.sizes and unforeseeable(situation) and proposed.reason not in NO_GROUND:
         return stand_still(situation, proposed.policy)
-    if not proposed.rescales(situation) or not _adds(proposed, situation):
+    if not proposed.rescales(situation):
+        return proposed
+    early = _early(situation)
+    if early is not None:
+        return _held(proposed, situation, Reason.HOLD_UNKNOWN, early)
+    if not _adds(proposed, situation):
         return proposed
     idle = _idle(situation)
     return proposed if idle is None else _held(proposed, situation, Reason.HOLD_IDLE, idle)
+
+
+def _early(situation: Situation) -> str | None:
+    """Return in words that the load was hardly seen yet, or ``None``; a job that falls behind need not wait."""
+    lag, seen = situation.lag_records, int(np.isfinite(situation.minutes).sum())
+    inside = situation.bounds.minimum <= situation.scale_out <= situation.bounds.maximum
+    if seen >= LEAST_MINUTES or not seen or not inside or lag is None or lag > _little(situation):
+        return None
+    return f"Only {seen} minutes of the load were seen, and nothing waits; nothing is decided before {LEAST_MINUTES}."
+
+
+def _little(situation: Situation) -> float:
+    return LITTLE_WAITS_S * max(situation.workload_per_s, 1.0)
 
 
 def _idle(situation: Situation) -> str | None:
     """Return in words that the workers have little to do and will have, or ``None`` where something is not so."""
     hottest = max(situation.worker_cpu, default=situation.cpu_load)
     lag, latency_ms = situation.lag_records, situation.latency_p95_ms
-    if hottest is None or lag is None or lag > LITTLE_WAITS_S * max(situation.workload_per_s, 1.0):
+    if hottest is None or lag is None or lag > _little(situation):
         return None
     if situation.scale_out < situation.bounds.minimum:
         return None

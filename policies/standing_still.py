@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from models.capacity.contract import Estimate
 from models.forecasting.contract import Values
 from models.forecasting.foresight import HALF_LIFE, MINUTE_S
 from policies.contract import Candidate, Decision, Reason, Situation
@@ -19,6 +20,7 @@ from policies.wording import per_s, workers
 
 LEAST_AHEAD_S = 180.0  # foreseen for less, a load is over before a rescale has paid
 WAITS = 0.5  # of the latency objective: what may wait before a minute counts as late
+CAREFUL = 0.75  # weight of an estimate beside its low end, for a size that is not the one that runs
 SPENT = 0.5  # of the error budget, up to which a smaller size may be expected to spend it
 PATIENCE_S = 6 * 3600.0  # between a rescale and one to a smaller size
 RESPITE_S = 1_800.0  # between a rescale and one to a larger size, unless the job falls behind
@@ -55,9 +57,7 @@ def stand_still(situation: Situation, policy: str) -> Decision:
     allowed_s = WAITS * situation.objectives.latency_p95_ms / 1_000.0
     budget, runs = situation.objectives.error_budget, situation.scale_out
     shares = {
-        n: late_share(
-            situation.minutes, estimate.per_s if n == runs else estimate.low_per_s**0.5 * estimate.per_s**0.5, allowed_s
-        )
+        n: late_share(situation.minutes, _counted_on(estimate, runs), allowed_s)
         for n, estimate in sorted(situation.capacities.items())
     }
     size, why = _size(situation, shares, budget)
@@ -69,6 +69,12 @@ def stand_still(situation: Situation, policy: str) -> Decision:
         f"{workers(size)} stand still: {why}."
     )
     return Decision(policy, size, reason, sentence, candidates, memory=situation.memory)
+
+
+def _counted_on(estimate: Estimate, runs: int) -> float:
+    if estimate.scale_out == runs:
+        return estimate.per_s
+    return float(estimate.per_s**CAREFUL * estimate.low_per_s ** (1.0 - CAREFUL))
 
 
 def _size(situation: Situation, shares: Mapping[int, float], budget: float) -> tuple[int, str]:
