@@ -8,6 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
+
+Values = NDArray[np.float64]
 
 OBSERVED = "observed"
 DAY_S = 86_400.0
@@ -15,6 +19,8 @@ DRIFT_PER_DAY = 0.10  # relative sd by which a job's capacity wanders in a day (
 REDRAWN_SKEW = 0.06  # relative sd between stays: each rescale deals the keys anew, and the unluckiest worker decides
 OFF_CURVE = 0.08  # relative sd of what a scale-out takes around a smooth curve: no two workers are equally fast
 OWN_SD = 0.10  # relative sd up to which the errors of two stays have nothing to do with each other
+PROJECTIONS = 50  # at most, of which two or three do
+CLOSE = 1e-6  # of a log capacity
 EFFICIENCY_SD = 0.15  # prior sd of the scaling exponent around 0 (linear); measured 1 -> 12 workers: -0.17
 
 
@@ -138,12 +144,19 @@ class Curve:
         return scale + 2.0 * cross * log + exponent * log**2 + OFF_CURVE**2
 
 
-def non_decreasing(values: list[float], weights: list[float]) -> list[float]:
-    """Return the weighted least-squares non-decreasing sequence (pool adjacent violators)."""
-    blocks: list[tuple[float, float, int]] = []
-    for value, weight in zip(values, weights, strict=True):
-        blocks.append((value, weight, 1))
-        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
-            (first, w1, n1), (second, w2, n2) = blocks[-2], blocks[-1]
-            blocks[-2:] = [((first * w1 + second * w2) / (w1 + w2), w1 + w2, n1 + n2)]
-    return [value for value, _, count in blocks for _ in range(count)]
+def as_workers_add(logs: Values, weights: Values) -> Values:
+    """Return the nearest log capacities of 1 .. n workers that one more never lowers, nor raises by more than its share.
+
+    The total does not fall with the scale-out and the average per worker does not rise: weighted least squares by
+    alternating projections (Dykstra), each a regression on a monotone sequence. Shapes ``(n,)``.
+    """
+    alone = np.log(np.arange(1.0, len(logs) + 1.0))
+    found, rising, falling = logs, np.zeros(len(logs)), np.zeros(len(logs))
+    for _ in range(PROJECTIONS):
+        total = isotonic_regression(found + rising, weights=weights).x
+        rising = found + rising - total
+        found = alone + isotonic_regression(total + falling - alone, weights=weights, increasing=False).x
+        falling = total + falling - found
+        if np.abs(found - total).max() < CLOSE:
+            break
+    return np.asarray(np.maximum.accumulate(found))

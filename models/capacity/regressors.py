@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
 
-from models.capacity.evidence import non_decreasing
 from models.capacity.line import IdleShare, Line
 from models.capacity.scale_outs import ScaleOuts
 
@@ -42,7 +42,7 @@ class Regressor(ABC):
     def table(self, maximum: int) -> dict[int, float]:
         """Return the capacity of 1 .. ``maximum`` workers, non-decreasing."""
         values = [self.capacity(n) for n in range(1, maximum + 1)]
-        return dict(enumerate(non_decreasing(values, [1.0] * maximum), start=1))
+        return dict(enumerate(isotonic_regression(values).x.tolist(), start=1))
 
 
 class Linear(Regressor):

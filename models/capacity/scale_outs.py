@@ -14,7 +14,7 @@ import pandas as pd
 
 from models.capacity import basis
 from models.capacity.contract import Estimate
-from models.capacity.evidence import OBSERVED, REDRAWN_SKEW, Curve, Evidence, non_decreasing
+from models.capacity.evidence import OBSERVED, REDRAWN_SKEW, Curve, Evidence, as_workers_add
 from models.capacity.hottest import STRANGERS
 from models.capacity.line import IdleShare
 from models.capacity.pairing import MINUTE_S, paired_minutes, runs_of_scale_out
@@ -268,18 +268,22 @@ class ScaleOuts:
         expected = self._expected
         if scale_out <= len(expected):
             return expected[scale_out - 1]
-        log_value = max(expected[-1][0], self._curve.log_value(scale_out))
+        most = expected[-1][0] + math.log(scale_out / len(expected))  # no worker adds more than those before it
+        log_value = min(max(expected[-1][0], self._curve.log_value(scale_out)), most)
         return log_value, self._curve.variance(scale_out) + REDRAWN_SKEW**2
 
     @cached_property
     def _expected(self) -> list[tuple[float, float]]:
-        """Log capacity and its variance, of any stay at 1 .. the largest scale-out known, pooled until non-decreasing.
+        """Log capacity and its variance, of any stay at 1 .. the largest scale-out known.
+
+        The total does not fall with more workers, and the average per worker does not rise.
 
         How the keys fell where the job runs now, well or badly, says nothing of its neighbours.
         """
         blended = [self._blended(n, self._typical.get(n)) for n in range(1, max(self._typical) + 1)]
-        logs = non_decreasing([value for value, _ in blended], [1.0 / variance for _, variance in blended])
-        return [(log, variance) for log, (_, variance) in zip(logs, blended, strict=True)]
+        values, variances = np.array(blended).T
+        logs = as_workers_add(values, 1.0 / variances)
+        return list(zip(logs.tolist(), variances.tolist(), strict=True))
 
     def _blended(self, scale_out: int, evidence: Evidence | None) -> tuple[float, float]:
         """Return log capacity and variance from the curve and from what is known of this very scale-out."""

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.capacity.evidence import Curve, Evidence, non_decreasing
+from models.capacity.evidence import Curve, Evidence, as_workers_add
 from models.capacity.pairing import trailing_mean
 from models.capacity.scale_outs import ScaleOuts
 from models.capacity.workers import Workers
@@ -392,11 +392,22 @@ def test_evidence_combines_by_precision_and_ages():
 
 
 @given(st.lists(st.tuples(st.floats(-10, 10), st.floats(0.1, 10)), min_size=1, max_size=20))
-def test_pooling_is_ordered_and_keeps_the_weighted_mean(rows):
-    values, weights = zip(*rows, strict=True)
-    pooled = non_decreasing(list(values), list(weights))
-    assert all(a <= b + 1e-9 for a, b in itertools.pairwise(pooled))
-    assert np.average(pooled, weights=weights) == pytest.approx(np.average(values, weights=weights), abs=1e-6)
+def test_no_worker_lowers_the_total_or_adds_more_than_its_share(rows):
+    values, weights = np.array(rows).T
+    found = as_workers_add(values, weights)
+    assert np.all(np.diff(found) >= 0.0)
+    assert np.all(np.diff(found - np.log(np.arange(1, len(found) + 1))) <= 1e-3)
+
+
+def test_capacities_that_are_possible_stay_as_they_are():
+    possible = np.log([100.0, 190.0, 270.0, 270.0, 300.0])
+    np.testing.assert_allclose(as_workers_add(possible, np.ones(5)), possible, atol=1e-9)
+
+
+def test_a_strong_unlikely_size_is_drawn_to_its_neighbours():
+    found = np.exp(as_workers_add(np.log([100.0, 190.0, 500.0]), np.array([100.0, 100.0, 1.0])))
+    assert found[2] / 3 <= found[1] / 2 * 1.001
+    assert found[1] == pytest.approx(190.0, rel=0.02)
 
 
 def test_trailing_mean_matches_pandas():
