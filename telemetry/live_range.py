@@ -1,7 +1,7 @@
 """A live job's own Prometheus range as landing files, which the ingest of exports reads like any other.
 
-Belongs here: from when until when is pulled, what could not be, and the files, one per UTC day. Does not belong here: the
-conversation (:mod:`telemetry.prometheus`), and reading the files (:mod:`telemetry.ingest`).
+Belongs here: from when until when is pulled, what could not be, and the files, one per UTC day. Does not belong here:
+the conversation (:mod:`telemetry.prometheus`), and reading the files (:mod:`telemetry.ingest`).
 """
 
 from __future__ import annotations
@@ -144,37 +144,58 @@ def pull_range(
     source = job.prometheus
     if source is None:
         raise ValueError(f"job '{job.name}' has no 'prometheus' in its file; add its url and selector")
-    days: list[str] = []
-    problems: list[str] = []
-    found: set[str] = set()
-    samples, server_failed = 0, False
     try:
         queries = load_queries(job.engine)
-        wanted = tuple(dict.fromkeys((*queries.metrics(source.selector), *NEEDED_TO_TRAIN)))
         with connect(source) as client:
-            for day, first_s, last_s in _days(from_s, until_s, source.scrape_interval_s):
-                try:
-                    series = _pulled(client, queries, source, wanted, first_s, last_s)
-                except PrometheusError as error:
-                    problems.append(str(error))
-                    if error.kind in _OF_THE_SERVER:
-                        server_failed = True
-                        break
-                    continue  # one day may be refused (a server that looks back so far only), and the next answered
-                finally:
-                    problems += client.drain_warnings()
-                if series:
-                    _complete(landing_file(home, job.name, day), series)
-                    days.append(day)
-                    samples += sum(len(one) for one in series)
-                    found |= {one.metric for one in series}
-            if not server_failed:
-                problems += _missing(client.name, wanted, found, from_s, until_s)
+            return _Pull(home, job.name, client, queries, source).run(from_s, until_s)
     except (SettingsError, PrometheusError) as error:  # before anything was asked
-        problems.append(str(error))
-        server_failed = isinstance(error, PrometheusError)
-    told = tuple(dict.fromkeys(problems))
-    return PulledRange(job.name, from_s, until_s, tuple(days), samples, told, server_failed)
+        failed = isinstance(error, PrometheusError)
+        return PulledRange(job.name, from_s, until_s, problems=(str(error),), server_failed=failed)
+
+
+@dataclass(frozen=True)
+class _Pull:
+    """One job's pull from an open client."""
+
+    home: Home
+    job: str
+    client: Prometheus
+    queries: EngineQueries
+    source: PrometheusSource
+
+    def run(self, from_s: float, until_s: float) -> PulledRange:
+        wanted = tuple(dict.fromkeys((*self.queries.metrics(self.source.selector), *NEEDED_TO_TRAIN)))
+        days: list[str] = []
+        problems: list[str] = []
+        found: set[str] = set()
+        samples, server_failed = 0, False
+        for day, first_s, last_s in _days(from_s, until_s, self.source.scrape_interval_s):
+            try:
+                series = self._series(wanted, first_s, last_s)
+            except PrometheusError as error:
+                problems.append(str(error))
+                server_failed = error.kind in _OF_THE_SERVER
+                if server_failed:
+                    break
+                continue  # one day may be refused (by a server that looks back so far only), and the next answered
+            finally:
+                problems += self.client.drain_warnings()
+            if series:
+                _complete(landing_file(self.home, self.job, day), series)
+                days.append(day)
+                samples += sum(len(one) for one in series)
+                found |= {one.metric for one in series}
+        if not server_failed:
+            problems += _missing(self.client.name, wanted, found, from_s, until_s)
+        told = tuple(dict.fromkeys(problems))
+        return PulledRange(self.job, from_s, until_s, tuple(days), samples, told, server_failed)
+
+    def _series(self, wanted: Sequence[str], first_s: float, last_s: float) -> list[Series]:
+        step_s, selector = self.source.scrape_interval_s, self.source.selector
+        series = self.client.pull(
+            self.queries, selector, first_s, last_s, step_s, metrics=wanted, scrape_interval_s=step_s
+        )
+        return [one for one in series if len(one)]
 
 
 def landing_file(home: Home, job: str, day: str) -> Path:
@@ -206,21 +227,6 @@ def _days(from_s: float, until_s: float, step_s: float) -> Iterator[tuple[str, f
         first_ms = -(-next_ms // step_ms) * step_ms
 
 
-def _pulled(
-    client: Prometheus,
-    queries: EngineQueries,
-    source: PrometheusSource,
-    wanted: Sequence[str],
-    first_s: float,
-    last_s: float,
-) -> list[Series]:
-    step_s = source.scrape_interval_s
-    series = client.pull(
-        queries, source.selector, first_s, last_s, step_s, metrics=wanted, scrape_interval_s=step_s
-    )  # fmt: skip
-    return [one for one in series if len(one)]
-
-
 def _missing(server: str, wanted: Sequence[str], found: set[str], from_s: float, until_s: float) -> list[str]:
     """Return in words what the server does not have of the job."""
     lacking = [name for name in wanted if name not in found]
@@ -248,7 +254,7 @@ def _complete(path: Path, series: Sequence[Series]) -> None:
 
 
 def _kept(path: Path) -> dict[Identity, Series]:
-    """Return what a file of an earlier pull holds; what is damaged in it is pulled again, or lost to Prometheus, too."""
+    """Return what a file of an earlier pull holds, without what is damaged in it."""
     if not path.exists():
         return {}
     held: dict[Identity, Series] = {}

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
