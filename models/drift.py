@@ -45,6 +45,10 @@ class DriftState:
         Observations since the last request.
     sentence
         Why the last retrain was requested, for a reader.
+    poor_since_s
+        Origin (epoch seconds) of the first forecast of those that make up ``poor_ticks``; ``None`` when there is none.
+    began_s
+        Since when forecasts had been poor when the last retrain was requested: the origin of the first of them.
     horizon
         How forecasts of the whole horizon do.
     """
@@ -59,13 +63,15 @@ class DriftState:
     ticks_since_request: int = 0
     sentence: str = ""
     horizon: HorizonDrift = field(default_factory=HorizonDrift)
+    poor_since_s: float | None = None
+    began_s: float | None = None
 
     @classmethod
     def untried(cls) -> Self:
         """Return the state of a model that has not forecast yet: the fallback is used until it was usable."""
         return cls(use_fallback=True)
 
-    def observe(self, error: float | None, horizons: Iterable[Missed] = ()) -> Self:
+    def observe(self, error: float | None, horizons: Iterable[Missed] = (), *, origin_s: float | None = None) -> Self:
         """Return the state after one tick.
 
         Parameters
@@ -75,6 +81,8 @@ class DriftState:
             ``None`` or NaN when none has come true: nothing is concluded then. Infinite is poor.
         horizons
             Forecasts whose whole horizon has passed since the last tick, oldest first.
+        origin_s
+            Epoch seconds of the forecast that ``error`` is of.
 
         Raises
         ------
@@ -93,6 +101,7 @@ class DriftState:
         counted = replace(
             seen,
             poor_ticks=0 if good else self.poor_ticks + 1,
+            poor_since_s=None if good else (self.poor_since_s if self.poor_ticks else origin_s),
             good_ticks=self.good_ticks + 1 if good else 0,
             usable_ticks=self.usable_ticks + 1 if usable else 0,
         )
@@ -123,8 +132,14 @@ class DriftState:
             drift=self.drift if self.attempt else self.drift + 1,
             ticks_since_request=0,
             sentence=why,
+            began_s=self._poor_since_s(first_minute),
             horizon=self.horizon.after_report() if self.horizon.due else self.horizon,
         )
+
+    def _poor_since_s(self, first_minute: bool) -> float | None:
+        """Return the later one where both ask: on a noisy load the first minute has always been poor."""
+        asking = (self.poor_since_s if first_minute else None, self.horizon.poor_since_s if self.horizon.due else None)
+        return max((at_s for at_s in asking if at_s is not None), default=None)
 
     @property
     def cooldown_ticks(self) -> int:
@@ -141,7 +156,9 @@ class DriftState:
             (:func:`~models.horizon_drift.usual_share`).
         """
         fresh = HorizonDrift(expected=usual)
-        return replace(self, retrain_due=False, poor_ticks=0, good_ticks=0, usable_ticks=0, horizon=fresh)
+        return replace(
+            self, retrain_due=False, poor_ticks=0, poor_since_s=None, good_ticks=0, usable_ticks=0, horizon=fresh
+        )
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""

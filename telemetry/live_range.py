@@ -25,6 +25,7 @@ from telemetry.exports.records import Limits, RawSeries
 from telemetry.exports.victoriametrics import read_victoriametrics, victoriametrics_line
 from telemetry.lake import Lake
 from telemetry.metrics import CPU, THROUGHPUT, WORKLOAD
+from telemetry.moments import moment
 from telemetry.partitions import safe_key
 from telemetry.prometheus import Prometheus
 from telemetry.prometheus_answers import PrometheusError
@@ -201,11 +202,6 @@ class _Pull:
 def landing_file(home: Home, job: str, day: str) -> Path:
     """Return where a pulled day of a job lies."""
     return home.landing / safe_key("job", job) / f"{_PREFIX}{day}.json.gz"
-
-
-def moment(at_s: float) -> str:
-    """Return epoch seconds as UTC, for example ``2026-01-31 03:12Z``."""
-    return datetime.fromtimestamp(at_s, tz=UTC).strftime("%Y-%m-%d %H:%MZ")
 
 
 def _last_sample_s(lake: Lake, job: str) -> dict[str, float]:

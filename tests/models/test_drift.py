@@ -36,6 +36,15 @@ def test_fifteen_poor_ticks_in_a_row_request_once():
     assert not any(state.retrain_due for state in after(([0.15] * (POOR_TICKS - 1) + [0.05]) * 20))
 
 
+def test_a_request_says_since_when_the_first_minute_was_poor():
+    state = DriftState()
+    for tick, error in enumerate([0.2, 0.05] + [0.9] * POOR_TICKS):
+        state = state.observe(error, origin_s=60.0 * tick)
+    assert state.retrain_due
+    assert state.began_s == 120.0, "the first forecast after the last good one"
+    assert DriftState.from_state(json.loads(json.dumps(state.to_state()))).began_s == 120.0
+
+
 def test_a_drift_that_lasts_is_tried_again_ever_more_rarely():
     states = after([0.5] * 1000)
     due = [index for index, state in enumerate(states) if state.retrain_due]
