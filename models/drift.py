@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Self
 
-from models.horizon_drift import HorizonDrift
+from models.horizon_drift import LEAST_FORECASTS, HorizonDrift
 from models.realised import Missed
 
 GOOD = 0.10  # Daedalus 3.2 and its program: below, a forecast is good
@@ -48,7 +48,9 @@ class DriftState:
     poor_since_s
         Origin (epoch seconds) of the first forecast of those that make up ``poor_ticks``; ``None`` when there is none.
     began_s
-        Since when forecasts had been poor when the last retrain was requested: the origin of the first of them.
+        When the present drift began, epoch seconds, as far as poor forecasts tell.
+    learning
+        Whether the champion was trained for the present drift: on little, so it may be asked for again.
     horizon
         How forecasts of the whole horizon do.
     """
@@ -65,6 +67,7 @@ class DriftState:
     horizon: HorizonDrift = field(default_factory=HorizonDrift)
     poor_since_s: float | None = None
     began_s: float | None = None
+    learning: bool = False
 
     @classmethod
     def untried(cls) -> Self:
@@ -114,11 +117,17 @@ class DriftState:
         return replace(self, use_fallback=self.use_fallback and not ended)
 
     def _closed(self) -> Self:
-        return replace(self, attempt=0) if self.good_ticks >= CLOSED_TICKS and not self.horizon.poor else self
+        over = self.good_ticks >= CLOSED_TICKS and not self.horizon.poor and not self._learnt_too_little
+        return replace(self, attempt=0, learning=False) if over else self
+
+    @property
+    def _learnt_too_little(self) -> bool:
+        known = self.horizon.forecasts >= LEAST_FORECASTS
+        return self.learning and known and self.horizon.errors.wape >= USABLE
 
     def _requested(self, error: float | None = None) -> Self:
         first_minute = error is not None and self.poor_ticks >= POOR_TICKS
-        if not first_minute and not self.horizon.due:
+        if not first_minute and not self.horizon.due and not self._learnt_too_little:
             return self
         if self.attempt and self.ticks_since_request < self.cooldown_ticks:
             return self
@@ -132,12 +141,16 @@ class DriftState:
             drift=self.drift if self.attempt else self.drift + 1,
             ticks_since_request=0,
             sentence=why,
-            began_s=self._poor_since_s(first_minute),
+            began_s=self._poor_since_s(first_minute) or self.began_s,
+            learning=False,
             horizon=self.horizon.after_report() if self.horizon.due else self.horizon,
         )
 
     def _poor_since_s(self, first_minute: bool) -> float | None:
-        """Return the later one where both ask: on a noisy load the first minute has always been poor."""
+        """Return the later one where both ask: on a noisy load the first minute has always been poor.
+
+        ``None`` where neither asks, but what was learnt of the same drift was too little.
+        """
         asking = (self.poor_since_s if first_minute else None, self.horizon.poor_since_s if self.horizon.due else None)
         return max((at_s for at_s in asking if at_s is not None), default=None)
 
@@ -155,9 +168,15 @@ class DriftState:
             Share of last value's error that the champion had in its backtest
             (:func:`~models.horizon_drift.usual_share`).
         """
-        fresh = HorizonDrift(expected=usual)
         return replace(
-            self, retrain_due=False, poor_ticks=0, poor_since_s=None, good_ticks=0, usable_ticks=0, horizon=fresh
+            self,
+            retrain_due=False,
+            poor_ticks=0,
+            poor_since_s=None,
+            good_ticks=0,
+            usable_ticks=0,
+            learning=self.attempt > 0,
+            horizon=HorizonDrift(expected=usual),
         )
 
     def to_state(self) -> dict[str, Any]:

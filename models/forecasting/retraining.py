@@ -19,6 +19,10 @@ from models.forecasting.origins import least_steps, stops_of
 from models.forecasting.selection import LEAST_EVIDENCE, TrainedForecast, beats, train_forecasters
 from telemetry.moments import moment
 
+FRESH_REFITS = (
+    16  # on the walk: what is known of a new load grows from minute to minute, and a fit of so little is quick
+)
+WHOLE_REFITS = 4
 GRID_S = 10.0  # of the lake
 MARGIN_S = 120.0  # until what was measured is in the lake, and begins at a step
 
@@ -58,12 +62,15 @@ def retrain_forecasters(
     stops = stops_of(recent, horizon_s)
     if stops.scored.sum() < LEAST_EVIDENCE:
         return TrainedForecast({}, None, _too_early(history, since_s, horizon_s), stops, since_s)
-    whole, fresh = (
-        replace(
-            train_forecasters(one, families, horizon_s=horizon_s, seed=seed, stops=stops, timer=timer), since_s=since_s
+
+    def trained(part: Workload, refits: int) -> TrainedForecast:
+        every = -(-len(stops.origins_s) // refits)
+        made = train_forecasters(
+            part, families, horizon_s=horizon_s, seed=seed, stops=stops, refit_every=every, timer=timer
         )
-        for one in (history, recent)
-    )
+        return replace(made, since_s=since_s)
+
+    whole, fresh = trained(history, WHOLE_REFITS), trained(recent, FRESH_REFITS)
     if _better(fresh, whole):
         return replace(fresh, sentence=f"{fresh.sentence}; fitted to what came since the drift")
     return replace(whole, sentence=f"{whole.sentence}; fitted to all of the history")

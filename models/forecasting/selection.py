@@ -100,6 +100,7 @@ def train_forecasters(
     recovery_s: float | None = None,
     seed: int = 0,
     stops: Stops | None = None,
+    refit_every: int | None = None,
     timer: Timer = time.perf_counter,
 ) -> TrainedForecast:
     """Fit and judge every family on one job, alone and together; one that fails keeps its reason, the others go on.
@@ -121,6 +122,8 @@ def train_forecasters(
     history = history.plausible()
     families = families_named(ENSEMBLE) if families is None else families
     stops = stops_of(history, horizon_s) if stops is None else stops
+    if refit_every is None:
+        refit_every = -(-len(stops.origins_s) // 2) if stops.blocks > 1 else 0
     fits = fit_members(families, history, horizon_s=horizon_s, seed=seed, timer=timer)
     walk, unjudged = None, ""
     try:
@@ -131,7 +134,7 @@ def train_forecasters(
             scored=stops.scored,
             horizon_s=horizon_s,
             recovery_s=recovery_s,
-            refit_every=-(-len(stops.origins_s) // 2) if stops.blocks > 1 else 0,
+            refit_every=refit_every,
             seed=seed,
             timer=timer,
         )

@@ -179,7 +179,7 @@ def drifts(champion: Forecaster, live: Values) -> list[tuple[int, float | None]]
         if origin >= 0:
             actual, last = minutes[origin + 1 : minute + 1], minutes[origin]
             by_forecast, by_last_value = np.abs(said[origin] - actual).sum(), np.abs(last - actual).sum()
-            horizon = [Missed(60.0 * origin, float(by_forecast), float(by_last_value), float(actual.sum()))]
+            horizon = [Missed(60.0 * origin, float(by_forecast), float(by_last_value), float(actual.sum()), 900.0)]
         state = state.observe(error, horizon, origin_s=60.0 * minute)
         if state.retrain_due:
             asked.append((minute, None if state.began_s is None else state.began_s / 60.0))
@@ -208,7 +208,7 @@ def test_a_change_of_regime_asks_within_half_an_hour_and_once(families: dict[str
     assert [60 < minute <= 92 for minute, _ in asked] == [True]
     ((_, began),) = asked
     assert began is not None
-    assert 45 <= began <= 75, "within a horizon of the change, as nobody can tell better by forecasts that span it"
+    assert 50 <= began <= 75, "within a horizon of the change, as nobody can tell better by forecasts that span it"
 
 
 @pytest.mark.shared
