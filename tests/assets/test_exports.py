@@ -1,4 +1,4 @@
-"""The day's asset of live jobs: pulled from each job's Prometheus, completed, and never beside exports of the same time."""
+"""A day of live jobs, pulled by its asset: one job's dead Prometheus keeps no other from being pulled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 
 import dagster as dg
 
-from assets.ingest import exports
 from assets.resources import Workspace
 from settings.home import PROJECT, Home
 from telemetry.live_range import landing_file
@@ -18,6 +17,10 @@ from twin.emission import Scraping
 from twin.living import SimulatedClock, revive
 from twin.parameters import load_twin
 from twin.prometheus_face import PrometheusFace
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
+    from assets.ingest import exports
 
 DAY = "2026-03-04"
 NOW_S = datetime(2026, 3, 4, 15, tzinfo=UTC).timestamp()
