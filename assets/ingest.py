@@ -7,6 +7,7 @@ import dagster as dg
 from assets.metadata import records
 from assets.partitions import days, one_run, stream_jobs
 from assets.resources import Spark, Workspace
+from control.clock import WallClock
 from settings.home import Home
 from settings.stream_job import NAME
 from telemetry.landing import landed
@@ -29,6 +30,9 @@ def exports(context: dg.AssetExecutionContext, workspace: Workspace) -> dg.Mater
     for job in jobs.values():
         for day in context.partition_keys if job.prometheus is not None else ():
             from_s, until_s = day_range(workspace.lake(), job.name, day)
+            until_s = min(until_s, WallClock().now_s())  # else a day that is not over repeats its newest samples
+            if until_s < from_s:
+                continue
             pulled = pull_range(workspace.paths(), job, from_s, until_s)
             samples += pulled.samples
             problems += [f"{job.name}, {day}: {problem}" for problem in pulled.problems]

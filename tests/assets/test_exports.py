@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
+import pytest
 
 from assets.resources import Workspace
 from settings.home import PROJECT, Home
@@ -27,7 +28,10 @@ NOW_S = datetime(2026, 3, 4, 15, tzinfo=UTC).timestamp()
 JOB = "prometheus: {{url: '{url}', selector: {{namespace: ads, topic: ads, job_name: ads}}}}\n"
 
 
-def test_a_day_is_pulled_and_a_dead_server_fails_its_own_job_only(tmp_path: Path) -> None:
+def test_a_day_is_pulled_and_a_dead_server_fails_its_own_job_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("control.clock.WallClock.now_s", lambda _: NOW_S)
     conf, home = tmp_path / "conf", Home(tmp_path / "home").make()
     (conf / "jobs").mkdir(parents=True)
     (conf / "queries").symlink_to(PROJECT / "conf" / "queries")
