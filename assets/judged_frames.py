@@ -6,7 +6,7 @@ and what is found is the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -30,6 +30,7 @@ def judged_frame(
     days: Sequence[str] | None,
     session: Callable[[], SparkSession],
     *,
+    jobs: Collection[str] | None = None,
     in_memory: int = MOST_ROWS_IN_MEMORY,
 ) -> Frame:
     """Return a lake table for :func:`assets.expectations.run_suite`: pandas up to ``in_memory`` rows, else Spark.
@@ -41,13 +42,18 @@ def judged_frame(
     ----------
     session
         Called only when Spark is needed.
+    jobs
+        Every job when left out.
     """
-    rows = sum(manifest.rows for manifest in lake.manifests(table, days=days))
+    parts = [part for part in lake.manifests(table, days=days) if jobs is None or part.keys["job"] in jobs]
+    rows = sum(part.rows for part in parts)
     counters = _counters(lake) if table == "samples" else None
     if rows > in_memory:
         frame = lake_frame(session(), lake, table, days)
+        frame = frame if jobs is None else frame.filter(frame["job"].isin(list(jobs)))
         return frame if counters is None else _with_kind(frame, counters)
-    held = _in_memory(lake.read(table, days=days))
+    read = [lake.read(table, job, days=days) for job in ([None] if jobs is None else sorted(jobs))]
+    held = _in_memory(pa.concat_tables(read) if read else lake.read(table, days=[]))
     if counters is not None:
         kinds = held["series_id"].isin(counters.to_pylist()).astype("int8")
         held["kind"] = pd.Categorical.from_codes(kinds, categories=["gauge", "counter"])

@@ -16,6 +16,7 @@ from assets import training_tasks
 from assets.kept_answers import Kept
 from assets.observe import features
 from assets.partitions import one_run, stream_jobs
+from assets.recent_range import recent_range
 from assets.resources import Spark, Workspace
 from assets.shared_training import SharedStore, known_families, shared_families
 from assets.spark_training import train_on_spark
@@ -62,7 +63,7 @@ def build_training(model: Model) -> list[dg.AssetsDefinition]:
         group_name=model.name,
         partitions_def=stream_jobs,
         backfill_policy=one_run,
-        deps=[dg.AssetDep(features, partition_mapping=dg.AllPartitionMapping())],
+        deps=[dg.AssetDep(features, partition_mapping=dg.AllPartitionMapping()), recent_range],
         kinds={"spark", "scikitlearn"},
         pool="spark",
         description=f"Every {model.name} family of each job, fitted and judged on Spark; one job fails alone.",
@@ -99,7 +100,7 @@ def _train(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark
         session = spark.session()
     with watch.stage("what jobs share"):
         shared = _fit_shared(context, workspace, spark) if model is FORECAST else None
-    keys = _keys(workspace, model, jobs, shared)
+    keys = _keys(workspace, model, jobs, shared, _drifts(context, workspace))
     _, metadata = train_on_spark(
         context, session, keys, model.task, kept=kept, watch=watch, name=model.name, score=model.score
     )
@@ -119,7 +120,25 @@ def _folder(workspace: Workspace, model: Model) -> Path:
     return workspace.paths().trainings / model.registered
 
 
-def _keys(workspace: Workspace, model: Model, jobs: list[str], shared: Path | None) -> list[dict[str, Any]]:
+def _drifts(context: dg.AssetExecutionContext, workspace: Workspace) -> Mapping[str, float]:
+    """Return when each job's newest drift began, by the control loop; nothing where its state cannot be read."""
+    from control.state import StateStore
+    from control.state_schema import StateError
+
+    try:
+        store = StateStore(workspace.paths().state_url)
+    except StateError as error:
+        context.log.warning(f"nothing is known of drifts: {error}")
+        return {}
+    try:
+        return store.journal.drifts()
+    finally:
+        store.close()
+
+
+def _keys(
+    workspace: Workspace, model: Model, jobs: list[str], shared: Path | None, drifts: Mapping[str, float]
+) -> list[dict[str, Any]]:
     settings, known = workspace.settings().training, workspace.stream_jobs()[0]
     table = champion_file(workspace, model.registered)
     families = list(known_families(settings.families_for(len(jobs)))) if model is FORECAST else []
@@ -132,6 +151,7 @@ def _keys(workspace: Workspace, model: Model, jobs: list[str], shared: Path | No
             "history_days": settings.history_days,
             "horizon_s": settings.horizon_s,
             "seed": settings.seed,
+            "drift_since_s": drifts.get(job),
             "champions": None if table is None else str(table[0]),
             "shared": None if shared is None else str(shared),
             "pictures": len(jobs) <= PICTURES_UP_TO,

@@ -17,6 +17,7 @@ from models.registry.fleet_table import PROMOTE
 from telemetry.lake import Lake
 from telemetry.tables import TABLES
 
+NEVER_TRAINED = "has not been trained yet"
 _FLAGS = ("beats_naive", "in_sample")
 _TITLES = {
     "wape": "WAPE over the whole horizon",
@@ -82,7 +83,7 @@ def iterate_trained(folder: Path, jobs: Iterable[str]) -> Iterator[Trained]:
     for job in jobs:
         found = read_answer(folder, job)
         if found is None:
-            yield Trained(job, {}, "has not been trained yet", 0.0)
+            yield Trained(job, {}, NEVER_TRAINED, 0.0)
         else:
             seconds, cpu_s = float(found.get("seconds", 0.0)), float(found.get("cpu_s", 0.0))
             yield Trained(job, found.get("result", {}), found.get("error"), seconds, cpu_s, found.get("trace"))

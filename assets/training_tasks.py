@@ -25,7 +25,8 @@ from models.capacity.selection import CapacityCandidate, TrainedCapacity, select
 from models.capacity.selection import challenge as challenge_capacity
 from models.forecasting.backtest import Backtest
 from models.forecasting.families import NAIVE
-from models.forecasting.selection import Candidate, challenge_champion, train_forecasters
+from models.forecasting.retraining import retrain_forecasters
+from models.forecasting.selection import Candidate, challenge_champion
 from models.registry.errors import FleetCorrupt
 from models.registry.fleet_table import read_row
 from models.registry.shared_models import to_text
@@ -42,7 +43,8 @@ def train_forecast(key: Mapping[str, Any]) -> dict[str, Any]:
     ----------
     key
         ``lake`` (folder), ``job``, ``families``, ``history_days``, ``horizon_s``, ``seed``, ``champions`` (fleet table,
-        or null), ``shared`` (folder of models that jobs share, or null), and whether ``pictures`` are wanted.
+        or null), ``shared`` (folder of models that jobs share, or null), whether ``pictures`` are wanted, and, where
+        there was a drift, ``drift_since_s`` (when the newest began, epoch seconds).
 
     Returns
     -------
@@ -53,17 +55,20 @@ def train_forecast(key: Mapping[str, Any]) -> dict[str, Any]:
     with watch.stage("read"):
         history = workload_history(lake, key["job"], key["history_days"])
         families, missing = bound_families(key["families"], key["shared"])
+    champion, lost = champion_of(key, lambda state, shared: (state, shared))
+    state, shared = champion or (None, {})
+    since_s = (
+        None if champion is None else key.get("drift_since_s")
+    )  # without a champion nothing can have drifted from it
     with watch.stage("fit and walk"):
-        trained = train_forecasters(history, families, horizon_s=key["horizon_s"], seed=key["seed"])
+        trained = retrain_forecasters(history, since_s, families, horizon_s=key["horizon_s"], seed=key["seed"])
     with watch.stage("challenge"):
-        champion, lost = champion_of(key, lambda state, shared: (state, shared))
-        state, shared = champion or (None, {})
         verdict = challenge_champion(trained, state, history, shared)
     with watch.stage("state"):
         state = to_text(trained.champion.to_state()) if trained.champion else None
     naive = trained.candidates.get(NAIVE)
     naive_wape = naive.backtest.wape() if naive and naive.backtest else math.nan
-    judged = trained.candidates[trained.winner].backtest if trained.winner else None
+    judged = trained.judged
     return {
         "candidates": [
             *(_forecast_candidate(candidate, naive_wape) for candidate in trained.candidates.values()),

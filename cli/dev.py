@@ -15,6 +15,7 @@ from cli.output import console, emit
 from cli.processes import LOOPBACK, Processes, free_port
 from cli.stores import home
 from settings.home import PROJECT, Home
+from settings.product import load_product_settings
 
 
 def dev(
@@ -24,7 +25,8 @@ def dev(
 ) -> None:
     """Start the Dagster UI with its daemon, the MLflow UI, and a living twin of three jobs. Ctrl-C ends all.
 
-    Everything listens on 127.0.0.1 only. The control loop is on: its ticks are on the sensor's page.
+    Everything listens on 127.0.0.1 only. The control loop, both schedules and the retraining are on; their ticks are on
+    the pages of Dagster's sensors and schedules.
 
     Example: perdix dev --hours 12
     """
@@ -54,11 +56,13 @@ def dev(
 
 
 def _show(urls: dict[str, str], experiments: dict[str, str], jobs: list[str], logs: Path) -> None:
+    training = load_product_settings().training
     pages = "".join(f"  {name}: {url}\n" for name, url in experiments.items())
     console.print(
-        f"[bold]Dagster[/]  {urls['dagster']}  (sensor control_loop ticks every minute; assets train)\n"
+        f"[bold]Dagster[/]  {urls['dagster']}  (sensor control_loop ticks every minute)\n"
         f"[bold]MLflow[/]   {urls['mlflow']}\n{pages}"
         f"[bold]twin[/]     {urls['twin']}/api/v1/query?query=scale_out\n"
+        f"champions: each night at {training.cron} (cron, UTC), after a drift, or now: perdix train\n"
         f"in another shell: perdix jobs; perdix explain {jobs[0]}\n"
         f"logs: {logs}; Ctrl-C ends all",
         highlight=False,

@@ -84,7 +84,7 @@ def forecast(
     family: Annotated[str | None, typer.Option("--family", help="Fit this family instead of the champion.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Forecast a job's workload from the newest exports, by its champion; by a line when none was trained yet.
+    """Forecast a job's workload from the newest exports, by its champion; by a line when there is none, and says why.
 
     Told with it: what the workload stays below with 50, 80, 90 and 95 %, at each moment and over all of the time until
     then, and how much each member of the forecaster counts.
@@ -107,10 +107,12 @@ def forecast(
     else:
         model = _mended(lambda: fallback(history))
     made = _mended(lambda: model.forecast(horizon_s, max(1.0, round(horizon_s / 900))))
+    why = "" if family or champion is not None else why_no_champion(job)
     document = {
         "job": job,
         "family": made.family,
         "version": version,
+        "no_champion": why or None,
         "origin_s": made.origin_s,
         "step_s": made.step_s,
         "mean_per_s": made.mean,
@@ -119,7 +121,7 @@ def forecast(
         "members": standings(model),
         "failures": dict(model.failures),
     }
-    emit("perdix.forecast/1", document, as_json=as_json, show=lambda: _show_forecast(job, made, version, model))
+    emit("perdix.forecast/1", document, as_json=as_json, show=lambda: _show_forecast(job, made, version, model, why))
 
 
 def _champion(job: str) -> tuple[Forecaster | None, int]:
@@ -138,10 +140,23 @@ def _champion(job: str) -> tuple[Forecaster | None, int]:
     return (forecaster_from_state(orjson.loads(row.state)).given(fleet.shared), row.version) if row else (None, 0)
 
 
-def _show_forecast(job: str, made: Forecast, version: int, model: Forecaster) -> None:
+def why_no_champion(job: str) -> str:
+    """Return in a sentence why a job has no champion forecaster: what its newest training said, if there was one."""
+    from assets.training_record import NEVER_TRAINED, read_trained
+    from models.registry import FORECAST
+
+    (trained,) = read_trained(home().trainings / FORECAST, [job])
+    if trained.error == NEVER_TRAINED:
+        return f"no champion for {job}: it has never been trained; run perdix train --job {job}"
+    return f"no champion for {job}: {trained.why}"
+
+
+def _show_forecast(job: str, made: Forecast, version: int, model: Forecaster, why: str) -> None:
     from control.standing import standings
 
     known_as = f"champion version {version}" if version else "not from the registry"
+    if why:
+        known_as = "no champion"
     steps = len(made.mean)
     picked = sorted({0, *(round(steps * part / 10) - 1 for part in range(1, 11))})
     rows = [
@@ -156,12 +171,14 @@ def _show_forecast(job: str, made: Forecast, version: int, model: Forecaster) ->
     columns = ["at", "mean", "p50", "p90", "p95", "highest until then, p90"]
     table(f"workload of {job}, records/s: {made.family} ({known_as})", columns, rows)
     bounds = ", ".join(f"p{100 * p:.0f} {number(made.maximum_per_s(None, p))}" for p in (0.5, 0.9, 0.95))
+    if why:
+        console.print(why, highlight=False)
     console.print(f"highest of all: mean {number(made.maximum_per_s())}, {bounds}")
     if len(model.members) > 1:
         counts = [[one.family, f"{one.weight:.0%}", _share(one.wape)] for one in standings(model)]
         table("members", ["member", "weight", "WAPE of late"], counts)
-    for name, why in model.failures.items():
-        console.print(f"{name} takes no part: {why}", highlight=False)
+    for name, failure in model.failures.items():
+        console.print(f"{name} takes no part: {failure}", highlight=False)
 
 
 def explain(

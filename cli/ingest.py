@@ -52,6 +52,7 @@ def ingest_files(paths: list[Path], job: str, hint: Hint, *, show: bool) -> tupl
     """Land and ingest files, then observe the days they reach. Returns the report, the days, failed checks."""
     import dagster as dg
 
+    from assets import partitions
     from assets.ingest import ingest_metadata
     from cli import runs
     from telemetry import ingest as ingestion
@@ -72,7 +73,12 @@ def ingest_files(paths: list[Path], job: str, hint: Hint, *, show: bool) -> tupl
         for day in days:
             facts = {**ingest_metadata([document]), "day": day}
             opened.report_runless_asset_event(dg.AssetMaterialization("samples", partition=day, metadata=facts))
-        for stretch in stretches(days):
+        first = partitions.days.start.date().isoformat()
+        if days and days[0] < first:
+            problems.append(
+                f"{days[0]} is before {first}: these times count from a start and are no dates; not observed"
+            )
+        for stretch in stretches([day for day in days if day >= first]):
             result = runs.run_job("observe_day", stretch, opened, console if show else None)
             problems += runs.failed_checks(result)
     return document, days, problems

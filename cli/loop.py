@@ -62,6 +62,8 @@ def controller(
 ) -> None:
     """Tick every minute without Dagster, until Ctrl-C. Only one controller acts on a job at a time.
 
+    It trains nothing: champions come from perdix train (put it into cron, each night), or from Dagster's daemon.
+
     With --json, one document per tick and line.
 
     Example: perdix controller --interval 60 --metrics-port 9464

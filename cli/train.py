@@ -9,7 +9,7 @@ import typer
 
 from cli.options import JsonOption
 from cli.output import console, emit, table
-from cli.stores import home, known, lake
+from cli.stores import home, known, lake, stream_jobs
 
 MODELS = {"forecast": "wape", "capacity": "capacity_mape"}
 OF_SAMPLES = {"performance": "relative_rmse"}  # where a job's sizes were sampled
@@ -22,13 +22,15 @@ def train(
 ) -> None:
     """Fit and backtest every candidate of each job on Spark, compare them in MLflow, and promote the winners.
 
-    A challenger becomes champion only when it beats the champion on the same windows. Jobs whose sizes were sampled
+    What the lake lacks of a job with a Prometheus is pulled first. A challenger becomes champion only when it beats the
+    champion on the same windows, after a drift on those since the drift began. Jobs whose sizes were sampled
     (perdix sample) get a performance model, too: what workers of each size process.
 
     Example: perdix train --job ads
     """
-    ingested, sampled = lake().jobs("workload_features"), sampled_jobs()
-    mend = "ingest exports first: perdix ingest FILES --job NAME"
+    live = [name for name, one in stream_jobs().items() if one.prometheus is not None]
+    ingested, sampled = list(dict.fromkeys([*lake().jobs("workload_features"), *live])), sampled_jobs()
+    mend = "ingest exports first (perdix ingest FILES --job NAME), or write conf/jobs/<job>.yaml with its Prometheus"
     every = list(dict.fromkeys([*ingested, *sampled]))
     jobs = [known(job, every, "job", mend)] if job else every
     if not jobs:
@@ -107,7 +109,8 @@ def _show(document: dict[str, Any]) -> None:
             for row in trained["jobs"]
         ]
         error = _ERRORS.get(model, "error, held out")
-        table(f"{model}: perdix-{model} version {trained['version']}", ["job", "winner", error, "verdict"], rows)
+        known_as = f"perdix-{model} version {trained['version']}" if trained["version"] else "no champion"
+        table(f"{model}: {known_as}", ["job", "winner", error, "verdict"], rows)
     console.print("compare the candidates: perdix dev, then the MLflow page", highlight=False)
 
 

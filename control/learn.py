@@ -35,8 +35,9 @@ class Lesson:
     outcome
         Decision id and how it turned out, when that has just become known; its observed recovery in seconds if it was
         seen to its end.
-    retrain
-        Why the champion should be trained anew; ``None`` when it need not.
+    retrain, drift_since_s
+        Why the champion should be trained anew (``None`` when it need not), and since when its forecasts have been poor
+        (epoch seconds).
     adopted
         Whether another champion forecaster was taken in.
     roll_back_to, roll_back_mix
@@ -47,6 +48,7 @@ class Lesson:
     judgement: Judgement = field(default_factory=Judgement)
     outcome: tuple[str, Mapping[str, Any], float | None] | None = None
     retrain: str | None = None
+    drift_since_s: float | None = None
     adopted: bool = False
     roll_back_to: tuple[int, str] | None = None
     notes: tuple[str, ...] = ()
@@ -82,7 +84,17 @@ def learn(
     if progress.avoided is not None:
         avoided.append(progress.avoided)
     memory = replace(memory, avoided=tuple(avoided))
-    return Lesson(memory, judgement, _outcome(watched), retrain, adopted, back, notes, back_mix)
+    return Lesson(
+        memory=memory,
+        judgement=judgement,
+        outcome=_outcome(watched),
+        retrain=retrain,
+        drift_since_s=memory.drift.began_s if retrain else None,
+        adopted=adopted,
+        roll_back_to=back,
+        notes=notes,
+        roll_back_mix=back_mix,
+    )
 
 
 def _judged(memory: JobMemory) -> tuple[JobMemory, Judgement, str | None]:
@@ -95,7 +107,8 @@ def _judged(memory: JobMemory) -> tuple[JobMemory, Judgement, str | None]:
         return memory, judgement, None
     minute, horizons = judgement.first_minute_wape, judgement.horizons(version)
     wapes = [one.horizon_wape for one in horizons if one.horizon_wape is not None]
-    drift = memory.drift.observe(minute, [one.missed for one in horizons if one.missed is not None])
+    missed = [one.missed for one in horizons if one.missed is not None]
+    drift = memory.drift.observe(minute, missed, origin_s=judgement.scored_until_s)
     memory = replace(
         memory,
         drift=drift,

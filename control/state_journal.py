@@ -63,13 +63,22 @@ class Pause:
 
 @dataclass(frozen=True)
 class Retrain:
-    """A retraining that was asked for; ``run_key`` is job, UTC day and attempt."""
+    """A retraining that was asked for.
+
+    Attributes
+    ----------
+    run_key
+        Job, UTC day and attempt.
+    since_s
+        When forecasts became poor, epoch seconds; ``None`` where that is not known.
+    """
 
     run_key: str
     job: str
     attempt: int
     requested_s: float
     reason: str
+    since_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -134,11 +143,23 @@ class Journal:
         return {row.job: Pause(row.job, row.until_s, row.paused_s, row.why) for row in rows}
 
     def request_retrain(
-        self, job: str, now_s: float, reason: str, *, cooldown_s: float = 3_600.0, most_per_day: int = 3
+        self,
+        job: str,
+        now_s: float,
+        reason: str,
+        *,
+        since_s: float | None = None,
+        cooldown_s: float = 3_600.0,
+        most_per_day: int = 3,
     ) -> str | None:
         """Ask for a retraining unless one is open, was asked for within ``cooldown_s``, or the day's are used up.
 
         The run key ends in the attempt's number, because Dagster drops a key that it has seen, even of a failed run.
+
+        Parameters
+        ----------
+        since_s
+            When forecasts became poor, epoch seconds: what a retraining is to learn, and to be judged on.
 
         Returns
         -------
@@ -157,7 +178,7 @@ class Journal:
                     return None
                 key = f"{job}:{day}:{attempt}"
                 row = {"run_key": key, "job": job, "day": day, "attempt": attempt}
-                connection.execute(retrains.insert().values(**row, requested_s=now_s, reason=reason))
+                connection.execute(retrains.insert().values(**row, requested_s=now_s, reason=reason, since_s=since_s))
                 return key
         except IntegrityError:  # another controller asked at the same time
             return None
@@ -167,7 +188,14 @@ class Journal:
         query = sa.select(retrains).where(retrains.c.closed_s.is_(None)).order_by(retrains.c.requested_s)
         with self.transactions.reading() as connection:
             rows = connection.execute(query).all()
-        return [Retrain(row.run_key, row.job, row.attempt, row.requested_s, row.reason) for row in rows]
+        return [Retrain(row.run_key, row.job, row.attempt, row.requested_s, row.reason, row.since_s) for row in rows]
+
+    def drifts(self) -> dict[str, float]:
+        """Return job -> when its newest drift began (epoch seconds), also where that was answered since."""
+        query = sa.select(retrains.c.job, retrains.c.since_s).where(retrains.c.since_s.is_not(None))
+        with self.transactions.reading() as connection:
+            rows = connection.execute(query.order_by(retrains.c.requested_s)).all()
+        return {row.job: row.since_s for row in rows}
 
     def close_retrain(self, run_key: str, now_s: float) -> bool:
         """Note that a request was answered, or given up; ``False`` when it was not open."""

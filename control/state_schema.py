@@ -14,10 +14,11 @@ import orjson
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, OperationalError, ProgrammingError
 
-SCHEMA = 2
+SCHEMA = 3
 # From that schema to the next; what was stored stays as it is.
 UPGRADES: Mapping[int, tuple[str, ...]] = {
     1: ("ALTER TABLE decisions ADD COLUMN mix TEXT", "ALTER TABLE decisions ADD COLUMN from_mix TEXT"),
+    2: ("ALTER TABLE retrains ADD COLUMN since_s DOUBLE PRECISION",),
 }
 BUSY_TIMEOUT_MS = 10_000
 _WRITES = "perdix_writes"
@@ -106,6 +107,7 @@ retrains = sa.Table(
     sa.Column("attempt", sa.Integer, nullable=False),
     sa.Column("requested_s", sa.Double, nullable=False),
     sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("since_s", sa.Double),
     sa.Column("closed_s", sa.Double),
     sa.Index("retrains_by_job", "job", "requested_s"),
 )

@@ -208,7 +208,9 @@ def _record(
             once.ledger.record(intent)
         if lesson.adopted:
             _answered(once, job, now_s)
-        retrain = once.journal.request_retrain(job, now_s, lesson.retrain) if lesson.retrain else None
+        retrain = None
+        if lesson.retrain:
+            retrain = once.journal.request_retrain(job, now_s, lesson.retrain, since_s=lesson.drift_since_s)
     return retrain, remembered.stored(memory, new, now_s)
 
 

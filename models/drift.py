@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Self
 
-from models.horizon_drift import HorizonDrift
+from models.horizon_drift import LEAST_FORECASTS, HorizonDrift
 from models.realised import Missed
 
 GOOD = 0.10  # Daedalus 3.2 and its program: below, a forecast is good
@@ -45,6 +45,12 @@ class DriftState:
         Observations since the last request.
     sentence
         Why the last retrain was requested, for a reader.
+    poor_since_s
+        Origin (epoch seconds) of the first forecast of those that make up ``poor_ticks``; ``None`` when there is none.
+    began_s
+        When the present drift began, epoch seconds, as far as poor forecasts tell.
+    learning
+        Whether the champion was trained for the present drift: on little, so it may be asked for again.
     horizon
         How forecasts of the whole horizon do.
     """
@@ -59,13 +65,16 @@ class DriftState:
     ticks_since_request: int = 0
     sentence: str = ""
     horizon: HorizonDrift = field(default_factory=HorizonDrift)
+    poor_since_s: float | None = None
+    began_s: float | None = None
+    learning: bool = False
 
     @classmethod
     def untried(cls) -> Self:
         """Return the state of a model that has not forecast yet: the fallback is used until it was usable."""
         return cls(use_fallback=True)
 
-    def observe(self, error: float | None, horizons: Iterable[Missed] = ()) -> Self:
+    def observe(self, error: float | None, horizons: Iterable[Missed] = (), *, origin_s: float | None = None) -> Self:
         """Return the state after one tick.
 
         Parameters
@@ -75,6 +84,8 @@ class DriftState:
             ``None`` or NaN when none has come true: nothing is concluded then. Infinite is poor.
         horizons
             Forecasts whose whole horizon has passed since the last tick, oldest first.
+        origin_s
+            Epoch seconds of the forecast that ``error`` is of.
 
         Raises
         ------
@@ -93,6 +104,7 @@ class DriftState:
         counted = replace(
             seen,
             poor_ticks=0 if good else self.poor_ticks + 1,
+            poor_since_s=None if good else (self.poor_since_s if self.poor_ticks else origin_s),
             good_ticks=self.good_ticks + 1 if good else 0,
             usable_ticks=self.usable_ticks + 1 if usable else 0,
         )
@@ -105,11 +117,17 @@ class DriftState:
         return replace(self, use_fallback=self.use_fallback and not ended)
 
     def _closed(self) -> Self:
-        return replace(self, attempt=0) if self.good_ticks >= CLOSED_TICKS and not self.horizon.poor else self
+        over = self.good_ticks >= CLOSED_TICKS and not self.horizon.poor and not self._learnt_too_little
+        return replace(self, attempt=0, learning=False) if over else self
+
+    @property
+    def _learnt_too_little(self) -> bool:
+        known = self.horizon.forecasts >= LEAST_FORECASTS
+        return self.learning and known and self.horizon.errors.wape >= USABLE
 
     def _requested(self, error: float | None = None) -> Self:
         first_minute = error is not None and self.poor_ticks >= POOR_TICKS
-        if not first_minute and not self.horizon.due:
+        if not first_minute and not self.horizon.due and not self._learnt_too_little:
             return self
         if self.attempt and self.ticks_since_request < self.cooldown_ticks:
             return self
@@ -123,8 +141,18 @@ class DriftState:
             drift=self.drift if self.attempt else self.drift + 1,
             ticks_since_request=0,
             sentence=why,
+            began_s=self._poor_since_s(first_minute) or self.began_s,
+            learning=False,
             horizon=self.horizon.after_report() if self.horizon.due else self.horizon,
         )
+
+    def _poor_since_s(self, first_minute: bool) -> float | None:
+        """Return the later one where both ask: on a noisy load the first minute has always been poor.
+
+        ``None`` where neither asks, but what was learnt of the same drift was too little.
+        """
+        asking = (self.poor_since_s if first_minute else None, self.horizon.poor_since_s if self.horizon.due else None)
+        return max((at_s for at_s in asking if at_s is not None), default=None)
 
     @property
     def cooldown_ticks(self) -> int:
@@ -140,8 +168,16 @@ class DriftState:
             Share of last value's error that the champion had in its backtest
             (:func:`~models.horizon_drift.usual_share`).
         """
-        fresh = HorizonDrift(expected=usual)
-        return replace(self, retrain_due=False, poor_ticks=0, good_ticks=0, usable_ticks=0, horizon=fresh)
+        return replace(
+            self,
+            retrain_due=False,
+            poor_ticks=0,
+            poor_since_s=None,
+            good_ticks=0,
+            usable_ticks=0,
+            learning=self.attempt > 0,
+            horizon=HorizonDrift(expected=usual),
+        )
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""

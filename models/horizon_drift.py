@@ -80,6 +80,9 @@ class HorizonDrift:
         Of the forecasts that came true since the champion is in use, and how many.
     poor
         How many in a row were worse than may be expected.
+    poor_since_s
+        Middle of the horizon of the first of those, epoch seconds: somewhere in it the load has changed. ``None`` when
+        there is none.
     reported, since_report
         The share when a retrain was last asked for, and how many forecasts have come true since; 0 before.
     """
@@ -90,6 +93,7 @@ class HorizonDrift:
     poor: int = 0
     reported: float = 0.0
     since_report: int = 0
+    poor_since_s: float | None = None
 
     @property
     def allowed(self) -> float:
@@ -114,6 +118,7 @@ class HorizonDrift:
             errors=errors,
             forecasts=self.forecasts + 1,
             poor=self.poor + 1 if poor else 0,
+            poor_since_s=(self.poor_since_s if self.poor else missed.origin_s + missed.horizon_s / 2) if poor else None,
             since_report=self.since_report + 1,
         )
 

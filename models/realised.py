@@ -29,12 +29,15 @@ class Missed:
         Sums of absolute errors; the last value is the mean of the minute before the origin.
     actual
         Sum of what arrived.
+    horizon_s
+        Seconds that the forecast covered.
     """
 
     origin_s: float
     by_forecast: float
     by_last_value: float
     actual: float
+    horizon_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -101,4 +104,5 @@ def _missed(forecast: Forecast, truth: Tail) -> Missed | None:
     if not np.isfinite(last) or known.mean() < NEEDED_COVERAGE:
         return None
     by_forecast = float(np.abs(actual - said)[known].sum())
-    return Missed(forecast.origin_s, by_forecast, float(np.abs(actual - last)[known].sum()), float(actual[known].sum()))
+    by_last, arrived = float(np.abs(actual - last)[known].sum()), float(actual[known].sum())
+    return Missed(forecast.origin_s, by_forecast, by_last, arrived, forecast.horizon_s)

@@ -6,7 +6,7 @@ In-process execution: a Spark session costs ten seconds, and the default executo
 import dagster as dg
 
 INGEST_GROUPS = ("ingest", "observe")
-TRAIN_GROUPS = ("forecast", "capacity")
+TRAIN_GROUPS = ("recent", "forecast", "capacity")
 REPLAY_GROUP = "replay"
 PROFILE_GROUPS = ("profile", "latency")
 SAMPLE_GROUPS = ("sample",)
@@ -32,7 +32,7 @@ train = dg.define_asset_job(
     "train",
     selection=dg.AssetSelection.groups(*TRAIN_GROUPS),
     executor_def=dg.in_process_executor,
-    description="Fit and backtest every candidate of one or many stream jobs, compare them in MLflow, promote winners.",
+    description="Pull what the lake lacks of stream jobs, fit and backtest every candidate of each, promote winners.",
     tags={"dagster/max_runtime": "14400"},
 )
 

@@ -17,19 +17,26 @@ def retrain_on_drift(
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
     """Request a run for each open retrain request; close those whose run has ended, well or not.
 
-    A request stays open until its run was seen to end, so a tick that is lost costs nothing: Dagster drops a run key
-    that it knows. A failed run closes the request too; the loop asks again after its cooldown, under the next attempt.
+    A run begins once enough has come since the drift began that forecasts can be judged on it, some 40 minutes. A
+    request stays open until its run was seen to end, so a tick that is lost costs nothing: Dagster drops a run key that
+    it knows. A failed run closes the request too; the loop asks again after its cooldown, under the next attempt.
     """
     from control.clock import WallClock
     from control.state import StateStore
+    from models.forecasting.retraining import judgeable_s
+    from telemetry.moments import moment
 
-    store = StateStore(workspace.paths().state_url)
-    requested = 0
+    store, now_s = StateStore(workspace.paths().state_url), WallClock().now_s()
+    horizon_s = workspace.settings().training.horizon_s
+    requested, waiting = 0, []
     try:
         for request in store.journal.open_retrains():
             runs = context.instance.get_runs(dg.RunsFilter(tags={RUN_KEY: request.run_key}), limit=1)
+            ready_s = now_s if request.since_s is None else judgeable_s(request.since_s, horizon_s)
             if runs and runs[0].is_finished:
-                store.journal.close_retrain(request.run_key, WallClock().now_s())
+                store.journal.close_retrain(request.run_key, now_s)
+            elif not runs and ready_s > now_s:
+                waiting.append(f"{request.job} is trained at {moment(ready_s)}, when its new load can be judged")
             elif not runs:
                 requested += 1
                 context.instance.add_dynamic_partitions(stream_jobs.name or "", [request.job])
@@ -41,4 +48,4 @@ def retrain_on_drift(
     finally:
         store.close()
     if not requested:
-        yield dg.SkipReason("no stream job has drifted")
+        yield dg.SkipReason("; ".join(waiting) or "no stream job has drifted")

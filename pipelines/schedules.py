@@ -1,33 +1,55 @@
-"""When things happen by themselves: each day is ingested after it ended, then every stream job is trained."""
+"""When things happen by themselves: each day is ingested after it ended, then every stream job is trained.
 
-from collections.abc import Iterator
+Both run as soon as a Dagster daemon does. Without a job file and without exports they have nothing to do, and say so.
+"""
+
 from datetime import timedelta
 
 import dagster as dg
 
+from assets.ingest import landed_jobs
 from assets.partitions import days, stream_jobs
+from assets.resources import Workspace
 from pipelines.jobs import ingest_day, train
 from settings.product import load_product_settings
 
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
+NOTHING = "no stream job is known yet: write conf/jobs/<job>.yaml with its Prometheus, or run perdix ingest"
 
 
-@dg.schedule(job=ingest_day, cron_schedule="10 0 * * *", execution_timezone="UTC")
-def daily_ingest(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
-    """Ingest the day that has just ended."""
+@dg.schedule(
+    job=ingest_day,
+    cron_schedule="10 0 * * *",
+    execution_timezone="UTC",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+)
+def daily_ingest(context: dg.ScheduleEvaluationContext, workspace: Workspace) -> dg.RunRequest | dg.SkipReason:
+    """Ingest the day that has just ended: pulled from each job's Prometheus, and what was landed by hand."""
+    if not _live(workspace) and not landed_jobs(workspace.paths())[0]:
+        return dg.SkipReason(NOTHING)
     ended = (context.scheduled_execution_time - timedelta(days=1)).strftime(days.fmt)
     return dg.RunRequest(run_key=ended, partition_key=ended)
 
 
-@dg.schedule(job=train, cron_schedule=load_product_settings().training.cron, execution_timezone="UTC")
-def daily_training(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
-    """Train every stream job in one run."""
+@dg.schedule(
+    job=train,
+    cron_schedule=load_product_settings().training.cron,
+    execution_timezone="UTC",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+)
+def daily_training(context: dg.ScheduleEvaluationContext, workspace: Workspace) -> dg.RunRequest | dg.SkipReason:
+    """Train every stream job in one run, those with a Prometheus on what was pulled until now."""
+    context.instance.add_dynamic_partitions(stream_jobs.name or "", _live(workspace))
     known = context.instance.get_dynamic_partitions(stream_jobs.name or "")
     if not known:
-        yield dg.SkipReason("no stream job is known yet: ingest exports, or write a file to conf/jobs")
-        return
+        return dg.SkipReason(NOTHING)
     day = context.scheduled_execution_time.strftime("%Y-%m-%d")
-    yield dg.RunRequest(
+    return dg.RunRequest(
         run_key=f"daily-{day}", tags={RANGE_START: known[0], RANGE_END: known[-1], "perdix/reason": "schedule"}
     )
+
+
+def _live(workspace: Workspace) -> list[str]:
+    """Return the jobs whose files name a Prometheus."""
+    return [name for name, job in workspace.stream_jobs()[0].items() if job.prometheus is not None]

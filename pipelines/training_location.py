@@ -4,6 +4,7 @@ import dagster as dg
 
 from assets import ingest, latency, observe, performance
 from assets.profile import profiles
+from assets.recent_range import recent_range
 from assets.replay import policy_comparison
 from assets.resources import Spark, Workspace
 from assets.sample import operator_samples
@@ -27,6 +28,7 @@ def build_training_defs(workspace: Workspace | None = None) -> dg.Definitions:
             ingest.samples,
             observe.observations,
             observe.features,
+            recent_range,
             *build_training(FORECAST),
             *build_training(CAPACITY),
             profiles,

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SLICE_BYTES = 128 << 20
+DIGEST_UP_TO_BYTES = 128 << 20  # larger files are read in slices, whose digests are another number
 _SMALL_BYTES = 2 << 20  # files are put together into tasks of about this size: a task costs some 10 ms
 
 
@@ -80,6 +81,24 @@ def ingest(
         receipts = _stage(spark, parts, staging, options)
         reports = [_publish(lake, job, file, receipts, known_days[file.source]) for file in chosen]
     return IngestReport(job, tuple(reports), time.perf_counter() - began)
+
+
+def new_files(lake: Lake, job: str, files: Iterable[ExportFile]) -> list[ExportFile]:
+    """Return the files of which the lake has no row yet, or rows of another content, and those with a problem."""
+    known = lake.read("sources", job, columns=["source", "digest", "bytes"]).to_pylist()
+    by_source = {row["source"]: row for row in known}
+    return [file for file in files if file.problem or _differs(file, by_source.get(file.source))]
+
+
+def _differs(file: ExportFile, known: dict[str, Any] | None) -> bool:
+    """Say whether a file is not what the lake knows of it; large ones are told by their size alone."""
+    size = file.path.stat().st_size
+    if known is None or size != known["bytes"]:
+        return True
+    if size > DIGEST_UP_TO_BYTES:
+        return False
+    with file.path.open("rb") as stream:
+        return bool(hashlib.file_digest(stream, "sha256").hexdigest() != known["digest"])
 
 
 # --------------------------------------------------------------------- planning

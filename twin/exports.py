@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from telemetry.exports.victoriametrics import victoriametrics_line
 from telemetry.series import Series
 
 Write = Callable[[Sequence[Series], Path], None]
@@ -34,7 +34,7 @@ def write_query_range(series: Sequence[Series], path: Path) -> None:
 
 def write_victoria_metrics(series: Sequence[Series], path: Path) -> None:
     """Write what VictoriaMetrics' ``/api/v1/export`` answers: a JSON object per series and line; NaN is ``null``."""
-    _write(path, (_victoria_line(entry) for entry in series))
+    _write(path, (victoriametrics_line(entry) for entry in series))
 
 
 def write_openmetrics(series: Sequence[Series], path: Path) -> None:
@@ -152,13 +152,6 @@ def _samples(entry: Series) -> Iterator[tuple[int, float]]:
 
 def _labels(entry: Series) -> dict[str, str]:
     return {"__name__": entry.metric, **entry.labels}
-
-
-def _victoria_line(entry: Series) -> str:
-    values = ["Infinity" if v == np.inf else "-Infinity" if v == -np.inf else v for v in entry.values.tolist()]
-    known = [None if isinstance(v, float) and math.isnan(v) else v for v in values]
-    line = {"metric": _labels(entry), "values": known, "timestamps": entry.times_ms.tolist()}
-    return json.dumps(line, separators=(",", ":")) + "\n"
 
 
 def _exposition(series: Iterable[Series]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from models.forecasting.forecaster import Forecaster, forecaster_from_state
 from models.forecasting.judgement import Backtest
 from models.forecasting.member import Member
 from models.forecasting.origins import LEAST_SHARE, Stops, least_steps, stops_of
+from telemetry.moments import moment
 
 MARGIN = 0.02
 LONE_MARGIN = 0.5  # by which a family alone must beat all of them together
@@ -55,17 +56,32 @@ class TrainedForecast:
         Why, for a reader.
     stops
         Where the walk stopped: a champion is judged on the same ones.
+    since_s
+        When a drift began that all windows lie after (epoch seconds); ``None`` when the windows are the usual ones.
     """
 
     candidates: Mapping[str, Candidate]
     winner: str | None
     sentence: str
     stops: Stops
+    since_s: float | None = None
 
     @property
     def champion(self) -> Forecaster | None:
         """Return the winner's forecaster."""
         return self.candidates[self.winner].forecaster if self.winner else None
+
+    @property
+    def judged(self) -> Backtest | None:
+        """Return how the winner was judged."""
+        return self.candidates[self.winner].backtest if self.winner else None
+
+    @property
+    def windows(self) -> str:
+        """Return on what candidates and champion were judged alike, in words."""
+        if self.since_s is None:
+            return "the same windows"
+        return f"the same {int(self.stops.scored.sum())} windows since the drift began at {moment(self.since_s)}"
 
 
 @dataclass(frozen=True)
@@ -84,6 +100,7 @@ def train_forecasters(
     recovery_s: float | None = None,
     seed: int = 0,
     stops: Stops | None = None,
+    refit_every: int | None = None,
     timer: Timer = time.perf_counter,
 ) -> TrainedForecast:
     """Fit and judge every family on one job, alone and together; one that fails keeps its reason, the others go on.
@@ -105,6 +122,8 @@ def train_forecasters(
     history = history.plausible()
     families = families_named(ENSEMBLE) if families is None else families
     stops = stops_of(history, horizon_s) if stops is None else stops
+    if refit_every is None:
+        refit_every = -(-len(stops.origins_s) // 2) if stops.blocks > 1 else 0
     fits = fit_members(families, history, horizon_s=horizon_s, seed=seed, timer=timer)
     walk, unjudged = None, ""
     try:
@@ -115,7 +134,7 @@ def train_forecasters(
             scored=stops.scored,
             horizon_s=horizon_s,
             recovery_s=recovery_s,
-            refit_every=-(-len(stops.origins_s) // 2) if stops.blocks > 1 else 0,
+            refit_every=refit_every,
             seed=seed,
             timer=timer,
         )
@@ -194,9 +213,9 @@ def winner_of(candidates: Mapping[str, Candidate]) -> tuple[str | None, str]:
         reasons = "; ".join(f"{name}: {candidate.reason}" for name, candidate in candidates.items() if candidate.reason)
         return None, f"no family could be judged on {LEAST_EVIDENCE} origins with measured truth. {reasons}".strip()
     best = min(judged, key=lambda name: judged[name].score)
-    if ENSEMBLE in judged and not _beats(judged[best], judged[ENSEMBLE], LONE_MARGIN):
+    if ENSEMBLE in judged and not beats(judged[best], judged[ENSEMBLE], LONE_MARGIN):
         best = ENSEMBLE
-    if NAIVE in judged and best != NAIVE and not _beats(judged[best], judged[NAIVE]):
+    if NAIVE in judged and best != NAIVE and not beats(judged[best], judged[NAIVE]):
         found = f"{best} ({_told(judged[best])}) does not beat {NAIVE} ({_told(judged[NAIVE])}) by {MARGIN:.0%}"
         return NAIVE, found
     against = f", against {_told(judged[NAIVE])} of {NAIVE}" if NAIVE in judged and best != NAIVE else ""
@@ -204,7 +223,8 @@ def winner_of(candidates: Mapping[str, Candidate]) -> tuple[str | None, str]:
     return best, f"{best} {rest}: {_told(judged[best])}{against}"
 
 
-def _beats(challenger: Backtest, current: Backtest, margin: float = MARGIN) -> bool:
+def beats(challenger: Backtest, current: Backtest, margin: float = MARGIN) -> bool:
+    """Return whether a score is less than another by more than a margin (a share of 1)."""
     return challenger.score < (1.0 - margin) * current.score
 
 
@@ -222,7 +242,7 @@ def challenge_champion(
 
     A champion whose state cannot be read, or that cannot be judged here, counts as absent: the sentence says so.
     """
-    challenger = trained.candidates[trained.winner].backtest if trained.winner else None
+    challenger = trained.judged
     if challenger is None:
         return Verdict(False, trained.sentence)
     if champion is None:
@@ -238,7 +258,7 @@ def challenge_champion(
         )
     except ValueError as error:
         return _absent(challenger, f"the champion could not be judged ({error})")
-    return challenge(current, challenger)
+    return challenge(current, challenger, windows=trained.windows)
 
 
 def _absent(challenger: Backtest, why: str) -> Verdict:
@@ -246,8 +266,15 @@ def _absent(challenger: Backtest, why: str) -> Verdict:
     return replace(verdict, sentence=f"{verdict.sentence}; {why}")
 
 
-def challenge(current: Backtest | None, challenger: Backtest, margin: float = MARGIN) -> Verdict:
+def challenge(
+    current: Backtest | None, challenger: Backtest, margin: float = MARGIN, *, windows: str = "the same windows"
+) -> Verdict:
     """Decide whether a challenger is promoted: its score must beat the champion's on the same windows by ``margin``.
+
+    Parameters
+    ----------
+    windows
+        What these are, in words.
 
     Raises
     ------
@@ -266,10 +293,10 @@ def challenge(current: Backtest | None, challenger: Backtest, margin: float = MA
         )
     seen = " (whose parameters had seen these windows)" if current.in_sample else ""
     against = f"{current.family} ({_told(current)}){seen}"
-    found = f"{challenger.family} ({_told(challenger)}) against {against} on the same windows"
+    found = f"{challenger.family} ({_told(challenger)}) against {against} on {windows}"
     if current.unanswered:
         silent = f"{current.family} could not forecast from {current.unanswered} of {current.evidence} origins"
         return Verdict(True, f"promoted: {silent}; {challenger.family}: {_told(challenger)}")
-    if _beats(challenger, current, margin):
+    if beats(challenger, current, margin):
         return Verdict(True, f"promoted: {found}")
     return Verdict(False, f"kept the champion: {found}, not better by {margin:.0%}")

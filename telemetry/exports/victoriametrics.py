@@ -5,6 +5,8 @@ A NaN (and a staleness marker) is written as ``null`` there, infinities as ``"In
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +17,21 @@ from telemetry.exports.json_text import labels_of, loads
 from telemetry.exports.lines import Lines, line_blocks, unread
 from telemetry.exports.numbers import FIRST_MS, LAST_MS, samples
 from telemetry.exports.records import Limits, Quarantined, RawSeries, Remark, excerpt
+from telemetry.series import Series
+
+
+def victoriametrics_line(series: Series) -> str:
+    """Return a series as such a line, with its newline."""
+    known = [value if math.isfinite(value) else _NOT_FINITE[str(value)] for value in series.values.tolist()]
+    line = {
+        "metric": {"__name__": series.metric, **series.labels},
+        "values": known,
+        "timestamps": series.times_ms.tolist(),
+    }
+    return json.dumps(line, separators=(",", ":")) + "\n"
+
+
+_NOT_FINITE = {"nan": None, "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def read_victoriametrics(content: Content, limits: Limits) -> Iterator[RawSeries | Quarantined | Remark]:

@@ -96,6 +96,7 @@ class TestFromFilesToAnswers:
     def test_forecast_falls_back_to_a_line_before_any_training(self, command: Command) -> None:
         said = command("forecast", "ramp")
         assert (said["family"], said["version"]) == ("linear", 0)
+        assert said["no_champion"] == ("no champion for ramp: it has never been trained; run perdix train --job ramp")
         assert len(said["mean_per_s"]) == 900
         assert said["mean_per_s"][-1] > 37_000
         assert [one["family"] for one in said["members"]] == ["linear"]

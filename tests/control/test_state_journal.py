@@ -67,6 +67,17 @@ def test_a_retrain_is_requested_once_until_it_is_answered(store: StateStore) -> 
     assert [item.job for item in store.journal.open_retrains()] == ["ysb"]
 
 
+def test_when_a_drift_began_is_known_also_after_it_was_answered(store: StateStore) -> None:
+    for day in (0.0, 1.0):
+        at_s = NOW_S + 24 * day * HOUR_S
+        key = store.journal.request_retrain("wordcount", at_s, "poor", since_s=at_s - 900)
+        assert store.journal.open_retrains()[0].since_s == at_s - 900
+        assert key
+        store.journal.close_retrain(key, at_s)
+    store.journal.request_retrain("ysb", NOW_S, "poor")
+    assert store.journal.drifts() == {"wordcount": NOW_S + 24 * HOUR_S - 900}
+
+
 def test_retrains_cool_down_get_a_new_key_and_run_out_for_the_day(store: StateStore) -> None:
     midnight_s = NOW_S - 22 * HOUR_S
 

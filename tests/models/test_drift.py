@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.drift import CLOSED_TICKS, COOLDOWN_TICKS, POOR_TICKS, DriftState
+from models.realised import Missed
 
 ERRORS = st.one_of(
     st.none(), st.floats(0.0, 2.0), st.just(math.inf), st.just(math.nan), st.sampled_from([0.05, 0.1, 0.25, 0.5])
@@ -34,6 +35,35 @@ def test_fifteen_poor_ticks_in_a_row_request_once():
     assert [index for index, state in enumerate(states) if state.retrain_due] == [POOR_TICKS - 1]
     assert not any(state.use_fallback for state in states)
     assert not any(state.retrain_due for state in after(([0.15] * (POOR_TICKS - 1) + [0.05]) * 20))
+
+
+def test_a_request_says_since_when_the_first_minute_was_poor():
+    state = DriftState()
+    for tick, error in enumerate([0.2, 0.05] + [0.9] * POOR_TICKS):
+        state = state.observe(error, origin_s=60.0 * tick)
+    assert state.retrain_due
+    assert state.began_s == 120.0, "the first forecast after the last good one"
+    assert DriftState.from_state(json.loads(json.dumps(state.to_state()))).began_s == 120.0
+
+
+def horizons(wape: float, minutes: range) -> list[Missed]:
+    """Forecasts as good as last value, which is all that the champion's backtest had promised."""
+    return [Missed(60.0 * minute, 1_000.0 * wape, 1_000.0 * wape, 1_000.0, 900.0) for minute in minutes]
+
+
+@pytest.mark.parametrize(("wape", "asked"), [(0.8, True), (0.2, False)])
+def test_a_champion_that_learnt_the_drift_from_too_little_is_asked_for_again(wape: float, asked: bool):
+    """Some forty minutes after a change a champion may be no better than last value, and an hour later well be."""
+    drifting = after([0.5] * POOR_TICKS)[-1]
+    assert drifting.retrain_due
+    state, due = drifting.promoted(usual=1.0), []
+    for minute in range(COOLDOWN_TICKS + 30):
+        state = state.observe(0.05 if minute % 3 else 0.2, horizons(wape, range(minute, minute + 1)))
+        due.append(state.retrain_due)
+    assert sum(due) == asked, "once: only another champion would be a reason to ask again"
+    if asked:
+        assert due.index(True) == COOLDOWN_TICKS - 1
+        assert state.began_s == drifting.began_s, "the same drift"
 
 
 def test_a_drift_that_lasts_is_tried_again_ever_more_rarely():

@@ -160,6 +160,11 @@ def noise(minutes: int, deviation: float, correlated_s: float, seed: int = 3) ->
 
 def requests(champion: Forecaster, live: Values) -> list[int]:
     """Let a champion forecast ``live`` minute by minute; return the minutes at which a retrain is asked for."""
+    return [minute for minute, _ in drifts(champion, live)]
+
+
+def drifts(champion: Forecaster, live: Values) -> list[tuple[int, float | None]]:
+    """As :func:`requests`, each with the minute since when forecasts have been poor."""
     state = DriftState.untried().promoted(usual_share(champion.record))
     minutes = live.reshape(-1, MINUTE).mean(axis=1)
     said: list[Values] = []
@@ -174,10 +179,10 @@ def requests(champion: Forecaster, live: Values) -> list[int]:
         if origin >= 0:
             actual, last = minutes[origin + 1 : minute + 1], minutes[origin]
             by_forecast, by_last_value = np.abs(said[origin] - actual).sum(), np.abs(last - actual).sum()
-            horizon = [Missed(60.0 * origin, float(by_forecast), float(by_last_value), float(actual.sum()))]
-        state = state.observe(error, horizon)
+            horizon = [Missed(60.0 * origin, float(by_forecast), float(by_last_value), float(actual.sum()), 900.0)]
+        state = state.observe(error, horizon, origin_s=60.0 * minute)
         if state.retrain_due:
-            asked.append(minute)
+            asked.append((minute, None if state.began_s is None else state.began_s / 60.0))
     return asked
 
 
@@ -199,8 +204,11 @@ def test_a_stationary_noisy_load_asks_about_once_a_day_at_most(deviation: float,
 @pytest.mark.parametrize("families", [SIMPLE, {"damped-trend": DampedTrend}], ids=["several", "one"])
 def test_a_change_of_regime_asks_within_half_an_hour_and_once(families: dict[str, type[Member]]) -> None:
     load = np.concatenate([sine(13 * 60, 7_200.0), sine(6 * 60, 1_200.0)]) * noise(19 * 60, 0.02, 30.0)
-    asked = requests(trained(load[: 12 * 60 * MINUTE], families), load[12 * 60 * MINUTE :])
-    assert [60 < minute <= 92 for minute in asked] == [True]
+    asked = drifts(trained(load[: 12 * 60 * MINUTE], families), load[12 * 60 * MINUTE :])
+    assert [60 < minute <= 92 for minute, _ in asked] == [True]
+    ((_, began),) = asked
+    assert began is not None
+    assert 50 <= began <= 75, "within a horizon of the change, as nobody can tell better by forecasts that span it"
 
 
 @pytest.mark.shared

@@ -15,7 +15,6 @@ import pytest
 from assets.resources import Workspace
 from cli.twin_jobs import write_twin_jobs
 from control.live import live_io
-from control.state import StateStore
 from models.capacity.scale_outs import ScaleOuts
 from models.registry import CAPACITY, FORECAST, read_fleet
 from settings.home import PROJECT, Home
@@ -38,7 +37,6 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
     from pipelines.control_location import build_control_defs
     from pipelines.control_sensor import control_loop
-    from pipelines.retrain_sensor import retrain_on_drift
     from pipelines.training_location import build_training_defs
 
 
@@ -256,27 +254,16 @@ class TestSensors:
             entry = io.store.ledger.decisions("ads", limit=1)[0]
         assert entry.intent.versions
 
-    def test_drift_becomes_one_run_and_is_closed_when_that_has_ended(self, ticking: Line) -> None:
-        store = StateStore(ticking.home.state_url)
-        key = store.journal.request_retrain("ads", NOW_S, "WAPE 0.31 for 15 ticks")
-        assert key
 
-        def requests() -> list[dg.RunRequest]:
-            context = dg.build_sensor_context(instance=ticking.instance, resources={"workspace": ticking.workspace})
-            return [item for item in retrain_on_drift(context) if isinstance(item, dg.RunRequest)]
-
-        first, second = requests(), requests()
-        assert [item.run_key for item in first] == [item.run_key for item in second] == [key]
-        assert first[0].partition_key == "ads"
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            done = ticking.definitions.resolve_job_def("train").execute_in_process(
-                instance=ticking.instance, partition_key="ads", tags={"dagster/run_key": key}
-            )
-        assert done.success
-        assert requests() == []
-        assert store.journal.open_retrains() == []
-        store.close()
+def test_a_prometheus_that_is_down_is_told_on_the_run_and_the_training_goes_on(line: Line) -> None:
+    (line.home.jobs / "ads.yaml").write_text("prometheus: {url: 'http://127.0.0.1:9', selector: {topic: ads}}\n")
+    result = line.run("train", "ads", "ads")
+    (line.home.jobs / "ads.yaml").unlink()
+    assert result.success
+    assert "http://127.0.0.1:9 cannot be reached" in str(of_partition(line, "recent_range", "ads")["problems"])
+    passed = {item.check_name: item.passed for item in result.get_asset_check_evaluations()}
+    assert not passed["everything_was_pulled"]
+    assert of_partition(line, "forecast_candidates", "ads")["winner"] != "none"
 
 
 def test_a_job_with_too_short_a_history_gets_no_champion_and_fails_nothing(line: Line) -> None:

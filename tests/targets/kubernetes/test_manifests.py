@@ -67,9 +67,9 @@ def test_every_rule_names_its_resources_and_binds_to_the_one_account():
         ]
 
 
-def test_the_controller_s_pod_is_confined_and_its_job_file_is_valid(tmp_path):
-    objects = {one["kind"]: one for one in manifests("controller.yaml")}
-    pod = objects["Deployment"]["spec"]["template"]["spec"]
+@pytest.mark.parametrize("file", ["controller.yaml", "training.yaml"])
+def test_pods_are_confined(file):
+    (pod,) = (one["spec"]["template"]["spec"] for one in manifests(file) if one["kind"] == "Deployment")
     (container,) = pod["containers"]
     assert pod["securityContext"]["runAsNonRoot"]
     assert not pod["automountServiceAccountToken"]
@@ -78,6 +78,10 @@ def test_the_controller_s_pod_is_confined_and_its_job_file_is_valid(tmp_path):
     assert set(container["resources"]["limits"]) == {"cpu", "memory"}
     volumes = {volume["name"] for volume in pod["volumes"]}
     assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+
+
+def test_the_job_file_of_the_example_is_valid_and_its_target_may_be_scaled():
+    objects = {one["kind"]: one for one in manifests("controller.yaml")}
     ((name, text),) = objects["ConfigMap"]["data"].items()
     job = StreamJob.model_validate({"name": Path(name).stem, **YAML(typ="safe").load(text)})
     names = {
@@ -89,6 +93,18 @@ def test_the_controller_s_pod_is_confined_and_its_job_file_is_valid(tmp_path):
     }
     assert isinstance(job.target, KubernetesSettings)
     assert job.target.name in names
+
+
+def test_the_training_pod_shares_the_controllers_home_and_job_files_on_its_node():
+    controller = next(one for one in manifests("controller.yaml") if one["kind"] == "Deployment")["spec"]["template"]
+    (training,) = manifests("training.yaml")
+    pod = training["spec"]["template"]["spec"]
+    shared = {
+        name: next(v for v in pod["volumes"] if v["name"] == name) for name in ("home", "jobs", "prometheus-token")
+    }
+    assert all(volume in controller["spec"]["volumes"] for volume in shared.values())
+    (near,) = pod["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert near["labelSelector"]["matchLabels"].items() <= controller["metadata"]["labels"].items()
 
 
 @pytest.mark.parametrize(

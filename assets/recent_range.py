@@ -1,0 +1,109 @@
+"""Before a training: each live job's own Prometheus range, from its newest sample in the lake until now.
+
+So a retrain learns what drifted, and a live job needs no exports. The range goes the way of exports: landing folder,
+ingest, quarantine, checks, features (:mod:`assets.refresh`). What cannot be had is shown on the run, and the training
+goes on with what there is.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from assets.expectation_suite import load_suites
+from assets.ingest import ingest_metadata
+from assets.metadata import records
+from assets.partitions import one_run, stream_jobs
+from assets.refresh import Refresh
+from assets.resources import Spark, Workspace
+from control.clock import WallClock
+
+if TYPE_CHECKING:
+    from telemetry.live_range import PulledRange
+
+NAME = "recent_range"
+COMPLETE, SOUND = "everything_was_pulled", "samples_are_sound"
+COLUMNS = ("job", "from", "until", "samples", "problems")
+
+
+@dg.asset(
+    name=NAME,
+    group_name="recent",
+    partitions_def=stream_jobs,
+    backfill_policy=one_run,
+    kinds={"prometheus", "spark"},
+    pool="spark",
+    check_specs=[
+        dg.AssetCheckSpec(COMPLETE, asset=NAME, partitions_def=stream_jobs),
+        dg.AssetCheckSpec(SOUND, asset=NAME, partitions_def=stream_jobs),
+    ],
+)
+def recent_range(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark) -> dg.MaterializeResult:
+    """Each job's own Prometheus range since its newest sample in the lake, ingested and checked like exports.
+
+    Jobs without a Prometheus are left to the exports that are ingested by hand.
+    """
+    from telemetry.live_range import pull_missing
+
+    jobs, errors = workspace.stream_jobs()
+    for error in errors:
+        context.log.warning(str(error))
+    live = [jobs[name] for name in context.partition_keys if name in jobs and jobs[name].prometheus is not None]
+    home, lake, now_s = workspace.paths(), workspace.lake(), WallClock().now_s()
+    pulled = []
+    for one in pull_missing(live, home, lake, now_s, history_days=workspace.settings().training.history_days):
+        pulled.append(one)
+        context.log.info(f"{one.job}: {one.sentence()}")
+        for problem in one.problems:
+            context.log.warning(f"{one.job}: {problem}")
+    refresh = Refresh(home, lake, spark.session, load_suites(workspace.conf_folder() / "expectations"), now_s)
+    refresh.run({one.job: {*one.days, _day(one.from_s)} if one.days else () for one in pulled})
+    for job, problems in refresh.problems.items():
+        for problem in problems:
+            context.log.warning(f"{job}: {problem}")
+    return _result(context, pulled, refresh)
+
+
+def _day(at_s: float) -> str:
+    return datetime.fromtimestamp(at_s, UTC).date().isoformat()
+
+
+def _result(context: dg.AssetExecutionContext, pulled: list["PulledRange"], refresh: Refresh) -> dg.MaterializeResult:
+    rows = []
+    for one in pulled:
+        own: dict[str, Any] = {
+            "job": one.job,
+            "from": datetime.fromtimestamp(one.from_s, UTC).isoformat(timespec="seconds"),
+            "until": datetime.fromtimestamp(one.until_s, UTC).isoformat(timespec="seconds"),
+            "samples": one.samples,
+            "problems": "; ".join([*one.problems, *refresh.problems[one.job]]),
+        }
+        context.add_asset_metadata({**own, "job": one.job}, partition_key=one.job)
+        rows.append(own)
+    incomplete = [row["job"] for row in rows if row["problems"]]
+    failed = [outcome.name for outcomes in refresh.outcomes.values() for outcome in outcomes if not outcome.success]
+    return dg.MaterializeResult(
+        metadata={
+            "jobs": len(pulled),
+            "pulled_samples": sum(one.samples for one in pulled),
+            "incomplete": len(incomplete),
+            "ranges": records(sorted(rows, key=lambda row: not row["problems"]), COLUMNS),
+            **ingest_metadata(refresh.reports),
+        },
+        check_results=[
+            _check(COMPLETE, incomplete, "jobs"),
+            _check(SOUND, failed, "expectations"),
+        ],
+    )
+
+
+def _check(name: str, failed: Iterable[str], what: str) -> dg.AssetCheckResult:
+    """Return a check that warns: whatever is missing, the training goes on with what there is."""
+    told = sorted(set(failed))
+    return dg.AssetCheckResult(
+        check_name=name,
+        passed=not told,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata={what: ", ".join(told[:50])} if told else {},
+    )

@@ -1,0 +1,114 @@
+"""What was landed of some jobs, taken through the same ingest, checks and features as a whole day. Knows no Dagster.
+
+A job whose samples fail a critical expectation goes no further, and the others do.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from assets import observation_tasks
+from assets.expectation_suite import Suite
+from assets.judged_frames import judged_frame
+from assets.spark_tasks import Task, run_tasks
+from settings.home import Home
+from telemetry.lake import Lake
+from telemetry.landing import landed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from assets.expectations import ExpectationOutcome
+
+
+@dataclass
+class Refresh:
+    """One pass over the landed files of some jobs.
+
+    Attributes
+    ----------
+    session
+        Called when Spark is needed.
+    suites
+        Table -> its expectations.
+    now_s
+        Epoch seconds of the caller's clock.
+    reports
+        Ingest report of each job that had new files, as plain values.
+    problems
+        Job -> what went wrong, in words.
+    outcomes
+        Table -> what came of its expectations.
+    """
+
+    home: Home
+    lake: Lake
+    session: Callable[[], SparkSession]
+    suites: Mapping[str, Suite]
+    now_s: float
+    reports: list[dict[str, Any]] = field(default_factory=list)
+    problems: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    outcomes: dict[str, list[ExpectationOutcome]] = field(default_factory=dict)
+
+    def run(self, days_of: Mapping[str, Collection[str]]) -> None:
+        """Ingest what is new of each job, and bring its days up to features.
+
+        Parameters
+        ----------
+        days_of
+            Job -> days (ISO) that are observed anew beside those of its new files.
+        """
+        days = {job: sorted({*known, *self._ingested(job)}) for job, known in days_of.items()}
+        self._each("samples", days, observation_tasks.write_observations)
+        self._each("job_observations", days, observation_tasks.write_features)
+
+    def _ingested(self, job: str) -> Sequence[str]:
+        from telemetry.ingest import ingest, new_files
+
+        try:
+            files = new_files(self.lake, job, landed(self.home, job))
+            if not files:
+                return ()
+            report = ingest(self.session(), self.lake, files, job)
+        except Exception as error:  # one job's files must not keep the others from being trained
+            self.problems[job].append(f"could not be ingested: {type(error).__name__}: {error}")
+            return ()
+        self.reports.append(report.to_dict())
+        return report.days
+
+    def _each(self, table: str, days: Mapping[str, Sequence[str]], task: Task) -> None:
+        """Judge a table, and derive the next one for the jobs that passed and have had no problem so far."""
+        held = {(part.keys["job"], part.keys["day"]) for job in days for part in self.lake.manifests(table, job)}
+        keys = sorted((job, day) for job, some in days.items() for day in some if (job, day) in held)
+        blocked = self._blocked(table, keys)
+        tasks = [{"lake": str(self.lake.root), "job": job, "day": day} for job, day in keys if job not in blocked]
+        for answer in run_tasks(self.session(), tasks, task) if tasks else []:
+            if answer.error:
+                self.problems[answer.key["job"]].append(f"{answer.key['day']}: {answer.error}")
+
+    def _blocked(self, table: str, keys: Sequence[tuple[str, str]]) -> set[str]:
+        """Return the jobs that fail a critical expectation; they are told apart only when all together fail one."""
+        jobs = sorted({job for job, _ in keys})
+        if not jobs:
+            return set()
+        self.outcomes[table] = self._judged(table, keys, jobs)
+        if not any(outcome.blocks for outcome in self.outcomes[table]):
+            return set()
+        blocked = set()
+        for job in jobs:
+            failed = [outcome.name for outcome in self._judged(table, keys, [job]) if outcome.blocks]
+            if failed:
+                blocked.add(job)
+                self.problems[job].append(f"{table} failed {', '.join(failed)}: not trained on")
+        return blocked
+
+    def _judged(self, table: str, keys: Sequence[tuple[str, str]], jobs: Sequence[str]) -> list[ExpectationOutcome]:
+        from assets.expectations import run_suite
+
+        days = sorted({day for job, day in keys if job in jobs})
+        return run_suite(
+            judged_frame(self.lake, table, days, self.session, jobs=jobs), self.suites[table], now_s=self.now_s
+        )

@@ -1,0 +1,67 @@
+"""What happens by itself in a deployment: with jobs, and with nothing to do."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from assets.resources import Workspace
+from settings.home import Home
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
+    from pipelines.retrain_sensor import retrain_on_drift
+    from pipelines.schedules import daily_ingest, daily_training
+
+MORNING = datetime(2026, 3, 5, 2, 30, tzinfo=UTC)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    (tmp_path / "conf" / "jobs").mkdir(parents=True)
+    return Workspace(home=str(tmp_path / "home"), conf=str(tmp_path / "conf"))
+
+
+@pytest.fixture
+def context(tmp_path: Path, workspace: Workspace) -> Iterator[dg.ScheduleEvaluationContext]:
+    with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
+        yield dg.build_schedule_context(instance, scheduled_execution_time=MORNING, resources={"workspace": workspace})
+
+
+def a_live_job(workspace: Workspace, name: str = "wordcount") -> None:
+    file = workspace.conf_folder() / "jobs" / f"{name}.yaml"
+    file.write_text("prometheus: {url: 'http://127.0.0.1:9', selector: {job_name: w, topic: t}}\n")
+
+
+def test_both_schedules_and_the_retraining_run_as_soon_as_a_daemon_does() -> None:
+    assert {one.default_status for one in (daily_ingest, daily_training)} == {dg.DefaultScheduleStatus.RUNNING}
+    assert retrain_on_drift.default_status is dg.DefaultSensorStatus.RUNNING
+
+
+@pytest.mark.parametrize("schedule", [daily_ingest, daily_training], ids=lambda schedule: schedule.name)
+def test_whoever_only_opens_the_page_gets_no_runs_and_a_reason(
+    schedule: dg.ScheduleDefinition, context: dg.ScheduleEvaluationContext
+) -> None:
+    skipped = schedule(context)
+    assert isinstance(skipped, dg.SkipReason)
+    assert "write conf/jobs/<job>.yaml with its Prometheus" in (skipped.skip_message or "")
+
+
+def test_a_job_with_a_prometheus_needs_no_exports(context: dg.ScheduleEvaluationContext, workspace: Workspace) -> None:
+    a_live_job(workspace)
+    ingested, trained = daily_ingest(context), daily_training(context)
+    assert ingested.partition_key == "2026-03-04"
+    assert trained.tags["dagster/asset_partition_range_start"] == "wordcount"
+    assert trained.tags["dagster/asset_partition_range_end"] == "wordcount"
+
+
+def test_exports_that_were_landed_by_hand_are_enough(
+    context: dg.ScheduleEvaluationContext, workspace: Workspace
+) -> None:
+    (Home(Path(workspace.home)).landing / "ramp").mkdir(parents=True)
+    assert isinstance(daily_ingest(context), dg.RunRequest)

@@ -1,0 +1,223 @@
+"""A live job's range, pulled over real HTTP from a twin's Prometheus face into the landing folder."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+
+from settings.home import Home
+from settings.stream_job import PrometheusSource, StreamJob
+from telemetry.lake import Lake
+from telemetry.landing import landed
+from telemetry.live_range import DAY_S, day_range, landing_file, missing_range, pull_missing, pull_range
+from telemetry.tables import SOURCES
+from tests.telemetry.test_prometheus import Server, success
+from twin.emission import Scraping
+from twin.living import LivingTwin, SimulatedClock, revive
+from twin.parameters import load_twin
+from twin.prometheus_face import PrometheusFace, Trouble
+
+NOW_S = datetime(2026, 3, 5, 1, 0, tzinfo=UTC).timestamp()  # an hour after midnight: a range over two days
+DAYS = ("2026-03-04", "2026-03-05")
+HOUR_S = 3_600.0
+SELECTOR = {"namespace": "wordcount", "topic": "wordcount", "job_name": "wordcount"}
+
+
+@pytest.fixture(scope="module")
+def living() -> LivingTwin:
+    return revive({"wordcount": load_twin("wordcount")}, SimulatedClock(NOW_S), hours=3.0, scraping=Scraping(15.0))
+
+
+@pytest.fixture
+def face(living: LivingTwin) -> Iterator[PrometheusFace]:
+    with PrometheusFace(living) as serving:
+        yield serving
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    opened = Server()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def home(tmp_path) -> Home:
+    return Home(tmp_path).make()
+
+
+def a_job(url: str, name: str = "wordcount", **prometheus: object) -> StreamJob:
+    source = PrometheusSource(url=url, **{"selector": SELECTOR, "scrape_interval_s": 15.0, **prometheus})
+    return StreamJob(name=name, prometheus=source)
+
+
+def contents(home: Home) -> dict[str, bytes]:
+    return {file.name: file.path.read_bytes() for file in landed(home, "wordcount")}
+
+
+def lines(home: Home, day: str) -> list[str]:
+    return gzip.decompress(landing_file(home, "wordcount", day).read_bytes()).decode().splitlines()
+
+
+def samples(home: Home, day: str) -> dict[str, tuple[list[int], list[float]]]:
+    read = [json.loads(line) for line in lines(home, day)]
+    return {json.dumps(one["metric"]): (one["timestamps"], one["values"]) for one in read}
+
+
+def with_source(home: Home, source: str, last_s: float) -> Lake:
+    lake = Lake(home.lake)
+    at = datetime.fromtimestamp(last_s, UTC)
+    zero = dict.fromkeys(("bytes", "read", "kept", "masked", "quarantined", "unmapped"), 0)
+    row = {"file": source, "format": "", "digest": "", **zero, "first_ts": at, "last_ts": at, "remarks": ""}
+    table = pa.Table.from_pylist([row], schema=SOURCES.columns)
+    lake.put("sources", {"job": "wordcount", "source": source}, table)
+    return lake
+
+
+class TestWhatIsMissing:
+    def test_a_job_that_the_lake_does_not_know_is_pulled_as_far_back_as_training_looks(self, home: Home) -> None:
+        assert missing_range(Lake(home.lake), "wordcount", NOW_S, 14) == (NOW_S - 14 * DAY_S, NOW_S)
+
+    def test_it_begins_after_the_newest_sample_of_the_lake(self, home: Home) -> None:
+        lake = with_source(home, "old.csv", NOW_S - 9 * HOUR_S)
+        lake = with_source(home, "prometheus-2026-03-04.json.gz", NOW_S - 2 * HOUR_S)
+        from_s, until_s = missing_range(lake, "wordcount", NOW_S, 14)
+        assert NOW_S - 2 * HOUR_S < from_s < NOW_S - 2 * HOUR_S + 1
+        assert until_s == NOW_S
+
+    def test_a_sample_from_the_future_does_not_stop_the_pull(self, home: Home) -> None:
+        lake = with_source(home, "clock-ahead.csv", NOW_S + HOUR_S)
+        assert missing_range(lake, "wordcount", NOW_S, 1)[0] == NOW_S - DAY_S
+
+    def test_a_day_is_pulled_from_where_exports_by_hand_end(self, home: Home) -> None:
+        """The same samples from two sources would be summed."""
+        lake = with_source(home, "prometheus-2026-03-04.json.gz", NOW_S - 2 * HOUR_S)
+        midnight_s = NOW_S - 25 * HOUR_S
+        assert day_range(lake, "wordcount", "2026-03-04")[0] == midnight_s, "what was pulled before is completed"
+        lake = with_source(home, "by-hand.csv", NOW_S - 4 * HOUR_S)
+        from_s, until_s = day_range(lake, "wordcount", "2026-03-04")
+        assert NOW_S - 4 * HOUR_S < from_s < NOW_S - 4 * HOUR_S + 1
+        assert until_s < NOW_S - HOUR_S, "the next day's first sample is the next day's"
+
+
+class TestPull:
+    def test_a_range_becomes_a_file_per_day_that_ingest_reads(self, home: Home, face: PrometheusFace) -> None:
+        pulled = pull_range(home, a_job(face.url), NOW_S - 2 * HOUR_S, NOW_S)
+        assert pulled.days == DAYS
+        assert pulled.problems == ()
+        assert pulled.samples > 2 * 240 * 10
+        assert [file.name for file in landed(home, "wordcount")] == [f"prometheus-{day}.json.gz" for day in DAYS]
+        assert any('"__name__":"workload_per_s"' in line for line in lines(home, DAYS[0]))
+
+    def test_pulled_twice_is_the_same_truth(self, home: Home, face: PrometheusFace) -> None:
+        pull_range(home, a_job(face.url), NOW_S - 2 * HOUR_S, NOW_S)
+        once = contents(home)
+        pull_range(home, a_job(face.url), NOW_S - 2 * HOUR_S, NOW_S)
+        assert contents(home) == once
+
+    def test_pulled_in_two_parts_is_what_is_pulled_at_once(self, home: Home, face: PrometheusFace, tmp_path) -> None:
+        pull_range(home, a_job(face.url), NOW_S - HOUR_S, NOW_S - 1800)
+        pull_range(home, a_job(face.url), NOW_S - 1800 + 0.001, NOW_S)
+        at_once = Home(tmp_path / "other").make()
+        pull_range(at_once, a_job(face.url), NOW_S - HOUR_S, NOW_S)
+        in_parts, whole = samples(home, DAYS[1]), samples(at_once, DAYS[1])
+        assert in_parts.keys() == whole.keys()
+        for name, (times, values) in whole.items():
+            assert in_parts[name][0] == times
+            assert in_parts[name][1] == pytest.approx(values, rel=1e-9), "the twin's means round by where they begin"
+
+    def test_what_prometheus_has_forgotten_since_stays(self, home: Home, face: PrometheusFace, server: Server) -> None:
+        pull_range(home, a_job(face.url), NOW_S - HOUR_S, NOW_S)
+        before = contents(home)
+        server.answer = lambda asked: success()
+        pulled = pull_range(home, a_job(server.url), NOW_S - HOUR_S, NOW_S)
+        assert contents(home) == before
+        assert "is the selector right?" in pulled.problems[0]
+
+    def test_long_ranges_at_one_second_are_paged(self, home: Home, server: Server) -> None:
+        """``Server`` refuses more than 11,000 points, as Prometheus does."""
+        pulled = pull_range(home, a_job(server.url, scrape_interval_s=1.0), NOW_S - 5 * HOUR_S, NOW_S - 2 * HOUR_S)
+        assert pulled.problems == ()
+        asked_s = [float(asked["end"]) - float(asked["start"]) for asked in server.asked]
+        assert 0 < max(asked_s) < 11_000
+
+    def test_the_jobs_token_and_selector_are_used(self, home: Home, server: Server, tmp_path) -> None:
+        token = tmp_path / "token"
+        token.write_text("s3cret\n")
+        pull_range(home, a_job(server.url, token_file=token), NOW_S - 60, NOW_S)
+        assert {headers["Authorization"] for headers in server.headers} == {"Bearer s3cret"}
+        assert any('job_name="wordcount"' in asked["query"] for asked in server.asked)
+
+    def test_values_that_are_no_numbers_survive_being_completed(self, home: Home, server: Server) -> None:
+        server.answer = lambda asked: success(({}, [[float(asked["start"]), "NaN"], [float(asked["end"]), "+Inf"]]))
+        pull_range(home, a_job(server.url), NOW_S - 60, NOW_S - 30)
+        pull_range(home, a_job(server.url), NOW_S - 15, NOW_S)
+        assert '"values":[null,"Infinity",null,"Infinity"]' in lines(home, DAYS[1])[0]
+
+
+class TestWhatCannotBePulled:
+    def test_a_server_that_is_down_is_told_and_nothing_is_lost(self, home: Home, face: PrometheusFace) -> None:
+        pull_range(home, a_job(face.url), NOW_S - HOUR_S, NOW_S)
+        before = contents(home)
+        face.trouble = Trouble(down=True)
+        pulled = pull_range(home, a_job(face.url), NOW_S - HOUR_S, NOW_S)
+        assert pulled.samples == 0
+        assert pulled.server_failed
+        assert "down for a drill" in pulled.problems[0]
+        assert contents(home) == before
+
+    def test_a_server_that_is_down_is_asked_once_for_all_of_its_jobs(self, home: Home, server: Server) -> None:
+        server.answer = lambda asked: (503, "application/json", b"{}")
+        jobs = [a_job(server.url, name) for name in ("one", "two", "three")]
+        found = list(pull_missing(jobs, home, Lake(home.lake), NOW_S, history_days=1))
+        assert [one.job for one in found] == ["one", "two", "three"]
+        assert all("HTTP 503" in one.problems[0] for one in found)
+        assert len(server.asked) == 3, "the attempts of one question"
+
+    def test_a_job_without_prometheus_is_left_to_exports(self, home: Home) -> None:
+        assert list(pull_missing([StreamJob(name="x")], home, Lake(home.lake), NOW_S, history_days=1)) == []
+
+    def test_a_metric_that_is_not_there_is_named_and_the_others_are_pulled(self, home: Home, server: Server) -> None:
+        def without_lag(asked):
+            if "pendingRecords" in asked["query"]:
+                return success()
+            return success(({}, [[float(asked["start"]), "1"]]))
+
+        server.answer = without_lag
+        pulled = pull_range(home, a_job(server.url), NOW_S - 60, NOW_S)
+        assert pulled.samples > 0
+        (problem,) = pulled.problems
+        assert "does not hold consumer_lag_records, 2026-03-05 00:59Z to 2026-03-05 01:00Z" in problem
+
+    def test_a_label_that_the_selector_lacks_is_named(self, home: Home, face: PrometheusFace) -> None:
+        source = a_job(face.url).prometheus
+        assert source is not None
+        bare = StreamJob(
+            name="wordcount", prometheus=source.model_copy(update={"selector": {"namespace": "wordcount"}})
+        )
+        pulled = pull_range(home, bare, NOW_S - 60, NOW_S)
+        assert any("workload_per_s needs the label topic" in problem for problem in pulled.problems)
+
+    def test_a_day_that_is_refused_does_not_keep_the_next_one_out(self, home: Home, server: Server) -> None:
+        def looks_back_an_hour(asked):
+            if float(asked["start"]) < NOW_S - HOUR_S:
+                return 422, "application/json", b'{"status": "error", "error": "too far back"}'
+            return success(({}, [[float(asked["start"]), "1"]]))
+
+        server.answer = looks_back_an_hour
+        pulled = pull_range(home, a_job(server.url), NOW_S - 2 * HOUR_S, NOW_S)
+        assert pulled.days == DAYS[1:]
+        assert any("too far back" in problem for problem in pulled.problems)
+
+    def test_a_damaged_file_of_an_earlier_pull_is_replaced(self, home: Home, face: PrometheusFace) -> None:
+        path = landing_file(home, "wordcount", DAYS[1])
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"\x1f\x8b broken")
+        pulled = pull_range(home, a_job(face.url), NOW_S - HOUR_S, NOW_S)
+        assert pulled.problems == ()
+        assert any("workload_per_s" in line for line in lines(home, DAYS[1]))
