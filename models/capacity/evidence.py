@@ -19,8 +19,6 @@ DRIFT_PER_DAY = 0.10  # relative sd by which a job's capacity wanders in a day (
 REDRAWN_SKEW = 0.06  # relative sd between stays: each rescale deals the keys anew, and the unluckiest worker decides
 OFF_CURVE = 0.08  # relative sd of what a scale-out takes around a smooth curve: no two workers are equally fast
 OWN_SD = 0.10  # relative sd up to which the errors of two stays have nothing to do with each other
-PROJECTIONS = 50  # at most, of which two or three do
-CLOSE = 1e-6  # of a log capacity
 EFFICIENCY_SD = 0.15  # prior sd of the scaling exponent around 0 (linear); measured 1 -> 12 workers: -0.17
 
 
@@ -144,19 +142,15 @@ class Curve:
         return scale + 2.0 * cross * log + exponent * log**2 + OFF_CURVE**2
 
 
-def as_workers_add(logs: Values, weights: Values) -> Values:
-    """Return the nearest log capacities of 1 .. n workers that one more never lowers, nor raises by more than its share.
+def as_workers_add(logs: Values, weights: Values, seen: NDArray[np.bool_]) -> Values:
+    """Return log capacities of 1 .. n workers that never fall with the scale-out, nor promise more than was seen.
 
-    The total does not fall with the scale-out and the average per worker does not rise: weighted least squares by
-    alternating projections (Dykstra), each a regression on a monotone sequence. Shapes ``(n,)``.
+    The total is the nearest non-decreasing sequence by weighted least squares. A scale-out that the job never had takes
+    no more per worker than the best smaller one that it had: workers get in each other's way, and never help.
+    Shapes ``(n,)``.
     """
+    total = isotonic_regression(logs, weights=weights).x
     alone = np.log(np.arange(1.0, len(logs) + 1.0))
-    found, rising, falling = logs, np.zeros(len(logs)), np.zeros(len(logs))
-    for _ in range(PROJECTIONS):
-        total = isotonic_regression(found + rising, weights=weights).x
-        rising = found + rising - total
-        found = alone + isotonic_regression(total + falling - alone, weights=weights, increasing=False).x
-        falling = total + falling - found
-        if np.abs(found - total).max() < CLOSE:
-            break
-    return np.asarray(np.maximum.accumulate(found))
+    best = np.maximum.accumulate(np.where(seen, total - alone, -np.inf))
+    bounded = np.where(seen | np.isinf(best), total, np.minimum(total, best + alone))
+    return np.asarray(np.maximum.accumulate(bounded))

@@ -276,13 +276,14 @@ class ScaleOuts:
     def _expected(self) -> list[tuple[float, float]]:
         """Log capacity and its variance, of any stay at 1 .. the largest scale-out known.
 
-        The total does not fall with more workers, and the average per worker does not rise.
+        The total does not fall with more workers; of a scale-out that never ran, the average per worker does not rise.
 
         How the keys fell where the job runs now, well or badly, says nothing of its neighbours.
         """
         blended = [self._blended(n, self._typical.get(n)) for n in range(1, max(self._typical) + 1)]
         values, variances = np.array(blended).T
-        logs = as_workers_add(values, 1.0 / variances)
+        seen = np.isin(np.arange(1, len(values) + 1), list(self._typical))
+        logs = as_workers_add(values, 1.0 / variances, seen)
         return list(zip(logs.tolist(), variances.tolist(), strict=True))
 
     def _blended(self, scale_out: int, evidence: Evidence | None) -> tuple[float, float]:
