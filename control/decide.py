@@ -181,7 +181,7 @@ def _founded(proposed: Decision, situation: Situation) -> Decision:
     nothing waits, and the forecast would not make them busy.
     """
     if not situation.mix and not situation.sizes and unforeseeable(situation) and proposed.reason not in NO_GROUND:
-        return stand_still(situation, proposed.policy)
+        proposed = stand_still(situation, proposed.policy)
     if not proposed.rescales(situation):
         return proposed
     early = _early(situation)

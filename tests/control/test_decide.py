@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from control.decide import Avoided, Circumstances, decide
 from models.capacity.contract import Estimate
 from models.forecasting.contract import Forecast
+from models.forecasting.foresight import foresight
 from models.recovery.downtime import Downtimes
 from policies.contract import Candidate, Decision, Reason, Situation, SizedWorker
 from settings.stream_job import Bounds, Objectives
@@ -355,3 +356,69 @@ def test_a_mix_that_cannot_be_is_held(mix: dict, scale_out: int | None, says: st
     decision = decide(WantingSizes(mix, scale_out), of_sizes(), circumstances()).decision
     assert (decision.reason, decision.scale_out, decision.mix) == (Reason.HOLD_INVALID, 4, RUNS)
     assert says in decision.sentence
+
+
+# ---- what a policy that learns may do ------------------------------------------------------------------------------
+
+
+class Learning(Wanting):
+    """A policy that wants a number of workers by what it learned."""
+
+    name = "learning"
+    learns = True
+
+
+WAVE = 30.0 + 5.0 * np.sin(np.arange(120) / 20.0)
+NOISE = np.maximum(30.0 + 10.0 * np.random.default_rng(1).standard_normal(120), 0.0)
+
+
+def seen(minutes=WAVE, **changes) -> Situation:
+    measured = {
+        "worker_cpu": (0.10, 0.13),
+        "latency_p95_ms": 400.0,
+        "minutes": minutes,
+        "foresight": foresight(minutes),
+    }
+    return situation(**{**measured, **changes})
+
+
+def test_idle_workers_are_no_ground_for_more() -> None:
+    """CPU of 13 %, nothing waits, and a flat forecast: what is believed of the capacity must be wrong."""
+    verdict = decide(Learning(12), seen(), circumstances())
+    assert (verdict.decision.reason, verdict.decision.scale_out) == (Reason.HOLD_IDLE, 4)
+    assert "13%" in verdict.decision.sentence
+    assert verdict.guarded
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        {"worker_cpu": (0.2, 0.8)},
+        {"lag_records": 1_000.0},
+        {"latency_p95_ms": 9_000.0},
+        {"forecast": Forecast(NOW_S, 1.0, np.linspace(30.0, 300.0, 900))},
+        {"lag_records": None},
+        {"worker_cpu": (), "cpu_load": None},
+    ],
+    ids=["busy", "lag", "late", "forecast", "lag unknown", "CPU unknown"],
+)
+def test_any_ground_is_enough(why) -> None:
+    assert decide(Learning(12), seen(**why), circumstances()).decision.scale_out == 12
+
+
+def test_idle_workers_may_be_given_back_and_who_only_measures_is_not_guarded() -> None:
+    assert decide(Learning(2), seen(), circumstances()).decision.scale_out == 2
+    assert decide(Wanting(12), seen(), circumstances()).decision.scale_out == 12
+
+
+def test_a_load_that_cannot_be_foreseen_is_not_gone_after() -> None:
+    verdict = decide(Learning(9), seen(NOISE, worker_cpu=(0.7,)), circumstances())
+    assert verdict.decision.scale_out != 9
+    assert "cannot be foreseen" in verdict.decision.sentence
+    assert decide(Wanting(9), seen(NOISE), circumstances()).decision.scale_out == 9
+
+
+def test_of_a_few_minutes_nothing_follows_unless_the_job_falls_behind() -> None:
+    few = seen(WAVE[:5], worker_cpu=(0.9,))
+    assert decide(Learning(9), few, circumstances()).decision.reason is Reason.HOLD_UNKNOWN
+    assert decide(Learning(9), replace(few, lag_records=1e4), circumstances()).decision.scale_out == 9

@@ -539,6 +539,7 @@ def test_what_the_loop_keeps_and_reads_does_not_grow_with_time(store: StateStore
         sizes.append({kind.name: len(json.dumps(document)) for kind, document in stored.items()})
     assert spans[0] <= LONGEST_READ_S
     assert max(spans[1:]) <= 300.0
+    assert sizes[1].pop("minutes") < 12_000  # of the last twelve hours, and never more
     for name, size in sizes[1].items():
         assert size <= 1.1 * sizes[0][name] + 100, name
 

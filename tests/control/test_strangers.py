@@ -1,0 +1,95 @@
+"""Jobs that are not like those of the papers: nothing is done to them that a fixed size would not need."""
+
+import numpy as np
+import pytest
+
+from replay.case import Case, Contender
+from replay.run import play
+from settings.stream_job import Objectives, PolicySettings
+from twin.job import JobTwin
+from twin.parameters import Cpu, Keys, Latency, Restart, TwinParameters, Workers
+from twin.workloads import WorkloadSpec
+
+HOURS = 4.0
+
+
+def job(idle=0.12, capacity_per_s=61_000.0, maximum=12):
+    return TwinParameters(
+        name="stranger",
+        workers=Workers(capacity_per_s=capacity_per_s, maximum=maximum, speed_spread=0.1, capacity_noise=0.05),
+        keys=Keys(skew_spread=0.1),
+        cpu=Cpu(idle=idle, noise=0.02),
+        latency=Latency(base_ms=600.0),
+        restart=Restart(),
+        workload=WorkloadSpec(shape="constant", peak_per_s=1.0),
+        start_scale_out=1,
+    )
+
+
+def played(parameters, arrivals, seed=1, policy="daedalus"):
+    case = Case(
+        Contender(policy, PolicySettings(name=policy)),
+        "stranger",
+        parameters,
+        seed,
+        HOURS,
+        objectives=Objectives(),
+        arrivals=arrivals,
+    )
+    return case, play(case)
+
+
+def minutes_of(values):
+    return np.repeat(values, 60)
+
+
+def idle_with_bursts(seed, mean_per_s=900.0):
+    """1 to 2 % of one worker, with bursts of some minutes: as counts of a social network have it."""
+    rng = np.random.default_rng(seed)
+    load = mean_per_s * np.maximum(1.0 + 0.3 * rng.standard_normal(int(60 * HOURS) + 30), 0.05)
+    for start in rng.integers(0, len(load), 14):
+        load[start : start + rng.integers(1, 6)] *= rng.uniform(3.0, 9.0)
+    return minutes_of(load)
+
+
+@pytest.mark.parametrize("idle", [0.05, 0.12, 0.25])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_an_idle_job_stays_as_small_as_it_is(idle, seed):
+    """It went from 1 to 12 workers, because one was believed to take a fortieth of what it does."""
+    _, found = played(job(idle), idle_with_bursts(seed), seed)
+    assert found.course.workers.max() == 1
+    assert found.outcome.rescales == 0
+
+
+def test_what_is_believed_of_an_idle_worker_is_wide_and_holds_the_truth():
+    case, found = played(job(0.12), idle_with_bursts(3), 3)
+    true = JobTwin(case.parameters, case.seed, scale_out=1).current_capacity()
+    held = [r.capacities[1].low_per_s <= true <= r.capacities[1].high_per_s for r in found.reports if r.capacities]
+    assert np.mean(held) > 0.85
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_white_noise_is_not_chased(seed):
+    """Loads of production that are nearly white noise were rescaled 47 times in six hours."""
+    rng = np.random.default_rng(seed)
+    load = 20_000.0 * np.maximum(1.0 + 0.35 * rng.standard_normal(int(60 * HOURS) + 30), 0.0)
+    _, found = played(job(0.10, 10_000.0), minutes_of(load), seed)
+    assert found.outcome.rescales <= 2
+    assert found.outcome.held
+
+
+def test_a_burst_is_not_followed_to_where_its_first_minute_points():
+    """Spikes of two minutes on a level load: a line through the last minute foresaw eight times the load."""
+    load = np.full(int(60 * HOURS) + 30, 20_000.0)
+    for start in range(20, len(load), 23):
+        load[start : start + 2] = 30_000.0, 42_000.0
+    _, found = played(job(0.10, 10_000.0), minutes_of(load))
+    assert found.course.workers.max() <= 6
+
+
+def test_a_wave_is_followed_as_before():
+    minutes = np.arange(int(60 * HOURS) + 30)
+    load = 25_000.0 * (1.1 - np.cos(2.0 * np.pi * minutes / 120.0))
+    _, found = played(job(0.08, 10_000.0), minutes_of(load))
+    assert found.course.workers.max() >= 5
+    assert found.course.workers.min() <= 2

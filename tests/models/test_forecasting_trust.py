@@ -1,0 +1,80 @@
+"""Changes that were forecast are acted on as far as such changes came true."""
+
+import json
+
+import numpy as np
+import pytest
+
+from models.forecasting.contract import Forecast, Workload
+from models.forecasting.tail import Tail
+from models.forecasting.trust import Trust
+
+
+def forecast(origin_s, change_per_s, level=100.0):
+    """A line from the present load, 900 s ahead."""
+    mean = np.maximum(level + change_per_s * np.arange(1.0, 901.0) / 900.0, 0.0)
+    return Forecast(origin_s, 1.0, mean, {0.5: mean, 0.9: 1.2 * mean}, maxima={0.9: np.maximum.accumulate(1.2 * mean)})
+
+
+def lived(change_per_s, came_per_s, hours=3):
+    """Trust after hours in which each forecast said one change, and another came."""
+    trust, minutes = Trust(), 60 * hours
+    load = np.full(minutes, 100.0)
+    for minute in range(minutes - 20):
+        if minute % 20 == 0:
+            load[minute : minute + 20] = 100.0
+            load[minute + 4 : minute + 16] = 100.0 + came_per_s
+            trust = trust.issued(forecast(60.0 * minute, change_per_s), 100.0)
+    return trust.settled(Tail.of(Workload(0.0, 60.0, load), 60.0))
+
+
+def test_a_forecaster_is_believed_before_anything_came_true():
+    assert Trust().share == 1.0
+
+
+def test_who_foresees_well_is_believed_in_full():
+    assert lived(50.0, 50.0).share == 1.0
+
+
+def test_who_foresees_what_never_comes_is_not_followed():
+    assert lived(300.0, 0.0).share < 0.05
+    assert lived(300.0, -50.0).share == 0.0
+
+
+def test_what_is_not_believed_is_drawn_to_the_present_load():
+    believed, doubted = Trust(), lived(300.0, 0.0)
+    made, minutes = forecast(0.0, 80.0), np.full(60, 100.0)
+    assert believed.tempered(made, 100.0, minutes) is made
+    flat = doubted.tempered(made, 100.0, minutes)
+    assert flat.maximum_per_s() < 110.0
+    assert np.all(flat.quantiles[0.9] >= flat.quantiles[0.5])
+    assert np.all(np.diff(flat.maxima[0.9]) >= 0.0)
+    assert flat.maximum_per_s(quantile=0.9) >= flat.maximum_per_s()
+
+
+def test_no_height_without_precedent_is_acted_on():
+    """A line through the last minute of a burst once foresaw eight times the load, and 23 workers where 3 sufficed."""
+    made = forecast(0.0, 900.0)
+    assert Trust().tempered(made, 100.0, np.full(60, 100.0)).maximum_per_s() == pytest.approx(200.0)
+    seen = np.full(60, 100.0)
+    seen[5] = 500.0
+    assert Trust().tempered(made, 100.0, seen).maximum_per_s() == pytest.approx(750.0)
+
+
+@pytest.mark.parametrize("level", [0.0, 1e300])
+def test_an_odd_present_load_leaves_a_forecast_usable(level):
+    made = Trust().tempered(forecast(0.0, 80.0), level, np.array([np.nan, 100.0]))
+    assert np.isfinite(made.mean).all()
+
+
+def test_state_survives_json_exactly():
+    trust = lived(30.0, 10.0).issued(forecast(9e4, 5.0), 100.0)
+    assert Trust.from_state(json.loads(json.dumps(trust.to_state()))) == trust
+
+
+def test_what_waits_for_its_truth_does_not_grow():
+    trust, load = Trust(), Workload(0.0, 60.0, np.full(600, 100.0))
+    for minute in range(300):
+        trust = trust.issued(forecast(60.0 * minute, 5.0), 100.0)
+        trust = trust.settled(Tail.of(load.part(0, minute + 1), 60.0))
+    assert len(trust.made) <= 16

@@ -1,0 +1,94 @@
+"""Where a load cannot be foreseen, the smallest size within the error budget is stood at."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from models.capacity.contract import Estimate
+from models.forecasting.contract import Forecast
+from models.forecasting.foresight import foresight
+from models.recovery.downtime import Downtimes
+from policies.contract import Reason, Situation
+from policies.standing_still import LEAST_MINUTES, PATIENCE_S, late_share, stand_still, unforeseeable
+from settings.stream_job import Bounds, Objectives
+
+NOISE = 100.0 * np.maximum(1.0 + 0.4 * np.random.default_rng(3).standard_normal(400), 0.0)
+
+
+def situation(scale_out, minutes=NOISE, **changes):
+    """Workers of 40/s each under a load of 100/s that is white noise."""
+    base = Situation(
+        now_s=1e6,
+        scale_out=scale_out,
+        workload_per_s=float(minutes[-1]),
+        recent_workload_per_s=float(minutes[-1]),
+        lag_records=0.0,
+        cpu_load=0.6,
+        forecast=Forecast(1e6, 1.0, np.full(900, 100.0)),
+        capacities={n: Estimate(n, 40.0 * n, 38.0 * n, 42.0 * n, True, "") for n in range(1, 13)},
+        downtimes=Downtimes(),
+        bounds=Bounds(),
+        objectives=Objectives(),
+        minutes=minutes,
+        foresight=foresight(minutes),
+    )
+    return replace(base, **changes)
+
+
+def test_late_are_the_minutes_at_whose_end_too_much_waits():
+    load = np.array([10.0, 30.0, 10.0, 10.0])
+    assert late_share(load, 20.0, allowed_s=5.0) == pytest.approx(0.25, abs=0.01)  # 600 wait: 30 s, and are worked off
+    assert late_share(load, 20.0, allowed_s=60.0) == 0.0
+    assert late_share(load, 9.0, allowed_s=5.0) == 1.0
+    assert np.isnan(late_share(np.array([np.nan]), 20.0, 5.0))
+    assert late_share(np.array([np.nan, 10.0]), 20.0, 5.0) == 0.0
+
+
+def test_noise_is_unforeseeable_and_a_wave_is_not():
+    assert unforeseeable(situation(4))
+    wave = 100.0 * (1.2 + np.sin(np.arange(400) / 30.0))
+    assert not unforeseeable(situation(4, wave))
+    assert not unforeseeable(situation(4, NOISE[:5]))
+
+
+def test_a_size_that_holds_is_stood_at_whatever_the_last_minute_was():
+    for last in (0.0, 100.0, 250.0):
+        decision = stand_still(situation(5, workload_per_s=last), "daedalus")
+        assert (decision.scale_out, decision.reason) == (5, Reason.HOLD_UNFORESEEABLE)
+        assert "cannot be foreseen" in decision.sentence
+
+
+def test_a_size_that_overspends_the_budget_is_left_for_the_smallest_that_does_not():
+    decision = stand_still(situation(2), "daedalus")
+    assert decision.reason is Reason.SCALE_OUT
+    assert 4 <= decision.scale_out <= 5
+
+
+def test_what_was_rescaled_not_long_ago_stays_unless_it_falls_behind():
+    assert stand_still(situation(2, since_rescale_s=600.0), "daedalus").scale_out == 2
+    assert stand_still(situation(2, since_rescale_s=600.0, lag_records=1e5), "daedalus").scale_out > 2
+
+
+def test_too_many_workers_are_given_back_sooner_than_one_too_many():
+    assert stand_still(situation(12, since_rescale_s=0.6 * PATIENCE_S), "daedalus").scale_out in (5, 6)
+    assert stand_still(situation(7, since_rescale_s=0.6 * PATIENCE_S), "daedalus").scale_out == 7
+
+
+def test_nothing_is_given_back_on_an_hour_that_was_not_seen_or_a_lag_that_is_not_measured():
+    assert stand_still(situation(12, NOISE[: LEAST_MINUTES - 1]), "daedalus").scale_out == 12
+    assert stand_still(situation(12, lag_records=None), "daedalus").scale_out == 12
+
+
+def test_a_size_outside_the_bounds_comes_back_into_them():
+    assert stand_still(situation(12, bounds=Bounds(minimum=1, maximum=6)), "daedalus").scale_out == 6
+
+
+def test_the_most_is_taken_where_none_holds():
+    assert (
+        stand_still(situation(2, bounds=Bounds(minimum=1, maximum=3), minutes=3.0 * NOISE), "daedalus").scale_out == 3
+    )
+
+
+def test_a_capacity_that_is_not_known_moves_nothing():
+    assert stand_still(situation(4, capacities={}), "daedalus").scale_out == 4
