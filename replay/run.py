@@ -36,6 +36,7 @@ from twin.workloads import arrivals_from
 
 START_S = 1_760_000_400  # epoch second at which a twin begins when none is given
 ALL = 1_000_000
+REMEMBERED_S = 7_200  # of what each worker did: longer than any tick looks back
 _FAILURES = 11  # random stream
 
 
@@ -86,6 +87,7 @@ def play(
         truth.step(twin, interval_s, crashes)
         report = tick(job, io, float(twin.now_s))
         truth.compare(twin, report)
+        twin.history.forget_workers_before(twin.now_s - REMEMBERED_S)
         reports.append(report)
         if trainer is not None:
             trainer.consider(twin, retrain=report.retrain is not None)
@@ -138,7 +140,7 @@ def fresh_twin(case: Case, bounds: Bounds) -> JobTwin:
     without a size.
     """
     arrivals = None if case.arrivals is None else arrivals_from(case.arrivals, START_S)
-    twin = JobTwin(case.parameters, case.seed, start_s=START_S, arrivals=arrivals)
+    twin = JobTwin(case.parameters, case.seed, start_s=START_S, arrivals=arrivals, step_s=case.step_s)
     first = case.contender.settings.options.get("scale_out") if case.contender.settings.name == "static" else None
     workers = case.parameters.workers
     usual = next(iter(workers.sizes), None) if case.contender.settings.name in NEED_SAMPLES else None
@@ -146,7 +148,15 @@ def fresh_twin(case: Case, bounds: Bounds) -> JobTwin:
     if not isinstance(first, int) or not bounds.minimum <= first <= bounds.maximum:
         first = _least(twin, bounds, 1.25 * float(twin.arrivals(START_S, 600).max()) / worth)
     mix = None if usual is None else {usual: first}
-    return JobTwin(case.parameters, case.seed, start_s=START_S, scale_out=first, arrivals=arrivals, mix=mix)
+    return JobTwin(
+        case.parameters,
+        case.seed,
+        start_s=START_S,
+        scale_out=first,
+        arrivals=arrivals,
+        mix=mix,
+        step_s=case.step_s,
+    )
 
 
 def _least(twin: JobTwin, bounds: Bounds, per_s: float) -> int:
@@ -160,7 +170,7 @@ def failure_times_s(case: Case, began_s: int) -> tuple[int, ...]:
         return ()
     part_s = 3600.0 * case.hours / case.failures
     luck = np.random.default_rng([case.seed, _FAILURES]).uniform(0.25, 0.75, case.failures)
-    return tuple(int(began_s + part_s * (k + luck[k])) for k in range(case.failures))
+    return tuple(began_s + int(part_s * (k + luck[k])) // case.step_s * case.step_s for k in range(case.failures))
 
 
 @dataclass
@@ -216,11 +226,11 @@ def _outcome(
         policy=case.contender.label,
         trace=case.trace,
         seed=case.seed,
-        hours=len(course.times_s) / 3600.0,
+        hours=len(course.times_s) * twin.step_s / 3600.0,
         ticks=len(reports),
         average_workers=float(course.workers.mean()),
-        worker_s=float(course.workers.sum()),
-        sizes_cost=_mean([float(course.price_per_h.sum() / 3600.0)]),
+        worker_s=float(course.workers.sum()) * twin.step_s,
+        sizes_cost=_mean([float(course.price_per_h.sum() / 3600.0) * twin.step_s]),
         rescales=sum(1 for outage in outages if outage.cause != "failure"),
         failures=sum(1 for outage in outages if outage.cause == "failure"),
         latency_ms=_latency(course),
@@ -243,11 +253,7 @@ def _outcome(
 
 def _course(twin: JobTwin, began_s: int, reports: Sequence[TickReport]) -> Course:
     column = twin.history.column
-    times_s = np.arange(began_s, twin.now_s, dtype=np.float64)
-    cpu = column("worker_cpu", began_s)
-    running = np.isfinite(cpu)
-    count = running.sum(axis=1)
-    load = np.where(count > 0, np.where(running, cpu, 0.0).sum(axis=1) / np.maximum(count, 1), np.nan)
+    times_s = np.arange(began_s, twin.now_s, twin.step_s, dtype=np.float64)
     return Course(
         times_s=times_s,
         workload_per_s=np.array(column("arrived", began_s)),
@@ -255,7 +261,7 @@ def _course(twin: JobTwin, began_s: int, reports: Sequence[TickReport]) -> Cours
         workers=np.array(column("scale_out", began_s)),
         lag_records=np.array(column("lag", began_s)),
         latency_p95_ms=np.array(column("latency_p95_ms", began_s)),
-        cpu_load=load,
+        cpu_load=np.array(column("cpu_load", began_s)),
         capacity_per_s=np.array(column("capacity", began_s)),
         forecast_per_s=_forecast_of_each_second(reports, times_s),
         price_per_h=_price_of_each_second(twin, times_s),
@@ -282,7 +288,7 @@ def _forecast_of_each_second(reports: Sequence[TickReport], times_s: Values) -> 
         if forecast is None:
             continue
         first = int(np.searchsorted(times_s, forecast.origin_s))
-        until = min(first + int(forecast.horizon_s), len(times_s))
+        until = int(np.searchsorted(times_s, forecast.origin_s + int(forecast.horizon_s)))
         steps = np.minimum(
             ((times_s[first:until] - forecast.origin_s) / forecast.step_s).astype(int), len(forecast.mean) - 1
         )
@@ -309,7 +315,7 @@ def _share_above(course: Course, objective_ms: float) -> float:
 
 def _forecast_errors(reports: Sequence[TickReport], twin: JobTwin) -> tuple[float | None, float | None]:
     made: list[Forecast] = [coarse(report.forecast) for report in reports if report.forecast is not None]
-    arrived = Workload(float(twin.history.start_s), 1.0, twin.history.column("arrived"))
+    arrived = Workload(float(twin.history.start_s), float(twin.step_s), twin.history.column("arrived"))
     truth = truth_of(arrived)
     realised = [come_true(forecast, truth) for forecast in made]
     minute = [

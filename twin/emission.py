@@ -132,7 +132,7 @@ class _Look:
 
     @staticmethod
     def of(history: History, times_ms: NDArray[np.int64], first_ms: int) -> _Look:
-        rows = times_ms // 1000 - 1 - history.start_s
+        rows = (times_ms // 1000 - history.start_s) // history.step_s - 1
         inside = (rows >= 0) & (rows < len(history))
         return _Look(times_ms[inside], rows[inside], times_ms[inside] >= first_ms)
 
