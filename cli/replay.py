@@ -180,6 +180,10 @@ def replay(
     worker_cpu: WorkerCpuOption = None,
     worker_memory_mb: WorkerMemoryOption = None,
     release: ReleaseOption = None,
+    exact: Annotated[
+        bool,
+        typer.Option("--exact", help="Play every second also where months of a trace with long steps are replayed."),
+    ] = False,
     fill_gaps: Annotated[bool, typer.Option("--fill-gaps", help="Close long gaps of the workload by lines.")] = False,
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder.", show_default="PERDIX_HOME/reports/replay-...")
@@ -220,6 +224,7 @@ def replay(
     from control.clock import WallClock
     from replay.asked import twin_and_trace
     from replay.case import FORECASTER
+    from replay.pace import pace_of
     from replay.part import USUAL_HOURS, part_of
     from settings.stream_job import Objectives
 
@@ -314,6 +319,7 @@ def replay(
         forecaster=family_or_none(forecaster, FORECASTER),
         price_per_h=1.0 if worker_price is None else worker_price,
         pricing=asked_prices.pricing(),
+        pace=pace_of(trace.step_s, 3_600.0 * hours, exact=exact),
     )
     started_at_s = WallClock().now_s()
     campaign = _run(setup, processes)
@@ -377,7 +383,7 @@ def _setup(
     if minimum > maximum:
         raise UserError(f"--min {minimum} is above the most, {maximum}; swap or widen them")
     chosen = Bounds(minimum=minimum, maximum=maximum)
-    who = contenders(policies or f"daedalus,hpa-80,static-{maximum}", chosen)
+    who = how["pace"].paced(contenders(policies or f"daedalus,hpa-80,static-{maximum}", chosen))
     return Setup(who, trace, parameters, chosen, objectives=objectives, **how)
 
 

@@ -12,12 +12,14 @@ from models.forecasting.families import families_named
 from replay.case import FORECASTER, Case, Contender
 from replay.clairvoyant import Clairvoyant, Impossible, clairvoyant, physics_of
 from replay.outcome import Played
+from replay.pace import EVERY_SECOND, Pace
 from replay.pricing import Priced, Pricing, priced
 from replay.run import job_of, play
 from replay.side_by_side import Failed, OnProgress, Raised, Task, Tell, side_by_side
 from replay.workload import Trace, arrivals
 from settings.stream_job import Bounds, Objectives
 from settings.yaml_files import SettingsError
+from twin.emission import Scraping
 from twin.job import JobTwin
 from twin.parameters import TwinParameters
 
@@ -46,6 +48,8 @@ class Setup:
         Of one worker for one hour; 1.0: the cost is in worker-hours.
     pricing
         In place of it: hosts of a price list; ``None``: none are leased.
+    pace
+        How fine time is; coarser than every second over months only.
     """
 
     contenders: tuple[Contender, ...]
@@ -62,8 +66,11 @@ class Setup:
     objectives: Objectives = field(default_factory=Objectives)
     price_per_h: float = 1.0
     pricing: Pricing | None = None
+    pace: Pace = EVERY_SECOND
 
     def __post_init__(self) -> None:
+        if self.pace.coarse and self.pricing is not None:
+            raise SettingsError("--prices: hosts are leased by the second; add --exact, or replay at most 14 days")
         maximum = self.parameters.workers.maximum
         if self.bounds.maximum > maximum:
             raise SettingsError(
@@ -121,6 +128,8 @@ class Setup:
                 failures=self.failures,
                 forecaster=self.forecaster,
                 arrivals=arriving,
+                scraping=Scraping(interval_s=self.pace.scraped_s),
+                step_s=self.pace.step_s,
             )
             for one in self.contenders
         )
@@ -172,7 +181,7 @@ def run_campaign(setup: Setup, *, processes: int | None = None, on_progress: OnP
     """
     began_s = time.perf_counter()
     cases = [case for seed in setup.seeds for case in setup.cases(seed)]
-    one_per_seed = [] if setup.parameters.workers.sizes else cases[:: len(setup.contenders)]
+    one_per_seed = [] if setup.parameters.workers.sizes or setup.pace.coarse else cases[:: len(setup.contenders)]
     tasks = [*(Task(_play, case) for case in cases), *(Task(_least, case) for case in one_per_seed)]
     count = min(processes or os.cpu_count() or 1, len(tasks))
     found = side_by_side(tasks, processes=count, on_progress=on_progress)
@@ -180,7 +189,7 @@ def run_campaign(setup: Setup, *, processes: int | None = None, on_progress: OnP
     ended: list[Played] = []
     least: dict[int, Clairvoyant] = {}
     failed: list[Failed] = []
-    notes: list[str] = []
+    notes = [f"{setup.pace.in_words()}; the clairvoyant bound is left out"] if setup.pace.coarse else []
     for name, case, one in zip(names, [*cases, *one_per_seed], found, strict=True):
         match one:
             case Played():

@@ -16,7 +16,7 @@ import numpy as np
 
 from control.believe import coarse
 from control.champions import ChampionSource, GivenChampions
-from control.state import StateStore
+from control.state import DAY_S, Retention, StateStore
 from control.tick import tick
 from control.tick_io import TickIO, TickReport
 from models.forecasting.contract import Forecast, Workload
@@ -36,6 +36,8 @@ from twin.workloads import arrivals_from
 
 START_S = 1_760_000_400  # epoch second at which a twin begins when none is given
 ALL = 1_000_000
+PRUNED_EVERY = 500  # ticks
+BRIEFLY = Retention(decisions_s=1e12, quiet_s=DAY_S, journal_s=DAY_S, forecasts_s=DAY_S)  # rescales are read at the end
 REMEMBERED_S = 7_200  # of what each worker did: longer than any tick looks back
 _FAILURES = 11  # random stream
 
@@ -88,7 +90,9 @@ def play(
         report = tick(job, io, float(twin.now_s))
         truth.compare(twin, report)
         twin.history.forget_workers_before(twin.now_s - REMEMBERED_S)
-        reports.append(report)
+        reports.append(report if case.step_s == 1 else _small(report))
+        if case.step_s > 1 and number % PRUNED_EVERY == 0:
+            store.prune(float(twin.now_s), BRIEFLY)
         if trainer is not None:
             trainer.consider(twin, retrain=report.retrain is not None)
         if on_tick is not None:
@@ -107,6 +111,12 @@ def play(
         told = (*outcome.notes, *begun.notes)
         outcome = replace(outcome, profiling_worker_s=begun.worker_s, notes=told)
     return Played(outcome, course, tuple(reports), tuple(twin.deployments))
+
+
+def _small(report: TickReport) -> TickReport:
+    """Return the report without what nobody looks at after the tick: in months there are tens of thousands."""
+    forecast = report.forecast
+    return replace(report, forecast=None if forecast is None else coarse(forecast, 60.0), capacities={})
 
 
 def job_of(case: Case) -> StreamJob:
