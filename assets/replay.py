@@ -44,7 +44,8 @@ class ReplayConfig(dg.Config):
     """What is replayed; as the options of ``perdix replay``."""
 
     workload: str = Field(
-        "wordcount", description="A twin whose own workload it is, a CSV, Parquet or query_range file, or an ingested job."
+        "wordcount",
+        description="A twin whose own workload it is, a CSV, Parquet or query_range file, or an ingested job.",
     )
     twin: str = Field("", description="Name in conf/twins, or a YAML file; empty: the workload's own, else wordcount.")
     peak_utilisation: float | None = Field(
@@ -96,8 +97,8 @@ def policy_comparison(
 
 
 def _setup(config: ReplayConfig, workspace: Workspace) -> "Setup":
-    from models.billing.packing import Resources
     from assets.history import ingested
+    from models.billing.packing import Resources
     from replay.asked import twin_and_trace
     from replay.campaign import Setup
     from replay.contenders import contenders

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from control.fleet import FleetReport
 
 
-
 def tick(
     job: Annotated[str | None, typer.Option("--job", help="This job only.", show_default="every job")] = None,
     as_json: JsonOption = False,

@@ -132,9 +132,7 @@ def replay(
     ] = None,
     step: Annotated[
         str | None,
-        typer.Option(
-            "--step", help="Time from row to row of a trace without times: 60, 30m, 1h.", show_default=False
-        ),
+        typer.Option("--step", help="Time from row to row of a trace without times: 60, 30m, 1h.", show_default=False),
     ] = None,
     twin: Annotated[
         str | None,

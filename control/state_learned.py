@@ -178,8 +178,6 @@ def _checked(kind: Kind, document: Mapping[str, Any]) -> str:
 
 def _not_finite(value: Any) -> str | None:
     """Return where in a document there is a number that is not finite, as ``.key[index]``; ``None`` where none is."""
-    if isinstance(value, str | int | None):
-        return None
     if isinstance(value, Mapping):
         for key, item in value.items():
             if (found := _not_finite(item)) is not None:

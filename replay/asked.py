@@ -77,7 +77,7 @@ def twin_and_trace(
             raise SettingsError(f"--step: '{workload}' is a twin, whose workload has times; leave it out")
         trace = own(load_twin(workload, folder), seconds)
         if jobs is not None and workload in jobs.names():
-            note = f"'{workload}' is a twin and an ingested job: this is the twin's; the job's is --workload {JOB}{workload}"
+            note = f"'{workload}' is a twin's and a job's name: this is the twin's, the job's is --workload {JOB}{workload}"
             trace = replace(trace, notes=(*trace.notes, note))
         return parameters, trace
     if not workload.startswith(JOB) and Path(workload).exists():
@@ -85,9 +85,7 @@ def twin_and_trace(
     return parameters, _of_job(workload, jobs, names, fill_gaps=fill_gaps, step_s=step_s)
 
 
-def _of_job(
-    workload: str, jobs: Ingested | None, twins: list[str], *, fill_gaps: bool, step_s: float | None
-) -> Trace:
+def _of_job(workload: str, jobs: Ingested | None, twins: list[str], *, fill_gaps: bool, step_s: float | None) -> Trace:
     job, known = workload.removeprefix(JOB), [] if jobs is None else list(jobs.names())
     if jobs is None or job not in known:
         what = "no such job was ingested" if workload.startswith(JOB) else "no such file, and no twin of that name"

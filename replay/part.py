@@ -78,8 +78,8 @@ def busiest(trace: Trace, hours: float) -> Trace:
     begin_s = float(begins_s[chosen])
     note = (
         f"replayed is {when(trace, begin_s, begin_s + span_s)}: of the trace's {in_words(trace.length_s)} the "
-        f"{in_words(span_s)} with the highest mean rate ({means[chosen] / trace.peak:.0%} of the peak); --from and --to "
-        "choose another part"
+        f"{in_words(span_s)} with the highest mean rate ({means[chosen] / trace.peak:.0%} of the peak); --from and "
+        "--to choose another part"
     )
     return replace(trace, begin_s=begin_s, notes=(*trace.notes, note))
 
@@ -107,7 +107,9 @@ def _offset_s(trace: Trace, option: str, text: str) -> float:
             f"{option} {text}: neither a time such as 2026-01-31T06:00 nor an offset such as 2d or 36h"
         ) from None
     if trace.origin_s is None:
-        raise SettingsError(f"{option} {text}: {trace.name} has no dates; give an offset from its first row, such as 2d")
+        raise SettingsError(
+            f"{option} {text}: {trace.name} has no dates; give an offset from its first row, such as 2d"
+        )
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - trace.origin_s
 
 

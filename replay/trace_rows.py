@@ -189,7 +189,9 @@ def _counts_up(rows: Sequence[Row], at: int) -> bool:
 
 def _numbered(path: Path, rows: Sequence[Row], rate_at: int, step_s: float, *, column: str, unit: str) -> Rows:
     """Return rows that are ``step_s`` apart; a rate that is missing leaves a gap."""
-    timed = [(place, [k * step_s, cells[rate_at] if rate_at < len(cells) else None]) for k, (place, cells) in enumerate(rows)]
+    timed = [
+        (place, [k * step_s, cells[rate_at] if rate_at < len(cells) else None]) for k, (place, cells) in enumerate(rows)
+    ]
     return _numbers(path, timed, 0, 1, column=column, unit=unit)
 
 

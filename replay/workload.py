@@ -132,7 +132,7 @@ def ingested(job: str, workload: Workload, *, fill_gaps: bool = False) -> Trace:
         Naming the job, the time and the fix.
     """
     known = np.flatnonzero(np.isfinite(workload.per_s))
-    times_s = workload.start_s + workload.step_s * (known + 1.0)
+    times_s = np.asarray(workload.start_s + workload.step_s * (known + 1.0), dtype=np.float64)
     rows = Rows(times_s, workload.per_s[known], known + 1, "", 0, "step", dated=True)
     return _trace(job, f"job '{job}'", rows, [f"the workload of the ingested job '{job}'"], fill_gaps=fill_gaps)
 

@@ -66,7 +66,7 @@ def align(job: str, series: Iterable[Series], start_s: float, end_s: float, step
     if flat.streams.count * grid.n <= CELLS_AT_ONCE:  # a tick: one pass over all metrics costs as much as over one
         at_once, resets = _on_grid(flat.streams, [key.kind for key in ordered], grid)
     for metric in _restart_first({key.metric for key in ordered}):
-        found, seen = _metric_rows(metric, ordered, flat.streams, grid, restarts, at_once)
+        found, seen = _metric_rows(metric, ordered, flat.streams, grid, restarts, known=at_once)
         rows.update(found)
         resets += seen
         if metric in (SCALE_OUT.name, UPTIME.name):
@@ -164,7 +164,8 @@ def _metric_rows(
     streams: Streams,
     grid: Grid,
     restarts: Ints,
-    known: Values | None = None,
+    *,
+    known: Values | None,
 ) -> tuple[dict[Target, Values], int]:
     """Return ``(metric, worker) -> row`` for one metric, and the counter resets seen; a few targets at a time.
 

@@ -65,9 +65,7 @@ def expose(twin: JobTwin, names: Names = "canonical", interval_s: float = 15.0) 
     """
     known = _EXPOSED.setdefault(twin, {})
     if (names, interval_s) not in known:
-        known[names, interval_s] = (
-            _canonical(twin, max(1, round(interval_s))) if names == "canonical" else _flink(twin)
-        )
+        known[names, interval_s] = _canonical(twin, max(1, round(interval_s))) if names == "canonical" else _flink(twin)
     return known[names, interval_s]
 
 

@@ -367,7 +367,7 @@ class JobTwin:
             known = np.concatenate((earlier[first:], arrived_total))
             rows = np.arange(first + 1, first + 1 + len(known), dtype=np.float64)
             times_s = self.step_s * rows + self.history.start_s
-            waited[out] = physics.waited_s(times_s, known, ends_s[out], before[out], processed[out], self.step_s)
+            waited[out] = physics.waited_s(times_s, known, ends_s[out], before[out], processed[out], step_s=self.step_s)
         return waited
 
 

@@ -96,6 +96,7 @@ def waited_s(
     ends_s: Values,
     progress_before: Values,
     processed: Values,
+    *,
     step_s: float = 1.0,
 ) -> Values:
     """Return how long the oldest records of each step had waited, first come first served, shape of ``ends_s``.

@@ -123,7 +123,9 @@ class TestWithoutTimes:
     @pytest.mark.parametrize("first", [0, 1])
     def test_it_is_refused_with_line_and_fix(self, header: str, first: int, tmp_path: Path) -> None:
         path = written(tmp_path, rows([first + k for k in range(200)], [50 + k for k in range(200)], header=header))
-        with pytest.raises(SettingsError, match=rf"trace\.csv: line {2 if header else 1}: .* numbers the rows") as caught:
+        with pytest.raises(
+            SettingsError, match=rf"trace\.csv: line {2 if header else 1}: .* numbers the rows"
+        ) as caught:
             recorded(path)
         assert "--step 30m" in str(caught.value)
         trace = recorded(path, step_s=1_800.0)
@@ -149,7 +151,7 @@ class TestWithoutTimes:
 
     def test_a_column_of_rates_alone_needs_a_step(self, tmp_path: Path) -> None:
         path = written(tmp_path, "count\n5\n7\n\n9\n")
-        with pytest.raises(SettingsError, match="one column of rates and no times; .*--step 30m"):
+        with pytest.raises(SettingsError, match=r"one column of rates and no times; .*--step 30m"):
             recorded(path)
         assert recorded(path, step_s=60.0).rates.tolist() == [5.0, 7.0, 9.0]
 
