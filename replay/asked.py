@@ -77,7 +77,7 @@ def twin_and_trace(
             raise SettingsError(f"--step: '{workload}' is a twin, whose workload has times; leave it out")
         trace = own(load_twin(workload, folder), seconds)
         if jobs is not None and workload in jobs.names():
-            note = f"'{workload}' is a twin's and a job's name: this is the twin's, the job's is --workload {JOB}{workload}"
+            note = f"'{workload}' is a twin and an ingested job: this is the twin's, the job's is {JOB}{workload}"
             trace = replace(trace, notes=(*trace.notes, note))
         return parameters, trace
     if not workload.startswith(JOB) and Path(workload).exists():

@@ -52,8 +52,8 @@ class Pace:
         """Return what a reader must know of it."""
         return (
             f"coarse time, because it is long and the trace has a row every {in_words(self.trace_step_s)}: policies "
-            f"look every {in_words(self.tick_s or 0)} at metrics of every {self.scraped_s:g} s, the twin goes in steps of "
-            f"{self.step_s} s; --exact plays every second"
+            f"look every {in_words(self.tick_s or 0)} at metrics of every {self.scraped_s:g} s, the twin goes in steps "
+            f"of {self.step_s} s; --exact plays every second"
         )
 
     def paced(self, contenders: Sequence[Contender]) -> tuple[Contender, ...]:

@@ -30,7 +30,7 @@ def test_an_ingested_job_is_a_workload_and_what_was_not_measured_is_a_gap() -> N
 def test_a_twins_name_wins_and_it_is_said_how_to_get_the_job() -> None:
     _, trace = twin_and_trace("wordcount", None, 3_600, jobs=jobs("wordcount"))
     assert trace.endless
-    assert "the job's is --workload job:wordcount" in trace.notes[-1]
+    assert "the job's is job:wordcount" in trace.notes[-1]
     _, trace = twin_and_trace("job:wordcount", None, 3_600, jobs=jobs("wordcount"))
     assert trace.notes[0] == "the workload of the ingested job 'wordcount'"
 
