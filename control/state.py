@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from typing import cast
 
 import sqlalchemy as sa
 
@@ -16,6 +17,7 @@ from control.lease import Lease, check
 from control.state_journal import Journal
 from control.state_learned import LearnedState
 from control.state_ledger import Ledger
+from control.state_quick import QuickConnection
 from control.state_schema import Database, Transactions
 
 DAY_S = 86_400.0
@@ -107,7 +109,7 @@ class StateStore:
         """
         database = Database("sqlite://")
         made = cls.__new__(cls)
-        made._bind(database, _Shared(database.begun()))
+        made._bind(database, _Shared(cast("sa.Connection", QuickConnection(database.begun()))))
         return made
 
     def under(self, lease: Lease) -> StateStore:

@@ -10,17 +10,23 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
+from control.state_quick import quick
 from control.state_schema import Transactions, forecasts, from_text, keep_first, keep_last, learned, to_text
 from models.forecasting.contract import Forecast
 
 # Statements are made once: to build one costs more than to run it, and a tick runs a dozen.
 _JOB = learned.c.job == sa.bindparam("of_job")
 _OF_JOB = sa.select(learned).where(_JOB)
-_STAMPS = sa.select(learned.c.kind, learned.c.learned_s).where(_JOB)
-_LEARN = keep_last(learned, learned.c.keys())
+_STAMPS = quick(sa.select(learned.c.kind, learned.c.learned_s).where(_JOB))
+_LEARN = quick(keep_last(learned, learned.c.keys()))
 _THIS = (forecasts.c.job == sa.bindparam("of_job"), forecasts.c.origin_s == sa.bindparam("of_origin_s"))
-_KEEP = keep_first(forecasts, [name for name in forecasts.c.keys() if name not in {"settled_s", "wape"}])
-_SETTLE = forecasts.update().where(*_THIS, forecasts.c.settled_s.is_(None))
+_MADE = ("job", "origin_s", "step_s", "family", "version", "probabilities", "rates")
+_KEEP = quick(keep_first(forecasts, _MADE))
+_SETTLE = quick(
+    forecasts.update()
+    .where(*_THIS, forecasts.c.settled_s.is_(None))
+    .values(settled_s=sa.bindparam("now_s"), wape=sa.bindparam("score"), rates=sa.null())
+)
 
 
 @dataclass(frozen=True)
@@ -125,7 +131,7 @@ class LearnedState:
         Returns ``False`` when no such forecast was pending.
         """
         score = None if wape is None or not math.isfinite(wape) else wape
-        values = {"of_job": job, "of_origin_s": origin_s, "settled_s": now_s, "wape": score, "rates": None}
+        values = {"of_job": job, "of_origin_s": origin_s, "now_s": now_s, "score": score}
         with self.transactions.writing_once() as connection:
             return connection.execute(_SETTLE, values).rowcount == 1
 

@@ -17,6 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
+from control.state_quick import quick
 from control.state_schema import Transactions, decisions, desired_scales, from_text, keep_first, to_text
 
 BACKOFF_S = 15.0
@@ -42,7 +43,7 @@ _COLUMNS = tuple(decisions.c.keys())
 # Statements are made once: to build one costs more than to run it, and a tick runs a dozen.
 _JOB, _ID = decisions.c.job == sa.bindparam("of_job"), decisions.c.decision_id == sa.bindparam("of_decision")
 _WANTED = desired_scales.c.job == sa.bindparam("of_job")
-_DESIRED = (
+_DESIRED = quick(
     sa.select(desired_scales.c.scale_out, desired_scales.c.since_s, decisions)
     .join(decisions, decisions.c.decision_id == desired_scales.c.decision_id)
     .where(_WANTED)
@@ -50,8 +51,8 @@ _DESIRED = (
 _QUEUE = sa.select(desired_scales.c.job).where(_WANTED).with_for_update()
 _KNOWN = sa.select(decisions.c.decision_id).where(_ID)
 _DECISION = sa.select(decisions).where(_ID)
-_RESCALES = sa.select(sa.func.count()).where(_JOB, decisions.c.applied_s >= sa.bindparam("from_s"))
-_LAST_RESCALE = sa.select(sa.func.max(decisions.c.applied_s)).where(_JOB)
+_RESCALES = quick(sa.select(sa.func.count()).where(_JOB, decisions.c.applied_s >= sa.bindparam("from_s")))
+_LAST_RESCALE = quick(sa.select(sa.func.max(decisions.c.applied_s)).where(_JOB))
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class Intent:
 
 
 _INTEND = decisions.insert()
-_RECORD = keep_first(decisions, [*Intent.__dataclass_fields__, "decision_id", "state", "attempts"])
+_RECORD = quick(keep_first(decisions, [*Intent.__dataclass_fields__, "decision_id", "state", "attempts"]))
 
 
 @dataclass(frozen=True)
@@ -327,11 +328,12 @@ def _to_row(intent: Intent) -> dict[str, Any]:
 def _entry(row: tuple[Any, ...]) -> Entry:
     """Return the entry of a row of decisions; the one that is desired is read at every tick, and seldom changes."""
     found = dict(zip(_COLUMNS, row, strict=True))
+    values = {name: found[name] for name in Intent.__dataclass_fields__}
     documents = {name: from_text(found[name] or "{}") for name in _DOCUMENTS}
     rest = ("attempts", "next_attempt_s", "applied_s", "closed_s", "error", "observed_recovery_s")
     return Entry(
         decision_id=found["decision_id"],
-        intent=Intent(**{**{name: found[name] for name in Intent.__dataclass_fields__}, **documents}),
+        intent=Intent(**{**values, **documents, "act": bool(found["act"])}),
         state=State(found["state"]),
         outcome=None if found["outcome"] is None else from_text(found["outcome"]),
         **{name: found[name] for name in rest},

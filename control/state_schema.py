@@ -182,7 +182,7 @@ def keep_last(table: sa.Table, columns: Sequence[str]) -> sa.TextClause:
 
 def _insert(table: sa.Table, columns: Sequence[str]) -> str:
     values = ", ".join(f":{name}" for name in columns)
-    return f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({values})"  # names of our own tables
+    return f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({values})"  # noqa: S608 - names of our own tables
 
 
 class Transactions(Protocol):
