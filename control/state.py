@@ -96,6 +96,8 @@ class StateStore:
         When the database cannot be opened, or was written by a newer perdix.
     """
 
+    lasts = True  # whether another process may go on with what is in it
+
     def __init__(self, url: str) -> None:
         database = Database(url)
         self._bind(database, _Fenced(database))
@@ -105,10 +107,11 @@ class StateStore:
         """Open a store in memory, for a simulation in one thread: nobody else reads it, and nothing outlives it.
 
         All that is written is one transaction that ends with :meth:`close`: to begin and end one for every call costs
-        more than the calls.
+        more than the calls. It does not last: what the loop remembers of a job need not be written down for a restart.
         """
         database = Database("sqlite://")
         made = cls.__new__(cls)
+        made.lasts = False
         made._bind(database, _Shared(cast("sa.Connection", QuickConnection(database.begun()))))
         return made
 
@@ -146,6 +149,7 @@ class StateStore:
 
     def _over(self, transactions: Transactions) -> StateStore:
         bound = StateStore.__new__(StateStore)
+        bound.lasts = self.lasts
         bound._bind(self.database, transactions)
         return bound
 
