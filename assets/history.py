@@ -9,9 +9,11 @@ import numpy as np
 import pandas as pd
 
 from models.forecasting.contract import Workload
+from replay.asked import Ingested
 from telemetry.lake import Lake
 
 WORKLOAD_STEP_S = 10.0
+EVERY_DAY = 36_500
 COARSER = (30, 6, 3, 2)  # steps of the lake: observations every 5 minutes, every minute, 30 and 20 s
 NEEDED_COVERAGE = 0.5
 SAME = 1e-6  # relative: a held value comes back from the lake's sums with an error of some 1e-12
@@ -56,6 +58,11 @@ def workload_history(lake: Lake, job: str, history_days: int) -> Workload:
     per_s = np.full(int(steps.max()) - first + 1, np.nan)
     per_s[steps - first] = rates[known]
     return as_observed(Workload((first - 1) * WORKLOAD_STEP_S, WORKLOAD_STEP_S, per_s))
+
+
+def ingested(lake: Lake) -> Ingested:
+    """Return the jobs whose workload is in the lake, for a replay: all of it that there is."""
+    return Ingested(lambda: lake.jobs("workload_features"), lambda job: workload_history(lake, job, EVERY_DAY))
 
 
 def as_observed(history: Workload) -> Workload:

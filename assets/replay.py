@@ -51,7 +51,10 @@ PLOTTED = (
 class ReplayConfig(dg.Config):
     """What is replayed; as the options of ``perdix replay``."""
 
-    workload: str = Field("wordcount", description="A twin whose own workload it is, or a CSV or Parquet file.")
+    workload: str = Field(
+        "wordcount",
+        description="A twin whose own workload it is, a CSV, Parquet or query_range file, or an ingested job.",
+    )
     twin: str = Field("", description="Name in conf/twins, or a YAML file; empty: the workload's own, else wordcount.")
     peak_utilisation: float | None = Field(
         None, gt=0, le=2, description="Peak as a share of what all workers can take; by default the workload's own."
@@ -103,15 +106,23 @@ def policy_comparison(
 
 
 def _setup(config: ReplayConfig, workspace: Workspace) -> "Setup":
+    from assets.history import ingested
     from models.billing.packing import Resources
     from replay.asked import twin_and_trace
     from replay.campaign import Setup
     from replay.contenders import contenders
+    from replay.part import part_of
     from replay.pricing import pricing_named
+    from telemetry.lake import Lake
 
     parameters, trace = twin_and_trace(
-        config.workload, config.twin or None, round(3600 * config.hours), folder=workspace.conf_folder() / "twins"
+        config.workload,
+        config.twin or None,
+        round(3600 * config.hours),
+        folder=workspace.conf_folder() / "twins",
+        jobs=ingested(Lake(workspace.paths().lake)),
     )
+    trace, _ = part_of(trace, config.hours)
     bounds = Bounds(minimum=1, maximum=parameters.workers.maximum)
     worker = Resources(config.worker_cpu_cores, config.worker_memory_mb)
     return Setup(

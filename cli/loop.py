@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,14 +13,12 @@ from cli.processes import LOOPBACK
 from cli.signals import stopping
 from cli.stores import home, known, state, stream_jobs
 from control.clock import WallClock
+from settings.durations import seconds_of
 from settings.product import load_product_settings
 from settings.stream_job import StreamJob
 
 if TYPE_CHECKING:
     from control.fleet import FleetReport
-
-DURATION = re.compile(r"(\d+)([smhd])")
-SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 def tick(
@@ -109,9 +106,8 @@ def pause(
 
     Example: perdix pause ads --for 6h --why "load test"
     """
-    parts = DURATION.findall(duration)
-    seconds = sum(int(count) * SECONDS[unit] for count, unit in parts)
-    if not seconds or "".join(count + unit for count, unit in parts) != duration:
+    seconds = seconds_of(duration)
+    if not seconds:
         raise UserError(f"--for {duration}: not a duration; write it as 90m, 6h or 1d12h")
     known(job, stream_jobs(), "job", "no job has a file yet: write conf/jobs/<job>.yaml")
     now_s = WallClock().now_s()

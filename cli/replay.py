@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 STDOUT = "-"
 NO_FORECASTER = "none"
-HOURS = 6.0
 
 
 class JsonMayBeBare(TyperCommand):
@@ -50,7 +49,7 @@ def replay(
         str | None,
         typer.Option(
             "--workload",
-            help="CSV or Parquet file, or the name of a twin for its own workload.",
+            help="CSV, Parquet or query_range file, a twin's name for its own workload, or an ingested job's.",
             show_default="that of the twin",
         ),
     ] = None,
@@ -114,7 +113,26 @@ def replay(
     first_seed: Annotated[int, typer.Option("--first-seed", help="Seeds are counted from here.", min=0)] = 1,
     hours: Annotated[
         float | None,
-        typer.Option("--hours", help="Length of each replay.", show_default="6, or the dataflow's", min=0.02, max=720),
+        typer.Option(
+            "--hours",
+            help="Length of each replay; of a longer trace its busiest window, or from --from on, or up to --to.",
+            show_default="6, or the dataflow's",
+            min=0.02,
+            max=20_000,
+        ),
+    ] = None,
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from", help="Begin of the part to replay: ISO time, or 36h, 2d after the first row.", show_default=False
+        ),
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", help="End of the part to replay, as --from.", show_default=False)
+    ] = None,
+    step: Annotated[
+        str | None,
+        typer.Option("--step", help="Time from row to row of a trace without times: 60, 30m, 1h.", show_default=False),
     ] = None,
     twin: Annotated[
         str | None,
@@ -164,6 +182,10 @@ def replay(
     worker_cpu: WorkerCpuOption = None,
     worker_memory_mb: WorkerMemoryOption = None,
     release: ReleaseOption = None,
+    exact: Annotated[
+        bool,
+        typer.Option("--exact", help="Play every second also where months of a trace with long steps are replayed."),
+    ] = False,
     fill_gaps: Annotated[bool, typer.Option("--fill-gaps", help="Close long gaps of the workload by lines.")] = False,
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder.", show_default="PERDIX_HOME/reports/replay-...")
@@ -185,19 +207,27 @@ def replay(
 
     Example: perdix replay --workload ads --policy daedalus,hpa-80,static-12 --seeds 3 --hours 6
 
+    Example: perdix replay --workload counts.csv --step 30m --from 2d --to 9d
+
+    Example: perdix replay --workload query_range.json --hours 24
+
     Example: perdix replay --workload ads --prices aws-ec2-us-east-1 --worker-memory 4096 --release end-of-unit
 
     Example: perdix replay --dataflow heron-wordcount --policy ds2,dhalion,flink-autoscaler
 
     Example: perdix replay --topology manufacturing --pattern stepwise --policy btu:unit_min=60,threshold
     """
+    from assets.history import ingested
     from cli import replay_hosts as hosts
     from cli.replay_dataflow import Asked, replay_dataflow
     from cli.replay_results import refuse, tell, write_results
     from cli.replay_text import show
+    from cli.stores import lake
     from control.clock import WallClock
     from replay.asked import twin_and_trace
     from replay.case import FORECASTER
+    from replay.pace import pace_of
+    from replay.part import USUAL_HOURS, part_of
     from settings.stream_job import Objectives
 
     file = _writable(as_json)
@@ -217,6 +247,9 @@ def replay(
                 "--slow-noise": slow_noise,
                 "--max": maximum,
                 "--fill-gaps": fill_gaps,
+                "--from": from_,
+                "--to": to,
+                "--step": step,
                 "--worker-price": worker_price,
                 "--prices": prices,
             },
@@ -244,6 +277,9 @@ def replay(
                 "--slow-noise": slow_noise,
                 "--max": maximum,
                 "--fill-gaps": fill_gaps,
+                "--from": from_,
+                "--to": to,
+                "--step": step,
                 "--worker-price": worker_price,
                 "--prices": prices,
             },
@@ -256,8 +292,15 @@ def replay(
         return
     if start is not None or skew is not None:
         raise UserError("--start and --skew are for a dataflow; name one with --dataflow")
-    hours = HOURS if hours is None else hours
-    parameters, trace = twin_and_trace(workload, twin, round(3600 * hours), fill_gaps=fill_gaps)
+    parameters, trace = twin_and_trace(
+        workload,
+        twin,
+        round(3600 * (USUAL_HOURS if hours is None else hours)),
+        fill_gaps=fill_gaps,
+        step_s=_step_s(step),
+        jobs=ingested(lake()),
+    )
+    trace, hours = part_of(trace, hours, from_=from_, to=to)
     objectives = Objectives(
         recovery_time_s=recovery_time_s,
         latency_p95_ms=latency_ms,
@@ -279,6 +322,7 @@ def replay(
         forecaster=family_or_none(forecaster, FORECASTER),
         price_per_h=1.0 if worker_price is None else worker_price,
         pricing=asked_prices.pricing(),
+        pace=pace_of(trace.step_s, 3_600.0 * hours, exact=exact),
     )
     started_at_s = WallClock().now_s()
     campaign = _run(setup, processes)
@@ -286,6 +330,16 @@ def replay(
     tell(document, file, on_stdout=as_json == STDOUT, show=show)
     if campaign.failed:
         raise typer.Exit(1)
+
+
+def _step_s(text: str | None) -> float | None:
+    """Return the seconds of ``--step``; ``None`` where it is not given."""
+    from settings.durations import seconds_of
+
+    seconds = None if text is None else seconds_of(text)
+    if text is not None and not seconds:
+        raise UserError(f"--step {text}: not a length of time; write it as 60, 30m or 1h")
+    return seconds
 
 
 def family_or_none(name: str | None, usual: str) -> str | None:
@@ -332,7 +386,7 @@ def _setup(
     if minimum > maximum:
         raise UserError(f"--min {minimum} is above the most, {maximum}; swap or widen them")
     chosen = Bounds(minimum=minimum, maximum=maximum)
-    who = contenders(policies or f"daedalus,hpa-80,static-{maximum}", chosen)
+    who = how["pace"].paced(contenders(policies or f"daedalus,hpa-80,static-{maximum}", chosen))
     return Setup(who, trace, parameters, chosen, objectives=objectives, **how)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from typing import cast
 
 import sqlalchemy as sa
 
@@ -16,6 +17,7 @@ from control.lease import Lease, check
 from control.state_journal import Journal
 from control.state_learned import LearnedState
 from control.state_ledger import Ledger
+from control.state_quick import QuickConnection
 from control.state_schema import Database, Transactions
 
 DAY_S = 86_400.0
@@ -94,6 +96,8 @@ class StateStore:
         When the database cannot be opened, or was written by a newer perdix.
     """
 
+    lasts = True  # whether another process may go on with what is in it
+
     def __init__(self, url: str) -> None:
         database = Database(url)
         self._bind(database, _Fenced(database))
@@ -103,11 +107,12 @@ class StateStore:
         """Open a store in memory, for a simulation in one thread: nobody else reads it, and nothing outlives it.
 
         All that is written is one transaction that ends with :meth:`close`: to begin and end one for every call costs
-        more than the calls.
+        more than the calls. It does not last: what the loop remembers of a job need not be written down for a restart.
         """
         database = Database("sqlite://")
         made = cls.__new__(cls)
-        made._bind(database, _Shared(database.begun()))
+        made.lasts = False
+        made._bind(database, _Shared(cast("sa.Connection", QuickConnection(database.begun()))))
         return made
 
     def under(self, lease: Lease) -> StateStore:
@@ -144,6 +149,7 @@ class StateStore:
 
     def _over(self, transactions: Transactions) -> StateStore:
         bound = StateStore.__new__(StateStore)
+        bound.lasts = self.lasts
         bound._bind(self.database, transactions)
         return bound
 

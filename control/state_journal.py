@@ -11,9 +11,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
+from control.state_quick import quick
 from control.state_schema import Transactions, from_text, pauses, retrains, statuses, ticks, to_text
 
-_PAUSED = sa.select(pauses).where(pauses.c.until_s > sa.bindparam("now_s"))
+_PAUSED = quick(sa.select(pauses).where(pauses.c.until_s > sa.bindparam("now_s")))
 
 
 class Status(StrEnum):
@@ -140,7 +141,7 @@ class Journal:
         """Return the pauses that hold at ``now_s``, by job."""
         with self.transactions.reading() as connection:
             rows = connection.execute(_PAUSED, {"now_s": now_s}).all()
-        return {row.job: Pause(row.job, row.until_s, row.paused_s, row.why) for row in rows}
+        return {job: Pause(job, until_s, paused_s, why) for job, until_s, paused_s, why in rows}
 
     def request_retrain(
         self,

@@ -10,20 +10,23 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from control.state_schema import Transactions, forecasts, from_text, learned, to_text
+from control.state_quick import quick
+from control.state_schema import Transactions, forecasts, from_text, keep_first, keep_last, learned, to_text
 from models.forecasting.contract import Forecast
 
 # Statements are made once: to build one costs more than to run it, and a tick runs a dozen.
 _JOB = learned.c.job == sa.bindparam("of_job")
 _OF_JOB = sa.select(learned).where(_JOB)
-_STAMPS = sa.select(learned.c.kind, learned.c.learned_s).where(_JOB)
-_KINDS = sa.select(learned.c.kind).where(_JOB)
-_ANEW = learned.insert()
-_AGAIN = learned.update().where(_JOB, learned.c.kind == sa.bindparam("of_kind"))
+_STAMPS = quick(sa.select(learned.c.kind, learned.c.learned_s).where(_JOB))
+_LEARN = quick(keep_last(learned, learned.c.keys()))
 _THIS = (forecasts.c.job == sa.bindparam("of_job"), forecasts.c.origin_s == sa.bindparam("of_origin_s"))
-_KEPT = sa.select(forecasts.c.origin_s).where(*_THIS)
-_KEEP = forecasts.insert()
-_SETTLE = forecasts.update().where(*_THIS, forecasts.c.settled_s.is_(None))
+_MADE = ("job", "origin_s", "step_s", "family", "version", "probabilities", "rates")
+_KEEP = quick(keep_first(forecasts, _MADE))
+_SETTLE = quick(
+    forecasts.update()
+    .where(*_THIS, forecasts.c.settled_s.is_(None))
+    .values(settled_s=sa.bindparam("now_s"), wape=sa.bindparam("score"), rates=sa.null())
+)
 
 
 @dataclass(frozen=True)
@@ -91,13 +94,8 @@ class LearnedState:
             for kind, text in ((kind, _checked(kind, document)) for kind, document in documents.items())
         ]
         with self.transactions.writing() as connection:
-            known = set(connection.execute(_KINDS, {"of_job": job}).scalars())
-            old = [{**row, "of_job": job, "of_kind": row["kind"]} for row in rows if row["kind"] in known]
-            new = [row for row in rows if row["kind"] not in known]
-            if old:
-                connection.execute(_AGAIN, old)
-            if new:
-                connection.execute(_ANEW, new)
+            if rows:
+                connection.execute(_LEARN, rows)
 
     def forget(self, job: str, *kinds: Kind) -> int:
         """Forget kinds of a job (all of them when none is named); returns how many documents went."""
@@ -118,10 +116,8 @@ class LearnedState:
         row = {"job": job, "origin_s": forecast.origin_s, "step_s": forecast.step_s}
         row |= {"family": forecast.family, "version": forecast.version, "probabilities": to_text(probabilities)}
         with self.transactions.writing_once() as connection:
-            if connection.execute(_KEPT, {"of_job": job, "of_origin_s": forecast.origin_s}).scalar() is not None:
-                return False
-            connection.execute(_KEEP, {**row, "rates": rates.astype("<f4").tobytes()})
-            return True
+            kept = connection.execute(_KEEP, {**row, "rates": rates.astype("<f4").tobytes()})
+            return kept.rowcount == 1
 
     def pending_forecasts(self, job: str) -> list[Forecast]:
         """Return the job's forecasts that were not settled, oldest first."""
@@ -135,7 +131,7 @@ class LearnedState:
         Returns ``False`` when no such forecast was pending.
         """
         score = None if wape is None or not math.isfinite(wape) else wape
-        values = {"of_job": job, "of_origin_s": origin_s, "settled_s": now_s, "wape": score, "rates": None}
+        values = {"of_job": job, "of_origin_s": origin_s, "now_s": now_s, "score": score}
         with self.transactions.writing_once() as connection:
             return connection.execute(_SETTLE, values).rowcount == 1
 
@@ -178,8 +174,6 @@ def _checked(kind: Kind, document: Mapping[str, Any]) -> str:
 
 def _not_finite(value: Any) -> str | None:
     """Return where in a document there is a number that is not finite, as ``.key[index]``; ``None`` where none is."""
-    if isinstance(value, str | int | None):
-        return None
     if isinstance(value, Mapping):
         for key, item in value.items():
             if (found := _not_finite(item)) is not None:

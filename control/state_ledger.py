@@ -17,7 +17,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from control.state_schema import Transactions, decisions, desired_scales, from_text, to_text
+from control.state_quick import quick
+from control.state_schema import Transactions, decisions, desired_scales, from_text, keep_first, to_text
 
 BACKOFF_S = 15.0
 BACKOFF_LIMIT_S = 600.0
@@ -42,7 +43,7 @@ _COLUMNS = tuple(decisions.c.keys())
 # Statements are made once: to build one costs more than to run it, and a tick runs a dozen.
 _JOB, _ID = decisions.c.job == sa.bindparam("of_job"), decisions.c.decision_id == sa.bindparam("of_decision")
 _WANTED = desired_scales.c.job == sa.bindparam("of_job")
-_DESIRED = (
+_DESIRED = quick(
     sa.select(desired_scales.c.scale_out, desired_scales.c.since_s, decisions)
     .join(decisions, decisions.c.decision_id == desired_scales.c.decision_id)
     .where(_WANTED)
@@ -50,9 +51,8 @@ _DESIRED = (
 _QUEUE = sa.select(desired_scales.c.job).where(_WANTED).with_for_update()
 _KNOWN = sa.select(decisions.c.decision_id).where(_ID)
 _DECISION = sa.select(decisions).where(_ID)
-_RECORD = decisions.insert()
-_RESCALES = sa.select(sa.func.count()).where(_JOB, decisions.c.applied_s >= sa.bindparam("from_s"))
-_LAST_RESCALE = sa.select(sa.func.max(decisions.c.applied_s)).where(_JOB)
+_RESCALES = quick(sa.select(sa.func.count()).where(_JOB, decisions.c.applied_s >= sa.bindparam("from_s")))
+_LAST_RESCALE = quick(sa.select(sa.func.max(decisions.c.applied_s)).where(_JOB))
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,10 @@ class Intent:
         if not self.act:
             return State.ADVISED
         return State.INTENT if self.rescales else State.HELD
+
+
+_INTEND = decisions.insert()
+_RECORD = quick(keep_first(decisions, [*Intent.__dataclass_fields__, "decision_id", "state", "attempts"]))
 
 
 @dataclass(frozen=True)
@@ -271,16 +275,18 @@ class Ledger:
             return connection.execute(decisions.delete().where(sa.or_(quiet, old), sa.not_(wanted))).rowcount
 
     def _record(self, intent: Intent) -> bool:
+        row = _to_row(intent)
+        if intent.first_state is not State.INTENT:  # by far the most, and nothing else changes
+            with self.transactions.writing_once() as connection:
+                return connection.execute(_RECORD, row).rowcount == 1
         with self.transactions.writing() as connection:
             # Writers of one job wait for each other here, and so supersede one another.
             connection.execute(_QUEUE, {"of_job": intent.job})
-            row = _to_row(intent)
             if connection.execute(_KNOWN, {"of_decision": row["decision_id"]}).scalar() is not None:
                 return False
-            if intent.first_state is State.INTENT:
-                _desire(connection, intent)
-                _supersede(connection, intent.job, intent.made_s, f"by decision {intent.decision_id}")
-            connection.execute(_RECORD, row)
+            _desire(connection, intent)
+            _supersede(connection, intent.job, intent.made_s, f"by decision {intent.decision_id}")
+            connection.execute(_INTEND, row)  # raises where another writer was quicker: all of it is undone then
             return True
 
     def _move(self, decision_id: str, states: Sequence[State], values: Mapping[str, Any]) -> bool:
@@ -322,11 +328,12 @@ def _to_row(intent: Intent) -> dict[str, Any]:
 def _entry(row: tuple[Any, ...]) -> Entry:
     """Return the entry of a row of decisions; the one that is desired is read at every tick, and seldom changes."""
     found = dict(zip(_COLUMNS, row, strict=True))
+    values = {name: found[name] for name in Intent.__dataclass_fields__}
     documents = {name: from_text(found[name] or "{}") for name in _DOCUMENTS}
     rest = ("attempts", "next_attempt_s", "applied_s", "closed_s", "error", "observed_recovery_s")
     return Entry(
         decision_id=found["decision_id"],
-        intent=Intent(**{**{name: found[name] for name in Intent.__dataclass_fields__}, **documents}),
+        intent=Intent(**{**values, **documents, "act": bool(found["act"])}),
         state=State(found["state"]),
         outcome=None if found["outcome"] is None else from_text(found["outcome"]),
         **{name: found[name] for name in rest},

@@ -5,7 +5,7 @@ Portable SQL only: SQLite (WAL) by default, PostgreSQL when shared. Times are ep
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -165,6 +165,26 @@ def to_text(document: Any) -> str:
 def from_text(text: str) -> Any:
     """Return the document that :func:`to_text` wrote."""
     return orjson.loads(text)
+
+
+def keep_first(table: sa.Table, columns: Sequence[str]) -> sa.TextClause:
+    """Return an insert that does nothing where the row's key is known: its ``rowcount`` says whether it was new.
+
+    In the words that SQLite and PostgreSQL share: one statement in place of a look and a write.
+    """
+    return sa.text(f"{_insert(table, columns)} ON CONFLICT DO NOTHING")
+
+
+def keep_last(table: sa.Table, columns: Sequence[str]) -> sa.TextClause:
+    """Return an insert that takes the place of a row of the same key."""
+    keys = [column.name for column in table.primary_key]
+    new = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in keys)
+    return sa.text(f"{_insert(table, columns)} ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {new}")
+
+
+def _insert(table: sa.Table, columns: Sequence[str]) -> str:
+    values = ", ".join(f":{name}" for name in columns)
+    return f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({values})"  # noqa: S608 - names of our own tables
 
 
 class Transactions(Protocol):

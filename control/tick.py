@@ -199,7 +199,7 @@ def _record(
             made = coarse(planned.beliefs.champion)
             if once.learned.save_forecast(job, made):
                 memory = replace(memory, pending=(*memory.pending, made))
-        new = changed(job, memory, remembered.documents)
+        new = changed(job, memory, remembered.documents) if once.lasts else {}
         if new:
             once.learned.learn(job, now_s, new)
         if lesson.outcome is not None:

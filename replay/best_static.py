@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from replay.case import BEST_STATIC, Case, Contender
 from replay.figures import Truth, figures_of, late
 from replay.outcome import Played, Values
-from replay.run import failure_times_s, fresh_twin, job_of, last_arrival_s
+from replay.run import REMEMBERED_S, failure_times_s, fresh_twin, job_of, last_arrival_s
 from settings.stream_job import PolicySettings, StreamJob
 from twin import physics
 from twin.job import JobTwin
 
 PIECES = 20  # of a run: after each it is asked whether going on makes sense
+LONGEST_PIECE_S = 86_400  # what its workers did in each step is in memory until it ends
 NOISE_SDS = 6.0  # noise further from its mean than this does not occur
 
 
@@ -76,31 +77,34 @@ def best_static(case: Case, on_progress: Callable[[float], None] | None = None) 
 
 
 def certainly_late(
-    arrivals_per_s: Values, capacity_per_s: float, objective_ms: float, base_ms: float = 0.0
+    arrivals_per_s: Values, capacity_per_s: float, objective_ms: float, base_ms: float = 0.0, *, step_s: int = 1
 ) -> NDArray[np.bool_]:
     """Return where records are late even if nothing but the capacity holds them up.
 
     Parameters
     ----------
     arrivals_per_s
-        Records that arrive in each second, shape ``(seconds,)``.
+        Records that arrive in each second, shape ``(seconds,)``; whole steps.
     capacity_per_s
         Above all that the job can ever process.
     base_ms
         Below the latency of any record that does not wait.
+    step_s
+        Of the twin, which tells no times within a step apart.
 
     Returns
     -------
     NDArray[np.bool_]
-        Shape ``(seconds,)``.
+        Of each step, shape ``(seconds / step_s,)``.
     """
-    seconds = len(arrivals_per_s)
-    lag = physics.backlog(0.0, arrivals_per_s, np.full(seconds, capacity_per_s))
+    arriving = arrivals_per_s.reshape(-1, step_s).sum(axis=1)
+    lag = physics.backlog(0.0, arriving, np.full(len(arriving), capacity_per_s * step_s))
     before = np.concatenate(([0.0], lag[:-1]))
-    processed = before + arrivals_per_s - lag
-    ends_s = np.arange(1.0, seconds + 1.0)
-    times_s, arrived = np.arange(0.0, seconds + 1.0), np.concatenate(([0.0], np.cumsum(arrivals_per_s)))
-    waited_s = physics.waited_s(times_s, arrived, ends_s, np.cumsum(processed) - processed, processed)
+    processed = before + arriving - lag
+    times_s, arrived = step_s * np.arange(len(arriving) + 1.0), np.concatenate(([0.0], np.cumsum(arriving)))
+    waited_s = physics.waited_s(
+        times_s, arrived, times_s[1:], np.cumsum(processed) - processed, processed, step_s=step_s
+    )
     return np.asarray((processed > 0) & (base_ms + 1_000.0 * waited_s > objective_ms))
 
 
@@ -117,6 +121,7 @@ class _Search:
         plain = replace(case, contender=Contender(BEST_STATIC, PolicySettings(name="static")), forecaster=None)
         whole = int(3600 * case.hours)
         seconds = whole // plain.contender.tick_interval_s * plain.contender.tick_interval_s or whole
+        seconds -= seconds % case.step_s
         if seconds < 1:
             raise ValueError(f"{case.hours} hours do not cover a second")
         return _Search(plain, job_of(plain), seconds)
@@ -142,19 +147,22 @@ class _Search:
         most_per_s = twin.current_capacity() * (1.0 + NOISE_SDS * workers.capacity_noise)
         base_ms = latency.base_ms * max(1.0 - NOISE_SDS * latency.noise, 0.0)
         arrivals = twin.arrivals(twin.now_s, self.seconds)
-        return float(certainly_late(arrivals, most_per_s, self.job.objectives.latency_p95_ms, base_ms).mean())
+        objective_ms, step_s = self.job.objectives.latency_p95_ms, self.case.step_s
+        return float(certainly_late(arrivals, most_per_s, objective_ms, base_ms, step_s=step_s).mean())
 
     def play(self, size: int, *, at_most: float) -> Played | None:
         """Return the run with this size; ``None`` once it is certain to be late in more than this share of it."""
         twin, truth = self.twin(size), Truth()
         began_s, end_s = twin.now_s, twin.now_s + self.seconds
-        crashes, piece_s = failure_times_s(self.case, began_s), math.ceil(self.seconds / PIECES)
+        crashes, step_s = failure_times_s(self.case, began_s), self.case.step_s
+        piece_s = math.ceil(min(self.seconds / PIECES, LONGEST_PIECE_S) / step_s) * step_s
         late_s = 0
         while twin.now_s < end_s:
             from_s = twin.now_s
             truth.step(twin, min(piece_s, end_s - from_s), crashes)
             latency, lag = (twin.history.column(name, from_s) for name in ("latency_p95_ms", "lag"))
-            late_s += int(np.count_nonzero(late(latency, lag, self.job.objectives.latency_p95_ms)))
+            late_s += step_s * int(np.count_nonzero(late(latency, lag, self.job.objectives.latency_p95_ms)))
+            twin.history.forget_workers_before(twin.now_s - REMEMBERED_S)
             if late_s / self.seconds > at_most:
                 return None
         found = figures_of(self.case, self.job, twin, truth, began_s=began_s, last_s=last_arrival_s(self.case))

@@ -14,12 +14,14 @@ from replay.best_static import BestStatic, best_static
 from replay.case import BEST_STATIC, FORECASTER, Case, Contender
 from replay.clairvoyant import Clairvoyant, Impossible, clairvoyant, physics_of
 from replay.outcome import Outcome, Played
+from replay.pace import EVERY_SECOND, Pace
 from replay.pricing import Priced, Pricing, priced
 from replay.run import job_of, play
 from replay.side_by_side import Failed, OnProgress, Raised, Task, Tell, side_by_side
 from replay.workload import Trace, arrivals
 from settings.stream_job import Bounds, Objectives
 from settings.yaml_files import SettingsError
+from twin.emission import Scraping
 from twin.job import JobTwin
 from twin.parameters import TwinParameters
 
@@ -49,6 +51,8 @@ class Setup:
         Of one worker for one hour; 1.0: the cost is in worker-hours.
     pricing
         In place of it: hosts of a price list; ``None``: none are leased.
+    pace
+        How fine time is; coarser than every second over months only.
     """
 
     contenders: tuple[Contender, ...]
@@ -65,8 +69,11 @@ class Setup:
     objectives: Objectives = field(default_factory=Objectives)
     price_per_h: float = 1.0
     pricing: Pricing | None = None
+    pace: Pace = EVERY_SECOND
 
     def __post_init__(self) -> None:
+        if self.pace.coarse and self.pricing is not None:
+            raise SettingsError("--prices: hosts are leased by the second; add --exact, or replay at most 14 days")
         maximum = self.parameters.workers.maximum
         if self.bounds.maximum > maximum:
             raise SettingsError(
@@ -75,6 +82,12 @@ class Setup:
             )
         if not math.isfinite(self.hours) or self.seconds < max(one.tick_interval_s for one in self.contenders):
             raise SettingsError(f"{self.hours:g} hours do not cover one tick; give more hours")
+        for one in self.contenders:
+            if one.tick_interval_s % self.pace.step_s:
+                raise SettingsError(
+                    f"{one.label}: a tick of {one.tick_interval_s} s is not in whole steps of {self.pace.step_s} s, in "
+                    "which months are played; take a multiple of them, or add --exact"
+                )
         if not 0 < self.peak_utilisation <= 2:
             raise SettingsError(f"the peak utilisation must be above 0 and at most 2, found {self.peak_utilisation:g}")
         if not (0 <= self.noise <= 1 and 0 <= self.slow_noise <= 1):
@@ -109,6 +122,11 @@ class Setup:
         return not self.parameters.workers.sizes
 
     @property
+    def with_clairvoyant(self) -> bool:
+        """Whether the clairvoyant bound is worked out: for equal workers, and where every second is played."""
+        return not self.parameters.workers.sizes and not self.pace.coarse
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """What takes part, by the names of tables: the contenders, then the best fixed size."""
         return (*(one.label for one in self.contenders), *((BEST_STATIC,) if self.with_best_static else ()))
@@ -139,6 +157,8 @@ class Setup:
                 failures=self.failures,
                 forecaster=self.forecaster,
                 arrivals=arriving,
+                scraping=Scraping(interval_s=self.pace.scraped_s),
+                step_s=self.pace.step_s,
             )
             for one in self.contenders
         )
@@ -190,11 +210,11 @@ def run_campaign(setup: Setup, *, processes: int | None = None, on_progress: OnP
     """
     began_s = time.perf_counter()
     cases = [case for seed in setup.seeds for case in setup.cases(seed)]
-    one_per_seed = cases[:: len(setup.contenders)] if setup.with_best_static else []
+    one_per_seed = cases[:: len(setup.contenders)]
     named = [
         *((case.contender.label, Task(_play, case)) for case in cases),
-        *((BEST_STATIC, Task(_keep, case)) for case in one_per_seed),
-        *((CLAIRVOYANT, Task(_least, case)) for case in one_per_seed),
+        *((BEST_STATIC, Task(_keep, case)) for case in one_per_seed if setup.with_best_static),
+        *((CLAIRVOYANT, Task(_least, case)) for case in one_per_seed if setup.with_clairvoyant),
     ]
     count = min(processes or os.cpu_count() or 1, len(named))
     results = side_by_side([task for _, task in named], processes=count, on_progress=on_progress)
@@ -217,6 +237,8 @@ def _sorted_out(
     least: dict[int, Clairvoyant] = {}
     failed: list[Failed] = []
     notes: list[str] = [] if setup.with_best_static else [NO_BEST_STATIC]
+    if setup.pace.coarse:
+        notes.append(f"{setup.pace.in_words()}; the clairvoyant bound is left out")
     for name, case, one in found:
         match one:
             case Played():

@@ -59,6 +59,8 @@ class Case:
     arrivals
         Records/s in each second from the start on, at least as long as the run, in place of the twin's own workload;
         longer by the recovery time objective, for the records that still wait when it ends.
+    step_s
+        Length of the twin's steps: one second, but for months (:mod:`replay.pace`).
     """
 
     contender: Contender
@@ -72,3 +74,4 @@ class Case:
     failures: int = 0
     forecaster: str | None = FORECASTER
     arrivals: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
+    step_s: int = 1

@@ -82,6 +82,7 @@ def question(setup: Setup) -> dict[str, Any]:
         "trace": {"name": trace.name, "digest": trace.digest, "seconds": trace.length_s},
         "twin": {"name": parameters.name, "digest": digest(parameters.model_dump(mode="json"))},
         "hours": setup.hours,
+        "step_s": setup.pace.step_s,
         "seeds": list(setup.seeds),
         "peak_utilisation": setup.peak_utilisation,
         "peak_per_s": {str(seed): setup.peak_per_s(seed) for seed in setup.seeds},

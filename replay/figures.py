@@ -120,11 +120,11 @@ def _outcome(
         policy=case.contender.label,
         trace=case.trace,
         seed=case.seed,
-        hours=len(course.times_s) / 3600.0,
+        hours=len(course.times_s) * twin.step_s / 3600.0,
         ticks=len(reports),
         average_workers=float(course.workers.mean()),
-        worker_s=float(course.workers.sum()),
-        sizes_cost=_mean([float(course.price_per_h.sum() / 3600.0)]),
+        worker_s=float(course.workers.sum()) * twin.step_s,
+        sizes_cost=_mean([float(course.price_per_h.sum() / 3600.0) * twin.step_s]),
         rescales=sum(1 for outage in outages if outage.cause != "failure"),
         failures=sum(1 for outage in outages if outage.cause == "failure"),
         latency_ms=_latency(course),
@@ -150,11 +150,7 @@ def _outcome(
 
 def _course(twin: JobTwin, began_s: int, reports: Sequence[TickReport]) -> Course:
     column = twin.history.column
-    times_s = np.arange(began_s, twin.now_s, dtype=np.float64)
-    cpu = column("worker_cpu", began_s)
-    running = np.isfinite(cpu)
-    count = running.sum(axis=1)
-    load = np.where(count > 0, np.where(running, cpu, 0.0).sum(axis=1) / np.maximum(count, 1), np.nan)
+    times_s = np.arange(began_s, twin.now_s, twin.step_s, dtype=np.float64)
     return Course(
         times_s=times_s,
         workload_per_s=np.array(column("arrived", began_s)),
@@ -162,7 +158,7 @@ def _course(twin: JobTwin, began_s: int, reports: Sequence[TickReport]) -> Cours
         workers=np.array(column("scale_out", began_s)),
         lag_records=np.array(column("lag", began_s)),
         latency_p95_ms=np.array(column("latency_p95_ms", began_s)),
-        cpu_load=load,
+        cpu_load=np.array(column("cpu_load", began_s)),
         capacity_per_s=np.array(column("capacity", began_s)),
         forecast_per_s=_forecast_of_each_second(reports, times_s),
         price_per_h=_price_of_each_second(twin, times_s),
@@ -189,7 +185,7 @@ def _forecast_of_each_second(reports: Sequence[TickReport], times_s: Values) -> 
         if forecast is None:
             continue
         first = int(np.searchsorted(times_s, forecast.origin_s))
-        until = min(first + int(forecast.horizon_s), len(times_s))
+        until = int(np.searchsorted(times_s, forecast.origin_s + int(forecast.horizon_s)))
         steps = np.minimum(
             ((times_s[first:until] - forecast.origin_s) / forecast.step_s).astype(int), len(forecast.mean) - 1
         )
@@ -210,7 +206,7 @@ def _latency(course: Course) -> Latency:
 
 def _forecast_errors(reports: Sequence[TickReport], twin: JobTwin) -> tuple[float | None, float | None]:
     made: list[Forecast] = [coarse(report.forecast) for report in reports if report.forecast is not None]
-    arrived = Workload(float(twin.history.start_s), 1.0, twin.history.column("arrived"))
+    arrived = Workload(float(twin.history.start_s), float(twin.step_s), twin.history.column("arrived"))
     truth = truth_of(arrived)
     realised = [come_true(forecast, truth) for forecast in made]
     minute = [

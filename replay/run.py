@@ -13,8 +13,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from control.believe import coarse
 from control.champions import ChampionSource, GivenChampions
-from control.state import StateStore
+from control.state import DAY_S, Retention, StateStore
 from control.state_ledger import Entry
 from control.tick import tick
 from control.tick_io import TickIO, TickReport
@@ -33,6 +34,9 @@ from twin.workloads import arrivals_from
 
 START_S = 1_760_000_400  # epoch second at which a twin begins when none is given
 ALL = 1_000_000
+PRUNED_EVERY = 500  # ticks
+BRIEFLY = Retention(decisions_s=1e12, quiet_s=DAY_S, journal_s=DAY_S, forecasts_s=DAY_S)  # rescales are read at the end
+REMEMBERED_S = 7_200  # of what each worker did: longer than any tick looks back
 _FAILURES = 11  # random stream
 
 
@@ -82,7 +86,10 @@ def play(
         truth.step(twin, interval_s, crashes)
         report = tick(job, io, float(twin.now_s))
         truth.compare(twin, report)
-        reports.append(report)
+        twin.history.forget_workers_before(twin.now_s - REMEMBERED_S)
+        reports.append(report if case.step_s == 1 else _small(report))
+        if case.step_s > 1 and number % PRUNED_EVERY == 0:
+            store.prune(float(twin.now_s), BRIEFLY)
         if trainer is not None:
             trainer.consider(twin, retrain=report.retrain is not None)
         if on_tick is not None:
@@ -111,6 +118,12 @@ def play(
 def _applied(store: StateStore, job: str) -> dict[int, Entry]:
     """Return epoch second -> the decision that was carried out then."""
     return {int(entry.applied_s): entry for entry in store.ledger.decisions(job, limit=ALL) if entry.applied_s}
+
+
+def _small(report: TickReport) -> TickReport:
+    """Return the report without what nobody looks at after the tick: in months there are tens of thousands."""
+    forecast = report.forecast
+    return replace(report, forecast=None if forecast is None else coarse(forecast, 60.0), capacities={})
 
 
 def job_of(case: Case) -> StreamJob:
@@ -144,7 +157,7 @@ def fresh_twin(case: Case, bounds: Bounds) -> JobTwin:
     without a size.
     """
     arrivals = None if case.arrivals is None else arrivals_from(case.arrivals, START_S)
-    twin = JobTwin(case.parameters, case.seed, start_s=START_S, arrivals=arrivals)
+    twin = JobTwin(case.parameters, case.seed, start_s=START_S, arrivals=arrivals, step_s=case.step_s)
     first = case.contender.settings.options.get("scale_out") if case.contender.settings.name == "static" else None
     workers = case.parameters.workers
     usual = next(iter(workers.sizes), None) if case.contender.settings.name in NEED_SAMPLES else None
@@ -152,7 +165,15 @@ def fresh_twin(case: Case, bounds: Bounds) -> JobTwin:
     if not isinstance(first, int) or not bounds.minimum <= first <= bounds.maximum:
         first = _least(twin, bounds, 1.25 * float(twin.arrivals(START_S, 600).max()) / worth)
     mix = None if usual is None else {usual: first}
-    return JobTwin(case.parameters, case.seed, start_s=START_S, scale_out=first, arrivals=arrivals, mix=mix)
+    return JobTwin(
+        case.parameters,
+        case.seed,
+        start_s=START_S,
+        scale_out=first,
+        arrivals=arrivals,
+        mix=mix,
+        step_s=case.step_s,
+    )
 
 
 def _least(twin: JobTwin, bounds: Bounds, per_s: float) -> int:
@@ -171,4 +192,4 @@ def failure_times_s(case: Case, began_s: int) -> tuple[int, ...]:
         return ()
     part_s = 3600.0 * case.hours / case.failures
     luck = np.random.default_rng([case.seed, _FAILURES]).uniform(0.25, 0.75, case.failures)
-    return tuple(int(began_s + part_s * (k + luck[k])) for k in range(case.failures))
+    return tuple(began_s + int(part_s * (k + luck[k])) // case.step_s * case.step_s for k in range(case.failures))

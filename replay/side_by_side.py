@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -208,8 +209,11 @@ def _carry_out(k: int, task: Task) -> object:
 
 
 def _attempt(task: Task, tell: Tell) -> object:
+    gc.freeze()  # what is there by now stays: to search it for garbage again and again is a tenth of a replay
     try:
         with threadpool_limits(1):  # as many threads as processes; and sums that do not depend on how many there are
             return task.function(task.argument, tell)
     except Exception as error:
         return Raised(f"{type(error).__name__}: {error}")
+    finally:
+        gc.unfreeze()

@@ -1,4 +1,7 @@
-"""Rows of a recorded workload, as a file has them: CSV with whatever separator, or Parquet; plain or gzip."""
+"""Rows of a recorded workload, as a file has them: CSV with whatever separator, or Parquet; plain or gzip.
+
+What a row number means in seconds is never guessed: it is asked for.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,8 @@ Values = NDArray[np.float64]
 SEPARATORS = ",;|\t"
 TIMES = ("second", "seconds", "time", "timestamp", "ts", "date", "datetime")
 RATES = ("tuples_per_second", "records_per_second", "per_s")
+NUMBERS = ("", "step", "steps", "index", "idx", "i", "n", "row", "unnamed: 0", "__index_level_0__")  # of rows
+DATED_S = 1e8  # as seconds, that is 1973: a number below it counts from the trace's own beginning
 MILLISECONDS = 1e11  # as seconds, that is the year 5138: a number above it counts milliseconds
 ABSENT = ("", "null", "none", "na", "n/a", "-")  # how exports write that nothing was measured
 SHOWN = 5
@@ -40,6 +45,8 @@ class Rows:
         Name of the rates' column; empty when the file has no header.
     empty
         Rows whose rate is an empty cell: nothing was measured there.
+    dated
+        Whether the times are moments in UTC, not seconds since the trace began.
     """
 
     times_s: Values
@@ -48,10 +55,16 @@ class Rows:
     column: str
     empty: int
     unit: str = "line"
+    dated: bool = False
 
 
-def read_rows(path: Path) -> Rows:
+def read_rows(path: Path, step_s: float | None = None) -> Rows:
     """Read a file's rows, in their order.
+
+    Parameters
+    ----------
+    step_s
+        Seconds from row to row of a file without times; a column that numbers the rows is not read.
 
     Raises
     ------
@@ -73,8 +86,29 @@ def read_rows(path: Path) -> Rows:
         header, rows, unit = *_csv(path, content), "line"
     if not rows:
         raise SettingsError(f"{path}: no rows below the header; {MEND}")
-    time_at, rate_at = _columns(path, header, rows[0])
-    return _numbers(path, rows, time_at, rate_at, column=header[rate_at] if header else "", unit=unit)
+    names = [name.strip().lower() for name in header]
+    if step_s is not None:
+        rate_at = _rate_without_times(path, names, rows)
+        return _numbered(path, rows, rate_at, step_s, column=header[rate_at] if header else "", unit=unit)
+    time_at, rate_at = _columns(path, names, rows)
+    found = _numbers(path, rows, time_at, rate_at, column=header[rate_at] if header else "", unit=unit)
+    _refuse_row_numbers(path, names[time_at] if names else None, found)
+    return found
+
+
+def _refuse_row_numbers(path: Path, name: str | None, rows: Rows) -> None:
+    """Complain of a column that numbers the rows: as seconds, months would pass in an hour."""
+    by_one = bool((np.diff(rows.times_s) == 1.0).all()) and not rows.dated
+    if name in TIMES or not (by_one or name in NUMBERS) or rows.dated:
+        return
+    if not (rows.times_s == np.round(rows.times_s)).all() or not len(rows.times_s):
+        return
+    what = f"the column '{name}'" if name else "the first column" if name is None else "the column without a name"
+    raise SettingsError(
+        f"{path}: {rows.unit} {rows.places[0]}: {what} numbers the rows ({rows.times_s[0]:.0f}, "
+        f"{rows.times_s[min(1, len(rows.times_s) - 1)]:.0f}, ...) and is no time; give the time from row to row with "
+        "--step, for example --step 30m (--step 1 if these are seconds)"
+    )
 
 
 def _csv(path: Path, content: bytes) -> tuple[list[str], list[Row]]:
@@ -101,20 +135,64 @@ def _parquet(path: Path, content: bytes) -> tuple[list[str], list[Row]]:
     return list(table.column_names), list(enumerate(zip(*columns, strict=True), start=1))
 
 
-def _columns(path: Path, header: Sequence[str], first: Row) -> tuple[int, int]:
-    """Return where times and rates are: by name, else the first that looks like times and the first number after."""
-    names, (place, cells) = [name.lower() for name in header], first
+def _columns(path: Path, names: Sequence[str], rows: Sequence[Row]) -> tuple[int, int]:
+    """Return where times and rates are: by name, else the first that looks like times and the first number after.
+
+    A date looks more like a time than a number does, which may number the rows.
+    """
+    place, cells = rows[0]
     by_name = next((names.index(name) for name in TIMES if name in names), None)
-    looks = (k for k, cell in enumerate(cells) if _time_s(cell) is not None)
-    time_at = next(looks, None) if by_name is None else by_name
+    looks = [k for k, cell in enumerate(cells) if _time_s(cell) is not None]
+    dates = [k for k in looks if _number(cells[k]) is None]
+    time_at = next(iter(dates or looks), None) if by_name is None else by_name
     if time_at is None:
         raise SettingsError(f"{path}:{place}: no time in {_shown(cells)}; {MEND}")
+    if by_name is None and len(cells) == 1:
+        raise SettingsError(
+            f"{path}:{place}: one column of rates and no times; give the time from row to row with --step, for example "
+            "--step 30m"
+        )
     named = next((names.index(name) for name in RATES if name in names), None)
     numbers = (k for k, cell in enumerate(cells) if k > time_at and (_empty(cell) or _number(cell) is not None))
     rate_at = next(numbers, None) if named is None else named
     if rate_at is None:
         raise SettingsError(f"{path}:{place}: no rate after the time in {_shown(cells)}; {MEND}")
     return time_at, rate_at
+
+
+def _rate_without_times(path: Path, names: Sequence[str], rows: Sequence[Row]) -> int:
+    """Return where the rates are: by name, else the first column of numbers that does not number the rows."""
+    place, cells = rows[0]
+    dated = next((k for k, cell in enumerate(cells) if _number(cell) is None and _time_s(cell) is not None), None)
+    timed = next((names.index(name) for name in TIMES if name in names), dated)
+    if timed is not None:
+        what = f"in its column '{names[timed]}'" if names else f"such as {cells[timed]}"
+        raise SettingsError(f"{path}:{place}: the file has times, {what}; leave --step out")
+    named = next((names.index(name) for name in RATES if name in names), None)
+    if named is not None:
+        return named
+    numbers = [k for k, cell in enumerate(cells) if _empty(cell) or _number(cell) is not None]
+    rates = [k for k in numbers if not (names and names[k] in NUMBERS)]
+    if len(rates) > 1 and _counts_up(rows, rates[0]):
+        rates = rates[1:]
+    if not rates:
+        raise SettingsError(f"{path}:{place}: no rate in {_shown(cells)}; the file must have a column of rates")
+    return rates[0]
+
+
+def _counts_up(rows: Sequence[Row], at: int) -> bool:
+    """Return whether a column numbers the rows: whole numbers, each one more than the last."""
+    found = [_number(cells[at]) if at < len(cells) else None for _, cells in rows]
+    first = found[0]
+    return first is not None and found == [first + k for k in range(len(found))]
+
+
+def _numbered(path: Path, rows: Sequence[Row], rate_at: int, step_s: float, *, column: str, unit: str) -> Rows:
+    """Return rows that are ``step_s`` apart; a rate that is missing leaves a gap."""
+    timed = [
+        (place, [k * step_s, cells[rate_at] if rate_at < len(cells) else None]) for k, (place, cells) in enumerate(rows)
+    ]
+    return _numbers(path, timed, 0, 1, column=column, unit=unit)
 
 
 def _numbers(path: Path, rows: Sequence[Row], time_at: int, rate_at: int, *, column: str, unit: str) -> Rows:
@@ -137,7 +215,9 @@ def _numbers(path: Path, rows: Sequence[Row], time_at: int, rate_at: int, *, col
             places.append(place)
     if wrong:
         raise SettingsError(f"{path}: {complaint(wrong)}; mend these rows or take them out")
-    return Rows(np.array(times_s), np.array(rates), np.array(places, dtype=np.int64), column, empty, unit)
+    first = rows[0][1][time_at]
+    dated = bool(times_s) and (_number(first) is None or abs(times_s[0]) >= DATED_S)
+    return Rows(np.array(times_s), np.array(rates), np.array(places, dtype=np.int64), column, empty, unit, dated)
 
 
 def complaint(wrong: Sequence[str]) -> str:

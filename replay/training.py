@@ -17,6 +17,7 @@ FIRST_S = 3_000.0  # of history before a model is fitted: fitted to 20 minutes, 
 AGAIN_S = 1_800.0  # between two trainings, however often drift asks
 TAKES_S = 120.0  # from the request to the champion's alias: a training of one job
 STEP_S = 5.0
+SEEN_S = 7 * 86_400  # of the newest history: a model of what the job does now
 
 
 @dataclass
@@ -82,7 +83,8 @@ class TrainedOnTheWay:
 
 
 def _history(twin: JobTwin) -> Workload:
-    arrived = twin.history.column("arrived")
-    width = int(STEP_S)
+    from_s = max(twin.history.start_s, twin.now_s - SEEN_S)
+    arrived = twin.history.column("arrived", from_s)
+    width = max(1, round(STEP_S / twin.step_s))
     whole = arrived[: len(arrived) // width * width].reshape(-1, width).mean(axis=1)
-    return Workload(float(twin.history.start_s), STEP_S, np.asarray(whole, dtype=np.float64))
+    return Workload(float(from_s), float(width * twin.step_s), np.asarray(whole, dtype=np.float64))

@@ -165,7 +165,7 @@ def _metric_rows(
     grid: Grid,
     restarts: Ints,
     *,
-    known: Values | None = None,
+    known: Values | None,
 ) -> tuple[dict[Target, Values], int]:
     """Return ``(metric, worker) -> row`` for one metric, and the counter resets seen; a few targets at a time.
 

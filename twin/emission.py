@@ -171,7 +171,7 @@ class _Look:
 
     @staticmethod
     def of(history: History, times_ms: NDArray[np.int64], first_ms: int) -> _Look:
-        rows = times_ms // 1000 - 1 - history.start_s
+        rows = (times_ms // 1000 - history.start_s) // history.step_s - 1
         inside = (rows >= 0) & (rows < len(history))
         return _Look(times_ms[inside], rows[inside], times_ms[inside] >= first_ms)
 
@@ -202,7 +202,7 @@ def _counted_before_restart(
     before, deployment = np.zeros(len(rows)), history.column("deployment")
     restarts_s = sorted(one.to_s for one in silences if one.restarted and one.of(entry.endpoint))
     for restart_s in restarts_s:
-        row = int(restart_s) - 1 - history.start_s
+        row = (int(restart_s) - history.start_s) // history.step_s - 1
         if not 0 <= row < len(history):
             continue
         since = rows >= row

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from telemetry import metrics
 from telemetry.series import Kind
-from twin.history import WORKER_COLUMNS, History
+from twin.history import History
 from twin.job import JobTwin
 
 Values = NDArray[np.float64]
@@ -144,14 +144,11 @@ def _task_manager(twin: JobTwin, worker: int, place: Mapping[str, str], of_job: 
 # ---- how a value is read off the history ------------------------------------------------------------------------
 
 
-def _column(history: History, name: str, worker: int | None) -> Values:
-    column = history.column(name)
-    return column[:, worker] if name in WORKER_COLUMNS else column
-
-
 def _value(name: str, worker: int | None = None, scale: float = 1.0, absent: float = np.nan) -> Read:
     def read(history: History, rows: Rows) -> Values:
-        values = scale * _column(history, name, worker)[rows]
+        first = int(rows.min(initial=len(history)))
+        found = history.rows(name, first, len(history))
+        values = scale * (found if worker is None else found[:, worker])[rows - first]
         return np.where(np.isnan(values), absent, values)
 
     return read
@@ -174,17 +171,17 @@ def _mean(name: str, seconds: int) -> Read:
     """
 
     def read(history: History, rows: Rows) -> Values:
-        column = history.column(name)
+        width = max(1, round(seconds / history.step_s))
         if not len(rows):
-            return np.zeros((0, *column.shape[1:]))
-        first = max(int(rows.min()) - seconds + 1, 0)
-        values = column[first : int(rows.max()) + 1]
+            return np.zeros((0, *history.rows(name, len(history), len(history)).shape[1:]))
+        first = max(int(rows.min()) - width + 1, 0)
+        values = history.rows(name, first, int(rows.max()) + 1)
         present = ~np.isnan(values)
-        before = np.zeros((1, *column.shape[1:]))
+        before = np.zeros((1, *values.shape[1:]))
         sums = np.concatenate((before, np.cumsum(np.where(present, values, 0.0), axis=0)))
         counts = np.concatenate((before, np.cumsum(present, axis=0)))
         last = rows - first + 1
-        begin = np.maximum(last - seconds, 0)
+        begin = np.maximum(last - width, 0)
         count = counts[last] - counts[begin]
         mean = (sums[last] - sums[begin]) / np.maximum(count, 1)
         return np.where(present[last - 1], mean, np.nan)

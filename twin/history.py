@@ -1,4 +1,4 @@
-"""What a twin went through, second by second, in growing arrays."""
+"""What a twin went through, row by row, in growing arrays."""
 
 from __future__ import annotations
 
@@ -10,33 +10,41 @@ from numpy.typing import NDArray
 Values = NDArray[np.float64]
 
 JOB_COLUMNS = (
-    "arrived",  # records in this second
-    "processed",  # records in this second, replays among them
+    "arrived",  # records/s in this row
+    "processed",  # records/s in this row, replays among them
     "arrived_total",  # records since the twin began
     "progress_total",  # records finished for good; falls back to the last checkpoint at a restart
-    "lag",  # records waiting at the end of the second
-    "capacity",  # records that could be processed in this second; 0 while the job stands still
+    "lag",  # records waiting at the end of the row
+    "capacity",  # records/s that could be processed in this row; 0 while the job stands still
     "latency_p95_ms",  # NaN while nothing comes out
     "uptime_s",  # since the last start; NaN while the job stands still
     "scale_out",  # workers deployed
     "deployment",  # number of the deployment: another one after each restart
+    "cpu_load",  # mean over the workers that run, ratio; NaN where none does
 )
 WORKER_COLUMNS = (
-    "worker_processed",  # records in this second; NaN where the worker is not there
+    "worker_processed",  # records/s in this row; NaN where the worker is not there
     "worker_counter",  # records since the worker's deployment began: what an exporter counts; NaN where it is not there
-    "worker_cpu",  # ratio in this second; NaN where the worker is not there
+    "worker_cpu",  # ratio in this row; NaN where the worker is not there
 )
+
+
+ROOM = 4_096  # rows for which there is room at first
 
 
 class History:
-    """Row ``k`` is the second ``[start_s + k, start_s + k + 1)``; its state is that of the second's end."""
+    """Row ``k`` is the time ``[start_s + k step_s, start_s + (k + 1) step_s)``; its state is that of its end.
 
-    def __init__(self, start_s: int, workers: int) -> None:
+    A row is a second, but for replays of months. Columns of workers may be forgotten earlier than those of the job.
+    """
+
+    def __init__(self, start_s: int, workers: int, step_s: int = 1) -> None:
         self._start_s = start_s
+        self.step_s = step_s
         self._length = 0
-        self._room = 4_096
         self._workers = workers
-        self._columns = {name: np.empty(self._shape(name)) for name in JOB_COLUMNS + WORKER_COLUMNS}
+        self._forgotten = 0  # rows at the beginning that the columns of workers no longer have
+        self._columns = {name: self._empty(name, ROOM) for name in JOB_COLUMNS + WORKER_COLUMNS}
         self._read: tuple[object, dict[object, Values]] = (None, {})
 
     @property
@@ -47,7 +55,7 @@ class History:
     @property
     def end_s(self) -> int:
         """Epoch second at which the last row ends."""
-        return self._start_s + self._length
+        return self._start_s + self._length * self.step_s
 
     def __len__(self) -> int:
         return self._length
@@ -55,16 +63,30 @@ class History:
     def append(self, rows: Mapping[str, Values]) -> None:
         """Append rows of every column; all of the same length."""
         added = len(rows["arrived"])
-        self._reserve(self._length + added)
-        for name, column in self._columns.items():
-            column[self._length : self._length + added] = rows[name]
+        for name in self._columns:
+            kept = self._length - self._first(name)
+            self._reserve(name, kept, kept + added)
+            self._columns[name][kept : kept + added] = rows[name]
         self._length += added
 
     def column(self, name: str, from_s: int | None = None, to_s: int | None = None) -> Values:
-        """Return a read-only view of the rows whose second starts in ``[from_s, to_s)``, clipped to what is kept."""
-        first = 0 if from_s is None else min(max(from_s - self._start_s, 0), self._length)
-        last = self._length if to_s is None else min(max(to_s - self._start_s, first), self._length)
-        view = self._columns[name][first:last]
+        """Return a read-only view of the rows that start in ``[from_s, to_s)``, clipped to what is kept."""
+        first = 0 if from_s is None else min(max(self._row(from_s), 0), self._length)
+        last = self._length if to_s is None else min(max(self._row(to_s), first), self._length)
+        return self.rows(name, max(first, self._first(name)), last)
+
+    def rows(self, name: str, first: int, last: int) -> Values:
+        """Return a read-only view of the rows ``first`` to ``last`` (exclusive), counted from the first that is kept.
+
+        Raises
+        ------
+        IndexError
+            When columns of workers have forgotten the first of them.
+        """
+        gone = self._first(name)
+        if first < gone:
+            raise IndexError(f"row {first} of '{name}' is forgotten; those from {gone} on are kept")
+        view = self._columns[name][first - gone : max(min(last, self._length), first) - gone]
         view.flags.writeable = False
         return view
 
@@ -82,34 +104,52 @@ class History:
         return known[what]
 
     def at(self, name: str, second: int) -> float:
-        """Return a job-level value of the second that starts at ``second``. Raises ``KeyError`` when it is not kept."""
-        row = second - self._start_s
+        """Return a job-level value of the row in which ``second`` lies. Raises ``KeyError`` when it is not kept."""
+        row = (second - self._start_s) // self.step_s
         if not 0 <= row < self._length:
             raise KeyError(f"second {second} is outside {self._start_s}..{self.end_s - 1}")
         return float(self._columns[name][row])
 
     def discard_before(self, second: int) -> None:
         """Forget the rows before ``second``, so that a twin that lives for months stays small."""
-        gone = min(max(second - self._start_s, 0), self._length)
+        gone = min(max(self._row(second), 0), self._length)
         if gone == 0:
             return
-        kept = self._length - gone
-        self._room = max(4_096, kept)
-        for name, column in self._columns.items():
-            moved = np.empty(self._shape(name))
-            moved[:kept] = column[gone : self._length]
-            self._columns[name] = moved
-        self._start_s += gone
-        self._length = kept
+        for name in self._columns:
+            self._drop(name, max(gone - self._first(name), 0))
+        self._forgotten = max(self._forgotten - gone, 0)
+        self._start_s += gone * self.step_s
+        self._length -= gone
 
-    def _shape(self, name: str) -> tuple[int, ...]:
-        return (self._room, self._workers) if name in WORKER_COLUMNS else (self._room,)
-
-    def _reserve(self, rows: int) -> None:
-        if rows <= self._room:
+    def forget_workers_before(self, second: int) -> None:
+        """Forget what workers did before ``second``, now or a little later: theirs is most of what is remembered."""
+        gone = min(max(self._row(second), 0), self._length) - self._forgotten
+        if gone < ROOM:
             return
-        self._room = max(rows, 2 * self._room)
-        for name, column in self._columns.items():
-            larger = np.empty(self._shape(name))
-            larger[: self._length] = column[: self._length]
-            self._columns[name] = larger
+        for name in WORKER_COLUMNS:
+            self._drop(name, gone)
+        self._forgotten += gone
+
+    def _row(self, second: int) -> int:
+        """Return the first row that does not start before ``second``."""
+        return -((self._start_s - second) // self.step_s)
+
+    def _first(self, name: str) -> int:
+        return self._forgotten if name in WORKER_COLUMNS else 0
+
+    def _empty(self, name: str, room: int) -> Values:
+        return np.empty((room, self._workers) if name in WORKER_COLUMNS else (room,))
+
+    def _drop(self, name: str, rows: int) -> None:
+        kept = self._length - self._first(name) - rows
+        moved = self._empty(name, max(ROOM, kept))
+        moved[:kept] = self._columns[name][rows : rows + kept]
+        self._columns[name] = moved
+
+    def _reserve(self, name: str, kept: int, rows: int) -> None:
+        column = self._columns[name]
+        if rows <= len(column):
+            return
+        larger = self._empty(name, max(rows, 2 * len(column)))
+        larger[:kept] = column[:kept]
+        self._columns[name] = larger

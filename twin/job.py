@@ -65,6 +65,9 @@ class JobTwin:
         ``(first epoch second, count) -> records/s``; by default the workload of the parameters.
     mix
         Size -> workers at the start, which sum to ``scale_out``; left out where they are equal.
+    step_s
+        Length of a row of its history: within one nothing changes, and standstills are whole ones. More than a second
+        is for months.
     """
 
     def __init__(
@@ -76,18 +79,20 @@ class JobTwin:
         scale_out: int | None = None,
         arrivals: Arrivals | None = None,
         mix: Mapping[str, int] | None = None,
+        step_s: int = 1,
     ) -> None:
         self.parameters = parameters
+        self.step_s = step_s
         self.seed = seed
         maximum = parameters.workers.maximum
-        self.history = History(start_s, maximum)
+        self.history = History(start_s, maximum, step_s)
         self.outages: list[Outage] = []
         rng = np.random.default_rng([seed, _SPEEDS])
         speeds = physics.worker_speeds(maximum, parameters.workers.speed_spread, rng)
         self._speeds = speeds
         self._capacities = parameters.workers.capacity_per_s * speeds
         self._group_loads = self._drawn_group_loads()
-        self._observables = Observables(parameters, seed)
+        self._observables = Observables(parameters, seed, step_s)
         self._expected: dict[int, float] = {}
         self._arrivals = arrivals or self._own_arrivals()
         self._now_s = start_s
@@ -166,18 +171,20 @@ class JobTwin:
         if outage.end_s < self.history.start_s:
             return None
         caught_up = np.flatnonzero(self.history.column("lag", outage.end_s) <= 0.0)
-        return outage.end_s - outage.start_s + int(caught_up[0]) + 1 if len(caught_up) else None
+        return outage.end_s - outage.start_s + (int(caught_up[0]) + 1) * self.step_s if len(caught_up) else None
 
     # ---- what can be done to it -----------------------------------------------------------------------------------
 
     def step(self, seconds: int = 1) -> None:
-        """Let ``seconds`` seconds pass. Raises ``ValueError`` when negative."""
+        """Let ``seconds`` seconds pass, in whole rows. Raises ``ValueError`` when negative."""
         if seconds < 0:
             raise ValueError(f"time does not run backwards: {seconds} s")
-        while seconds > 0:
-            block = seconds if self._down_until_s is None else min(seconds, self._down_until_s - self._now_s)
-            self._pass(self.arrivals(self._now_s, block))
-            seconds -= block
+        rows = -(-seconds // self.step_s)
+        while rows > 0:
+            block = rows if self._down_until_s is None else min(rows, (self._down_until_s - self._now_s) // self.step_s)
+            arrived = self.arrivals(self._now_s, block * self.step_s)
+            self._pass(arrived if self.step_s == 1 else arrived.reshape(block, self.step_s).sum(axis=1))
+            rows -= block
             if self._down_until_s == self._now_s:
                 self._deploy()
 
@@ -317,7 +324,7 @@ class JobTwin:
         self._lag += lost
         self._replayed += lost
         rng = np.random.default_rng([self.seed, _OUTAGE, len(self.outages)])
-        standstill_s = draw_standstill_s(cause, self.parameters.restart, rng)
+        standstill_s = -(-draw_standstill_s(cause, self.parameters.restart, rng) // self.step_s) * self.step_s
         self._down_until_s = max(self._now_s + standstill_s, self._down_until_s or 0)
         self.outages.append(Outage(cause, self._now_s, self._down_until_s, self._scale_out, self._requested, lost))
 
@@ -325,50 +332,53 @@ class JobTwin:
         """Return the records that the last completed checkpoint covers."""
         interval_s = self.parameters.restart.checkpoint_interval_s
         covered_s = self._started_s + (self._now_s - self._started_s) // interval_s * interval_s
+        covered_s -= (covered_s - self._started_s) % self.step_s
         if covered_s == self._started_s:
             return self._start_progress
         return self.history.at("progress_total", covered_s - 1)
 
     def _pass(self, arrived: Values) -> None:
-        """Let ``len(arrived)`` seconds pass in which nothing starts or stops."""
-        seconds, running = len(arrived), self._down_until_s is None
+        """Let ``len(arrived)`` rows pass in which nothing starts or stops; ``arrived`` is in records."""
+        seconds, running, step_s = len(arrived), self._down_until_s is None, self.step_s
         arrived_total = self._arrived + np.cumsum(arrived)
-        ends_s = np.arange(1.0, seconds + 1.0, dtype=np.float64) + self._now_s
+        ends_s = np.arange(1.0, seconds + 1.0, dtype=np.float64) * step_s + self._now_s
         uptime_s = ends_s - self._started_s
         speed = self._observables.speed(uptime_s)
-        capacity = np.floor(self.current_capacity() * speed) if running else np.zeros(seconds)
+        capacity = np.floor(self.current_capacity() * speed * step_s) if running else np.zeros(seconds)
         lag = physics.backlog(self._lag, arrived, capacity)
         processed = np.concatenate(([self._lag], lag[:-1])) + arrived - lag
         progress = self._progress + np.cumsum(processed)
-        per_worker, cpu = self._observables.workers(processed, speed, self._shares, self._deployed_capacities())
+        rate, could = processed / step_s, capacity / step_s
+        per_worker, cpu = self._observables.workers(rate, speed, self._shares, self._deployed_capacities())
         if self._failed_worker is not None:
             per_worker[:, self._failed_worker] = cpu[:, self._failed_worker] = np.nan
         absent = np.full(seconds, np.nan)
         waited_s = self._waited_s(ends_s, arrived_total, progress - processed, processed)
         self.history.append(
             {
-                "arrived": arrived,
-                "processed": processed,
+                "arrived": arrived / step_s,
+                "processed": rate,
                 "arrived_total": arrived_total,
                 "progress_total": progress,
                 "lag": lag,
-                "capacity": capacity,
-                "latency_p95_ms": self._observables.latency_p95_ms(processed, capacity, waited_s, self._scale_out),
+                "capacity": could,
+                "latency_p95_ms": self._observables.latency_p95_ms(rate, could, waited_s, self._scale_out),
                 "uptime_s": uptime_s if running else absent,
                 "scale_out": np.full(seconds, float(self._scale_out)),
                 "deployment": np.full(seconds, float(self._deployment)),
                 "worker_processed": per_worker,
                 "worker_counter": self._count(per_worker),
                 "worker_cpu": cpu,
+                "cpu_load": _mean_of_present(cpu),
             }
         )
         self._arrived, self._progress, self._lag = float(arrived_total[-1]), float(progress[-1]), float(lag[-1])
         self._processed += float(processed.sum())
-        self._now_s += seconds
+        self._now_s += seconds * step_s
 
     def _count(self, per_worker: Values) -> Values:
         """Return each worker's counter after each second; a restart has set it to 0."""
-        counter = np.cumsum(np.vstack((self._counters, np.nan_to_num(per_worker))), axis=0)[1:]
+        counter = np.cumsum(np.vstack((self._counters, self.step_s * np.nan_to_num(per_worker))), axis=0)[1:]
         self._counters = counter[-1].copy()
         return np.where(np.isnan(per_worker), np.nan, counter)
 
@@ -380,6 +390,14 @@ class JobTwin:
             earlier = self.history.column("arrived_total")
             first = max(int(np.searchsorted(earlier, before[out[0]])) - 1, 0)
             known = np.concatenate((earlier[first:], arrived_total))
-            times_s = np.arange(first, first + len(known), dtype=np.float64) + (self.history.start_s + 1)
-            waited[out] = physics.waited_s(times_s, known, ends_s[out], before[out], processed[out])
+            rows = np.arange(first + 1, first + 1 + len(known), dtype=np.float64)
+            times_s = self.step_s * rows + self.history.start_s
+            waited[out] = physics.waited_s(times_s, known, ends_s[out], before[out], processed[out], step_s=self.step_s)
         return waited
+
+
+def _mean_of_present(per_worker: Values) -> Values:
+    """Return the mean over workers of each row, those left out that are not there; NaN where none is."""
+    present = np.isfinite(per_worker)
+    count = present.sum(axis=1)
+    return np.where(count > 0, np.where(present, per_worker, 0.0).sum(axis=1) / np.maximum(count, 1), np.nan)

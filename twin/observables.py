@@ -21,28 +21,29 @@ class Flicker:
     left of noise that persists for much less than a minute (white noise: .75, .5, .25, 0).
     """
 
-    def __init__(self, rng: np.random.Generator, width: int) -> None:
+    def __init__(self, rng: np.random.Generator, width: int, step_s: int = 1) -> None:
         self._rng = rng
-        self._before = rng.standard_normal((FLICKER_S - 1, width))
+        self._persists = max(1, round(FLICKER_S / step_s))  # rows; what minutes show of it hardly depends on the step
+        self._before = rng.standard_normal((self._persists - 1, width))
 
     def draw(self, seconds: int) -> Values:
-        """Return the next ``seconds`` seconds, shape ``(seconds, width)``, however they are cut into pieces."""
+        """Return the next ``seconds`` rows, shape ``(seconds, width)``, however they are cut into pieces."""
         white = np.vstack((self._before, self._rng.standard_normal((seconds, self._before.shape[1]))))
         self._before = white[seconds:]
         total = white[:seconds].copy()
-        for later in range(1, FLICKER_S):
+        for later in range(1, self._persists):
             total += white[later : later + seconds]
-        return np.asarray(total / np.sqrt(FLICKER_S))
+        return np.asarray(total / np.sqrt(self._persists))
 
 
 class Observables:
-    """Noise included. Each kind has its own stream and is drawn once per second and worker, whatever the job does."""
+    """Noise included. Each kind has its own stream and is drawn once per row and worker, whatever the job does."""
 
-    def __init__(self, parameters: TwinParameters, seed: int) -> None:
+    def __init__(self, parameters: TwinParameters, seed: int, step_s: int = 1) -> None:
         self._parameters = parameters
         workers = parameters.workers.maximum
         self._noise = {
-            stream: Flicker(np.random.default_rng([seed, stream]), width)
+            stream: Flicker(np.random.default_rng([seed, stream]), width, step_s)
             for stream, width in ((_CAPACITY, 1), (_SHARES, workers), (_CPU, workers), (_LATENCY, 1))
         }
 

@@ -130,7 +130,13 @@ def fill_ms(rate_per_s: Values, records: float, at_most_ms: float) -> Values:
 
 
 def waited_s(
-    times_s: Values, arrived_total: Values, ends_s: Values, progress_before: Values, processed: Values
+    times_s: Values,
+    arrived_total: Values,
+    ends_s: Values,
+    progress_before: Values,
+    processed: Values,
+    *,
+    step_s: float = 1.0,
 ) -> Values:
     """Return how long the oldest records of each step had waited, first come first served, shape of ``ends_s``.
 
@@ -139,11 +145,13 @@ def waited_s(
     times_s, arrived_total
         Records that had arrived by each time, not decreasing, shape ``(m,)``.
     ends_s
-        End of each one-second step, shape ``(n,)``.
+        End of each step, shape ``(n,)``.
     progress_before, processed
         Records finished before the step, and in it, shape ``(n,)``.
+    step_s
+        Length of a step in seconds.
     """
-    finished_s = ends_s - 1.0 + EARLIEST_SHARE
+    finished_s = ends_s - step_s + EARLIEST_SHARE * step_s
     arrived_s = np.interp(progress_before + EARLIEST_SHARE * processed, arrived_total, times_s)
     return np.maximum(finished_s - arrived_s, 0.0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -46,7 +47,7 @@ class DampedTrend(Member):
 
     def project(self, tail: Tail, edges_s: Values) -> Values:
         """Return the fading lines' weighted mean in every step."""
-        travel = np.array([_mean_travel(edges_s, fade_s) for fade_s in self.fades_s])
+        travel = _travels(np.ascontiguousarray(edges_s).tobytes(), self.fades_s)
         lines = (line_through(tail, window_s) for window_s in self.windows_s)
         made = (np.maximum(level + slope * travel, 0.0) for level, slope in lines)
         return np.asarray(sum(np.asarray(row) @ one for row, one in zip(self.weights, made, strict=True)))
@@ -65,6 +66,13 @@ class DampedTrend(Member):
         if len(weights) != len(windows_s) or any(len(row) != len(fades_s) for row in weights):
             raise ValueError("the weights of a damped trend do not belong to its windows and fades")
         return cls(cell_s, keep_s, windows_s, fades_s, weights)
+
+
+@lru_cache(maxsize=32)
+def _travels(edges: bytes, fades_s: tuple[float, ...]) -> Values:
+    """Return how far each slope has carried in every step, shape ``(fades, steps)``: the same steps at every tick."""
+    edges_s = np.frombuffer(edges)
+    return np.array([_mean_travel(edges_s, fade_s) for fade_s in fades_s])
 
 
 def _mean_travel(edges_s: Values, fade_s: float) -> Values:

@@ -54,6 +54,12 @@ def line_through(tail: Tail, window_s: float) -> tuple[float, float]:
 
     The window is widened to three cells where cells are long; a single finite cell has no slope.
     """
+    if window_s not in tail.lines:
+        tail.lines[window_s] = _line_through(tail, window_s)
+    return tail.lines[window_s]
+
+
+def _line_through(tail: Tail, window_s: float) -> tuple[float, float]:
     end_s = tail.measured_end_s
     newest = max(1, int(np.ceil((end_s - tail.start_s) / tail.cell_s - 1e-6)))
     cells = max(LEAST_CELLS, int(np.ceil(window_s / tail.cell_s - 1e-6)))

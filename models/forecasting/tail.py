@@ -170,6 +170,11 @@ class Tail:
         return known[2]
 
     @cached_property
+    def lines(self) -> dict[float, tuple[float, float]]:
+        """Lines through its newest part that were drawn already, by the length of that part in seconds."""
+        return {}
+
+    @cached_property
     def _said(self) -> dict[int, tuple[object, int, Values]]:
         return {}
 

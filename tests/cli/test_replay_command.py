@@ -23,6 +23,7 @@ from cli.replay_text import PROFILING, _table
 from replay import campaign
 from replay.case import Case
 from replay.outcome import Played
+from settings.yaml_files import SettingsError
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs" / "json.md"
@@ -199,6 +200,10 @@ def test_one_that_fails_is_listed_and_the_exit_code_tells(
         (["--policy", "hpa-80,best-static"], "takes part in every replay without being named; leave it out"),
         (["--policy", "hpa80"], "unknown policy 'hpa80'; did you mean 'hpa-80'?"),
         (["--policy", "daedalus:grace=3"], "did you mean 'grace_s'?"),
+        (["--step", "soon"], "--step soon: not a length of time; write it as 60, 30m or 1h"),
+        (["--from", "2d"], "wordcount is a pattern without beginning and end; give --hours instead"),
+        (["--workload", "job:nobody"], "workload 'job:nobody': no such job was ingested; twins: ads"),
+        (["--topology", "manufacturing", "--from", "2d"], "--from: not for a topology"),
         (["--policy", "static-13"], "13 workers are outside the bounds 1..12"),
         (["--max", "13"], "the twin 'wordcount' has 12"),
         (
@@ -238,6 +243,51 @@ def test_a_twin_with_impossible_physics_is_named_by_file_and_line(
     path.write_text("workers:\n  capacity_per_s: -5\nworkload: {shape: constant, peak_utilisation: 0.5}\n")
     assert run_guarded(lambda: app(["replay", "--twin", str(path)], standalone_mode=False), known_errors) == 2
     assert "odd.yaml:2" in capsys.readouterr().err.replace("\n", "")
+
+
+def test_months_of_half_hours_are_played_in_coarse_time_and_that_is_said(call: Call, tmp_path: Path) -> None:
+    path = tmp_path / "counts.csv"
+    path.write_text("step,count\n" + "".join(f"{k},{100 + 40 * (k % 48 < 20)}\n" for k in range(48 * 15)))
+    with pytest.raises(SettingsError, match="--step 30m"):
+        call("--workload", str(path), "--policy", "static-9", *QUICK[2:])
+    document = tmp_path / "replay.json"
+    arguments = (
+        "--workload",
+        str(path),
+        "--step",
+        "30m",
+        "--from",
+        "0",
+        "--policy",
+        "static-9",
+        "--forecaster",
+        "none",
+    )
+    said = call(*arguments, *QUICK[2:], "--json", str(document))
+    assert said.exit_code == 0
+    words = " ".join(said.stdout.split())
+    assert "as asked for: the whole trace" in words
+    assert "policies look every 15 min at metrics of every 30 s, the twin goes in steps of 10 s" in words
+    found = json.loads(document.read_text())
+    assert (found["hours"], found["step_s"]) == (360.0, 10)
+    result = found["results"][0]
+    assert (result["hours"], result["ticks"]) == (360.0, 15 * 96)
+    assert result["worker_seconds"] == 9 * 15 * 86_400
+    assert result["average_workers"] == 9.0
+    fixed = found["results"][1]
+    assert (fixed["policy"], fixed["hours"], fixed["held"]) == ("best-static", 360.0, True)
+    assert fixed["worker_seconds"] == fixed["scale_out"] * 15 * 86_400
+    assert result["best_static_ratio"] == 9 / fixed["scale_out"]
+    assert result["clairvoyant_ratio"] is None
+
+
+def test_a_tick_that_is_not_in_whole_steps_of_coarse_time_is_refused(call: Call, tmp_path: Path) -> None:
+    path = tmp_path / "counts.csv"
+    path.write_text("count\n" + "".join(f"{100 + 40 * (k % 48 < 20)}\n" for k in range(48 * 15)))
+    with pytest.raises(
+        SettingsError, match=r"static-9:tick_s=45: a tick of 45 s is not in whole steps of 10 s.*--exact"
+    ):
+        call("--workload", str(path), "--step", "30m", "--from", "0", "--policy", "static-9:tick_s=45", *QUICK[2:])
 
 
 def summarised(policy: str, workers: float, *, above: float = 0.0, left: float = 0.0) -> dict[str, object]:

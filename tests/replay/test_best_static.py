@@ -13,6 +13,7 @@ from replay.outcome import Course, Played
 from replay.run import play
 from settings.stream_job import Bounds, Objectives, PolicySettings
 from tests.control.rig import HIGH, LOW, constant, parameters
+from twin.emission import Scraping
 
 HOURS = 1.0
 SECONDS = round(3_600 * HOURS)
@@ -48,6 +49,26 @@ def test_it_is_what_the_tick_would_have_played_with_so_many_workers(failures: in
         assert getattr(one, name) == getattr(other, name), name
     assert [recovery.true_s for recovery in one.recoveries] == [recovery.true_s for recovery in other.recoveries]
     assert one.failures == failures
+
+
+@pytest.mark.parametrize("step_s", [2, 10])
+def test_in_coarse_time_too_it_is_what_the_tick_would_have_played_and_no_smaller_size_holds(step_s: int) -> None:
+    asked = waves(step_s=step_s, scraping=Scraping(30.0), failures=1, objectives=Objectives(error_budget=0.2))
+    found = best_static(asked)
+    played = by_the_tick(asked, found.scale_out)
+    assert len(found.played.course.times_s) == SECONDS // step_s
+    for name in set(Course.__dataclass_fields__) - set(OF_BELIEFS):
+        np.testing.assert_array_equal(getattr(found.played.course, name), getattr(played.course, name))
+    one, other = found.played.outcome, played.outcome
+    assert (one.held, one.failures, one.hours) == (True, 1, HOURS)
+    assert one.worker_s == other.worker_s == found.scale_out * SECONDS
+    assert one.share_above_objective == other.share_above_objective
+    assert not any(by_the_tick(asked, size).outcome.held for size in range(1, found.scale_out))
+
+
+def test_hours_that_end_within_a_step_are_cut_to_whole_ones() -> None:
+    found = best_static(waves(step_s=10, hours=55 / 3600))
+    assert found.played.outcome.hours == pytest.approx(50 / 3600)
 
 
 @pytest.mark.parametrize("error_budget", [0.0, 0.05, 0.4])
@@ -108,14 +129,19 @@ def test_what_waits_behind_too_little_capacity_is_late_whatever_the_luck() -> No
     assert late[12:].all()
     assert not certainly_late(np.full(60, 100.0), 100.0, 5_000.0).any()
     assert certainly_late(np.full(60, 100.0), 100.0, 5_000.0, base_ms=5_001.0).all()
+    in_steps = certainly_late(np.full(60, 100.0), 50.0, 5_000.0, step_s=5)
+    assert in_steps.shape == (12,)
+    assert not in_steps[:1].any()
+    assert in_steps[3:].all()
 
 
-def test_the_quick_look_never_rules_out_a_second_that_is_in_time() -> None:
-    asked = waves()
+@pytest.mark.parametrize("step_s", [1, 10])
+def test_the_quick_look_never_rules_out_a_second_that_is_in_time(step_s: int) -> None:
+    asked = waves(step_s=step_s, scraping=Scraping(30.0))
     for size in (2, 3, 4):
         course = by_the_tick(asked, size).course
         most = float(course.capacity_per_s.max())
-        sure = certainly_late(course.workload_per_s, most, 5_000.0)
+        sure = certainly_late(np.repeat(course.workload_per_s, step_s), most, 5_000.0, step_s=step_s)
         truly = np.where(np.isfinite(course.latency_p95_ms), course.latency_p95_ms > 5_000.0, course.lag_records > 0)
         assert not (sure & ~truly).any()
 

@@ -102,8 +102,67 @@ class TestGaps:
     def test_a_row_every_five_minutes_has_no_gaps(self, tmp_path: Path) -> None:
         times = [300 * k for k in range(12)]
         assert recorded(written(tmp_path, rows(times, [50] * 12))).length_s == 3_600.0
-        with pytest.raises(SettingsError, match="gaps of more than 300 s: line 7: 600 s"):
-            recorded(written(tmp_path, rows([t for t in times if t != 1_500], [50] * 11)))
+
+    def test_single_missing_rows_are_closed_and_counted(self, tmp_path: Path) -> None:
+        times = [300 * k for k in range(24) if k not in (5, 11)]
+        assert recorded(written(tmp_path, rows(times, [50] * 22))).notes[-1] == "2 single missing rows: lines across"
+
+    def test_two_missing_rows_in_a_row_are_a_gap(self, tmp_path: Path) -> None:
+        times = [300 * k for k in range(12) if k not in (5, 6)]
+        with pytest.raises(SettingsError, match="gaps of more than 600 s: line 7: 900 s"):
+            recorded(written(tmp_path, rows(times, [50] * 10)))
+
+
+class TestWithoutTimes:
+    """A column that numbers the rows is never read as seconds."""
+
+    @pytest.mark.parametrize(
+        "header",
+        ["step,count\n", "index,count\n", "idx,count\n", ",count\n", "Unnamed: 0,count\n", "k,count\n", ""],
+    )
+    @pytest.mark.parametrize("first", [0, 1])
+    def test_it_is_refused_with_line_and_fix(self, header: str, first: int, tmp_path: Path) -> None:
+        path = written(tmp_path, rows([first + k for k in range(200)], [50 + k for k in range(200)], header=header))
+        with pytest.raises(
+            SettingsError, match=rf"trace\.csv: line {2 if header else 1}: .* numbers the rows"
+        ) as caught:
+            recorded(path)
+        assert "--step 30m" in str(caught.value)
+        trace = recorded(path, step_s=1_800.0)
+        assert (trace.length_s, trace.step_s, trace.rates[0]) == (200 * 1_800.0, 1_800.0, 50.0)
+        assert "30 min from row to row, as asked for" in trace.notes
+
+    def test_a_step_column_of_other_increments_is_refused_too(self, tmp_path: Path) -> None:
+        with pytest.raises(SettingsError, match="the column 'step' numbers the rows"):
+            recorded(written(tmp_path, rows([10 * k for k in range(100)], [50] * 100, header="step,count\n")))
+
+    @pytest.mark.parametrize("name", ["second", "time", "timestamp", "ts"])
+    def test_seconds_by_name_go_on_being_seconds(self, name: str, tmp_path: Path) -> None:
+        assert recorded(written(tmp_path, rows(list(range(90)), [50] * 90, header=f"{name},n\n"))).length_s == 90.0
+
+    def test_epoch_seconds_without_a_name_are_times(self, tmp_path: Path) -> None:
+        trace = recorded(written(tmp_path, rows([1_700_000_000 + k for k in range(90)], [50] * 90, header="at,n\n")))
+        assert trace.origin_s == 1_700_000_000.0
+
+    def test_a_date_beside_an_index_is_the_time(self, tmp_path: Path) -> None:
+        text = ",when,n\n" + "".join(f"{k},2026-03-04T11:{k:02}:00Z,{k + 1}\n" for k in range(10))
+        trace = recorded(written(tmp_path, text))
+        assert (trace.length_s, trace.peak) == (600.0, 10.0)
+
+    def test_a_column_of_rates_alone_needs_a_step(self, tmp_path: Path) -> None:
+        path = written(tmp_path, "count\n5\n7\n\n9\n")
+        with pytest.raises(SettingsError, match=r"one column of rates and no times; .*--step 30m"):
+            recorded(path)
+        assert recorded(path, step_s=60.0).rates.tolist() == [5.0, 7.0, 9.0]
+
+    def test_a_step_for_a_file_with_times_is_refused(self, tmp_path: Path) -> None:
+        path = written(tmp_path, rows([0, 60, 120], [5, 5, 5]))
+        with pytest.raises(SettingsError, match="the file has times, in its column 'second'; leave --step out"):
+            recorded(path, step_s=60.0)
+
+    def test_a_missing_rate_keeps_its_place(self, tmp_path: Path) -> None:
+        path = written(tmp_path, rows(list(range(4)), [10, "", 30, 40], header="step,count\n"))
+        np.testing.assert_allclose(recorded(path, step_s=60.0).times_s, [0, 120, 180])
 
 
 @pytest.mark.parametrize(
