@@ -297,10 +297,10 @@ def test_what_the_loop_never_gets_done_stays_unprocessed() -> None:
 
 
 def test_a_run_that_ends_in_the_middle_of_a_rescale_has_lag_and_nothing_unprocessed() -> None:
-    """The load jumps after eight minutes; it ends a minute after the rescale for it, which takes one and a half."""
-    load = np.concatenate([constant(LOW, 8 / 60), constant(5 * LOW, 1.0)])
+    """The load jumps after twenty minutes; it ends a minute after the rescale for it, which takes one and a half."""
+    load = np.concatenate([constant(LOW, 20 / 60), constant(5 * LOW, 1.0)])
     slow = parameters().model_copy(update={"restart": Restart(out=RandomTime(median_s=90.0, spread=0.0))})
-    whole = play(case("daedalus", load, 0.3, parameters=slow))
+    whole = play(case("daedalus", load, 0.5, parameters=slow))
     first = next(one for one in whole.outcome.recoveries if one.cause == "out")
     ticks = round((first.at_s - START_S) / 60) + 1
     cut = play(case("daedalus", load, ticks / 60, parameters=slow))
