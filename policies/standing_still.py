@@ -34,8 +34,10 @@ def unforeseeable(situation: Situation) -> bool:
     return found is not None and found.ahead_s < LEAST_AHEAD_S
 
 
-def late_share(minutes: Values, capacity_per_s: float, allowed_s: float) -> float:
-    """Return the share of minutes at whose end more waited than ``allowed_s`` seconds of the capacity.
+def late_shares(minutes: Values, capacities_per_s: Values, allowed_s: float) -> Values:
+    """Return the share of minutes at whose end more waited than ``allowed_s`` seconds of each capacity, ``(sizes,)``.
+
+    NaN for a capacity that is not above 0, and where no minute was measured.
 
     Parameters
     ----------
@@ -44,22 +46,23 @@ def late_share(minutes: Values, capacity_per_s: float, allowed_s: float) -> floa
         measured (NaN) are left out.
     """
     known = np.isfinite(minutes)
-    if not known.any() or not capacity_per_s > 0:
-        return math.nan
-    surplus = np.cumsum(minutes[known] - capacity_per_s) * MINUTE_S
-    waiting = surplus - np.minimum(np.minimum.accumulate(surplus), 0.0)
+    capacities = np.where(capacities_per_s > 0, capacities_per_s, np.nan)[:, None]
+    if not known.any():
+        return np.full(len(capacities), np.nan)
+    surplus = np.cumsum(minutes[known] - capacities, axis=1) * MINUTE_S
+    waiting = surplus - np.minimum(np.minimum.accumulate(surplus, axis=1), 0.0)
     weights = (0.5 ** (np.arange(len(minutes))[::-1] / HALF_LIFE))[known]
-    return float(weights @ (waiting > allowed_s * capacity_per_s) / weights.sum())
+    shares = (waiting > allowed_s * capacities) @ weights / weights.sum()
+    return np.where(np.isnan(capacities[:, 0]), np.nan, shares)
 
 
 def stand_still(situation: Situation, policy: str) -> Decision:
     """Return the decision to stand at the smallest size that was within the error budget over the last hours."""
     allowed_s = WAITS * situation.objectives.latency_p95_ms / 1_000.0
     budget, runs = situation.objectives.error_budget, situation.scale_out
-    shares = {
-        n: late_share(situation.minutes, _counted_on(estimate, runs), allowed_s)
-        for n, estimate in sorted(situation.capacities.items())
-    }
+    sizes = sorted(situation.capacities)
+    counted_on = np.array([_counted_on(situation.capacities[n], runs) for n in sizes])
+    shares = dict(zip(sizes, late_shares(situation.minutes, counted_on, allowed_s).tolist(), strict=True))
     size, why = _size(situation, shares, budget)
     candidates = tuple(_candidate(situation, n, share, budget) for n, share in shares.items())
     reason = Reason.HOLD_UNFORESEEABLE if size == runs else Reason.of_change(runs, size)

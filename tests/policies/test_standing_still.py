@@ -3,14 +3,13 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from models.capacity.contract import Estimate
 from models.forecasting.contract import Forecast
 from models.forecasting.foresight import foresight
 from models.recovery.downtime import Downtimes
 from policies.contract import Reason, Situation
-from policies.standing_still import LEAST_MINUTES, PATIENCE_S, late_share, stand_still, unforeseeable
+from policies.standing_still import LEAST_MINUTES, PATIENCE_S, late_shares, stand_still, unforeseeable
 from settings.stream_job import Bounds, Objectives
 
 NOISE = 100.0 * np.maximum(1.0 + 0.4 * np.random.default_rng(3).standard_normal(400), 0.0)
@@ -37,12 +36,11 @@ def situation(scale_out, minutes=NOISE, **changes):
 
 
 def test_late_are_the_minutes_at_whose_end_too_much_waits():
-    load = np.array([10.0, 30.0, 10.0, 10.0])
-    assert late_share(load, 20.0, allowed_s=5.0) == pytest.approx(0.25, abs=0.01)  # 600 wait: 30 s, and are worked off
-    assert late_share(load, 20.0, allowed_s=60.0) == 0.0
-    assert late_share(load, 9.0, allowed_s=5.0) == 1.0
-    assert np.isnan(late_share(np.array([np.nan]), 20.0, 5.0))
-    assert late_share(np.array([np.nan, 10.0]), 20.0, 5.0) == 0.0
+    load, capacities = np.array([10.0, 30.0, 10.0, 10.0]), np.array([20.0, 9.0, 0.0])
+    np.testing.assert_allclose(late_shares(load, capacities, allowed_s=5.0), [0.25, 1.0, np.nan], atol=0.01)
+    assert late_shares(load, capacities, allowed_s=60.0)[0] == 0.0  # 600 waited: 30 s, and were worked off
+    assert np.isnan(late_shares(np.array([np.nan]), capacities, 5.0)).all()
+    assert late_shares(np.array([np.nan, 10.0]), capacities, 5.0)[0] == 0.0
 
 
 def test_noise_is_unforeseeable_and_a_wave_is_not():
