@@ -18,7 +18,7 @@ from models.forecasting.foresight import HALF_LIFE, MINUTE_S
 from policies.contract import Candidate, Decision, Reason, Situation
 from policies.wording import per_s, workers
 
-LEAST_AHEAD_S = 180.0  # foreseen for less, a load is over before a rescale has paid
+LEAST_AHEAD_S = 480.0  # foreseen for less, a load is over before a rescale has paid
 WAITS = 0.5  # of the latency objective: what may wait before a minute counts as late
 CAREFUL = 0.75  # weight of an estimate beside its low end, for a size that is not the one that runs
 SPENT = 0.5  # of the error budget, up to which a smaller size may be expected to spend it
@@ -31,7 +31,7 @@ BEHIND_S = 30.0  # of the load waiting: the job falls behind
 def unforeseeable(situation: Situation) -> bool:
     """Whether the load changes sooner than a rescale can pay, so that there is nothing to go after."""
     found = situation.foresight
-    return found is not None and found.ahead_s < LEAST_AHEAD_S
+    return found is not None and found.ahead_s < min(LEAST_AHEAD_S, found.furthest_s)
 
 
 def late_shares(minutes: Values, capacities_per_s: Values, allowed_s: float) -> Values:

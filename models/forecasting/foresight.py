@@ -30,11 +30,14 @@ class Foresight:
         Up to how long after it a high minute is still followed by high ones, seconds; 0 for white noise.
     minutes
         How many were looked at.
+    furthest_s
+        How far ahead could be looked with so many, seconds.
     """
 
     correlation: float
     ahead_s: float
     minutes: int
+    furthest_s: float
 
 
 def foresight(minutes: Values) -> Foresight | None:
@@ -62,12 +65,12 @@ def foresight(minutes: Values) -> Foresight | None:
     apart = np.where(known, minutes - mean, 0.0)
     furthest = min(FURTHEST, len(minutes) // 3)
     if float(weights @ apart**2 / weights.sum()) <= (STEADY * mean) ** 2:
-        return Foresight(1.0, furthest * MINUTE_S, count)
+        return Foresight(1.0, furthest * MINUTE_S, count, furthest * MINUTE_S)
     effective = float(weights.sum() ** 2 / (weights**2).sum())
     enough = FOLLOWED + 1.0 / math.sqrt(effective)
     found = [_correlation(apart, weights * known, lag) for lag in range(1, furthest + 1)]
     ahead = next((lag for lag, value in enumerate(found) if value < enough), furthest)
-    return Foresight(found[0], ahead * MINUTE_S, count)
+    return Foresight(found[0], ahead * MINUTE_S, count, furthest * MINUTE_S)
 
 
 def _correlation(apart: Values, weights: Values, lag: int) -> float:
