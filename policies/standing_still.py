@@ -19,10 +19,10 @@ from policies.contract import Candidate, Decision, Reason, Situation
 from policies.wording import per_s, workers
 
 LEAST_AHEAD_S = 480.0  # foreseen for less, a load is over before a rescale has paid
-WAITS = 0.5  # of the latency objective: what may wait before a minute counts as late
-CAREFUL = 0.75  # weight of an estimate beside its low end, for a size that is not the one that runs
-SPENT = 0.5  # of the error budget, up to which a smaller size may be expected to spend it
-PATIENCE_S = 6 * 3600.0  # between a rescale and one to a smaller size
+WAITS = 0.25  # of the latency objective: what may wait before a minute counts as late
+CAREFUL = 0.8  # weight of an estimate beside its low end, for a size that is not the one that runs
+SPENT = 0.6  # of the error budget, up to which a smaller size may be expected to spend it
+PATIENCE_S = 4 * 3600.0  # between a rescale and one to a smaller size
 RESPITE_S = 1_800.0  # between a rescale and one to a larger size, unless the job falls behind
 LEAST_MINUTES = 60  # before anything is given back
 BEHIND_S = 30.0  # of the load waiting: the job falls behind
