@@ -179,10 +179,8 @@ def _checked(kind: Kind, document: Mapping[str, Any]) -> str:
 def _not_finite(value: Any) -> str | None:
     """Return where in a document there is a number that is not finite, as ``.key[index]``; ``None`` where none is."""
     kind = type(value)  # asked first, in the order of how many there are: a document has hundreds, at every tick
-    if kind is float:
-        return None if math.isfinite(value) else ""
-    if kind is str or kind is int or value is None:
-        return None
+    if kind is float or kind is str or kind is int or value is None:
+        return "" if kind is float and not math.isfinite(value) else None
     if kind is dict or isinstance(value, Mapping):
         for key, item in value.items():
             if (found := _not_finite(item)) is not None:
