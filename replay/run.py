@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from control.champions import ChampionSource, GivenChampions
+from control.explain import RESCALES
 from control.state import StateStore
 from control.state_ledger import Entry
 from control.tick import tick
@@ -110,7 +111,8 @@ def play(
 
 def _applied(store: StateStore, job: str) -> dict[int, Entry]:
     """Return epoch second -> the decision that was carried out then."""
-    return {int(entry.applied_s): entry for entry in store.ledger.decisions(job, limit=ALL) if entry.applied_s}
+    made = store.ledger.decisions(job, states=RESCALES, limit=ALL)  # nearly all others change nothing
+    return {int(entry.applied_s): entry for entry in made if entry.applied_s}
 
 
 def job_of(case: Case) -> StreamJob:

@@ -221,8 +221,9 @@ def _window(job: str, step_s: float, grid: Grid, rows: dict[Target, Values], *, 
         if CANONICAL[metric].scope is Scope.JOB:
             job_metrics[metric] = row
         else:
-            table = worker_metrics.setdefault(metric, np.full((grid.n, len(workers)), np.nan))
-            table[:, column[worker]] = row
+            if metric not in worker_metrics:
+                worker_metrics[metric] = np.full((grid.n, len(workers)), np.nan)
+            worker_metrics[metric][:, column[worker]] = row
     return Window(
         job=job,
         step_s=step_s,

@@ -109,20 +109,25 @@ def scrape(
     history, exposed = twin.history, list(exposed)
     first_s = history.start_s + 1 if from_s is None else max(from_s, history.start_s + 1)
     end_s = history.end_s + 1 if to_s is None else min(to_s, history.end_s + 1)
-    clocks = {scraping.clock(entry.endpoint): entry.endpoint for entry in exposed}
-    looks = _Looks.of(history, scraping, twin.seed, list(clocks.values()), from_s=first_s, to_s=end_s)
-    number = {clock: k for k, clock in enumerate(clocks)}
+    number: dict[str, int] = {}  # of a clock
+    endpoints: dict[str, int] = {}  # and the clock of each exporter
     tables: dict[Read, _Table] = {}
     for entry in exposed:
+        if entry.endpoint not in endpoints:
+            endpoints[entry.endpoint] = number.setdefault(scraping.clock(entry.endpoint), len(number))
         if isinstance(entry.read, OfWorker):
-            clock = number[scraping.clock(entry.endpoint)]
-            tables.setdefault(entry.read.table, _Table(entry.read.table)).clock_of[entry.read.worker] = clock
+            table = tables.get(entry.read.table) or tables.setdefault(entry.read.table, _Table(entry.read.table))
+            table.clock_of[entry.read.worker] = endpoints[entry.endpoint]
+    clocks = {clock: endpoint for endpoint, clock in reversed(endpoints.items())}  # the first that has it
+    asked = [clocks[clock] for clock in range(len(number))]
+    looks = _Looks.of(history, scraping, twin.seed, asked, from_s=first_s, to_s=end_s)
+    of_workers = {read: table.samples(history, looks) for read, table in tables.items()}
     found = []
     for entry in exposed:
         if isinstance(entry.read, OfWorker):
-            samples = tables[entry.read.table].samples(history, looks).get(entry.read.worker)
+            samples = of_workers[entry.read.table].get(entry.read.worker)
         else:
-            samples = _samples(history, entry, looks[number[scraping.clock(entry.endpoint)]], scraping.silences)
+            samples = _samples(history, entry, looks[endpoints[entry.endpoint]], scraping.silences)
         if samples is not None:
             found.append(Series(entry.metric, entry.worker, *samples, dict(entry.labels), entry.kind))
     return found
@@ -239,15 +244,9 @@ class _Table:
 
     read: Read
     clock_of: dict[int, int] = field(default_factory=dict)  # worker -> number of its clock
-    _found: dict[int, Samples] | None = None
 
     def samples(self, history: History, looks: _Looks) -> dict[int, Samples]:
         """Return the samples of each worker that has any."""
-        if self._found is None:
-            self._found = self._read_all(history, looks)
-        return self._found
-
-    def _read_all(self, history: History, looks: _Looks) -> dict[int, Samples]:
         deployed = history.column("scale_out")[looks.rows].max(initial=0.0) if looks.rows.size else 0.0
         workers = range(min(int(deployed), max(self.clock_of) + 1))  # of others there is nothing
         clocks = np.array([self.clock_of.get(worker, 0) for worker in workers], dtype=np.int64)
