@@ -129,7 +129,7 @@ def scrape(
         else:
             samples = _samples(history, entry, looks[endpoints[entry.endpoint]], scraping.silences)
         if samples is not None:
-            found.append(Series(entry.metric, entry.worker, *samples, dict(entry.labels), entry.kind))
+            found.append(Series(entry.metric, entry.worker, *samples, entry.labels, entry.kind))
     return found
 
 
@@ -170,8 +170,11 @@ def _luck(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     blocks = range(int(scrapes[0]) // BLOCK, int(scrapes[-1]) // BLOCK + 1)
     drawn = [_luck_of_endpoints(seed, endpoints, block) for block in blocks]
-    positions = scrapes - blocks[0] * BLOCK
-    delays, lost = (np.concatenate(parts, axis=1)[:, positions] for parts in zip(*drawn, strict=True))
+    first = int(scrapes[0]) - blocks[0] * BLOCK
+    wanted = slice(first, first + len(scrapes))
+    if len(drawn) == 1:
+        return drawn[0][0][:, wanted], drawn[0][1][:, wanted]
+    delays, lost = (np.concatenate(parts, axis=1)[:, wanted] for parts in zip(*drawn, strict=True))
     return delays, lost
 
 

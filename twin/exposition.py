@@ -201,7 +201,10 @@ def _mean(name: str, seconds: int) -> Read:
         counted = present if rows.ndim == 1 else present & (np.arange(low, low + len(values))[:, None] >= first)
         last = rows - low + 1
         begin = np.maximum(last - seconds, first - low)
-        counts, sums = _sums(counted), _sums(np.where(counted, values, 0.0))
+        sums = _sums(np.where(counted, values, 0.0))
+        if present.all():  # nobody came or went
+            return np.asarray((_at(sums, last) - _at(sums, begin)) / (last - begin))
+        counts = _sums(counted)
         count = _at(counts, last) - _at(counts, begin)
         mean = (_at(sums, last) - _at(sums, begin)) / np.maximum(count, 1)
         return np.where(_at(present, last - 1), mean, np.nan)
@@ -218,7 +221,7 @@ def _sums(values: NDArray[np.float64] | NDArray[np.bool_]) -> Values:
 
 def _at(values: NDArray[Any], rows: Rows) -> NDArray[Any]:
     """Return the values in some rows; of each column in rows of its own where there are as many dimensions."""
-    return values[rows] if rows.ndim == 1 else np.take_along_axis(values, rows, axis=0)
+    return values[rows] if rows.ndim == 1 else values[rows, np.arange(rows.shape[1])]
 
 
 def _busy(twin: JobTwin, seconds: int, scale: float = 1.0) -> Read:
