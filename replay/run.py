@@ -15,6 +15,7 @@ import numpy as np
 
 from control.believe import coarse
 from control.champions import ChampionSource, GivenChampions
+from control.explain import RESCALES
 from control.state import DAY_S, Retention, StateStore
 from control.state_ledger import Entry
 from control.tick import tick
@@ -117,7 +118,8 @@ def play(
 
 def _applied(store: StateStore, job: str) -> dict[int, Entry]:
     """Return epoch second -> the decision that was carried out then."""
-    return {int(entry.applied_s): entry for entry in store.ledger.decisions(job, limit=ALL) if entry.applied_s}
+    made = store.ledger.decisions(job, states=RESCALES, limit=ALL)  # nearly all others change nothing
+    return {int(entry.applied_s): entry for entry in made if entry.applied_s}
 
 
 def _small(report: TickReport) -> TickReport:

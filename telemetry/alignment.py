@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,16 +57,19 @@ def align(job: str, series: Iterable[Series], start_s: float, end_s: float, step
     restart (scale-out changed or uptime fell). Series that differ only in a label of a Prometheus replica are averaged.
     """
     grid = Grid.between(start_s, end_s, step_s)
-    known = [one for one in series if one.metric in CANONICAL]
-    keys = [StreamKey.of(one) for one in known]
-    ordered = sorted(set(keys))
-    flat = _clean(known, keys, ordered, grid, round(end_s * 1000))
+    read = [(StreamKey.of(one), one) for one in series if one.metric in CANONICAL]
+    read.sort(key=itemgetter(0))  # stable: of the same series, what was read last stays last
+    ordered = [key for key, _ in groupby(key for key, _ in read)]
+    flat = _clean([one for _, one in read], [key for key, _ in read], ordered, grid, round(end_s * 1000))
     rows: dict[Target, Values] = {}
     resets = 0
     restarts = np.empty(0, dtype=np.int64)
     at_once: Values | None = None
     if flat.streams.count * grid.n <= CELLS_AT_ONCE:  # a tick: one pass over all metrics costs as much as over one
         at_once, resets = _on_grid(flat.streams, [key.kind for key in ordered], grid)
+    if at_once is not None and len({key.target for key in ordered}) == len(ordered):  # nothing to join
+        rows = {key.target: row for key, row in zip(ordered, at_once, strict=True)}
+        return _window(job, step_s, grid, rows, flat=flat, resets=resets)
     for metric in _restart_first({key.metric for key in ordered}):
         found, seen = _metric_rows(metric, ordered, flat.streams, grid, restarts, known=at_once)
         rows.update(found)
@@ -114,8 +119,9 @@ def _clean(
     fine = np.isfinite(values) & (values >= low[stream]) & (values <= high[stream]) if len(values) else values == 0
     backwards = (times[1:] < times[:-1]) & (source[1:] == source[:-1]) & fine[1:] & grid.holds(times[1:])
     times, values, stream = times[fine], values[fine], stream[fine]
-    order = np.lexsort((times, stream))  # stable, so among duplicates the last one read stays last
-    times, values, stream = times[order], values[order], stream[order]
+    if not _ascend(times, stream):
+        order = np.lexsort((times, stream))  # stable, so among duplicates the last one read stays last
+        times, values, stream = times[order], values[order], stream[order]
     inside = grid.holds(times)
     repeated = np.zeros(len(times), dtype=np.bool_)
     repeated[:-1] = (stream[1:] == stream[:-1]) & (times[1:] == times[:-1])
@@ -136,6 +142,12 @@ def _clean(
     past = times[times <= end_ms]
     ahead = int(np.count_nonzero(times > end_ms + streams.interval_ms[stream]))
     return _Flat(streams, counts, int(past.max()) if len(past) else None, ahead)
+
+
+def _ascend(times: Ints, stream: Ints) -> bool:
+    """Return whether samples are sorted by stream and time already, as a scrape's are."""
+    same = stream[1:] == stream[:-1]
+    return bool((same | (stream[1:] > stream[:-1])).all() and (~same | (times[1:] >= times[:-1])).all())
 
 
 def _filled_intervals(streams: Streams, ordered: Sequence[StreamKey], step_ms: int) -> Streams:
@@ -221,8 +233,9 @@ def _window(job: str, step_s: float, grid: Grid, rows: dict[Target, Values], *, 
         if CANONICAL[metric].scope is Scope.JOB:
             job_metrics[metric] = row
         else:
-            table = worker_metrics.setdefault(metric, np.full((grid.n, len(workers)), np.nan))
-            table[:, column[worker]] = row
+            if metric not in worker_metrics:
+                worker_metrics[metric] = np.full((grid.n, len(workers)), np.nan)
+            worker_metrics[metric][:, column[worker]] = row
     return Window(
         job=job,
         step_s=step_s,

@@ -36,14 +36,11 @@ class StreamKey(NamedTuple):
     def of(cls, series: Series) -> StreamKey:
         """Return the key of a series; the worker is empty for a job-level metric."""
         worker = "" if CANONICAL[series.metric].scope is Scope.JOB else series.worker or UNNAMED_WORKER
-        labels = sorted(series.labels.items())
-        return cls(
-            series.metric,
-            worker,
-            tuple(pair for pair in labels if pair[0] not in REPLICA_LABELS),
-            tuple(pair for pair in labels if pair[0] in REPLICA_LABELS),
-            series.kind,
-        )
+        labels = tuple(sorted(series.labels.items()))
+        if REPLICA_LABELS.isdisjoint(series.labels):
+            return cls(series.metric, worker, labels, (), series.kind)
+        identity = tuple(pair for pair in labels if pair[0] not in REPLICA_LABELS)
+        return cls(series.metric, worker, identity, tuple(pair for pair in labels if pair not in identity), series.kind)
 
     @property
     def target(self) -> Target:

@@ -60,11 +60,13 @@ class Window:
 
     def job_metric(self, name: str) -> Values:
         """Return a job-level metric, shape ``(n,)``; all NaN where it was never read."""
-        return self.job_metrics.get(name, np.full(len(self), np.nan))
+        found = self.job_metrics.get(name)
+        return np.full(len(self), np.nan) if found is None else found
 
     def worker_metric(self, name: str) -> Values:
         """Return a worker-level metric, shape ``(n, workers)``; all NaN where it was never read."""
-        return self.worker_metrics.get(name, np.full((len(self), len(self.workers)), np.nan))
+        found = self.worker_metrics.get(name)
+        return np.full((len(self), len(self.workers)), np.nan) if found is None else found
 
     def missing(self, name: str) -> NDArray[np.bool_]:
         """Return the mask of missing values of a metric, in that metric's shape."""

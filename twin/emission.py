@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from telemetry.series import Series
-from twin.exposition import Exposed, Names, expose
+from twin.exposition import Exposed, Names, OfWorker, Read, expose
 from twin.history import History
 from twin.job import JobTwin
 
 BLOCK = 512  # scrapes whose luck is drawn together, so that any range of time can be scraped by itself
+
+Samples = tuple[NDArray[np.int64], NDArray[np.float64]]  # epoch milliseconds, and values
 
 LOOK_BACK = 64  # scrapes among which the one before the range is found, however many were lost
 
@@ -104,52 +106,92 @@ def scrape(
     to_s: float | None = None,
 ) -> list[Series]:
     """Return the samples of some of the twin's series; see :func:`emit`."""
-    history = twin.history
+    history, exposed = twin.history, list(exposed)
     first_s = history.start_s + 1 if from_s is None else max(from_s, history.start_s + 1)
     end_s = history.end_s + 1 if to_s is None else min(to_s, history.end_s + 1)
-    looks: dict[str, _Look] = {}
+    number: dict[str, int] = {}  # of a clock
+    endpoints: dict[str, int] = {}  # and the clock of each exporter
+    tables: dict[Read, _Table] = {}
+    for entry in exposed:
+        if entry.endpoint not in endpoints:
+            endpoints[entry.endpoint] = number.setdefault(scraping.clock(entry.endpoint), len(number))
+        if isinstance(entry.read, OfWorker):
+            table = tables.get(entry.read.table) or tables.setdefault(entry.read.table, _Table(entry.read.table))
+            table.clock_of[entry.read.worker] = endpoints[entry.endpoint]
+    clocks = {clock: endpoint for endpoint, clock in reversed(endpoints.items())}  # the first that has it
+    asked = [clocks[clock] for clock in range(len(number))]
+    looks = _Looks.of(history, scraping, twin.seed, asked, from_s=first_s, to_s=end_s)
+    of_workers = {read: table.samples(history, looks) for read, table in tables.items()}
     found = []
     for entry in exposed:
-        clock = scraping.clock(entry.endpoint)
-        if clock not in looks:
-            times_ms = scrape_times_ms(scraping, twin.seed, entry.endpoint, first_s, end_s)
-            looks[clock] = _Look.of(history, times_ms, int(1000 * first_s))
-        series = _samples(history, entry, looks[clock], scraping.silences)
-        if series is not None:
-            found.append(series)
+        if isinstance(entry.read, OfWorker):
+            samples = of_workers[entry.read.table].get(entry.read.worker)
+        else:
+            samples = _samples(history, entry, looks[endpoints[entry.endpoint]], scraping.silences)
+        if samples is not None:
+            found.append(Series(entry.metric, entry.worker, *samples, entry.labels, entry.kind))
     return found
 
 
-def scrape_times_ms(scraping: Scraping, seed: int, endpoint: str, from_s: float, to_s: float) -> NDArray[np.int64]:
-    """Return when an endpoint is scraped in ``[from_s, to_s)``, and the scrape before: it tells what went stale."""
+def _scrape_times_ms(
+    scraping: Scraping, seed: int, endpoints: Sequence[str], from_s: float, to_s: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return when endpoints are scraped in ``[from_s, to_s)``, and the scrape before: it tells what went stale.
+
+    Shape ``(endpoints, n)``, and how many of each row there are: the others are zeros.
+    """
     first = max(int(from_s // scraping.interval_s) - LOOK_BACK, 0)
     last = max(int(to_s // scraping.interval_s) + 1, first)
     scrapes = np.arange(first, last + 1)
-    if scraping.clock(endpoint):
-        delay_s, luck = _luck(scrapes, seed, zlib.crc32(endpoint.encode()))
+    if scraping.clock(endpoints[0]):
+        delay_s, luck = _luck(scrapes, seed, tuple(zlib.crc32(endpoint.encode()) for endpoint in endpoints))
     else:
-        delay_s, luck = np.zeros(len(scrapes)), np.ones(len(scrapes))
+        delay_s, luck = np.zeros((1, len(scrapes))), np.ones((1, len(scrapes)))
     delay_s = np.minimum(np.abs(delay_s) * scraping.jitter_s, 0.9 * scraping.interval_s)
     times_ms = np.floor(1000.0 * (scrapes * scraping.interval_s + delay_s)).astype(np.int64)
-    kept = times_ms[(luck >= scraping.loss) & ~_silent(times_ms, scraping.silences, endpoint)]
-    begin = max(int(np.searchsorted(kept, 1000.0 * from_s)) - 1, 0)
-    return kept[begin : int(np.searchsorted(kept, 1000.0 * to_s))]
+    kept = (luck >= scraping.loss) & ~_silent(times_ms, scraping.silences, endpoints)
+    earlier = kept & (times_ms < 1000.0 * from_s)
+    newest = len(scrapes) - 1 - earlier[:, ::-1].argmax(axis=1)
+    kept &= ~earlier | (np.arange(len(scrapes)) == newest[:, None])
+    kept &= times_ms < 1000.0 * to_s
+    return _to_the_left(times_ms, kept)
 
 
-def _luck(scrapes: NDArray[np.int64], seed: int, endpoint: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _to_the_left(values: NDArray[np.int64], kept: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return what is kept of each row, followed by zeros, and how many that are."""
+    counts = kept.sum(axis=1)
+    found = np.zeros((len(values), int(counts.max(initial=0))), dtype=np.int64)
+    found[np.arange(found.shape[1]) < counts[:, None]] = values[kept]
+    return found, counts
+
+
+def _luck(
+    scrapes: NDArray[np.int64], seed: int, endpoints: tuple[int, ...]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     blocks = range(int(scrapes[0]) // BLOCK, int(scrapes[-1]) // BLOCK + 1)
-    drawn = [_luck_of_block(seed, endpoint, block) for block in blocks]
-    positions = scrapes - blocks[0] * BLOCK
-    delays, lost = (np.concatenate(parts)[positions] for parts in zip(*drawn, strict=True))
+    drawn = [_luck_of_endpoints(seed, endpoints, block) for block in blocks]
+    first = int(scrapes[0]) - blocks[0] * BLOCK
+    wanted = slice(first, first + len(scrapes))
+    if len(drawn) == 1:
+        return drawn[0][0][:, wanted], drawn[0][1][:, wanted]
+    delays, lost = (np.concatenate(parts, axis=1)[:, wanted] for parts in zip(*drawn, strict=True))
     return delays, lost
 
 
-def _silent(times_ms: NDArray[np.int64], silences: Iterable[Silence], endpoint: str) -> NDArray[np.bool_]:
-    found = np.zeros(len(times_ms), dtype=np.bool_)
+def _silent(times_ms: NDArray[np.int64], silences: Iterable[Silence], endpoints: Sequence[str]) -> NDArray[np.bool_]:
+    found = np.zeros(times_ms.shape, dtype=np.bool_)
     for silence in silences:
-        if silence.of(endpoint):
-            found |= (times_ms >= 1000.0 * silence.from_s) & (times_ms < 1000.0 * silence.to_s)
+        theirs = np.array([silence.of(endpoint) for endpoint in endpoints])[:, None]
+        found |= theirs & (times_ms >= 1000.0 * silence.from_s) & (times_ms < 1000.0 * silence.to_s)
     return found
+
+
+@lru_cache(maxsize=8)
+def _luck_of_endpoints(
+    seed: int, endpoints: tuple[int, ...], block: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    drawn = [_luck_of_block(seed, endpoint, block) for endpoint in endpoints]
+    return np.stack([delays for delays, _ in drawn]), np.stack([lost for _, lost in drawn])
 
 
 @lru_cache(maxsize=512)
@@ -160,7 +202,7 @@ def _luck_of_block(seed: int, endpoint: int, block: int) -> tuple[NDArray[np.flo
 
 @dataclass(frozen=True)
 class _Look:
-    """When some endpoints are scraped, the rows of the history that they then show, and which of it is asked for.
+    """When an endpoint is scraped, the rows of the history that it then shows, and which of it is asked for.
 
     All of shape ``(n,)``.
     """
@@ -169,30 +211,83 @@ class _Look:
     rows: NDArray[np.int64]
     wanted: NDArray[np.bool_]
 
+
+@dataclass(frozen=True)
+class _Looks:
+    """The same of several endpoints, each with ``counts`` of them and then zeros; shape ``(endpoints, n)``."""
+
+    times_ms: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    wanted: NDArray[np.bool_]
+    counts: NDArray[np.int64]
+
     @staticmethod
-    def of(history: History, times_ms: NDArray[np.int64], first_ms: int) -> _Look:
+    def of(
+        history: History, scraping: Scraping, seed: int, endpoints: Sequence[str], *, from_s: float, to_s: float
+    ) -> _Looks:
+        if not endpoints:
+            none = np.zeros((0, 0), dtype=np.int64)
+            return _Looks(none, none, none > 0, none.ravel())
+        times_ms, counts = _scrape_times_ms(scraping, seed, endpoints, from_s, to_s)
         rows = (times_ms // 1000 - history.start_s) // history.step_s - 1
-        inside = (rows >= 0) & (rows < len(history))
-        return _Look(times_ms[inside], rows[inside], times_ms[inside] >= first_ms)
+        inside = (rows >= 0) & (rows < len(history)) & (np.arange(rows.shape[1]) < counts[:, None])
+        times_ms, counts = _to_the_left(times_ms, inside)
+        rows, _ = _to_the_left(rows, inside)
+        there = np.arange(rows.shape[1]) < counts[:, None]
+        return _Looks(times_ms, rows, there & (times_ms >= int(1000 * from_s)), counts)
+
+    def __getitem__(self, number: int) -> _Look:
+        count = self.counts[number]
+        return _Look(self.times_ms[number, :count], self.rows[number, :count], self.wanted[number, :count])
 
 
-def _samples(history: History, entry: Exposed, look: _Look, silences: Iterable[Silence]) -> Series | None:
-    """Read one series; ``None`` where it has no sample.
+@dataclass
+class _Table:
+    """One metric of all workers, read once although each of them is scraped at times of its own."""
 
-    The first scrape that no longer shows it leaves a staleness marker (NaN), as Prometheus does.
-    """
+    read: Read
+    clock_of: dict[int, int] = field(default_factory=dict)  # worker -> number of its clock
+
+    def samples(self, history: History, looks: _Looks) -> dict[int, Samples]:
+        """Return the samples of each worker that has any."""
+        deployed = history.column("scale_out")[looks.rows].max(initial=0.0) if looks.rows.size else 0.0
+        workers = range(min(int(deployed), max(self.clock_of) + 1))  # of others there is nothing
+        clocks = np.array([self.clock_of.get(worker, 0) for worker in workers], dtype=np.int64)
+        rows, counts = looks.rows[clocks], looks.counts[clocks]
+        if not rows.size or not len(clocks):
+            return {}
+        # Beyond a worker's last scrape the first one stands in: nothing else is read for it.
+        there = np.arange(rows.shape[1]) < counts[:, None]
+        rows = np.where(there, rows, np.where(counts > 0, rows[:, 0], rows.max())[:, None])
+        values = self.read(history, rows.T).T
+        kept = _shown(values) & looks.wanted[clocks]
+        ends = np.cumsum(kept.sum(axis=1)).tolist()
+        times_ms, values = looks.times_ms[clocks][kept], values[kept]
+        parts = zip(workers, [0, *ends[:-1]], ends, strict=True)
+        return {
+            worker: (times_ms[begin:end], values[begin:end])
+            for worker, begin, end in parts
+            if begin < end and worker in self.clock_of
+        }
+
+
+def _samples(history: History, entry: Exposed, look: _Look, silences: Iterable[Silence]) -> Samples | None:
+    """Read one series; ``None`` where it has no sample."""
     values = entry.read(history, look.rows)
     if entry.kind == "counter" and silences:
         values = values - _counted_before_restart(history, entry, look.rows, silences)
-    absent = np.isnan(values)
-    kept = look.wanted
-    if absent.any():
-        shown = ~absent
-        shown[1:] |= ~absent[:-1]
-        kept = kept & shown
-    if not kept.any():
-        return None
-    return Series(entry.metric, entry.worker, look.times_ms[kept], values[kept], dict(entry.labels), entry.kind)
+    kept = _shown(values) & look.wanted
+    return (look.times_ms[kept], values[kept]) if kept.any() else None
+
+
+def _shown(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which scrapes along the last axis show the series.
+
+    The first that no longer does leaves a staleness marker (NaN), as Prometheus does.
+    """
+    shown = ~np.isnan(values)
+    shown[..., 1:] |= shown[..., :-1].copy()
+    return shown
 
 
 def _counted_before_restart(

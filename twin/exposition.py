@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -36,7 +36,8 @@ class Exposed:
     endpoint
         The exporter that serves it: all series of an endpoint are scraped, and lost, together.
     read
-        ``(history, rows) -> values``, shape of ``rows``; NaN where the exporter does not show the series.
+        ``(history, rows) -> values``, shape of ``rows``; NaN where the exporter does not show the series. Where it is
+        an :class:`OfWorker`, all workers can be read at once.
     """
 
     metric: str
@@ -45,6 +46,25 @@ class Exposed:
     worker: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     kind: Kind = "gauge"
+
+
+@dataclass(frozen=True, eq=False)
+class OfWorker:
+    """Reads one worker's column of a table of all of them.
+
+    Attributes
+    ----------
+    table
+        ``(history, rows) -> values`` of shape ``(n, workers)``. Rows of shape ``(n, k)`` are those of each of the first
+        ``k`` workers, and so are the values.
+    """
+
+    worker: int
+    table: Read
+
+    def __call__(self, history: History, rows: Rows) -> Values:
+        """Return the worker's values, shape of ``rows``."""
+        return history.once(rows, self.table, lambda: self.table(history, rows))[:, self.worker]
 
 
 def worker_name(job: str, worker: int) -> str:
@@ -88,7 +108,7 @@ def _canonical(twin: JobTwin, interval_s: int) -> list[Exposed]:
     for worker in range(twin.parameters.workers.maximum):
         pod = worker_name(job, worker)
         place = {**labels, "worker": pod}
-        exposed += [Exposed(name, pod, _of(worker, read), pod, place) for name, read in of_workers.items()]
+        exposed += [Exposed(name, pod, OfWorker(worker, read), pod, place) for name, read in of_workers.items()]
     return exposed
 
 
@@ -125,7 +145,7 @@ def _task_manager(twin: JobTwin, worker: int, place: Mapping[str, str], of_job: 
         Exposed(
             "flink_taskmanager_job_task_busyTimeMsPerSecond",
             pod,
-            _whole(_while_running(_of(worker, _busy(twin, BUSY_OVER_S, scale=1_000.0)))),
+            _whole(_while_running(OfWorker(worker, _busy(twin, BUSY_OVER_S, scale=1_000.0)))),
             pod,
             {**of_job, **here, "task_name": SOURCE, "subtask_index": str(worker)},
         ),
@@ -159,34 +179,47 @@ def _whole(read: Read) -> Read:
     return lambda history, rows: np.floor(read(history, rows))
 
 
-def _of(worker: int, read: Read) -> Read:
-    """Read one worker's column of what is read of all of them."""
-    return lambda history, rows: history.once(rows, read, lambda: read(history, rows))[:, worker]
-
-
 def _mean(name: str, seconds: int) -> Read:
     """Read the mean of the last ``seconds`` seconds in which there was a value; NaN where there is none now.
 
-    Of a column of workers it is one per worker, shape ``(rows, workers)``.
+    Of a column of workers it is one per worker, shape ``(rows, workers)``; see :class:`OfWorker`.
     """
 
     def read(history: History, rows: Rows) -> Values:
         width = max(1, round(seconds / history.step_s))
-        if not len(rows):
-            return np.zeros((0, *history.rows(name, len(history), len(history)).shape[1:]))
-        first = max(int(rows.min()) - width + 1, 0)
-        values = history.rows(name, first, int(rows.max()) + 1)
+        if not rows.size:
+            alone = (0, *history.rows(name, len(history), len(history)).shape[1:])
+            return np.zeros(rows.shape if rows.ndim > 1 else alone)
+        first = np.maximum(rows.min(axis=0) - width + 1, 0)  # of each worker, where each has its own rows
+        low = int(first.min())
+        values = history.rows(name, low, int(rows.max()) + 1)
+        if rows.ndim > 1:
+            values = values[:, : rows.shape[1]]
         present = ~np.isnan(values)
-        before = np.zeros((1, *values.shape[1:]))
-        sums = np.concatenate((before, np.cumsum(np.where(present, values, 0.0), axis=0)))
-        counts = np.concatenate((before, np.cumsum(present, axis=0)))
-        last = rows - first + 1
-        begin = np.maximum(last - width, 0)
-        count = counts[last] - counts[begin]
-        mean = (sums[last] - sums[begin]) / np.maximum(count, 1)
-        return np.where(present[last - 1], mean, np.nan)
+        counted = present if rows.ndim == 1 else present & (np.arange(low, low + len(values))[:, None] >= first)
+        last = rows - low + 1
+        begin = np.maximum(last - width, first - low)
+        sums = _sums(np.where(counted, values, 0.0))
+        if present.all():  # nobody came or went
+            return np.asarray((_at(sums, last) - _at(sums, begin)) / (last - begin))
+        counts = _sums(counted)
+        count = _at(counts, last) - _at(counts, begin)
+        mean = (_at(sums, last) - _at(sums, begin)) / np.maximum(count, 1)
+        return np.where(_at(present, last - 1), mean, np.nan)
 
     return read
+
+
+def _sums(values: NDArray[np.float64] | NDArray[np.bool_]) -> Values:
+    """Return the sums of the first 0, 1, ... values along the first axis."""
+    sums = np.zeros((len(values) + 1, *values.shape[1:]))
+    np.cumsum(values, axis=0, out=sums[1:])
+    return sums
+
+
+def _at(values: NDArray[Any], rows: Rows) -> NDArray[Any]:
+    """Return the values in some rows; of each column in rows of its own where there are as many dimensions."""
+    return values[rows] if rows.ndim == 1 else values[rows, np.arange(rows.shape[1])]
 
 
 def _busy(twin: JobTwin, seconds: int, scale: float = 1.0) -> Read:
@@ -212,7 +245,7 @@ def _only_where(condition: Read, read: Read) -> Read:
 
     def read_shown(history: History, rows: Rows) -> Values:
         values, absent = read(history, rows), np.isnan(condition(history, rows))
-        return np.where(absent if values.ndim == 1 else absent[:, None], np.nan, values)
+        return np.where(absent if values.ndim == absent.ndim else absent[:, None], np.nan, values)
 
     return read_shown
 

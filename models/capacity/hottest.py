@@ -8,16 +8,16 @@ worker that is nearly idle tells hardly anything of its capacity, and then the a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from models.capacity.line import BEND_ERROR, BETWEEN_SD, MODEL_ERROR, IdleShare, Line
+from models.capacity.line import BEND_ERROR, BETWEEN_SD, MODEL_ERROR, IdleShare, reach_of
 
 Values = NDArray[np.float64]
+Ints = NDArray[np.intp]
 
 STRANGERS = IdleShare(0.12, 0.10)  # before anything is known of a job: jobs idle at 2 to 30 % of their CPU
 CPU_NOISE = 0.01  # sd of a minute's CPU load around the line, believed before residuals were seen
@@ -40,13 +40,14 @@ class Capacity:
     idle: IdleShare
 
 
-def hottest_capacity(lines: Sequence[Line], shares: Values, hottest_cpu: Values, idle: IdleShare) -> Capacity:
+def hottest_capacity(lines: Values, shares: Values, hottest_cpu: Values, idle: IdleShare) -> Capacity:
     """Return the throughput of the whole job at which its hottest worker is full.
 
     Parameters
     ----------
     lines
-        Of the workers, each with samples in which it processed something.
+        Of the workers, each with samples in which it processed something: the statistics of a
+        :class:`~models.capacity.line.Line` in its order, shape ``(6, workers)``.
     shares
         What each worker processes of the job's records, shape ``(workers,)``, above 0.
     hottest_cpu
@@ -54,7 +55,7 @@ def hottest_capacity(lines: Sequence[Line], shares: Values, hottest_cpu: Values,
     idle
         What is believed of the idle share before these lines.
     """
-    weight, cpu, rate, cpu_m2, rate_m2, both = np.array([line.to_state() for line in lines]).T
+    weight, cpu, rate, cpu_m2, rate_m2, both = lines
     explained = np.divide(both**2, rate_m2, out=np.zeros_like(both), where=rate_m2 > 0)
     noise = np.maximum(cpu_m2 - explained, 0.0) + NOISE_WEIGHT * CPU_NOISE**2
     noise /= np.maximum(weight - 2.0, 0.0) + NOISE_WEIGHT
@@ -65,7 +66,7 @@ def hottest_capacity(lines: Sequence[Line], shares: Values, hottest_cpu: Values,
     by_slope = np.divide(both, rate_m2, out=np.zeros_like(both), where=ranged)
     steepest = np.divide(cpu_m2, both, out=np.zeros_like(both), where=ranged)
     slope_var = np.divide(noise, rate_m2, out=np.full_like(noise, np.inf), where=ranged)
-    slope_var += len(lines) * (RECORDS_SCATTER * (steepest - by_slope)) ** 2  # all workers' slopes are off alike
+    slope_var += len(cpu) * (RECORDS_SCATTER * (steepest - by_slope)) ** 2  # all workers' slopes are off alike
     mean_var = (noise / weight + BETWEEN_SD**2) / rate**2
     crossing, crossing_var = cpu - by_slope * rate, (mean_var + slope_var) * rate**2
     precise = 1.0 / idle.sd**2 + (1.0 / crossing_var).sum()
@@ -94,20 +95,39 @@ def hottest_capacity(lines: Sequence[Line], shares: Values, hottest_cpu: Values,
     samples_say = (likely * commons).sum(axis=1)
     samples_say /= samples_say.sum()
 
-    candidates = np.argsort(-(cpu / rate) * shares)[:HOTTEST] if len(lines) > HOTTEST else np.arange(len(lines))
-    spread = (SPEED_SD * commons[:, :, None]) ** 2
-    trust = spread / (spread + own_var[candidates])
-    per_record = commons[:, :, None] + trust * (own[:, None, candidates] - commons[:, :, None])
-    loads = np.maximum(per_record, commons[:, :, None] * SPEED_SD) * shares[candidates]
-    full = np.log1p(-idles)[:, None] - np.log(loads.max(axis=2)) + math.log(shares.sum())
+    load, uncertain = _hottest(own, own_var, commons, shares, np.argsort(-(cpu / rate) * shares))
+    full = np.log1p(-idles)[:, None] - np.log(load) + math.log(shares.sum())
     full -= np.log1p(_taking_turns(hottest_cpu, cpu, noise, idles))[:, None]
-    uncertain = np.take_along_axis(trust * own_var[candidates] / per_record**2, loads.argmax(axis=2)[:, :, None], 2)
     mean = float((likely * full).sum())
-    variance = float((likely * ((full - mean) ** 2 + np.minimum(uncertain[:, :, 0], SPEED_SD**2))).sum())
+    variance = float((likely * ((full - mean) ** 2 + np.minimum(uncertain, SPEED_SD**2))).sum())
     learnt = float(samples_say @ idles)
     learnt_sd = math.sqrt(float(samples_say @ (idles - learnt) ** 2))
-    model = MODEL_ERROR + BEND_ERROR * max(0.0, 1.0 - max(line.reach for line in lines)) ** 2
+    model = MODEL_ERROR + BEND_ERROR * max(0.0, 1.0 - float(reach_of(lines).max())) ** 2
     return Capacity(math.exp(mean), math.sqrt(variance + model**2), IdleShare(learnt, max(learnt_sd, BETWEEN_SD)))
+
+
+def _hottest(own: Values, own_var: Values, commons: Values, shares: Values, hottest: Ints) -> tuple[Values, Values]:
+    """Return the CPU load above idle of the hottest worker, per record/s of all workers' shares, and its variance.
+
+    Parameters
+    ----------
+    own, own_var
+        Each worker's own CPU per record at each idle share, shape ``(idle shares, workers)``, and its variance.
+    commons
+        The workers' common CPU per record to try, shape ``(idle shares, points)``, as of what is returned; the variance
+        is relative.
+    hottest
+        Numbers of the workers, those that are likely to be the hottest first.
+    """
+    few = hottest[:HOTTEST] if len(hottest) > HOTTEST else np.arange(len(hottest))
+    var, share = own_var[few], shares[few, None, None]
+    spread = (SPEED_SD * commons) ** 2
+    trust = spread / (spread + var[:, None, None])
+    per_record = commons + trust * (own.T[few, :, None] - commons)
+    loads = np.maximum(per_record, commons * SPEED_SD) * share
+    which = loads.argmax(axis=0)
+    at = (which, *np.ogrid[: which.shape[0], : which.shape[1]])
+    return loads[at], trust[at] * var[which] / per_record[at] ** 2
 
 
 def _taking_turns(hottest_cpu: Values, cpu: Values, noise: Values, idles: Values) -> Values:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Self
 
@@ -242,7 +242,7 @@ class Line:
 
     def to_state(self) -> list[float]:
         """Return a JSON-serialisable state."""
-        return list(astuple(self))
+        return [self.weight, self.cpu_mean, self.throughput_mean, self.cpu_m2, self.throughput_m2, self.comoment]
 
     @classmethod
     def from_state(cls, state: ArrayLike | Mapping[str, Any]) -> Self:
@@ -251,3 +251,35 @@ class Line:
         if numbers.shape != (6,) or not np.isfinite(numbers).all() or numbers[[0, 3, 4]].min() < 0:
             raise ValueError(f"not the state of a line: {state!r}; six finite numbers are needed")
         return cls(*(float(number) for number in numbers))
+
+
+def lines_of(cpu: Values, throughput_per_s: Values, weights: Values) -> Values:
+    """Return the sufficient statistics of several lines at once, shape ``(6, lines)`` in the order of :class:`Line`.
+
+    All of shape ``(lines, n)``, finite, and of weights above 0.
+    """
+    x, y, w = (np.ascontiguousarray(values) for values in (cpu, throughput_per_s, weights))
+    total = w.sum(axis=1)
+    x_mean, y_mean = _dots(w, x) / total, _dots(w, y) / total
+    dx, dy = x - x_mean[:, None], y - y_mean[:, None]
+    return np.stack([total, x_mean, y_mean, _dots(w, dx**2), _dots(w, dy**2), _dots(w, dx * dy)])
+
+
+def merged(lines: Values, others: Values) -> Values:
+    """Return :meth:`Line.merge` of several lines at once, shapes ``(6, lines)``; each has samples on one side."""
+    weight = lines[0] + others[0]
+    share, cross = others[0] / weight, lines[0] * others[0] / weight
+    dx, dy = others[1] - lines[1], others[2] - lines[2]
+    means = [lines[1] + dx * share, lines[2] + dy * share]
+    squares = [lines[k] + others[k] + product * cross for k, product in ((3, dx * dx), (4, dy * dy), (5, dx * dy))]
+    return np.stack([weight, *means, *squares])
+
+
+def reach_of(lines: Values) -> Values:
+    """Return :attr:`Line.reach` of several lines at once, of shape ``(6, lines)``; shape ``(lines,)``."""
+    return np.asarray(lines[1] + 1.5 * np.sqrt(np.maximum(lines[3], 0.0) / lines[0]))
+
+
+def _dots(a: Values, b: Values) -> Values:
+    """Return the sum of products of each row."""
+    return np.asarray((a[:, None, :] @ b[:, :, None])[:, 0, 0])

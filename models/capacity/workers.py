@@ -11,10 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.capacity.hottest import STRANGERS, hottest_capacity
-from models.capacity.line import IdleShare, Line
+from models.capacity.line import IdleShare, Line, lines_of, merged, reach_of
 
 Values = NDArray[np.float64]
 
+LINE = 6  # statistics of a line
+ROWS = LINE + 2
+MEANS = (1, 2, LINE, LINE + 1)  # rows that hold means, which do not forget
 KEPT_IN_STATE = 144  # workers whose lines are stored; more are represented by these
 
 
@@ -25,20 +28,6 @@ class Worker:
     line: Line
     hottest_cpu: float
     total_per_s: float
-
-    def merge(self, other: Worker) -> Worker:
-        """Return the worker with both sets of samples."""
-        line = self.line.merge(other.line)
-        share = other.line.weight / line.weight if line.weight else 0.0
-        return Worker(
-            line,
-            self.hottest_cpu + share * (other.hottest_cpu - self.hottest_cpu),
-            self.total_per_s + share * (other.total_per_s - self.total_per_s),
-        )
-
-    def decayed(self, factor: float) -> Worker:
-        """Return the worker with its samples' weights multiplied by ``factor``."""
-        return Worker(self.line.decayed(factor), self.hottest_cpu, self.total_per_s)
 
 
 @dataclass(frozen=True)
@@ -65,11 +54,21 @@ class Total:
     idle: IdleShare = STRANGERS
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Workers:
-    """Lines of the workers at one scale-out. Immutable; merges and forgets exactly, as its lines do."""
+    """Lines of the workers at one scale-out. Immutable; merges and forgets exactly, as its lines do.
 
-    workers: Mapping[str, Worker] = field(default_factory=dict)
+    Attributes
+    ----------
+    names
+        Of the workers.
+    table
+        Shape ``(8, workers)``: the six statistics of a :class:`~models.capacity.line.Line`, and the means over the same
+        samples of the hottest CPU load and of the job's throughput.
+    """
+
+    names: tuple[str, ...] = ()
+    table: Values = field(default_factory=lambda: np.zeros((ROWS, 0)))
 
     @classmethod
     def of(cls, names: tuple[str, ...], cpu: Values, throughput_per_s: Values, weight: float = 1.0) -> Self:
@@ -83,48 +82,81 @@ class Workers:
             Weight of one row, in minutes. Within it a sample counts by its CPU load: CPU per record is higher on a
             nearly idle worker, and it is the loaded end that is extrapolated (sine run below 70 %: -5.8 % to -4.0 %).
         """
-        paired = np.isfinite(cpu) & np.isfinite(throughput_per_s) & (cpu > 0)
-        x, y = np.where(paired, cpu, np.nan), np.where(paired, throughput_per_s, np.nan)
-        weights = np.where(paired, x, 0.0) * weight
-        hottest = np.where(paired, x, -np.inf).max(axis=1, initial=-np.inf)
+        paired: NDArray[np.bool_] = np.isfinite(cpu) & np.isfinite(throughput_per_s) & (cpu > 0)
+        hottest = np.where(paired, cpu, -np.inf).max(axis=1, initial=-np.inf)
         counts = paired.sum(axis=1)
         # The job's total in a row with missing workers is scaled up, else their absence would raise others' shares.
-        total = np.where(paired, y, 0.0).sum(axis=1) * len(names) / np.maximum(counts, 1)
-        found: dict[str, Worker] = {}
-        for column, name in enumerate(names):
-            rows = paired[:, column]
-            if not rows.any():
-                continue
-            w = weights[rows, column]
-            line = Line.of(x[rows, column], y[rows, column], w)
-            found[name] = Worker(
-                line, float(np.average(hottest[rows], weights=w)), float(np.average(total[rows], weights=w))
-            )
-        return cls(found)
+        total = np.where(paired, throughput_per_s, 0.0).sum(axis=1) * len(names) / np.maximum(counts, 1)
+        table = np.zeros((ROWS, len(names)))
+        for columns in _alike(paired):  # nearly always one or two sets of workers
+            rows = paired[:, columns[0]]
+            x, y = cpu[rows][:, columns].T, throughput_per_s[rows][:, columns].T
+            w = np.ascontiguousarray(x * weight)
+            weights = w.sum(axis=1)
+            table[:LINE, columns] = lines_of(x, y, w)
+            table[LINE, columns] = (hottest[rows] * w).sum(axis=1) / weights
+            table[LINE + 1, columns] = (total[rows] * w).sum(axis=1) / weights
+        return cls(names, table)._kept(np.any(paired, axis=0))
+
+    @property
+    def workers(self) -> dict[str, Worker]:
+        """Name -> worker."""
+        return {
+            name: Worker(Line(*numbers[:LINE]), *numbers[LINE:])
+            for name, numbers in zip(self.names, self.table.T.tolist(), strict=True)
+        }
 
     def __len__(self) -> int:
-        return len(self.workers)
+        return len(self.names)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Workers) and self.names == other.names and np.array_equal(self.table, other.table)
+
+    __hash__ = None  # type: ignore[assignment]
 
     @property
     def weight(self) -> float:
         """Weight of the worker that was seen longest, in minutes at full CPU load."""
-        return max((worker.line.weight for worker in self.workers.values()), default=0.0)
+        return float(self.table[0].max(initial=0.0))
 
     def merge(self, other: Workers) -> Workers:
         """Return the workers of both sets of samples."""
-        merged = dict(self.workers)
-        for name, worker in other.workers.items():
-            merged[name] = merged[name].merge(worker) if name in merged else worker
-        return Workers(merged)
+        names = tuple(dict.fromkeys((*self.names, *other.names)))
+        mine, theirs = self._among(names), other._among(names)
+        both = (mine[0] > 0) & (theirs[0] > 0)
+        table = np.where(mine[0] > 0, mine, theirs)
+        if both.any():
+            old, new = mine[:, both], theirs[:, both]
+            lines = merged(old[:LINE], new[:LINE])
+            table[:, both] = np.concatenate([lines, old[LINE:] + new[0] / lines[0] * (new[LINE:] - old[LINE:])])
+        return Workers(names, table)
 
     def decayed(self, factor: float, floor: float = 1e-3) -> Workers:
         """Return the workers with weights multiplied by ``factor``; one whose weight falls below ``floor`` is gone."""
-        decayed = {name: worker.decayed(factor) for name, worker in self.workers.items()}
-        return Workers({name: worker for name, worker in decayed.items() if worker.line.weight >= floor})
+        if not 0.0 <= factor <= 1.0:
+            raise ValueError(f"decay factor {factor} is outside 0..1")
+        table = self.table * np.where(np.isin(np.arange(ROWS), MEANS), 1.0, factor)[:, None]
+        return Workers(self.names, table)._kept(table[0] >= floor)
 
     def only(self, names: set[str]) -> Workers:
         """Return the workers that are among ``names``."""
-        return Workers({name: worker for name, worker in self.workers.items() if name in names})
+        return self._kept(np.array([name in names for name in self.names], dtype=np.bool_))
+
+    def _kept(self, kept: NDArray[np.bool_]) -> Self:
+        if kept.all():
+            return self
+        return type(self)(
+            tuple(name for name, stays in zip(self.names, kept, strict=True) if stays), self.table[:, kept]
+        )
+
+    def _among(self, names: tuple[str, ...]) -> Values:
+        """Return the table in the order of ``names``, which hold all of these and more; zeros for the others."""
+        if names == self.names:
+            return self.table
+        at = {name: k for k, name in enumerate(names)}
+        table = np.zeros((ROWS, len(names)))
+        table[:, [at[name] for name in self.names]] = self.table
+        return table
 
     def against(self, fresh: Workers) -> tuple[float, float, float, float]:
         """Return what the lines believe of fresh samples, what was done, the lines' doubt, and what was usual.
@@ -132,24 +164,22 @@ class Workers:
         Records/s in all; only workers that are known to both count.
         """
         believed = done = doubt = usual = 0.0
-        for name, worker in fresh.workers.items():
-            if name in self.workers:
-                fit = self.workers[name].line.fit()
-                believed += fit.predict(worker.line.cpu_mean)
-                doubt += fit.sd(worker.line.cpu_mean)
-                done += worker.line.throughput_mean
-                usual += self.workers[name].line.throughput_mean
+        known = self.workers
+        for name, cpu, throughput_per_s in zip(fresh.names, *fresh.table[1:3].tolist(), strict=True):
+            if name in known:
+                fit = known[name].line.fit()
+                believed += fit.predict(cpu)
+                doubt += fit.sd(cpu)
+                done += throughput_per_s
+                usual += known[name].line.throughput_mean
         return believed, done, doubt, usual
 
     def cpu_shares(self) -> dict[str, float]:
         """Return each worker's CPU load as a share of the hottest worker's over the same samples; the hottest has 1."""
-        shares = {
-            name: worker.line.cpu_mean / worker.hottest_cpu
-            for name, worker in self.workers.items()
-            if worker.hottest_cpu
-        }
-        highest = max(shares.values(), default=1.0)
-        return {name: share / highest for name, share in shares.items()}
+        measured = self.table[LINE] > 0
+        shares = self.table[1, measured] / self.table[LINE, measured]
+        names = [name for name, there in zip(self.names, measured, strict=True) if there]
+        return dict(zip(names, (shares / shares.max(initial=-np.inf)).tolist(), strict=True))
 
     def total(self, scale_out: int, idle: IdleShare | None = None) -> Total:
         """Return what ``scale_out`` workers can take, these among them.
@@ -165,47 +195,47 @@ class Workers:
         ValueError
             When no worker has a line.
         """
-        if not self.workers:
+        if not len(self):
             raise ValueError("no worker has paired CPU and throughput samples yet")
-        loaded = [
-            worker for worker in self.workers.values() if worker.total_per_s > 0 and worker.line.throughput_mean > 0
-        ]
-        if not loaded:
-            return Total(0.0, 0.0, 0.0, len(self.workers), self._warnings(scale_out))
-        shares = np.array([worker.line.throughput_mean / worker.total_per_s for worker in loaded])
-        hottest_cpu = np.array([worker.hottest_cpu for worker in loaded])
-        found = hottest_capacity([worker.line for worker in loaded], shares, hottest_cpu, idle or STRANGERS)
-        scale = scale_out / len(self.workers)
+        loaded = self.table[:, (self.table[LINE + 1] > 0) & (self.table[2] > 0)]
+        if not loaded.size:
+            return Total(0.0, 0.0, 0.0, len(self), self._warnings(scale_out))
+        lines, hottest_cpu, total_per_s = loaded[:LINE], loaded[LINE], loaded[LINE + 1]
+        found = hottest_capacity(lines, lines[2] / total_per_s, hottest_cpu, idle or STRANGERS)
+        scale = scale_out / len(self)
         relative = math.hypot(found.log_sd, 0.2 * max(0.0, scale - 1.0))  # workers never seen may be slower
-        reach = max(worker.line.reach for worker in loaded)
-        per_s = scale * found.per_s
-        return Total(per_s, per_s * relative, reach, len(self.workers), self._warnings(scale_out), found.idle)
+        per_s, reach = scale * found.per_s, float(reach_of(lines).max())
+        return Total(per_s, per_s * relative, reach, len(self), self._warnings(scale_out), found.idle)
 
     def _warnings(self, scale_out: int) -> tuple[str, ...]:
-        if len(self.workers) < scale_out:
-            return (
-                f"{scale_out - len(self.workers)} of {scale_out} workers not reporting: counted as the mean worker",
-            )
-        if len(self.workers) > scale_out:
-            return (f"{len(self.workers)} workers report at scale-out {scale_out}: the mean worker is taken",)
+        if len(self) < scale_out:
+            return (f"{scale_out - len(self)} of {scale_out} workers not reporting: counted as the mean worker",)
+        if len(self) > scale_out:
+            return (f"{len(self)} workers report at scale-out {scale_out}: the mean worker is taken",)
         return ()
 
     def to_state(self) -> dict[str, list[float]]:
         """Return a JSON-serialisable state; of more than 144 workers, 144 evenly spaced by CPU share."""
         ranked = sorted(self.cpu_shares().items(), key=lambda item: (-item[1], item[0]))
         keep = np.unique(np.linspace(0, len(ranked) - 1, min(len(ranked), KEPT_IN_STATE)).round().astype(int))
-        names = [ranked[index][0] for index in keep]
-        return {
-            name: [*self.workers[name].line.to_state(), self.workers[name].hottest_cpu, self.workers[name].total_per_s]
-            for name in names
-        }
+        numbers = dict(zip(self.names, self.table.T.tolist(), strict=True))
+        return {name: numbers[name] for name in (ranked[index][0] for index in keep)}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Rebuild from :meth:`to_state`. Raises ``ValueError`` naming the worker whose numbers are not usable."""
-        workers = {}
         for name, numbers in state.items():
-            if len(numbers) != 8:
+            if len(numbers) != ROWS:
                 raise ValueError(f"worker {name!r}: eight numbers expected, found {len(numbers)}")
-            workers[name] = Worker(Line.from_state(numbers[:6]), float(numbers[6]), float(numbers[7]))
-        return cls(workers)
+            Line.from_state(numbers[:LINE])
+        if not state:
+            return cls()
+        return cls(tuple(state), np.array([[float(number) for number in numbers] for numbers in state.values()]).T)
+
+
+def _alike(paired: NDArray[np.bool_]) -> list[list[int]]:
+    """Return the columns that have samples in the very same rows, together; those without any are left out."""
+    found: dict[bytes, list[int]] = {}
+    for column, rows in enumerate(np.packbits(paired, axis=0).T):
+        found.setdefault(rows.tobytes(), []).append(column)
+    return [columns for rows, columns in found.items() if any(rows)]

@@ -77,7 +77,8 @@ def _travels(edges: bytes, fades_s: tuple[float, ...]) -> Values:
 
 def _mean_travel(edges_s: Values, fade_s: float) -> Values:
     """Mean over each step of ``fade_s * (1 - exp(-t / fade_s))``: how far a unit slope has gone, seconds."""
-    decayed = np.diff(np.exp(-edges_s / fade_s)) / np.diff(edges_s)
+    left = np.exp(-edges_s / fade_s)
+    decayed = (left[1:] - left[:-1]) / (edges_s[1:] - edges_s[:-1])
     return np.asarray(fade_s * (1.0 + fade_s * decayed))
 
 

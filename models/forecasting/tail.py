@@ -106,7 +106,7 @@ class Tail:
             part_s = seen_s - edges[0]
             amount[0] += self.per_s[first] * part_s
             covered[0] += part_s
-        per_s = np.concatenate([self.per_s[:first], _mean(amount, covered, np.diff(edges))])
+        per_s = np.concatenate([self.per_s[:first], _mean(amount, covered, _steps(edges))])
         return type(self)(self.start_s, self.cell_s, per_s, end_s).cut(keep_s)
 
     def cut(self, keep_s: float) -> Self:
@@ -138,8 +138,8 @@ class Tail:
         if not len(self.per_s):
             return np.full(len(edges_s) - 1, np.nan)
         own, amounts, covered = self._summed
-        parts_s = np.diff(np.interp(edges_s, own, covered))
-        return _mean(np.diff(np.interp(edges_s, own, amounts)), parts_s, np.diff(edges_s))
+        parts_s = _steps(np.interp(edges_s, own, covered))
+        return _mean(_steps(np.interp(edges_s, own, amounts)), parts_s, _steps(edges_s))
 
     def means_between(self, starts_s: Values, ends_s: Values) -> Values:
         """Return the mean rate of each span, of the spans' shape; NaN where mostly unseen or not over yet."""
@@ -224,13 +224,20 @@ def _moved(workload: Workload, edges_s: Values) -> tuple[Values, Values]:
 
 def _between(own_edges_s: Values, per_s: Values, edges_s: Values) -> tuple[Values, Values]:
     amounts, covered = _sums(own_edges_s, per_s)
-    return np.diff(np.interp(edges_s, own_edges_s, amounts)), np.diff(np.interp(edges_s, own_edges_s, covered))
+    return _steps(np.interp(edges_s, own_edges_s, amounts)), _steps(np.interp(edges_s, own_edges_s, covered))
 
 
 def _sums(edges_s: Values, per_s: Values) -> tuple[Values, Values]:
-    lengths, finite = np.diff(edges_s), np.isfinite(per_s)
-    amounts = np.concatenate([[0.0], np.cumsum(np.where(finite, per_s, 0.0) * lengths)])
-    return amounts, np.concatenate([[0.0], np.cumsum(np.where(finite, lengths, 0.0))])
+    lengths, finite = _steps(edges_s), np.isfinite(per_s)
+    sums = np.zeros((2, len(per_s) + 1))
+    np.cumsum(np.where(finite, per_s, 0.0) * lengths, out=sums[0, 1:])
+    np.cumsum(np.where(finite, lengths, 0.0), out=sums[1, 1:])
+    return sums[0], sums[1]
+
+
+def _steps(values: Values) -> Values:
+    """Return ``np.diff`` at a third of its cost: a tick takes hundreds, of a few values each."""
+    return values[1:] - values[:-1]
 
 
 def _mean(amount: Values, covered_s: Values, lengths_s: Values) -> Values:

@@ -23,7 +23,8 @@ def worker(utilisation, idle, minutes=60, noise=0.01, capacity=CAPACITY, seed=0)
 def believed(*lines, idle=STRANGERS, shares=None):
     rates = np.array([line.throughput_mean for line in lines])
     hottest = np.full(len(lines), max(line.cpu_mean for line in lines))
-    return hottest_capacity(lines, rates / rates.sum() if shares is None else shares, hottest, idle)
+    table = np.array([line.to_state() for line in lines]).T
+    return hottest_capacity(table, rates / rates.sum() if shares is None else shares, hottest, idle)
 
 
 def interval(found):

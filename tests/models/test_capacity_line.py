@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from models.capacity.line import Line
+from models.capacity.line import Line, lines_of, merged, reach_of
 
 cpu = st.floats(0.02, 1.0)
 sample = st.tuples(cpu, st.floats(0.0, 1e6), st.floats(0.05, 3.0))
@@ -178,3 +178,16 @@ def test_refuses_a_foreign_state(state):
 def test_refuses_a_decay_that_would_invent_data():
     with pytest.raises(ValueError, match=r"outside 0\.\.1"):
         Line.of([0.1], [1.0]).decayed(1.5)
+
+
+def test_several_lines_at_once_are_the_same_lines():
+    """Workers are kept in arrays: their lines are made, merged and read as single ones are."""
+    rng = np.random.default_rng(5)
+    cpu, rates, weights = rng.uniform(0.1, 1.0, (4, 12)), rng.uniform(1.0, 1e5, (4, 12)), rng.uniform(0.1, 1.0, (4, 12))
+    parts = [slice(0, 7), slice(7, 12)]
+    first, second = (lines_of(cpu[:, part], rates[:, part], weights[:, part]) for part in parts)
+    for k, (mine, both, reach) in enumerate(zip(first.T, merged(first, second).T, reach_of(first), strict=True)):
+        one, other = (Line.of(cpu[k, part], rates[k, part], weights[k, part]) for part in parts)
+        assert mine.tolist() == pytest.approx(one.to_state(), rel=1e-12)
+        assert both.tolist() == pytest.approx(one.merge(other).to_state(), rel=1e-12)
+        assert reach == pytest.approx(one.reach, rel=1e-12)

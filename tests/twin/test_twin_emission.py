@@ -3,7 +3,8 @@ import pytest
 
 from telemetry.metrics import CANONICAL, Scope
 from telemetry.queries import load_series_map
-from twin.emission import Scraping, emit
+from twin.emission import Scraping, emit, scrape
+from twin.exposition import expose
 from twin.job import JobTwin
 
 START_S = 1_700_000_000
@@ -59,6 +60,22 @@ def test_loss_and_jitter_have_the_asked_size(twin):
     np.testing.assert_array_equal(lag.times_ms, one(series, "workload_per_s").times_ms)
     other = one(series, "cpu_load", "orders-taskmanager-00")
     assert set(lag.times_ms // 1000) != set(other.times_ms // 1000)
+
+
+@pytest.mark.parametrize("scraping", [Scraping(5.0, jitter_s=0.5, loss=0.3), Scraping(5.0)])
+def test_workers_that_are_read_together_show_what_each_shows_alone(twin, scraping):
+    """Each worker is scraped at times of its own, and comes and goes with the rescale."""
+    exposed, range_s = expose(twin, "canonical", 5.0), {"from_s": START_S + 700.5, "to_s": START_S + 1_200}
+    together = iter(scrape(twin, exposed, scraping, **range_s))
+    for entry in exposed:
+        for alone in scrape(twin, [entry], scraping, **range_s):
+            found = next(together)
+            assert (found.metric, found.worker, found.labels) == (alone.metric, alone.worker, alone.labels)
+            np.testing.assert_array_equal(found.times_ms, alone.times_ms)
+            np.testing.assert_array_equal(found.values, alone.values)
+            rows = found.times_ms // 1000 - 1 - START_S  # and as the column is read by itself
+            np.testing.assert_allclose(found.values, entry.read(twin.history, rows), rtol=1e-9)
+    assert next(together, None) is None
 
 
 def test_any_range_is_part_of_the_whole(twin):
