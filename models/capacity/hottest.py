@@ -55,55 +55,81 @@ def hottest_capacity(lines: Values, shares: Values, hottest_cpu: Values, idle: I
     idle
         What is believed of the idle share before these lines.
     """
-    weight, cpu, rate, cpu_m2, rate_m2, both = lines
-    explained = np.divide(both**2, rate_m2, out=np.zeros_like(both), where=rate_m2 > 0)
-    noise = np.maximum(cpu_m2 - explained, 0.0) + NOISE_WEIGHT * CPU_NOISE**2
-    noise /= np.maximum(weight - 2.0, 0.0) + NOISE_WEIGHT
-
+    weight, cpu, rate, *_ = lines
+    noise = _noise(lines)
     # CPU per record of each worker: by the samples' own slope, and by their mean above the idle share. Where the two
     # differ, the idle share is another.
-    ranged = (rate_m2 > 0) & (both > 0)
-    by_slope = np.divide(both, rate_m2, out=np.zeros_like(both), where=ranged)
-    steepest = np.divide(cpu_m2, both, out=np.zeros_like(both), where=ranged)
-    slope_var = np.divide(noise, rate_m2, out=np.full_like(noise, np.inf), where=ranged)
-    slope_var += len(cpu) * (RECORDS_SCATTER * (steepest - by_slope)) ** 2  # all workers' slopes are off alike
+    by_slope, slope_var = _slopes(lines, noise)
     mean_var = (noise / weight + BETWEEN_SD**2) / rate**2
-    crossing, crossing_var = cpu - by_slope * rate, (mean_var + slope_var) * rate**2
-    precise = 1.0 / idle.sd**2 + (1.0 / crossing_var).sum()
-    centre = (idle.cpu / idle.sd**2 + (crossing / crossing_var).sum()) / precise
-    idles = _idle_shares(IdleShare(float(centre), float(precise**-0.5)), cpu)
-    by_idle = -0.5 * precise * (idles - centre) ** 2
-
-    by_mean = (cpu - idles[:, None]) / rate
+    crossing = _agreed(idle, cpu - by_slope * rate, (mean_var + slope_var) * rate**2)
+    idles = _idle_shares(crossing, cpu)
     own_var = 1.0 / (1.0 / mean_var + 1.0 / slope_var)
-    own = own_var * (by_mean / mean_var + by_slope / slope_var)
+    own = own_var * ((cpu - idles[:, None]) / rate / mean_var + by_slope / slope_var)
 
-    # The workers' common CPU per record at each idle share.
-    common = (own / own_var).sum(axis=1) / (1.0 / own_var).sum()
-    for _ in range(2):
-        scattered = own_var + (SPEED_SD * np.maximum(common, 0.0)[:, None]) ** 2
-        precision = (1.0 / scattered).sum(axis=1, keepdims=True)
-        common = (own / scattered).sum(axis=1) / precision[:, 0]
-    scatter = ((own - common[:, None]) ** 2 / scattered).sum(axis=1)
+    common, precision, scatter = _common(own, own_var)
     commons = _per_record(common, precision, LEAST_BUSY / rate.mean())
-    fit = by_idle - 0.5 * scatter
+    fit = -0.5 * ((idles - crossing.cpu) / crossing.sd) ** 2 - 0.5 * scatter
     # Before anything is seen, every order of magnitude of it is as likely as any other.
     fits = fit[:, None] - 0.5 * precision * (commons - common[:, None]) ** 2 - np.log(commons)
     likely = np.exp(fits - fits.max()) * _widths(commons.T).T * _widths(idles)[:, None]
     likely /= likely.sum()
-    # For another stay, which will say again what is likely of the CPU per record, only what the samples say of idle.
-    samples_say = (likely * commons).sum(axis=1)
-    samples_say /= samples_say.sum()
 
     load, uncertain = _hottest(own, own_var, commons, shares, np.argsort(-(cpu / rate) * shares))
     full = np.log1p(-idles)[:, None] - np.log(load) + math.log(shares.sum())
     full -= np.log1p(_taking_turns(hottest_cpu, cpu, noise, idles))[:, None]
     mean = float((likely * full).sum())
     variance = float((likely * ((full - mean) ** 2 + np.minimum(uncertain, SPEED_SD**2))).sum())
-    learnt = float(samples_say @ idles)
-    learnt_sd = math.sqrt(float(samples_say @ (idles - learnt) ** 2))
     model = MODEL_ERROR + BEND_ERROR * max(0.0, 1.0 - float(reach_of(lines).max())) ** 2
-    return Capacity(math.exp(mean), math.sqrt(variance + model**2), IdleShare(learnt, max(learnt_sd, BETWEEN_SD)))
+    return Capacity(math.exp(mean), math.sqrt(variance + model**2), _learnt(idles, likely * commons))
+
+
+def _noise(lines: Values) -> Values:
+    """Return the variance of each worker's CPU load around its line, shape ``(workers,)``."""
+    weight, _, _, cpu_m2, rate_m2, both = lines
+    explained = np.divide(both**2, rate_m2, out=np.zeros_like(both), where=rate_m2 > 0)
+    residual = np.maximum(cpu_m2 - explained, 0.0) + NOISE_WEIGHT * CPU_NOISE**2
+    return np.asarray(residual / (np.maximum(weight - 2.0, 0.0) + NOISE_WEIGHT))
+
+
+def _slopes(lines: Values, noise: Values) -> tuple[Values, Values]:
+    """Return each worker's slope of CPU load over throughput and its variance, infinite where nothing ranged."""
+    _, cpu, _, cpu_m2, rate_m2, both = lines
+    ranged = (rate_m2 > 0) & (both > 0)
+    slope = np.divide(both, rate_m2, out=np.zeros_like(both), where=ranged)
+    steepest = np.divide(cpu_m2, both, out=np.zeros_like(both), where=ranged)
+    variance = np.divide(noise, rate_m2, out=np.full_like(noise, np.inf), where=ranged)
+    variance += len(cpu) * (RECORDS_SCATTER * (steepest - slope)) ** 2  # all workers' slopes are off alike
+    return slope, variance
+
+
+def _agreed(idle: IdleShare, crossings: Values, variances: Values) -> IdleShare:
+    """Return the idle share that was believed, with where the workers' lines cross zero throughput."""
+    precise = 1.0 / idle.sd**2 + (1.0 / variances).sum()
+    centre = (idle.cpu / idle.sd**2 + (crossings / variances).sum()) / precise
+    return IdleShare(float(centre), float(precise**-0.5))
+
+
+def _common(own: Values, own_var: Values) -> tuple[Values, Values, Values]:
+    """Return the workers' common CPU per record at each idle share, its precision, and how far they scatter about it.
+
+    Shapes ``(idle shares,)``, ``(idle shares, 1)`` and ``(idle shares,)``.
+    """
+    common = (own / own_var).sum(axis=1) / (1.0 / own_var).sum()
+    for _ in range(2):  # how far workers differ is relative to what they have in common
+        scattered = own_var + (SPEED_SD * np.maximum(common, 0.0)[:, None]) ** 2
+        precision = (1.0 / scattered).sum(axis=1, keepdims=True)
+        common = (own / scattered).sum(axis=1) / precision[:, 0]
+    return common, precision, ((own - common[:, None]) ** 2 / scattered).sum(axis=1)
+
+
+def _learnt(idles: Values, likely: Values) -> IdleShare:
+    """Return what the samples say of the idle share, for another stay.
+
+    That stay will say again what is likely of the CPU per record before anything is seen; here it is left out.
+    """
+    by_idle = likely.sum(axis=1) / likely.sum()
+    centre = float(by_idle @ idles)
+    return IdleShare(centre, max(math.sqrt(float(by_idle @ (idles - centre) ** 2)), BETWEEN_SD))
 
 
 def _hottest(own: Values, own_var: Values, commons: Values, shares: Values, hottest: Ints) -> tuple[Values, Values]:
