@@ -72,7 +72,9 @@ def test_workers_that_are_read_together_show_what_each_shows_alone(parameters, s
     """Each worker is scraped at times of its own, and comes and goes with the rescale."""
     twin = rescaled(parameters(), step_s)
     exposed, range_s = expose(twin, "canonical", 5.0), {"from_s": START_S + 700.5, "to_s": START_S + 1_200}
-    together = iter(scrape(twin, exposed, scraping, **range_s))
+    found = scrape(twin, exposed, scraping, **range_s)
+    assert {series.metric for series in found} == set(CANONICAL)
+    together = iter(found)
     for entry in exposed:
         for alone in scrape(twin, [entry], scraping, **range_s):
             found = next(together)
