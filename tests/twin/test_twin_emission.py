@@ -10,13 +10,17 @@ from twin.job import JobTwin
 START_S = 1_700_000_000
 
 
-@pytest.fixture
-def twin(parameters):
-    twin = JobTwin(parameters(), 3, start_s=START_S)
+def rescaled(parameters, step_s=1):
+    twin = JobTwin(parameters, 3, start_s=START_S, step_s=step_s)
     twin.step(1_000)
     twin.rescale(4, "a")
     twin.step(2_600)
     return twin
+
+
+@pytest.fixture
+def twin(parameters):
+    return rescaled(parameters())
 
 
 def one(series, metric, worker=None):
@@ -62,18 +66,22 @@ def test_loss_and_jitter_have_the_asked_size(twin):
     assert set(lag.times_ms // 1000) != set(other.times_ms // 1000)
 
 
+@pytest.mark.parametrize("step_s", [1, 10])
 @pytest.mark.parametrize("scraping", [Scraping(5.0, jitter_s=0.5, loss=0.3), Scraping(5.0)])
-def test_workers_that_are_read_together_show_what_each_shows_alone(twin, scraping):
+def test_workers_that_are_read_together_show_what_each_shows_alone(parameters, scraping, step_s):
     """Each worker is scraped at times of its own, and comes and goes with the rescale."""
+    twin = rescaled(parameters(), step_s)
     exposed, range_s = expose(twin, "canonical", 5.0), {"from_s": START_S + 700.5, "to_s": START_S + 1_200}
-    together = iter(scrape(twin, exposed, scraping, **range_s))
+    found = scrape(twin, exposed, scraping, **range_s)
+    assert {series.metric for series in found} == set(CANONICAL)
+    together = iter(found)
     for entry in exposed:
         for alone in scrape(twin, [entry], scraping, **range_s):
             found = next(together)
             assert (found.metric, found.worker, found.labels) == (alone.metric, alone.worker, alone.labels)
             np.testing.assert_array_equal(found.times_ms, alone.times_ms)
             np.testing.assert_array_equal(found.values, alone.values)
-            rows = found.times_ms // 1000 - 1 - START_S  # and as the column is read by itself
+            rows = (found.times_ms // 1000 - START_S) // step_s - 1  # and as the column is read by itself
             np.testing.assert_allclose(found.values, entry.read(twin.history, rows), rtol=1e-9)
     assert next(together, None) is None
 
