@@ -20,7 +20,7 @@ from targets.contract import Running
 
 LITTLE_CPU = 0.5  # of the hottest worker: below, nobody needs more workers for lack of CPU
 LITTLE_WAITS_S = 5.0  # of the load in the consumer lag: what flickers, and no backlog
-NO_GROUND = (Reason.HOLD_BLIND, Reason.HOLD_UNKNOWN, Reason.HOLD_INVALID, Reason.HOLD_PAUSED)
+NO_GROUND = (Reason.HOLD_BLIND, Reason.HOLD_UNKNOWN, Reason.HOLD_INVALID, Reason.HOLD_PAUSED, Reason.HOLD_GRACE)
 
 
 @dataclass(frozen=True)

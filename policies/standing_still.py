@@ -19,6 +19,7 @@ from policies.contract import Candidate, Decision, Reason, Situation
 from policies.wording import per_s, workers
 
 LEAST_AHEAD_S = 480.0  # foreseen for less, a load is over before a rescale has paid
+LITTLE_FOLLOWS = 0.5  # correlation of consecutive minutes below which a load is noise whatever comes
 WAITS = 0.25  # of the latency objective: what may wait before a minute counts as late
 CAREFUL = 0.8  # weight of an estimate beside its low end, for a size that is not the one that runs
 SPENT = 0.6  # of the error budget, up to which a smaller size may be expected to spend it
@@ -31,7 +32,10 @@ BEHIND_S = 30.0  # of the load waiting: the job falls behind
 def unforeseeable(situation: Situation) -> bool:
     """Whether the load changes sooner than a rescale can pay, so that there is nothing to go after."""
     found = situation.foresight
-    return found is not None and found.ahead_s < min(LEAST_AHEAD_S, found.furthest_s)
+    if found is None or found.ahead_s >= min(LEAST_AHEAD_S, found.furthest_s):
+        return False
+    # In less than an hour, what bends upwards looks much like noise that lasts a few minutes.
+    return found.minutes >= LEAST_MINUTES or found.correlation < LITTLE_FOLLOWS
 
 
 def late_shares(minutes: Values, capacities_per_s: Values, allowed_s: float) -> Values:

@@ -201,7 +201,9 @@ def _mean(name: str, seconds: int) -> Read:
         begin = np.maximum(last - width, first - low)
         sums = _sums(np.where(counted, values, 0.0))
         if present.all():  # nobody came or went
-            return np.asarray((_at(sums, last) - _at(sums, begin)) / (last - begin))
+            steps = last - begin
+            each = steps[:, None] if values.ndim > steps.ndim else steps
+            return np.asarray((_at(sums, last) - _at(sums, begin)) / each)
         counts = _sums(counted)
         count = _at(counts, last) - _at(counts, begin)
         mean = (_at(sums, last) - _at(sums, begin)) / np.maximum(count, 1)

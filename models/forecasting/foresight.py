@@ -63,7 +63,7 @@ def foresight(minutes: Values) -> Foresight | None:
     weights = np.where(known, 0.5 ** (np.arange(len(minutes))[::-1] / HALF_LIFE), 0.0)
     mean = float(weights @ np.where(known, minutes, 0.0) / weights.sum())
     apart = np.where(known, minutes - mean, 0.0)
-    furthest = min(FURTHEST, len(minutes) // 3)
+    furthest = min(FURTHEST, len(minutes) // 5)  # further, a ramp would look like noise: its mean is taken off
     if float(weights @ apart**2 / weights.sum()) <= (STEADY * mean) ** 2:
         return Foresight(1.0, furthest * MINUTE_S, count, furthest * MINUTE_S)
     effective = float(weights.sum() ** 2 / (weights**2).sum())

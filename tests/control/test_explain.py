@@ -22,7 +22,7 @@ SIMPLE = ("last-value", "linear", "damped-trend")
 def rig(store: StateStore) -> Rig:
     rising = np.concatenate([constant(LOW, 0.5), constant(BUSY, 4.0)])
     rig = Rig.of(store, rising, scale_out=2, champions=champion(constant(LOW, 0.5), START_S + 1800))
-    rig.minutes(30)
+    rig.minutes(50)
     return rig
 
 

@@ -65,3 +65,10 @@ def test_whatever_was_measured_the_answer_is_a_time(minutes):
     assert found is None or (
         0.0 <= found.ahead_s <= FURTHEST * MINUTE_S and -1.0 - 1e-9 <= found.correlation <= 1.0 + 1e-9
     )
+
+
+@pytest.mark.parametrize("minutes", range(LEAST_MINUTES, 60, 5))
+def test_a_ramp_is_foreseen_for_as_long_as_can_be_looked(minutes):
+    """A job that has just started sees a ramp of a few minutes: it must not be taken for noise."""
+    found = foresight(np.linspace(1_000.0, 2_000.0, minutes))
+    assert found.ahead_s == found.furthest_s > 0.0

@@ -45,7 +45,9 @@ def test_the_whole_horizon_is_held_against_the_last_minute_before_it():
     made = forecast(np.full(900, 110.0))
     measured = np.concatenate([np.full(60, 80.0), np.full(900, 100.0)])
     missed = come_true(made, Workload(940.0, 1.0, measured)).missed
-    assert missed == Missed(1000.0, pytest.approx(15 * 10.0), pytest.approx(15 * 20.0), pytest.approx(15 * 100.0))
+    assert missed == Missed(
+        1000.0, pytest.approx(15 * 10.0), pytest.approx(15 * 20.0), pytest.approx(15 * 100.0), 900.0
+    )
 
 
 def test_noise_within_a_minute_is_held_against_nobody():

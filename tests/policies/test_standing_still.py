@@ -90,3 +90,9 @@ def test_the_most_is_taken_where_none_holds():
 
 def test_a_capacity_that_is_not_known_moves_nothing():
     assert stand_still(situation(4, capacities={}), "daedalus").scale_out == 4
+
+
+def test_a_young_job_whose_load_begins_to_rise_is_not_taken_for_noise():
+    for minutes in range(10, 60, 5):
+        rising = 100.0 + 900.0 * 0.5 * (1.0 - np.cos(2.0 * np.pi * np.arange(minutes) / 90.0))
+        assert not unforeseeable(situation(4, rising))
