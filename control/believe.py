@@ -39,7 +39,7 @@ class Beliefs:
     champion
         The champion's forecast; ``None`` when there is no champion or it could not forecast.
     forecast
-        The forecast that is acted on: the champion's, or the fallback's, as far as its changes came true of late.
+        The forecast that is acted on: the champion's, or the fallback's, as far as such changes came true recently.
     foreseen
         That forecast as it was made.
     capacities
@@ -155,7 +155,7 @@ def _tempered(memory: JobMemory, forecast: Forecast | None, notes: list[str]) ->
         return forecast
     share = memory.trust.share
     if share < 1.0:
-        notes.append(f"of forecast changes {share:.0%} are acted on: so much of them came true of late")
+        notes.append(f"{share:.0%} of a forecast change is acted on: that much of such changes came true recently")
     return memory.trust.tempered(forecast, level, memory.minutes.per_s)
 
 

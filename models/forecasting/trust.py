@@ -1,4 +1,4 @@
-"""How much of the changes that were forecast has come true of late: that much of a forecast change is acted on.
+"""How much of the changes that were forecast came true recently: that much of a forecast change is acted on.
 
 A forecaster that foresees changes which do not come moves a job for nothing, be it good at levels. So the changes that
 it said 5, 10 and 15 minutes ahead are regressed on those that came, and a forecast is drawn towards the present load by
