@@ -51,7 +51,7 @@ def best_static(case: Case, on_progress: Callable[[float], None] | None = None) 
     """Return the best fixed size of a case: of the same arrivals, failures, speeds and keys as any policy meets.
 
     The size is exact: every smaller one within the bounds was played, or cannot hold the objective whatever the luck.
-    That matters because lateness does not always fall with the scale-out: keys fall otherwise at each.
+    That matters because lateness does not always fall with the scale-out: each deals the keys differently.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class _Search:
         return self.job.objectives.error_budget
 
     def twin(self, size: int) -> JobTwin:
-        """Return the twin at the start, with so many workers."""
+        """Return the twin at the start, with ``size`` workers."""
         settings = PolicySettings(name="static", options={"scale_out": size})
         return fresh_twin(
             replace(self.case, contender=replace(self.case.contender, settings=settings)), self.job.bounds

@@ -51,7 +51,7 @@ class Trace:
     begin_s
         Where a replay begins, seconds after its first row.
     endless
-        Whether it is a pattern that goes on for ever, of which there is no part to choose.
+        Whether it is a pattern without end, of which there is no part to choose.
     """
 
     name: str

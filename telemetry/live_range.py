@@ -84,7 +84,7 @@ def pull_missing(
 ) -> Iterator[PulledRange]:
     """Pull what the lake lacks of each job that has a Prometheus, one after the other.
 
-    What cannot be pulled is told in :attr:`PulledRange.problems`. A server that does not answer is asked once, not once
+    What cannot be pulled is in :attr:`PulledRange.problems`. A server that does not answer is asked once, not once
     per job.
 
     Parameters
