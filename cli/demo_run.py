@@ -11,10 +11,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import make_url
-
 from cli import runs
 from cli.demo_comparison import compare
+from cli.demo_ground import clear_ground
 from cli.demo_report import write_report
 from cli.output import console, emit, number, table
 from cli.stores import home, lake
@@ -24,9 +23,10 @@ from control.clock import WallClock
 from control.explain import explain
 from control.explain_text import render
 from control.fleet import FleetReport, tick_fleet
-from control.live import holder_name, live_io, stream_jobs
+from control.live import holder_name, live_io
 from settings.home import Home
 from settings.product import load_product_settings
+from settings.stream_job import load_stream_job
 from telemetry.landing import land
 from twin.emission import Scraping
 from twin.emission import emit as scrapes
@@ -45,7 +45,8 @@ def run_demo(hours: float, seed: int, *, as_json: bool) -> None:
     started = time.monotonic()
     show = not as_json
     place, settings = home(), load_product_settings().control
-    _forget_earlier_demo(place)
+    with live_io(place, settings) as io:
+        clear_ground(place, io.store, list(load_demo_twins()))
     # The loop's ten minutes end now, so that what comes after (perdix dev, perdix explain) goes on from here.
     clock = SimulatedClock(WallClock().now_s() // 60 * 60 - TICKS * settings.tick_interval_s)
     with _step("1/5 three twins live through the past, and are exported", show):
@@ -73,19 +74,6 @@ def run_demo(hours: float, seed: int, *, as_json: bool) -> None:
         "report": {name: str(path) for name, path in report.items()},
     }
     emit("perdix.demo/1", document, as_json=as_json, show=lambda: _show(document, render(_liveliest(explained))))
-
-
-def _forget_earlier_demo(place: Home) -> None:
-    """Remove what an earlier demo left of the loop: its twin is gone, and its decisions are about other workers."""
-    names = set(load_demo_twins())
-    with live_io(place, load_product_settings().control) as io:
-        others = set(io.store.journal.statuses()) - names
-    file = make_url(place.state_url).database
-    if not others and file:
-        for path in Path(file).parent.glob(f"{Path(file).name}*"):
-            path.unlink()
-    for name in names:
-        (place.jobs / f"{name}.yaml").unlink(missing_ok=True)
 
 
 def _liveliest(explained: dict[str, Any]) -> Any:
@@ -145,7 +133,7 @@ def _tick(place: Home, living: LivingTwin, clock: SimulatedClock, *, show: bool)
     found = []
     with PrometheusFace(living) as face, live_io(place, settings) as io:
         names = write_twin_jobs(place, face.url, mode="act")
-        jobs = [job for name, job in stream_jobs(place)[0].items() if name in names]
+        jobs = [load_stream_job(place.jobs / f"{name}.yaml") for name in names]
         for number_of_tick in range(TICKS):
             clock.advance(settings.tick_interval_s)
             report = tick_fleet(jobs, io, clock, holder=holder_name("demo"), keep_lease=False)

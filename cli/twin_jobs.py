@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
 from ruamel.yaml import YAML
 
+from cli.output import UserError
 from settings.home import Home
 from settings.stream_job import load_stream_job
 from twin.parameters import load_demo_twins
 
 SCRAPE_INTERVAL_S = 5.0
+_HEADER = "# Written by perdix: a job of the digital twin.\n"
+
+
+def is_twin_job(path: Path) -> bool:
+    """Whether a job file is one that perdix wrote for a twin; ``False`` where there is none."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as stream:
+            return stream.readline() == _HEADER
+    except OSError:
+        return False
+
+
+def claim_twin_job(place: Home, name: str) -> None:
+    """Write a job file that says no more than that this name is a twin's, in place of an earlier twin's file."""
+    _write(place, name, {"mode": "advise"})
 
 
 def write_twin_jobs(place: Home, url: str, mode: str, scrape_interval_s: float = SCRAPE_INTERVAL_S) -> list[str]:
     """Write one job file per twin that points at the twin's face under ``url``; returns the jobs' names."""
-    place.jobs.mkdir(parents=True, exist_ok=True)
     names = []
     for name, parameters in load_demo_twins().items():
-        path = place.jobs / f"{name}.yaml"
         document = {
             "engine": "flink",
             "prometheus": {
@@ -29,9 +47,17 @@ def write_twin_jobs(place: Home, url: str, mode: str, scrape_interval_s: float =
             "target": {"kind": "twin", "url": url},
             "mode": mode,
         }
-        with path.open("w", encoding="utf-8") as stream:
-            stream.write("# Written by perdix: a job of the digital twin.\n")
-            YAML().dump(document, stream)
-        load_stream_job(path)
+        load_stream_job(_write(place, name, document))
         names.append(name)
     return names
+
+
+def _write(place: Home, name: str, document: Mapping[str, Any]) -> Path:
+    place.jobs.mkdir(parents=True, exist_ok=True)
+    path = place.jobs / f"{name}.yaml"
+    if path.exists() and not is_twin_job(path):
+        raise UserError(f"{path}: this job file is not of a twin; rename it, or give another PERDIX_HOME")
+    with path.open("w", encoding="utf-8") as stream:
+        stream.write(_HEADER)
+        YAML().dump(dict(document), stream)
+    return path

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import cast
@@ -18,7 +18,7 @@ from control.state_journal import Journal
 from control.state_learned import LearnedState
 from control.state_ledger import Ledger
 from control.state_quick import QuickConnection
-from control.state_schema import Database, Transactions
+from control.state_schema import Database, Transactions, metadata
 
 DAY_S = 86_400.0
 
@@ -142,6 +142,14 @@ class StateStore:
             + self.journal.prune(now_s - keep.journal_s)
             + self.learned.prune(now_s - keep.forecasts_s)
         )
+
+    def forget(self, jobs: Iterable[str]) -> None:
+        """Forget all that is stored of these jobs, and of no others; leases stay, as tokens must never start again."""
+        names = sorted(jobs)
+        with self._transactions.writing() as connection:
+            for table in metadata.sorted_tables:
+                if "job" in table.c:
+                    connection.execute(table.delete().where(table.c.job.in_(names)))
 
     def close(self) -> None:
         """Close every connection."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 HOME_VARIABLE = "PERDIX_HOME"
 CONF_VARIABLE = "PERDIX_CONF"
+STATE_VARIABLE = "PERDIX_STATE_URL"
 PROJECT = Path(__file__).resolve().parent.parent
 
 
@@ -35,7 +36,12 @@ class Home:
     @property
     def state_url(self) -> str:
         """SQLAlchemy URL of the control loop's state; ``PERDIX_STATE_URL`` overrides it (PostgreSQL in production)."""
-        return os.environ.get("PERDIX_STATE_URL", f"sqlite:///{self.root / 'state.db'}")
+        return os.environ.get(STATE_VARIABLE, f"sqlite:///{self.root / 'state.db'}")
+
+    @property
+    def state_is_elsewhere(self) -> bool:
+        """Whether ``PERDIX_STATE_URL`` names the store, which other homes may share."""
+        return STATE_VARIABLE in os.environ
 
     @property
     def mlflow_url(self) -> str:
