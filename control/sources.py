@@ -10,6 +10,7 @@ from typing import Protocol
 from settings.stream_job import PrometheusSource, StreamJob
 from settings.yaml_files import SettingsError
 from telemetry.alignment import align
+from telemetry.http_client import MIB
 from telemetry.metrics import WORKLOAD
 from telemetry.prometheus import Prometheus
 from telemetry.prometheus_answers import PrometheusError
@@ -20,6 +21,7 @@ from telemetry.window import Window
 LONGEST_READ_S = 3_600.0
 NEEDED_TO_DECIDE: Mapping[str, float] = {**NEEDED, WORKLOAD.name: 0.5}  # metric -> least coverage
 DOWN_S = 30.0
+LARGEST_ANSWER_BYTES = 64 * MIB
 BESIDE_THE_TICK_S = 120.0  # one-minute means reach a minute back, and the newest steps may still be owed
 
 
@@ -64,6 +66,7 @@ def connected(source: PrometheusSource) -> Prometheus:
         timeout_s=3.0,
         deadline_s=8.0,
         attempts=2,
+        largest_bytes=LARGEST_ANSWER_BYTES,
     )
 
 

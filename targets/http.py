@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import httpx
+import orjson
 from pydantic import BaseModel, ValidationError
 
 from settings.access import AccessError, HttpAccess
 from targets.contract import TargetError
-from telemetry.http_access import shown, trust
+from telemetry.http_client import MIB, Answer, HttpClient, HttpError, Limits
 
 TIMEOUT_S = 5.0
+TOTAL_S = 8.0
+LARGEST_ANSWER_BYTES = 8 * MIB
+MAYBE_DONE = frozenset({"no answer", "too slow", "broken off", "unreadable", "too large"})
 PASSING = frozenset({401, 403, 408, 425, 429})  # not about what was asked: may be mended without asking otherwise
 SHOWN = 200
 
-Answer = TypeVar("Answer", bound=BaseModel)
+Body = TypeVar("Body", bound=BaseModel)
 
 
 class HttpTarget:
@@ -32,7 +35,7 @@ class HttpTarget:
         Finds the server's own words in the JSON of a refusal; raises ``KeyError``, ``TypeError`` or ``IndexError``
         where there are none.
     timeout_s
-        Seconds that each of connecting, sending and reading may take.
+        Seconds for connecting, and between two pieces of an answer; all of a call may take ``TOTAL_S``.
 
     Raises
     ------
@@ -43,15 +46,14 @@ class HttpTarget:
     def __init__(
         self, access: HttpAccess, what: str, reason_of: Callable[[Any], object], timeout_s: float = TIMEOUT_S
     ) -> None:
-        self.address = shown(access)
-        self._base = str(access.url).rstrip("/")
-        self._access, self._what, self._reason_of = access, what, reason_of
+        self._what, self._reason_of = what, reason_of
         try:
-            self._client = httpx.Client(timeout=timeout_s, **trust(access))
+            self._client = HttpClient(access, Limits(timeout_s, TOTAL_S, LARGEST_ANSWER_BYTES))
         except AccessError as error:
             raise TargetError(str(error), retriable=False) from None
+        self.address = self._client.address
 
-    def asked(self, method: str, path: str, answer: type[Answer], body: Any = None) -> Answer:
+    def asked(self, method: str, path: str, answer: type[Body], body: Any = None) -> Body:
         """Send a request and read its answer.
 
         Raises
@@ -61,35 +63,32 @@ class HttpTarget:
         """
         place = self.address + path
         try:
-            headers = self._access.headers()
-            response = self._client.request(method, self._base + path, json=body, headers=headers)
+            found = self._client.ask(method, path, json=body)
         except AccessError as error:
             raise TargetError(str(error)) from None
-        except httpx.TimeoutException:
-            raise TargetError(f"{place}: no answer in time; it may still have been carried out") from None
-        except httpx.TransportError as error:
-            raise TargetError(f"{place}: cannot be reached: {error}") from None
-        except (httpx.InvalidURL, RuntimeError) as error:
-            raise TargetError(f"{place}: cannot be asked: {error}", retriable=False) from None
-        if response.is_error or response.is_redirect:
-            status = response.status_code
-            reason = f"{status}: {self._reason(response)}"
+        except HttpError as error:
+            maybe = "; it may still have been carried out" if error.trouble in MAYBE_DONE and method != "GET" else ""
+            raise TargetError(f"{place}: it {error}{maybe}", retriable=error.trouble != "unaskable") from None
+        if found.status >= 300:
+            status = found.status
+            reason = f"{status}: {self._reason(found)}"
             raise RefusedError(f"{place}: {reason}", status, retriable=status >= 500 or status in PASSING)
         try:
-            return answer.model_validate_json(response.content)
+            return answer.model_validate_json(found.body)
         except ValidationError:
             # A proxy's page, for example, which may be gone at the next try.
-            raise TargetError(f"{place}: not the answer of {self._what}: {response.text[:80]!r}") from None
+            text = found.body[:80].decode(errors="replace")
+            raise TargetError(f"{place}: not the answer of {self._what}: {text!r}") from None
 
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
 
-    def _reason(self, response: httpx.Response) -> str:
+    def _reason(self, found: Answer) -> str:
         try:
-            return " ".join(str(self._reason_of(response.json())).split())[:SHOWN]
-        except (ValueError, KeyError, TypeError, IndexError):
-            return response.reason_phrase or "no reason given"
+            return " ".join(str(self._reason_of(orjson.loads(found.body))).split())[:SHOWN]
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+            return found.reason or "no reason given"
 
 
 class RefusedError(TargetError):

@@ -13,7 +13,9 @@ from urllib3.exceptions import TimeoutError as TimedOut
 from settings.targets import KubernetesSettings
 from targets.contract import TargetError
 from targets.kubernetes_access import configuration_of, gist, secrets_of
+from targets.kubernetes_limits import BoundedPools
 from targets.kubernetes_refusals import Refusal, error_of, number_in
+from telemetry.http_client import HttpError
 
 FIELD_MANAGER = "perdix"
 
@@ -127,6 +129,7 @@ class ScaleApi:
         if self._client is None:
             self._client = client.ApiClient(configuration_of(self._settings))
             self._client.user_agent = FIELD_MANAGER
+            self._client.rest_client.pool_manager = BoundedPools(self._client.rest_client.pool_manager)
         return self._client
 
     def _asked(self, method: str, call: str, subresource: str, body: Any = None) -> Any:
@@ -149,6 +152,8 @@ class ScaleApi:
             return send(*where, *sent, **options)
         except HTTPError as error:
             raise self._unreached(error, method) from None
+        except HttpError as error:
+            raise TargetError(f"{self.place}: it {error}") from None
         except Exception as error:
             raise self._failed(error, method, settings.resource + subresource) from None
 

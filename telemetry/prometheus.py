@@ -10,19 +10,28 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Self
 
-import httpx
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, stop_after_delay, wait_exponential
 
 from settings.access import AccessError, HttpAccess
-from telemetry.http_access import Trust, shown, trust
-from telemetry.prometheus_answers import PrometheusError, document_of, joined, results, warnings_of
+from telemetry.http_client import MIB, HttpClient, HttpError, Limits, Trouble
+from telemetry.prometheus_answers import ErrorKind, PrometheusError, document_of, joined, results, warnings_of
 from telemetry.queries import EngineQueries, UnanswerableError
 from telemetry.query_text import rate_window_s
 from telemetry.series import Series
 
 POINTS_PER_PAGE: Final = 11_000  # what Prometheus allows per series and range query
-LARGEST_ANSWER_BYTES: Final = 512 * 1024 * 1024
+LARGEST_ANSWER_BYTES: Final = 512 * MIB
+_PATH: Final = "/api/v1/query_range"
 _PASSING: Final = frozenset({"unreachable", "timeout", "overloaded"})
+_KINDS: Final[Mapping[Trouble, ErrorKind]] = {
+    "unreachable": "unreachable",
+    "broken off": "unreachable",
+    "no answer": "timeout",
+    "too slow": "timeout",
+    "unreadable": "malformed",
+    "too large": "rejected",
+    "unaskable": "rejected",
+}
 _OF_ONE_QUERY: Final = frozenset({"rejected", "malformed"})
 
 
@@ -36,10 +45,12 @@ class Prometheus:
     timeout_s
         For connecting and between two reads.
     deadline_s
-        For one whole answer, so that a server that drips bytes cannot hold a tick.
+        For one whole answer, so that a server that drips bytes cannot hold a tick; after as long, no other try begins.
     attempts
         Tries per page.
-    transport, sleep, monotonic
+    largest_bytes
+        Of one answer, unpacked.
+    sleep
         Injected by tests.
     """
 
@@ -50,19 +61,17 @@ class Prometheus:
         timeout_s: float = 5.0,
         deadline_s: float = 20.0,
         attempts: int = 3,
-        transport: httpx.BaseTransport | None = None,
+        largest_bytes: int = LARGEST_ANSWER_BYTES,
         sleep: Callable[[float], None] = time.sleep,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._access = access
-        self.name = shown(access)
-        self._endpoint = httpx.URL(str(access.url).rstrip("/") + "/api/v1/query_range")
-        self._deadline_s = deadline_s
-        self._monotonic = monotonic
+        try:
+            self._client = HttpClient(access, Limits(timeout_s, deadline_s, largest_bytes))
+        except AccessError as error:
+            raise PrometheusError("unauthorised", str(error)) from None
+        self.name = self._client.address
         self._warnings: list[str] = []
-        self._client = httpx.Client(timeout=httpx.Timeout(timeout_s), transport=transport, **_trust(access))
         self._retrying = Retrying(
-            stop=stop_after_attempt(attempts),
+            stop=stop_after_attempt(attempts) | stop_after_delay(deadline_s),
             wait=wait_exponential(multiplier=0.2, max=2.0),
             retry=retry_if_exception(lambda error: isinstance(error, PrometheusError) and error.kind in _PASSING),
             sleep=sleep,
@@ -186,42 +195,12 @@ class Prometheus:
 
     def _ask(self, asked: Mapping[str, str]) -> dict[str, Any]:
         try:
-            return document_of(*self._get(asked), self.name)
-        except httpx.TimeoutException as error:
-            what = "connect" if isinstance(error, httpx.ConnectTimeout) else "answer"
-            raise PrometheusError("timeout", f"{self.name} did not {what} in time") from None
-        except httpx.RemoteProtocolError:
-            raise PrometheusError("unreachable", f"{self.name} broke off in the middle of its answer") from None
-        except httpx.TransportError as error:
-            raise PrometheusError("unreachable", f"{self.name} cannot be reached: {error}") from None
-        except httpx.DecodingError:
-            raise PrometheusError("malformed", f"{self.name} sent a body that cannot be unpacked") from None
-
-    def _get(self, asked: Mapping[str, str]) -> tuple[int, str, bytes]:
-        until = self._monotonic() + self._deadline_s
-        body = bytearray()
-        with self._client.stream("GET", self._endpoint, params=dict(asked), headers=self._headers()) as response:
-            for chunk in response.iter_bytes():
-                body += chunk
-                if len(body) > LARGEST_ANSWER_BYTES:
-                    size = LARGEST_ANSWER_BYTES // 2**20
-                    raise PrometheusError("rejected", f"{self.name} answers with more than {size} MB; ask for less")
-                if self._monotonic() > until:
-                    raise PrometheusError("timeout", f"{self.name} took over {self._deadline_s:g} s for one answer")
-            return response.status_code, response.headers.get("content-type", ""), bytes(body)
-
-    def _headers(self) -> dict[str, str]:
-        try:
-            return self._access.headers()
+            answer = self._client.ask("GET", _PATH, params=asked)
         except AccessError as error:
             raise PrometheusError("unauthorised", str(error)) from None
-
-
-def _trust(access: HttpAccess) -> Trust:
-    try:
-        return trust(access)
-    except AccessError as error:
-        raise PrometheusError("unauthorised", str(error)) from None
+        except HttpError as error:
+            raise PrometheusError(_KINDS[error.trouble], f"{self.name} {error}") from None
+        return document_of(answer.status, answer.content_type, answer.body, self.name)
 
 
 def pages(start_s: float, end_s: float, step_s: float) -> Iterator[tuple[int, int, int]]:

@@ -191,7 +191,7 @@ def test_a_refused_request_may_be_repeated_with_its_key(cluster, target):
 def test_a_server_that_is_slow_or_gone_may_be_asked_again(cluster):
     cluster.delay_s = 0.5
     with target_of(cluster, timeout_s=0.1) as target:
-        with pytest.raises(TargetError, match="no answer in time; it may still have been carried out") as late:
+        with pytest.raises(TargetError, match=r"did not answer in time$") as late:
             target.read()
         assert late.value.retriable
 
