@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from settings.home import Home
+from settings.outside_text import printable
 from telemetry.partitions import safe_key, source_key
 
 
@@ -80,7 +81,7 @@ def _expand(given: Path) -> Iterator[ExportFile]:
 
 
 def _file(path: Path, name: str, problem: str) -> ExportFile:
-    return ExportFile(path, name, source_key(name), problem)
+    return ExportFile(path, printable(name), source_key(name), problem)
 
 
 def _problem(path: Path) -> str:

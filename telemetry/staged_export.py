@@ -98,7 +98,7 @@ def stage_part(part: ExportPart, staging: Path, series_map: SeriesMap, hint: Hin
     pq.write_table(_quarantine_table(reading.quarantined), quarantine)
     return Receipt(
         source=part.source,
-        file=part.file,
+        file=reading.file,
         start=part.start,
         format=reading.format,
         digest=reading.digest,

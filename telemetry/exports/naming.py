@@ -6,9 +6,10 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
+from settings.outside_text import storable
 from telemetry.exports.csv_table import COLUMN
 from telemetry.exports.records import NamedSeries, RawSeries
 from telemetry.metrics import CANONICAL, CPU, LAG, LATENCY, SCALE_OUT, THROUGHPUT, UPTIME, WORKLOAD, Scope
@@ -73,6 +74,8 @@ class Naming:
 
     def name(self, raw: RawSeries) -> NamedSeries:
         """Return ``raw`` under its canonical name, in the canonical unit."""
+        labels = {storable(name): storable(value) for name, value in raw.labels.items()}
+        raw = replace(raw, name=storable(raw.name), labels=labels)
         mapped = canonical(raw.name, raw.labels, self.file_stem, self.hint, self.series_map)
         metric, worker, kind = (
             (mapped.metric, mapped.worker, mapped.kind) if mapped else (_own_name(raw), None, raw.kind)

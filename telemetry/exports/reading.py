@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from settings.outside_text import printable
 from telemetry.exports.content import Content
 from telemetry.exports.csv_table import CsvReader
 from telemetry.exports.detect import SNIFF_BYTES, Format, detect
@@ -48,7 +49,7 @@ class ExportReading:
     remarks: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.file = self.file or self.path.name
+        self.file = printable(self.file or self.path.name)
         self._log = QuarantineLog(self.file, self.limits.quarantine_rows)
 
     @property

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from settings.outside_text import printable
 from telemetry.series import Kind, Series
 
 EXCERPT_BYTES = 120
@@ -121,10 +122,11 @@ class QuarantineLog:
 
     def add(self, row: Quarantined) -> None:
         """Keep ``row``, or count its samples when there were many of its reason."""
-        kind = row.reason.partition("'")[0]  # what stands in quotes differs from row to row
+        reason = printable(row.reason)  # it quotes what the file holds
+        kind = reason.partition("'")[0]  # what stands in quotes differs from row to row
         self._seen[kind] = self._seen.get(kind, 0) + 1
         if self._seen[kind] <= self.limit:
-            self.rows.append(Quarantined(row.reason, row.line, row.byte_offset, row.excerpt, row.samples, self.file))
+            self.rows.append(Quarantined(reason, row.line, row.byte_offset, row.excerpt, row.samples, self.file))
         else:
             self._more[kind] = self._more.get(kind, 0) + row.samples
 
