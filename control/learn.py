@@ -74,11 +74,11 @@ def learn(
     memory = with_fallback(memory)
     memory, watched = _watched(memory, observation, progress, job.objectives.recovery_time_s)
     avoided = [item for item in memory.avoided if item.until_s > now_s]
-    back, back_mix = _unended(progress), progress.roll_back_mix
-    if watched is not None and watched.failed_scale_in and watched.ended is not None:
+    back, back_mix = _undone(progress)
+    why = None if watched is None else _worse(watched, progress)
+    if why is not None and watched is not None and watched.ended is not None:
         last = None if progress.desired is None else progress.desired.decision.intent
         mix, back_mix = ({}, {}) if last is None else (last.mix, last.from_mix)
-        why = f"the job did not recover from scaling in to {workers(watched.ended.scale_out, mix)}"
         avoided.append(Avoided(watched.ended.scale_out, now_s + AVOID_S, why, mix=mix))
         back = (watched.ended.from_scale_out, why)
     if progress.avoided is not None:
@@ -161,5 +161,22 @@ def _outcome(watched: Watched | None) -> tuple[str, Mapping[str, Any], float | N
     return watched.ended.decision_id, watched.outcome, watched.outcome.get("recovery_s")
 
 
-def _unended(progress: Progress) -> tuple[int, str] | None:
-    return None if progress.roll_back_to is None else (progress.roll_back_to, progress.sentence)
+def _worse(watched: Watched, progress: Progress) -> str | None:
+    """Return in words what a rescale has made worse, so that it is taken back; ``None`` where it has not."""
+    ended = watched.ended
+    if ended is None or not watched.failed:
+        return None
+    last = None if progress.desired is None else progress.desired.decision.intent
+    asked = workers(ended.scale_out, {} if last is None else last.mix)
+    if watched.failed_scale_in:
+        return f"the job did not recover from scaling in to {asked}"
+    # While the target is still at it, the target's own end counts: a restart may take long.
+    settled = progress.running is not None and progress.running.settled
+    return f"the job has stood still since it was rescaled to {asked}" if watched.down and settled else None
+
+
+def _undone(progress: Progress) -> tuple[tuple[int, str] | None, Mapping[str, int]]:
+    if progress.undone is None:
+        return None, {}
+    intent = progress.undone.intent
+    return (intent.from_scale_out, progress.sentence), intent.from_mix

@@ -64,7 +64,11 @@ def observe(job: StreamJob, source: MetricsSource, now_s: float, since_s: float,
     window = reading.window
     recent = newest(window, tick_interval_s + BESIDE_THE_TICK_S)
     # A job that is known to stand still has no throughput to miss: after a rescale that would read as blindness.
-    quality = assess(rows(recent, ~standing_still(recent)), now_s, window.step_s, NEEDED_TO_DECIDE)
+    still = standing_still(recent)
+    quality = assess(rows(recent, ~still), now_s, window.step_s, NEEDED_TO_DECIDE)
+    if len(still) and still.all():  # for longer than a decision looks back: of how the job works, nothing is left
+        stopped = f"the job has stood still for the last {recent.times_s[-1] - recent.times_s[0] + window.step_s:.0f} s"
+        quality = replace(quality, ok=False, blind=True, problems=(stopped,))
     if not len(window):
         return Observation(window, quality, problems=(*quality.problems, *reading.warnings))
     tick = newest(window, tick_interval_s)

@@ -6,13 +6,14 @@ repeated after a crash, and every failure heals at a later tick.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 
 from control.decide import Avoided
 from control.state import StateStore
 from control.state_ledger import OPEN, Desired, Entry, State
+from policies.contract import Reason
 from policies.wording import workers
 from targets.contract import Running, Target, TargetError
 
@@ -50,8 +51,9 @@ class Progress:
         What happened, for the reader.
     avoided
         A size that has just turned out badly.
-    roll_back_to, roll_back_mix
-        Workers to go back to, because the last rescale never came to an end.
+    undone
+        A rescale that never came to an end: it is closed together with the decision that takes it back, so that a
+        crash in between forgets neither.
     """
 
     running: Running | None
@@ -59,8 +61,7 @@ class Progress:
     event: Event = Event.NOTHING
     sentence: str = ""
     avoided: Avoided | None = None
-    roll_back_to: int | None = None
-    roll_back_mix: Mapping[str, int] = field(default_factory=dict)
+    undone: Entry | None = None
 
     @property
     def open(self) -> Entry | None:
@@ -82,8 +83,14 @@ class Reconciler:
     job: str
     now_s: float
 
-    def review(self, *, act: bool) -> Progress:
-        """Read what runs and note what became of the decision under way; asks nothing of the target."""
+    def review(self, *, act: bool, paused: bool = False) -> Progress:
+        """Read what runs and note what became of the decision under way; asks nothing of the target.
+
+        Parameters
+        ----------
+        paused
+            Nothing may be undone now: a rescale that never ends is taken back when the pause does.
+        """
         desired = self.store.ledger.desired(self.job)
         try:
             running = self.target.read()
@@ -96,7 +103,7 @@ class Reconciler:
             return Progress(running, None, Event.WITHDRAWN, "advice-only mode: nothing is carried out")
         if desired.decision.state not in OPEN:
             return self._closed(running, desired)
-        return self._open(running, desired)
+        return self._open(running, desired, paused=paused)
 
     def carry_out(self, running: Running, may_act: Callable[[], None]) -> Progress:
         """Ask the target for what is wanted, if an attempt is due.
@@ -115,8 +122,7 @@ class Reconciler:
             # The target accepted, and perdix died before it could note so.
             self.store.ledger.applied(entry.decision_id, self.now_s)
             return Progress(running, desired, Event.APPLIED, f"{asked} had been asked for already")
-        late = self.now_s > entry.intent.valid_until_s
-        if late or (entry.next_attempt_s is not None and self.now_s < entry.next_attempt_s):
+        if self._late(entry) or (entry.next_attempt_s is not None and self.now_s < entry.next_attempt_s):
             return Progress(running, desired, Event.WAITING, f"next attempt later: {entry.error}")
         may_act()
         try:
@@ -126,11 +132,15 @@ class Reconciler:
         self.store.ledger.applied(entry.decision_id, self.now_s)
         return Progress(after, desired, Event.APPLIED, f"asked for {asked}")
 
-    def _open(self, running: Running, desired: Desired) -> Progress:
+    def _open(self, running: Running, desired: Desired, *, paused: bool) -> Progress:
         if running.settled and running.is_at(desired.scale_out, desired.mix):
             return self._confirmed(running, desired)
         applied = desired.decision.state is State.APPLIED
-        return self._applied(running, desired) if applied else self._waiting(running, desired)
+        return self._applied(running, desired, paused=paused) if applied else self._waiting(running, desired)
+
+    def _late(self, entry: Entry) -> bool:
+        """Whether it was decided too long ago to be carried out; to take back a bad size never is."""
+        return entry.intent.reason != Reason.ROLLBACK and self.now_s > entry.intent.valid_until_s
 
     def _confirmed(self, running: Running, desired: Desired) -> Progress:
         self.store.ledger.confirmed(desired.decision.decision_id, self.now_s)
@@ -152,22 +162,23 @@ class Reconciler:
     def _waiting(self, running: Running, desired: Desired) -> Progress:
         """An intent that was not accepted yet; what was decided too long ago is no longer carried out."""
         entry = desired.decision
-        if self.now_s <= entry.intent.valid_until_s:
+        if not self._late(entry):
             return Progress(running, desired)
         self.store.ledger.withdraw(self.job, self.now_s, f"by its expiry, after {entry.attempts} attempts")
         late_s = self.now_s - entry.intent.made_s
         sentence = f"decided {late_s:.0f} s ago, too long to be carried out now"
         return Progress(running, None, Event.EXPIRED, sentence)
 
-    def _applied(self, running: Running, desired: Desired) -> Progress:
+    def _applied(self, running: Running, desired: Desired, *, paused: bool) -> Progress:
         entry = desired.decision
         waited_s = self.now_s - (entry.applied_s if entry.applied_s is not None else entry.intent.made_s)
         if not running.settled:
-            if waited_s <= SETTLE_S:
+            # What ran before is the last that is known to have run: there is nothing to take a rollback back to.
+            if waited_s <= SETTLE_S or paused or entry.intent.reason == Reason.ROLLBACK:
                 return Progress(running, desired, Event.WAITING, f"the rescale has taken {waited_s:.0f} s so far")
-            asked = workers(desired.scale_out, desired.mix)
-            why = f"the rescale to {asked} did not end within {waited_s:.0f} s"
-            return self._given_up(running, desired, why, roll_back=True)
+            why = f"the rescale to {workers(desired.scale_out, desired.mix)} did not end within {waited_s:.0f} s"
+            avoided = Avoided(desired.scale_out, self.now_s + AVOID_S, why, mix=desired.mix)
+            return Progress(running, None, Event.GIVEN_UP, why, avoided, undone=entry)
         why = f"{running.scale_out} of {workers(desired.scale_out, desired.mix)} were reached"
         if entry.attempts >= ATTEMPTS:
             return self._given_up(running, desired, why)
@@ -182,7 +193,7 @@ class Reconciler:
         self.store.ledger.failed(entry.decision_id, self.now_s, str(error), retriable=True)
         return Progress(running, desired, Event.REFUSED, f"{error}; tried again later")
 
-    def _given_up(self, running: Running, desired: Desired, why: str, *, roll_back: bool = False) -> Progress:
+    def _given_up(self, running: Running, desired: Desired, why: str) -> Progress:
         """Close the decision as failed, and remember the size, so that the next tick does not ask for it again."""
         with self.store.together() as once:
             once.ledger.failed(desired.decision.decision_id, self.now_s, why, retriable=False)
@@ -190,8 +201,4 @@ class Reconciler:
         short = running.settled and desired.decision.state is State.APPLIED and running.scale_out < desired.scale_out
         size = running.scale_out + 1 if short else desired.scale_out
         avoided = Avoided(size, self.now_s + AVOID_S, why, and_above=short, mix={} if short else desired.mix)
-        given_up = Progress(running, None, Event.GIVEN_UP, f"given up: {why}", avoided)
-        intent = desired.decision.intent
-        if not roll_back:
-            return given_up
-        return replace(given_up, roll_back_to=intent.from_scale_out, roll_back_mix=intent.from_mix)
+        return Progress(running, None, Event.GIVEN_UP, f"given up: {why}", avoided)

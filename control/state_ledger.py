@@ -19,6 +19,7 @@ from sqlalchemy.exc import IntegrityError
 
 from control.state_quick import quick
 from control.state_schema import Transactions, decisions, desired_scales, from_text, keep_first, to_text
+from policies.contract import Reason
 
 BACKOFF_S = 15.0
 BACKOFF_LIMIT_S = 600.0
@@ -69,6 +70,9 @@ class Intent:
         All that a reader needs to understand it: candidates, forecast summary, capacities, WAPE, ...
     act
         False in advice-only mode: recorded, never applied.
+    from_scale_out, scale_out
+        Workers that run, and that are wanted. What takes a rescale back counts from the workers that were asked for,
+        also where they never ran.
     from_mix, mix
         Size -> workers, of ``from_scale_out`` and ``scale_out``; empty where workers are equal.
     """
@@ -100,6 +104,8 @@ class Intent:
         parts = [self.job, self.window_end_s, dict(self.versions), self.scale_out, self.act]
         if self.mix:
             parts.append(dict(self.mix))
+        if self.reason == Reason.ROLLBACK:  # may ask for what was held a moment ago
+            parts.append(Reason.ROLLBACK)
         return hashlib.sha256(to_text(parts).encode()).hexdigest()[:32]
 
     @property

@@ -25,7 +25,7 @@ from control.state import DAY_S, StateStore
 from control.state_journal import Status
 from control.state_ledger import Intent, State
 from control.tick_io import TickIO, TickReport
-from policies.contract import Decision
+from policies.contract import Decision, Reason
 from settings.stream_job import StreamJob
 from targets.advisory import AdvisoryTarget
 from targets.contract import Running, Target
@@ -75,7 +75,8 @@ def tick(job: StreamJob, io: TickIO, now_s: float, lease: Lease | None = None) -
     with stages("record"):
         notes = (*remembered.notes, *lesson.notes, *planned.beliefs.notes)
         intent = _intent(setting, observation, progress, planned, notes)
-        retrain, remembered = _record(setting, store, lesson, planned, intent=intent, remembered=remembered)
+        recorded = _Recorded(progress, lesson, planned, intent)
+        retrain, remembered = _record(setting, store, recorded, remembered)
     with stages("reconcile"):
         carried = _carry_out(setting, store, target, progress, intent=intent, lease=lease)
         if carried.avoided is not None and carried is not progress:
@@ -121,7 +122,8 @@ def _observe(setting: Setting, io: TickIO, memory: JobMemory) -> Observation:
 def _review(setting: Setting, store: StateStore, target: Target, observation: Observation) -> Progress:
     if isinstance(target, AdvisoryTarget) and observation.scale_out is not None:
         target.observe(observation.scale_out)
-    progress = Reconciler(store, target, setting.job.name, setting.now_s).review(act=setting.act)
+    reconciler = Reconciler(store, target, setting.job.name, setting.now_s)
+    progress = reconciler.review(act=setting.act, paused=setting.paused is not None)
     if progress.running is None and not setting.act and observation.scale_out is not None:
         # Advice needs no target: the metrics tell what runs.
         return replace(progress, running=Running(observation.scale_out, None, settled=True))
@@ -141,12 +143,15 @@ def _intent(
 ) -> Intent | None:
     if planned.verdict is None or progress.running is None:
         return None
-    decision = planned.verdict.decision
+    decision, running = planned.verdict.decision, progress.running
+    before, before_mix = running.scale_out, running.mix
+    if progress.undone is not None:  # it may never have run, and is asked for all the same
+        before, before_mix = progress.undone.intent.scale_out, progress.undone.intent.mix
     return Intent(
         job=setting.job.name,
         window_end_s=setting.now_s if observation.end_s is None else observation.end_s,
         made_s=setting.now_s,
-        from_scale_out=progress.running.scale_out,
+        from_scale_out=before,
         scale_out=decision.scale_out,
         policy=decision.policy,
         reason=decision.reason,
@@ -156,7 +161,7 @@ def _intent(
         explanation=account(observation, planned.situation, planned.verdict, notes, planned.beliefs),
         predicted_recovery_s=_expected_s(planned, decision),
         act=setting.act,
-        from_mix=progress.running.mix,
+        from_mix=before_mix,
         mix=decision.mix,
     )
 
@@ -169,14 +174,16 @@ def _expected_s(planned: Plan, decision: Decision) -> float | None:
     return expected_recovery_s(situation, decision.scale_out, decision.mix, planned=True)
 
 
+@dataclass(frozen=True)
+class _Recorded:
+    progress: Progress
+    lesson: Lesson
+    planned: Plan
+    intent: Intent | None
+
+
 def _record(
-    setting: Setting,
-    store: StateStore,
-    lesson: Lesson,
-    planned: Plan,
-    *,
-    intent: Intent | None,
-    remembered: Recalled,
+    setting: Setting, store: StateStore, recorded: _Recorded, remembered: Recalled
 ) -> tuple[str | None, Recalled]:
     """Store all that was learned and decided, or nothing of it.
 
@@ -185,6 +192,7 @@ def _record(
     tuple of (str or None, Recalled)
         The run key of a new retrain request, and what is remembered from now on.
     """
+    lesson, planned = recorded.lesson, recorded.planned
     job, now_s, memory = setting.job.name, setting.now_s, lesson.memory
     level = level_per_s(memory)
     if planned.beliefs.foreseen is not None and level is not None:
@@ -204,8 +212,11 @@ def _record(
             once.learned.learn(job, now_s, new)
         if lesson.outcome is not None:
             once.ledger.set_outcome(*lesson.outcome)
-        if intent is not None:
-            once.ledger.record(intent)
+        if recorded.progress.undone is not None:
+            once.ledger.failed(recorded.progress.undone.decision_id, now_s, recorded.progress.sentence, retriable=False)
+            once.ledger.withdraw(job, now_s, recorded.progress.sentence)
+        if recorded.intent is not None:
+            once.ledger.record(recorded.intent)
         if lesson.adopted:
             _answered(once, job, now_s)
         retrain = None
@@ -261,7 +272,9 @@ def _report(setting: Setting, found: _Found, stages_ms: Mapping[str, float]) -> 
     if setting.act and progress.event is Event.UNREACHABLE:
         status, sentence = Status.UNREACHABLE, f"The target cannot be read: {progress.sentence}."
     elif not found.observation.quality.ok and (progress.running is None or progress.running.settled):
-        status, sentence = Status.BLIND, f"Blind: {blindness(found.observation)}."
+        back = verdict is not None and verdict.decision.reason is Reason.ROLLBACK
+        blind = f"Blind: {blindness(found.observation)}."
+        status, sentence = Status.BLIND, f"{blind} {sentence}" if back else blind
     elif setting.paused is not None:
         status = Status.PAUSED
     if carried.sentence and carried.event is not Event.UNREACHABLE:

@@ -43,6 +43,8 @@ class Watching:
         greater capacity, where nothing holds, are not less.
     waiting_records
         Consumer lag with which the watch began; 0 where it is not measured.
+    back
+        Whether it is a decision that took another one back.
     """
 
     watch: RecoveryWatch
@@ -52,6 +54,7 @@ class Watching:
     predicted_s: float | None = None
     inward: bool = False
     waiting_records: float = 0.0
+    back: bool = False
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""
@@ -63,6 +66,7 @@ class Watching:
             "predicted_s": self.predicted_s,
             "inward": self.inward,
             "waiting_records": self.waiting_records,
+            "back": self.back,
         }
 
     @classmethod
@@ -76,6 +80,7 @@ class Watching:
             state["predicted_s"],
             bool(state.get("inward", int(state["scale_out"]) < int(state["from_scale_out"]))),
             float(state.get("waiting_records", 0.0)),
+            bool(state.get("back", False)),
         )
 
 
@@ -91,6 +96,8 @@ class Watched:
         The watch that has just come to an end.
     outcome
         How a decision turned out, for the ledger.
+    down
+        Whether the job stands still at the end of the watch.
     """
 
     watching: Watching | None
@@ -98,14 +105,20 @@ class Watched:
     downtimes: Downtimes
     ended: Watching | None = None
     outcome: Mapping[str, Any] | None = None
+    down: bool = False
+
+    @property
+    def failed(self) -> bool:
+        """Whether the job stopped for a decision and did not come back; one that takes another back is not judged."""
+        if self.ended is None or not isinstance(self.ended.watch.outcome, TimedOut):
+            return False
+        stalled = self.ended.watch.outcome.stopped_s is not None
+        return stalled and self.ended.decision_id is not None and not self.ended.back
 
     @property
     def failed_scale_in(self) -> bool:
         """Whether the job did not come back from a rescale to less."""
-        if self.ended is None or not isinstance(self.ended.watch.outcome, TimedOut):
-            return False
-        stalled = self.ended.watch.outcome.stopped_s is not None
-        return stalled and self.ended.decision_id is not None and self.ended.inward
+        return self.failed and self.ended is not None and self.ended.inward
 
 
 def look(
@@ -143,7 +156,8 @@ def look(
     # What was watched is no normal operation, and a restart in it is not watched a second time.
     until_s = result.caught_up_s if isinstance(result, Recovered) else float(window.times_s[-1])
     normal = replace(normal, newest_s=max(normal.newest_s, until_s))
-    return Watched(None, normal, downtimes, seen, _outcome(seen, result))
+    down = bool(standing_still(window)[-1])
+    return Watched(None, normal, downtimes, seen, _outcome(seen, result), down)
 
 
 def _learnt(downtimes: Downtimes, seen: Watching, downtime_s: float) -> Downtimes:
@@ -212,8 +226,9 @@ def _begun(
         watch = RecoveryWatch.start(last.applied_s, normal, timeout_s)
         fewer = intent.scale_out < intent.from_scale_out and intent.reason != Reason.SCALE_MAXIMUM
         inward = fewer or intent.reason == Reason.SCALE_IN
-        predicted_s = intent.predicted_recovery_s
-        return Watching(watch, intent.from_scale_out, intent.scale_out, last.decision_id, predicted_s, inward)
+        begun = Watching(watch, intent.from_scale_out, intent.scale_out, last.decision_id, intent.predicted_recovery_s)
+        back = intent.reason == Reason.ROLLBACK
+        return replace(begun, inward=inward and not back, back=back)
     return watching or _failure(normal, window, last)
 
 

@@ -126,7 +126,7 @@ def _stale_metrics(window: Window, now_s: float, allowed_s: float, needed: Mappi
 
 
 def _any_known(values: Values) -> NDArray[np.bool_]:
-    return np.asarray(np.any(~np.isnan(values.reshape(len(values), -1)), axis=1), dtype=np.bool_)
+    return np.asarray(np.any(~np.isnan(values), axis=tuple(range(1, values.ndim))), dtype=np.bool_)  # also of no rows
 
 
 def _coverage(window: Window, name: str) -> float:

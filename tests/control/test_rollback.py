@@ -1,0 +1,173 @@
+"""A rescale that leaves the job down, or never ends: given up, taken back once, and remembered."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from control.job_memory import recall
+from control.reconcile import SETTLE_S, Event
+from control.state import StateStore
+from control.state_journal import Status
+from control.state_ledger import State
+from policies.contract import Reason
+from settings.stream_job import PolicySettings
+from targets.contract import Running
+from telemetry.window import Window
+from tests.control.rig import LOW, MINUTE, FaultyTarget, Rig
+
+MINUTES_TO_SETTLE = int(SETTLE_S / MINUTE)
+
+
+def standing_since(at_s: float) -> Callable[[Window], Window]:
+    """Metrics of a job that is down: records arrive, its workers are gone, and the engine says that it is not up."""
+
+    def change(window: Window) -> Window:
+        down = window.times_s > at_s
+        gone = {name: np.where(down[:, None], np.nan, values) for name, values in window.worker_metrics.items()}
+        of_job = dict(window.job_metrics)
+        of_job["uptime_s"] = np.where(down, 0.0, of_job["uptime_s"])
+        return replace(window, worker_metrics=gone, job_metrics=of_job)
+
+    return change
+
+
+@dataclass
+class Stuck(FaultyTarget):
+    """A target that takes note of what it is asked for, and never brings it about: ``at`` workers go on."""
+
+    at: int = 4
+    noted: int | None = None
+
+    def read(self) -> Running:
+        noted = self.at if self.noted is None else self.noted
+        return Running(self.at, noted, settled=noted == self.at)
+
+    def scale(self, scale_out, idempotency_key, mix=None) -> Running:
+        self.asked.append((scale_out, idempotency_key))
+        if self.refusing is not None:
+            raise self.refusing
+        self.noted = scale_out
+        return self.read()
+
+
+def five_for_four(store: StateStore, **job: object) -> Rig:
+    """A job that works on four workers, and whose policy wants five."""
+    return Rig.of(store, 2 * LOW, scale_out=4, policy=PolicySettings(name="static", options={"scale_out": 5}), **job)
+
+
+def left_down(rig: Rig) -> None:
+    """Let the rescale that was just asked for leave the job down."""
+    rig.target.never_settling = True
+    rig.source.change = standing_since(rig.now_s)
+
+
+def brought_back(rig: Rig) -> None:
+    rig.target.never_settling = False
+    rig.source.change = None
+
+
+def sizes_asked(rig: Rig) -> list[int]:
+    return [size for size, _ in rig.target.asked]
+
+
+def test_a_job_that_stands_still_for_longer_than_a_decision_looks_back_is_blind(store: StateStore) -> None:
+    rig = five_for_four(store)
+    rig.minutes(1)
+    left_down(rig)
+    reports = rig.minutes(8)
+    assert {report.status for report in reports} == {Status.ACTING}, "a rescale is under way"
+    held = reports[-1].decision
+    assert held is not None
+    assert (held.reason, held.scale_out) == (Reason.HOLD_UNSETTLED, rig.twin.scale_out)
+    rig.target.never_settling = False
+    blind = rig.minutes(1)[-1]
+    assert blind.status is Status.BLIND
+    assert "the job has stood still for the last 180 s" in blind.sentence
+
+
+def test_a_rescale_that_leaves_the_job_down_is_taken_back_after_ten_minutes(store: StateStore) -> None:
+    rig = five_for_four(store)
+    rig.minutes(1)
+    left_down(rig)
+    reports = rig.minutes(MINUTES_TO_SETTLE + 2)
+    assert sizes_asked(rig) == [5, 4]
+    back = next(one for one in reports if one.decision is not None and one.decision.reason is Reason.ROLLBACK)
+    assert "did not end within 660 s" in back.sentence
+    brought_back(rig)
+    assert Event.CONFIRMED in {report.event for report in rig.minutes(5)}
+    assert rig.twin.scale_out == 4
+    failed = store.ledger.decisions("orders", states=[State.FAILED])
+    assert [one.intent.scale_out for one in failed] == [5]
+    assert [one.scale_out for one in recall(store, "orders").memory.avoided] == [5]
+
+
+def test_a_rescale_that_never_ends_while_the_job_runs_on_is_taken_back_by_name(store: StateStore) -> None:
+    """Four workers go on while five are asked for: from four to four is no rescale, and the five must be taken back."""
+    rig = five_for_four(store)
+    rig.target = Stuck(rig.twin)
+    rig.minutes(MINUTES_TO_SETTLE + 4)
+    assert sizes_asked(rig) == [5, 4]
+    assert rig.target.read() == Running(4, 4, settled=True)
+    rig.minutes(20)
+    assert sizes_asked(rig) == [5, 4], "five are not asked for again so soon"
+
+
+def test_what_was_taken_back_is_not_taken_back_again(store: StateStore) -> None:
+    rig = five_for_four(store)
+    rig.minutes(1)
+    left_down(rig)
+    reports = rig.minutes(60)
+    assert sizes_asked(rig) == [5, 4]
+    assert "the rescale has taken" in reports[-1].sentence
+    brought_back(rig)
+    assert Event.CONFIRMED in {report.event for report in rig.minutes(5)}
+
+
+def test_a_pause_puts_the_taking_back_off_and_does_not_forget_it(store: StateStore) -> None:
+    rig = five_for_four(store)
+    rig.minutes(1)
+    left_down(rig)
+    store.journal.pause("orders", rig.now_s + 30 * MINUTE, rig.now_s, "on call is looking")
+    rig.minutes(29)
+    assert sizes_asked(rig) == [5]
+    rig.minutes(2)
+    assert sizes_asked(rig) == [5, 4]
+
+
+@pytest.mark.parametrize("point", ["Ledger.failed", "Ledger.withdraw", "Ledger.record"])
+def test_a_crash_while_it_is_given_up_forgets_nothing(
+    store: StateStore, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    rig = five_for_four(store)
+    rig.minutes(1)
+    left_down(rig)
+    rig.minutes(MINUTES_TO_SETTLE)
+    with monkeypatch.context() as patch:
+        patch.setattr(f"control.state_ledger.{point}", _crash)
+        with pytest.raises(KeyboardInterrupt):
+            rig.minutes(1)
+    assert sizes_asked(rig) == [5]
+    rig.tick()
+    assert sizes_asked(rig) == [5, 4]
+
+
+def _crash(*_args: object, **_options: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_scale_out_that_the_target_calls_done_and_after_which_the_job_stands_still_is_taken_back(
+    store: StateStore,
+) -> None:
+    """The replicas of a Deployment are there, and the job in them is not."""
+    rig = five_for_four(store)
+    rig.minutes(1)
+    rig.source.change = standing_since(rig.now_s)
+    reports = rig.minutes(20)
+    assert Event.CONFIRMED in {report.event for report in reports[:5]}
+    assert sizes_asked(rig) == [5, 4]
+    back = next(one for one in reports if one.decision is not None and one.decision.reason is Reason.ROLLBACK)
+    assert "has stood still since it was rescaled to 5 workers" in back.sentence
+    rig.minutes(40)
+    assert sizes_asked(rig) == [5, 4], "nor is it taken back where it does not help"
