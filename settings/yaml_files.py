@@ -3,56 +3,19 @@
 from __future__ import annotations
 
 import difflib
-import re
-from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
-from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from settings.secrets import names_a_secret, without_user
+from settings.yaml_text import SettingsError, read_yaml
+
+__all__ = ["SettingsError", "known_names", "load_known", "load_model", "place_in", "read_yaml"]
 Model = TypeVar("Model", bound=BaseModel)
-DATE = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
-
-
-class SettingsError(Exception):
-    """A setting that cannot be used. The message names file, line, what is wrong and how to mend it."""
-
-
-def read_yaml(path: Path) -> Any:
-    """Read one YAML document, keeping line numbers.
-
-    Raises
-    ------
-    SettingsError
-        When the file is absent, not UTF-8, or not YAML.
-    """
-    try:
-        return YAML(typ="rt").load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise SettingsError(f"{path}: no such file") from None
-    except UnicodeDecodeError as error:
-        raise SettingsError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8") from None
-    except MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise SettingsError(f"{path}:{line}: not YAML: {error.problem}") from None
-    except YAMLError as error:
-        raise SettingsError(f"{path}: not YAML: {error}") from None
-    except ValueError as error:  # what looks like a date, and is none
-        raise SettingsError(f"{_date_place(path)}: {error}; write a date as 2026-01-31") from None
-
-
-def _date_place(path: Path) -> str:
-    """Return ``file:line`` of the first date that cannot be; the file alone where none is found."""
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        for text in DATE.findall(line):
-            try:
-                date.fromisoformat(text)
-            except ValueError:
-                return f"{path}:{number}"
-    return str(path)
+MOST_ERRORS = 20
+MOST_FOUND = 120  # characters of what stands there
 
 
 def load_model(path: Path, model: type[Model], **defaults: Any) -> Model:
@@ -70,7 +33,10 @@ def load_model(path: Path, model: type[Model], **defaults: Any) -> Model:
     try:
         return model.model_validate({**defaults, **document})
     except ValidationError as error:
-        lines = [_explain(path, document, model, item) for item in error.errors()]
+        found = error.errors()
+        lines = [_explain(path, document, model, item) for item in found[:MOST_ERRORS]]
+        if len(found) > MOST_ERRORS:
+            lines.append(f"{path}: and {len(found) - MOST_ERRORS} more")
         raise SettingsError("\n".join(lines)) from None
 
 
@@ -111,7 +77,13 @@ def _explain(path: Path, document: Any, model: type[BaseModel], item: Any) -> st
     if item["type"] == "missing":
         return f"{path}:{line}: '{name}' is missing; add it"
     message = item["msg"].removeprefix("Value error, ")
-    return f"{path}:{line}: '{name}': {message} (found {item['input']!r})"
+    if any(map(names_a_secret, location)):
+        return f"{path}:{line}: '{name}': {message}"
+    found = repr(item["input"])
+    found = found if len(found) <= MOST_FOUND else f"{found[:MOST_FOUND]}…"
+    if str(location[-1:]).find("url") >= 0:
+        found = without_user(found)
+    return f"{path}:{line}: '{name}': {message} (found {found})"
 
 
 def _without_kinds(document: Any, location: tuple[str | int, ...]) -> tuple[str | int, ...]:
