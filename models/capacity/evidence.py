@@ -19,7 +19,10 @@ DRIFT_PER_DAY = 0.10  # relative sd by which a job's capacity wanders in a day (
 REDRAWN_SKEW = 0.06  # relative sd between stays: each rescale deals the keys anew, and the unluckiest worker decides
 OFF_CURVE = 0.08  # relative sd of what a scale-out takes around a smooth curve: no two workers are equally fast
 OWN_SD = 0.10  # relative sd up to which the errors of two stays have nothing to do with each other
-EFFICIENCY_SD = 0.15  # prior sd of the scaling exponent around 0 (linear); measured 1 -> 12 workers: -0.17
+EFFICIENCY = (
+    -0.17
+)  # scaling exponent that is expected of a job before it is seen at two scale-outs (measured: 1 -> 12 workers)
+EFFICIENCY_SD = 0.15  # prior sd of that exponent
 
 
 @dataclass(frozen=True)
@@ -101,8 +104,8 @@ class Evidence:
 class Curve:
     """``capacity(n) = a * n ** (1 + e)`` with ``e`` in [-1, 0]: the per-worker average, less the cost of being many.
 
-    With one scale-out known, ``e`` is its prior mean 0: the average per worker times ``n`` (Daedalus 3.1). Each further
-    one moves it. Above 0 (super-linear) is noise, and is cut.
+    With one scale-out known, ``e`` is its prior mean ``EFFICIENCY``, where Daedalus 3.1 has 0: the average per worker
+    times ``n``. Each further one moves it. Above 0 (super-linear) is noise, and is cut.
     """
 
     log_scale: float
@@ -123,7 +126,9 @@ class Curve:
         weights = 1.0 / np.array([item.variance(now_s) + OFF_CURVE**2 for item in known])
         normal = np.array([[weights.sum(), weights @ logs], [weights @ logs, weights @ logs**2 + EFFICIENCY_SD**-2]])
         covariance = np.linalg.inv(normal)
-        scale, exponent = covariance @ np.array([weights @ values, weights @ (logs * values)])
+        scale, exponent = covariance @ np.array(
+            [weights @ values, weights @ (logs * values) + EFFICIENCY * EFFICIENCY_SD**-2]
+        )
         cut = float(np.clip(exponent, -1.0, 0.0))
         if cut != exponent:
             scale = float(weights @ (values - cut * logs) / weights.sum())

@@ -21,9 +21,9 @@ Values = NDArray[np.float64]
 TYPICAL_NOISE = 0.02  # residual sd of throughput as a share of its mean, believed before residuals were seen
 NOISE_WEIGHT = 2.0  # how many samples that belief is worth
 STEADY_VARIANCE = 1e-8  # CPU variance below which a slope is rounding noise
-MODEL_ERROR = 0.02  # relative error of a straight line within the CPU loads that it has seen
+MODEL_ERROR = 0.015  # relative error of a straight line within the CPU loads that it has seen
 BETWEEN_SD = 0.01  # of the idle share between workers of one job, and between its stays
-BEND_ERROR = 0.20  # its growth with the square of the distance beyond them (measured: benchmarks/capacity.py)
+BEND_ERROR = 0.15  # its growth with the square of the distance beyond them (measured: benchmarks/capacity.py)
 
 
 @dataclass(frozen=True)

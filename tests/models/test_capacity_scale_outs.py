@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.capacity.evidence import Curve, Evidence, as_workers_add
+from models.capacity.evidence import EFFICIENCY, Curve, Evidence, as_workers_add
 from models.capacity.pairing import trailing_mean
 from models.capacity.scale_outs import ScaleOuts
 from models.capacity.workers import Workers
@@ -67,7 +67,7 @@ def history(stays, per_worker, start="2026-01-01", minutes=60, seed=0):
 # -- answering ---------------------------------------------------------------------------------------------------------
 
 
-def test_other_scale_outs_are_the_mean_worker_times_n():
+def test_other_scale_outs_are_the_mean_worker_times_n_less_what_being_many_costs():
     model = stay(ScaleOuts(), 4)
     here = model.capacity(4)
     assert here.seen
@@ -76,7 +76,7 @@ def test_other_scale_outs_are_the_mean_worker_times_n():
     for n in (1, 2, 8, 12):
         other = model.capacity(n)
         assert not other.seen
-        assert other.per_s == pytest.approx(here.per_s * n / 4, rel=1e-6)
+        assert other.per_s == pytest.approx(here.per_s * (n / 4) ** (1 + EFFICIENCY), rel=1e-6)
         assert f"{n} x mean worker of" in other.basis
         assert other.high_per_s / other.low_per_s > here.high_per_s / here.low_per_s
 
@@ -118,8 +118,9 @@ def test_a_job_that_scales_out_at_its_first_tick_keeps_what_that_tick_found():
     """Else nothing is known of it until the new workers are warm, and an overload that goes on waits for that."""
     once = ScaleOuts().update(window(0.0, 4, minutes=1), 4)
     scaled = once.update(window(60.0, 8, minutes=1, uptime_s=5.0), 8)
-    assert scaled.capacity(8).per_s == pytest.approx(2 * once.capacity(4).per_s, rel=1e-6)
-    assert scaled.capacity(8).low_per_s < 2 * once.capacity(4).low_per_s, "and says how little that is to go by"
+    expected = 2 ** (1 + EFFICIENCY)
+    assert scaled.capacity(8).per_s == pytest.approx(expected * once.capacity(4).per_s, rel=1e-6)
+    assert scaled.capacity(8).low_per_s < expected * once.capacity(4).low_per_s, "and says how little that is to go by"
 
 
 def test_a_glimpse_is_not_remembered_beside_what_was_seen_for_long():
@@ -377,10 +378,15 @@ def test_refuses_a_foreign_state(state):
 # -- parts -------------------------------------------------------------------------------------------------------------
 
 
-def test_one_point_gives_the_linear_rule():
+def test_one_point_gives_the_linear_rule_less_what_being_many_usually_costs():
     curve = Curve.through([Evidence(4, 200_000.0, 0.02, 0.0, 0.9)], 0.0)
-    assert math.exp(curve.log_value(12)) == pytest.approx(600_000.0)
-    assert curve.exponent == 0.0
+    assert math.exp(curve.log_value(12)) == pytest.approx(600_000.0 * 3**EFFICIENCY)
+    assert curve.exponent == pytest.approx(EFFICIENCY)
+
+
+def test_scale_outs_that_ran_say_what_being_many_costs():
+    ran = [Evidence(n, 50_000.0 * n, 0.02, 0.0, 0.9) for n in (1, 2, 4, 8, 16)]
+    assert Curve.through(ran, 0.0).exponent == pytest.approx(0.0, abs=0.03), "linear jobs exist"
 
 
 def test_evidence_combines_by_precision_and_ages():
