@@ -36,7 +36,7 @@ from models.registry import FORECAST
 from replay.twin_source import TwinSource
 from settings.stream_job import Bounds, PolicySettings, StreamJob
 from settings.targets import TwinSettings
-from targets.contract import Running, Target
+from targets.contract import Guard, Running, Target, unguarded
 from twin.job import JobTwin
 from twin.living import SimulatedClock
 from twin.parameters import load_twin
@@ -73,7 +73,13 @@ class Instant:
         """Return what was last asked for."""
         return Running(self.scale_out, self.scale_out, settled=True, mix=self.mix, requested_mix=self.mix)
 
-    def scale(self, scale_out: int, idempotency_key: str, mix: Mapping[str, int] | None = None) -> Running:  # noqa: ARG002
+    def scale(
+        self,
+        scale_out: int,
+        idempotency_key: str,  # noqa: ARG002
+        mix: Mapping[str, int] | None = None,
+        guard: Guard = unguarded,  # noqa: ARG002
+    ) -> Running:
         """Be there at once."""
         self.scale_out, self.mix = scale_out, mix or {}
         return self.read()

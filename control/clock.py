@@ -1,9 +1,20 @@
-"""The one source of wall time below the Dagster floor; everything else is handed ``now``."""
+"""The clocks of the machine, for everything below the Dagster floor; everything else is handed ``now``.
+
+Wall time tells people when something was, and may step: by NTP, by hand, by a virtual machine that is restored. How
+long something has lasted is told by a clock that never steps.
+"""
 
 from __future__ import annotations
 
 import time
+import uuid
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Protocol
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+TIME_NAMESPACE = Path("/proc/self/ns/time")
 
 
 class Clock(Protocol):
@@ -14,9 +25,66 @@ class Clock(Protocol):
         ...
 
 
+class HostClock(Clock, Protocol):
+    """A clock that also tells how long things last."""
+
+    @property
+    def boot(self) -> str:
+        """What :meth:`elapsed_s` counts from; only times of the same boot can be compared."""
+        ...
+
+    def elapsed_s(self) -> float:
+        """Return seconds that only ever grow, also while the machine sleeps."""
+        ...
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One read of every clock.
+
+    Attributes
+    ----------
+    wall_s
+        Epoch seconds: for people.
+    elapsed_s, boot
+        Seconds since ``boot`` began: for whatever must not be early or late because a clock was set.
+    """
+
+    wall_s: float
+    elapsed_s: float
+    boot: str
+
+
+def moment(clock: HostClock) -> Moment:
+    """Read every clock at once."""
+    return Moment(clock.now_s(), clock.elapsed_s(), clock.boot)
+
+
 class WallClock:
-    """The machine's clock."""
+    """The machine's clocks."""
 
     def now_s(self) -> float:
         """Return epoch seconds (UTC)."""
         return time.time()
+
+    @property
+    def boot(self) -> str:
+        """The kernel's name for its present boot; where it has none, a name of this process alone."""
+        return _boot()
+
+    def elapsed_s(self) -> float:
+        """Return seconds since the machine was booted."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+PROCESS = "process:"  # of boots that no other process knows of
+
+
+@lru_cache(maxsize=1)
+def _boot() -> str:
+    try:
+        boot = f"kernel:{BOOT_ID.read_text().strip()}"
+    except OSError:
+        return f"{PROCESS}{uuid.uuid4()}"
+    # Containers share the kernel's clocks, except in a time namespace of their own.
+    return f"{boot}:{TIME_NAMESPACE.readlink()}" if TIME_NAMESPACE.is_symlink() else boot

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from control.clock import Clock
+from control.clock import HostClock
 from control.fleet import SOFT_DEADLINE_S, FleetReport, tick_fleet
 from control.tick_io import TickIO
 from settings.stream_job import StreamJob
@@ -24,7 +24,7 @@ class Stop(Protocol):
 def run(
     jobs: Callable[[], Mapping[str, StreamJob]],
     io: TickIO,
-    clock: Clock,
+    clock: HostClock,
     *,
     holder: str,
     stop: Stop | None = None,
@@ -47,7 +47,7 @@ def run(
         End after so many; never when left out.
     """
     stop = stop or threading.Event()
-    started_s, done = clock.now_s(), 0
+    started_s, done = clock.elapsed_s(), 0
     while True:
         yield tick_fleet(
             jobs().values(),
@@ -61,7 +61,7 @@ def run(
         done += 1
         if ticks is not None and done >= ticks:
             return
-        elapsed_s = clock.now_s() - started_s
+        elapsed_s = clock.elapsed_s() - started_s
         next_s = (elapsed_s // io.tick_interval_s + 1) * io.tick_interval_s
         if stop.wait(next_s - elapsed_s):
             return

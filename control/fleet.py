@@ -17,10 +17,11 @@ import orjson
 from sqlalchemy.exc import SQLAlchemyError
 
 from control.champions import write_whole
-from control.clock import Clock
+from control.clock import HostClock, Moment, moment
 from control.lease import PREFIX, Lease, StaleLease, acquire, holder_of, release
 from control.state_journal import JobStatus, Status, Tick
 from control.state_schema import StateError
+from control.tenure import SHORTEST_S, Tenure
 from control.tick import tick
 from control.tick_io import TickIO, TickReport
 from settings.stream_job import StreamJob
@@ -100,7 +101,7 @@ class FleetReport:
 def tick_fleet(
     jobs: Iterable[StreamJob],
     io: TickIO,
-    clock: Clock,
+    clock: HostClock,
     *,
     holder: str,
     soft_deadline_s: float = SOFT_DEADLINE_S,
@@ -123,15 +124,16 @@ def tick_fleet(
         Keep each job's lease for most of the interval, so that of several controllers only one acts in it; ``False``
         gives it back at once (a single tick by hand).
     """
-    started_s = clock.now_s()
+    started = moment(clock)
+    started_s = started.wall_s
     notes = io.champions.refresh(started_s)
-    fleet = _Fleet(io, clock, holder, keep_lease, started_s)
+    fleet = _Fleet(io, clock, holder, keep_lease, started)
     reports: dict[str, TickReport] = {}
     others: dict[str, JobStatus] = {}
     ordered = _longest_unserved_first(jobs, io)
     io.memories.keep_only(job.name for job in ordered)
     for job in ordered:
-        if clock.now_s() - started_s > soft_deadline_s:
+        if clock.elapsed_s() - started.elapsed_s > soft_deadline_s:
             others[job.name] = _late(job, clock.now_s(), soft_deadline_s)
             continue
         served = fleet.serve(job)
@@ -154,23 +156,25 @@ def write_heartbeat(path: Path, report: FleetReport, holder: str) -> None:
 @dataclass(frozen=True)
 class _Fleet:
     io: TickIO
-    clock: Clock
+    clock: HostClock
     holder: str
     keep_lease: bool
-    started_s: float
+    started: Moment
 
     def serve(self, job: StreamJob) -> TickReport | JobStatus:
         """Tick one job; whatever goes wrong stays with that job."""
-        now_s = self.clock.now_s()
+        now = moment(self.clock)
+        now_s = now.wall_s
         lease: Lease | None = None
         try:
             # Counted from the tick's start: a job that is served late now and early the next time meets no lease of
             # this controller's own.
-            ttl_s = min(LEASE_S, LEASE_SHARE * self.io.tick_interval_s)
-            lease = acquire(self.io.store, lease_name(job), self.holder, self.started_s, ttl_s)
+            spent_s = now.elapsed_s - self.started.elapsed_s
+            ttl_s = max(min(LEASE_S, LEASE_SHARE * self.io.tick_interval_s) - spent_s, SHORTEST_S)
+            lease = acquire(self.io.store, lease_name(job), self.holder, now, ttl_s)
             if lease is None:
-                return self._observing(job, now_s)
-            return tick(job, self.io, now_s, lease)
+                return self._observing(job, now)
+            return tick(job, self.io, now_s, Tenure(self.io.store, lease, self.clock))
         except StaleLease as error:
             return JobStatus(job.name, Status.OBSERVING, now_s, f"Another controller took over: {error}.")
         except Exception as error:  # one job's failure must not stop the others
@@ -180,10 +184,12 @@ class _Fleet:
             if lease is not None and not self.keep_lease:
                 self._release(lease)
 
-    def _observing(self, job: StreamJob, now_s: float) -> JobStatus:
-        held = holder_of(self.io.store, lease_name(job), now_s)
-        who = "another controller" if held is None else f"{held.holder} for {held.expires_s - now_s:.0f} s more"
-        return JobStatus(job.name, Status.OBSERVING, now_s, f"Observing only: the lease is held by {who}.")
+    def _observing(self, job: StreamJob, now: Moment) -> JobStatus:
+        held = holder_of(self.io.store, lease_name(job), now)
+        who = "another controller" if held is None else held.holder
+        left_s = None if held is None else held.left_s(now)
+        more = "" if left_s is None else f" for {left_s:.0f} s more"
+        return JobStatus(job.name, Status.OBSERVING, now.wall_s, f"Observing only: the lease is held by {who}{more}.")
 
     def _release(self, lease: Lease) -> None:
         try:

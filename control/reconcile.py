@@ -6,19 +6,20 @@ repeated after a crash, and every failure heals at a later tick.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from control.decide import Avoided
 from control.state import StateStore
 from control.state_ledger import OPEN, Desired, Entry, State
+from control.tenure import Tenure, asking
 from policies.contract import Reason
 from policies.wording import workers
 from targets.contract import Running, Target, TargetError
 
 ATTEMPTS = 6  # with the ledger's doubling pause: about a quarter of an hour
 SETTLE_S = 600.0
+STRAY_S = 3_600.0  # for which a request that was never answered is waited for
 AVOID_S = 3_600.0
 
 
@@ -35,6 +36,7 @@ class Event(StrEnum):
     EXPIRED = "expired"
     WITHDRAWN = "withdrawn"
     UNREACHABLE = "unreachable"
+    STRAY = "stray"  # what a controller without a lease asked for has arrived; it is undone
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,8 @@ class Progress:
     avoided
         A size that has just turned out badly.
     undone
-        A rescale that never came to an end: it is closed together with the decision that takes it back, so that a
-        crash in between forgets neither.
+        A rescale that never came to an end, or that was asked for without a lease: it is closed together with the
+        decision that takes it back to what its intent says ran before, so that a crash in between forgets neither.
     """
 
     running: Running | None
@@ -102,17 +104,11 @@ class Reconciler:
             self.store.ledger.withdraw(self.job, self.now_s, "by advice-only mode")
             return Progress(running, None, Event.WITHDRAWN, "advice-only mode: nothing is carried out")
         if desired.decision.state not in OPEN:
-            return self._closed(running, desired)
+            return self._closed(running, desired, paused=paused)
         return self._open(running, desired, paused=paused)
 
-    def carry_out(self, running: Running, may_act: Callable[[], None]) -> Progress:
-        """Ask the target for what is wanted, if an attempt is due.
-
-        Parameters
-        ----------
-        may_act
-            Called just before the target is asked; raises when the lease was lost meanwhile.
-        """
+    def carry_out(self, running: Running, tenure: Tenure | None = None) -> Progress:
+        """Ask the target for what is wanted, if an attempt is due and, where there is a tenure, while it lasts."""
         desired = self.store.ledger.desired(self.job)
         if desired is None or desired.decision.state is not State.INTENT:
             return Progress(running, desired)
@@ -122,13 +118,13 @@ class Reconciler:
             # The target accepted, and perdix died before it could note so.
             self.store.ledger.applied(entry.decision_id, self.now_s)
             return Progress(running, desired, Event.APPLIED, f"{asked} had been asked for already")
-        if self._late(entry) or (entry.next_attempt_s is not None and self.now_s < entry.next_attempt_s):
+        if self._late(entry) or not entry.is_due(self.now_s):
             return Progress(running, desired, Event.WAITING, f"next attempt later: {entry.error}")
-        may_act()
-        try:
-            after = self.target.scale(desired.scale_out, entry.decision_id, desired.mix)
-        except TargetError as error:
-            return self._refused(running, desired, error)
+        with asking(tenure, entry.decision_id) as guard:
+            try:
+                after = self.target.scale(desired.scale_out, entry.decision_id, desired.mix, guard)
+            except TargetError as error:
+                return self._refused(running, desired, error)
         self.store.ledger.applied(entry.decision_id, self.now_s)
         return Progress(after, desired, Event.APPLIED, f"asked for {asked}")
 
@@ -148,16 +144,30 @@ class Reconciler:
         run = "runs" if running.scale_out == 1 else "run"
         return Progress(running, confirmed, Event.CONFIRMED, f"{workers(running.scale_out, running.mix)} {run}")
 
-    def _closed(self, running: Running, desired: Desired) -> Progress:
+    def _closed(self, running: Running, desired: Desired, *, paused: bool) -> Progress:
         """Somebody else may have asked for another size since: that is respected, not fought."""
         others = running.requested is not None and not running.is_asked_for(desired.scale_out, desired.mix)
         if not others or desired.decision.state is not State.CONFIRMED:
             return Progress(running, desired)
         asked = workers(running.requested or 0, running.requested_mix)
+        stray = self._stray(running, desired)
+        if stray is not None and paused:
+            return Progress(running, desired)
+        if stray is not None:
+            why = f"a controller that had lost its lease asked for {asked} after all"
+            return Progress(running, None, Event.STRAY, why, undone=stray)
         why = f"by someone who asked the target for {asked}"
         self.store.ledger.withdraw(self.job, self.now_s, why)
         sentence = f"someone else asked for {asked}; perdix goes on from there"
         return Progress(running, None, Event.WITHDRAWN, sentence)
+
+    def _stray(self, running: Running, desired: Desired) -> Entry | None:
+        """Return the decision whose late request the target now follows, as one to be taken back to what is wanted."""
+        for entry in self.store.ledger.unanswered(self.job, self.now_s - STRAY_S):
+            if running.is_asked_for(entry.intent.scale_out, entry.intent.mix):
+                before = replace(entry.intent, from_scale_out=desired.scale_out, from_mix=desired.mix)
+                return replace(entry, intent=before)
+        return None
 
     def _waiting(self, running: Running, desired: Desired) -> Progress:
         """An intent that was not accepted yet; what was decided too long ago is no longer carried out."""

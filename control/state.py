@@ -86,7 +86,7 @@ class StateStore:
     Examples
     --------
     >>> store = StateStore("sqlite:///state.db")  # doctest: +SKIP
-    >>> lease = acquire(store, "controller", holder="host:pid:tick", now_s=now_s, ttl_s=55)  # doctest: +SKIP
+    >>> lease = acquire(store, "controller", "host:pid:tick", moment(WallClock()), ttl_s=55)  # doctest: +SKIP
     >>> if lease is not None:  # doctest: +SKIP
     ...     store.under(lease).ledger.record(intent)
 

@@ -116,6 +116,7 @@ class Intent:
         return State.INTENT if self.rescales else State.HELD
 
 
+_ASK = decisions.update().where(_ID).values(asked_token=sa.bindparam("token"))
 _INTEND = decisions.insert()
 _RECORD = quick(keep_first(decisions, [*Intent.__dataclass_fields__, "decision_id", "state", "attempts"]))
 
@@ -137,6 +138,10 @@ class Entry:
     error: str | None = None
     observed_recovery_s: float | None = None
     outcome: Mapping[str, Any] | None = None
+
+    def is_due(self, now_s: float) -> bool:
+        """Whether it may be tried now. A pause longer than any was begun before the clock was set back: it is over."""
+        return self.next_attempt_s is None or not now_s < self.next_attempt_s <= now_s + BACKOFF_LIMIT_S
 
 
 @dataclass(frozen=True)
@@ -186,10 +191,31 @@ class Ledger:
             _supersede(connection, job, now_s, why)
             return wanted
 
+    def asked(self, decision_id: str, token: int) -> None:
+        """Note, before a request leaves, under which lease it does; whoever has its answer notes that."""
+        with self.transactions.writing() as connection:
+            connection.execute(_ASK, {"of_decision": decision_id, "token": token})
+
+    def unanswered(self, job: str, since_s: float) -> list[Entry]:
+        """Return decisions closed since ``since_s`` whose request was sent and never answered, newest first.
+
+        Its sender was overtaken: the request may have been lost, or may reach the target at any time.
+        """
+        query = sa.select(decisions).where(decisions.c.job == job, decisions.c.asked_token.is_not(None))
+        query = query.where(decisions.c.state.not_in(OPEN), decisions.c.closed_s >= since_s)
+        with self.transactions.reading() as connection:
+            return [_entry(tuple(row)) for row in connection.execute(query.order_by(decisions.c.made_s.desc()))]
+
+    def heard_of(self, decision_id: str) -> None:
+        """Note that a request that was never answered has shown its effect, and will show no other."""
+        with self.transactions.writing() as connection:
+            connection.execute(_ASK, {"of_decision": decision_id, "token": None})
+
     def applied(self, decision_id: str, now_s: float) -> bool:
         """Note that the target accepted; ``False`` when the decision was no longer an intent."""
         values = {"state": State.APPLIED, "applied_s": now_s, "attempts": decisions.c.attempts + 1}
-        return self._move(decision_id, (State.INTENT,), {**values, "next_attempt_s": None, "error": None})
+        heard = {"next_attempt_s": None, "error": None, "asked_token": None}
+        return self._move(decision_id, (State.INTENT,), {**values, **heard})
 
     def confirmed(self, decision_id: str, now_s: float) -> bool:
         """Note that the scale-out was seen running; ``False`` when the decision was not open.
@@ -198,7 +224,7 @@ class Ledger:
         """
         applied_s = sa.func.coalesce(decisions.c.applied_s, now_s)
         values = {"state": State.CONFIRMED, "closed_s": now_s, "applied_s": applied_s, "next_attempt_s": None}
-        return self._move(decision_id, OPEN, values)
+        return self._move(decision_id, OPEN, {**values, "asked_token": None})
 
     def failed(self, decision_id: str, now_s: float, error: str, *, retriable: bool) -> Entry | None:
         """Note a failed application: it waits with a doubling pause, or is given up when not ``retriable``.
@@ -210,7 +236,7 @@ class Ledger:
             if entry is None or entry.state not in OPEN:
                 return entry
             attempts = entry.attempts + 1
-            values: dict[str, Any] = {"attempts": attempts, "error": error}
+            values: dict[str, Any] = {"attempts": attempts, "error": error, "asked_token": None}
             if retriable:
                 values |= {"state": State.INTENT, "next_attempt_s": now_s + backoff_s(attempts)}
             else:

@@ -14,11 +14,18 @@ import orjson
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, OperationalError, ProgrammingError
 
-SCHEMA = 3
+SCHEMA = 4
 # From that schema to the next; what was stored stays as it is.
 UPGRADES: Mapping[int, tuple[str, ...]] = {
     1: ("ALTER TABLE decisions ADD COLUMN mix TEXT", "ALTER TABLE decisions ADD COLUMN from_mix TEXT"),
     2: ("ALTER TABLE retrains ADD COLUMN since_s DOUBLE PRECISION",),
+    3: (
+        "ALTER TABLE leases ADD COLUMN boot VARCHAR(160)",
+        "ALTER TABLE leases ADD COLUMN deadline_s DOUBLE PRECISION",
+        "ALTER TABLE leases ADD COLUMN ttl_s DOUBLE PRECISION",
+        "ALTER TABLE leases ADD COLUMN renewals INTEGER",
+        "ALTER TABLE decisions ADD COLUMN asked_token BIGINT",
+    ),
 }
 BUSY_TIMEOUT_MS = 10_000
 _WRITES = "perdix_writes"
@@ -59,6 +66,7 @@ decisions = sa.Table(
     sa.Column("error", sa.Text),
     sa.Column("observed_recovery_s", sa.Double),
     sa.Column("outcome", sa.Text),
+    sa.Column("asked_token", sa.BigInteger),  # of the lease under which a request left that nobody has had an answer to
     sa.Index("decisions_by_job", "job", "made_s"),
     sa.Index("decisions_by_state", "job", "state"),
     sa.Index("decisions_by_time", "made_s"),
@@ -148,7 +156,21 @@ leases = sa.Table(
     sa.Column("holder", sa.String(160)),  # NULL: released; the row stays, because tokens must never start again
     sa.Column("token", sa.BigInteger, nullable=False),
     sa.Column("acquired_s", sa.Double, nullable=False),
-    sa.Column("expires_s", sa.Double, nullable=False),
+    sa.Column("expires_s", sa.Double, nullable=False),  # by the holder's wall clock, for people; what counts is below
+    sa.Column("boot", sa.String(160)),  # what deadline_s counts from
+    sa.Column("deadline_s", sa.Double),
+    sa.Column("ttl_s", sa.Double),
+    sa.Column("renewals", sa.Integer),
+)
+
+lease_watches = sa.Table(  # since when, on each other machine's own clock, a lease was seen to stay as it is
+    "lease_watches",
+    metadata,
+    sa.Column("name", sa.String(160), primary_key=True),
+    sa.Column("boot", sa.String(160), primary_key=True),
+    sa.Column("token", sa.BigInteger, nullable=False),
+    sa.Column("renewals", sa.Integer, nullable=False),
+    sa.Column("since_s", sa.Double, nullable=False),
 )
 
 
@@ -234,6 +256,11 @@ class Database:
     def name(self) -> str:
         """The URL without its password."""
         return self.url.render_as_string(hide_password=True)
+
+    @property
+    def one_machine(self) -> bool:
+        """Whether only processes of one machine can open it: SQLite's write-ahead log is shared through its memory."""
+        return self.url.get_backend_name() == "sqlite"
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:

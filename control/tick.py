@@ -15,7 +15,6 @@ from control.believe import coarse, level_per_s
 from control.expect import expected_recovery_s
 from control.job_memory import AVOIDED, JobMemory, Recalled, changed
 from control.learn import Lesson, learn
-from control.lease import Lease, renew
 from control.observe import Observation, observe
 from control.pausing import why_paused
 from control.plan import Ledgered, Plan, Setting, blindness, plan
@@ -24,17 +23,18 @@ from control.sources import since_s
 from control.state import DAY_S, StateStore
 from control.state_journal import Status
 from control.state_ledger import Intent, State
+from control.tenure import Tenure
 from control.tick_io import TickIO, TickReport
 from policies.contract import Decision, Reason
 from settings.stream_job import StreamJob
 from targets.advisory import AdvisoryTarget
 from targets.contract import Running, Target
 
-CALL_S = 10.0  # that the lease must still last when the target is asked
 VALID_S = 900.0
+CLOCK_BACK_S = 900.0  # by which a clock may go back until what it told before means nothing
 
 
-def tick(job: StreamJob, io: TickIO, now_s: float, lease: Lease | None = None) -> TickReport:
+def tick(job: StreamJob, io: TickIO, now_s: float, tenure: Tenure | None = None) -> TickReport:
     """Let one job's controller look at the world once, and act.
 
     What is decided is stored before the target is asked, so a crash at any point is healed by the next tick and scales
@@ -44,7 +44,7 @@ def tick(job: StreamJob, io: TickIO, now_s: float, lease: Lease | None = None) -
     ----------
     now_s
         Epoch seconds: the tick's one read of the clock.
-    lease
+    tenure
         Fences every write and the call of the target; ``None`` when nobody else can be at work (replays, tests).
 
     Raises
@@ -52,7 +52,7 @@ def tick(job: StreamJob, io: TickIO, now_s: float, lease: Lease | None = None) -
     StaleLease
         When another controller took over in the middle; nothing that this one did after that was kept.
     """
-    store = io.store if lease is None else io.store.under(lease)
+    store = io.store if tenure is None else tenure.fenced
     stages = _Stages(io.stopwatch_s)
     with stages("recall"):
         remembered = io.memories.recall(store, job.name)
@@ -78,7 +78,7 @@ def tick(job: StreamJob, io: TickIO, now_s: float, lease: Lease | None = None) -
         recorded = _Recorded(progress, lesson, planned, intent)
         retrain, remembered = _record(setting, store, recorded, remembered)
     with stages("reconcile"):
-        carried = _carry_out(setting, store, target, progress, intent=intent, lease=lease)
+        carried = _carry_out(setting, store, target, progress, intent=intent, tenure=tenure)
         if carried.avoided is not None and carried is not progress:
             memory = replace(remembered.memory, avoided=(*lesson.memory.avoided, carried.avoided))
             new = {AVOIDED: {"sizes": [item.to_state() for item in memory.avoided]}}
@@ -135,7 +135,10 @@ def _ledgered(store: StateStore, setting: Setting, memory: JobMemory) -> Ledgere
     job, day_s = setting.job.name, setting.now_s - DAY_S
     if not setting.act:
         return Ledgered(memory.followed.last_s, memory.followed.within(day_s))
-    return Ledgered(store.ledger.last_rescale_s(job), store.ledger.rescales(job, day_s))
+    last_s = store.ledger.last_rescale_s(job)
+    if last_s is not None and last_s > setting.now_s + CLOCK_BACK_S:
+        last_s = None  # noted before the clock was set back: nobody can say how long ago
+    return Ledgered(last_s, store.ledger.rescales(job, day_s))
 
 
 def _intent(
@@ -214,6 +217,7 @@ def _record(
             once.ledger.set_outcome(*lesson.outcome)
         if recorded.progress.undone is not None:
             once.ledger.failed(recorded.progress.undone.decision_id, now_s, recorded.progress.sentence, retriable=False)
+            once.ledger.heard_of(recorded.progress.undone.decision_id)
             once.ledger.withdraw(job, now_s, recorded.progress.sentence)
         if recorded.intent is not None:
             once.ledger.record(recorded.intent)
@@ -238,7 +242,7 @@ def _carry_out(
     progress: Progress,
     *,
     intent: Intent | None,
-    lease: Lease | None,
+    tenure: Tenure | None,
 ) -> Progress:
     """Ask for what is wanted; also on a blind tick, because it was decided when perdix could see."""
     decided = intent is not None and intent.first_state is State.INTENT
@@ -246,13 +250,7 @@ def _carry_out(
         return progress
     if not decided and (progress.open is None or progress.open.state is not State.INTENT):
         return progress
-
-    def may_act() -> None:
-        if lease is not None:
-            renew(store, lease, setting.now_s, max(lease.expires_s - setting.now_s, CALL_S))
-
-    reconciler = Reconciler(store, target, setting.job.name, setting.now_s)
-    carried = reconciler.carry_out(progress.running, may_act)
+    carried = Reconciler(store, target, setting.job.name, setting.now_s).carry_out(progress.running, tenure)
     return progress if carried.event is Event.NOTHING else carried
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from targets.contract import Running, TargetError
+from targets.contract import Guard, Running, TargetError, unguarded
 from targets.idempotency import Keys
 
 
@@ -47,7 +47,13 @@ class AdvisoryTarget:
             raise TargetError("nobody has said yet how many workers run; wait for the metric scale_out")
         return Running(self._scale_out, self._advised, settled=True, requested_mix=self._advised_mix)
 
-    def scale(self, scale_out: int, idempotency_key: str, mix: Mapping[str, int] | None = None) -> Running:
+    def scale(
+        self,
+        scale_out: int,
+        idempotency_key: str,
+        mix: Mapping[str, int] | None = None,
+        guard: Guard = unguarded,  # noqa: ARG002 - nothing leaves
+    ) -> Running:
         """Remember the advice."""
         if scale_out < 1:
             raise TargetError(f"scale-out {scale_out} is below 1", retriable=False)

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol, Self
+
+Guard = Callable[[], None]
+"""Called at the last moment before a request that changes something leaves; raises when it must not leave any more."""
+
+
+def unguarded() -> None:
+    """Let every request leave."""
 
 
 class TargetError(Exception):
@@ -49,19 +56,27 @@ class Running:
 
 
 class Target(Protocol):
-    """Raises nothing but :class:`TargetError`."""
+    """Raises nothing but :class:`TargetError`, and what a guard raises."""
 
     def read(self) -> Running:
         """Return what really runs."""
         ...
 
-    def scale(self, scale_out: int, idempotency_key: str, mix: Mapping[str, int] | None = None) -> Running:
+    def scale(
+        self,
+        scale_out: int,
+        idempotency_key: str,
+        mix: Mapping[str, int] | None = None,
+        guard: Guard = unguarded,
+    ) -> Running:
         """Ask for ``scale_out`` workers; a repeated key changes nothing more.
 
         Parameters
         ----------
         mix
             Size -> workers, which sum to ``scale_out``; left out where workers are equal.
+        guard
+            After all that has to be read first, and again before each further attempt. When it raises, nothing leaves.
         """
         ...
 

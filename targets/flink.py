@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from settings.targets import FlinkSettings
-from targets.contract import Connected, Running, TargetError
+from targets.contract import Connected, Guard, Running, TargetError, unguarded
 from targets.flink_answers import OVER, Accepted, Job, Overview, Requirements, Slots, Summary, gist
 from targets.flink_dataflow import DataflowReading, read_dataflow
 from targets.http import TIMEOUT_S, HttpTarget, RefusedError
@@ -58,7 +58,13 @@ class FlinkTarget(Connected):
         settled = self._running(job, self._requirements(job.jid)).settled
         return read_dataflow(self._flink, job, slots=self._slots_for(job), settled=settled)
 
-    def scale(self, scale_out: int, idempotency_key: str, mix: Mapping[str, int] | None = None) -> Running:
+    def scale(
+        self,
+        scale_out: int,
+        idempotency_key: str,
+        mix: Mapping[str, int] | None = None,
+        guard: Guard = unguarded,
+    ) -> Running:
         """Ask for ``scale_out`` subtasks of every vertex, or as many as it can have at most."""
         if mix:
             raise TargetError("Flink's REST API knows no sizes of TaskManagers; leave out 'sizes'", retriable=False)
@@ -75,7 +81,7 @@ class FlinkTarget(Connected):
             )
         wanted = {vertex.id: min(scale_out, vertex.max_parallelism) for vertex in job.vertices}
         with self._keys.forgotten_on_failure(idempotency_key):
-            return self._ask(job, wanted)
+            return self._ask(job, wanted, guard)
 
     def scale_operators(self, parallelism: Mapping[str, int], idempotency_key: str) -> Running:
         """Ask for the parallelism of single operators, as DS2 decides it; the others stay as they are.
@@ -103,7 +109,7 @@ class FlinkTarget(Connected):
         """Close the connections."""
         self._flink.close()
 
-    def _ask(self, job: Job, wanted: Mapping[str, int]) -> Running:
+    def _ask(self, job: Job, wanted: Mapping[str, int], guard: Guard = unguarded) -> Running:
         before = self._requirements(job.jid)
         upper = {**before.upper(), **wanted}
         if upper == before.upper():
@@ -116,6 +122,7 @@ class FlinkTarget(Connected):
             }
             for vertex, asked in before.root.items()
         }
+        guard()
         self._put(job.jid, body)
         if self._checkpoint:
             self._trigger_checkpoint(job.jid)

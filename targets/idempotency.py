@@ -42,9 +42,9 @@ class Keys:
 
     @contextmanager
     def forgotten_on_failure(self, key: str) -> Iterator[None]:
-        """Forget ``key`` when what is done with it raises a ``TargetError``, so that it may be tried again."""
+        """Forget ``key`` when what is done with it raises, so that it may be tried again."""
         try:
             yield
-        except TargetError:
+        except BaseException:
             self._seen.pop(key, None)
             raise

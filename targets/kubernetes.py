@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from settings.targets import KubernetesSettings
-from targets.contract import Connected, Running, TargetError
+from targets.contract import Connected, Guard, Running, TargetError, unguarded
 from targets.http import TIMEOUT_S
 from targets.idempotency import Keys
 from targets.kubernetes_api import Scale, ScaleApi
@@ -47,7 +47,13 @@ class KubernetesTarget(Connected):
         self._refuse_zero(pods.wanted)
         return Running(pods.ready, pods.wanted, settled=pods.followed and pods.ready == pods.wanted)
 
-    def scale(self, scale_out: int, idempotency_key: str, mix: Mapping[str, int] | None = None) -> Running:
+    def scale(
+        self,
+        scale_out: int,
+        idempotency_key: str,
+        mix: Mapping[str, int] | None = None,
+        guard: Guard = unguarded,
+    ) -> Running:
         """Ask for ``scale_out`` pods; where they are asked for already, nothing is written."""
         if mix:
             raise TargetError(
@@ -60,14 +66,14 @@ class KubernetesTarget(Connected):
         if not self._keys.is_new(idempotency_key, scale_out):
             return self.read()
         with self._keys.forgotten_on_failure(idempotency_key):
-            after = self._ask(scale_out)
+            after = self._ask(scale_out, guard)
         return self.read() if self._ready else self._running(after)
 
     def close(self) -> None:
         """Close the connections."""
         self._api.close()
 
-    def _ask(self, scale_out: int) -> Scale:
+    def _ask(self, scale_out: int, guard: Guard) -> Scale:
         before = now = self._api.scale()
         for _ in range(ATTEMPTS):
             self._refuse_zero(now.wanted)
@@ -77,6 +83,8 @@ class KubernetesTarget(Connected):
                 raise TargetError(
                     f"{self._api.place}: someone else asked for {now.wanted} instead of {before.wanted} meanwhile"
                 )
+            # What others do after this look raises a conflict; what they did before it, the guard knows.
+            guard()
             try:
                 return self._api.replace(now, scale_out)
             except ConflictError:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, ConfigDict
 
 from settings.access import HttpAccess
-from targets.contract import Connected, Running, TargetError
+from targets.contract import Connected, Guard, Running, TargetError, unguarded
 from targets.http import TIMEOUT_S, HttpTarget
 from twin.job import JobTwin
 
@@ -47,9 +47,16 @@ class TwinTarget(Connected):
         """Return what really runs."""
         return self._twin.asked("GET", self._path, _Answer).running()
 
-    def scale(self, scale_out: int, idempotency_key: str, mix: Mapping[str, int] | None = None) -> Running:
+    def scale(
+        self,
+        scale_out: int,
+        idempotency_key: str,
+        mix: Mapping[str, int] | None = None,
+        guard: Guard = unguarded,
+    ) -> Running:
         """Ask for ``scale_out`` workers."""
         body: dict[str, Any] = {"scale_out": scale_out, "idempotency_key": idempotency_key}
+        guard()
         return self._twin.asked("PUT", self._path, _Answer, body | ({"mix": dict(mix)} if mix else {})).running()
 
     def close(self) -> None:
@@ -68,10 +75,17 @@ class LocalTwinTarget:
         twin = self._twin
         return Running(twin.scale_out, twin.requested, twin.settled, twin.mix, twin.requested_mix)
 
-    def scale(self, scale_out: int, idempotency_key: str, mix: Mapping[str, int] | None = None) -> Running:
+    def scale(
+        self,
+        scale_out: int,
+        idempotency_key: str,
+        mix: Mapping[str, int] | None = None,
+        guard: Guard = unguarded,
+    ) -> Running:
         """Ask for ``scale_out`` workers."""
         if not idempotency_key:
             raise TargetError("an idempotency key must not be empty", retriable=False)
+        guard()
         try:
             self._twin.rescale(scale_out, idempotency_key, mix)
         except ValueError as error:

@@ -27,10 +27,12 @@ class Clock(Protocol):
 
 
 class SimulatedClock:
-    """A clock that moves only when it is told to."""
+    """A clock that moves only when it is told to. All that start from one time are of one machine."""
+
+    boot = "simulated"
 
     def __init__(self, now_s: float) -> None:
-        self._now_s = now_s
+        self._now_s = self._elapsed_s = now_s
 
     def now_s(self) -> float:
         """Return epoch seconds (UTC)."""
@@ -41,7 +43,16 @@ class SimulatedClock:
         if seconds < 0:
             raise ValueError(f"time does not run backwards: {seconds} s")
         self._now_s += seconds
+        self._elapsed_s += seconds
         return self._now_s
+
+    def elapsed_s(self) -> float:
+        """Return how long it has moved on, counted as epoch seconds were at first; :meth:`step` changes it not."""
+        return self._elapsed_s
+
+    def step(self, seconds: float) -> None:
+        """Set the time of day on or back, as NTP or a hand does; no time passes by it."""
+        self._now_s += seconds
 
 
 class LivingTwin:

@@ -20,7 +20,7 @@ from models.registry import FORECAST
 from replay.twin_source import TwinSource
 from settings.stream_job import Bounds, Objectives, PolicySettings, StreamJob
 from settings.targets import TwinSettings
-from targets.contract import Running, TargetError
+from targets.contract import Guard, Running, TargetError, unguarded
 from targets.twin import LocalTwinTarget
 from telemetry.window import Window
 from twin.emission import Scraping
@@ -76,6 +76,7 @@ class FaultyTarget:
     refusing: TargetError | None = None
     reaching: int | None = None
     never_settling: bool = False
+    meanwhile: Callable[[], None] | None = None  # while a request is on its way
     asked: list[tuple[int, str]] = field(default_factory=list)
 
     def read(self) -> Running:
@@ -88,7 +89,16 @@ class FaultyTarget:
             return Running(self.reaching, running.requested, settled=True)
         return running
 
-    def scale(self, scale_out: int, idempotency_key: str, mix: Mapping[str, int] | None = None) -> Running:
+    def scale(
+        self,
+        scale_out: int,
+        idempotency_key: str,
+        mix: Mapping[str, int] | None = None,
+        guard: Guard = unguarded,
+    ) -> Running:
+        guard()
+        if self.meanwhile is not None:
+            self.meanwhile()
         self.asked.append((scale_out, idempotency_key))
         if self.refusing is not None:
             raise self.refusing

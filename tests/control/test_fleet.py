@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from control import tick as ticking
+from control.clock import Moment, moment
 from control.controller import run
 from control.fleet import RETRAIN_EXPIRES_S, lease_name, tick_fleet
 from control.lease import acquire
@@ -53,6 +54,10 @@ class Fleet:
     def io(self) -> TickIO:
         rig = next(iter(self.rigs.values()))
         return TickIO(self, self.store, rig.champions, self.target)
+
+    def in_s(self, seconds: float) -> Moment:
+        now = moment(self.clock)
+        return replace(now, wall_s=now.wall_s + seconds, elapsed_s=now.elapsed_s + seconds)
 
     def minute(self, holder: str = "a", **options):
         self.clock.advance(60.0)
@@ -125,7 +130,7 @@ def test_a_controller_that_was_overtaken_asks_nothing_of_the_target(store: State
 
     def hang(window):
         rig.source.change = None
-        taken = acquire(store, lease_name(rig.job), "b", fleet.clock.now_s() + 56, 55)
+        taken = acquire(store, lease_name(rig.job), "b", fleet.in_s(56.0), 55.0)
         assert taken is not None
         return window
 
@@ -144,7 +149,7 @@ def test_an_overtaken_controller_does_not_ask_even_after_it_stored_its_intent(
     carry_out = ticking._carry_out
 
     def late(*args, **options):
-        assert acquire(store, lease_name(rig.job), "b", fleet.clock.now_s() + 56, 55) is not None
+        assert acquire(store, lease_name(rig.job), "b", fleet.in_s(56.0), 55.0) is not None
         return carry_out(*args, **options)
 
     monkeypatch.setattr(ticking, "_carry_out", late)
@@ -152,6 +157,30 @@ def test_an_overtaken_controller_does_not_ask_even_after_it_stored_its_intent(
     assert rig.target.asked == []
     desired = store.ledger.desired("orders")
     assert desired is not None, "the intent is there for whoever acts next"
+
+
+@pytest.mark.parametrize("step_s", [-86_400.0, -3_600.0, -30.0, 30.0, 86_400.0])
+def test_a_clock_that_is_set_locks_nobody_out_and_makes_no_second_holder(store: StateStore, step_s: float) -> None:
+    fleet = Fleet.of(store, {"orders": LOW})
+    fleet.minute("a")
+    fleet.clock.step(step_s)
+    other = tick_fleet(fleet.jobs, fleet.io, fleet.clock, holder="b")
+    assert other.others["orders"].status is Status.OBSERVING, "the lease lasts as long as it was to"
+    fleet.clock.advance(60.0)
+    again = tick_fleet(fleet.jobs, fleet.io, fleet.clock, holder="a")
+    assert again.statuses["orders"].status is not Status.OBSERVING, "and no longer"
+
+
+def test_a_clock_that_is_set_on_during_a_tick_makes_nothing_late(store: StateStore) -> None:
+    fleet = Fleet.of(store, {f"job-{n}": LOW for n in range(3)})
+    first = fleet.rigs["job-0"]
+
+    def set_on(window):
+        fleet.clock.step(3_600.0)
+        return window
+
+    first.source.change = set_on
+    assert len(fleet.minute().reports) == 3
 
 
 def test_what_the_soft_deadline_cuts_off_comes_first_the_next_time(store: StateStore) -> None:

@@ -2,20 +2,30 @@
 
 import itertools
 import multiprocessing
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from control.clock import Moment, WallClock
 from control.lease import Lease, StaleLease, acquire, holder_of, release, renew
 from control.state import StateStore
 from control.state_journal import Tick
 from control.state_learned import Kind
 from control.state_ledger import Intent
+from control.state_schema import leases
 
+BOOT = "kernel:one"
 SPAWN = multiprocessing.get_context("spawn")
+
+
+def at(elapsed_s: float, boot: str = BOOT, *, clock_is_off_by_s: float = 0.0) -> Moment:
+    return Moment(1_700_000_000.0 + elapsed_s + clock_is_off_by_s, elapsed_s, boot)
 
 
 def intent(window_end_s: float = 0.0) -> Intent:
@@ -23,47 +33,47 @@ def intent(window_end_s: float = 0.0) -> Intent:
 
 
 def test_a_lease_is_held_by_one_until_it_expires_and_tokens_grow(store: StateStore) -> None:
-    first = acquire(store, "controller", "a", now_s=0.0, ttl_s=55.0)
-    assert first == Lease("controller", "a", 1, 55.0)
-    assert acquire(store, "controller", "b", now_s=54.9, ttl_s=55.0) is None
-    assert acquire(store, "controller", "a", now_s=54.9, ttl_s=55.0) is None, "not even by the same name"
-    assert acquire(store, "another", "b", now_s=1.0, ttl_s=55.0) == Lease("another", "b", 1, 56.0)
-    assert holder_of(store, "controller", 10.0) == first
-    assert holder_of(store, "controller", 55.0) is None
-    assert acquire(store, "controller", "b", now_s=55.0, ttl_s=55.0) == Lease("controller", "b", 2, 110.0)
+    first = acquire(store, "controller", "a", at(0.0), 55.0)
+    assert first == Lease("controller", "a", 1, 55.0, BOOT)
+    assert acquire(store, "controller", "b", at(54.9), 55.0) is None
+    assert acquire(store, "controller", "a", at(54.9), 55.0) is None, "not even by the same name"
+    assert acquire(store, "another", "b", at(1.0), 55.0) == Lease("another", "b", 1, 56.0, BOOT)
+    assert holder_of(store, "controller", at(10.0)) == first
+    assert holder_of(store, "controller", at(55.0)) is None
+    assert acquire(store, "controller", "b", at(55.0), 55.0) == Lease("controller", "b", 2, 110.0, BOOT)
 
 
 def test_a_released_lease_is_free_at_once_and_its_token_never_returns(store: StateStore) -> None:
-    first = acquire(store, "controller", "a", 0.0, 55.0)
+    first = acquire(store, "controller", "a", at(0.0), 55.0)
     assert first is not None
     assert release(store, first)
     assert not release(store, first)
-    assert holder_of(store, "controller", 1.0) is None
-    second = acquire(store, "controller", "b", 1.0, 55.0)
+    assert holder_of(store, "controller", at(1.0)) is None
+    second = acquire(store, "controller", "b", at(1.0), 55.0)
     assert second is not None
     assert second.token == 2
 
 
 def test_renewing_extends_and_is_refused_to_one_that_was_overtaken(store: StateStore) -> None:
-    first = acquire(store, "controller", "a", 0.0, 55.0)
+    first = acquire(store, "controller", "a", at(0.0), 55.0)
     assert first is not None
-    renewed = renew(store, first, 50.0, 55.0)
-    assert (renewed.token, renewed.expires_s) == (1, 105.0)
-    assert acquire(store, "controller", "b", 60.0, 55.0) is None
-    late = renew(store, renewed, 200.0, 55.0)
-    assert late.expires_s == 255.0, "expired, but nobody had taken it"
-    assert acquire(store, "controller", "b", 300.0, 55.0) is not None
+    renewed = renew(store, first, at(50.0), 55.0)
+    assert (renewed.token, renewed.deadline_s) == (1, 105.0)
+    assert acquire(store, "controller", "b", at(60.0), 55.0) is None
+    late = renew(store, renewed, at(200.0), 55.0)
+    assert late.deadline_s == 255.0, "expired, but nobody had taken it"
+    assert acquire(store, "controller", "b", at(300.0), 55.0) is not None
     with pytest.raises(StaleLease, match="overtaken or released"):
-        renew(store, late, 301.0, 55.0)
+        renew(store, late, at(301.0), 55.0)
     assert not release(store, late), "a late release must not take the lease from its new holder"
 
 
 def test_every_write_of_a_stale_holder_is_refused_and_leaves_nothing(store: StateStore) -> None:
-    first = acquire(store, "controller", "a", 0.0, 55.0)
+    first = acquire(store, "controller", "a", at(0.0), 55.0)
     assert first is not None
     stale = store.under(first)
     assert stale.ledger.record(intent()), "still the newest"
-    second = acquire(store, "controller", "b", 60.0, 55.0)
+    second = acquire(store, "controller", "b", at(60.0), 55.0)
     assert second is not None
     key = intent().decision_id
     for write in (
@@ -84,7 +94,7 @@ def test_every_write_of_a_stale_holder_is_refused_and_leaves_nothing(store: Stat
 
 
 def test_a_holder_that_released_writes_nothing_more(store: StateStore) -> None:
-    lease = acquire(store, "controller", "a", 0.0, 55.0)
+    lease = acquire(store, "controller", "a", at(0.0), 55.0)
     assert lease is not None
     release(store, lease)
     with pytest.raises(StaleLease):
@@ -92,11 +102,11 @@ def test_a_holder_that_released_writes_nothing_more(store: StateStore) -> None:
 
 
 def test_a_lease_overtaken_between_two_writes_stops_the_second(store: StateStore) -> None:
-    lease = acquire(store, "controller", "a", 0.0, 55.0)
+    lease = acquire(store, "controller", "a", at(0.0), 55.0)
     assert lease is not None
     fenced = store.under(lease)
     fenced.ledger.record(intent())
-    assert acquire(store, "controller", "b", 100.0, 55.0) is not None
+    assert acquire(store, "controller", "b", at(100.0), 55.0) is not None
     with pytest.raises(StaleLease):
         fenced.ledger.applied(intent().decision_id, 101.0)
     entry = store.ledger.decision(intent().decision_id)
@@ -107,21 +117,21 @@ def test_a_lease_overtaken_between_two_writes_stops_the_second(store: StateStore
 @pytest.mark.parametrize("ttl_s", [0.0, -1.0])
 def test_a_lease_without_a_life_is_refused(store: StateStore, ttl_s: float) -> None:
     with pytest.raises(ValueError, match="must be positive"):
-        acquire(store, "controller", "a", 0.0, ttl_s)
+        acquire(store, "controller", "a", at(0.0), ttl_s)
 
 
 @pytest.mark.parametrize("held_before", [False, True])
 def test_of_many_threads_exactly_one_wins_each_round(store: StateStore, held_before: bool) -> None:
     threads = 6
     if held_before:
-        assert acquire(store, "controller", "before", -100.0, 55.0) is not None
+        assert acquire(store, "controller", "before", at(-100.0), 55.0) is not None
     start = threading.Barrier(threads)
 
     def race(number: int) -> list[Lease | None]:
         won = []
         for turn in range(10):
             start.wait()
-            won.append(acquire(store, "controller", f"thread {number}", turn * 60.0, 55.0))
+            won.append(acquire(store, "controller", f"thread {number}", at(turn * 60.0), 55.0))
         return won
 
     with ThreadPoolExecutor(threads) as pool:
@@ -135,7 +145,7 @@ def test_of_many_threads_exactly_one_wins_each_round(store: StateStore, held_bef
 def race_in_a_process(url: str, number: int, results: "multiprocessing.Queue[tuple[int, int]]") -> None:
     store = StateStore(url)
     for turn in range(40):
-        lease = acquire(store, "controller", f"process {number}", turn * 60.0, 55.0)
+        lease = acquire(store, "controller", f"process {number}", at(turn * 60.0), 55.0)
         if lease is not None:
             results.put((turn, lease.token))
     store.close()
@@ -174,7 +184,7 @@ def test_whatever_the_order_only_the_newest_holder_writes(store: StateStore, ste
     for step, who in steps:
         now_s += 20.0
         if step == "acquire":
-            lease = acquire(store, name, f"holder {who}", now_s, 55.0)
+            lease = acquire(store, name, f"holder {who}", at(now_s), 55.0)
             if lease is not None:
                 assert lease.token == newest + 1
                 newest, held[who] = lease.token, lease
@@ -185,9 +195,102 @@ def test_whatever_the_order_only_the_newest_holder_writes(store: StateStore, ste
                 assert release(store, held[who])
                 released.add(newest)
             elif step == "renew":
-                held[who] = renew(store, held[who], now_s, 55.0)
+                held[who] = renew(store, held[who], at(now_s), 55.0)
             else:
                 store.under(held[who]).learned.learn("w", now_s, {Kind("k"): {"by": who}})
         else:
             with pytest.raises(StaleLease):
                 store.under(held[who]).learned.learn("w", now_s, {Kind("k"): {"by": who}})
+
+
+# ---- clocks that are set ---------------------------------------------------------------------------------------------
+
+STEPS_S = [-86_400.0, -3_600.0, -30.0, 30.0, 86_400.0]
+
+
+@pytest.mark.parametrize("step_s", STEPS_S)
+def test_a_clock_that_is_set_neither_shortens_nor_lengthens_a_lease(store: StateStore, step_s: float) -> None:
+    assert acquire(store, "controller", "a", at(0.0), 55.0) is not None
+    assert acquire(store, "controller", "b", at(54.9, clock_is_off_by_s=step_s), 55.0) is None
+    assert acquire(store, "controller", "b", at(55.0, clock_is_off_by_s=step_s), 55.0) is not None
+
+
+@pytest.fixture
+def shared(store: StateStore, monkeypatch: pytest.MonkeyPatch) -> StateStore:
+    """A store that several machines share, as only PostgreSQL can be."""
+    monkeypatch.setattr("control.state_schema.Database.one_machine", False)
+    return store
+
+
+@pytest.mark.parametrize("step_s", STEPS_S)
+def test_another_machine_takes_over_once_it_has_seen_no_renewal_for_as_long_as_the_lease_lasts(
+    shared: StateStore, step_s: float
+) -> None:
+    assert acquire(shared, "controller", "a", at(1_000.0), 55.0) is not None
+
+    def tried(elapsed_s: float) -> Lease | None:
+        return acquire(shared, "controller", "b", at(elapsed_s, "kernel:two", clock_is_off_by_s=step_s), 55.0)
+
+    assert tried(7.0) is None, "seen for the first time"
+    assert tried(61.9) is None
+    taken = tried(62.0)
+    assert taken is not None
+    assert taken.token == 2
+
+
+def test_a_renewal_begins_the_watch_anew(shared: StateStore) -> None:
+    first = acquire(shared, "controller", "a", at(0.0), 55.0)
+    assert first is not None
+    assert acquire(shared, "controller", "b", at(0.0, "kernel:two"), 55.0) is None
+    renew(shared, first, at(50.0), 55.0)
+    assert acquire(shared, "controller", "b", at(60.0, "kernel:two"), 55.0) is None
+    assert acquire(shared, "controller", "b", at(114.0, "kernel:two"), 55.0) is None
+    assert acquire(shared, "controller", "b", at(115.0, "kernel:two"), 55.0) is not None
+
+
+def test_each_machine_watches_for_itself_and_a_single_tick_goes_on_where_the_last_one_of_its_machine_was(
+    shared: StateStore, state_url: str
+) -> None:
+    assert acquire(shared, "controller", "a", at(0.0), 55.0) is not None
+    for boot in ("kernel:two", "kernel:three"):
+        assert acquire(shared, "controller", "b", at(0.0, boot), 55.0) is None
+    process = StateStore(state_url)  # of its own: perdix tick in a crontab
+    assert acquire(process, "controller", "c", at(55.0, "kernel:three"), 55.0) is not None
+    process.close()
+    assert acquire(shared, "controller", "b", at(56.0, "kernel:two"), 55.0) is None, "of the new holder it is the first"
+
+
+def test_after_a_reboot_nobody_waits_for_a_holder_that_cannot_be_alive(tmp_path: Path) -> None:
+    store = StateStore(f"sqlite:///{tmp_path / 'state.db'}")
+    assert acquire(store, "controller", "a", at(9_000.0), 55.0) is not None
+    assert acquire(store, "controller", "b", at(3.0, "kernel:two"), 55.0) is not None
+    store.close()
+
+
+def test_a_kernel_that_names_no_boot_proves_no_reboot(tmp_path: Path) -> None:
+    store = StateStore(f"sqlite:///{tmp_path / 'state.db'}")
+    assert acquire(store, "controller", "a", at(9_000.0, "process:one"), 55.0) is not None
+    assert acquire(store, "controller", "b", at(3.0, "process:two"), 55.0) is None
+    assert acquire(store, "controller", "b", at(58.0, "process:two"), 55.0) is not None
+    store.close()
+
+
+def test_a_lease_of_an_older_perdix_is_watched_for_a_minute(store: StateStore) -> None:
+    assert acquire(store, "controller", "a", at(0.0), 55.0) is not None
+    unknown = dict.fromkeys(("boot", "deadline_s", "ttl_s", "renewals"))
+    with store.database.writing() as connection:
+        connection.execute(leases.update().values(**unknown))
+    assert acquire(store, "controller", "b", at(0.0), 55.0) is None
+    assert acquire(store, "controller", "b", at(59.0), 55.0) is None
+    assert acquire(store, "controller", "b", at(60.0), 55.0) is not None
+
+
+def test_the_machine_s_elapsed_time_is_that_of_every_process_on_it() -> None:
+    clock = WallClock()
+    before_s = clock.elapsed_s()
+    asked = "from control.clock import WallClock; print(WallClock().boot, WallClock().elapsed_s())"
+    said = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout
+    boot, elapsed_s = said.rsplit(maxsplit=1)
+    if not boot.startswith("process:"):
+        assert boot == clock.boot
+        assert before_s <= float(elapsed_s) <= clock.elapsed_s()

@@ -7,13 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from control.clock import moment
 from control.job_memory import AVOIDED, CHAMPION, KINDS, STORED_EVERY_S, Adopted, JobMemory, recall
 from control.lease import StaleLease, acquire
 from control.memories import Memories
 from control.state import StateStore
+from control.tenure import Tenure
 from control.tick import tick
 from models.forecasting.errors import wape
 from tests.control.rig import LOW, Rig, champion
+from twin.living import SimulatedClock
 
 WARM_S = 5_400
 
@@ -110,11 +113,14 @@ def test_a_tick_that_fails_leaves_no_memory_of_what_was_not_stored(rig: Rig) -> 
     rig.minutes(3)
     newest_s = live(rig).newest_s
     rig.tick()
-    lost = acquire(rig.store, "job:orders", "one", rig.now_s, 1.0)
-    acquire(rig.store, "job:orders", "another", rig.now_s + 2.0, 55.0)
+    clock = SimulatedClock(rig.now_s)
+    lost = acquire(rig.store, "job:orders", "one", moment(clock), 1.0)
+    assert lost is not None
+    clock.advance(2.0)
+    acquire(rig.store, "job:orders", "another", moment(clock), 55.0)
     rig.twin.step(60)
     with pytest.raises(StaleLease):
-        tick(rig.job, rig.io, rig.now_s, lost)
+        tick(rig.job, rig.io, rig.now_s, Tenure(rig.store, lost, clock))
     assert live(rig).newest_s == pytest.approx(newest_s)
 
 

@@ -13,7 +13,7 @@ from control.state_journal import Status
 from control.state_ledger import State
 from policies.contract import Reason
 from settings.stream_job import PolicySettings
-from targets.contract import Running
+from targets.contract import Running, unguarded
 from telemetry.window import Window
 from tests.control.rig import LOW, MINUTE, FaultyTarget, Rig
 
@@ -44,7 +44,7 @@ class Stuck(FaultyTarget):
         noted = self.at if self.noted is None else self.noted
         return Running(self.at, noted, settled=noted == self.at)
 
-    def scale(self, scale_out, idempotency_key, mix=None) -> Running:
+    def scale(self, scale_out, idempotency_key, mix=None, guard=unguarded) -> Running:
         self.asked.append((scale_out, idempotency_key))
         if self.refusing is not None:
             raise self.refusing

@@ -124,7 +124,7 @@ def test_a_controller_killed_in_the_middle_leaves_the_last_whole_truth(state_url
 def test_a_database_of_a_newer_perdix_is_refused(store: StateStore, state_url: str) -> None:
     with store.database.writing() as connection:
         connection.execute(state_version.update().values(number=99))
-    with pytest.raises(StateError, match="written with schema 99, this perdix knows 3"):
+    with pytest.raises(StateError, match="written with schema 99, this perdix knows 4"):
         StateStore(state_url)
 
 
@@ -133,7 +133,10 @@ def test_a_database_of_the_first_schema_is_taken_over_with_all_that_is_in_it(sto
     with store.database.writing() as connection:
         connection.execute(sa.text("ALTER TABLE decisions DROP COLUMN mix"))
         connection.execute(sa.text("ALTER TABLE decisions DROP COLUMN from_mix"))
+        connection.execute(sa.text("ALTER TABLE decisions DROP COLUMN asked_token"))
         connection.execute(sa.text("ALTER TABLE retrains DROP COLUMN since_s"))
+        for column in ("boot", "deadline_s", "ttl_s", "renewals"):
+            connection.execute(sa.text(f"ALTER TABLE leases DROP COLUMN {column}"))
         connection.execute(state_version.update().values(number=1))
     for _ in range(2):  # once taken over, nothing is left to do
         later = StateStore(state_url)

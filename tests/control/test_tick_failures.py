@@ -13,7 +13,7 @@ from control.job_memory import CAPACITY, WORKLOAD
 from control.reconcile import Event
 from control.state import StateStore
 from control.state_journal import Status
-from control.state_ledger import State
+from control.state_ledger import Entry, Intent, State
 from policies.contract import Reason
 from settings.stream_job import Objectives, PolicySettings
 from targets.contract import TargetError
@@ -311,3 +311,28 @@ def test_an_avoided_size_is_kept_only_while_it_lasts() -> None:
     assert not size.bars(5, 99.0)
     assert replace(size, and_above=True).bars(9, 99.0)
     assert Avoided.from_state(size.to_state()) == size
+
+
+# ---- the clock is set back -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("back_s", [3_600.0, 86_400.0])
+def test_a_rescale_noted_before_the_clock_was_set_back_keeps_nothing_from_being_rescaled(
+    store: StateStore, back_s: float
+) -> None:
+    rig = Rig.of(store, HIGH, scale_out=2)
+    then_s = rig.now_s + back_s
+    made = Intent("orders", then_s, then_s, 3, 2, "daedalus", "scale_in", "why", then_s + 900.0, {}, {})
+    store.ledger.record(made)
+    store.ledger.applied(made.decision_id, then_s)
+    store.ledger.confirmed(made.decision_id, then_s)
+    assert rig.minutes(1)[-1].event is Event.APPLIED
+
+
+def test_a_pause_between_attempts_begun_before_the_clock_was_set_back_is_over() -> None:
+    intent = Intent("orders", 0.0, 0.0, 3, 2, "daedalus", "scale_in", "why", 900.0, {}, {})
+    entry = Entry("id", intent, State.INTENT, attempts=1, next_attempt_s=86_400.0 + 15.0)
+    assert entry.is_due(0.0)
+    assert entry.is_due(86_415.0)
+    assert not entry.is_due(86_400.0)
+    assert replace(entry, next_attempt_s=None).is_due(0.0)

@@ -20,7 +20,7 @@ from control.live import live_io, stream_jobs
 from settings.home import Home
 from settings.product import ControlSettings
 from settings.stream_job import StreamJob
-from targets.contract import Running, Target
+from targets.contract import Guard, Running, Target, unguarded
 
 
 class Dying:
@@ -32,9 +32,15 @@ class Dying:
     def read(self) -> Running:
         return self._inner.read()
 
-    def scale(self, scale_out: int, idempotency_key: str, mix: Mapping[str, int] | None = None) -> Running:
+    def scale(
+        self,
+        scale_out: int,
+        idempotency_key: str,
+        mix: Mapping[str, int] | None = None,
+        guard: Guard = unguarded,
+    ) -> Running:
         if self._moment == "after":
-            self._inner.scale(scale_out, idempotency_key, mix)
+            self._inner.scale(scale_out, idempotency_key, mix, guard)
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError("still alive")
 

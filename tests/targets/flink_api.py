@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -82,6 +83,8 @@ class FlinkCluster:
         ``METHOD path-ending`` -> (status, message) to answer with.
     delay_s
         Before each answer.
+    meanwhile
+        ``METHOD last-part-of-path`` -> what else happens, once, while such a request is under way.
     """
 
     jobs: list[FlinkJob]
@@ -89,6 +92,7 @@ class FlinkCluster:
     checkpoints_pass: bool = False
     refusals: dict[str, tuple[int, str]] = field(default_factory=dict)
     delay_s: float = 0.0
+    meanwhile: dict[str, Callable[[], object]] = field(default_factory=dict)
     asked: list[tuple[str, str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
 
@@ -139,6 +143,9 @@ class FlinkCluster:
         self.asked.append((method, request.path, body))
         self.headers.append(dict(request.headers))
         time.sleep(self.delay_s)
+        other = self.meanwhile.pop(f"{method} {request.path.rsplit('/', 1)[1]}", None)
+        if other is not None:
+            other()
         status, answer = self._answer(method, request.path, body)
         payload = json.dumps(answer).encode() if not isinstance(answer, bytes) else answer
         request.send_response(status)

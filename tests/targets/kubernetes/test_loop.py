@@ -7,7 +7,7 @@ import pytest
 from control.reconcile import Event
 from control.state import StateStore
 from control.state_journal import Status
-from targets.contract import Running
+from targets.contract import Running, unguarded
 from targets.kubernetes import KubernetesTarget
 from tests.control.rig import HIGH, Rig
 from tests.targets.kubernetes_api import RBAC, Fault, Resource
@@ -28,9 +28,9 @@ class Followed:
         self._follow()
         return self.target.read()
 
-    def scale(self, scale_out, idempotency_key, mix=None):
+    def scale(self, scale_out, idempotency_key, mix=None, guard=unguarded):
         try:
-            return self.target.scale(scale_out, idempotency_key, mix)
+            return self.target.scale(scale_out, idempotency_key, mix, guard)
         finally:
             self._follow()
 
