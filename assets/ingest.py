@@ -71,6 +71,9 @@ def samples(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spar
             reports.append(report.to_dict())
             totals = report.totals
             context.log.info(f"{job}: {totals['files']} file(s), {totals['read']:,} samples read")
+            for file in report.files:
+                if file.failed:
+                    context.log.warning(f"{job}: {file.file}: {next(iter(file.reasons))}")
         context.instance.add_dynamic_partitions(stream_jobs.name or "", [job])
     rows = sum(part.rows for part in lake.manifests("samples", days=context.partition_keys))
     return dg.MaterializeResult(metadata={**ingest_metadata(reports), "dagster/row_count": rows, "problems": problems})

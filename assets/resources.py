@@ -62,9 +62,17 @@ class Spark(dg.ConfigurableResource):  # type: ignore[type-arg]
     workspace: dg.ResourceDependency[Workspace]
 
     def session(self) -> "SparkSession":
-        """Return the session of this process. Raises ``NoJava`` with the mend when the machine has none."""
+        """Return the session of this process.
+
+        Raises ``NoJava`` when the machine has none, and ``ClusterError`` when a cluster runs nothing within a minute.
+        """
+        from telemetry.spark_cluster import is_local, require_tasks
         from telemetry.spark_session import prepare_environment, spark_conf
 
         home, settings = self.workspace.paths(), self.workspace.settings().spark
-        prepare_environment(home)
-        return LazyPySparkResource(spark_config={**spark_conf(settings.master, home), **settings.conf}).spark_session
+        prepare_environment(home, settings.master)
+        conf = {**spark_conf(settings.master, home), **settings.conf}
+        session = LazyPySparkResource(spark_config=conf).spark_session
+        if not is_local(settings.master):
+            require_tasks(session)
+        return session

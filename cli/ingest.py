@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from cli.options import JsonOption
 from cli.output import UserError, console, emit, number, table
@@ -30,7 +31,8 @@ def ingest(
     """Read Prometheus exports into the lake; bad rows are quarantined with file, line and reason.
 
     Formats, plain or gzip, told by their content: query_range JSON, VictoriaMetrics JSON lines, OpenMetrics text and
-    tsdb dumps, Grafana CSV, canonical Parquet. Ingesting a file twice changes nothing.
+    tsdb dumps, Grafana CSV, canonical Parquet. Ingesting a file twice changes nothing. Exit code 1 when no file could
+    be read.
 
     Example: perdix ingest cpu_1.csv throughput_1.csv --job ramp
     """
@@ -46,6 +48,8 @@ def ingest(
     report, days, problems = ingest_files(paths, job, hint, show=not as_json)
     document = {**report, "days": days, "problems": problems}
     emit("perdix.ingest/1", document, as_json=as_json, show=lambda: _show(document))
+    if report["failed"]:
+        raise typer.Exit(1)
 
 
 def ingest_files(paths: list[Path], job: str, hint: Hint, *, show: bool) -> tuple[dict[str, Any], list[str], list[str]]:
@@ -106,14 +110,13 @@ def _show(document: dict[str, Any]) -> None:
         highlight=False,
     )
     for file in document["files"]:
-        for bad in file.get("quarantine", [])[:3]:
-            where = f"line {bad['line']}" if bad.get("line") else f"byte {bad.get('byte_offset')}"
-            console.print(
-                f"[yellow]quarantined[/] {Path(file['file']).name}, {where}: {bad['reason']}", highlight=False
-            )
+        for reason, count in list(file["reasons"].items())[:3]:
+            said = escape(f"{Path(file['file']).name}: {reason} ({count})")
+            console.print(f"[yellow]quarantined[/] {said}", highlight=False)
     for problem in document["problems"]:
         console.print(f"[yellow]check[/] {problem}", highlight=False)
-    console.print(f"next: perdix capacity {document['job']}, perdix train --job {document['job']}", highlight=False)
+    if not document["failed"]:
+        console.print(f"next: perdix capacity {document['job']}, perdix train --job {document['job']}", highlight=False)
 
 
 def _nothing() -> Any:

@@ -14,5 +14,7 @@ def known_errors() -> tuple[type[Exception], ...]:
     from telemetry.java import NoJava
     from telemetry.lake import LakeError
     from telemetry.prometheus_answers import PrometheusError
+    from telemetry.spark_cluster import ClusterError
 
-    return (UserError, SettingsError, NoJava, LakeError, StateError, RegistryError, TargetError, PrometheusError)
+    of_services = (StateError, RegistryError, TargetError, PrometheusError, ClusterError)
+    return (UserError, SettingsError, NoJava, LakeError, *of_services)

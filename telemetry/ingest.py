@@ -29,6 +29,7 @@ from telemetry.lake import Lake
 from telemetry.landing import ExportFile, export_files
 from telemetry.partitions import safe_key
 from telemetry.queries import SeriesMap, load_series_map
+from telemetry.spark_cluster import cause_of
 from telemetry.spark_source import ReadOptions, StagingSource
 from telemetry.staged_export import ExportPart, Receipt
 from telemetry.tables import QUARANTINE, SERIES, SOURCES, TIMESTAMP
@@ -164,7 +165,7 @@ def _one_by_one(
         try:
             found[source] = _run(spark, [mine], staging, options)
         except Exception as error:
-            found[source] = f"Spark could not read it: '{str(error).strip().splitlines()[0][:200]}'"
+            found[source] = f"Spark could not read it: {cause_of(error)}"
     return found
 
 

@@ -47,6 +47,11 @@ class FileReport:
         """Samples seen, readable or not."""
         return self.kept + self.masked + self.quarantined
 
+    @property
+    def failed(self) -> bool:
+        """Whether nothing of it could be read, and that was not for want of samples."""
+        return self.quarantined > 0 and self.kept + self.masked == 0
+
 
 def unread_file(file: ExportFile, problem: str) -> FileReport:
     """Return the report of a file that was not read at all: one quarantined sample stands for it."""
@@ -80,6 +85,11 @@ class IngestReport:
         return {"files": len(self.files)} | {name: sum(getattr(file, name) for file in self.files) for name in names}
 
     @property
+    def failed(self) -> bool:
+        """Whether there were files, and every one of them failed."""
+        return bool(self.files) and all(file.failed for file in self.files)
+
+    @property
     def days(self) -> tuple[str, ...]:
         """Days that hold samples of these files, sorted."""
         return tuple(sorted({day for file in self.files for day in file.days}))
@@ -89,6 +99,7 @@ class IngestReport:
         files = [{**asdict(file), "read": file.read} for file in self.files]
         return {
             "job": self.job,
+            "failed": self.failed,
             "seconds": round(self.seconds, 3),
             "totals": self.totals,
             "days": list(self.days),

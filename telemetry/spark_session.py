@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from settings.home import PROJECT, Home
 from telemetry.java import Java, find_java
+from telemetry.spark_cluster import is_local, require_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,7 +62,7 @@ def spark_conf(master: str, home: Home) -> dict[str, str]:
         "spark.executorEnv.PYTHONPATH": str(PROJECT),
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{_log_settings(home)}",
     }
-    if master.startswith("local"):
+    if is_local(master):
         conf |= {
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
@@ -73,7 +74,7 @@ def spark_conf(master: str, home: Home) -> dict[str, str]:
     return conf
 
 
-def prepare_environment(home: Home) -> Java:
+def prepare_environment(home: Home, master: str) -> Java:
     """Set what the JVM and Spark's Python workers read from the environment, and return the Java in use.
 
     Workers run ``sys.executable``; without it they take the first ``python3`` on the path, which lacks our packages.
@@ -87,7 +88,8 @@ def prepare_environment(home: Home) -> Java:
     os.environ["JAVA_HOME"] = str(java.home)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if is_local(master):  # executors on another host could not reach a driver that says it is at loopback
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     return java
 
 
@@ -103,14 +105,19 @@ def spark_session(home: Home, master: str = "local[*]", extra: Mapping[str, str]
     ------
     NoJava
         When there is no Java that Spark can run on.
+    ClusterError
+        When ``master`` is a cluster that runs no task within a minute.
     """
     from pyspark.sql import SparkSession  # noqa: PLC0415 - importing pyspark costs half a second that others need not pay
 
-    prepare_environment(home)
+    prepare_environment(home, master)
     builder = SparkSession.builder
     for key, value in {**spark_conf(master, home), **(extra or {})}.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    if not is_local(master):
+        require_tasks(session)
+    return session
 
 
 def _log_settings(home: Home) -> Path:

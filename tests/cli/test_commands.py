@@ -123,6 +123,16 @@ class TestFromFilesToAnswers:
         assert said["totals"]["quarantined"] == 1
         assert said["totals"]["kept"] == 240
 
+    def test_an_ingest_of_which_no_file_can_be_read_exits_with_1_and_says_why(
+        self, home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.setenv("PERDIX_HOME", str(home))
+        (tmp_path / "[page].csv").write_text("<!doctype html><title>503</title>")
+        result = CliRunner().invoke(app, ["ingest", str(tmp_path / "[page].csv"), "--job", "pages"])
+        assert result.exit_code == 1
+        assert "[page].csv: " in result.stdout
+        assert "an HTML or XML page" in result.stdout
+
     def test_a_misspelt_job_is_answered_with_the_nearest(
         self, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -190,7 +192,26 @@ def test_a_file_that_kills_its_worker_costs_only_itself(spark, lake, tmp_path, m
         ("killer.json", 0, 1),
         ("z.json", 40, 0),
     ]
-    assert "Spark could not read it" in next(iter(report.files[1].reasons))
+    assert "Spark could not read it: SparkException: Python worker exited unexpectedly" in next(
+        iter(report.files[1].reasons)
+    )
+    assert report.files[1].failed
+    assert not report.failed
+
+
+def test_where_tasks_cannot_write_every_file_fails_and_its_reason_says_so(spark, tmp_path):
+    """Executors on another host do not see a folder of this one."""
+
+    class Elsewhere(Lake):
+        @contextmanager
+        def staging(self):
+            yield tmp_path / "only" / "here"
+
+    (tmp_path / "a.json").write_bytes(query_range([around_midnight("a")]))
+    report = ingest(spark, Elsewhere(tmp_path / "lake"), [tmp_path / "a.json"], "job")
+    [reason] = report.files[0].reasons
+    assert re.search(r"Spark could not read it: FileNotFoundError: .*only/here", reason)
+    assert report.failed
 
 
 def test_hints_and_limits_reach_the_tasks(spark, lake, tmp_path):

@@ -1,0 +1,96 @@
+"""Whether a Spark cluster runs anything at all, and in one line what a failure of it says.
+
+Spark itself waits for ever, without a word, for executors that cannot come.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FIRST_TASK_S = 60.0
+SHOWN = 300
+_GROUP = "perdix-first-task"
+_LOCAL = re.compile(r"local(-cluster)?(\[.*\])?")
+_PROBLEM = re.compile(r"(?:Caused by: )?[\w.$]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*")
+_FAILED_TASK = re.compile(r"most recent failure: .*?\): (.+)")
+
+
+class ClusterError(Exception):
+    """The cluster does not run our tasks; the message says why, as far as Spark tells, and what to look at."""
+
+
+def is_local(master: str) -> bool:
+    """Whether a Spark master means this machine alone: ``local``, ``local[4]``, ``local[*]``."""
+    return _LOCAL.fullmatch(master) is not None
+
+
+def require_tasks(spark: SparkSession, within_s: float = FIRST_TASK_S) -> None:
+    """Run one task with a Python worker in it.
+
+    Raises
+    ------
+    ClusterError
+        When it fails, or has not run within ``within_s`` seconds.
+    """
+    failed: list[Exception] = []
+    ended = threading.Event()
+    master, context = spark.sparkContext.master, spark.sparkContext
+
+    def run() -> None:
+        context.setJobGroup(_GROUP, "the first task", interruptOnCancel=True)
+        try:
+            spark.range(1).mapInArrow(_as_it_is, "id long").count()
+        except Exception as error:
+            failed.append(error)
+        finally:
+            ended.set()
+
+    # pyspark ties a group of jobs to the thread that sets it
+    threading.Thread(target=run, name=_GROUP, daemon=True).start()
+    if not ended.wait(within_s):
+        why = _why_none(context)
+        context.cancelJobGroup(_GROUP)
+        raise ClusterError(f"Spark at {master} ran no task within {within_s:g} s: {why}")
+    if failed:
+        raise ClusterError(f"Spark at {master} cannot run a task: {cause_of(failed[0])}") from failed[0]
+
+
+def cause_of(error: BaseException) -> str:
+    """Return the telling line of what Spark raised: what its Python worker raised, else the last cause in the JVM."""
+    text = str(error)
+    if "Traceback (most recent call last)" in text:
+        traceback = text.rpartition("Traceback (most recent call last)")[2].splitlines()[1:]
+        told = [line for line in traceback if line[:1].strip() and _PROBLEM.fullmatch(line)]
+    else:
+        told = [match[1] for match in _FAILED_TASK.finditer(text)]
+        told = told or [line for line in text.splitlines() if line.startswith("Caused by: ") and line.count(": ") > 1]
+        told = told[-1:]
+    found = told[0] if told else next((line for line in text.splitlines() if line.strip()), type(error).__name__)
+    found = re.sub(r"^(?:Caused by: )?(?:[\w$]+\.)+(?=\w)", "", found.strip())
+    return found if len(found) <= SHOWN else found[: SHOWN - 4] + " ..."
+
+
+def _as_it_is(batches: Any) -> Any:
+    return batches
+
+
+def _why_none(context: Any) -> str:
+    address = f"{context.getConf().get('spark.driver.host')}:{context.getConf().get('spark.driver.port')}"
+    known = context._jsc.sc().statusStore().executorList(False)  # those that are gone as well
+    executors = [known.apply(index) for index in range(known.size())]
+    executors = [one for one in executors if one.id() != "driver"]
+    alive = [one for one in executors if one.isActive()]
+    if alive:
+        return f"{len(alive)} executor(s) have registered, and other work takes all of their cores"
+    if lost := [one.removeReason().get() for one in executors if one.removeReason().isDefined()]:
+        return f"its {len(executors)} executor(s) were lost: {' '.join(str(lost[-1]).split())[:SHOWN]}"
+    return (
+        f"no executor has registered. Either no worker has cores and memory to spare, or executors start and cannot "
+        f"reach this process at {address}: set spark.driver.host (perdix.yaml, spark.conf) to an address that they "
+        "reach; the cluster's own pages tell why executors ended"
+    )

@@ -1,0 +1,99 @@
+"""A cluster that runs nothing is an error that says why, and never a silence."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import pytest
+
+from settings.home import Home
+from telemetry.spark_cluster import ClusterError, cause_of, is_local, require_tasks
+from telemetry.spark_session import prepare_environment
+
+
+@pytest.mark.parametrize("master", ["local", "local[4]", "local[*]", "local[2, 3]", "local-cluster[2,1,1024]"])
+def test_masters_on_this_machine(master):
+    assert is_local(master)
+
+
+@pytest.mark.parametrize("master", ["spark://localhost:7077", "spark://local:7077", "k8s://https://local", "yarn"])
+def test_masters_elsewhere(master):
+    assert not is_local(master)
+
+
+@pytest.mark.parametrize(("master", "told"), [("local[*]", "127.0.0.1"), ("spark://master:7077", None)])
+def test_only_a_driver_whose_executors_are_here_says_that_it_is_at_loopback(tmp_path, monkeypatch, master, told):
+    monkeypatch.setattr(os, "environ", {k: v for k, v in os.environ.items() if k != "SPARK_LOCAL_IP"})
+    prepare_environment(Home(tmp_path).make(), master)
+    assert os.environ.get("SPARK_LOCAL_IP") == told
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        pytest.param(
+            "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
+            "  File \"x.py\", line 3, in read\n    raise\nFileNotFoundError: [Errno 2] No such file: '/a'\n\n"
+            "\tat org.apache.spark.x(X.java:1)\nCaused by: java.io.EOFException",
+            "FileNotFoundError: [Errno 2] No such file: '/a'",
+            id="raised in Python",
+        ),
+        pytest.param(
+            "An error occurred while calling o102.count.\n: org.apache.spark.SparkException: Job aborted due to stage "
+            "failure: Task 0 in stage 1.0 failed 1 times, most recent failure: Lost task 0.0 in stage 1.0 (TID 1) "
+            "(10.0.0.7 executor 3): org.apache.spark.SparkException: Python worker exited unexpectedly (crashed).\n"
+            "\tat org.apache\nCaused by: java.io.EOFException\n\t... 23 more",
+            "SparkException: Python worker exited unexpectedly (crashed).",
+            id="crashed",
+        ),
+        pytest.param(
+            "o1.load\n: a.B: c\n\tat x\nCaused by: java.io.IOException: No space left on device\n\t... 2 more",
+            "IOException: No space left on device",
+            id="in the JVM",
+        ),
+        pytest.param("", "ValueError", id="nothing said"),
+    ],
+)
+def test_the_telling_line_of_a_failure_is_found(text, cause):
+    assert cause_of(ValueError(text)) == cause
+
+
+@pytest.mark.spark
+class TestFirstTask:
+    @pytest.fixture
+    def busy(self, spark):
+        """Every core of the session is taken by another job."""
+        context = spark.sparkContext
+
+        def sleep(batches):
+            time.sleep(60)
+            return batches
+
+        def occupy():
+            context.setJobGroup("busy", "busy", interruptOnCancel=True)
+            try:
+                spark.range(0, 2, 1, 2).mapInArrow(sleep, "id long").count()
+            except Exception:
+                ended.set()
+
+        ended = threading.Event()
+        threading.Thread(target=occupy, daemon=True).start()
+        tracker = context.statusTracker()
+        while not tracker.getActiveStageIds():
+            time.sleep(0.01)
+        time.sleep(0.5)
+        yield
+        context.cancelJobGroup("busy")
+        assert ended.wait(30)
+
+    def test_a_cluster_that_runs_it_is_fine(self, spark):
+        require_tasks(spark)
+
+    @pytest.mark.usefixtures("busy")
+    def test_a_cluster_that_has_no_core_for_it_is_an_error(self, spark):
+        began_s = time.monotonic()
+        with pytest.raises(ClusterError, match=r"local\[2\] ran no task within 0.5 s"):
+            require_tasks(spark, within_s=0.5)
+        assert time.monotonic() - began_s < 10
