@@ -19,6 +19,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from control.lease import PREFIX
 from control.state import DAY_S
 from control.state_ledger import State
+from control.state_postgresql import Limits, engine_of
 from control.state_schema import (
     SCHEMA,
     decisions,
@@ -33,7 +34,7 @@ from policies.contract import Reason
 
 # A reader of SQLite in WAL mode waits for nobody but one who holds the whole file; a scrape must not wait for that one.
 WAIT_MS = 250
-CONNECT_S = 2
+LIMITS = Limits(connect_s=2, statement_s=5.0, answer_s=6.0)
 TICKS_READ = 1_000
 # Decisions that hold without a judgement of the load: what was wanted before stays wanted.
 UNJUDGED = (
@@ -173,14 +174,11 @@ class PublishedState:
             if connection.dialect.name == "postgresql":
                 connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
                 connection.exec_driver_sql(f"SET LOCAL lock_timeout = {WAIT_MS}")
-                connection.exec_driver_sql(f"SET LOCAL statement_timeout = {20 * WAIT_MS}")
             yield connection
 
     def _open(self) -> sa.Engine:
         if self._url.get_backend_name() != "sqlite":
-            return sa.create_engine(
-                self._url, pool_pre_ping=True, pool_size=1, connect_args={"connect_timeout": CONNECT_S}
-            )
+            return engine_of(self._url, LIMITS, pool_size=1)
         path = Path(self._url.database or "").expanduser()
         if not path.is_file():
             raise UnreadableError(f"state store {path}: there is none yet; a tick makes it", Cause.ABSENT)

@@ -14,6 +14,8 @@ import orjson
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, OperationalError, ProgrammingError
 
+from control.state_postgresql import engine_of
+
 SCHEMA = 4
 # From that schema to the next; what was stored stays as it is.
 UPGRADES: Mapping[int, tuple[str, ...]] = {
@@ -287,6 +289,9 @@ class Database:
         self._engine.dispose()
 
     def _create(self) -> None:
+        if not self.one_machine:
+            with self.reading():  # a server that is not there is asked once
+                pass
         # Two processes may both find no tables; the slower one fails, and then finds those of the faster.
         for left in range(4, -1, -1):
             try:
@@ -317,7 +322,7 @@ class Database:
 
 def _open(url: sa.URL) -> sa.Engine:
     if url.get_backend_name() != "sqlite":
-        return sa.create_engine(url, pool_pre_ping=True)
+        return engine_of(url)
     if url.database and url.database != ":memory:":
         Path(url.database).expanduser().parent.mkdir(parents=True, exist_ok=True)
     engine = sa.create_engine(url)
