@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,7 +12,7 @@ from settings.yaml_files import SettingsError
 from telemetry.alignment import align
 from telemetry.http_client import MIB
 from telemetry.metrics import WORKLOAD
-from telemetry.prometheus import Prometheus
+from telemetry.prometheus import Asked, Prometheus, Pulled
 from telemetry.prometheus_answers import PrometheusError
 from telemetry.quality import NEEDED
 from telemetry.queries import EngineQueries, load_queries
@@ -94,29 +94,58 @@ class LiveSource:
 
     def read(self, job: StreamJob, now_s: float, since_s: float) -> Reading:
         """Return the window ``(since_s, now_s]``; raises :class:`SourceError` naming the server and the mend."""
-        source = job.prometheus
-        if source is None:
-            raise SourceError(f"job '{job.name}' has no 'prometheus' in its file; add its url and selector")
-        self._refuse_if_down(source, now_s)
+        found = self.read_jobs([(job, since_s)], now_s)[job.name]
+        if isinstance(found, SourceError):
+            raise found
+        return found
+
+    def read_jobs(self, jobs: Iterable[tuple[StreamJob, float]], now_s: float) -> dict[str, Reading | SourceError]:
+        """Read several jobs, those of one server with the same queries; what fails for one is returned, not raised.
+
+        Parameters
+        ----------
+        jobs
+            Each with the epoch second from which on it is read.
+        """
+        found: dict[str, Reading | SourceError] = {}
+        alike: dict[tuple[str, str, float, float], list[tuple[StreamJob, PrometheusSource, float]]] = {}
+        for job, since_s in jobs:
+            source = job.prometheus
+            if source is None:
+                found[job.name] = SourceError(
+                    f"job '{job.name}' has no 'prometheus' in its file; add its url and selector"
+                )
+                continue
+            step_s = source.scrape_interval_s
+            start_s = math.floor(since_s / step_s) * step_s
+            alike.setdefault((_server(source), job.engine, step_s, start_s), []).append((job, source, since_s))
+        for (_, engine, _, start_s), members in alike.items():
+            found |= self._read_alike(engine, start_s, now_s, members)
+        return found
+
+    def _read_alike(
+        self, engine: str, start_s: float, now_s: float, members: Sequence[tuple[StreamJob, PrometheusSource, float]]
+    ) -> dict[str, Reading | SourceError]:
+        """Read jobs of one server and engine from the same second on."""
+        source = members[0][1]
         step_s = source.scrape_interval_s
-        start_s = math.floor(since_s / step_s) * step_s
         try:
-            client = self._client(source)
-            client.drain_warnings()
-            series = client.pull(
-                self._queries_for(job.engine),
-                source.selector,
+            self._refuse_if_down(source, now_s)
+            queries = self._queries_for(engine)
+            asked = Asked(
+                {job.name: self._wanted(queries, of) for job, of, _ in members},
+                {job.name: of.selector for job, of, _ in members},
                 start_s,
                 math.floor(now_s / step_s) * step_s,
                 step_s,
-                metrics=self._wanted(job, source),
-                scrape_interval_s=step_s,
+                step_s,
             )
-            return Reading(align(job.name, series, since_s, now_s, step_s), client.drain_warnings())
-        except (PrometheusError, SettingsError, ValueError) as error:
+            pulled = self._client(source).pull_jobs(queries, asked)
+        except (SourceError, PrometheusError, SettingsError, ValueError) as error:
             if isinstance(error, PrometheusError) and error.kind in {"unreachable", "timeout", "overloaded"}:
                 self._down[_server(source)] = (now_s, str(error))
-            raise SourceError(str(error)) from error
+            return {job.name: SourceError(str(error)) for job, _, _ in members}
+        return {job.name: _reading(job, pulled[job.name], since_s, now_s, step_s) for job, _, since_s in members}
 
     def close(self) -> None:
         """Close every connection."""
@@ -136,15 +165,25 @@ class LiveSource:
             self._clients[key] = self._connect(source)
         return self._clients[key]
 
-    def _wanted(self, job: StreamJob, source: PrometheusSource) -> tuple[str, ...]:
+    def _wanted(self, queries: EngineQueries, source: PrometheusSource) -> tuple[str, ...]:
         """Return what can be asked for, and what must be: so that a label that is missing for it is told."""
-        answerable = self._queries_for(job.engine).metrics(source.selector)
-        return tuple(dict.fromkeys((*answerable, *NEEDED_TO_DECIDE)))
+        return tuple(dict.fromkeys((*queries.metrics(source.selector), *NEEDED_TO_DECIDE)))
 
     def _queries_for(self, engine: str) -> EngineQueries:
         if engine not in self._queries:
             self._queries[engine] = self._queries_of(engine)
         return self._queries[engine]
+
+
+def _reading(
+    job: StreamJob, pulled: Pulled | PrometheusError, since_s: float, now_s: float, step_s: float
+) -> Reading | SourceError:
+    if isinstance(pulled, PrometheusError):
+        return SourceError(str(pulled))
+    try:
+        return Reading(align(job.name, pulled.series, since_s, now_s, step_s), pulled.warnings)
+    except ValueError as error:
+        return SourceError(str(error))
 
 
 def _server(source: PrometheusSource) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, stop_after_delay, wait_exponential
@@ -15,8 +16,9 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, stop_afte
 from settings.access import AccessError, HttpAccess
 from telemetry.http_client import MIB, HttpClient, HttpError, Limits, Trouble
 from telemetry.prometheus_answers import ErrorKind, PrometheusError, document_of, joined, results, warnings_of
-from telemetry.queries import EngineQueries, UnanswerableError
+from telemetry.queries import EngineQueries
 from telemetry.query_text import rate_window_s
+from telemetry.questions import Question, questions
 from telemetry.series import Series
 
 POINTS_PER_PAGE: Final = 11_000  # what Prometheus allows per series and range query
@@ -33,6 +35,68 @@ _KINDS: Final[Mapping[Trouble, ErrorKind]] = {
     "unaskable": "rejected",
 }
 _OF_ONE_QUERY: Final = frozenset({"rejected", "malformed"})
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked for some jobs of one engine.
+
+    Attributes
+    ----------
+    wanted, selectors
+        Job -> canonical metrics, and its labels.
+    start_s, end_s, step_s
+        As for :meth:`Prometheus.query_range`.
+    scrape_interval_s
+        Of the server; ``rate()`` looks back over four of these.
+    """
+
+    wanted: Mapping[str, tuple[str, ...]]
+    selectors: Mapping[str, Mapping[str, str]]
+    start_s: float
+    end_s: float
+    step_s: float
+    scrape_interval_s: float
+
+    def questions(self, queries: EngineQueries) -> tuple[list[Question], dict[str, list[str]]]:
+        """Return what to ask, and for each job what cannot be asked."""
+        return questions(queries, self.wanted, self.selectors, rate_window_s(self.scrape_interval_s))
+
+    def alone(self, queries: EngineQueries, together: Question) -> list[Question]:
+        """Return the questions that ask for each job of ``together`` by itself."""
+        ones = [replace(self, wanted={job: (together.metric,)}) for job in together.names()]
+        return [question for one in ones for question in one.questions(queries)[0]]
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """What was read of one job, canonical and named by worker, and what was warned of."""
+
+    series: tuple[Series, ...]
+    warnings: tuple[str, ...]
+
+
+class _Found:
+    """What has been read so far, by job."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._wanted = asked.wanted
+        self.series: dict[str, list[Series]] = {job: [] for job in asked.wanted}
+        self.warnings: dict[str, list[str]] = {job: [] for job in asked.wanted}
+        self._refused: dict[str, list[PrometheusError]] = {job: [] for job in asked.wanted}
+
+    def refuse(self, question: Question, error: PrometheusError) -> None:
+        for job in question.names():
+            self.warnings[job].append(f"{question.metric}: {error}")
+            self._refused[job].append(error)
+
+    def pulled(self) -> dict[str, Pulled | PrometheusError]:
+        return {
+            job: refused[0]
+            if (refused := self._refused[job]) and len(refused) == len(wanted)
+            else Pulled(tuple(self.series[job]), tuple(dict.fromkeys(self.warnings[job])))
+            for job, wanted in self._wanted.items()
+        }
 
 
 class Prometheus:
@@ -121,16 +185,9 @@ class Prometheus:
         PrometheusError
             After the retries.
         """
-        found: dict[tuple[tuple[str, str], ...], list[tuple[list[float], list[float]]]] = {}
-        for first_ms, last_ms, step_ms in pages(start_s, end_s, step_s):
-            asked = {"query": promql, "start": _seconds(first_ms), "end": _seconds(last_ms), "step": _seconds(step_ms)}
-            if lookback_s is not None:
-                asked["lookback_delta"] = _seconds(round(lookback_s * 1000))
-            document = self._retrying(self._ask, asked)
-            self._warnings += warnings_of(document, self.name)
-            for labels, times, values in results(document, self.name):
-                found.setdefault(tuple(sorted(labels.items())), []).append((times, values))
-        return [joined(dict(labels), parts) for labels, parts in found.items()]
+        series, warnings = self._range(promql, start_s, end_s, step_s, lookback_s)
+        self._warnings += warnings
+        return series
 
     def pull(
         self,
@@ -169,29 +226,76 @@ class Prometheus:
         PrometheusError
             When the server cannot be reached or lets nobody in, or when every query failed.
         """
-        scrape_s = scrape_interval_s or step_s
         wanted = tuple(queries.metrics(selector) if metrics is None else metrics)
-        series: list[Series] = []
-        refused: list[PrometheusError] = []
-        for metric in wanted:
+        asked = Asked({"": wanted}, {"": selector}, start_s, end_s, step_s, scrape_interval_s or step_s)
+        found = self.pull_jobs(queries, asked)[""]
+        if isinstance(found, PrometheusError):
+            raise found
+        self._warnings += found.warnings
+        return list(found.series)
+
+    def pull_jobs(self, queries: EngineQueries, asked: Asked) -> dict[str, Pulled | PrometheusError]:
+        """Read the canonical metrics of several jobs of one engine, with as few queries as there can be.
+
+        A query that the server refuses for several jobs is asked for each of them, so that one job's labels cost no
+        other job a metric. Thread-safe.
+
+        Returns
+        -------
+        dict
+            Job -> what :meth:`pull` returns of it, or the error of a job whose every query failed.
+
+        Raises
+        ------
+        PrometheusError
+            When the server cannot be reached or lets nobody in.
+        """
+        found = _Found(asked)
+        together, unanswerable = asked.questions(queries)
+        for job, warnings in unanswerable.items():
+            found.warnings[job] += warnings
+        for question in together:
             try:
-                promql = queries.promql(metric, selector, rate_window_s(scrape_s))
-                rows = self.query_range(promql, start_s, end_s, step_s, lookback_s=max(2.0 * scrape_s, step_s))
-            except UnanswerableError as error:
-                self._warnings.append(str(error))
+                self._answer(question, queries, asked, found)
             except PrometheusError as error:
                 if error.kind not in _OF_ONE_QUERY:
                     raise
-                self._warnings.append(f"{metric}: {error}")
-                refused.append(error)
-            else:
-                series += [
-                    Series(metric, queries.worker_of(metric, row.labels), row.times_ms, row.values, row.labels)
-                    for row in rows
-                ]
-        if refused and len(refused) == len(wanted):
-            raise refused[0]
-        return series
+                if len(question.names()) == 1:
+                    found.refuse(question, error)
+                    continue
+                for one in asked.alone(queries, question):
+                    try:
+                        self._answer(one, queries, asked, found)
+                    except PrometheusError as refused:
+                        if refused.kind not in _OF_ONE_QUERY:
+                            raise
+                        found.refuse(one, refused)
+        return found.pulled()
+
+    def _answer(self, question: Question, queries: EngineQueries, asked: Asked, found: _Found) -> None:
+        lookback_s = max(2.0 * asked.scrape_interval_s, asked.step_s)
+        rows, warnings = self._range(question.promql, asked.start_s, asked.end_s, asked.step_s, lookback_s)
+        for row in rows:
+            worker = queries.worker_of(question.metric, row.labels)
+            for job in question.jobs_of(row.labels):
+                found.series[job].append(Series(question.metric, worker, row.times_ms, row.values, row.labels))
+        for job in question.names():
+            found.warnings[job] += warnings
+
+    def _range(
+        self, promql: str, start_s: float, end_s: float, step_s: float, lookback_s: float | None
+    ) -> tuple[list[Series], list[str]]:
+        warnings: list[str] = []
+        found: dict[tuple[tuple[str, str], ...], list[tuple[list[float], list[float]]]] = {}
+        for first_ms, last_ms, step_ms in pages(start_s, end_s, step_s):
+            asked = {"query": promql, "start": _seconds(first_ms), "end": _seconds(last_ms), "step": _seconds(step_ms)}
+            if lookback_s is not None:
+                asked["lookback_delta"] = _seconds(round(lookback_s * 1000))
+            document = self._retrying(self._ask, asked)
+            warnings += warnings_of(document, self.name)
+            for labels, times, values in results(document, self.name):
+                found.setdefault(tuple(sorted(labels.items())), []).append((times, values))
+        return [joined(dict(labels), parts) for labels, parts in found.items()], warnings
 
     def _ask(self, asked: Mapping[str, str]) -> dict[str, Any]:
         try:

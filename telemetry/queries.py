@@ -19,7 +19,7 @@ from settings.home import conf_folder
 from settings.strict import Strict
 from settings.yaml_files import SettingsError, load_model
 from telemetry.metrics import CANONICAL, Scope
-from telemetry.query_text import LABEL_NAME, QueryText
+from telemetry.query_text import LABEL_NAME, QueryText, Selector
 from telemetry.series import Kind
 
 CANONICAL_ENGINE: Final = "canonical"
@@ -145,14 +145,23 @@ class EngineQueries(Strict):
         UnanswerableError
             When the engine has no query for this metric, or none that these labels can answer.
         """
+        text = self.text(metric, selector)
+        return self.rendered(text, text.kept(selector), window_s)
+
+    def text(self, metric: str, selector: Mapping[str, str]) -> QueryText:
+        """Return the first question for a metric that these labels can answer; raises as :meth:`promql` does."""
         texts = self.queries.get(metric, [])
         for text in texts:
             if text.answers(selector):
-                return text.render(selector, window_s, self.worker.labels, self.worker.lacks)
+                return text
         if not texts:
             raise UnanswerableError(f"{self.engine}: no query for {metric}; add one to conf/queries/{self.engine}.yaml")
         needs = " or ".join(", ".join(text.needs) for text in texts)
         raise UnanswerableError(f"{self.engine}: {metric} needs the label {needs} in the job's prometheus.selector")
+
+    def rendered(self, text: QueryText, kept: Selector, window_s: float) -> str:
+        """Return a question of this engine as PromQL."""
+        return text.render(kept, window_s, self.worker.labels, self.worker.lacks)
 
     def worker_of(self, metric: str, labels: Mapping[str, str]) -> str | None:
         """Return the worker that a result belongs to; ``None`` for a job-level metric."""

@@ -11,7 +11,10 @@ from pydantic import Field, field_validator
 from settings.strict import Strict
 
 LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-PLACEHOLDERS = frozenset({"selector", "of_worker", "window", "minute", "worker"})
+PLACEHOLDERS = frozenset({"selector", "of_worker", "window", "minute", "worker", "job", "job_of_worker"})
+Selector = Mapping[str, str | tuple[str, ...]]  # label -> its value, or several that are asked for at once
+_SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")  # to RE2, which escapes these and no other
+_PLAIN = re.compile(r"[a-zA-Z_:][\w:]*\{\$selector\}")  # keeps the labels of its series
 
 
 class QueryText(Strict):
@@ -43,36 +46,55 @@ class QueryText(Strict):
         """Whether ``selector`` has every label that this question needs."""
         return all(selector.get(label) for label in self.needs)
 
-    def render(
-        self, selector: Mapping[str, str], window_s: float, worker_labels: Iterable[str], lacking: Iterable[str] = ()
-    ) -> str:
-        """Return the query with selectors, windows and worker labels filled in.
+    @property
+    def tells_jobs_apart(self) -> bool:
+        """Whether one query can ask for several jobs: it keeps the labels that differ between them (``$job``)."""
+        return "job" in Template(self.promql).get_identifiers() or _PLAIN.fullmatch(self.promql) is not None
 
-        Parameters
-        ----------
-        lacking
-            Labels of the selector that ``$of_worker`` leaves out.
-        """
-        kept = {
+    def kept(self, selector: Mapping[str, str]) -> dict[str, str]:
+        """Return the labels of the selector that this question asks with."""
+        return {
             name: value
             for name, value in selector.items()
             if name not in self.without and (self.only is None or name in self.only)
         }
-        of_worker = {name: value for name, value in kept.items() if name not in set(lacking)}
-        text = _without_comma(self.promql, {"selector": kept, "of_worker": of_worker})
-        return Template(text).substitute(
-            selector=matchers(kept),
-            of_worker=matchers(of_worker),
+
+    def render(self, kept: Selector, window_s: float, worker_labels: Iterable[str], lacking: Iterable[str] = ()) -> str:
+        """Return the query with selectors, windows and worker labels filled in.
+
+        Parameters
+        ----------
+        kept
+            What :meth:`kept` returns of a job, or of several jobs: then a label that differs has several values, and
+            is among the result's labels.
+        lacking
+            Labels of the selector that ``$of_worker`` leaves out.
+        """
+        lacking = set(lacking)
+        of_worker = {name: value for name, value in kept.items() if name not in lacking}
+        filled = {
+            "selector": matchers(kept),
+            "of_worker": matchers(of_worker),
+            "job": ", ".join(differing(kept)),
+            "job_of_worker": ", ".join(differing(of_worker)),
+        }
+        return Template(_without_comma(self.promql, filled)).substitute(
+            filled,
             window=duration(window_s),
             minute=duration(max(60.0, window_s)),
             worker=", ".join(worker_labels),
         )
 
 
-def _without_comma(text: str, selectors: Mapping[str, Mapping[str, str]]) -> str:
-    """Take out placeholders of empty selectors with the comma beside them: PromQL takes no leading one."""
-    for name, kept in selectors.items():
-        if not kept:
+def differing(selector: Selector) -> tuple[str, ...]:
+    """Return the labels of which several values are asked for at once."""
+    return tuple(name for name, value in selector.items() if not isinstance(value, str))
+
+
+def _without_comma(text: str, filled: Mapping[str, str]) -> str:
+    """Take out placeholders that are empty with the comma beside them: PromQL takes no leading one."""
+    for name, found in filled.items():
+        if not found:
             written = rf"\$(?:{name}\b|\{{{name}\}})"
             text = re.sub(rf",?\s*{written}", "", re.sub(rf"{written}\s*,\s*", "", text))
     return text
@@ -83,8 +105,8 @@ def rate_window_s(scrape_interval_s: float) -> float:
     return 4.0 * scrape_interval_s
 
 
-def matchers(selector: Mapping[str, str]) -> str:
-    """Return ``a="x",b="y"`` with escaped values.
+def matchers(selector: Selector) -> str:
+    """Return ``a="x",b=~"y|z"`` with escaped values.
 
     Raises
     ------
@@ -94,7 +116,14 @@ def matchers(selector: Mapping[str, str]) -> str:
     for name in selector:
         if not LABEL_NAME.fullmatch(name):
             raise ValueError(f"selector: '{name}' is not a Prometheus label name (letters, digits and '_')")
-    return ",".join(f'{name}="{escaped(value)}"' for name, value in selector.items())
+    return ",".join(
+        f'{name}="{escaped(value)}"' if isinstance(value, str) else f'{name}=~"{escaped(_any_of(value))}"'
+        for name, value in selector.items()
+    )
+
+
+def _any_of(values: Iterable[str]) -> str:
+    return "|".join(_SPECIAL.sub(r"\\\g<0>", value) for value in values)
 
 
 def escaped(value: str) -> str:

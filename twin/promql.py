@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-AGGREGATIONS: Final = frozenset({"sum", "avg", "min", "max", "count"})
+AGGREGATIONS: Final = frozenset({"sum", "avg", "min", "max", "count", "group"})
 FUNCTIONS: Final = frozenset(
     {"rate", "increase", "avg_over_time", "sum_over_time", "count_over_time", "min_over_time", "max_over_time"}
     | {"last_over_time", "time"}
@@ -164,6 +164,10 @@ class _Reader:
             op = self._tokens[self._next][1]
             self._next += 1
             on = self._labels() if self._take("on") else None
+            # Many are taken on the left anyway.
+            copied = self._labels() if on is not None and self._take("group_left") and self._peek("(") else ()
+            if copied:
+                raise PromQLError(f"the twin copies no labels with group_left: {', '.join(copied)}")
             left = Binary(op, left, self.expression(level + 1), on)
         return left
 

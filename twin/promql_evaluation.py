@@ -163,6 +163,8 @@ def _reduced(name: str, members: Values) -> Values:
     count = there.sum(axis=0)
     if name == "count":
         result = count.astype(np.float64)
+    elif name == "group":
+        result = np.ones(len(count))
     elif name in {"min", "max"}:
         filler = np.inf if name == "min" else -np.inf
         filled = np.where(there, members, filler)

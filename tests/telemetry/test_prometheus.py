@@ -336,9 +336,9 @@ class TestToken:
 class TestPull:
     def test_series_are_canonical_and_named_by_worker(self, server, client):
         def answer(asked):
-            if "numRecordsIn" in asked["query"] and asked["query"].startswith("sum by"):
+            if asked["query"].startswith("sum by (pod") and "numRecordsIn" in asked["query"]:
                 return success(({"pod": "tm-1", "tm_id": "x"}, [[15, "10"]]), ({"tm_id": "y"}, [[15, "20"]]))
-            return success(({}, [[15, "3"]])) if asked["query"].startswith("count(") else success()
+            return success(({}, [[15, "3"]])) if asked["query"].startswith("count by") else success()
 
         server.answer = answer
         found = client.pull(load_queries("flink"), {"job_name": "ads"}, 0, 60, 15)

@@ -47,7 +47,7 @@ class TestShipped:
 
     def test_flink_sums_lag_only_while_all_source_subtasks_report(self):
         text = load_queries("flink").promql("consumer_lag_records", {}, 60)
-        assert text.startswith("sum(flink_taskmanager_job_task_operator_pendingRecords{}) and (count(")
+        assert text.startswith("sum by () (flink_taskmanager_job_task_operator_pendingRecords{}) and (count by () (")
 
     def test_the_topic_goes_to_the_broker_s_series_only(self):
         queries, selector = load_queries("flink"), {"topic": "ads", "namespace": "prod"}
