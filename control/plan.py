@@ -72,7 +72,8 @@ def plan(
 ) -> Plan:
     """Decide, where there is ground for it: missing or stale metrics never lead to a decision of a policy."""
     running, job = progress.running, setting.job
-    beliefs = believe(lesson.memory, job.bounds, job.bounds.minimum if running is None else running.scale_out)
+    known = running is not None and running.scale_out >= 1  # none runs where all of them are being replaced
+    beliefs = believe(lesson.memory, job.bounds, running.scale_out if running and known else job.bounds.minimum)
     if running is None:
         return Plan(beliefs, None, None)
     situation = _situation(setting, observation, lesson, running=running, beliefs=beliefs, ledgered=ledgered)
@@ -120,7 +121,7 @@ def _situation(
     ledgered: Ledgered,
 ) -> Situation | None:
     workload = observation.workload_per_s
-    if not observation.quality.ok or beliefs.forecast is None or workload is None:
+    if not observation.quality.ok or beliefs.forecast is None or workload is None or running.scale_out < 1:
         return None
     minutes = np.zeros(0) if lesson.memory.minutes is None else history_of(lesson.memory.minutes).per_s
     memory, job, last_s = lesson.memory, setting.job, ledgered.last_rescale_s

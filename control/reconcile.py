@@ -15,9 +15,9 @@ from control.state_ledger import OPEN, Desired, Entry, State
 from control.tenure import Tenure, asking
 from policies.contract import Reason
 from policies.wording import workers
-from targets.contract import Running, Target, TargetError
+from targets.contract import Fault, Running, Target, TargetError
 
-ATTEMPTS = 6  # with the ledger's doubling pause: about a quarter of an hour
+ATTEMPTS = 6  # at a size that is not reached; with the ledger's doubling pause, about a quarter of an hour
 SETTLE_S = 600.0
 STRAY_S = 3_600.0  # for which a request that was never answered is waited for
 AVOID_S = 3_600.0
@@ -32,6 +32,7 @@ class Event(StrEnum):
     CONFIRMED = "confirmed"
     REFUSED = "refused"  # tried again later
     FELL_SHORT = "fell_short"  # tried again later
+    FORGOTTEN = "forgotten"  # accepted, and the target does not show it: tried again later
     GIVEN_UP = "given_up"
     EXPIRED = "expired"
     WITHDRAWN = "withdrawn"
@@ -129,14 +130,20 @@ class Reconciler:
         return Progress(after, desired, Event.APPLIED, f"asked for {asked}")
 
     def _open(self, running: Running, desired: Desired, *, paused: bool) -> Progress:
-        if running.settled and running.is_at(desired.scale_out, desired.mix):
+        # What runs may do so although more is asked for: slots are missing, and may come.
+        shown = running.requested is None or running.is_asked_for(desired.scale_out, desired.mix)
+        if running.settled and shown and running.is_at(desired.scale_out, desired.mix):
             return self._confirmed(running, desired)
-        applied = desired.decision.state is State.APPLIED
-        return self._applied(running, desired, paused=paused) if applied else self._waiting(running, desired)
+        next_step = self._applied if desired.decision.state is State.APPLIED else self._waiting
+        return next_step(running, desired, paused=paused)
 
     def _late(self, entry: Entry) -> bool:
         """Whether it was decided too long ago to be carried out; to take back a bad size never is."""
-        return entry.intent.reason != Reason.ROLLBACK and self.now_s > entry.intent.valid_until_s
+        return not self._is_rollback(entry) and self.now_s > entry.intent.valid_until_s
+
+    @staticmethod
+    def _is_rollback(entry: Entry) -> bool:
+        return entry.intent.reason == Reason.ROLLBACK
 
     def _confirmed(self, running: Running, desired: Desired) -> Progress:
         self.store.ledger.confirmed(desired.decision.decision_id, self.now_s)
@@ -145,10 +152,20 @@ class Reconciler:
         return Progress(running, confirmed, Event.CONFIRMED, f"{workers(running.scale_out, running.mix)} {run}")
 
     def _closed(self, running: Running, desired: Desired, *, paused: bool) -> Progress:
-        """Somebody else may have asked for another size since: that is respected, not fought."""
+        """Somebody else may have asked for another size since."""
         others = running.requested is not None and not running.is_asked_for(desired.scale_out, desired.mix)
         if not others or desired.decision.state is not State.CONFIRMED:
             return Progress(running, desired)
+        return self._overtaken(running, desired, paused=paused)
+
+    def _others(self, running: Running, desired: Desired) -> bool:
+        """Whether the target was asked for something that is neither wanted nor what was before."""
+        intent = desired.decision.intent
+        ours = ((desired.scale_out, desired.mix), (intent.from_scale_out, intent.from_mix))
+        return running.requested is not None and not any(running.is_asked_for(*one) for one in ours)
+
+    def _overtaken(self, running: Running, desired: Desired, *, paused: bool) -> Progress:
+        """Respect what somebody else asked for, and undo what a controller asked for that had lost its lease."""
         asked = workers(running.requested or 0, running.requested_mix)
         stray = self._stray(running, desired)
         if stray is not None and paused:
@@ -169,10 +186,13 @@ class Reconciler:
                 return replace(entry, intent=before)
         return None
 
-    def _waiting(self, running: Running, desired: Desired) -> Progress:
+    def _waiting(self, running: Running, desired: Desired, *, paused: bool) -> Progress:
         """An intent that was not accepted yet; what was decided too long ago is no longer carried out."""
         entry = desired.decision
-        if not self._late(entry):
+        if self._is_rollback(entry) and self._others(running, desired):
+            return self._overtaken(running, desired, paused=paused)
+        under_way = running.is_asked_for(desired.scale_out, desired.mix) and not running.settled
+        if under_way or not self._late(entry):
             return Progress(running, desired)
         self.store.ledger.withdraw(self.job, self.now_s, f"by its expiry, after {entry.attempts} attempts")
         late_s = self.now_s - entry.intent.made_s
@@ -181,23 +201,32 @@ class Reconciler:
 
     def _applied(self, running: Running, desired: Desired, *, paused: bool) -> Progress:
         entry = desired.decision
+        if self._others(running, desired):
+            return self._overtaken(running, desired, paused=paused)
+        asked = workers(desired.scale_out, desired.mix)
+        if running.requested is not None and not running.is_asked_for(desired.scale_out, desired.mix):
+            # An answer of 2xx is not what runs: the target has forgotten, or reads of it are late.
+            why = f"the target does not show that {asked} were asked for"
+            self.store.ledger.failed(entry.decision_id, self.now_s, why, retriable=True)
+            return Progress(running, desired, Event.FORGOTTEN, f"{why}; asked again later")
         waited_s = self.now_s - (entry.applied_s if entry.applied_s is not None else entry.intent.made_s)
         if not running.settled:
             # What ran before is the last that is known to have run: there is nothing to take a rollback back to.
-            if waited_s <= SETTLE_S or paused or entry.intent.reason == Reason.ROLLBACK:
+            if waited_s <= SETTLE_S or paused or self._is_rollback(entry):
                 return Progress(running, desired, Event.WAITING, f"the rescale has taken {waited_s:.0f} s so far")
-            why = f"the rescale to {workers(desired.scale_out, desired.mix)} did not end within {waited_s:.0f} s"
+            why = f"the rescale to {asked} did not end within {waited_s:.0f} s"
             avoided = Avoided(desired.scale_out, self.now_s + AVOID_S, why, mix=desired.mix)
             return Progress(running, None, Event.GIVEN_UP, why, avoided, undone=entry)
-        why = f"{running.scale_out} of {workers(desired.scale_out, desired.mix)} were reached"
+        why = f"{running.scale_out} of {asked} were reached"
         if entry.attempts >= ATTEMPTS:
             return self._given_up(running, desired, why)
         self.store.ledger.failed(entry.decision_id, self.now_s, why, retriable=True)
         return Progress(running, desired, Event.FELL_SHORT, f"{why}; tried again later")
 
     def _refused(self, running: Running, desired: Desired, error: TargetError) -> Progress:
+        """Only a size that was refused is given up, and no rollback: what ran before could be had."""
         entry = desired.decision
-        if not error.retriable or entry.attempts + 1 >= ATTEMPTS:
+        if error.fault is Fault.SIZE and not self._is_rollback(entry):
             asked = workers(desired.scale_out, desired.mix)
             return self._given_up(running, desired, f"the target refused {asked}: {error}")
         self.store.ledger.failed(entry.decision_id, self.now_s, str(error), retriable=True)

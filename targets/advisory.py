@@ -58,7 +58,7 @@ class AdvisoryTarget:
         if scale_out < 1:
             raise TargetError(f"scale-out {scale_out} is below 1", retriable=False)
         running = self.read()
-        if not self._keys.is_new(idempotency_key, scale_out, mix):
+        if not self._keys.may_be_sent(idempotency_key, scale_out, mix):
             return running
         self._advised, self._advised_mix = scale_out, dict(mix or {})
         return self.read()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -16,12 +17,29 @@ def unguarded() -> None:
     """Let every request leave."""
 
 
-class TargetError(Exception):
-    """The target could not be read or did not accept. ``retriable`` says whether the same call may succeed later."""
+class Fault(StrEnum):
+    """What a failed call says of the next one; stable names, which are stored."""
 
-    def __init__(self, message: str, *, retriable: bool = True) -> None:
+    PASSING = "passing"  # no answer, half of one, or "later": the same call may succeed in a minute
+    LASTING = "lasting"  # who asks, or where: nothing succeeds before somebody has mended it
+    SIZE = "size"  # these workers cannot be had; others may
+
+
+class TargetError(Exception):
+    """The target could not be read or did not accept.
+
+    Attributes
+    ----------
+    retriable
+        Whether the same call may succeed later.
+    fault
+        What is at fault; left out, it passes where the call may succeed later, and is the size where not.
+    """
+
+    def __init__(self, message: str, *, retriable: bool = True, fault: Fault | None = None) -> None:
         super().__init__(message)
         self.retriable = retriable
+        self.fault = fault or (Fault.PASSING if retriable else Fault.SIZE)
 
 
 @dataclass(frozen=True)
@@ -69,7 +87,7 @@ class Target(Protocol):
         mix: Mapping[str, int] | None = None,
         guard: Guard = unguarded,
     ) -> Running:
-        """Ask for ``scale_out`` workers; a repeated key changes nothing more.
+        """Ask for ``scale_out`` workers; a repeated key changes nothing more than that these are asked for.
 
         Parameters
         ----------

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from settings.targets import FlinkSettings
-from targets.contract import Connected, Guard, Running, TargetError, unguarded
+from targets.contract import Connected, Fault, Guard, Running, TargetError, unguarded
 from targets.flink_answers import OVER, Accepted, Job, Overview, Requirements, Slots, Summary, gist
 from targets.flink_dataflow import DataflowReading, read_dataflow
 from targets.http import TIMEOUT_S, HttpTarget, RefusedError
@@ -37,7 +37,7 @@ class FlinkTarget(Connected):
     """
 
     def __init__(self, settings: FlinkSettings, job: str, timeout_s: float = TIMEOUT_S) -> None:
-        self._flink = HttpTarget(settings, "Flink", lambda refusal: gist(refusal["errors"]), timeout_s)
+        self._flink = HttpTarget(settings, "Flink", gist, timeout_s)
         self._name = settings.job_name or job
         self._checkpoint = settings.checkpoint
         self._keys = Keys()
@@ -67,10 +67,11 @@ class FlinkTarget(Connected):
     ) -> Running:
         """Ask for ``scale_out`` subtasks of every vertex, or as many as it can have at most."""
         if mix:
-            raise TargetError("Flink's REST API knows no sizes of TaskManagers; leave out 'sizes'", retriable=False)
+            told = "Flink's REST API knows no sizes of TaskManagers; leave out 'sizes'"
+            raise TargetError(told, retriable=False, fault=Fault.LASTING)
         _refuse_below_one(scale_out)
         job = self._job()
-        if not self._keys.is_new(idempotency_key, scale_out):
+        if not self._keys.may_be_sent(idempotency_key, scale_out):
             return self._running(job, self._requirements(job.jid))
         most = max((vertex.max_parallelism for vertex in job.vertices), default=scale_out)
         if scale_out > most:
@@ -80,8 +81,7 @@ class FlinkTarget(Connected):
                 retriable=False,
             )
         wanted = {vertex.id: min(scale_out, vertex.max_parallelism) for vertex in job.vertices}
-        with self._keys.forgotten_on_failure(idempotency_key):
-            return self._ask(job, wanted, guard)
+        return self._ask(job, wanted, guard)
 
     def scale_operators(self, parallelism: Mapping[str, int], idempotency_key: str) -> Running:
         """Ask for the parallelism of single operators, as DS2 decides it; the others stay as they are.
@@ -99,11 +99,11 @@ class FlinkTarget(Connected):
             raise TargetError(
                 f"{self._flink.address}: job '{self._name}' has no operator '{unknown[0]}'; it has {', '.join(ids)}",
                 retriable=False,
+                fault=Fault.LASTING,
             )
-        if not self._keys.is_new(idempotency_key, sum(parallelism.values()), parallelism):
+        if not self._keys.may_be_sent(idempotency_key, sum(parallelism.values()), parallelism):
             return self._running(job, self._requirements(job.jid))
-        with self._keys.forgotten_on_failure(idempotency_key):
-            return self._ask(job, {ids[name]: wanted for name, wanted in parallelism.items()})
+        return self._ask(job, {ids[name]: wanted for name, wanted in parallelism.items()})
 
     def close(self) -> None:
         """Close the connections."""
@@ -190,9 +190,10 @@ def _explained() -> Iterator[None]:
     except RefusedError as refused:
         said = str(refused).lower()
         if "reactive mode" in said or "does not support" in said:
-            raise TargetError(f"{refused}; {ADAPTIVE}", retriable=False) from None
+            raise TargetError(f"{refused}; {ADAPTIVE}", retriable=False, fault=Fault.LASTING) from None
         if refused.status == 404:
-            raise TargetError(f"{refused}: the job has just ended, or Flink is older than 1.18") from None
+            told = f"{refused}: the job has just ended, or Flink is older than 1.18"
+            raise TargetError(told, fault=Fault.LASTING) from None
         raise
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
@@ -175,8 +176,16 @@ class Accepted(RootModel[dict[str, object]]):
     """An answer that says no more than that it was accepted."""
 
 
-def gist(errors: Sequence[str]) -> str:
-    """Return the telling line of Flink's answer, which carries a stack trace: its last cause or message."""
-    lines = [line.strip() for error in errors for line in error.splitlines()]
-    told = [line for line in lines if line and not line.startswith(("at ", "... ", "<", "End of exception"))]
-    return told[-1].removeprefix("Caused by: ")
+def gist(refusal: Any) -> str:
+    """Return the telling line of Flink's refusal, which carries a stack trace: its last cause or message.
+
+    Raises
+    ------
+    KeyError, TypeError, IndexError
+        When no such line is in it.
+    """
+    errors = refusal["errors"]
+    told = [errors] if isinstance(errors, str) else errors
+    lines = [line.strip() for error in told for line in str(error).splitlines()]
+    telling = [line for line in lines if line and not line.startswith(("at ", "... ", "<", "End of exception"))]
+    return telling[-1].removeprefix("Caused by: ")

@@ -9,14 +9,16 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from settings.access import AccessError, HttpAccess
-from targets.contract import TargetError
+from targets.contract import Fault, TargetError
 from telemetry.http_client import MIB, Answer, HttpClient, HttpError, Limits
 
 TIMEOUT_S = 5.0
 TOTAL_S = 8.0
 LARGEST_ANSWER_BYTES = 8 * MIB
 MAYBE_DONE = frozenset({"no answer", "too slow", "broken off", "unreadable", "too large"})
-PASSING = frozenset({401, 403, 408, 425, 429})  # not about what was asked: may be mended without asking otherwise
+RETRIABLE = frozenset({401, 403, 408, 425, 429})  # not about what was asked: may be mended without asking otherwise
+LATER = frozenset({408, 425, 429})
+ABOUT_WHAT_IS_SENT = frozenset({400, 409, 422})
 SHOWN = 200
 
 Body = TypeVar("Body", bound=BaseModel)
@@ -50,7 +52,7 @@ class HttpTarget:
         try:
             self._client = HttpClient(access, Limits(timeout_s, TOTAL_S, LARGEST_ANSWER_BYTES))
         except AccessError as error:
-            raise TargetError(str(error), retriable=False) from None
+            raise TargetError(str(error), retriable=False, fault=Fault.LASTING) from None
         self.address = self._client.address
 
     def asked(self, method: str, path: str, answer: type[Body], body: Any = None) -> Body:
@@ -65,14 +67,16 @@ class HttpTarget:
         try:
             found = self._client.ask(method, path, json=body)
         except AccessError as error:
-            raise TargetError(str(error)) from None
+            raise TargetError(str(error), fault=Fault.LASTING) from None
         except HttpError as error:
             maybe = "; it may still have been carried out" if error.trouble in MAYBE_DONE and method != "GET" else ""
-            raise TargetError(f"{place}: it {error}{maybe}", retriable=error.trouble != "unaskable") from None
+            if error.trouble == "unaskable":
+                raise TargetError(f"{place}: it {error}", retriable=False, fault=Fault.LASTING) from None
+            raise TargetError(f"{place}: it {error}{maybe}") from None
         if found.status >= 300:
             status = found.status
             reason = f"{status}: {self._reason(found)}"
-            raise RefusedError(f"{place}: {reason}", status, retriable=status >= 500 or status in PASSING)
+            raise RefusedError(f"{place}: {reason}", status, sent=body is not None)
         try:
             return answer.model_validate_json(found.body)
         except ValidationError:
@@ -92,8 +96,13 @@ class HttpTarget:
 
 
 class RefusedError(TargetError):
-    """The server answered, and not with what was asked. ``status`` is its HTTP status."""
+    """The server answered, and not with what was asked. ``status`` is its HTTP status, ``sent`` whether a body was."""
 
-    def __init__(self, message: str, status: int, *, retriable: bool) -> None:
-        super().__init__(message, retriable=retriable)
+    def __init__(self, message: str, status: int, *, sent: bool) -> None:
+        fault = Fault.LASTING
+        if status >= 500 or status in LATER:
+            fault = Fault.PASSING
+        elif sent and status in ABOUT_WHAT_IS_SENT:
+            fault = Fault.SIZE
+        super().__init__(message, retriable=status >= 500 or status in RETRIABLE, fault=fault)
         self.status = status

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 from policies.wording import workers
-from targets.contract import TargetError
+from targets.contract import Fault, TargetError
 
 REMEMBERED = 4_096
 
 
 class Keys:
-    """The last keys that were used, and for which workers."""
+    """The last keys that were used, and for which workers.
+
+    A key says which requests are one and the same, and not that something came of them: an answer may get lost, and a
+    target may forget. So the newest may be sent as often as what runs does not show it, and one that a later key has
+    overtaken never again.
+    """
 
     def __init__(self) -> None:
         self._seen: OrderedDict[str, str] = OrderedDict()
 
-    def is_new(self, key: str, scale_out: int, mix: Mapping[str, int] | None = None) -> bool:
-        """Take note of ``key``; return False when it was used before for the same workers.
+    def may_be_sent(self, key: str, scale_out: int, mix: Mapping[str, int] | None = None) -> bool:
+        """Take note of ``key``; return False when another was used since.
 
         Raises
         ------
@@ -28,23 +32,13 @@ class Keys:
         """
         asked = workers(scale_out, mix)
         if not key:
-            raise TargetError("an idempotency key must not be empty", retriable=False)
-        if key in self._seen:
-            if self._seen[key] != asked:
-                raise TargetError(
-                    f"key {key!r} was used for {self._seen[key]}; use another for {asked}", retriable=False
-                )
-            return False
-        self._seen[key] = asked
-        if len(self._seen) > REMEMBERED:
-            self._seen.popitem(last=False)
-        return True
-
-    @contextmanager
-    def forgotten_on_failure(self, key: str) -> Iterator[None]:
-        """Forget ``key`` when what is done with it raises, so that it may be tried again."""
-        try:
-            yield
-        except BaseException:
-            self._seen.pop(key, None)
-            raise
+            raise TargetError("an idempotency key must not be empty", retriable=False, fault=Fault.LASTING)
+        known = self._seen.get(key)
+        if known is None:
+            self._seen[key] = asked
+            if len(self._seen) > REMEMBERED:
+                self._seen.popitem(last=False)
+        elif known != asked:
+            told = f"key {key!r} was used for {known}; use another for {asked}"
+            raise TargetError(told, retriable=False, fault=Fault.LASTING)
+        return next(reversed(self._seen)) == key

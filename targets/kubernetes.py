@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from settings.targets import KubernetesSettings
-from targets.contract import Connected, Guard, Running, TargetError, unguarded
+from targets.contract import Connected, Fault, Guard, Running, TargetError, unguarded
 from targets.http import TIMEOUT_S
 from targets.idempotency import Keys
 from targets.kubernetes_api import Scale, ScaleApi
@@ -60,13 +60,13 @@ class KubernetesTarget(Connected):
                 f"{self._api.place}: its replicas are all alike, so '{self._job}' cannot have workers of several "
                 "sizes; leave out 'sizes'",
                 retriable=False,
+                fault=Fault.LASTING,
             )
         if scale_out < 1:
             raise TargetError(f"scale-out {scale_out} is below 1", retriable=False)
-        if not self._keys.is_new(idempotency_key, scale_out):
+        if not self._keys.may_be_sent(idempotency_key, scale_out):
             return self.read()
-        with self._keys.forgotten_on_failure(idempotency_key):
-            after = self._ask(scale_out, guard)
+        after = self._ask(scale_out, guard)
         return self.read() if self._ready else self._running(after)
 
     def close(self) -> None:

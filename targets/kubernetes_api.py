@@ -11,7 +11,7 @@ from urllib3.exceptions import HTTPError, NewConnectionError
 from urllib3.exceptions import TimeoutError as TimedOut
 
 from settings.targets import KubernetesSettings
-from targets.contract import TargetError
+from targets.contract import Fault, TargetError
 from targets.kubernetes_access import configuration_of, gist, secrets_of
 from targets.kubernetes_limits import BoundedPools
 from targets.kubernetes_refusals import Refusal, error_of, number_in
@@ -100,6 +100,8 @@ class ScaleApi:
         """Return what the Deployment or StatefulSet says of its pods; asks for the right to get the resource itself."""
         answer = self._asked("GET", "get_namespaced_custom_object", "")
         try:
+            if not isinstance(answer, dict) or not isinstance(answer.get("spec"), dict):
+                raise ValueError("it has no spec")
             wanted = number_in(answer, "spec", "replicas")
             made, ready = (number_in(answer, "status", of) or 0 for of in ("replicas", "readyReplicas"))
             seen = number_in(answer, "status", "observedGeneration") or 0
@@ -125,7 +127,7 @@ class ScaleApi:
 
     def _connected(self) -> Any:
         if self._closed:
-            raise TargetError(f"{self.place}: this connection was closed", retriable=False)
+            raise TargetError(f"{self.place}: this connection was closed", retriable=False, fault=Fault.LASTING)
         if self._client is None:
             self._client = client.ApiClient(configuration_of(self._settings))
             self._client.user_agent = FIELD_MANAGER
@@ -180,11 +182,11 @@ class ScaleApi:
             body = refused.body if isinstance(refused.body, str) else ""
             refusal = Refusal(method, what, refused.status, refused.reason or "", body, refused.headers or {})
             told = error_of(refusal, self.place, self._settings, self._plain)
-            return _UnknownError(str(told)) if refused.status == 401 else told
+            return _UnknownError(str(told), fault=told.fault) if refused.status == 401 else told
         if isinstance(error, ValueError):
             # Of a header that cannot be sent, the standard library quotes the value: that is the token.
             why = "the token is not one line of plain text"
-            return TargetError(f"{self.place}: cannot be asked: {why}", retriable=False)
+            return TargetError(f"{self.place}: cannot be asked: {why}", retriable=False, fault=Fault.LASTING)
         return TargetError(f"{self.place}: cannot be asked: {gist(error)}")
 
     def _scale(self, answer: Any) -> Scale:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from settings.targets import KubernetesSettings
-from targets.contract import TargetError
+from targets.contract import Fault, TargetError
 
 VERBS = {"GET": "get", "PUT": "update"}
 MANIFEST = "deploy/kubernetes/rbac.yaml"
@@ -60,7 +60,7 @@ class Refusal:
         try:
             said = json.loads(self.body)
             return str(said["message"]) if said["kind"] == "Status" else None
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return None
 
     @property
@@ -82,7 +82,18 @@ def error_of(refusal: Refusal, place: str, settings: KubernetesSettings, plain: 
     mend, retriable = _mend(refusal, settings)
     said = " ".join(plain(refusal.message).split())[:SHOWN]
     sentence = f"{place}: {refusal.status}: {said}" + (f"; {mend}" if mend else "")
-    return (ConflictError if refusal.status == 409 else TargetError)(sentence, retriable=retriable)
+    kind = ConflictError if refusal.status == 409 else TargetError
+    return kind(sentence, retriable=retriable, fault=_fault(refusal, retriable=retriable))
+
+
+def _fault(refusal: Refusal, *, retriable: bool) -> Fault:
+    status = refusal.status
+    if status in LATER or status == 409 or (status >= 500 and retriable):
+        return Fault.PASSING
+    # An admission rule or a quota that forbids speaks as the API server does; something on the way to it does not.
+    forbidden = status == 403 and not retriable and refusal.status_message is not None
+    about_size = refusal.method == "PUT" and (status in {400, 422} or forbidden)
+    return Fault.SIZE if about_size else Fault.LASTING
 
 
 def _mend(refusal: Refusal, settings: KubernetesSettings) -> tuple[str, bool]:

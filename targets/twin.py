@@ -9,7 +9,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, ConfigDict
 
 from settings.access import HttpAccess
-from targets.contract import Connected, Guard, Running, TargetError, unguarded
+from targets.contract import Connected, Fault, Guard, Running, TargetError, unguarded
 from targets.http import TIMEOUT_S, HttpTarget
 from twin.job import JobTwin
 
@@ -84,7 +84,7 @@ class LocalTwinTarget:
     ) -> Running:
         """Ask for ``scale_out`` workers."""
         if not idempotency_key:
-            raise TargetError("an idempotency key must not be empty", retriable=False)
+            raise TargetError("an idempotency key must not be empty", retriable=False, fault=Fault.LASTING)
         guard()
         try:
             self._twin.rescale(scale_out, idempotency_key, mix)

@@ -148,7 +148,7 @@ def _accepted(answer: httpx.Response, act: str) -> Any:
     if answer.is_success:
         return answer.json()
     try:
-        words = gist(answer.json()["errors"])
+        words = gist(answer.json())
     except (ValueError, KeyError, TypeError, IndexError):
         words = answer.text[:600]
     raise UserError(f"Flink does not {act} the job (HTTP {answer.status_code}): {words}")

@@ -13,7 +13,7 @@ from control.state_journal import Status
 from control.state_ledger import State
 from policies.contract import Reason
 from settings.stream_job import PolicySettings
-from targets.contract import Running, unguarded
+from targets.contract import Running, TargetError, unguarded
 from telemetry.window import Window
 from tests.control.rig import LOW, MINUTE, FaultyTarget, Rig
 
@@ -39,10 +39,11 @@ class Stuck(FaultyTarget):
 
     at: int = 4
     noted: int | None = None
+    short: bool = False  # runs what it can, and calls that settled
 
     def read(self) -> Running:
         noted = self.at if self.noted is None else self.noted
-        return Running(self.at, noted, settled=noted == self.at)
+        return Running(self.at, noted, settled=self.short or noted == self.at)
 
     def scale(self, scale_out, idempotency_key, mix=None, guard=unguarded) -> Running:
         self.asked.append((scale_out, idempotency_key))
@@ -112,6 +113,21 @@ def test_a_rescale_that_never_ends_while_the_job_runs_on_is_taken_back_by_name(s
     assert rig.target.read() == Running(4, 4, settled=True)
     rig.minutes(20)
     assert sizes_asked(rig) == [5, 4], "five are not asked for again so soon"
+
+
+def test_what_cannot_be_taken_back_yet_stays_wanted(store: StateStore) -> None:
+    """Four run, as is wanted again, and five are still asked for: they would come as soon as there is room."""
+    rig = five_for_four(store)
+    target = rig.target = Stuck(rig.twin)
+    rig.minutes(5)
+    target.refusing = TargetError("503: no leader")
+    rig.minutes(8)
+    target.short = True
+    rig.minutes(35)
+    assert target.noted == 5
+    target.refusing = None
+    rig.minutes(11)
+    assert target.noted == 4
 
 
 def test_what_was_taken_back_is_not_taken_back_again(store: StateStore) -> None:

@@ -85,6 +85,10 @@ class FlinkCluster:
         Before each answer.
     meanwhile
         ``METHOD last-part-of-path`` -> what else happens, once, while such a request is under way.
+    garbled
+        ``METHOD path-ending`` -> (status, headers, body) to answer with; nothing is carried out.
+    forgetting
+        How many more requests it accepts and forgets.
     """
 
     jobs: list[FlinkJob]
@@ -95,6 +99,8 @@ class FlinkCluster:
     meanwhile: dict[str, Callable[[], object]] = field(default_factory=dict)
     asked: list[tuple[str, str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    garbled: dict[str, tuple[int, dict[str, str], bytes]] = field(default_factory=dict)
+    forgetting: int = 0
 
     def __post_init__(self) -> None:
         cluster = self
@@ -146,10 +152,16 @@ class FlinkCluster:
         other = self.meanwhile.pop(f"{method} {request.path.rsplit('/', 1)[1]}", None)
         if other is not None:
             other()
-        status, answer = self._answer(method, request.path, body)
+        garbled = next((one for end, one in self.garbled.items() if f"{method} {request.path}".endswith(end)), None)
+        headers: dict[str, str] = {}
+        if garbled is None:
+            status, answer = self._answer(method, request.path, body)
+        else:
+            status, headers, answer = garbled
         payload = json.dumps(answer).encode() if not isinstance(answer, bytes) else answer
         request.send_response(status)
-        request.send_header("Content-Type", "application/json")
+        for name, value in {"Content-Type": "application/json", **headers}.items():
+            request.send_header(name, value)
         request.send_header("Content-Length", str(len(payload)))
         request.end_headers()
         request.wfile.write(payload)
@@ -171,6 +183,9 @@ class FlinkCluster:
         return self._of_job(job, method, parts[2:], body)
 
     def _of_job(self, job: FlinkJob, method: str, rest: list[str], body: Any) -> tuple[int, Any]:
+        if rest == ["resource-requirements"] and method == "PUT" and self.forgetting:
+            self.forgetting -= 1
+            return 200, {}
         if rest == ["resource-requirements"] and method == "PUT":
             for vertex in job.vertices:
                 asked = body[vertex.id]["parallelism"]

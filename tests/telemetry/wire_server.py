@@ -11,7 +11,7 @@ class Wire:
     """Accepts connections and writes pieces of bytes on each, with a pause between them; then closes it."""
 
     def __init__(self, *pieces: bytes, pause_s: float = 0.0):
-        self._pieces, self._pause_s = pieces, pause_s
+        self.pieces, self._pause_s = pieces, pause_s
         self._gone = threading.Event()
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
@@ -29,7 +29,7 @@ class Wire:
         with connection:
             try:
                 connection.recv(65_536)
-                for piece in self._pieces:
+                for piece in self.pieces:
                     connection.sendall(piece)
                     if self._gone.wait(self._pause_s):
                         return

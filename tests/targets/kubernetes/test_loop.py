@@ -4,13 +4,15 @@ from dataclasses import dataclass
 
 import pytest
 
+from control.job_memory import recall
 from control.reconcile import Event
 from control.state import StateStore
 from control.state_journal import Status
+from settings.stream_job import PolicySettings
 from targets.contract import Running, unguarded
 from targets.kubernetes import KubernetesTarget
-from tests.control.rig import HIGH, Rig
-from tests.targets.kubernetes_api import RBAC, Fault, Resource
+from tests.control.rig import HIGH, LOW, Rig
+from tests.targets.kubernetes_api import RBAC, Fault, RefusedError, Resource, kubernetes_target
 from twin.job import JobTwin
 
 # In the loop
@@ -41,14 +43,19 @@ class Followed:
 
 
 @pytest.fixture
-def loop(cluster, tmp_path):
+def store(tmp_path):
+    opened = StateStore(f"sqlite:///{tmp_path / 'state.db'}")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def loop(cluster, store):
     """Target, server, and a loop in which 2 workers are too few."""
     target, server, resource = cluster
-    store = StateStore(f"sqlite:///{tmp_path / 'state.db'}")
     rig = Rig.of(store, HIGH, scale_out=2)
     rig.target = Followed(target, resource, rig.twin)
-    yield rig, server, resource
-    store.close()
+    return rig, server, resource
 
 
 def test_the_loop_scales_once_through_refusals_and_answers_that_get_lost(loop):
@@ -73,3 +80,75 @@ def test_the_loop_says_which_right_is_missing_and_decides_nothing(loop):
     assert 'verbs: ["get"]' in report.sentence
     server.lasting = None
     assert rig.minutes(1)[-1].event is Event.APPLIED
+
+
+def test_what_the_resource_has_forgotten_is_asked_for_again_with_the_same_key_and_nothing_is_barred(loop):
+    """A restored etcd, a stale read, an operator that writes its own number back: 2xx is not what runs."""
+    rig, _, resource = loop
+    assert rig.minutes(1)[-1].event is Event.APPLIED
+    resource.replicas, resource.generation = 2, resource.generation + 1
+    reports = rig.minutes(8)
+    events = [report.event for report in reports]
+    assert Event.FORGOTTEN in events
+    assert Event.CONFIRMED in events
+    assert Event.GIVEN_UP not in events
+    assert resource.running == resource.replicas > 2
+    assert recall(rig.store, "orders").memory.avoided == ()
+    assert len([one for one in rig.store.ledger.decisions("orders") if one.intent.rescales]) == 1, "one decision"
+
+
+def test_a_resource_that_forgets_for_hours_bars_no_size(loop):
+    rig, _, resource = loop
+
+    def forget():
+        resource.replicas, resource.generation = 2, resource.generation + 1
+
+    for _ in range(60):
+        report = rig.minutes(1)[-1]
+        assert report.event is not Event.GIVEN_UP
+        forget()
+    assert recall(rig.store, "orders").memory.avoided == ()
+    reports = rig.minutes(20)
+    assert Event.CONFIRMED in {report.event for report in reports}
+    assert resource.running > 2
+
+
+def test_a_size_that_an_admission_rule_refuses_is_barred_and_one_below_is_asked_for(loop):
+    rig, server, resource = loop
+
+    def refuse_six_and_more():
+        if server.requests[-1].method == "PUT" and server.requests[-1].body["spec"]["replicas"] > 5:
+            raise RefusedError(422, "replicas: at most 5 here")
+
+    server.before_put = [refuse_six_and_more] * 9
+    reports = rig.minutes(4)
+    assert reports[0].event is Event.GIVEN_UP
+    assert "at most 5 here" in reports[0].sentence
+    assert resource.replicas == 5
+
+
+def test_a_server_that_does_not_answer_for_an_hour_bars_no_size(loop):
+    rig, server, resource = loop
+    for _ in range(60):
+        server.faults = []
+        server.fail("PUT", status=503, message="etcdserver: no leader")
+        assert rig.minutes(1)[-1].event is not Event.GIVEN_UP
+    assert recall(rig.store, "orders").memory.avoided == ()
+    server.faults = []
+    rig.minutes(15)
+    assert resource.running > 5
+
+
+def test_a_scale_out_for_which_there_is_no_room_is_taken_back_after_ten_minutes(store, tmp_path):
+    """Four pods of six are ready and go on: what is asked for must be taken back by name."""
+    with kubernetes_target(tmp_path, ready=True) as (target, server):
+        (resource,) = server.resources.values()
+        resource.replicas = 4
+        resource.settle()
+        rig = Rig.of(store, 2 * LOW, scale_out=4, policy=PolicySettings(name="static", options={"scale_out": 6}))
+        rig.target = target
+        rig.minutes(1)
+        assert resource.replicas == 6
+        resource.observed, resource.running = resource.generation, 6
+        rig.minutes(12)
+        assert resource.replicas == 4
