@@ -24,8 +24,8 @@ def exports(context: dg.AssetExecutionContext, workspace: Workspace) -> dg.Mater
     """
     from telemetry.live_range import day_range, pull_range
 
-    jobs, errors = workspace.stream_jobs()
-    problems = [str(error) for error in errors]
+    files = workspace.stream_jobs()
+    jobs, problems = files.jobs, list(files.complaints)
     samples = 0
     for job in jobs.values():
         for day in context.partition_keys if job.prometheus is not None else ():

@@ -128,7 +128,7 @@ def recorded(context: dg.AssetExecutionContext, workspace: Workspace, job: str, 
     from control.observe import workload_of
     from control.sources import LiveSource, SourceError
 
-    known = workspace.stream_jobs()[0].get(job)
+    known = workspace.stream_jobs().jobs.get(job)
     if known is None or known.prometheus is None:
         return None
     source = LiveSource()

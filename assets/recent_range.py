@@ -46,9 +46,10 @@ def recent_range(context: dg.AssetExecutionContext, workspace: Workspace, spark:
     """
     from telemetry.live_range import pull_missing
 
-    jobs, errors = workspace.stream_jobs()
-    for error in errors:
-        context.log.warning(str(error))
+    files = workspace.stream_jobs()
+    jobs = files.jobs
+    for complaint in files.complaints:
+        context.log.warning(complaint)
     live = [jobs[name] for name in context.partition_keys if name in jobs and jobs[name].prometheus is not None]
     home, lake, now_s = workspace.paths(), workspace.lake(), WallClock().now_s()
     pulled = []

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 
+from control.job_files import JobFiles
 from control.live import stream_jobs
 from settings.home import Home, conf_folder
 from settings.product import ProductSettings, load_product_settings
-from settings.stream_job import StreamJob
-from settings.yaml_files import SettingsError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,10 +37,9 @@ class Workspace(dg.ConfigurableResource):  # type: ignore[type-arg]
         """Return the product settings."""
         return load_product_settings(self.conf_folder() / "perdix.yaml")
 
-    def stream_jobs(self) -> tuple[dict[str, StreamJob], list[SettingsError]]:
-        """Return every job that has a readable file, and the errors of those that have not."""
-        jobs, errors = stream_jobs(self.paths(), self.conf_folder())
-        return dict(jobs), errors
+    def stream_jobs(self) -> JobFiles:
+        """Return every job that has a usable file, and what is wrong with the other files."""
+        return stream_jobs(self.paths(), self.conf_folder())
 
     def lake(self) -> "Lake":
         """Open the lake."""

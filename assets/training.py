@@ -139,7 +139,7 @@ def _drifts(context: dg.AssetExecutionContext, workspace: Workspace) -> Mapping[
 def _keys(
     workspace: Workspace, model: Model, jobs: list[str], shared: Path | None, drifts: Mapping[str, float]
 ) -> list[dict[str, Any]]:
-    settings, known = workspace.settings().training, workspace.stream_jobs()[0]
+    settings, known = workspace.settings().training, workspace.stream_jobs().jobs
     table = champion_file(workspace, model.registered)
     families = list(known_families(settings.families_for(len(jobs)))) if model is FORECAST else []
     return [

@@ -33,7 +33,7 @@ from assets.kept_answers import read_answer
 from assets.resources import Workspace
 from benchmarks.fleet_lake import job_names, write_fleet_lake
 from cli import runs
-from cli.output import console
+from cli.output import console, styled
 from settings.home import PROJECT, Home
 from settings.product import TrainingSettings
 from telemetry.lake import Lake
@@ -82,7 +82,7 @@ def run(workspace: Workspace, jobs: list[str], instance: dg.DagsterInstance) -> 
 
         job = build_training_defs(workspace).resolve_job_def("train")
         began_s = time.perf_counter()
-        with showing(lambda said: console.print(f"  [dim]{time.strftime('%H:%M:%S')}[/] {said}", highlight=False)):
+        with showing(lambda said: console.print(styled(f"  {time.strftime('%H:%M:%S')}", "dim"), said)):
             result = job.execute_in_process(
                 instance=instance,
                 asset_selection=ASSETS,

@@ -15,7 +15,7 @@ from cli import runs
 from cli.demo_comparison import compare
 from cli.demo_ground import clear_ground
 from cli.demo_report import write_report
-from cli.output import console, emit, number, table
+from cli.output import console, emit, number, styled, table
 from cli.stores import home, lake
 from cli.train import train_jobs
 from cli.twin_jobs import SCRAPE_INTERVAL_S, write_twin_jobs
@@ -89,10 +89,10 @@ def _liveliest(explained: dict[str, Any]) -> Any:
 def _step(title: str, show: bool) -> Iterator[None]:
     began = time.monotonic()
     if show:
-        console.print(f"[bold]{title}[/]", highlight=False)
+        console.print(styled(title, "bold"))
     yield
     if show:
-        console.print(f"  [dim]{time.monotonic() - began:.1f} s[/]", highlight=False)
+        console.print(styled(f"  {time.monotonic() - began:.1f} s", "dim"))
 
 
 def _export(place: Home, living: LivingTwin, hours: float, until_s: float) -> dict[str, list[Path]]:
@@ -140,9 +140,8 @@ def _tick(place: Home, living: LivingTwin, clock: SimulatedClock, *, show: bool)
             found.append(report)
             if show:
                 runs_on = ", ".join(f"{name} {one.running}" for name, one in sorted(report.reports.items()))
-                console.print(
-                    f"  [dim]tick {number_of_tick + 1:>2}[/] workers: {runs_on}; {report.sentence()}", highlight=False
-                )
+                mark = styled(f"  tick {number_of_tick + 1:>2}", "dim")
+                console.print(mark, f"workers: {runs_on}; {report.sentence()}", highlight=False)
     return found
 
 
@@ -164,10 +163,12 @@ def _show(document: dict[str, Any], explanation: str) -> None:
         ]
         for row in document["jobs"]
     ]
-    console.print("\n[bold]two hours on: perdix / HPA at 80 % CPU / static[/] (same workload, same seed)")
+    console.print(styled("\ntwo hours on: perdix / HPA at 80 % CPU / static", "bold"), "(same workload, same seed)")
     table("", ["job", "champion", "WAPE", "capacity", "mean workers", "p95 latency, s"], rows)
-    console.print("[dim]WAPE of 15-minute forecasts, backtested; capacity: mean error against the twin's truth.[/]")
-    console.print("\n[bold]why did it scale?[/]")
+    console.print(
+        styled("WAPE of 15-minute forecasts, backtested; capacity: mean error against the twin's truth.", "dim")
+    )
+    console.print(styled("\nwhy did it scale?", "bold"))
     console.print(explanation, highlight=False, markup=False)
     console.print(
         f"\nreport: {document['report']['html']}\n"

@@ -59,9 +59,9 @@ def _show(urls: dict[str, str], experiments: dict[str, str], jobs: list[str], lo
     training = load_product_settings().training
     pages = "".join(f"  {name}: {url}\n" for name, url in experiments.items())
     console.print(
-        f"[bold]Dagster[/]  {urls['dagster']}  (sensor control_loop ticks every minute)\n"
-        f"[bold]MLflow[/]   {urls['mlflow']}\n{pages}"
-        f"[bold]twin[/]     {urls['twin']}/api/v1/query?query=scale_out\n"
+        f"Dagster  {urls['dagster']}  (sensor control_loop ticks every minute)\n"
+        f"MLflow   {urls['mlflow']}\n{pages}"
+        f"twin     {urls['twin']}/api/v1/query?query=scale_out\n"
         f"champions: each night at {training.cron} (cron, UTC), after a drift, or now: perdix train\n"
         f"in another shell: perdix jobs; perdix explain {jobs[0]}\n"
         f"logs: {logs}; Ctrl-C ends all",

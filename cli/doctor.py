@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from cli.options import JsonOption
-from cli.output import console, emit
+from cli.output import console, emit, styled
 from control.clock import WallClock
 from settings.home import Home
 
@@ -44,8 +44,8 @@ def doctor(
         for finding in _guarded(check, home):
             findings.append(finding)
             if not as_json:
-                mark = "[green]ok[/]    " if finding.ok else "[red]broken[/]"
-                console.print(f"{mark} {finding.check}: {finding.found}", highlight=False)
+                mark = styled("ok    ", "green") if finding.ok else styled("broken", "red")
+                console.print(mark, f"{finding.check}: {finding.found}", highlight=False)
                 if not finding.ok and finding.mend:
                     console.print(f"       mend: {finding.mend}", highlight=False)
     well = all(finding.ok for finding in findings)
@@ -131,8 +131,8 @@ def _configuration(home: Home) -> Iterator[Finding]:
 
     load_product_settings()
     load_series_map()
-    jobs, errors = stream_jobs(home)
-    yield Finding("stream jobs", not errors, ", ".join(jobs) or "none yet", "; ".join(map(str, errors)))
+    files = stream_jobs(home)
+    yield Finding("stream jobs", not files.complaints, ", ".join(files.jobs) or "none yet", "; ".join(files.complaints))
 
 
 def _prometheus(home: Home) -> Iterator[Finding]:
@@ -140,7 +140,7 @@ def _prometheus(home: Home) -> Iterator[Finding]:
     from control.sources import connected
     from telemetry.prometheus_answers import PrometheusError
 
-    for job in stream_jobs(home)[0].values():
+    for job in stream_jobs(home).jobs.values():
         check = f"prometheus of {job.name}"
         if job.prometheus is None:
             yield Finding(check, ok=True, found="none configured: trained on exports only")

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from cli.options import JsonOption
-from cli.output import UserError, console, emit, number, table
+from cli.output import UserError, console, emit, number, styled, table
 from cli.stores import home, lake
 from settings.product import load_product_settings
 from settings.stream_job import NAME
@@ -111,10 +110,10 @@ def _show(document: dict[str, Any]) -> None:
     )
     for file in document["files"]:
         for reason, count in list(file["reasons"].items())[:3]:
-            said = escape(f"{Path(file['file']).name}: {reason} ({count})")
-            console.print(f"[yellow]quarantined[/] {said}", highlight=False)
+            told = f"{Path(file['file']).name}: {reason} ({count})"
+            console.print(styled("quarantined", "yellow"), told, highlight=False)
     for problem in document["problems"]:
-        console.print(f"[yellow]check[/] {problem}", highlight=False)
+        console.print(styled("check", "yellow"), problem, highlight=False)
     if not document["failed"]:
         console.print(f"next: perdix capacity {document['job']}, perdix train --job {document['job']}", highlight=False)
 

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.options import JobArgument, JsonOption
-from cli.output import UserError, clock_time, console, emit, emit_line, table
+from cli.output import (
+    UserError,
+    clock_time,
+    complaints,
+    console,
+    emit,
+    emit_line,
+    styled,
+    surviving_a_full_disk,
+    table,
+)
 from cli.processes import LOOPBACK
 from cli.signals import stopping
-from cli.stores import home, known, state, stream_jobs
+from cli.stores import home, known, state, stream_jobs, usable_files
 from control.clock import WallClock
 from settings.durations import seconds_of
 from settings.product import load_product_settings
-from settings.stream_job import StreamJob
 
 if TYPE_CHECKING:
     from control.fleet import FleetReport
+    from control.job_files import FollowedFiles, JobFiles
 
 
 def tick(
@@ -27,14 +37,16 @@ def tick(
 ) -> None:
     """Make one tick now: observe, forecast, decide, act (or advise), learn.
 
+    Exit code 1 when the tick itself lacked something, such as a disk with room (faults in the document).
+
     Example: perdix tick --job ads --json
     """
     from control.controller import run
     from control.live import holder_name, live_io
 
-    settings, jobs = load_product_settings().control, _chosen(job)
+    settings, files = load_product_settings().control, _chosen(job)
     with live_io(home(), settings) as io:
-        reports = run(lambda: jobs, io, WallClock(), holder=holder_name("tick"), ticks=1, heartbeat=home().heartbeat)
+        reports = run(lambda: files, io, WallClock(), holder=holder_name("tick"), ticks=1, heartbeat=home().heartbeat)
         report = next(iter(reports))
     document = {
         "started_s": report.started_s,
@@ -43,6 +55,8 @@ def tick(
         "others": {name: one.sentence for name, one in report.others.items()},
     }
     emit("perdix.tick/1", document, as_json=as_json, show=lambda: show_tick(report))
+    if report.faults:
+        raise typer.Exit(1)
 
 
 def controller(
@@ -61,27 +75,28 @@ def controller(
 
     It trains nothing: champions come from perdix train (put it into cron, each night), or from Dagster's daemon.
 
-    With --json, one document per tick and line.
+    With --json, one document per tick and line. A full disk does not end it: that is reported, and tried anew. With
+    --ticks, exit code 1 when the last tick had such a fault.
 
     Example: perdix controller --interval 60 --metrics-port 9464
     """
     from contextlib import ExitStack
-    from dataclasses import replace
 
     from cli.metrics import collector_of, listening
     from control.controller import run
-    from control.live import holder_name, live_io
+    from control.live import holder_name, job_files, live_io
 
-    settings = load_product_settings().control
+    settings, followed, faults = load_product_settings().control, job_files(home()), ()
     pace_s, holder = interval_s or settings.tick_interval_s, holder_name()
     with ExitStack() as stack:
         stop = stack.enter_context(stopping())
+        collector = None
         if metrics_port is not None:  # first: a port that is taken must not be found out after the first decisions
             collector = collector_of(home(), pace_s, holder)
             stack.enter_context(listening(collector, metrics_address, metrics_port))
         io = stack.enter_context(live_io(home(), settings))
         for report in run(
-            stream_jobs,
+            Complaining(followed),
             replace(io, tick_interval_s=pace_s),
             WallClock(),
             holder=holder,
@@ -90,10 +105,36 @@ def controller(
             soft_deadline_s=settings.soft_deadline_s,
             heartbeat=home().heartbeat,
         ):
-            if as_json:
-                emit_line("perdix.controller/1", {"started_s": report.started_s, **report.summary()})
-            else:
-                console.print(f"{clock_time(report.started_s)} {report.sentence()}", highlight=False)
+            faults = report.faults
+            if collector is not None:
+                collector.note(faults)
+            with surviving_a_full_disk():
+                for note in report.notes if faults else ():
+                    complaints.print(styled("failed", "red"), note, highlight=False)
+                if as_json:
+                    emit_line("perdix.controller/1", {"started_s": report.started_s, **report.summary()})
+                else:
+                    console.print(f"{clock_time(report.started_s)} {report.sentence()}", highlight=False)
+    if ticks is not None and faults:
+        raise typer.Exit(1)
+
+
+class Complaining:
+    """The job files anew for each tick; what is wrong with one is said once, not with every tick."""
+
+    def __init__(self, followed: FollowedFiles) -> None:
+        self._followed = followed
+        self._said: frozenset[str] = frozenset()
+
+    def __call__(self) -> JobFiles:
+        """Return what the files say now."""
+        files = self._followed.look(float("inf"))
+        with surviving_a_full_disk():
+            for complaint in files.complaints:
+                if complaint not in self._said:
+                    complaints.print(styled("skipped", "yellow"), complaint, highlight=False)
+        self._said = frozenset(files.complaints)
+        return files
 
 
 def pause(
@@ -150,13 +191,17 @@ def show_tick(report: FleetReport) -> None:
     table("tick", ["job", "status", "runs", "decided", "reason", "why"], rows)
     console.print(report.sentence(), highlight=False)
     for note in report.notes:
-        console.print(f"[yellow]note[/] {note}", highlight=False)
+        console.print(styled("note", "yellow"), note, highlight=False)
 
 
-def _chosen(job: str | None) -> Mapping[str, StreamJob]:
-    jobs = stream_jobs()
+def _chosen(job: str | None) -> JobFiles:
+    files = usable_files()
     if job is None:
-        if not jobs:
+        if not files.names:
             raise UserError("no stream job has a file yet: write conf/jobs/<job>.yaml (see conf/jobs/README.md)")
-        return jobs
-    return {job: jobs[known(job, jobs, "job", "write conf/jobs/<job>.yaml")]}
+        return files
+    if job in files.faults:
+        raise UserError(files.faults[job])
+    return replace(
+        files, jobs={job: files.jobs[known(job, files.jobs, "job", "write conf/jobs/<job>.yaml")]}, faults={}
+    )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
+import sys
 import warnings
 from importlib import metadata
 from typing import Annotated
@@ -79,6 +81,9 @@ app.command("dev")(dev.dev)
 
 def main() -> None:
     """Run the command line; known errors become one sentence and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a character that the terminal lacks must not end a command
+            stream.reconfigure(errors="backslashreplace")
     if not os.environ.get("PERDIX_DEBUG"):
         warnings.filterwarnings("ignore")  # libraries talk to developers; users get what concerns them
         logging.getLogger().setLevel(logging.ERROR)

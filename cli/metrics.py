@@ -14,7 +14,7 @@ from cli.output import UserError, console, emit
 from cli.processes import LOOPBACK
 from cli.signals import stopping
 from control.clock import WallClock
-from settings.home import Home, conf_folder
+from settings.home import Home
 from settings.product import load_product_settings
 
 if TYPE_CHECKING:
@@ -51,13 +51,13 @@ def metrics(
 
 def collector_of(place: Home, tick_interval_s: float, holder: str | None = None) -> PublishedCollector:
     """Return what answers scrapes about this home; opening it asks nothing of the store, which may be absent."""
+    from control.live import job_files
     from control.published import Freshness, PublishedCollector
-    from control.published_settings import FollowedFiles
     from control.published_state import PublishedState
 
     return PublishedCollector(
         PublishedState(place.state_url),
-        FollowedFiles((place.jobs, conf_folder() / "jobs")),
+        job_files(place),
         WallClock(),
         freshness=Freshness(tick_interval_s),
         holder=holder,

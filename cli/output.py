@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from datetime import UTC, datetime
 from enum import Enum
@@ -15,12 +17,29 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-console = Console()
-complaints = Console(stderr=True)
+from settings.outside_text import printable
+from settings.plain_error import PlainError
 
 
-class UserError(Exception):
+class _PlainConsole(Console):
+    """Prints text as it is: what stands in brackets is no markup, and what would move the cursor becomes visible."""
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, markup=False, emoji=False)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return a text as it is rendered, in a cell or by itself."""
+        return super().render_str(printable(text), **options)
+
+
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+console = _PlainConsole()
+complaints = _PlainConsole(stderr=True)
+
+
+class UserError(PlainError):
     """Something that the user can mend; the message says what and how. Shown without a stack trace."""
 
 
@@ -37,6 +56,16 @@ def emit_line(schema: str, document: Mapping[str, Any]) -> None:
     """Print ``document`` as JSON on a line of its own, as commands do that go on; else as :func:`emit`."""
     sys.stdout.write(json.dumps(plain({"schema": schema, **document}), allow_nan=False) + "\n")
     sys.stdout.flush()
+
+
+@contextmanager
+def surviving_a_full_disk() -> Iterator[None]:
+    """Go on when what is said cannot be written where standard output leads; whoever closed it ends us as ever."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
 
 
 def plain(value: Any) -> Any:  # noqa: PLR0911 - one return per kind of value
@@ -69,6 +98,11 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) 
     console.print(grid)
 
 
+def styled(text: str, style: str) -> Text:
+    """Return a text in a style, to be printed beside others."""
+    return Text(printable(text), style)
+
+
 def number(value: float | None, digits: int = 3) -> str:
     """Return a number as a person would write it: thousands separated, few digits; ``-`` for unknown."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
@@ -95,12 +129,13 @@ def run_guarded(main: Callable[[], None], known: Callable[[], tuple[type[Excepti
         return 130
     except Exception as error:  # the last line of defence: a user never sees a stack trace unless asked for
         if isinstance(error, known()):
-            complaints.print(f"[bold red]perdix:[/] {_escape(str(error))}", highlight=False)
+            complaints.print(styled("perdix:", "bold red"), str(error), highlight=False)
             return 2
         if os.environ.get("PERDIX_DEBUG"):
             raise
         complaints.print(
-            f"[bold red]perdix:[/] unexpected {type(error).__name__}: {_escape(str(error))}\n"
+            styled("perdix:", "bold red"),
+            f"unexpected {type(error).__name__}: {error}\n"
             "This is a defect of perdix. Run again with PERDIX_DEBUG=1 for the trace and report it.",
             highlight=False,
         )
@@ -110,7 +145,3 @@ def run_guarded(main: Callable[[], None], known: Callable[[], tuple[type[Excepti
 
 def _numeric(text: str) -> bool:
     return text.replace(",", "").replace(".", "").replace("%", "").replace("-", "").replace("x", "").strip().isdigit()
-
-
-def _escape(text: str) -> str:
-    return text.replace("[", r"\[")

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich import box
-from rich.markup import escape
 from rich.table import Table
 
-from cli.output import console, number
+from cli.output import console, number, styled
 
 HEADS = ("steps", "converged", "ends with", "x least", "achieved", "turns")
 POLICY_WIDTH = 16
@@ -19,7 +18,8 @@ def show_dataflow(document: Mapping[str, Any]) -> None:
     """Print a campaign's document."""
     dataflow, seeds = document["dataflow"], document["seeds"]
     console.print(
-        f"\n[bold]{escape(dataflow['name'])}[/], {document['seconds'] / 60:.4g} min, "
+        styled(f"\n{dataflow['name']}:", "bold"),
+        f"{document['seconds'] / 60:.4g} min, "
         f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}; instances in the order "
         f"{' / '.join(dataflow['operators'])}",
         highlight=False,
@@ -29,7 +29,7 @@ def show_dataflow(document: Mapping[str, Any]) -> None:
     for head in HEADS:
         grid.add_column(head, justify="right")
     for one in document["summary"]:
-        grid.add_row(escape(one["policy"]), *(_cells(one, document) if one["seeds"] else "-" * len(HEADS)))
+        grid.add_row(one["policy"], *(_cells(one, document) if one["seeds"] else "-" * len(HEADS)))
     console.print(grid)
     for one in document["results"]:
         if one["seed"] == seeds[0]:

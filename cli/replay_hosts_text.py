@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich import box
-from rich.markup import escape
 from rich.table import Table
 
-from cli.output import console, number
+from cli.output import console, number, styled
 
 FIGURES = (
     ("hosts, mean", "hosts_mean"),
@@ -26,7 +25,8 @@ def show_hosts(document: Mapping[str, Any]) -> None:
     """Print a campaign's document."""
     topology, seeds = document["topology"], document["seeds"]
     console.print(
-        f"\n[bold]{escape(topology['name'])}[/], {document['seconds'] / 60:.4g} min, "
+        styled(f"\n{topology['name']}:", "bold"),
+        f"{document['seconds'] / 60:.4g} min, "
         f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}; a host costs {topology['price_per_h']:g} an hour, "
         f"a delayed item {topology['penalty']:g}",
         highlight=False,
@@ -50,7 +50,7 @@ def _table(summaries: list[Mapping[str, Any]], levels: list[str]) -> Table:
     grid.add_column("", overflow="fold")
     for one, unit, _ in columns:
         name = one["policy"].split(":")[0] if f"unit_min={unit}" in one["policy"] else one["policy"]
-        grid.add_column(f"{escape(name)}\n{unit} min", justify="right")
+        grid.add_column(f"{name}\n{unit} min", justify="right")
     for level in levels:
         grid.add_row(
             f"{level} compliance",

@@ -9,9 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.markup import escape
-
-from cli.output import UserError, complaints, plain
+from cli.output import UserError, complaints, plain, styled
 from cli.stores import home
 
 if TYPE_CHECKING:
@@ -94,7 +92,7 @@ def tell(
         show(document)
     for one in document["failed"]:
         what = f"{one['policy']}, seed {one['seed']}: {one['reason']}"
-        complaints.print(f"[bold red]failed[/]: {escape(what)}", highlight=False)
+        complaints.print(styled("failed:", "bold red"), what, highlight=False)
 
 
 def refuse(given: Mapping[str, object], what: str, option: str, folder: str) -> None:

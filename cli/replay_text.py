@@ -7,11 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich import box
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from cli.output import complaints, console, number
+from cli.output import complaints, console, number, styled
 
 NAMES_WIDTH, LEAST_WIDTH = 24, 17  # characters of a table's columns
 PROFILING = "profiling before, worker-h"
@@ -44,7 +43,7 @@ def show(document: Mapping[str, Any]) -> None:
     """Print a campaign's document."""
     trace, seeds = document["trace"], document["seeds"]
     console.print(
-        f"\n[bold]{escape(trace['name'])}[/] on the twin [bold]{document['twin']['name']}[/], "
+        styled(f"\n{trace['name']} on the twin {document['twin']['name']}:", "bold"),
         f"{document['hours']:g} h, peak at {100 * document['peak_utilisation']:g} % of "
         f"{document['bounds']['maximum']} workers, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}",
         highlight=False,
@@ -53,7 +52,7 @@ def show(document: Mapping[str, Any]) -> None:
     if currency:
         console.print(_hosts(document), highlight=False, markup=False)
     for note in document["notes"]:
-        console.print(f"[dim]{escape(note)}[/]", highlight=False)
+        console.print(styled(note, "dim"))
     for together in _beside(document["summary"], console.width - NAMES_WIDTH):
         console.print(_table(together, _instance_types(document), currency))
     for sentence in (document["recommendation"]["sentence"], _clairvoyant(document)):

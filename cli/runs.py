@@ -12,7 +12,7 @@ from typing import Any
 import dagster as dg
 from rich.console import Console
 
-from cli.output import UserError
+from cli.output import UserError, styled
 from pipelines.progress import showing
 from settings.home import Home, conf_folder
 
@@ -92,7 +92,7 @@ def failed_checks(result: dg.ExecuteInProcessResult) -> list[str]:
 
 
 def _line(console: Console) -> Callable[[str], None]:
-    return lambda said: console.print(f"  [dim]{time.strftime('%H:%M:%S')}[/] {said}", highlight=False)
+    return lambda said: console.print(styled(f"  {time.strftime('%H:%M:%S')}", "dim"), said, highlight=False)
 
 
 def _failure(result: dg.ExecuteInProcessResult) -> str:

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from cli.output import UserError, complaints
+from cli.output import UserError, complaints, styled
 from settings.home import Home
 from settings.stream_job import StreamJob
 
 if TYPE_CHECKING:
+    from control.job_files import JobFiles
     from control.state import StateStore
     from telemetry.lake import Lake
 
@@ -41,13 +42,18 @@ def state() -> Iterator[StateStore]:
 
 
 def stream_jobs() -> dict[str, StreamJob]:
-    """Return every job that has a readable file; the errors of the others go to standard error."""
+    """Return every job that has a usable file; what is wrong with the others goes to standard error."""
+    return dict(usable_files().jobs)
+
+
+def usable_files() -> JobFiles:
+    """Read the job files; what is wrong with any goes to standard error."""
     from control import live
 
-    jobs, errors = live.stream_jobs(home())
-    for error in errors:
-        complaints.print(f"[yellow]skipped[/] {error}", highlight=False)
-    return dict(jobs)
+    files = live.stream_jobs(home())
+    for complaint in files.complaints:
+        complaints.print(styled("skipped", "yellow"), complaint, highlight=False)
+    return files
 
 
 def stream_job(name: str) -> StreamJob:

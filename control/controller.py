@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
 from control.clock import HostClock
 from control.fleet import SOFT_DEADLINE_S, FleetReport, tick_fleet
+from control.job_files import JobFiles
 from control.tick_io import TickIO
-from settings.stream_job import StreamJob
 
 
 class Stop(Protocol):
@@ -22,7 +22,7 @@ class Stop(Protocol):
 
 
 def run(
-    jobs: Callable[[], Mapping[str, StreamJob]],
+    jobs: Callable[[], JobFiles],
     io: TickIO,
     clock: HostClock,
     *,
@@ -49,14 +49,16 @@ def run(
     stop = stop or threading.Event()
     started_s, done = clock.elapsed_s(), 0
     while True:
+        files = jobs()
         yield tick_fleet(
-            jobs().values(),
+            files.jobs.values(),
             io,
             clock,
             holder=holder,
             soft_deadline_s=soft_deadline_s,
             heartbeat=heartbeat,
             keep_lease=ticks != 1,
+            files=files,
         )
         done += 1
         if ticks is not None and done >= ticks:

@@ -10,28 +10,39 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-import orjson
-from sqlalchemy.exc import SQLAlchemyError
-
 from control.champions import write_whole
 from control.clock import HostClock, Moment, moment
+from control.job_files import JobFiles
 from control.lease import PREFIX, Lease, StaleLease, acquire, holder_of, release
 from control.state_journal import JobStatus, Status, Tick
-from control.state_schema import StateError
+from control.state_schema import cause_of, to_text
 from control.tenure import SHORTEST_S, Tenure
 from control.tick import tick
 from control.tick_io import TickIO, TickReport
+from settings.plain_error import presentable
 from settings.stream_job import StreamJob
 
 SOFT_DEADLINE_S = 25.0
+NO_FILES = JobFiles()
+LONGEST_SENTENCE = 500
 LEASE_S = 55.0
 LEASE_SHARE = 0.9  # of the interval between ticks
 RETRAIN_EXPIRES_S = 6 * 3_600.0
 PRUNE_EVERY_S = 3_600.0
 _log = logging.getLogger(__name__)
+
+
+class Fault(StrEnum):
+    """What the tick of the fleet itself could not do, while every job was served; stable names for alerts."""
+
+    CHAMPIONS = "champions"  # looking for new ones
+    JOB_FILES = "job_files"  # listing a folder of them
+    JOURNAL = "journal"  # writing how the tick went into the state store
+    HEARTBEAT = "heartbeat"  # writing the file that says that it ended
 
 
 @dataclass(frozen=True)
@@ -52,9 +63,13 @@ class FleetReport:
     reports
         Job -> report, for the jobs that were served.
     others
-        Job -> status, for those that were not: leased elsewhere, late, or broken.
+        Job -> status, for those that were not: leased elsewhere, late, broken, or without a usable job file.
     retrains
         Every request that is still open: to be offered again and again, as the run key makes that harmless.
+    notes
+        What went wrong beside the jobs, in words.
+    faults
+        Which of that is perdix' own, and wants mending: a full disk, for example.
     """
 
     started_s: float
@@ -63,6 +78,12 @@ class FleetReport:
     others: Mapping[str, JobStatus] = field(default_factory=dict)
     retrains: tuple[RetrainRequest, ...] = ()
     notes: tuple[str, ...] = ()
+    faults: tuple[Fault, ...] = ()
+
+    def with_fault(self, fault: Fault, what: str, error: Exception) -> FleetReport:
+        """Return the report with one more thing that went wrong."""
+        note = presentable(f"{what}: {cause_of(error)}")[:LONGEST_SENTENCE]
+        return replace(self, notes=(*self.notes, note), faults=(*self.faults, fault))
 
     @property
     def statuses(self) -> dict[str, JobStatus]:
@@ -86,6 +107,7 @@ class FleetReport:
             "retrains": len(self.retrains),
             "seconds": round(self.finished_s - self.started_s, 3),
             "notes": list(self.notes),
+            "faults": list(self.faults),
         }
 
     def sentence(self) -> str:
@@ -95,7 +117,8 @@ class FleetReport:
         counts = ", ".join(f"{number} {status}" for status, number in sorted(self.counts().items()))
         applied = [name for name, report in self.reports.items() if report.event.value == "applied"]
         scaled = f"; scaled {', '.join(sorted(applied))}" if applied else ""
-        return f"{counts}{scaled}; {self.finished_s - self.started_s:.1f} s."
+        faults = f"; FAILED: {', '.join(self.faults)}" if self.faults else ""
+        return f"{counts}{scaled}{faults}; {self.finished_s - self.started_s:.1f} s."
 
 
 def tick_fleet(
@@ -107,8 +130,9 @@ def tick_fleet(
     soft_deadline_s: float = SOFT_DEADLINE_S,
     heartbeat: Path | None = None,
     keep_lease: bool = True,
+    files: JobFiles = NO_FILES,
 ) -> FleetReport:
-    """Tick every job once.
+    """Tick every job once; whatever else fails is in the report, not raised.
 
     Parameters
     ----------
@@ -123,13 +147,19 @@ def tick_fleet(
     keep_lease
         Keep each job's lease for most of the interval, so that of several controllers only one acts in it; ``False``
         gives it back at once (a single tick by hand).
+    files
+        What was read of the job files: a job whose file cannot be used is reported as broken.
     """
     started = moment(clock)
     started_s = started.wall_s
-    notes = io.champions.refresh(started_s)
+    report = _refreshed(io, FleetReport(started_s, started_s, notes=files.problems))
+    if files.problems:
+        report = replace(report, faults=(*report.faults, Fault.JOB_FILES))
     fleet = _Fleet(io, clock, holder, keep_lease, started)
     reports: dict[str, TickReport] = {}
-    others: dict[str, JobStatus] = {}
+    others = {
+        name: JobStatus(name, Status.BROKEN, started_s, f"Not served: {why}") for name, why in files.faults.items()
+    }
     ordered = _longest_unserved_first(jobs, io)
     io.memories.keep_only(job.name for job in ordered)
     for job in ordered:
@@ -141,16 +171,31 @@ def tick_fleet(
             reports[job.name] = served
         else:
             others[job.name] = served
-    report = _journal(io, FleetReport(started_s, clock.now_s(), reports, others, notes=tuple(notes)), holder)
-    if heartbeat is not None:
-        write_heartbeat(heartbeat, report, holder)
-    return report
+    report = _journal(io, replace(report, finished_s=clock.now_s(), reports=reports, others=others), holder)
+    return report if heartbeat is None else _beaten(heartbeat, report, holder)
 
 
 def write_heartbeat(path: Path, report: FleetReport, holder: str) -> None:
     """Write when the last tick ended and what it did; the file appears whole or not at all."""
     beat = {"finished_s": report.finished_s, "holder": holder, **report.summary()}
-    write_whole(path, orjson.dumps(beat, option=orjson.OPT_INDENT_2))
+    write_whole(path, to_text(beat, indented=True).encode())
+
+
+def _beaten(path: Path, report: FleetReport, holder: str) -> FleetReport:
+    try:
+        write_heartbeat(path, report, holder)
+    except Exception as error:  # a full disk, a folder in its place: the jobs were served all the same
+        _log.error("the heartbeat %s cannot be written: %s", path, cause_of(error))
+        return report.with_fault(Fault.HEARTBEAT, f"the heartbeat {path} cannot be written", error)
+    return report
+
+
+def _refreshed(io: TickIO, report: FleetReport) -> FleetReport:
+    try:
+        return replace(report, notes=(*report.notes, *io.champions.refresh(report.started_s)))
+    except Exception as error:
+        _log.exception("the champions cannot be looked for")
+        return report.with_fault(Fault.CHAMPIONS, "the champions cannot be looked for", error)
 
 
 @dataclass(frozen=True)
@@ -179,7 +224,8 @@ class _Fleet:
             return JobStatus(job.name, Status.OBSERVING, now_s, f"Another controller took over: {error}.")
         except Exception as error:  # one job's failure must not stop the others
             _log.exception("the tick of job '%s' failed", job.name)
-            return JobStatus(job.name, Status.BROKEN, now_s, f"{type(error).__name__}: {error}")
+            sentence = presentable(f"{type(error).__name__}: {cause_of(error)}")[:LONGEST_SENTENCE]
+            return JobStatus(job.name, Status.BROKEN, now_s, sentence)
         finally:
             if lease is not None and not self.keep_lease:
                 self._release(lease)
@@ -207,7 +253,7 @@ def _longest_unserved_first(jobs: Iterable[StreamJob], io: TickIO) -> list[Strea
     """Order jobs by when they were last served, so that what the deadline cut off comes first the next time."""
     try:
         served_s = {name: status.updated_s for name, status in io.store.journal.statuses().items()}
-    except (StateError, SQLAlchemyError):
+    except Exception:
         _log.exception("the order of the last tick cannot be read")
         served_s = {}
     return sorted(jobs, key=lambda job: (served_s.get(job.name, float("-inf")), job.name))
@@ -240,7 +286,7 @@ def _journal(io: TickIO, report: FleetReport, holder: str) -> FleetReport:
         io.store.journal.record_tick(Tick(report.started_s, report.finished_s, holder, report.summary()), ours)
         if report.started_s % PRUNE_EVERY_S < io.tick_interval_s:
             io.store.prune(report.started_s)
-    except (StateError, SQLAlchemyError) as error:
-        _log.exception("the tick could not be journalled")
-        return replace(report, notes=(*report.notes, f"the tick could not be journalled: {error}"))
+    except Exception as error:
+        _log.error("the tick could not be journalled: %s", cause_of(error))
+        return report.with_fault(Fault.JOURNAL, "the tick could not be journalled", error)
     return report

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from control.champions import ChampionRegistry, Champions
+from control.job_files import FollowedFiles, JobFiles
 from control.sources import LiveSource
 from control.state import StateStore
 from control.tick_io import TickIO
@@ -16,8 +17,7 @@ from models.registry import Registry
 from policies.build import check_policy
 from settings.home import Home, conf_folder
 from settings.product import ControlSettings
-from settings.stream_job import StreamJob, load_stream_jobs
-from settings.yaml_files import SettingsError
+from settings.stream_job import StreamJob
 from targets.build import build_target
 from targets.contract import Target
 
@@ -75,8 +75,11 @@ def live_io(home: Home, settings: ControlSettings, registry: ChampionRegistry | 
         yield TickIO(source, store, champions, targets, tick_interval_s=settings.tick_interval_s)
 
 
-def stream_jobs(home: Home, conf: Path | None = None) -> tuple[Mapping[str, StreamJob], list[SettingsError]]:
-    """Read the job files of the operator, and those that perdix wrote itself; the operator's win."""
-    own, own_errors = load_stream_jobs(home.jobs, check_policy)
-    operators, errors = load_stream_jobs((conf or conf_folder()) / "jobs", check_policy)
-    return {**own, **operators}, [*own_errors, *errors]
+def job_files(home: Home, conf: Path | None = None) -> FollowedFiles:
+    """Follow the job files of the operator, and those that perdix wrote itself; the operator's win."""
+    return FollowedFiles((home.jobs, (conf or conf_folder()) / "jobs"), check_policy)
+
+
+def stream_jobs(home: Home, conf: Path | None = None) -> JobFiles:
+    """Read all of these files once."""
+    return job_files(home, conf).look(float("inf"))

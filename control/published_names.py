@@ -121,7 +121,10 @@ ERRORS = _of_process(
     "scrape_errors_total", "Scrapes that could not read the state store, by cause.", "cause", kind=Kind.COUNTER
 )
 SCRAPE = _of_process("scrape_duration_seconds", "How long this scrape took to read and reckon.")
-UNREADABLE = _of_process("job_files_unreadable", "Job files that cannot be read.")
+FAULTS = _of_process(
+    "loop_faults_total", "Ticks of this process that lacked something of its own, by what.", "what", kind=Kind.COUNTER
+)
+UNREADABLE = _of_process("job_files_unreadable", "Job files that cannot be used.")
 INTERVAL = _of_process("tick_interval_seconds", "The tick interval that freshness is measured by.")
 TICKS = _of_process("ticks_total", "Ticks of the fleet, by any controller, by outcome.", "outcome", kind=Kind.COUNTER)
 DURATION = _of_process("tick_duration_seconds", "How long ticks of the fleet took.", kind=Kind.HISTOGRAM)
@@ -133,8 +136,8 @@ METRICS: tuple[Metric, ...] = (
     DESIRED, DESIRED_WORKERS, DESIRED_AT, DESIRED_UNTIL, CURRENT, CURRENT_WORKERS, STATUS, STATUS_SINCE, LAST_TICK,
     DECISION, WORKLOAD, THROUGHPUT, LAG, LATENCY, CPU, FORECAST, FORECAST_UPPER, FORECAST_AT, WAPE, HORIZON_WAPE,
     CAPACITY, CAPACITY_LOW, CAPACITY_HIGH, PREDICTED, FAILURE, RESCALES, BUDGET, RETRAINS, RETRAIN_AT, LEASE, JOB_INFO,
-    MINIMUM, MAXIMUM, LATENCY_OBJECTIVE, RECOVERY_OBJECTIVE, UP, READ_AT, ERRORS, SCRAPE, UNREADABLE, INTERVAL, TICKS,
-    DURATION, EVENTS, LEASES, BUILD,
+    MINIMUM, MAXIMUM, LATENCY_OBJECTIVE, RECOVERY_OBJECTIVE, UP, READ_AT, ERRORS, SCRAPE, FAULTS, UNREADABLE, INTERVAL,
+    TICKS, DURATION, EVENTS, LEASES, BUILD,
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from settings.plain_error import PlainError
 from settings.stream_job import PrometheusSource, StreamJob
 from settings.yaml_files import SettingsError
 from telemetry.alignment import align
@@ -25,7 +26,7 @@ LARGEST_ANSWER_BYTES = 64 * MIB
 BESIDE_THE_TICK_S = 120.0  # one-minute means reach a minute back, and the newest steps may still be owed
 
 
-class SourceError(Exception):
+class SourceError(PlainError):
     """The metrics of a job could not be read now. The message says where and why."""
 
 

@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import cast
 
@@ -71,8 +72,10 @@ class _Shared:
         try:
             yield self.connection
         except BaseException:
-            self.connection.exec_driver_sql("ROLLBACK TO SAVEPOINT part")
-            self.connection.exec_driver_sql("RELEASE SAVEPOINT part")
+            # On a full disk SQLite has already undone all, savepoints too: what is told must be that.
+            with suppress(sa.exc.OperationalError, sqlite3.OperationalError):
+                self.connection.exec_driver_sql("ROLLBACK TO SAVEPOINT part")
+                self.connection.exec_driver_sql("RELEASE SAVEPOINT part")
             raise
         self.connection.exec_driver_sql("RELEASE SAVEPOINT part")
 

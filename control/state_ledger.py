@@ -20,6 +20,7 @@ from sqlalchemy.exc import IntegrityError
 from control.state_quick import quick
 from control.state_schema import Transactions, decisions, desired_scales, from_text, keep_first, to_text
 from policies.contract import Reason
+from settings.outside_text import storable
 
 BACKOFF_S = 15.0
 BACKOFF_LIMIT_S = 600.0
@@ -353,6 +354,7 @@ def _desire(connection: sa.Connection, intent: Intent) -> None:
 def _to_row(intent: Intent) -> dict[str, Any]:
     row = {name: getattr(intent, name) for name in intent.__dataclass_fields__}
     documents = {name: to_text(dict(getattr(intent, name))) for name in _DOCUMENTS}
+    row["sentence"] = storable(intent.sentence)
     return {**row, **documents, "decision_id": intent.decision_id, "state": intent.first_state, "attempts": 0}
 
 

@@ -15,6 +15,8 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, OperationalError, ProgrammingError
 
 from control.state_postgresql import engine_of
+from settings.outside_text import storable
+from settings.plain_error import PlainError
 
 SCHEMA = 4
 # From that schema to the next; what was stored stays as it is.
@@ -34,6 +36,18 @@ _WRITES = "perdix_writes"
 
 metadata = sa.MetaData()
 
+
+class StoredText(sa.types.TypeDecorator[str]):
+    """Text that every database takes, whatever came from outside: one text must not undo the transaction of others."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> str | None:  # noqa: ARG002 - SQLAlchemy's
+        """Return the text as it is stored."""
+        return None if value is None else storable(value)
+
+
 state_version = sa.Table(
     "state_version",
     metadata,
@@ -50,24 +64,24 @@ decisions = sa.Table(
     sa.Column("made_s", sa.Double, nullable=False),
     sa.Column("from_scale_out", sa.Integer, nullable=False),
     sa.Column("scale_out", sa.Integer, nullable=False),
-    sa.Column("from_mix", sa.Text),
-    sa.Column("mix", sa.Text),
+    sa.Column("from_mix", StoredText),
+    sa.Column("mix", StoredText),
     sa.Column("policy", sa.String(63), nullable=False),
     sa.Column("reason", sa.String(63), nullable=False),
-    sa.Column("sentence", sa.Text, nullable=False),
-    sa.Column("versions", sa.Text, nullable=False),
+    sa.Column("sentence", StoredText, nullable=False),
+    sa.Column("versions", StoredText, nullable=False),
     sa.Column("valid_until_s", sa.Double, nullable=False),
     sa.Column("predicted_recovery_s", sa.Double),
-    sa.Column("explanation", sa.Text, nullable=False),
+    sa.Column("explanation", StoredText, nullable=False),
     sa.Column("act", sa.Boolean, nullable=False),
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("attempts", sa.Integer, nullable=False),
     sa.Column("next_attempt_s", sa.Double),
     sa.Column("applied_s", sa.Double),
     sa.Column("closed_s", sa.Double),
-    sa.Column("error", sa.Text),
+    sa.Column("error", StoredText),
     sa.Column("observed_recovery_s", sa.Double),
-    sa.Column("outcome", sa.Text),
+    sa.Column("outcome", StoredText),
     sa.Column("asked_token", sa.BigInteger),  # of the lease under which a request left that nobody has had an answer to
     sa.Index("decisions_by_job", "job", "made_s"),
     sa.Index("decisions_by_state", "job", "state"),
@@ -92,7 +106,7 @@ forecasts = sa.Table(
     sa.Column("step_s", sa.Double, nullable=False),
     sa.Column("family", sa.String(63), nullable=False),
     sa.Column("version", sa.Integer, nullable=False),
-    sa.Column("probabilities", sa.Text, nullable=False),
+    sa.Column("probabilities", StoredText, nullable=False),
     sa.Column("rates", sa.LargeBinary),  # float32 rows: the mean, then one per probability; dropped once settled
     sa.Column("settled_s", sa.Double),
     sa.Column("wape", sa.Double),
@@ -104,7 +118,7 @@ learned = sa.Table(
     sa.Column("job", sa.String(63), primary_key=True),
     sa.Column("kind", sa.String(63), primary_key=True),
     sa.Column("schema_number", sa.Integer, nullable=False),
-    sa.Column("document", sa.Text, nullable=False),
+    sa.Column("document", StoredText, nullable=False),
     sa.Column("learned_s", sa.Double, nullable=False),
 )
 
@@ -116,7 +130,7 @@ retrains = sa.Table(
     sa.Column("day", sa.String(10), nullable=False),
     sa.Column("attempt", sa.Integer, nullable=False),
     sa.Column("requested_s", sa.Double, nullable=False),
-    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("reason", StoredText, nullable=False),
     sa.Column("since_s", sa.Double),
     sa.Column("closed_s", sa.Double),
     sa.Index("retrains_by_job", "job", "requested_s"),
@@ -128,7 +142,7 @@ ticks = sa.Table(
     sa.Column("started_s", sa.Double, primary_key=True),
     sa.Column("holder", sa.String(160), primary_key=True),
     sa.Column("finished_s", sa.Double, nullable=False),
-    sa.Column("summary", sa.Text, nullable=False),
+    sa.Column("summary", StoredText, nullable=False),
 )
 
 statuses = sa.Table(
@@ -138,8 +152,8 @@ statuses = sa.Table(
     sa.Column("status", sa.String(32), nullable=False),
     sa.Column("since_s", sa.Double, nullable=False),
     sa.Column("updated_s", sa.Double, nullable=False),
-    sa.Column("sentence", sa.Text, nullable=False),
-    sa.Column("details", sa.Text, nullable=False),
+    sa.Column("sentence", StoredText, nullable=False),
+    sa.Column("details", StoredText, nullable=False),
 )
 
 pauses = sa.Table(
@@ -148,7 +162,7 @@ pauses = sa.Table(
     sa.Column("job", sa.String(63), primary_key=True),
     sa.Column("until_s", sa.Double, nullable=False),
     sa.Column("paused_s", sa.Double, nullable=False),
-    sa.Column("why", sa.Text, nullable=False),
+    sa.Column("why", StoredText, nullable=False),
 )
 
 leases = sa.Table(
@@ -176,14 +190,31 @@ lease_watches = sa.Table(  # since when, on each other machine's own clock, a le
 )
 
 
-class StateError(Exception):
+class StateError(PlainError):
     """The state store cannot be used. The message says why, and the mend."""
 
 
-def to_text(document: Any) -> str:
+def cause_of(error: Exception) -> str:
+    """Return what a driver says of an error, without the statement and its values; else what the error says."""
+    return str(getattr(error, "orig", None) or error).strip() or type(error).__name__
+
+
+def to_text(document: Any, *, indented: bool = False) -> str:
     """Return a document as JSON; NumPy values are taken, a number that is not finite becomes null."""
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS | orjson.OPT_SORT_KEYS
-    return orjson.dumps(document, option=options).decode()
+    options |= orjson.OPT_INDENT_2 if indented else 0
+    try:
+        return orjson.dumps(document, option=options).decode()
+    except TypeError:  # seldom: text from outside that is not Unicode
+        return orjson.dumps(_storable(document), option=options).decode()
+
+
+def _storable(document: Any) -> Any:
+    if isinstance(document, str):
+        return storable(document)
+    if isinstance(document, Mapping):
+        return {_storable(key): _storable(value) for key, value in document.items()}
+    return [_storable(value) for value in document] if isinstance(document, list | tuple) else document
 
 
 def from_text(text: str) -> Any:
@@ -251,8 +282,7 @@ class Database:
             self._engine = _open(self.url)
             self._create()
         except (DBAPIError, ArgumentError, ImportError, OSError) as error:
-            cause = str(getattr(error, "orig", None) or error).strip()
-            raise StateError(f"state store {self.name}: {cause}; {mend}") from error
+            raise StateError(f"state store {self.name}: {cause_of(error)}; {mend}") from error
 
     @property
     def name(self) -> str:

@@ -57,20 +57,21 @@ def _interval_s() -> int:
 def control_loop(context: dg.SensorEvaluationContext, workspace: Workspace) -> dg.SensorResult:
     """Make one tick of the fleet and report it as one materialization of ``scaling_decisions``."""
     home, settings = workspace.paths(), workspace.settings().control
-    jobs, errors = workspace.stream_jobs()
+    files = workspace.stream_jobs()
     io = _opened(home, settings)
     report = tick_fleet(
-        jobs.values(),
+        files.jobs.values(),
         io,
         WallClock(),
         holder=holder_name("sensor"),
         soft_deadline_s=settings.soft_deadline_s,
         heartbeat=home.heartbeat,
+        files=files,
     )
-    for error in errors:
-        context.log.warning(str(error))
+    for complaint in (*files.complaints, *report.notes):
+        context.log.warning(complaint)
     known = set(context.instance.get_dynamic_partitions(stream_jobs.name or ""))
-    unknown = sorted(set(jobs) - known)
+    unknown = sorted(set(files.jobs) - known)
     return dg.SensorResult(
         skip_reason=dg.SkipReason(tick_sentence(report)),
         asset_events=[dg.AssetMaterialization(DECISIONS, metadata=tick_metadata(report))],

@@ -52,4 +52,4 @@ def daily_training(context: dg.ScheduleEvaluationContext, workspace: Workspace) 
 
 def _live(workspace: Workspace) -> list[str]:
     """Return the jobs whose files name a Prometheus."""
-    return [name for name, job in workspace.stream_jobs()[0].items() if job.prometheus is not None]
+    return [name for name, job in workspace.stream_jobs().jobs.items() if job.prometheus is not None]

@@ -8,10 +8,11 @@ from typing import Annotated
 
 from pydantic import AnyHttpUrl, Field, model_validator
 
+from settings.plain_error import PlainError
 from settings.strict import Strict
 
 
-class AccessError(Exception):
+class AccessError(PlainError):
     """A token that was named cannot be used. The message names the place, and never the token."""
 
 

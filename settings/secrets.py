@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterable
+from urllib.parse import unquote, urlsplit
 
 MASK = "***"
 SHORTEST = 4  # a shorter one would be found in every second word
@@ -24,6 +26,14 @@ def masked(text: str, secrets: Iterable[str] = ()) -> str:
     if "://" in text:
         text = _QUERY.sub(rf"\1{MASK}", _USERINFO.sub(f"{MASK}@", text))
     return _CREDENTIALS.sub(rf"\1\2{MASK}", text)
+
+
+def sent_with(address: str, authorization: str = "") -> tuple[str, ...]:
+    """Return the secrets that a request to ``address`` carries, as a server may echo them: token and password."""
+    parts = urlsplit(address)
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    basic = base64.b64encode(f"{user}:{password}".encode()).decode() if password else ""
+    return tuple(filter(None, (authorization.partition(" ")[2], parts.password, password, basic)))
 
 
 def without_user(address: str) -> str:

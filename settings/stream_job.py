@@ -163,19 +163,3 @@ def load_stream_job(path: Path, check_policy: CheckPolicy | None = None) -> Stre
             place = place_in(path, "policy")
             raise SettingsError("\n".join(f"{place}: {line}" for line in str(error).splitlines())) from None
     return job
-
-
-def load_stream_jobs(
-    folder: Path, check_policy: CheckPolicy | None = None
-) -> tuple[dict[str, StreamJob], list[SettingsError]]:
-    """Read every ``*.yaml`` of ``folder``: the jobs that could be read, and the errors of those that could not."""
-    jobs: dict[str, StreamJob] = {}
-    errors: list[SettingsError] = []
-    for path in sorted(folder.glob("*.yaml")):
-        try:
-            job = load_stream_job(path, check_policy)
-        except SettingsError as error:
-            errors.append(error)
-        else:
-            jobs[job.name] = job
-    return jobs, errors

@@ -18,8 +18,7 @@ from ruamel.yaml.composer import Composer, ComposerError, MaxDepthExceededError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import AliasEvent
 
-from settings.outside_text import printable
-from settings.secrets import masked
+from settings.plain_error import PlainError
 
 MOST_BYTES = 256 << 10
 MOST_DEPTH = 50
@@ -27,11 +26,8 @@ MOST_VALUES = 10_000
 _DATE = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
 
 
-class SettingsError(Exception):
+class SettingsError(PlainError):
     """A setting that cannot be used. The message names file, line, what is wrong and how to mend it; no secrets."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(printable(masked(message)))
 
 
 def read_yaml(path: Path) -> Any:

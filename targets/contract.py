@@ -9,6 +9,8 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Protocol, Self
 
+from settings.plain_error import PlainError
+
 Guard = Callable[[], None]
 """Called at the last moment before a request that changes something leaves; raises when it must not leave any more."""
 
@@ -25,7 +27,7 @@ class Fault(StrEnum):
     SIZE = "size"  # these workers cannot be had; others may
 
 
-class TargetError(Exception):
+class TargetError(PlainError):
     """The target could not be read or did not accept.
 
     Attributes

@@ -16,6 +16,8 @@ import httpcore
 import httpx
 
 from settings.access import HttpAccess
+from settings.plain_error import PlainError
+from settings.secrets import MASK, SHORTEST, masked, sent_with
 from telemetry.deadline import left_s, within
 from telemetry.http_access import shown, trust
 
@@ -23,7 +25,7 @@ Trouble = Literal["unreachable", "no answer", "too slow", "broken off", "unreada
 MIB = 2**20
 
 
-class HttpError(Exception):
+class HttpError(PlainError):
     """A call without a usable answer. ``trouble`` is for programs; the message does not name the server."""
 
     def __init__(self, trouble: Trouble, message: str) -> None:
@@ -107,7 +109,10 @@ class HttpClient:
         with self._client.stream(method, url, **sent) as response:
             coding, kind = (response.headers.get(name, "") for name in ("content-encoding", "content-type"))
             body = unpacked(response.iter_raw(), coding, self._limits.largest_bytes)
-            return Answer(response.status_code, response.reason_phrase, kind, body)
+            secrets = sent_with(url, response.request.headers.get("Authorization", ""))
+            for secret in secrets:  # what a server echoes must not come to be stored
+                body = body.replace(secret.encode(), MASK.encode()) if len(secret) >= SHORTEST else body
+            return Answer(response.status_code, masked(response.reason_phrase, secrets), kind, body)
 
     def _timed_out(self, error: httpx.TimeoutException) -> HttpError:
         if left_s() <= 0.0:

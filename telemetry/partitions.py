@@ -12,13 +12,14 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from settings.plain_error import PlainError
 from telemetry.tables import TABLES, Table
 
 MANIFEST = "_manifest.json"
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}")
 
 
-class LakeError(Exception):
+class LakeError(PlainError):
     """A table, partition or column that cannot be used; the message says which and how to mend it."""
 
 

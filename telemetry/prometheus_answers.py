@@ -11,12 +11,13 @@ from typing import Any, Literal
 import numpy as np
 import orjson
 
+from settings.plain_error import PlainError
 from telemetry.series import Series
 
 ErrorKind = Literal["unreachable", "timeout", "overloaded", "unauthorised", "rejected", "malformed"]
 
 
-class PrometheusError(Exception):
+class PrometheusError(PlainError):
     """A question that got no usable answer. ``kind`` is for programs, the message for people; no secret is in either.
 
     ``unreachable``, ``timeout`` and ``overloaded`` (429, 5xx) pass with time and were retried; ``unauthorised``,

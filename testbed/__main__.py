@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from cli.known_errors import known_errors
 from cli.options import JsonOption
-from cli.output import UserError, console, emit, run_guarded, table
+from cli.output import UserError, console, emit, run_guarded, styled, table
 from testbed import cluster as parts
 from testbed.cluster import Cluster
 from testbed.layout import Layout
@@ -76,7 +76,7 @@ def up(
 
     def say(line: str) -> None:
         if not as_json:
-            console.print(f"[dim]{time.monotonic() - began:5.1f} s[/]  {line}", highlight=False)
+            console.print(styled(f"{time.monotonic() - began:5.1f} s ", "dim"), line, highlight=False)
 
     chosen = Cluster(layout, testbed, say)
     chosen.up(submit=submit, parallelism=parallelism)

@@ -174,8 +174,8 @@ class Cluster:
             quotas.prepare()
         elif any(name in names for name in self.testbed.worker_names()):
             self.say(
-                f"[bold yellow]no CPU quota per TaskManager: {why_none}. The job sleeps instead of burning CPU: "
-                "its CPU load means nothing, and CPU-based policies cannot be measured here[/]"
+                f"no CPU quota per TaskManager: {why_none}. The job sleeps instead of burning CPU: "
+                "its CPU load means nothing, and CPU-based policies cannot be measured here"
             )
         known = self._known_workers()
         for name in sorted(names, key=KAFKA.__eq__):  # Kafka last: its storage is formatted while the others start

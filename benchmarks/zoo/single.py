@@ -9,7 +9,7 @@ from benchmarks.zoo.contenders import BEST_STATIC
 from benchmarks.zoo.jobs import draw
 from benchmarks.zoo.playing import figures, run
 from benchmarks.zoo.traces import NoTracesError
-from cli.output import complaints, console
+from cli.output import complaints, console, styled
 from cli.replay_text import progress_bar
 from replay.canvas import to_png
 from replay.course_picture import course_picture
@@ -22,7 +22,7 @@ def play_single(seed: int, number: int, policies: Sequence[str], hours: float, f
     except NoTracesError as error:
         complaints.print(f"job {number} of seed {seed} is one of a real trace, and there are {error}", highlight=False)
         return 2
-    console.print(f"[bold]Job {number} of seed {seed}[/] ({job.kind}): {job.about}", highlight=False)
+    console.print(styled(f"Job {number} of seed {seed}", "bold"), f"({job.kind}): {job.about}", highlight=False)
     folder.mkdir(parents=True, exist_ok=True)
     names = (BEST_STATIC, *policies)
     with progress_bar(len(names) * 3600.0 * hours) as tell:

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich import box
-from rich.markup import escape
 from rich.table import Table
 
 from benchmarks.zoo.coverage import HERE
-from cli.output import console
+from cli.output import console, styled
 
 Document = Mapping[str, Any]
 SHOWN = 8  # missed cases of a target
@@ -30,24 +29,24 @@ width: upper over lower end; bias: estimate over truth (geometric means)
 def show(document: Document) -> None:
     """Print what came of it."""
     console.print(
-        f"\n[bold]Zoo, seed {document['seed']}[/]: {len(document['jobs_played'])} jobs of {document['hours']:g} h, "
-        "a look every 60 s",
+        styled(f"\nZoo, seed {document['seed']}:", "bold"),
+        f"{len(document['jobs_played'])} jobs of {document['hours']:g} h, a look every 60 s",
         highlight=False,
     )
     for note in document["notes"]:
-        console.print(f"[dim]{escape(note)}[/]", highlight=False)
+        console.print(styled(note, "dim"))
     console.print(_policies(document["policies"], "policy"))
-    console.print(f"[dim]{LEGEND}[/]", highlight=False)
+    console.print(styled(LEGEND, "dim"))
     console.print(f"The same for {document['judged']}, by kind of workload:", highlight=False)
     console.print(_policies(document["kinds"], "kind"))
     console.print(f"Capacity intervals of 90 % of {document['judged']}, by how much of its capacity the job used:")
     console.print(_coverage(document["coverage"]))
-    console.print(f"[dim]{COVERAGE_LEGEND}[/]", highlight=False)
+    console.print(styled(COVERAGE_LEGEND, "dim"))
     for target in document["violations"]:
         _target(target)
     console.print(f"\nThe worst jobs of {document['judged']}:", highlight=False)
     for one in document["worst"]:
-        console.print(f"  job {one['job']} ({one['kind']}): {escape(one['why'])}", highlight=False, soft_wrap=True)
+        console.print(f"  job {one['job']} ({one['kind']}): {one['why']}", highlight=False, soft_wrap=True)
         console.print(f"    {one['command']}", highlight=False, soft_wrap=True)
     console.print(f"\npicture and results: {document['folder']}", highlight=False, soft_wrap=True)
 
@@ -90,11 +89,11 @@ def _coverage(rows: Sequence[Document]) -> Table:
 
 def _target(target: Document) -> None:
     missed = target["missed"]
-    verdict = "[green]pass[/]" if not missed else f"[red]{len(missed)} missed[/]"
-    console.print(f"{verdict} of {target['judged']}: {escape(target['asks'])}", highlight=False, soft_wrap=True)
+    verdict = styled(f"{len(missed)} missed", "red") if missed else styled("pass", "green")
+    console.print(verdict, f"of {target['judged']}: {target['asks']}", highlight=False, soft_wrap=True)
     for one in missed[:SHOWN]:
         what = f"job {one['job']} ({one['kind']})" if "job" in one else f"{one['where']}, {one['utilisation']}"
-        console.print(f"    {what}: {escape(one['why'])}", highlight=False, soft_wrap=True)
+        console.print(f"    {what}: {one['why']}", highlight=False, soft_wrap=True)
     if len(missed) > SHOWN:
         console.print(f"    and {len(missed) - SHOWN} more", highlight=False)
 

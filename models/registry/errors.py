@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from settings.plain_error import PlainError
 
-class RegistryError(Exception):
+
+class RegistryError(PlainError):
     """The registry refused what was asked. The message says what and why."""
 
 

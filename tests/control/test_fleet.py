@@ -11,6 +11,7 @@ from control import tick as ticking
 from control.clock import Moment, moment
 from control.controller import run
 from control.fleet import RETRAIN_EXPIRES_S, lease_name, tick_fleet
+from control.job_files import JobFiles
 from control.lease import acquire
 from control.state import StateStore
 from control.state_journal import Status
@@ -272,8 +273,8 @@ def test_the_controller_ticks_at_fixed_times_and_stops_when_told(store: StateSto
     fleet = Fleet.of(store, {"orders": HIGH})
     fleet.cost_s = 7.0
     stop = _Waits(fleet, until=4)
-    jobs = {"orders": fleet.jobs[0]}
-    reports = list(run(lambda: jobs, fleet.io, fleet.clock, holder="a", stop=stop))
+    files = JobFiles(jobs={"orders": fleet.jobs[0]})
+    reports = list(run(lambda: files, fleet.io, fleet.clock, holder="a", stop=stop))
     starts = [report.started_s for report in reports]
     assert [later - sooner for sooner, later in itertools.pairwise(starts)] == [60.0, 60.0, 60.0]
     assert stop.waits == [53.0] * 4
@@ -282,4 +283,5 @@ def test_the_controller_ticks_at_fixed_times_and_stops_when_told(store: StateSto
 
 def test_the_controller_ends_after_as_many_ticks_as_asked(store: StateStore) -> None:
     fleet = Fleet.of(store, {"orders": LOW})
-    assert len(list(run(lambda: {"orders": fleet.jobs[0]}, fleet.io, fleet.clock, holder="a", ticks=1))) == 1
+    files = JobFiles(jobs={"orders": fleet.jobs[0]})
+    assert len(list(run(lambda: files, fleet.io, fleet.clock, holder="a", ticks=1))) == 1

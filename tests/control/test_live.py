@@ -173,9 +173,9 @@ def test_operators_job_files_win_over_those_that_perdix_wrote(tmp_path: Path, mo
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{name}.yaml").write_text(f"bounds: {{maximum: {workers}}}\n")
     (tmp_path / "conf/jobs/bad.yaml").write_text("bonds: 3\n")
-    jobs, errors = stream_jobs(home)
-    assert {name: job.bounds.maximum for name, job in jobs.items()} == {"ads": 9, "demo": 3}
-    assert "bad.yaml:1: unknown key 'bonds'" in str(errors[0])
+    files = stream_jobs(home)
+    assert {name: job.bounds.maximum for name, job in files.jobs.items()} == {"ads": 9, "demo": 3}
+    assert "bad.yaml:1: unknown key 'bonds'" in files.faults["bad"]
 
 
 def test_how_far_back_a_tick_reads() -> None:

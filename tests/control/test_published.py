@@ -15,9 +15,9 @@ from prometheus_client.openmetrics.exposition import generate_latest as openmetr
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from control.fleet import FleetReport, tick_fleet
+from control.job_files import FollowedFiles
 from control.published import Freshness, PublishedCollector, registry_of, serving
 from control.published_names import METRICS, Shown, table
-from control.published_settings import FollowedFiles
 from control.published_state import PublishedState
 from control.state import StateStore
 from control.state_journal import JobStatus, Status, Tick

@@ -57,7 +57,7 @@ def main(root: str, moment: str) -> None:
 
         paced = replace(io, target_of=dying, tick_interval_s=2.0)
         for _ in run(
-            lambda: stream_jobs(home)[0], paced, WallClock(), holder=f"dying:{os.getpid()}:{time.time()}", ticks=30
+            lambda: stream_jobs(home), paced, WallClock(), holder=f"dying:{os.getpid()}:{time.time()}", ticks=30
         ):
             pass
 

@@ -9,7 +9,7 @@ import pytest
 from policies.build import POLICIES, build_policy, check_policy
 from policies.contract import Reason, Situation
 from policies.static import Static, StaticOptions
-from settings.stream_job import load_stream_job, load_stream_jobs
+from settings.stream_job import load_stream_job
 from settings.yaml_files import SettingsError
 
 Situate = Callable[..., Situation]
@@ -57,10 +57,9 @@ def test_a_job_file_with_a_policy_that_is_not_known_says_where(tmp_path: Path) -
 
 def test_every_wrong_option_of_a_job_file_is_told_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("policy: {name: hpa, options: {target_cpu: 80, zzz: 1}}\n", encoding="utf-8")
-    (tmp_path / "good.yaml").write_text("policy: {name: hpa}\n", encoding="utf-8")
-    jobs, (error,) = load_stream_jobs(tmp_path, check_policy)
-    assert list(jobs) == ["good"]
-    assert [line.split(": policy")[0] for line in str(error).splitlines()] == [f"{tmp_path / 'bad.yaml'}:1"] * 2
+    with pytest.raises(SettingsError) as caught:
+        load_stream_job(tmp_path / "bad.yaml", check_policy)
+    assert [line.split(": policy")[0] for line in str(caught.value).splitlines()] == [f"{tmp_path / 'bad.yaml'}:1"] * 2
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from settings.product import load_product_settings
-from settings.stream_job import Bounds, load_stream_job, load_stream_jobs
+from settings.stream_job import Bounds, load_stream_job
 from settings.yaml_files import SettingsError, read_yaml
 
 
@@ -52,15 +52,6 @@ def test_all_wrong_keys_are_named_at_once(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as error:
         load_stream_job(path)
     assert len(str(error.value).splitlines()) == 2
-
-
-def test_one_bad_file_leaves_the_other_jobs_alone(tmp_path: Path) -> None:
-    job_file(tmp_path, "{}\n", "good")
-    job_file(tmp_path, "mode: go\n", "bad")
-    jobs, errors = load_stream_jobs(tmp_path)
-    assert list(jobs) == ["good"]
-    assert len(errors) == 1
-    assert "bad.yaml" in str(errors[0])
 
 
 def test_a_file_that_is_not_utf8_is_named(tmp_path: Path) -> None:

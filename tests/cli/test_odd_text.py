@@ -1,0 +1,102 @@
+"""Text from outside is printed as it is: brackets are no markup, and nothing of it moves the cursor."""
+
+import errno
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli import output
+from cli.loop import Complaining
+from cli.output import UserError, console, run_guarded, styled, surviving_a_full_disk, table
+from control.job_files import FollowedFiles
+
+ODD = "[/] [bold]x[/bold] :smile: \x1b[2J half a pair \ud800"
+SHOWN = r"[/] [bold]x[/bold] :smile: \x1b[2J half a pair \ud800"
+
+
+def test_a_text_a_cell_a_note_and_an_error_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    console.print(ODD, soft_wrap=True)
+    console.print(styled("note", "yellow"), ODD, soft_wrap=True)
+    table("title [/]", ["job [/]", "why"], [["ads", ODD]])
+
+    def fails() -> None:
+        raise UserError(ODD)
+
+    assert run_guarded(fails, lambda: (UserError,)) == 2
+    said = capsys.readouterr()
+    assert said.out.splitlines()[0] == SHOWN
+    assert said.out.splitlines()[1] == f"note {SHOWN}"
+    assert "title [/]" in said.out
+    assert "job [/]" in said.out
+    assert said.out.count("[bold]x[/bold]") == 3
+    assert SHOWN in " ".join(said.err.split())
+
+
+def run_perdix(home: Path, *arguments: str, encoding: str = "utf-8") -> subprocess.CompletedProcess[bytes]:
+    environment = {
+        **os.environ,
+        "PERDIX_HOME": str(home / ".perdix"),
+        "PERDIX_CONF": str(home / "conf"),
+        "PYTHONIOENCODING": encoding,
+        "COLUMNS": "200",
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "cli.main", *arguments], env=environment, capture_output=True, check=False, timeout=120
+    )
+
+
+def test_a_tick_on_a_home_full_of_odd_files_serves_the_others_and_its_exit_code_tells_of_the_heartbeat(
+    tmp_path: Path,
+) -> None:
+    jobs = tmp_path / "conf" / "jobs"
+    jobs.mkdir(parents=True)
+    (jobs / "good.yaml").write_text("mode: advise\n", encoding="utf-8")
+    (jobs / "markup.yaml").write_text("mode: '[/]'\n", encoding="utf-8")
+    (jobs / "folder.yaml").mkdir()
+    (jobs / os.fsdecode(b"caf\xe9.yaml")).write_text("mode: act\n", encoding="utf-8")
+    (tmp_path / ".perdix" / "heartbeat.json").mkdir(parents=True)
+    done = run_perdix(tmp_path, "tick", encoding="ascii")
+    assert done.returncode == 1, done.stderr
+    said = done.stdout.decode("ascii")
+    for name in ("good", "markup", "folder", r"caf\xe9"):
+        assert name in said
+    assert "FAILED: heartbeat" in said
+    assert "found '[/]'" in done.stderr.decode("ascii")
+    (tmp_path / ".perdix" / "heartbeat.json").rmdir()
+    healed = run_perdix(tmp_path, "tick", "--json")
+    document = json.loads(healed.stdout)
+    assert (healed.returncode, document["faults"]) == (0, [])
+    assert document["statuses"]["broken"] == 3
+
+
+def test_what_is_wrong_with_a_file_is_said_once_and_not_with_every_tick(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad.yaml").mkdir()
+    complaining = Complaining(FollowedFiles((tmp_path,)))
+    for _ in range(3):
+        assert set(complaining().faults) == {"bad"}
+    assert capsys.readouterr().err.count("bad.yaml") == 1
+
+
+def test_a_full_disk_under_standard_output_does_not_end_the_loop_and_a_closed_pipe_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Refusing(io.StringIO):
+        error = errno.ENOSPC
+
+        def write(self, text: str) -> int:
+            raise OSError(self.error, os.strerror(self.error))
+
+    refusing = Refusing()
+    monkeypatch.setattr(output.sys, "stdout", refusing)
+    with surviving_a_full_disk():
+        output.emit_line("perdix.controller/1", {})
+    refusing.error = errno.EPIPE
+    with pytest.raises(BrokenPipeError), surviving_a_full_disk():
+        output.emit_line("perdix.controller/1", {})

@@ -1,0 +1,182 @@
+"""A job file that cannot be used is that job's fault, told with its place; the jobs of all other files go on."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from control.fleet import Fault, tick_fleet
+from control.job_files import FollowedFiles, JobFiles
+from control.state import StateStore
+from control.state_journal import Status
+from policies.build import check_policy
+from settings.yaml_files import SettingsError
+from tests.control.rig import LOW, Rig
+from twin.living import SimulatedClock
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{now}: &{now} [{', '.join([f'*{before}'] * 9)}]\n" for before, now in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "jobs"
+    made.mkdir()
+    for name in ("ads", "zoo"):  # before and after every name below
+        (made / f"{name}.yaml").write_text("mode: advise\n", encoding="utf-8")
+    return made
+
+
+def look(folder: Path) -> JobFiles:
+    began_s = time.perf_counter()
+    files = FollowedFiles((folder,), check_policy).look(float("inf"))
+    assert time.perf_counter() - began_s < 10.0
+    return files
+
+
+def a_folder(path: Path) -> None:
+    path.mkdir()
+
+
+def a_link_loop(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def a_link_to_nowhere(path: Path) -> None:
+    path.symlink_to(path.parent / "absent")
+
+
+def a_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def nested_deeply(path: Path) -> None:
+    path.write_text("[" * 5_000, encoding="utf-8")
+
+
+def an_alias_bomb(path: Path) -> None:
+    path.write_text(f"{BOMB}mode: *i\n", encoding="utf-8")
+
+
+def markup(path: Path) -> None:
+    path.write_text("mode: '[/]'\n", encoding="utf-8")
+
+
+def half_a_pair(path: Path) -> None:
+    path.write_text('mode: "\\ud800"\n', encoding="utf-8")
+
+
+def bytes_of_another_encoding(path: Path) -> None:
+    path.write_bytes(b"mode: \xff\n")
+
+
+def a_policy_that_is_not_known(path: Path) -> None:
+    path.write_text("policy: {name: '[/]'}\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        a_folder, a_link_loop, a_link_to_nowhere, a_pipe, nested_deeply, an_alias_bomb, markup, half_a_pair,
+        bytes_of_another_encoding, a_policy_that_is_not_known,
+    ],
+)  # fmt: skip
+def test_whatever_lies_under_one_jobs_name_costs_that_job_alone(folder: Path, damage) -> None:
+    damage(folder / "bad.yaml")
+    files = look(folder)
+    assert set(files.jobs) == {"ads", "zoo"}
+    assert set(files.faults) == {"bad"}
+    assert "bad.yaml" in files.faults["bad"]
+
+
+def test_a_file_whose_name_is_not_utf8_is_told_under_a_name_that_can_be_stored(folder: Path, store: StateStore) -> None:
+    (folder / os.fsdecode(b"caf\xe9.yaml")).write_text("mode: act\n", encoding="utf-8")
+    files = look(folder)
+    assert set(files.jobs) == {"ads", "zoo"}
+    assert set(files.faults) == {r"caf\xe9"}
+    rig = Rig.of(store, LOW)
+    tick_fleet([rig.job], rig.io, SimulatedClock(rig.now_s), holder="a", files=files)
+    assert store.journal.statuses()[r"caf\xe9"].status is Status.BROKEN
+
+
+def test_a_defect_that_one_file_meets_is_that_jobs_fault(folder: Path) -> None:
+    def defective(policy) -> None:
+        if policy.name != "daedalus":
+            raise ZeroDivisionError("a defect")
+
+    (folder / "bad.yaml").write_text("policy: {name: hpa}\n", encoding="utf-8")
+    files = FollowedFiles((folder,), defective).look()
+    assert set(files.jobs) == {"ads", "zoo"}
+    assert "ZeroDivisionError: a defect" in files.faults["bad"]
+
+
+def test_a_job_without_a_usable_file_is_broken_where_people_look_and_the_others_are_served(
+    folder: Path, store: StateStore
+) -> None:
+    (folder / "bad.yaml").write_text("mode: go\n", encoding="utf-8")
+    rig = Rig.of(store, LOW)
+    report = tick_fleet([rig.job], rig.io, SimulatedClock(rig.now_s), holder="a", files=look(folder))
+    assert "orders" in report.reports
+    assert report.others["bad"].status is Status.BROKEN
+    assert "bad.yaml:1: 'mode'" in report.others["bad"].sentence
+    assert store.journal.statuses()["bad"].sentence == report.others["bad"].sentence
+    assert report.faults == ()
+
+
+def test_a_file_is_read_again_once_it_was_mended(folder: Path) -> None:
+    followed = FollowedFiles((folder,))
+    bad = folder / "bad.yaml"
+    bad.mkdir()
+    assert set(followed.look().faults) == {"bad"}
+    bad.rmdir()
+    bad.write_text("mode: act\n", encoding="utf-8")
+    assert set(followed.look().jobs) == {"ads", "bad", "zoo"}
+    bad.unlink()
+    assert set(followed.look().jobs) == {"ads", "zoo"}
+
+
+def test_a_file_that_does_not_change_is_read_once(folder: Path) -> None:
+    read = []
+    followed = FollowedFiles((folder,), lambda policy: read.append(policy.name))
+    assert followed.look() == followed.look()
+    assert len(read) == 2
+
+
+def test_an_operators_unusable_file_is_not_replaced_by_the_one_that_perdix_wrote(folder: Path, tmp_path: Path) -> None:
+    operators = tmp_path / "conf"
+    operators.mkdir()
+    (operators / "ads.yaml").write_text("mode: go\n", encoding="utf-8")
+    files = FollowedFiles((folder, operators)).look()
+    assert set(files.jobs) == {"zoo"}
+    assert str(operators / "ads.yaml") in files.faults["ads"]
+
+
+def test_a_folder_that_cannot_be_listed_for_a_while_stops_no_job(
+    folder: Path, store: StateStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followed = FollowedFiles((folder,))
+    assert set(followed.look().jobs) == {"ads", "zoo"}
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "scandir", _no_descriptors_left)
+        files = followed.look()
+    assert set(files.jobs) == {"ads", "zoo"}
+    rig = Rig.of(store, LOW)
+    report = tick_fleet([rig.job], rig.io, SimulatedClock(rig.now_s), holder="a", files=files)
+    assert report.faults == (Fault.JOB_FILES,)
+    assert "cannot be listed: Too many open files" in report.notes[0]
+    assert followed.look().problems == ()
+
+
+def _no_descriptors_left(_: object) -> None:
+    raise OSError(24, "Too many open files")
+
+
+def test_an_absent_folder_is_an_empty_one(tmp_path: Path) -> None:
+    assert FollowedFiles((tmp_path / "none",)).look() == JobFiles()
+
+
+def test_an_error_of_settings_can_always_be_printed_and_stored() -> None:
+    message = str(SettingsError("half \ud800, \x1b[2J and http://me:s3cr3t@host/"))
+    assert message == r"half \ud800, \x1b[2J and http://***@host/"

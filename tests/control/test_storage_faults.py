@@ -1,0 +1,213 @@
+"""A full disk, a store that takes no writes, a heartbeat that cannot be written: the loop says so and lives on."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import orjson
+import pytest
+import sqlalchemy as sa
+
+from control.controller import run
+from control.fleet import Fault, FleetReport, tick_fleet
+from control.job_files import FollowedFiles, JobFiles
+from control.published import PublishedCollector
+from control.published_state import PublishedState
+from control.state import StateStore
+from control.state_journal import JobStatus, Status, Tick
+from targets.contract import TargetError
+from tests.control.rig import HIGH, LOW, Rig, applied
+from twin.living import SimulatedClock
+
+ODD = "half a pair \ud800, markup [/], \x1b[2J, NUL \x00"
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    opened = StateStore(f"sqlite:///{tmp_path / 'state.db'}")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def rig(store: StateStore) -> Rig:
+    return Rig.of(store, HIGH, scale_out=2)
+
+
+def minute(rig: Rig, heartbeat: Path | None = None) -> FleetReport:
+    rig.twin.step(60)
+    return tick_fleet([rig.job], rig.io, SimulatedClock(rig.now_s), holder="a", heartbeat=heartbeat)
+
+
+class FullDisk:
+    """Lets SQLite's file grow no further: its writes then fail as they do on a full disk."""
+
+    def __init__(self, store: StateStore) -> None:
+        self._engine = store.database._engine
+
+    def __enter__(self) -> "FullDisk":
+        sa.event.listen(self._engine, "begin", _grow_no_more)
+        for size in (2_000, 200, 20, 1):  # what is left in the pages that there are
+            self._fill("learned VALUES (hex(randomblob(8)), 'fill', 1, hex(zeroblob(:size)), 0)", size)
+            self._fill("ticks VALUES (random(), 'fill', 0, hex(zeroblob(:size)))", size)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sa.event.remove(self._engine, "begin", _grow_no_more)
+        with self._engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA max_page_count = 1000000")
+            connection.execute(sa.text("DELETE FROM ticks WHERE holder = 'fill'"))
+
+    def _fill(self, row: str, size: int) -> None:
+        with suppress(sa.exc.OperationalError):
+            while True:
+                with self._engine.begin() as connection:
+                    connection.execute(sa.text(f"INSERT INTO {row}"), {"size": size})
+
+
+def _grow_no_more(connection: sa.Connection) -> None:
+    connection.exec_driver_sql("PRAGMA max_page_count = 1")  # SQLite takes the present size in place of less
+
+
+def test_on_a_full_disk_nothing_is_scaled_and_each_tick_says_so_and_room_heals_it(store: StateStore, rig: Rig) -> None:
+    with FullDisk(store):
+        for _ in range(3):
+            report = minute(rig)
+            assert report.others["orders"].status is Status.BROKEN
+            assert "database or disk is full" in report.others["orders"].sentence
+            assert "INSERT" not in report.others["orders"].sentence
+            assert Fault.JOURNAL in report.faults
+            assert "FAILED: journal" in report.sentence()
+        assert rig.target.asked == []
+    healed = minute(rig)
+    assert healed.faults == ()
+    assert len(applied(rig)) == 1
+
+
+def test_a_store_that_may_only_be_read_stops_nothing_but_the_writing(store: StateStore, rig: Rig) -> None:
+    engine = store.database._engine
+    sa.event.listen(engine, "begin", _read_only)
+    report = minute(rig)
+    assert "readonly" in report.others["orders"].sentence
+    assert report.faults == (Fault.JOURNAL,)
+    sa.event.remove(engine, "begin", _read_only)
+    with engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA query_only = 0")
+    assert minute(rig).faults == ()
+
+
+def _read_only(connection: sa.Connection) -> None:
+    connection.exec_driver_sql("PRAGMA query_only = 1")
+
+
+@pytest.mark.parametrize("obstacle", ["a folder in its place", "no folder for it", "a full device"])
+def test_a_heartbeat_that_cannot_be_written_is_told_and_every_job_served(
+    tmp_path: Path, rig: Rig, obstacle: str
+) -> None:
+    heartbeat = tmp_path / "beats" / "heartbeat.json"
+    if obstacle == "a folder in its place":
+        heartbeat.mkdir(parents=True)
+    elif obstacle == "no folder for it":
+        heartbeat.parent.write_text("", encoding="utf-8")
+    else:
+        heartbeat = Path("/proc/self/heartbeat.json")  # takes no file, whoever asks
+    report = minute(rig, heartbeat)
+    assert report.faults == (Fault.HEARTBEAT,)
+    assert f"the heartbeat {heartbeat} cannot be written" in report.notes[0]
+    assert "orders" in report.reports
+    assert not list(tmp_path.glob("beats/.heartbeat*"))
+
+
+def test_the_heartbeat_comes_back_with_its_place(tmp_path: Path, rig: Rig) -> None:
+    heartbeat = tmp_path / "heartbeat.json"
+    heartbeat.mkdir()
+    assert minute(rig, heartbeat).faults == (Fault.HEARTBEAT,)
+    heartbeat.rmdir()
+    assert minute(rig, heartbeat).faults == ()
+    assert orjson.loads(heartbeat.read_bytes())["faults"] == []
+
+
+def test_champions_that_cannot_be_looked_for_cost_no_tick(rig: Rig) -> None:
+    class Defective:
+        def __getattr__(self, name: str):
+            return getattr(rig.champions, name)
+
+        def refresh(self, now_s: float):
+            raise RecursionError("a defect")
+
+    rig.twin.step(60)
+    io = type(rig.io)(rig.source, rig.store, Defective(), lambda _: rig.target)
+    report = tick_fleet([rig.job], io, SimulatedClock(rig.now_s), holder="a")
+    assert report.faults == (Fault.CHAMPIONS,)
+    assert "orders" in report.reports
+
+
+def test_the_controller_goes_on_through_every_fault(tmp_path: Path, store: StateStore, rig: Rig) -> None:
+    heartbeat = tmp_path / "heartbeat.json"
+    heartbeat.mkdir()
+    files = JobFiles(jobs={"orders": rig.job}, faults={"bad": ODD}, problems=(ODD,))
+    clock = SimulatedClock(rig.now_s)
+
+    class Waits:
+        def wait(self, timeout: float) -> bool:
+            clock.advance(timeout)
+            rig.twin.step(round(timeout))
+            return False
+
+    with FullDisk(store):
+        reports = list(run(lambda: files, rig.io, clock, holder="a", stop=Waits(), ticks=3, heartbeat=heartbeat))
+    assert [report.faults for report in reports] == [(Fault.JOB_FILES, Fault.JOURNAL, Fault.HEARTBEAT)] * 3
+
+
+def test_faults_are_counted_for_prometheus(tmp_path: Path, store: StateStore) -> None:
+    url = store.database.url.render_as_string(hide_password=False)
+    collector = PublishedCollector(PublishedState(url), FollowedFiles((tmp_path,)), SimulatedClock(0.0))
+    collector.note((Fault.JOURNAL, Fault.HEARTBEAT))
+    collector.note((Fault.HEARTBEAT,))
+    counted = {
+        sample.labels["what"]: sample.value
+        for family in collector.collect()
+        for sample in family.samples
+        if sample.name == "perdix_loop_faults_total"
+    }
+    assert counted == {"champions": 0, "job_files": 0, "journal": 1, "heartbeat": 2}
+
+
+def test_odd_text_in_a_targets_error_is_stored_and_stops_nobody(store: StateStore, rig: Rig) -> None:
+    rig.target.refusing = TargetError(ODD)
+    report = minute(rig)
+    assert report.faults == ()
+    assert r"half a pair \ud800, markup [/], \x1b[2J" in store.journal.statuses()["orders"].sentence
+    assert r"half a pair \ud800" in str(store.ledger.decisions("orders")[0].error)
+
+
+def test_odd_text_in_any_error_of_one_job_is_stored(store: StateStore, rig: Rig) -> None:
+    rig.source.change = lambda window: (_ for _ in ()).throw(RuntimeError(ODD)).__next__()
+    report = minute(rig)
+    assert report.faults == ()
+    assert r"RuntimeError: half a pair \ud800" in store.journal.statuses()["orders"].sentence
+
+
+def test_the_store_takes_every_text_and_keeps_what_is_plain(store: StateStore) -> None:
+    status = JobStatus("ads", Status.BROKEN, 60.0, ODD, {"notes": [ODD], ODD: 1})
+    store.journal.record_tick(Tick(60.0, 61.0, "demo", {"notes": [ODD]}), [status])
+    store.journal.pause("ads", 900.0, 60.0, ODD)
+    store.journal.request_retrain("ads", 60.0, ODD)
+    kept = store.journal.statuses()["ads"]
+    assert kept.sentence == "half a pair \\ud800, markup [/], \x1b[2J, NUL \\x00"
+    assert kept.details["notes"] == [kept.sentence]
+    assert store.journal.pauses(60.0)["ads"].why == kept.sentence
+    assert [request.reason for request in store.journal.open_retrains()] == [kept.sentence]
+
+
+def test_a_job_of_low_load_goes_on_beside_one_whose_error_is_odd(store: StateStore) -> None:
+    rigs = {"good": Rig.of(store, LOW), "bad": Rig.of(store, LOW)}
+    for name, one in rigs.items():
+        one.job = one.job.model_copy(update={"name": name})
+    rigs["bad"].target.unreadable = ODD
+    good = rigs["good"]
+    good.twin.step(60)
+    io = type(good.io)(good.source, store, good.champions, lambda job: rigs[job.name].target)
+    report = tick_fleet([one.job for one in rigs.values()], io, SimulatedClock(good.now_s), holder="a")
+    assert report.faults == ()
+    assert report.reports["bad"].status is Status.UNREACHABLE
+    assert report.reports["good"].status is Status.ACTING
