@@ -354,7 +354,7 @@ def _desire(connection: sa.Connection, intent: Intent) -> None:
 def _to_row(intent: Intent) -> dict[str, Any]:
     row = {name: getattr(intent, name) for name in intent.__dataclass_fields__}
     documents = {name: to_text(dict(getattr(intent, name))) for name in _DOCUMENTS}
-    row["sentence"] = storable(intent.sentence)
+    row["sentence"] = intent.sentence and storable(intent.sentence)
     return {**row, **documents, "decision_id": intent.decision_id, "state": intent.first_state, "attempts": 0}
 
 

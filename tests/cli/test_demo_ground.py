@@ -8,6 +8,7 @@ import pytest
 from cli.demo_ground import clear_ground
 from cli.output import UserError
 from cli.twin_jobs import write_twin_jobs
+from control.clock import Moment
 from control.lease import acquire
 from control.state import StateStore
 from control.state_journal import JobStatus, Status, Tick
@@ -59,9 +60,9 @@ def test_a_second_demo_forgets_the_first_and_leaves_every_other_job_as_it_is(
 def test_tokens_of_leases_never_start_again(place: Home, open_store: Callable[[str], StateStore]) -> None:
     store = open_store(place.state_url)
     clear_ground(place, store, NAMES)
-    first = acquire(store, "job:ads", "demo", 0.0, 10.0)
+    first = acquire(store, "job:ads", "demo", Moment(1_700_000_000.0, 0.0, "boot"), 10.0)
     clear_ground(place, store, NAMES)
-    again = acquire(store, "job:ads", "demo", 20.0, 10.0)
+    again = acquire(store, "job:ads", "demo", Moment(1_700_000_020.0, 20.0, "boot"), 10.0)
     assert first is not None
     assert again is not None
     assert again.token > first.token
