@@ -36,7 +36,7 @@ PRUNE_EVERY_S = 3_600.0
 _log = logging.getLogger(__name__)
 
 
-class Fault(StrEnum):
+class LoopFault(StrEnum):
     """What the tick of the fleet itself could not do, while every job was served; stable names for alerts."""
 
     CHAMPIONS = "champions"  # looking for new ones
@@ -78,9 +78,9 @@ class FleetReport:
     others: Mapping[str, JobStatus] = field(default_factory=dict)
     retrains: tuple[RetrainRequest, ...] = ()
     notes: tuple[str, ...] = ()
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[LoopFault, ...] = ()
 
-    def with_fault(self, fault: Fault, what: str, error: Exception) -> FleetReport:
+    def with_fault(self, fault: LoopFault, what: str, error: Exception) -> FleetReport:
         """Return the report with one more thing that went wrong."""
         note = presentable(f"{what}: {cause_of(error)}")[:LONGEST_SENTENCE]
         return replace(self, notes=(*self.notes, note), faults=(*self.faults, fault))
@@ -154,7 +154,7 @@ def tick_fleet(
     started_s = started.wall_s
     report = _refreshed(io, FleetReport(started_s, started_s, notes=files.problems))
     if files.problems:
-        report = replace(report, faults=(*report.faults, Fault.JOB_FILES))
+        report = replace(report, faults=(*report.faults, LoopFault.JOB_FILES))
     fleet = _Fleet(io, clock, holder, keep_lease, started)
     reports: dict[str, TickReport] = {}
     others = {
@@ -186,7 +186,7 @@ def _beaten(path: Path, report: FleetReport, holder: str) -> FleetReport:
         write_heartbeat(path, report, holder)
     except Exception as error:  # a full disk, a folder in its place: the jobs were served all the same
         _log.error("the heartbeat %s cannot be written: %s", path, cause_of(error))
-        return report.with_fault(Fault.HEARTBEAT, f"the heartbeat {path} cannot be written", error)
+        return report.with_fault(LoopFault.HEARTBEAT, f"the heartbeat {path} cannot be written", error)
     return report
 
 
@@ -195,7 +195,7 @@ def _refreshed(io: TickIO, report: FleetReport) -> FleetReport:
         return replace(report, notes=(*report.notes, *io.champions.refresh(report.started_s)))
     except Exception as error:
         _log.exception("the champions cannot be looked for")
-        return report.with_fault(Fault.CHAMPIONS, "the champions cannot be looked for", error)
+        return report.with_fault(LoopFault.CHAMPIONS, "the champions cannot be looked for", error)
 
 
 @dataclass(frozen=True)
@@ -288,5 +288,5 @@ def _journal(io: TickIO, report: FleetReport, holder: str) -> FleetReport:
             io.store.prune(report.started_s)
     except Exception as error:
         _log.error("the tick could not be journalled: %s", cause_of(error))
-        return report.with_fault(Fault.JOURNAL, "the tick could not be journalled", error)
+        return report.with_fault(LoopFault.JOURNAL, "the tick could not be journalled", error)
     return report

@@ -32,7 +32,7 @@ from prometheus_client.samples import Sample
 
 from control import published_names as names
 from control.clock import Clock
-from control.fleet import Fault
+from control.fleet import LoopFault
 from control.job_files import FollowedFiles, JobFiles
 from control.published_names import METRICS, Kind, Metric
 from control.published_state import Cause, Published, PublishedState, Snapshot, TickRow, UnreadableError, Wanted
@@ -114,12 +114,12 @@ class PublishedCollector(Collector):
         self._lock = threading.Lock()
         self._last: Snapshot | None = None
         self._errors: Counter[Cause] = Counter()
-        self._faults: Counter[Fault] = Counter()
+        self._faults: Counter[LoopFault] = Counter()
         self._ticks = TickCounts(since_s=clock.now_s())
         self._said = ""
         files.look(float("inf"))
 
-    def note(self, faults: Iterable[Fault]) -> None:
+    def note(self, faults: Iterable[LoopFault]) -> None:
         """Count what a tick of the controller in this process lacked."""
         with self._lock:
             self._faults.update(faults)
@@ -180,7 +180,7 @@ class PublishedCollector(Collector):
         families.add(names.UP, float(up))
         for cause in Cause:
             families.add(names.ERRORS, self._errors[cause], cause.value)
-        for fault in Fault:
+        for fault in LoopFault:
             families.add(names.FAULTS, self._faults[fault], fault.value)
         families.add(names.UNREADABLE, len(files.faults))
         families.add(names.INTERVAL, self._freshness.tick_interval_s)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from control.fleet import Fault, tick_fleet
+from control.fleet import LoopFault, tick_fleet
 from control.job_files import FollowedFiles, JobFiles
 from control.state import StateStore
 from control.state_journal import Status
@@ -164,7 +164,7 @@ def test_a_folder_that_cannot_be_listed_for_a_while_stops_no_job(
     assert set(files.jobs) == {"ads", "zoo"}
     rig = Rig.of(store, LOW)
     report = tick_fleet([rig.job], rig.io, SimulatedClock(rig.now_s), holder="a", files=files)
-    assert report.faults == (Fault.JOB_FILES,)
+    assert report.faults == (LoopFault.JOB_FILES,)
     assert "cannot be listed: Too many open files" in report.notes[0]
     assert followed.look().problems == ()
 

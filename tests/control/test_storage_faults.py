@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from control.controller import run
-from control.fleet import Fault, FleetReport, tick_fleet
+from control.fleet import FleetReport, LoopFault, tick_fleet
 from control.job_files import FollowedFiles, JobFiles
 from control.published import PublishedCollector
 from control.published_state import PublishedState
@@ -75,7 +75,7 @@ def test_on_a_full_disk_nothing_is_scaled_and_each_tick_says_so_and_room_heals_i
             assert report.others["orders"].status is Status.BROKEN
             assert "database or disk is full" in report.others["orders"].sentence
             assert "INSERT" not in report.others["orders"].sentence
-            assert Fault.JOURNAL in report.faults
+            assert LoopFault.JOURNAL in report.faults
             assert "FAILED: journal" in report.sentence()
         assert rig.target.asked == []
     healed = minute(rig)
@@ -88,7 +88,7 @@ def test_a_store_that_may_only_be_read_stops_nothing_but_the_writing(store: Stat
     sa.event.listen(engine, "begin", _read_only)
     report = minute(rig)
     assert "readonly" in report.others["orders"].sentence
-    assert report.faults == (Fault.JOURNAL,)
+    assert report.faults == (LoopFault.JOURNAL,)
     sa.event.remove(engine, "begin", _read_only)
     with engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA query_only = 0")
@@ -111,7 +111,7 @@ def test_a_heartbeat_that_cannot_be_written_is_told_and_every_job_served(
     else:
         heartbeat = Path("/proc/self/heartbeat.json")  # takes no file, whoever asks
     report = minute(rig, heartbeat)
-    assert report.faults == (Fault.HEARTBEAT,)
+    assert report.faults == (LoopFault.HEARTBEAT,)
     assert f"the heartbeat {heartbeat} cannot be written" in report.notes[0]
     assert "orders" in report.reports
     assert not list(tmp_path.glob("beats/.heartbeat*"))
@@ -120,7 +120,7 @@ def test_a_heartbeat_that_cannot_be_written_is_told_and_every_job_served(
 def test_the_heartbeat_comes_back_with_its_place(tmp_path: Path, rig: Rig) -> None:
     heartbeat = tmp_path / "heartbeat.json"
     heartbeat.mkdir()
-    assert minute(rig, heartbeat).faults == (Fault.HEARTBEAT,)
+    assert minute(rig, heartbeat).faults == (LoopFault.HEARTBEAT,)
     heartbeat.rmdir()
     assert minute(rig, heartbeat).faults == ()
     assert orjson.loads(heartbeat.read_bytes())["faults"] == []
@@ -137,7 +137,7 @@ def test_champions_that_cannot_be_looked_for_cost_no_tick(rig: Rig) -> None:
     rig.twin.step(60)
     io = type(rig.io)(rig.source, rig.store, Defective(), lambda _: rig.target)
     report = tick_fleet([rig.job], io, SimulatedClock(rig.now_s), holder="a")
-    assert report.faults == (Fault.CHAMPIONS,)
+    assert report.faults == (LoopFault.CHAMPIONS,)
     assert "orders" in report.reports
 
 
@@ -155,14 +155,14 @@ def test_the_controller_goes_on_through_every_fault(tmp_path: Path, store: State
 
     with FullDisk(store):
         reports = list(run(lambda: files, rig.io, clock, holder="a", stop=Waits(), ticks=3, heartbeat=heartbeat))
-    assert [report.faults for report in reports] == [(Fault.JOB_FILES, Fault.JOURNAL, Fault.HEARTBEAT)] * 3
+    assert [report.faults for report in reports] == [(LoopFault.JOB_FILES, LoopFault.JOURNAL, LoopFault.HEARTBEAT)] * 3
 
 
 def test_faults_are_counted_for_prometheus(tmp_path: Path, store: StateStore) -> None:
     url = store.database.url.render_as_string(hide_password=False)
     collector = PublishedCollector(PublishedState(url), FollowedFiles((tmp_path,)), SimulatedClock(0.0))
-    collector.note((Fault.JOURNAL, Fault.HEARTBEAT))
-    collector.note((Fault.HEARTBEAT,))
+    collector.note((LoopFault.JOURNAL, LoopFault.HEARTBEAT))
+    collector.note((LoopFault.HEARTBEAT,))
     counted = {
         sample.labels["what"]: sample.value
         for family in collector.collect()
