@@ -138,6 +138,7 @@ def _configuration(home: Home) -> Iterator[Finding]:
 def _prometheus(home: Home) -> Iterator[Finding]:
     from control.live import stream_jobs
     from control.sources import connected
+    from telemetry.http_access import shown
     from telemetry.prometheus_answers import PrometheusError
 
     for job in stream_jobs(home).jobs.values():
@@ -154,7 +155,7 @@ def _prometheus(home: Home) -> Iterator[Finding]:
                 check, ok=False, found=str(error), mend="start it, or mend 'prometheus.url' in the job's file"
             )
         else:
-            yield Finding(check, ok=True, found=f"{job.prometheus.url} answers")
+            yield Finding(check, ok=True, found=f"{shown(job.prometheus)} answers")
 
 
 def _spark(_: Home) -> Iterator[Finding]:

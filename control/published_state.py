@@ -29,8 +29,10 @@ from control.state_schema import (
     state_version,
     statuses,
     ticks,
+    url_of,
 )
 from policies.contract import Reason
+from settings.plain_error import PlainError
 
 # A reader of SQLite in WAL mode waits for nobody but one who holds the whole file; a scrape must not wait for that one.
 WAIT_MS = 250
@@ -52,7 +54,7 @@ class Cause(StrEnum):
     OTHER = "other"
 
 
-class UnreadableError(Exception):
+class UnreadableError(PlainError):
     """The state store cannot be read now. The message says why, and the mend."""
 
     def __init__(self, message: str, cause: Cause) -> None:
@@ -136,7 +138,7 @@ class PublishedState:
     """
 
     def __init__(self, url: str) -> None:
-        self._url = sa.make_url(url)
+        self._url = url_of(url)
         self._engine: sa.Engine | None = None
 
     def read(self, now_s: float, ticks_since_s: float) -> Snapshot:

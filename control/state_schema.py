@@ -17,6 +17,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, Operationa
 from control.state_postgresql import engine_of
 from settings.outside_text import storable
 from settings.plain_error import PlainError
+from settings.private_files import private_file
 
 SCHEMA = 4
 # From that schema to the next; what was stored stays as it is.
@@ -33,6 +34,7 @@ UPGRADES: Mapping[int, tuple[str, ...]] = {
 }
 BUSY_TIMEOUT_MS = 10_000
 _WRITES = "perdix_writes"
+MEND = "check PERDIX_STATE_URL, and that it can be written"
 
 metadata = sa.MetaData()
 
@@ -194,6 +196,20 @@ class StateError(PlainError):
     """The state store cannot be used. The message says why, and the mend."""
 
 
+def url_of(text: str) -> sa.URL:
+    """Return an SQLAlchemy URL.
+
+    Raises
+    ------
+    StateError
+        When it is none. Nothing of it is quoted: a password may stand anywhere.
+    """
+    try:
+        return sa.make_url(text)
+    except (ArgumentError, ValueError):  # ValueError: a port that is no number
+        raise StateError(f"state store: not a database URL (sqlite:///file or postgresql://...); {MEND}") from None
+
+
 def cause_of(error: Exception) -> str:
     """Return what a driver says of an error, without the statement and its values; else what the error says."""
     return str(getattr(error, "orig", None) or error).strip() or type(error).__name__
@@ -273,16 +289,12 @@ class Database:
     """
 
     def __init__(self, url: str) -> None:
-        mend = "check PERDIX_STATE_URL, and that it can be written"
-        try:
-            self.url = sa.make_url(url)
-        except ArgumentError:
-            raise StateError(f"state store: not a database URL (sqlite:///file or postgresql://...); {mend}") from None
+        self.url = url_of(url)
         try:
             self._engine = _open(self.url)
             self._create()
         except (DBAPIError, ArgumentError, ImportError, OSError) as error:
-            raise StateError(f"state store {self.name}: {cause_of(error)}; {mend}") from error
+            raise StateError(f"state store {self.name}: {cause_of(error)}; {MEND}") from error
 
     @property
     def name(self) -> str:
@@ -353,8 +365,13 @@ class Database:
 def _open(url: sa.URL) -> sa.Engine:
     if url.get_backend_name() != "sqlite":
         return engine_of(url)
-    if url.database and url.database != ":memory:":
-        Path(url.database).expanduser().parent.mkdir(parents=True, exist_ok=True)
+    if url.database and url.database != ":memory:" and not url.database.startswith("file:"):
+        path = Path(url.database)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_file(path)
+        for beside in ("-wal", "-shm"):  # SQLite makes them with the rights of the file, but they may be older
+            if (other := path.with_name(path.name + beside)).exists():
+                private_file(other)
     engine = sa.create_engine(url)
     sa.event.listen(engine, "connect", _prepare_sqlite)
     sa.event.listen(engine, "begin", _begin_sqlite)

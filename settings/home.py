@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from settings.private_files import private_folder
+
 HOME_VARIABLE = "PERDIX_HOME"
 CONF_VARIABLE = "PERDIX_CONF"
 STATE_VARIABLE = "PERDIX_STATE_URL"
@@ -104,8 +106,8 @@ class Home:
         return self.root / "heartbeat.json"
 
     def make(self) -> Home:
-        """Create the root folder and return self."""
-        self.root.mkdir(parents=True, exist_ok=True)
+        """Create the root folder, for its owner alone, and return self."""
+        private_folder(self.root)
         return self
 
 
