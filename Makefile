@@ -10,7 +10,7 @@ FIND_PYTHON = for p in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
 	"$$p" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' >/dev/null 2>&1 && { echo "$$p"; break; }; done
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test coverage e2e testbed testbed-down lint dev doctor benchmarks mutations zoo lock clean
+.PHONY: help install demo test coverage e2e testbed testbed-down lint dev doctor benchmarks mutations storm zoo lock clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -65,6 +65,12 @@ mutations: COUNT ?= 10000
 mutations: SEED ?= 1
 mutations: install ## read damaged exports of every format, and print each traceback: COUNT=10000 SEED=1
 	@OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.mutations --count $(COUNT) --seed $(SEED)
+
+storm: SEED ?= 7
+storm: STEPS ?= 20000
+storm: JSON ?= storm.json
+storm: install ## the loop on a simulated clock, network, disk and world, with faults: SEED=7 STEPS=20000 JSON=storm.json
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.storm --seed $(SEED) --steps $(STEPS) --json $(JSON)
 
 zoo: SEED ?= 11
 zoo: JOBS ?= 40

@@ -1,0 +1,151 @@
+"""Run a storm: ``python -m benchmarks.storm --seed 7 --steps 20000 --json storm.json``.
+
+A step is one tick of one controller. What is printed and written: how many steps were made, which oracles did not hold,
+and for each of those the fewest faults that it takes. The exit status is 1 when there are any. ``--replay FILE`` plays
+the shrunk episodes of such a file again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from benchmarks.storm.crashes import crashes
+from benchmarks.storm.episodes import Episode, Player, episode
+from benchmarks.storm.faults import KINDS
+from benchmarks.storm.planted import PLANTS
+from benchmarks.storm.soak import FLAT, soak, steady
+
+MOST_SHRUNK = 10
+LARGEST_BYTES = 8 * 2**30  # of addresses: what asks for more fails in its step, and not the machine
+
+
+def commit() -> str:
+    found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    return found.stdout.strip()
+
+
+def storm(player: Player, options: argparse.Namespace) -> dict[str, Any]:
+    """Play episodes until enough steps were made."""
+    kinds = frozenset(options.only or KINDS) - frozenset(options.without)
+    steps, number, found = 0, options.first, list[dict[str, Any]]()
+    happened, oracles = Counter[str](), Counter[str]()
+    began_s = time.perf_counter()
+    while steps < options.steps and number < options.first + options.episodes:
+        given = episode(options.seed, number, kinds)
+        run = player.play(given, compared=not options.plant)
+        steps += run.steps
+        happened.update(one.kind for one in given.faults)
+        if run.violations:
+            first = run.violations[0]
+            oracles[first.oracle] += 1
+            told = {"episode": number, **vars(first)}
+            small = given
+            if len(found) < MOST_SHRUNK and not options.no_shrink:
+                small = player.shrunk(given, first)
+            found.append({**told, "shrunk": small.to_json()})
+            print(f"episode {number}: {first.oracle}, minute {first.minute:g}: {first.sentence}", flush=True)
+            for one in small.faults:
+                print(f"    {one.from_min:>3} min +{one.minutes}: {one.kind} of {one.where} {one.amount:g} {one.what}")
+            if options.stop:
+                break
+        elif options.verbose:
+            print(f"episode {number}: {run.steps} steps, {len(given.faults)} faults", flush=True)
+        number += 1
+    return {
+        "seed": options.seed,
+        "commit": commit(),
+        "steps": steps,
+        "violations": len(found),
+        "oracles": dict(oracles),
+        "found": found,
+        "episodes": number - options.first,
+        "faults": dict(happened.most_common()),
+        "seconds": round(time.perf_counter() - began_s, 1),
+    }
+
+
+def replayed(player: Player, path: Path) -> dict[str, Any]:
+    """Play the shrunk episodes of a storm again."""
+    found = []
+    steps = 0
+    for one in json.loads(path.read_text(encoding="utf-8"))["found"]:
+        run = player.play(Episode.from_json(one["shrunk"]))
+        steps += run.steps
+        found += [vars(violation) for violation in run.violations[:1]]
+    return {"commit": commit(), "steps": steps, "violations": len(found), "found": found}
+
+
+def crashed(player: Player, every: int) -> dict[str, Any]:
+    """Let the process die at every boundary, or at every so many."""
+    began_s = time.perf_counter()
+    told = list(crashes(player, every))
+    found = [one for one in told if one["found"]]
+    for one in found:
+        print(f"climate {one['climate']}, boundary {one['boundary']}: {one['found'][0]['sentence']}")
+    steps, seconds = sum(one["steps"] for one in told), round(time.perf_counter() - began_s, 1)
+    counts = {"crashes": len(told), "steps": steps, "violations": len(found)}
+    return {"commit": commit(), **counts, "found": found, "seconds": seconds}
+
+
+def soaked(ticks: int, jobs: int) -> dict[str, Any]:
+    """Let time pass, and look at what grows."""
+    began_s = time.perf_counter()
+    course = []
+    for one in soak(ticks, jobs):
+        course.append(one)
+        print(f"{one['ticks']} ticks: {one['memory_mib']} MiB, store {one['store_mib']} MiB", flush=True)
+    grown = steady(course)
+    seconds = round(time.perf_counter() - began_s, 1)
+    violations = int(grown > FLAT)
+    result = {"commit": commit(), "jobs": jobs, "steps": course[-1]["ticks"], "violations": violations}
+    return {**result, "grown": grown, "course": course, "seconds": seconds}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--steps", type=int, default=20_000)
+    parser.add_argument("--first", type=int, default=0, help="number of the first episode")
+    parser.add_argument("--episodes", type=int, default=1_000_000, help="play no more than so many")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--only", nargs="+", choices=list(KINDS), metavar="KIND")
+    parser.add_argument("--without", nargs="+", choices=list(KINDS), metavar="KIND", default=[])
+    parser.add_argument("--plant", choices=list(PLANTS), help="plant a bug, and end when it is found")
+    parser.add_argument("--replay", type=Path, help="play what an earlier storm found")
+    parser.add_argument("--crashes", type=int, nargs="?", const=1, metavar="EVERY", help="die at each boundary")
+    parser.add_argument("--soak", type=int, nargs="?", const=5_000, metavar="TICKS", help="run calmly for so long")
+    parser.add_argument("--jobs", type=int, default=20, help="of a soak")
+    parser.add_argument("--no-shrink", action="store_true")
+    parser.add_argument("--stop", action="store_true", help="end at the first violation")
+    parser.add_argument("--verbose", action="store_true")
+    options = parser.parse_args()
+    resource.setrlimit(resource.RLIMIT_AS, (LARGEST_BYTES, LARGEST_BYTES))
+    with PLANTS[options.plant]() if options.plant else nullcontext(lambda target: target) as wrap:
+        player = Player(wrap)
+        if options.crashes:
+            result = crashed(player, options.crashes)
+        elif options.soak:
+            result = soaked(options.soak, options.jobs)
+        elif options.replay:
+            result = replayed(player, options.replay)
+        else:
+            if options.plant:
+                options.stop, options.no_shrink = True, True
+            result = storm(player, options)
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1), encoding="utf-8")
+    print(f"{result['steps']} steps, {result['violations']} violations")
+    return 1 if result["violations"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""What an episode is like without faults: its jobs, their load, and the seeds of their twins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import orjson
+
+from settings.stream_job import Bounds, Objectives, PolicySettings, StreamJob
+from settings.targets import FlinkSettings, KubernetesSettings, TargetSettings, TwinSettings
+from twin.parameters import Keys, TwinParameters, Workers
+from twin.workloads import Arrivals, WorkloadSpec
+
+START_S = 1_760_000_000
+MINUTE_S = 60
+WARM_S = 2_400
+STEP_S = 5
+MAXIMUM = 8
+PER_WORKER = 10_000.0
+LIGHT = ("hpa", "hpa", "ds2-global")
+PEAK_MIN, CALM_MIN = 15, 35  # how every episode ends: once up, once down, so that all runs come the same way
+STORM_MIN, HEALING_MIN = 50, 25
+EPISODE_MIN = STORM_MIN + HEALING_MIN + PEAK_MIN + CALM_MIN
+
+
+@dataclass(frozen=True)
+class Load:
+    """Records/s as time passes: waves while it storms, then a peak and a calm."""
+
+    low_per_s: float
+    high_per_s: float
+    period_s: float
+    ends_s: float
+
+    def arrivals(self) -> Arrivals:
+        """Return it as a twin takes it."""
+
+        def rates(second: int, count: int) -> np.ndarray:
+            at_s = second + np.arange(count, dtype=np.float64)
+            wave = 0.5 - 0.5 * np.cos(2.0 * np.pi * (at_s - START_S) / self.period_s)
+            per_s = self.low_per_s + (self.high_per_s - self.low_per_s) * wave
+            left_s = self.ends_s - at_s
+            per_s = np.where(left_s < (PEAK_MIN + CALM_MIN) * MINUTE_S, self.high_per_s, per_s)
+            return np.where(left_s < CALM_MIN * MINUTE_S, self.low_per_s, per_s)
+
+        return rates
+
+
+@dataclass(frozen=True)
+class Place:
+    """A job of an episode, and the world that it has for itself."""
+
+    job: StreamJob
+    load: Load
+    seed: int
+
+    def parameters(self) -> TwinParameters:
+        """Return the parameters of its twin."""
+        return TwinParameters(
+            name=self.job.name,
+            workers=Workers(capacity_per_s=PER_WORKER, maximum=MAXIMUM, speed_spread=0.03),
+            keys=Keys(skew_spread=0.03),
+            workload=WorkloadSpec(shape="sine", peak_utilisation=0.8),
+            start_scale_out=4,
+        )
+
+
+def places(number: int, folder: Path, *, jobs: int = 2, minutes: int = EPISODE_MIN) -> tuple[Place, ...]:
+    """Return the jobs of climate ``number``; the same number is the same climate."""
+    rng = np.random.default_rng([99, number])
+    found = []
+    for index in range(jobs):
+        name = f"job-{index}"
+        kind = ("flink", "kubernetes", "twin")[(number + index) % 3]
+        policy = "daedalus" if (number + index) % 4 == 0 else str(rng.choice(LIGHT))
+        low = float(rng.uniform(0.7, 1.6)) * PER_WORKER
+        high = float(rng.uniform(4.2, 5.2)) * PER_WORKER
+        load = Load(
+            low, high, float(rng.choice([1_800.0, 2_700.0, 3_600.0])), START_S + max(minutes, EPISODE_MIN) * MINUTE_S
+        )
+        job = StreamJob(
+            name=name,
+            bounds=Bounds(minimum=1, maximum=MAXIMUM - int(rng.integers(0, 2))),
+            objectives=Objectives(rescales_per_day=1_000),
+            policy=PolicySettings(name=policy),
+            target=_target(kind, name, folder),
+            mode="act",
+        )
+        found.append(Place(job, load, int(rng.integers(1_000))))
+    return tuple(found)
+
+
+def _target(kind: str, name: str, folder: Path) -> TargetSettings:
+    if kind == "flink":
+        return FlinkSettings.model_validate({"url": f"http://flink.{name}"})
+    if kind == "twin":
+        return TwinSettings.model_validate({"url": f"http://twin.{name}"})
+    return KubernetesSettings(kubeconfig=_kubeconfig(name, folder), namespace="storm", name=name)
+
+
+def _kubeconfig(name: str, folder: Path) -> Path:
+    path = folder / f"{name}.kubeconfig"
+    text = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "storm",
+        "contexts": [{"name": "storm", "context": {"cluster": "storm", "user": "perdix"}}],
+        "clusters": [{"name": "storm", "cluster": {"server": f"http://kubernetes.{name}"}}],
+        "users": [{"name": "perdix", "user": {"token": "storm"}}],
+    }
+    path.write_bytes(orjson.dumps(text))  # JSON is YAML
+    return path

@@ -1,0 +1,149 @@
+"""A twin and what surrounds it: who asked for how much, how much of that its cluster delivers, and what is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from benchmarks.storm.climate import START_S, STEP_S, WARM_S, Place
+from benchmarks.storm.faults import Fault
+from twin.job import JobTwin
+
+KEPT = 40
+BURST_S = 15  # a job that is held down crashes so often
+
+
+@dataclass(frozen=True)
+class Change:
+    """Other workers were asked for: by a controller, or (``by`` is empty) by the world."""
+
+    at_s: float
+    to: int
+    by: str = ""
+    decision_id: str = ""
+
+
+@dataclass(frozen=True)
+class State:
+    """What a target can tell of itself."""
+
+    running: int
+    asked: int
+    settled: bool
+    slots: int
+    version: int
+
+
+@dataclass
+class Deployment:
+    """One job's world. ``active`` finds a fault of this job that goes on now."""
+
+    place: Place
+    active: Callable[[str], Fault | None]
+    twin: JobTwin = field(init=False)
+    asked: int = field(init=False)
+    version: int = 1
+    changes: list[Change] = field(default_factory=list)
+    _seen: list[tuple[float, State]] = field(default_factory=list)
+    _cursed: int | None = None
+    _done: set[Fault] = field(default_factory=set)
+    keys: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        parameters = self.place.parameters()
+        arrivals = self.place.load.arrivals()
+        self.twin = JobTwin(parameters, self.place.seed, start_s=START_S - WARM_S, arrivals=arrivals, step_s=STEP_S)
+        self.twin.step(WARM_S)
+        self.asked = self.twin.scale_out
+
+    @property
+    def maximum(self) -> int:
+        """Workers that its cluster has at most."""
+        return self.place.parameters().workers.maximum
+
+    def catch_up(self, now_s: float) -> None:
+        """Let the twin live up to now, and let the cluster deliver what it can."""
+        while self.twin.now_s + STEP_S <= now_s:
+            self._once(now_s)
+            self._deliver()
+            self._curse()
+            whole_s = int(now_s - self.twin.now_s) // STEP_S * STEP_S
+            self.twin.step(min(whole_s, BURST_S if self._cursed is not None else whole_s))
+        self._once(now_s)
+        self._deliver()
+        if len(self.twin.history) > 4 * 720:
+            self.twin.history.discard_before(self.twin.now_s - 7_200)
+        state = self._state()
+        if not self._seen or self._seen[-1][1] != state:
+            self._seen = [*self._seen[-KEPT:], (now_s, state)]
+
+    def told(self, now_s: float) -> State:
+        """Return what the target says, which may be old."""
+        self.catch_up(now_s)
+        stale = self.active("stale read")
+        if stale is None:
+            return self._state()
+        until_s = now_s - 60.0 * stale.amount
+        return next((state for at_s, state in reversed(self._seen) if at_s <= until_s), self._seen[0][1])
+
+    def ask(self, now_s: float, scale_out: int, by: str, decision_id: str) -> None:
+        """Take a request of a controller."""
+        self.catch_up(now_s)
+        if self.active("forgotten write") is not None:
+            return
+        self._wanted(now_s, scale_out, by, decision_id)
+
+    def serves(self) -> bool:
+        """Whether the job runs now, with all that was asked for."""
+        return self.twin.settled and self.twin.scale_out == self.asked
+
+    def _wanted(self, now_s: float, scale_out: int, by: str = "", decision_id: str = "") -> None:
+        if scale_out != self.asked:
+            self.asked = scale_out
+            self.version += 1
+            self.changes.append(Change(now_s, scale_out, by, decision_id))
+            self._deliver()
+
+    def _state(self) -> State:
+        settled = self.twin.settled and self.twin.requested == self._deliverable()
+        return State(self.twin.scale_out, self.asked, settled, self._slots(), self.version)
+
+    def _slots(self) -> int:
+        short = self.active("short of slots")
+        return self.maximum if short is None else int(short.amount)
+
+    def _deliverable(self) -> int:
+        return min(self.asked, self._slots())
+
+    def _deliver(self) -> None:
+        wanted = self._deliverable()
+        if wanted == self.twin.requested or self.active("never settles") is not None:
+            return
+        self.twin.rescale(wanted, f"{self.version}:{self.twin.now_s}:{wanted}")
+        if self.active("down after a rescale") is not None and self._cursed is None:
+            self._cursed = self.asked
+
+    def _curse(self) -> None:
+        if self._cursed is None:
+            return
+        if self._cursed != self.asked or self.active("down after a rescale") is None:
+            self._cursed = None
+            return
+        self.twin.fail()
+
+    def _once(self, now_s: float) -> None:
+        """Do what happens once: a worker is lost, somebody scales by hand, the target forgets."""
+        for kind in ("worker lost", "by hand", "forgets"):
+            fault = self.active(kind)
+            if fault is None or fault in self._done:
+                continue
+            self._done.add(fault)
+            if kind == "worker lost" and self.twin.settled:
+                self.twin.fail()
+            elif kind == "by hand":
+                self._wanted(now_s, min(int(fault.amount), self.place.job.bounds.maximum))
+            elif kind == "forgets":
+                until_s = now_s - 60.0 * fault.amount
+                before = next((one for at_s, one in reversed(self._seen) if at_s <= until_s), None)
+                if before is not None:
+                    self._wanted(now_s, before.asked)

@@ -1,0 +1,87 @@
+"""The simulated disk: each statement of a process passes here first, and may fail as SQLite would let it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import sqlalchemy as sa
+
+from control.state import StateStore
+
+LOCKED, FULL = "database is locked", "database or disk is full"
+READ_ONLY, GONE = "attempt to write a readonly database", "unable to open database file"
+WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE", "CREATE", "ALTER", "DROP")
+
+Before = Callable[[str], str | None]  # statement -> the error that it meets
+
+
+class Disk:
+    """The connections of one process to its state store.
+
+    Parameters
+    ----------
+    before
+        Asked before each statement and commit; raises when the process has died.
+    """
+
+    def __init__(self, before: Before) -> None:
+        self._before = before
+        self._connections: list[sqlite3.Connection] = []
+        self._listening: list[tuple[Any, str, Any]] = []
+
+    def open(self, url: str) -> StateStore:
+        """Open a store whose every statement passes here, from the first on."""
+        listeners: dict[str, Callable[..., Any]] = {
+            "connect": self._connected,
+            "do_execute": self._execute,
+            "do_executemany": self._execute,
+            "do_execute_no_params": self._execute_bare,
+            "commit": self._commit,
+        }
+        for name, listener in listeners.items():
+            sa.event.listen(sa.Engine, name, listener)
+        try:
+            store = StateStore(url)
+            engine = store.database._engine
+            for name, listener in listeners.items():
+                sa.event.listen(engine, name, listener)
+            return store
+        finally:
+            for name, listener in listeners.items():
+                sa.event.remove(sa.Engine, name, listener)
+
+    def pull_the_plug(self) -> None:
+        """Close every connection as the end of a process does: what was not committed is gone."""
+        for connection in self._connections:
+            with suppress(sqlite3.Error):
+                connection.close()
+        self._connections.clear()
+
+    def _connected(self, connection: Any, _record: Any) -> None:
+        self._connections.append(connection)
+        # Who waits for another process of the simulation waits for ever: all run in one thread.
+        connection.execute("PRAGMA busy_timeout = 0")
+
+    def _meet(self, statement: str) -> None:
+        error = self._before(statement)
+        if error is not None:
+            raise sqlite3.OperationalError(error)
+
+    def _execute(self, _cursor: Any, statement: str, _parameters: Any, _context: Any) -> None:
+        self._meet(statement)
+
+    def _execute_bare(self, _cursor: Any, statement: str, _context: Any) -> None:
+        self._meet(statement)
+
+    def _commit(self, _connection: sa.Connection) -> None:
+        error = self._before("COMMIT")
+        if error is not None:
+            raise sa.exc.OperationalError("COMMIT", None, sqlite3.OperationalError(error))
+
+
+def writes(statement: str) -> bool:
+    """Whether a statement changes what is stored."""
+    return statement.lstrip().upper().startswith(WRITES)

@@ -1,0 +1,128 @@
+"""From a seed to episodes, and from a violation to the few faults that it takes."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.storm.climate import EPISODE_MIN, STORM_MIN, places
+from benchmarks.storm.faults import KINDS, Fault, drawn
+from benchmarks.storm.oracles import Violation
+from benchmarks.storm.world import Run, World
+from targets.contract import Target
+
+CLIMATES = 12
+JOBS = 2
+SHM = Path("/dev/shm")
+Wrap = Callable[[Target], Target]
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One run of a world: its climate, how many controllers look after it, and what goes wrong."""
+
+    climate: int
+    controllers: int
+    faults: tuple[Fault, ...]
+    minutes: int = EPISODE_MIN
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON-serialisable values."""
+        return {**vars(self), "faults": [one.to_json() for one in self.faults]}
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Episode:
+        """Rebuild from :meth:`to_json`."""
+        return cls(**{**given, "faults": tuple(Fault.from_json(one) for one in given["faults"])})
+
+
+def episode(seed: int, number: int, kinds: Collection[str] = frozenset(KINDS)) -> Episode:
+    """Return episode ``number`` of a seed: the same for the same numbers and kinds."""
+    rng = np.random.default_rng([seed, number])
+    climate = int(rng.integers(CLIMATES))
+    controllers = int(rng.choice([1, 1, 1, 2, 2, 3]))
+    names = [f"c{k}" for k in range(controllers)]
+    jobs = [f"job-{k}" for k in range(JOBS)]
+    return Episode(climate, controllers, drawn(rng, STORM_MIN, jobs, names, kinds))
+
+
+@dataclass
+class Player:
+    """Plays episodes; runs without faults are played once per climate."""
+
+    wrap: Wrap = lambda target: target
+    _calm: dict[tuple[int, int, int], Run] = field(default_factory=dict)
+
+    def play(self, given: Episode, *, compared: bool = True, crash_at: int | None = None) -> Run:
+        """Play one episode to its end or its first violation."""
+        calm = self.calm(given) if compared and (given.faults or crash_at is not None) else None
+        return self._run(given, calm, crash_at)
+
+    def calm(self, given: Episode) -> Run:
+        """Return the episode without its faults."""
+        key = (given.climate, given.controllers, given.minutes)
+        if key not in self._calm:
+            self._calm[key] = self._run(replace(given, faults=()), None, None)
+        return self._calm[key]
+
+    def _run(self, given: Episode, calm: Run | None, crash_at: int | None) -> Run:
+        with tempfile.TemporaryDirectory(dir=SHM if SHM.is_dir() else None) as name:
+            folder = Path(name)
+            world = World(
+                places(given.climate, folder, jobs=JOBS, minutes=given.minutes),
+                given.faults,
+                folder,
+                controllers=given.controllers,
+                minutes=given.minutes,
+                calm=calm,
+                wrapped=self.wrap,
+                crash_at=crash_at,
+            )
+            return world.run()
+
+    def shrunk(self, given: Episode, found: Violation, *, compared: bool = True, tries: int = 120) -> Episode:
+        """Return the episode with as few faults, as short and with as few controllers as still violate the oracle."""
+
+        def fails(candidate: Episode) -> bool:
+            return any(one.oracle == found.oracle for one in self.play(candidate, compared=compared).violations)
+
+        if fails(replace(given, faults=())):
+            return replace(given, faults=())
+        faults = _fewest(list(given.faults), lambda kept: fails(replace(given, faults=tuple(kept))), tries)
+        smallest = replace(given, faults=tuple(faults))
+        for fewer in range(1, given.controllers):
+            mine = {f"c{k}" for k in range(fewer, given.controllers)}
+            candidate = replace(smallest, controllers=fewer)
+            if not any(one.where in mine for one in smallest.faults) and fails(candidate):
+                smallest = candidate
+                break
+        for index, fault in enumerate(smallest.faults):
+            for minutes in (1, fault.minutes // 2):
+                shorter = (*smallest.faults[:index], replace(fault, minutes=minutes), *smallest.faults[index + 1 :])
+                if 0 < minutes < fault.minutes and fails(replace(smallest, faults=shorter)):
+                    smallest = replace(smallest, faults=shorter)
+                    break
+        return smallest
+
+
+def _fewest(faults: list[Fault], fails: Callable[[Sequence[Fault]], bool], tries: int) -> list[Fault]:
+    """Return a part of the faults of which none can be left out (Zeller's ddmin, at most so many tries)."""
+    parts = 2
+    while len(faults) > 1 and tries > 0:
+        size = -(-len(faults) // parts)
+        for begin in range(0, len(faults), size):
+            rest = faults[:begin] + faults[begin + size :]
+            tries -= 1
+            if rest and fails(rest):
+                faults, parts = rest, max(parts - 1, 2)
+                break
+        else:
+            if size == 1:
+                return faults
+            parts = min(2 * parts, len(faults))
+    return faults

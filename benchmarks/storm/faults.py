@@ -1,0 +1,181 @@
+"""What can go wrong, when and where: a list of faults is all that an episode is drawn from, and what is shrunk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from telemetry import metrics
+
+Draw = Callable[[np.random.Generator], tuple[float, str]]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that goes wrong.
+
+    Attributes
+    ----------
+    where
+        The job, the controller, or ``all`` controllers that it happens to.
+    from_min, minutes
+        Minutes since the episode began, and for how many.
+    amount, what
+        How much, and of what: the kind says in which sense.
+    """
+
+    kind: str
+    where: str
+    from_min: int
+    minutes: int
+    amount: float = 0.0
+    what: str = ""
+
+    def during(self, minute: float) -> bool:
+        """Whether it is going on then."""
+        return self.from_min <= minute < self.from_min + self.minutes
+
+    @property
+    def end_min(self) -> int:
+        """The minute in which it is over."""
+        return self.from_min + self.minutes
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON-serialisable values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Fault:
+        """Rebuild from :meth:`to_json`."""
+        return cls(**given)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How faults of a kind are drawn.
+
+    Attributes
+    ----------
+    scope
+        ``target``, ``metrics``, ``controller``, ``store`` or ``registry``: whom it happens to.
+    longest_min
+        It lasts up to so many minutes.
+    takes_time
+        Whether it moves the clock, so that other jobs are served later than they would be.
+    """
+
+    scope: str
+    longest_min: int
+    draw: Draw
+    takes_time: bool = False
+
+
+def _none(_: np.random.Generator) -> tuple[float, str]:
+    return 0.0, ""
+
+
+def _amount(*amounts: float) -> Draw:
+    return lambda rng: (float(rng.choice(amounts)), "")
+
+
+def _what(*texts: str) -> Draw:
+    return lambda rng: (0.0, str(rng.choice(texts)))
+
+
+def _metric(amounts: Sequence[float], *names: str) -> Draw:
+    return lambda rng: (float(rng.choice(amounts)), str(rng.choice(names)))
+
+
+_WORKLOAD, _THROUGHPUT, _CPU = metrics.WORKLOAD.name, metrics.THROUGHPUT.name, metrics.CPU.name
+_LAG, _SCALE_OUT, _UPTIME = metrics.LAG.name, metrics.SCALE_OUT.name, metrics.UPTIME.name
+
+KINDS: Mapping[str, Kind] = {
+    # the target's server
+    "refused": Kind("target", 12, _none),
+    "status": Kind("target", 12, _amount(401, 403, 404, 409, 422, 429, 500, 503)),
+    "garbage": Kind("target", 8, _what("page", "half", "list", "number", "deep", "errors", "gzip", "surrogate")),
+    "lost request": Kind("target", 5, _none, takes_time=True),
+    "lost answer": Kind("target", 5, _none, takes_time=True),
+    "slow": Kind("target", 8, _amount(1.0, 3.0, 4.5), takes_time=True),
+    "stale read": Kind("target", 8, _amount(1, 2, 5)),
+    "forgotten write": Kind("target", 10, _none),
+    "absurd read": Kind("target", 6, _amount(0, -1, 2, 1_000_000, 10.0**30)),
+    # what it looks after
+    "forgets": Kind("target", 1, _amount(3, 10)),
+    "by hand": Kind("target", 1, _amount(1, 2, 4, 7)),
+    "short of slots": Kind("target", 25, _amount(1, 2, 4)),
+    "never settles": Kind("target", 25, _none),
+    "down after a rescale": Kind("target", 30, _none),
+    "worker lost": Kind("target", 1, _none),
+    # metrics
+    "no metrics": Kind("metrics", 12, _what("unreachable", "empty")),
+    "stale metrics": Kind("metrics", 12, _none),
+    "late metrics": Kind("metrics", 12, _amount(30, 90, 200)),
+    "partial metrics": Kind("metrics", 10, _amount(0.1, 0.4, 0.8)),
+    "workers missing": Kind("metrics", 12, _amount(0.3, 0.5, 0.9)),
+    "duplicated metrics": Kind("metrics", 12, _metric([1.0], _WORKLOAD, _THROUGHPUT, _LAG)),
+    "absurd metric": Kind(
+        "metrics",
+        10,
+        _metric([-5.0, 1e6, 1e9, 1e15, float("inf")], _WORKLOAD, _THROUGHPUT, _CPU, _LAG, _SCALE_OUT, _UPTIME),
+    ),
+    "false metric": Kind("metrics", 12, _metric([0.0, 0.1, 0.5, 2.0], _WORKLOAD, _THROUGHPUT)),
+    "metrics ahead": Kind("metrics", 8, _amount(60, 300)),
+    # controllers
+    "crash": Kind("controller", 1, lambda rng: (float(rng.integers(1, 120)), "")),
+    "pause": Kind("controller", 4, lambda rng: (float(rng.integers(1, 80)), ""), takes_time=True),
+    "down": Kind("controller", 10, _none),
+    "restart": Kind("controller", 1, _none),
+    "clock step": Kind("controller", 20, _amount(-86_400, -3_600, -120, -30, 30, 120, 3_600, 86_400)),
+    # what they write to
+    "store locked": Kind("store", 6, _none),
+    "store full": Kind("store", 10, _none),
+    "store read-only": Kind("store", 10, _none),
+    "store gone": Kind("store", 10, _none),
+    "store frozen": Kind("store", 4, _none, takes_time=True),
+    "statement fails": Kind("store", 1, lambda rng: (float(rng.integers(1, 60)), "")),
+    "heartbeat unwritable": Kind("store", 10, _none),
+    # MLflow
+    "registry gone": Kind("registry", 30, _none),
+}
+
+MISSING = frozenset({"no metrics", "stale metrics"})
+CONTRADICTORY = frozenset({"duplicated metrics", "absurd metric", "false metric", "workers missing"})
+ALL = "all"
+
+
+def drawn(
+    rng: np.random.Generator,
+    minutes: int,
+    jobs: Sequence[str],
+    controllers: Sequence[str],
+    kinds: Collection[str],
+) -> tuple[Fault, ...]:
+    """Draw the faults of an episode whose first ``minutes`` are stormy; all of them end within those."""
+    theme = rng.random()
+    scopes = {KINDS[kind].scope for kind in kinds}
+    if theme < 0.35:  # of one job only: whatever happens to it is none of the others' business
+        scopes &= {"target", "metrics"}
+        jobs = jobs[:1]
+    elif theme < 0.6:
+        scopes &= {"controller", "target"}
+    elif theme < 0.7:
+        scopes &= {"store", "controller"}
+    chosen = sorted(kind for kind in kinds if KINDS[kind].scope in scopes)
+    if not chosen:
+        return ()
+    count = int(rng.integers(2, 13))
+    faults = []
+    for _ in range(count):
+        name = str(rng.choice(chosen))
+        kind = KINDS[name]
+        of = {"target": jobs, "metrics": jobs, "controller": controllers, "registry": [ALL]}
+        where = str(rng.choice(of.get(kind.scope, [*controllers, ALL])))
+        lasts = int(rng.integers(1, kind.longest_min + 1))
+        begins = int(rng.integers(1, max(minutes - lasts, 2)))
+        amount, what = kind.draw(rng)
+        faults.append(Fault(name, where, begins, lasts, amount, what))
+    return tuple(sorted(faults, key=lambda one: (one.from_min, one.kind, one.where)))

@@ -1,0 +1,205 @@
+"""What must hold whatever happens: checked after each step of an episode, and at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from benchmarks.storm.faults import CONTRADICTORY, KINDS, MISSING, Fault
+from control.fleet import FleetReport
+from control.reconcile import Event
+from control.state import StateStore
+from control.state_journal import Status
+from control.state_ledger import Entry, State
+from models.recovery.observation import TIMEOUT_S
+from policies.contract import Reason
+
+if TYPE_CHECKING:
+    from benchmarks.storm.deployment import Deployment
+    from benchmarks.storm.world import World
+
+SERVED_MIN = 3
+LEARNED_BYTES = 400_000  # of a job, as stored
+ROWS_PER_TICK = 3.0
+WELL = frozenset({Status.ACTING})
+
+
+@dataclass(frozen=True)
+class Violation:
+    """An oracle that did not hold."""
+
+    oracle: str
+    minute: float
+    sentence: str
+
+
+class Watch:
+    """The oracles of one episode; ``found`` has what did not hold. ``remembers``: every decision, to compare them."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.found: list[Violation] = []
+        self.remembers = True
+        self.decisions: dict[str, list[tuple[int, int, str]]] = {}
+        self._served_min: dict[str, float] = {}
+        self._confirmed: dict[str, float] = {}
+
+    # ---- at each request -------------------------------------------------------------------------------------------
+
+    def asked(self, deployment: Deployment, scale_out: int, key: str, by: str, auditor: StateStore) -> str:
+        """Judge a request to scale when it arrives; return the decision that it carries out."""
+        job = deployment.place.job
+        if not job.bounds.minimum <= scale_out <= job.bounds.maximum:
+            self._tell("bounds", f"{job.name} was asked for {scale_out}, outside {job.bounds}")
+        desired = auditor.ledger.desired(job.name)
+        if desired is None or desired.scale_out != scale_out:
+            wanted = "nothing" if desired is None else str(desired.scale_out)
+            self._tell("ledger", f"{by} asked {job.name} for {scale_out}, the ledger wants {wanted}")
+            return ""
+        entry = desired.decision
+        if key and key != entry.decision_id:
+            self._tell("one rescale per decision", f"{by} asked {job.name} with the key {key}, not the decision's")
+        if entry.state is not State.INTENT:
+            self._tell("ledger", f"{by} asked {job.name} for a decision that is {entry.state}")
+        self._blind_scale_in(deployment, entry)
+        return entry.decision_id
+
+    def _blind_scale_in(self, deployment: Deployment, entry: Entry) -> None:
+        intent = entry.intent
+        if intent.scale_out >= intent.from_scale_out or intent.reason == Reason.ROLLBACK:
+            return
+        minute = self._world.minute_of(intent.made_s)
+        for fault in self._world.faults:
+            if fault.where != intent.job or not fault.during(minute):
+                continue
+            if fault.kind in MISSING and minute - fault.from_min >= 2:
+                self._tell(
+                    "no scale-in on missing data", f"{intent.job}: {intent.from_scale_out} -> {intent.scale_out}"
+                )
+            if fault.kind in CONTRADICTORY:
+                self._harmful(deployment, entry, fault)
+
+    def _harmful(self, deployment: Deployment, entry: Entry, fault: Fault) -> None:
+        twin, to = deployment.twin, entry.intent.scale_out
+        arrives = float(twin.arrivals(twin.now_s, 1)[0])
+        if twin.true_capacity(to) < 0.9 * arrives:
+            told = f"{entry.intent.job}: {entry.intent.from_scale_out} -> {to} while {arrives:.0f}/s arrive"
+            self._tell("no scale-in on contradictory data", f"{told}, on {fault.kind} {fault.what} {fault.amount:g}")
+
+    # ---- after each tick -------------------------------------------------------------------------------------------
+
+    def ticked(self, report: FleetReport) -> None:
+        """Judge what a tick of one controller reported."""
+        world, minute = self._world, self._world.minute
+        for name, one in report.reports.items():
+            if one.decision is not None and self.remembers:
+                made = (round(minute), one.decision.scale_out, one.decision.reason.value)
+                self.decisions.setdefault(name, []).append(made)
+            if one.status in WELL:
+                self._served_min[name] = minute
+            runs = world.deployments[name].twin.scale_out
+            if one.event is Event.CONFIRMED and one.running != runs and not world.lying(name):
+                self._tell("ledger", f"{name}: confirmed at {one.running}, {runs} run")
+        for name in world.deployments:
+            quiet_min = minute - world.quiet_since_min(name)
+            unserved_min = minute - max(self._served_min.get(name, 0.0), world.quiet_since_min(name))
+            if quiet_min > SERVED_MIN and unserved_min > SERVED_MIN:
+                status = report.statuses.get(name)
+                told = "no status" if status is None else f"{status.status.value}: {status.sentence}"
+                self._tell("served again", f"{name} was not served for {unserved_min:.0f} quiet minutes ({told})")
+
+    def raised(self, who: str, error: Exception) -> None:
+        """Note that a tick of the whole fleet raised."""
+        self._tell("the loop goes on", f"the tick of {who} raised {type(error).__name__}: {error}")
+
+    def hung(self, who: str, seconds: float) -> None:
+        """Note that a tick did not come to an end."""
+        self._tell("the loop goes on", f"the tick of {who} took over {seconds:g} s of processor time")
+
+    # ---- at the end ------------------------------------------------------------------------------------------------
+
+    def ended(self, auditor: StateStore, calm: Mapping[str, int] | None, alone: Mapping[str, Sequence[object]]) -> None:
+        """Judge the whole episode.
+
+        Parameters
+        ----------
+        calm
+            Job -> workers at the end of the run without faults.
+        alone
+            Job -> decisions of that run, for the jobs that no fault concerned.
+        """
+        for name, deployment in self._world.deployments.items():
+            entries = auditor.ledger.decisions(name, limit=100_000)
+            self._once_each(deployment)
+            self._told_truly(deployment, entries)
+            self._turned_out(name, entries)
+            if calm is not None and deployment.twin.scale_out != calm[name]:
+                told = f"{deployment.twin.scale_out} run at the end, {calm[name]} do without faults"
+                self._tell("end state", f"{name} ({deployment.place.job.policy.name}): {told}")
+            for mine, theirs in zip(self.decisions.get(name, []), alone.get(name, ()), strict=False):
+                if mine != theirs:
+                    self._tell("isolation", f"{name}: {mine} where the run without faults has {theirs}")
+                    break
+
+    def _once_each(self, deployment: Deployment) -> None:
+        seen: dict[str, int] = {}
+        for change in deployment.changes:
+            if not change.by:
+                seen.clear()  # the world undid it: it may be asked for again
+                continue
+            seen[change.decision_id] = seen.get(change.decision_id, 0) + 1
+            if seen[change.decision_id] > 1:
+                name = deployment.place.job.name
+                self._tell("one rescale per decision", f"{name}: decision {change.decision_id} rescaled twice")
+
+    def _told_truly(self, deployment: Deployment, entries: Sequence[Entry]) -> None:
+        by_id = {entry.decision_id: entry for entry in entries}
+        name = deployment.place.job.name
+        for change in deployment.changes:
+            entry = by_id.get(change.decision_id)
+            if change.by and (entry is None or entry.applied_s is None) and not self._world.lying(name, ever=True):
+                state = "unknown" if entry is None else entry.state.value
+                self._tell("ledger", f"{name} was scaled to {change.to}; its decision is {state}, never applied")
+        asked = {change.decision_id for change in deployment.changes}
+        for entry in entries:
+            if entry.state is State.CONFIRMED and entry.decision_id not in asked and not self._excused(deployment):
+                self._tell("ledger", f"{name}: decision for {entry.intent.scale_out} is confirmed, nobody asked")
+
+    def _excused(self, deployment: Deployment) -> bool:
+        """Whether the world did itself what was decided, so that nobody had to ask."""
+        name = deployment.place.job.name
+        short = any(one.kind == "short of slots" and one.where == name for one in self._world.faults)
+        return short or self._world.lying(name, ever=True) or any(not one.by for one in deployment.changes)
+
+    def _turned_out(self, name: str, entries: Sequence[Entry]) -> None:
+        """A rescale that nothing followed must have an outcome: recovered, or given up."""
+        rescales = [entry for entry in entries if entry.applied_s is not None]
+        if not rescales or self._world.lying(name, ever=True):
+            return
+        latest = max(rescales, key=lambda entry: entry.applied_s or 0.0)
+        age_s = self._world.now_s - (latest.applied_s or 0.0)
+        if latest.state is State.CONFIRMED and latest.outcome is None and age_s > TIMEOUT_S + 300.0:
+            self._tell("ledger", f"{name}: {latest.intent.scale_out} confirmed {age_s:.0f} s ago, and no outcome")
+
+    def _tell(self, oracle: str, sentence: str) -> None:
+        self.found.append(Violation(oracle, round(self._world.minute, 2), sentence))
+
+
+def concerned(faults: Sequence[Fault], jobs: Sequence[str]) -> set[str]:
+    """Return the jobs that a fault concerns: all of them where it is not a job's own, or takes time."""
+    found: set[str] = set()
+    for fault in faults:
+        own = KINDS[fault.kind].scope in {"target", "metrics"} and not KINDS[fault.kind].takes_time
+        found |= {fault.where} if own else set(jobs)
+    return found
+
+
+def quiet_since(faults: Sequence[Fault], job: str, minute: float) -> float:
+    """Return since which minute nothing goes wrong that concerns a job; now, while something does."""
+    ends = [
+        min(float(fault.end_min), minute)
+        for fault in faults
+        if fault.from_min <= minute and KINDS[fault.kind].scope != "registry" and job in concerned([fault], [job])
+    ]
+    return max(ends, default=0.0)

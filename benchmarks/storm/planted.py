@@ -1,0 +1,62 @@
+"""Bugs that are planted on purpose: a storm that does not find them is no storm."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+from benchmarks.storm.episodes import Wrap
+from control import tenure
+from control.state_ledger import Ledger
+from control.tenure import Tenure
+from targets.contract import Running, Target
+
+
+class OtherKeys:
+    """A target that is asked with another key each time."""
+
+    def __init__(self, inner: Target) -> None:
+        self._inner = inner
+        self._number = itertools.count()
+
+    def read(self) -> Running:
+        """Return what runs."""
+        return self._inner.read()
+
+    def scale(self, scale_out: int, idempotency_key: str, *more: Any, **others: Any) -> Running:
+        """Ask with a new key."""
+        return self._inner.scale(scale_out, f"{idempotency_key}-{next(self._number)}", *more, **others)
+
+    def close(self) -> None:
+        """Close the target."""
+        self._inner.close()
+
+
+@contextmanager
+def another_key() -> Iterator[Wrap]:
+    """Let each retry use another key."""
+    yield OtherKeys
+
+
+@contextmanager
+def lease_not_renewed() -> Iterator[Wrap]:
+    """Let nobody look at the lease, or prolong it, before the target is asked."""
+    with mock.patch.object(Tenure, "_grant"), mock.patch.object(tenure, "renew"):
+        yield lambda target: target
+
+
+@contextmanager
+def outcome_not_stored() -> Iterator[Wrap]:
+    """Let nobody store what became of a decision."""
+    with mock.patch.object(Ledger, "_move", return_value=True):
+        yield lambda target: target
+
+
+PLANTS: Mapping[str, Callable[[], Any]] = {
+    "lease": lease_not_renewed,
+    "outcome": outcome_not_stored,
+    "key": another_key,
+}

@@ -1,0 +1,106 @@
+"""One controller: a process with its own clock, connections and memory, which may die at any boundary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from benchmarks.storm.disk import Disk
+from control.champions import Champions
+from control.fleet import FleetReport, tick_fleet
+from control.live import Targets
+from control.sources import MetricsSource
+from control.state import StateStore
+from control.tick_io import TickIO
+from models.registry import FleetVersion, RegistryError
+from settings.stream_job import StreamJob
+from targets.contract import Target
+
+INTERVAL_S = 60.0
+SOFT_DEADLINE_S = 25.0
+
+
+class Killed(BaseException):
+    """The process has died, as by SIGKILL: not an ``Exception``, so that nothing catches it."""
+
+
+class Registry:
+    """An MLflow without champions, that may be gone."""
+
+    def __init__(self, gone: Callable[[], bool]) -> None:
+        self._gone = gone
+
+    def current_version(self, name: str, alias: str = "champion") -> FleetVersion | None:
+        """Return that there is none."""
+        if self._gone():
+            raise RegistryError(f"MLflow cannot be reached ({name}@{alias})")
+        return None
+
+    def download(self, name: str, version: int, to: Path) -> Path:
+        """Never called: there is no version."""
+        raise RegistryError(f"no {name} {version} for {to}")
+
+
+class Process:
+    """A controller from its start to its end.
+
+    Parameters
+    ----------
+    boundary
+        Called with what is about to happen (``statement``, ``request`` ...) before each act on the outside.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        folder: Path,
+        clock: Callable[[], float],
+        *,
+        elapsed_s: Callable[[], float],
+        source: MetricsSource,
+        statement: Callable[[str], str | None],
+        registry_gone: Callable[[], bool],
+        wrapped: Callable[[Target], Target],
+    ) -> None:
+        self.name = name
+        self._clock, self._elapsed_s = clock, elapsed_s
+        self._folder = folder
+        self.targets = Targets()
+        self.disk = Disk(statement)
+        self.store: StateStore | None = None
+        try:
+            self.store = self.disk.open(url)
+        except BaseException:
+            self.end()
+            raise
+        champions = Champions(folder / "champions", Registry(registry_gone))
+
+        def target_of(job: StreamJob) -> Target:
+            return wrapped(self.targets(job))
+
+        self.io = TickIO(source, self.store, champions, target_of, tick_interval_s=INTERVAL_S)
+
+    def now_s(self) -> float:
+        """Return what its clock says: epoch seconds."""
+        return self._clock()
+
+    @property
+    def boot(self) -> str:
+        """All controllers run on one machine, which is never booted anew."""
+        return "kernel:storm"
+
+    def elapsed_s(self) -> float:
+        """Return seconds since the machine was booted, which no step of the clock changes."""
+        return self._elapsed_s()
+
+    def tick(self, jobs: Sequence[StreamJob], heartbeat: Path) -> FleetReport:
+        """Make one tick of the fleet."""
+        return tick_fleet(jobs, self.io, self, holder=self.name, soft_deadline_s=SOFT_DEADLINE_S, heartbeat=heartbeat)
+
+    def end(self) -> None:
+        """Close what the process had open, as its end does."""
+        self.disk.pull_the_plug()
+        if self.store is not None:
+            self.store.close()
+        self.targets.close()

@@ -1,0 +1,111 @@
+"""The simulated metrics: a twin's scrapes, through whatever is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from benchmarks.storm.deployment import Deployment
+from benchmarks.storm.faults import Fault
+from control.sources import Reading, SourceError
+from settings.stream_job import StreamJob
+from telemetry.alignment import align
+from telemetry.series import Series
+from twin.emission import Scraping, emit
+
+SCRAPING = Scraping(interval_s=15.0)
+
+
+@dataclass(frozen=True)
+class Scrapes:
+    """A :class:`control.sources.MetricsSource` over all deployments.
+
+    ``faults`` returns those of a job that go on now, with the second in which each began; ``true_s`` is the world's
+    time, which a reader whose clock is wrong does not know.
+    """
+
+    deployments: dict[str, Deployment]
+    faults: Callable[[str], Sequence[tuple[Fault, float]]]
+    true_s: Callable[[], float]
+
+    def read(self, job: StreamJob, now_s: float, since_s: float) -> Reading:
+        """Return the window ``(since_s, now_s]`` of the reader's time."""
+        deployment = self.deployments[job.name]
+        true_s = self.true_s()
+        deployment.catch_up(true_s)
+        step_s = SCRAPING.interval_s
+        series = emit(deployment.twin, SCRAPING, from_s=since_s - 2.0 * step_s, to_s=min(now_s, true_s) + 1e-3)
+        for fault, began_s in self.faults(job.name):
+            series = _through(fault, began_s, true_s, series)
+        return Reading(align(job.name, series, since_s, now_s, step_s))
+
+
+def _through(fault: Fault, began_s: float, true_s: float, series: list[Series]) -> list[Series]:
+    match fault.kind:
+        case "no metrics":
+            if fault.what == "unreachable":
+                raise SourceError("prometheus.storm cannot be reached")
+            return []
+        case "stale metrics":
+            return _until(series, began_s)
+        case "late metrics":
+            return _until(series, true_s - fault.amount)
+        case "metrics ahead":
+            return [replace(one, times_ms=one.times_ms + int(1_000 * fault.amount)) for one in series]
+        case "partial metrics":
+            return _lost(series, fault.amount, [fault.from_min, int(true_s)])
+        case "workers missing":
+            workers = sorted({one.worker for one in series if one.worker is not None})
+            gone = set(workers[: round(fault.amount * len(workers))])
+            return [one for one in series if one.worker not in gone]
+        case "duplicated metrics":
+            again = [replace(one, labels={**one.labels, "twice": "yes"}) for one in series if one.metric == fault.what]
+            return [*series, *again]
+        case "absurd metric":
+            return _changed(series, fault.what, began_s, lambda values: np.full_like(values, fault.amount))
+        case "false metric":
+            return _changed(series, fault.what, began_s, lambda values: values * fault.amount)
+    return series
+
+
+def _until(series: list[Series], until_s: float) -> list[Series]:
+    kept = []
+    for one in series:
+        known = one.times_ms <= 1_000 * until_s
+        if known.any():
+            kept.append(replace(one, times_ms=one.times_ms[known], values=one.values[known]))
+    return kept
+
+
+def _lost(series: list[Series], share: float, seed: list[int]) -> list[Series]:
+    rng = np.random.default_rng(seed)
+    kept = []
+    for one in series:
+        known = rng.random(len(one)) >= share
+        if known.any():
+            kept.append(replace(one, times_ms=one.times_ms[known], values=one.values[known]))
+    return kept
+
+
+def _changed(
+    series: list[Series], metric: str, began_s: float, change: Callable[[np.ndarray], np.ndarray]
+) -> list[Series]:
+    """Change a metric from ``began_s`` on; of a counter, what it grows by is what counts."""
+    found = []
+    for one in series:
+        since = one.times_ms >= 1_000 * began_s
+        if one.metric != metric or not since.any():
+            found.append(one)
+            continue
+        values = one.values.copy()
+        if one.kind == "counter":
+            steps = np.diff(values, prepend=values[0])
+            per_step = np.full_like(steps, SCRAPING.interval_s)
+            steps[since] = change(steps[since] / per_step[since]) * per_step[since]
+            values = values[0] + np.cumsum(steps)
+        else:
+            values[since] = change(values[since])
+        found.append(replace(one, values=values))
+    return found

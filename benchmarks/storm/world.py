@@ -1,0 +1,439 @@
+"""One episode: jobs, controllers, faults and time, all in one thread, so that the same faults give the same run."""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.storm.climate import EPISODE_MIN, MINUTE_S, START_S, Place
+from benchmarks.storm.deployment import Deployment
+from benchmarks.storm.disk import FULL, GONE, LOCKED, READ_ONLY, writes
+from benchmarks.storm.faces import answer
+from benchmarks.storm.faults import ALL, KINDS, Fault
+from benchmarks.storm.network import HEADERS, RefusedError, Request, Response, SilenceError, simulated
+from benchmarks.storm.oracles import Violation, Watch, concerned, quiet_since
+from benchmarks.storm.process import INTERVAL_S, Killed, Process
+from benchmarks.storm.scrapes import Scrapes
+from control.state import StateStore
+from control.state_schema import StateError
+from targets.contract import Target
+
+LYING = frozenset(
+    {"stale read", "absurd read", "forgotten write", "garbage", "lost answer", "never settles", "forgets", "by hand"}
+)
+FROZEN_S = 10.0
+HUNG_S = 10.0  # of processor time: a step takes a hundredth of a second
+
+
+@dataclass
+class Controller:
+    """A place where a process runs, is ended and is started again."""
+
+    name: str
+    next_s: float
+    process: Process | None = None
+    busy: bool = False
+    boundaries: int = 0
+    counted_min: int = -1
+    done: set[Fault] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What an episode came to."""
+
+    steps: int
+    violations: tuple[Violation, ...]
+    ends: Mapping[str, int]
+    decisions: Mapping[str, Sequence[tuple[int, int, str]]]
+    boundaries: int
+    rows: int
+
+
+class World:
+    """An episode.
+
+    Parameters
+    ----------
+    controllers
+        How many; each ticks once a minute, at its own second.
+    calm
+        The run of the same climate without faults, to compare with.
+    wrapped
+        Put around each target: for bugs that are planted.
+    crash_at
+        Number of the boundary, counted from the episode's begin, at which the first controller dies.
+    """
+
+    def __init__(
+        self,
+        places: Sequence[Place],
+        faults: Sequence[Fault],
+        folder: Path,
+        *,
+        controllers: int = 1,
+        minutes: int = EPISODE_MIN,
+        calm: Run | None = None,
+        wrapped: Callable[[Target], Target] = lambda target: target,
+        crash_at: int | None = None,
+    ) -> None:
+        self.faults = tuple(faults)
+        self.now_s = float(START_S)
+        self._minutes = minutes
+        self._end_s = START_S + minutes * MINUTE_S
+        self._folder = folder
+        self._url = f"sqlite:///{folder / 'state.db'}"
+        self._calm, self._wrapped, self._crash_at = calm, wrapped, crash_at
+        self._ordered = [place.job for place in places]
+        self.deployments = {place.job.name: self._deployed(place) for place in places}
+        gap_s = INTERVAL_S / controllers
+        self.controllers = [Controller(f"c{k}", START_S + INTERVAL_S + k * gap_s) for k in range(controllers)]
+        self._running: list[Controller] = []
+        self._scrapes = Scrapes(self.deployments, self._of_metrics, lambda: self.now_s)
+        self.watch = Watch(self)
+        self._boundaries = self._steps = 0
+
+    # ---- time and faults -------------------------------------------------------------------------------------------
+
+    @property
+    def minute(self) -> float:
+        """Minutes since the episode began."""
+        return self.minute_of(self.now_s)
+
+    def minute_of(self, at_s: float) -> float:
+        """Return epoch seconds as minutes since the episode began."""
+        return (at_s - START_S) / MINUTE_S
+
+    def quiet_since_min(self, job: str) -> float:
+        """Return since which minute nothing goes wrong for a job."""
+        return quiet_since(self.faults, job, self.minute)
+
+    def lying(self, job: str, *, ever: bool = False) -> bool:
+        """Whether a job's target says or does what it should not, now or ever in this episode."""
+        return any(one.kind in LYING and one.where == job and (ever or one.during(self.minute)) for one in self.faults)
+
+    def active(self, kind: str, *where: str) -> Fault | None:
+        """Return a fault of a kind that goes on now."""
+        minute = self.minute
+        for one in self.faults:
+            if one.kind == kind and one.where in where and one.during(minute):
+                return one
+        return None
+
+    def _deployed(self, place: Place) -> Deployment:
+        return Deployment(place, lambda kind: self.active(kind, place.job.name))
+
+    def _of_metrics(self, job: str) -> list[tuple[Fault, float]]:
+        minute = self.minute
+        return [
+            (one, START_S + one.from_min * float(MINUTE_S))
+            for one in self.faults
+            if one.where == job and KINDS[one.kind].scope == "metrics" and one.during(minute)
+        ]
+
+    # ---- running ---------------------------------------------------------------------------------------------------
+
+    def run(self) -> Run:
+        """Run to the end, or to the first violation."""
+        with self._begun() as auditor:
+            while not self.watch.found and self._next(self._end_s):
+                pass
+            self.now_s = max(self.now_s, float(self._end_s))
+            for deployment in self.deployments.values():
+                deployment.catch_up(self.now_s)
+            if not self.watch.found:
+                self._judge(auditor)
+            rows = len(auditor.ledger.decisions(limit=1_000_000))
+        ends = {name: one.twin.scale_out for name, one in self.deployments.items()}
+        found = tuple(self.watch.found)
+        return Run(self._steps, found, ends, self.watch.decisions, self._boundaries, rows)
+
+    def marching(self, every: int) -> Iterator[int]:
+        """Run to the end whatever is violated, and yield after every so many steps."""
+        with self._begun():
+            while self._next(self._end_s):
+                if self._steps % every == 0:
+                    yield self._steps
+
+    @contextmanager
+    def _begun(self) -> Iterator[StateStore]:
+        level = logging.root.manager.disable
+        logging.disable(logging.CRITICAL)
+        self._auditor = StateStore(self._url)
+        try:
+            with simulated(self._exchange):
+                yield self._auditor
+        finally:
+            logging.disable(level)
+            for one in self.controllers:
+                self._end(one)
+            self._auditor.close()
+
+    def _judge(self, auditor: StateStore) -> None:
+        calm = self._calm
+        alone: Mapping[str, Sequence[object]] = {}
+        if calm is not None and len(self.controllers) == 1 and self._crash_at is None:
+            touched = concerned(self.faults, list(self.deployments))
+            alone = {name: made for name, made in calm.decisions.items() if name not in touched}
+        self.watch.ended(auditor, None if calm is None else calm.ends, alone)
+
+    def _next(self, until_s: float) -> bool:
+        """Let the controller tick whose turn comes first, if that is before ``until_s``."""
+        idle = [one for one in self.controllers if not one.busy and one.next_s <= until_s]
+        if not idle:
+            return False
+        first = min(idle, key=lambda one: (one.next_s, one.name))
+        self.now_s = max(self.now_s, first.next_s)
+        self._step(first)
+        late = max(self.now_s - first.next_s, 0.0)
+        first.next_s += INTERVAL_S * (1 + late // INTERVAL_S)
+        return True
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass inside of a tick: the other controllers go on."""
+        until_s = self.now_s + seconds
+        if seconds >= 1.0:
+            while self._next(until_s):
+                pass
+        self.now_s = max(self.now_s, until_s)
+
+    def _step(self, controller: Controller) -> None:
+        self._steps += 1
+        if self.active("down", controller.name) is not None:
+            self._end(controller)
+            return
+        restart = self.active("restart", controller.name)
+        if restart is not None and restart not in controller.done:
+            controller.done.add(restart)
+            self._end(controller)
+        controller.busy = True
+        self._running.append(controller)
+        try:
+            with _patience():
+                if controller.process is None:
+                    controller.process = self._started(controller)
+                report = controller.process.tick(self._ordered, self._heartbeat(controller))
+            self.watch.ticked(report)
+        except Killed:
+            self._end(controller)
+        except HungError:
+            self._end(controller)
+            self.watch.hung(controller.name, HUNG_S)
+        except StateError as error:
+            # A supervisor would start it again; what it could not open must be a fault of the store.
+            self._end(controller)
+            if not self._store_fault(controller):
+                self.watch.raised(controller.name, error)
+        except Exception as error:
+            self._end(controller)
+            self.watch.raised(controller.name, error)
+        finally:
+            self._running.pop()
+            controller.busy = False
+
+    def _started(self, controller: Controller) -> Process:
+        folder = self._folder / controller.name
+        folder.mkdir(exist_ok=True)
+        return Process(
+            controller.name,
+            self._url,
+            folder,
+            lambda: self.now_s + self._skew_s(controller),
+            elapsed_s=lambda: self.now_s - START_S,
+            source=self._scrapes,
+            statement=lambda statement: self._statement(controller, statement),
+            registry_gone=lambda: self.active("registry gone", ALL) is not None,
+            wrapped=self._wrapped,
+        )
+
+    def _end(self, controller: Controller) -> None:
+        process, controller.process = controller.process, None
+        if process is not None:
+            process.end()
+
+    def _skew_s(self, controller: Controller) -> float:
+        step = self.active("clock step", controller.name)
+        return 0.0 if step is None else step.amount
+
+    def _heartbeat(self, controller: Controller) -> Path:
+        path = self._folder / controller.name / "heartbeat.json"
+        if self.active("heartbeat unwritable", controller.name, ALL) is not None:
+            path.unlink(missing_ok=True) if path.is_file() else None
+            path.mkdir(exist_ok=True)
+        elif path.is_dir():
+            shutil.rmtree(path)
+        return path
+
+    # ---- boundaries ------------------------------------------------------------------------------------------------
+
+    def _boundary(self, controller: Controller, *, may_pause: bool) -> None:
+        """Die or sleep here, if a fault says so."""
+        self._boundaries += 1
+        if self._crash_at is not None and self._boundaries == self._crash_at:
+            raise Killed
+        minute = int(self.minute)
+        if controller.counted_min != minute:
+            controller.counted_min, controller.boundaries = minute, 0
+        controller.boundaries += 1
+        crash = self.active("crash", controller.name)
+        if crash is not None and crash not in controller.done and controller.boundaries >= crash.amount:
+            controller.done.add(crash)
+            raise Killed
+        pause = self.active("pause", controller.name)
+        if may_pause and pause is not None and pause not in controller.done and controller.boundaries >= pause.amount:
+            controller.done.add(pause)
+            self.pass_time(60.0 * pause.minutes)
+
+    def _store_fault(self, controller: Controller) -> bool:
+        return any(
+            KINDS[one.kind].scope == "store" and one.where in {controller.name, ALL} and one.during(self.minute)
+            for one in self.faults
+        )
+
+    def _statement(self, controller: Controller, statement: str) -> str | None:
+        begins = statement.startswith("BEGIN")
+        self._boundary(controller, may_pause=begins)
+        here = (controller.name, ALL)
+        fails = self.active("statement fails", *here)
+        if fails is not None and fails not in controller.done and controller.boundaries >= fails.amount:
+            controller.done.add(fails)
+            return "disk I/O error"
+        if self.active("store gone", *here) is not None:
+            return GONE
+        if statement == "BEGIN IMMEDIATE":
+            if self.active("store frozen", *here) is not None:
+                self.pass_time(FROZEN_S)
+                return LOCKED
+            if self.active("store locked", *here) is not None:
+                return LOCKED
+        if writes(statement):
+            if self.active("store full", *here) is not None:
+                return FULL
+            if self.active("store read-only", *here) is not None:
+                return READ_ONLY
+        return None
+
+    def _exchange(self, request: Request) -> Response:
+        controller = self._running[-1]
+        kind, _, job = request.host.partition(".")
+        self._boundary(controller, may_pause=True)
+        response = self._served(controller, kind, self.deployments[job], request)
+        self._boundary(controller, may_pause=True)
+        return response
+
+    def _served(self, controller: Controller, kind: str, deployment: Deployment, request: Request) -> Response:
+        job = deployment.place.job.name
+        if self.active("refused", job) is not None:
+            raise RefusedError
+        if self.active("lost request", job) is not None:
+            self.pass_time(request.timeout_s)
+            raise SilenceError
+        slow = self.active("slow", job)
+        if slow is not None:
+            self.pass_time(slow.amount)
+        status = self.active("status", job)
+        if status is not None:
+            return _refusal(kind, int(status.amount))
+        asked: list[tuple[int, str]] = []
+        state = deployment.told(self.now_s)
+        code, document = answer(
+            kind,
+            deployment,
+            state,
+            (request.method, request.path, request.body),
+            lambda scale_out, key: asked.append((scale_out, key)),
+        )
+        for scale_out, key in asked:
+            stray = kind != "kubernetes" and self.active("pause", controller.name) is not None
+            if stray:
+                # Who falls asleep while its request leaves cannot be stopped, where the target knows no versions.
+                deployment.ask(self.now_s, scale_out, "", "")
+                continue
+            decision_id = self.watch.asked(deployment, scale_out, key, controller.name, self._auditor)
+            deployment.ask(self.now_s, scale_out, controller.name, decision_id)
+        if self.active("lost answer", job) is not None:
+            self.pass_time(request.timeout_s)
+            raise SilenceError
+        garbage = self.active("garbage", job)
+        if garbage is not None:
+            return _garbage(garbage.what)
+        absurd = self.active("absurd read", job)
+        if absurd is not None and request.method == "GET":
+            document = _absurd(document, absurd.amount)
+        return Response.of(code, document)
+
+
+class HungError(BaseException):
+    """A step used up far more processor time than any step needs."""
+
+
+@contextmanager
+def _patience() -> Iterator[None]:
+    """Raise in this thread when the block needs too much processor time; within another such block, nothing new."""
+
+    def end(*_: object) -> None:
+        raise HungError
+
+    if signal.getitimer(signal.ITIMER_VIRTUAL)[0] > 0.0 or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGVTALRM, end)
+    signal.setitimer(signal.ITIMER_VIRTUAL, HUNG_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def _refusal(kind: str, status: int) -> Response:
+    said = "refused for the storm"
+    if kind == "flink":
+        return Response.of(status, {"errors": [said]})
+    if kind == "twin":
+        return Response.of(status, {"error": said})
+    return Response.of(status, {"kind": "Status", "apiVersion": "v1", "message": said, "code": status})
+
+
+def _garbage(what: str) -> Response:
+    match what:
+        case "page":
+            return Response(200, b"<html>Sign in</html>", {"Content-Type": "text/html"})
+        case "half":
+            return Response(200, b'{"scale_out": 4, "requ', dict(HEADERS))
+        case "list":
+            return Response(200, b"[]", dict(HEADERS))
+        case "number":
+            return Response(500, b"7", dict(HEADERS))
+        case "deep":
+            return Response(200, b'{"a":' * 50_000 + b"1" + b"}" * 50_000, dict(HEADERS))
+        case "errors":
+            return Response(500, b'{"errors":[1]}', dict(HEADERS))
+        case "gzip":
+            return Response(200, gzip.compress(b"{}")[:-9] + b"\x00rot", {**HEADERS, "Content-Encoding": "gzip"})
+    return Response(
+        500, b'{"errors":["\\ud800"],"error":"\\ud800 [/]","message":"\\ud800","kind":"Status"}', dict(HEADERS)
+    )
+
+
+def _absurd(document: object, amount: float) -> object:
+    """Return an answer with its numbers of workers changed."""
+    if isinstance(document, dict):
+        return {
+            key: _lie(value, amount)
+            if key in {"scale_out", "requested", "parallelism", "replicas"} and type(value) is int
+            else _absurd(value, amount)
+            for key, value in document.items()
+        }
+    return [_absurd(one, amount) for one in document] if isinstance(document, list) else document
+
+
+def _lie(value: int, amount: float) -> int:
+    return value * 2 if amount == 2 else int(amount)
