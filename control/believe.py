@@ -80,11 +80,35 @@ def update(memory: JobMemory, observation: Observation, running: Running | None)
         memory = replace(memory, champion=replace(memory.champion, forecaster=updated))
     if memory.fallback is not None:
         memory = replace(memory, fallback=memory.fallback.update(seen))
+    return with_capacity(memory, observation, running)
+
+
+def with_capacity(memory: JobMemory, observation: Observation, running: Running | None) -> JobMemory:
+    """Learn from the running job what it can take, where it is known how many workers it has, all of one size."""
+    window = observation.window
+    if window is None or not len(window):
+        return memory
     scale_out = observation.scale_out if observation.scale_out is not None else (running.scale_out if running else None)
     mixed = running is not None and bool(running.mix)  # a capacity per number of workers says nothing of their sizes
     if scale_out is not None and scale_out >= 1 and not mixed and (running is None or running.settled):
         memory = _with_rates(memory, observation, window, scale_out)
     return memory
+
+
+def noticed(memory: JobMemory, observation: Observation) -> JobMemory:
+    """Remember the load, and learn nothing of it: enough for a policy that decides by what is measured."""
+    window = observation.window
+    if window is None or not len(window):
+        return memory
+    return replace(memory, workload=_appended(memory.workload, workload_of(window), TRUTH_CELL_S, TRUTH_KEPT_S))
+
+
+def as_seen(observation: Observation) -> Beliefs:
+    """Return what is believed where nothing is learned: that the load stays, and nothing of any capacity."""
+    level, end_s = observation.workload_per_s, observation.end_s
+    if level is None or end_s is None:
+        return Beliefs(None, None)
+    return Beliefs(None, Forecast(end_s, HORIZON_S, np.array([level])))
 
 
 def _with_rates(memory: JobMemory, observation: Observation, window: Window, scale_out: int) -> JobMemory:

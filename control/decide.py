@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -79,6 +79,8 @@ class Circumstances:
         Scale-outs that are not to be tried for a while.
     grace_s
         Of the job's settings: no rescale so soon after another.
+    capacity_per_s
+        What so many workers take, where the situation does not tell of it; ``None``: it tells of all that is known.
     """
 
     running: Running
@@ -88,6 +90,7 @@ class Circumstances:
     avoided: Sequence[Avoided] = ()
     grace_s: float = GRACE_S
     wanted_mix: Mapping[str, int] = field(default_factory=dict)
+    capacity_per_s: Callable[[int], float | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -282,14 +285,17 @@ def _budget(decision: Decision, situation: Situation, circumstances: Circumstanc
     budget, used = situation.objectives.rescales_per_day, circumstances.rescales_today
     if not decision.rescales(situation) or used < budget:
         return decision
-    if budget > 0 and _overloaded(situation) and _adds(decision, situation):
+    if budget > 0 and _overloaded(situation, circumstances) and _adds(decision, situation):
         sentence = f"{decision.sentence} Beyond the budget of {budget} rescales per day, because the job is overloaded."
         return replace(decision, sentence=sentence)
     spent = f"{used} of {budget} rescales within {DAY_S / 3600:.0f} h are used up."
     return _held(decision, situation, Reason.HOLD_BUDGET, spent)
 
 
-def _overloaded(situation: Situation) -> bool:
+def _overloaded(situation: Situation, circumstances: Circumstances) -> bool:
+    if circumstances.capacity_per_s is not None:
+        per_s = circumstances.capacity_per_s(situation.scale_out)
+        return per_s is not None and per_s < situation.workload_per_s
     here = situation.capacities.get(situation.scale_out)
     per_s = situation.mix_per_s(situation.mix) if here is None else here.per_s
     return per_s is not None and per_s < situation.workload_per_s

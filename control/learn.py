@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from control.adoption import adopt
-from control.believe import update, with_fallback
+from control.believe import noticed, update, with_fallback
 from control.champions import ChampionSource
 from control.decide import Avoided
 from control.expect import expected_capacity_per_s
 from control.job_memory import JobMemory, history_of
 from control.judge import Judgement, judge
+from control.later import Later
 from control.observe import Observation
 from control.reconcile import AVOID_S, Progress
 from control.sizes import learned_mix_share
@@ -63,15 +64,24 @@ def learn(
     champions: ChampionSource,
     job: StreamJob,
     now_s: float,
+    later: Later | None = None,
 ) -> Lesson:
-    """Take in champions, update every model, judge forecasts, and watch recoveries."""
+    """Take in champions, update every model, judge forecasts, and watch recoveries.
+
+    What is to be learned ``later`` updates no model, and no forecast is judged.
+    """
     version = memory.champion.version if memory.champion else 0
     memory, notes = adopt(memory, champions, job.name)
     adopted = memory.champion is not None and memory.champion.version != version
-    memory = update(memory, observation, progress.running)
-    memory = replace(memory, mix_share=learned_mix_share(job, memory, observation, progress.running))
-    memory, judgement, retrain = _judged(memory)
-    memory = with_fallback(memory)
+    judgement, retrain = Judgement(), None
+    if later is None:
+        memory = update(memory, observation, progress.running)
+        memory = replace(memory, mix_share=learned_mix_share(job, memory, observation, progress.running))
+        memory, judgement, retrain = _judged(memory)
+        memory = with_fallback(memory)
+    else:
+        later.see(observation, progress.running)
+        memory = noticed(memory, observation)
     memory, watched = _watched(memory, observation, progress, job.objectives.recovery_time_s)
     avoided = [item for item in memory.avoided if item.until_s > now_s]
     back, back_mix = _undone(progress)

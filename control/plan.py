@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from control.believe import Beliefs, believe
+from control.believe import Beliefs, as_seen, believe
 from control.decide import Circumstances, Verdict, decide
 from control.job_memory import history_of
+from control.later import Later
 from control.learn import Lesson
 from control.observe import Observation
 from control.reconcile import Progress
@@ -61,6 +62,7 @@ class Setting:
     paused: str | None
     tick_interval_s: float
     policy_of: Callable[[StreamJob], Policy]
+    later: Later | None = None
 
 
 def plan(
@@ -73,7 +75,10 @@ def plan(
     """Decide, where there is ground for it: missing or stale metrics never lead to a decision of a policy."""
     running, job = progress.running, setting.job
     known = running is not None and running.scale_out >= 1  # none runs where all of them are being replaced
-    beliefs = believe(lesson.memory, job.bounds, running.scale_out if running and known else job.bounds.minimum)
+    if setting.later is None:
+        beliefs = believe(lesson.memory, job.bounds, running.scale_out if running and known else job.bounds.minimum)
+    else:
+        beliefs = as_seen(observation)
     if running is None:
         return Plan(beliefs, None, None)
     situation = _situation(setting, observation, lesson, running=running, beliefs=beliefs, ledgered=ledgered)
@@ -94,6 +99,7 @@ def plan(
         paused=setting.paused,
         avoided=lesson.memory.avoided,
         grace_s=job.grace_s,
+        capacity_per_s=None if setting.later is None else setting.later.capacity_per_s,
     )
     return Plan(beliefs, situation, decide(setting.policy_of(job), situation, circumstances))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 from control.account import account
 from control.believe import coarse, level_per_s
@@ -60,7 +61,7 @@ def tick(job: StreamJob, io: TickIO, now_s: float, tenure: Tenure | None = None)
         pause = store.journal.pauses(now_s).get(job.name)
         act = job.mode == "act" and job.target.kind != "advisory"
         paused = why_paused(job, pause, now_s)
-        setting = Setting(job, now_s, act, paused, io.tick_interval_s, io.policy_of)
+        setting = Setting(job, now_s, act, paused, io.tick_interval_s, io.policy_of, io.later)
     with stages("observe"):
         observation = _observe(setting, io, memory)
     with stages("review"):
@@ -69,7 +70,7 @@ def tick(job: StreamJob, io: TickIO, now_s: float, tenure: Tenure | None = None)
     with stages("learn"):
         if not setting.act:
             memory = replace(memory, followed=memory.followed.seen(observation.scale_out, now_s))
-        lesson = learn(memory, observation, progress, champions=io.champions, job=job, now_s=now_s)
+        lesson = learn(memory, observation, progress, champions=io.champions, job=job, now_s=now_s, later=io.later)
     with stages("plan"):
         planned = plan(setting, observation, progress, lesson, _ledgered(store, setting, lesson.memory))
     with stages("record"):
@@ -161,12 +162,18 @@ def _intent(
         sentence=decision.sentence,
         valid_until_s=setting.now_s + VALID_S,
         versions=planned.beliefs.versions,
-        explanation=account(observation, planned.situation, planned.verdict, notes, planned.beliefs),
+        explanation=_account(setting, observation, planned, notes),
         predicted_recovery_s=_expected_s(planned, decision),
         act=setting.act,
         from_mix=before_mix,
         mix=decision.mix,
     )
+
+
+def _account(setting: Setting, observation: Observation, planned: Plan, notes: tuple[str, ...]) -> Mapping[str, Any]:
+    if setting.later is not None:
+        return {}  # nor does anybody ask why
+    return account(observation, planned.situation, planned.verdict, notes, planned.beliefs)
 
 
 def _expected_s(planned: Plan, decision: Decision) -> float | None:
@@ -288,7 +295,7 @@ def _report(setting: Setting, found: _Found, stages_ms: Mapping[str, float]) -> 
         running=None if progress.running is None else progress.running.scale_out,
         running_mix={} if progress.running is None else progress.running.mix,
         wanted=None if desired is None else desired.intent.scale_out,
-        forecast=found.planned.beliefs.forecast,
+        forecast=found.planned.beliefs.forecast if setting.later is None else None,
         capacities=found.planned.beliefs.capacities,
         wape=found.lesson.memory.wape,
         horizon_wape=found.lesson.memory.horizon_wape,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from control.champions import ChampionSource
+from control.later import Later
 from control.memories import Memories
 from control.reconcile import Event
 from control.sources import MetricsSource
@@ -42,6 +43,9 @@ class TickIO:
         For the stage times of the report only.
     memories
         What this process remembers from its own ticks.
+    later
+        Keeps what is seen in place of learning from it, in replays of policies that decide by what is measured alone.
+        ``None``: capacity and load are learned and foreseen.
     """
 
     source: MetricsSource
@@ -52,6 +56,7 @@ class TickIO:
     tick_interval_s: float = 60.0
     stopwatch_s: Callable[[], float] = time.perf_counter
     memories: Memories = field(default_factory=Memories)
+    later: Later | None = None
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from policies.wording import workers as in_words
 from replay.best_static import BestStatic, best_static
 from replay.case import BEST_STATIC, FORECASTER, Case, Contender
 from replay.clairvoyant import Clairvoyant, Impossible, clairvoyant, physics_of
+from replay.contenders import needs_beliefs
 from replay.outcome import Outcome, Played
 from replay.pace import EVERY_SECOND, Pace
 from replay.pricing import Priced, Pricing, priced
@@ -159,6 +160,7 @@ class Setup:
                 arrivals=arriving,
                 scraping=Scraping(interval_s=self.pace.scraped_s),
                 step_s=self.pace.step_s,
+                beliefs=not self.pace.coarse or needs_beliefs(one),
             )
             for one in self.contenders
         )

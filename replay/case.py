@@ -61,6 +61,9 @@ class Case:
         longer by the recovery time objective, for the records that still wait when it ends.
     step_s
         Length of the twin's steps: one second, but for months (:mod:`replay.pace`).
+    beliefs
+        Whether the job's load and capacity are learned. ``False`` saves most of the work where the policy decides by
+        what is measured alone: it does the very same, but there is no WAPE, and no error of capacity and recovery.
     """
 
     contender: Contender
@@ -75,3 +78,4 @@ class Case:
     forecaster: str | None = FORECASTER
     arrivals: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
     step_s: int = 1
+    beliefs: bool = True

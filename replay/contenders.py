@@ -24,6 +24,7 @@ HPA_INTERVAL_S = 15  # how often Kubernetes' HPA looks (--horizontal-pod-autosca
 FLINK_INTERVAL_S = 10  # autoscaler.standalone.control-loop.interval
 DS2_INTERVAL_S = 10  # the policy interval of the paper's runs on Flink
 TICK, GRACE = "tick_s", "job_grace_s"  # options of the contender, not of its policy
+BY_MEASUREMENT = ("ds2-global", "flink-autoscaler", "hpa", "static")  # look at no forecast and at no capacity
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:=+-]*")
 
 
@@ -134,6 +135,11 @@ def contender(label: str, bounds: Bounds | None = None) -> Contender:
     if not LABEL.fullmatch(label):
         raise SettingsError(f"policy '{label}': letters, digits and . _ : = + - only, because files are named by it")
     return Contender(label, _settings(label, form.policy, options, bounds), tick_s, float(grace_s), form.latency_family)
+
+
+def needs_beliefs(contender: Contender) -> bool:
+    """Return whether its policy looks at anything that is learned of the job, and not at what is measured alone."""
+    return contender.settings.name not in BY_MEASUREMENT
 
 
 def known() -> str:

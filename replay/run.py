@@ -16,6 +16,7 @@ import numpy as np
 from control.believe import coarse
 from control.champions import ChampionSource, GivenChampions
 from control.explain import RESCALES
+from control.later import Later
 from control.state import DAY_S, Retention, StateStore
 from control.state_ledger import Entry
 from control.tick import tick
@@ -79,9 +80,16 @@ def play(
     begun = None if champions is not None else profiled(case, twin) or sampled(case)
     given = GivenChampions({} if begun is None else {begun.champions.name: begun.champions})
     trainer = None
-    if case.forecaster is not None and champions is None:
+    if case.forecaster is not None and champions is None and case.beliefs:
         trainer = TrainedOnTheWay(job.name, case.forecaster, case.seed, given=given)
-    io = TickIO(source, store, champions or trainer or given, lambda _: target, tick_interval_s=interval_s)
+    io = TickIO(
+        source,
+        store,
+        champions or trainer or given,
+        lambda _: target,
+        tick_interval_s=interval_s,
+        later=None if case.beliefs else Later(),
+    )
     reports: list[TickReport] = []
     for number in range(ticks):
         truth.step(twin, interval_s, crashes)

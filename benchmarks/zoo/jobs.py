@@ -13,6 +13,7 @@ from benchmarks.zoo.contenders import TICK_S, contender_of
 from benchmarks.zoo.properties import drawn_parameters, objective_ms
 from benchmarks.zoo.workloads import DAY_S, MINUTE_S, SHAPES, Values
 from replay.case import Case
+from replay.contenders import needs_beliefs
 from replay.run import START_S
 from settings.stream_job import Bounds, Objectives
 from twin.emission import Scraping, Silence
@@ -57,9 +58,10 @@ class ZooJob:
         return self.parameters.workers.maximum
 
     def case(self, policy: str) -> Case:
-        """Return the case of one policy."""
+        """Return the case of one policy; of one that needs none, without beliefs."""
+        contender = contender_of(policy, self.maximum)
         return Case(
-            contender_of(policy, self.maximum),
+            contender,
             self.kind,
             self.parameters,
             twin_seed(self.seed, self.number),
@@ -68,6 +70,7 @@ class ZooJob:
             bounds=Bounds(minimum=1, maximum=self.maximum),
             scraping=self.scraping,
             arrivals=self.arrivals,
+            beliefs=needs_beliefs(contender),
         )
 
 

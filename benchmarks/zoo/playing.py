@@ -48,15 +48,17 @@ def play_one(asked: Asked, tell: Tell) -> Row:
 
 
 def run(job: ZooJob, policy: str, on_progress: Callable[[float], None] = lambda _: None) -> tuple[Played, Counts]:
-    """Return the replay of one job, and how its capacity intervals fared; a fixed size has none."""
+    """Return the replay of one job, and how its capacity intervals fared; a policy that learns nothing has none."""
     case = job.case(policy)
     if policy == BEST_STATIC:
         return best_static(case, on_progress).played, {}
-    twin = fresh_twin(case, job_of(case).bounds)
-    if case.contender.settings.name == "static":
-        return _kept(case, twin), {}
-    witness = Witness(twin)
     ticks = int(3600 * job.hours / case.contender.tick_interval_s)
+    if case.contender.settings.name == "static":
+        return _kept(case, fresh_twin(case, job_of(case).bounds)), {}
+    if not case.beliefs:
+        return play(case, on_tick=lambda number: on_progress(number / ticks)), {}
+    twin = fresh_twin(case, job_of(case).bounds)
+    witness = Witness(twin)
 
     def on_tick(number: int) -> None:
         witness.look(number)
