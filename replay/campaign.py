@@ -240,7 +240,10 @@ def _sorted_out(
     failed: list[Failed] = []
     notes: list[str] = [] if setup.with_best_static else [NO_BEST_STATIC]
     if setup.pace.coarse:
-        notes.append(f"{setup.pace.in_words()}; the clairvoyant bound is left out")
+        notes.append(
+            f"{setup.pace.in_words()}; the clairvoyant bound is left out, and errors of forecasts and capacities of "
+            "policies that look at neither"
+        )
     for name, case, one in found:
         match one:
             case Played():
