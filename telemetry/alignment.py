@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
 
@@ -56,20 +57,98 @@ def align(job: str, series: Iterable[Series], start_s: float, end_s: float, step
     the lowest. A series is expected from its first sample until two minutes after its last, or until the job is seen to
     restart (scale-out changed or uptime fell). Series that differ only in a label of a Prometheus replica are averaged.
     """
-    grid = Grid.between(start_s, end_s, step_s)
     read = [(StreamKey.of(one), one) for one in series if one.metric in CANONICAL]
     read.sort(key=itemgetter(0))  # stable: of the same series, what was read last stays last
-    ordered = [key for key, _ in groupby(key for key, _ in read)]
-    flat = _clean([one for _, one in read], [key for key, _ in read], ordered, grid, round(end_s * 1000))
+    ordered = tuple(key for key, _ in groupby(key for key, _ in read))
+    number = {key: i for i, key in enumerate(ordered)}
+    pieces = Pieces(
+        Keys(ordered),
+        np.array([number[key] for key, _ in read], dtype=np.int64),
+        np.array([len(one) for _, one in read], dtype=np.int64),
+        np.concatenate([np.empty(0, dtype=np.int64), *(one.times_ms for _, one in read)]).astype(np.int64),
+        np.concatenate([np.empty(0), *(one.values for _, one in read)]),
+    )
+    return align_pieces(job, pieces, start_s, end_s, step_s)
+
+
+@dataclass(frozen=True, eq=False)
+class Keys:
+    """Streams in their order, and what follows from it: worked out once where the same are read again and again.
+
+    Attributes
+    ----------
+    ordered
+        Sorted, each once.
+    """
+
+    ordered: tuple[StreamKey, ...]
+
+    @cached_property
+    def bounds(self) -> tuple[Values, Values]:
+        """The least and the most that each can be."""
+        low = np.array([CANONICAL[key.metric].low for key in self.ordered])
+        high = np.array([np.inf if key.kind == "counter" else CANONICAL[key.metric].high for key in self.ordered])
+        return low, high
+
+    @cached_property
+    def kinds(self) -> tuple[str, ...]:
+        """Kind of each."""
+        return tuple(key.kind for key in self.ordered)
+
+    @cached_property
+    def alone(self) -> bool:
+        """Whether each is a target of its own: there is nothing to join."""
+        return len({key.target for key in self.ordered}) == len(self.ordered)
+
+    @cached_property
+    def workers(self) -> tuple[str, ...]:
+        """Names of the workers, sorted."""
+        return tuple(sorted({key.worker for key in self.ordered if CANONICAL[key.metric].scope is Scope.WORKER}))
+
+    @cached_property
+    def of_metrics(self) -> dict[str, tuple[Ints, Ints]]:
+        """Metric -> its streams, and the column of each one's worker; no columns of a job's metric."""
+        column = {worker: i for i, worker in enumerate(self.workers)}
+        found: dict[str, tuple[Ints, Ints]] = {}
+        for name in dict.fromkeys(key.metric for key in self.ordered):
+            streams = [i for i, key in enumerate(self.ordered) if key.metric == name]
+            of_workers = CANONICAL[name].scope is Scope.WORKER
+            columns = [column[self.ordered[i].worker] for i in streams] if of_workers else []
+            found[name] = np.array(streams, dtype=np.int64), np.array(columns, dtype=np.int64)
+        return found
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The samples of many series one after the other: what :func:`align` makes of them first.
+
+    Attributes
+    ----------
+    stream, lengths
+        Of each piece: the number of its key, never decreasing, and how many samples it has. Shape ``(pieces,)``.
+    times_ms, values
+        Of all pieces; as in :class:`~telemetry.series.Series`.
+    """
+
+    keys: Keys
+    stream: Ints
+    lengths: Ints
+    times_ms: Ints
+    values: Values
+
+
+def align_pieces(job: str, pieces: Pieces, start_s: float, end_s: float, step_s: float) -> Window:
+    """Do as :func:`align` for samples that lie one after the other already, as those of the twin do."""
+    grid, ordered = Grid.between(start_s, end_s, step_s), pieces.keys.ordered
+    flat = _clean(pieces, grid, round(end_s * 1000))
     rows: dict[Target, Values] = {}
     resets = 0
     restarts = np.empty(0, dtype=np.int64)
     at_once: Values | None = None
     if flat.streams.count * grid.n <= CELLS_AT_ONCE:  # a tick: one pass over all metrics costs as much as over one
-        at_once, resets = _on_grid(flat.streams, [key.kind for key in ordered], grid)
-    if at_once is not None and len({key.target for key in ordered}) == len(ordered):  # nothing to join
-        rows = {key.target: row for key, row in zip(ordered, at_once, strict=True)}
-        return _window(job, step_s, grid, rows, flat=flat, resets=resets)
+        at_once, resets = _on_grid(flat.streams, pieces.keys.kinds, grid)
+    if at_once is not None and pieces.keys.alone:
+        return _window_of_alone(job, step_s, grid, pieces.keys, at_once, flat=flat, resets=resets)
     for metric in _restart_first({key.metric for key in ordered}):
         found, seen = _metric_rows(metric, ordered, flat.streams, grid, restarts, known=at_once)
         rows.update(found)
@@ -104,21 +183,16 @@ class _Flat:
     ahead: int
 
 
-def _clean(
-    series: Sequence[Series], keys: Sequence[StreamKey], ordered: Sequence[StreamKey], grid: Grid, end_ms: int
-) -> _Flat:
-    """Concatenate, mask, sort and drop duplicates; account for every sample."""
-    number = {key: i for i, key in enumerate(ordered)}
-    low = np.array([CANONICAL[key.metric].low for key in ordered])
-    high = np.array([np.inf if key.kind == "counter" else CANONICAL[key.metric].high for key in ordered])
-    lengths = [len(one) for one in series]
-    source = np.repeat(np.arange(len(series)), lengths)
-    stream = np.repeat(np.array([number[key] for key in keys], dtype=np.int64), lengths)
-    times = np.concatenate([np.empty(0, dtype=np.int64), *(one.times_ms for one in series)]).astype(np.int64)
-    values = np.concatenate([np.empty(0), *(one.values for one in series)])
+def _clean(pieces: Pieces, grid: Grid, end_ms: int) -> _Flat:
+    """Mask, sort and drop duplicates; account for every sample."""
+    ordered, times, values = pieces.keys.ordered, pieces.times_ms, pieces.values
+    low, high = pieces.keys.bounds
+    source = np.repeat(np.arange(len(pieces.lengths)), pieces.lengths)
+    stream = np.repeat(pieces.stream, pieces.lengths)
     fine = np.isfinite(values) & (values >= low[stream]) & (values <= high[stream]) if len(values) else values == 0
     backwards = (times[1:] < times[:-1]) & (source[1:] == source[:-1]) & fine[1:] & grid.holds(times[1:])
-    times, values, stream = times[fine], values[fine], stream[fine]
+    if not fine.all():
+        times, values, stream = times[fine], values[fine], stream[fine]
     if not _ascend(times, stream):
         order = np.lexsort((times, stream))  # stable, so among duplicates the last one read stays last
         times, values, stream = times[order], values[order], stream[order]
@@ -127,7 +201,7 @@ def _clean(
     repeated[:-1] = (stream[1:] == stream[:-1]) & (times[1:] == times[:-1])
     masked, outside = int(np.count_nonzero(~fine)), int(np.count_nonzero(~inside))
     duplicate = int(np.count_nonzero(repeated & inside))
-    read = sum(lengths)
+    read = len(pieces.times_ms)
     counts = SampleCounts(
         read=read,
         used=read - masked - outside - duplicate,
@@ -136,7 +210,8 @@ def _clean(
         outside=outside,
         out_of_order=int(np.count_nonzero(backwards)),
     )
-    times, values, stream = times[~repeated], values[~repeated], stream[~repeated]
+    if repeated.any():
+        times, values, stream = times[~repeated], values[~repeated], stream[~repeated]
     streams = Streams(times, values, stream, scrape_intervals_ms(times, stream, len(ordered)))
     streams = _filled_intervals(streams, ordered, grid.step_ms)
     past = times[times <= end_ms]
@@ -236,6 +311,35 @@ def _window(job: str, step_s: float, grid: Grid, rows: dict[Target, Values], *, 
             if metric not in worker_metrics:
                 worker_metrics[metric] = np.full((grid.n, len(workers)), np.nan)
             worker_metrics[metric][:, column[worker]] = row
+    return _made(job, step_s, grid, (workers, job_metrics, worker_metrics), flat=flat, resets=resets)
+
+
+def _window_of_alone(
+    job: str, step_s: float, grid: Grid, keys: Keys, rows: Values, *, flat: _Flat, resets: int
+) -> Window:
+    """Return the window of streams, rows of shape ``(streams, n)``, each of which is a target of its own."""
+    job_metrics: dict[str, Values] = {}
+    worker_metrics: dict[str, Values] = {}
+    for name, (streams, columns) in keys.of_metrics.items():
+        if not len(columns):
+            job_metrics[name] = rows[streams[0]]
+            continue
+        table = np.full((grid.n, len(keys.workers)), np.nan)
+        table[:, columns] = rows[streams].T
+        worker_metrics[name] = table
+    return _made(job, step_s, grid, (keys.workers, job_metrics, worker_metrics), flat=flat, resets=resets)
+
+
+def _made(
+    job: str,
+    step_s: float,
+    grid: Grid,
+    read: tuple[tuple[str, ...], dict[str, Values], dict[str, Values]],
+    *,
+    flat: _Flat,
+    resets: int,
+) -> Window:
+    workers, job_metrics, worker_metrics = read
     return Window(
         job=job,
         step_s=step_s,
