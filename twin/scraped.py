@@ -83,7 +83,8 @@ class _Exposition:
         asked = self.endpoints[:1] if together else self.endpoints
         looks = Looks.of(history, scraping, twin.seed, asked, from_s=from_s, to_s=to_s)
         if not looks.rows.size:
-            return Pieces(Keys(()), *[np.zeros(0, dtype=np.int64)] * 3, np.zeros(0))
+            none = np.zeros(0, dtype=np.int64)
+            return Pieces(Keys(()), none, none, none, np.zeros(0))
         deployed = int(history.column("scale_out")[looks.rows].max())
         workers = np.array(sorted(range(min(deployed, len(self.pods))), key=self.pods.__getitem__), dtype=np.int64)
         tables = self._of_workers(twin, looks, workers, together=together)
@@ -107,16 +108,14 @@ class _Exposition:
         """Return the tables of these workers, in this order."""
         first = np.arange(len(workers))
         clocks = np.zeros_like(first) if together else first + 1
-        rows, counts, times_ms, wanted = (
-            part[clocks] for part in (looks.rows, looks.counts, looks.times_ms, looks.wanted)
-        )
+        rows, counts, times_ms, wanted = looks.rows[clocks], looks.counts[clocks], looks.times_ms[clocks], looks.wanted
         # Beyond a worker's last scrape the first one stands in: nothing else is read for it.
         there = np.arange(rows.shape[1]) < counts[:, None]
         rows = np.where(there, rows, np.where(counts > 0, rows[:, 0], rows.max(initial=0))[:, None])
         found = {}
         for metric, read in self.tables.items():
             values = read(twin.history, rows.T).T
-            found[metric] = times_ms[workers], values[workers], (shown(values) & wanted)[workers]
+            found[metric] = times_ms[workers], values[workers], (shown(values) & wanted[clocks])[workers]
         return found
 
     def _keys_of(self, workers: Ints, some: NDArray[np.bool_]) -> Keys:
