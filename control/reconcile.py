@@ -207,7 +207,7 @@ class Reconciler:
         if running.requested is not None and not running.is_asked_for(desired.scale_out, desired.mix):
             # An answer of 2xx is not what runs: the target has forgotten, or reads of it are late.
             why = f"the target does not show that {asked} were asked for"
-            self.store.ledger.failed(entry.decision_id, self.now_s, why, retriable=True)
+            self.store.ledger.failed(entry.decision_id, self.now_s, why, retriable=True, fault=Fault.PASSING)
             return Progress(running, desired, Event.FORGOTTEN, f"{why}; asked again later")
         waited_s = self.now_s - (entry.applied_s if entry.applied_s is not None else entry.intent.made_s)
         if not running.settled:
@@ -228,14 +228,14 @@ class Reconciler:
         entry = desired.decision
         if error.fault is Fault.SIZE and not self._is_rollback(entry):
             asked = workers(desired.scale_out, desired.mix)
-            return self._given_up(running, desired, f"the target refused {asked}: {error}")
-        self.store.ledger.failed(entry.decision_id, self.now_s, str(error), retriable=True)
+            return self._given_up(running, desired, f"the target refused {asked}: {error}", error.fault)
+        self.store.ledger.failed(entry.decision_id, self.now_s, str(error), retriable=True, fault=error.fault)
         return Progress(running, desired, Event.REFUSED, f"{error}; tried again later")
 
-    def _given_up(self, running: Running, desired: Desired, why: str) -> Progress:
+    def _given_up(self, running: Running, desired: Desired, why: str, fault: Fault | None = None) -> Progress:
         """Close the decision as failed, and remember the size, so that the next tick does not ask for it again."""
         with self.store.together() as once:
-            once.ledger.failed(desired.decision.decision_id, self.now_s, why, retriable=False)
+            once.ledger.failed(desired.decision.decision_id, self.now_s, why, retriable=False, fault=fault)
             once.ledger.withdraw(self.job, self.now_s, why)
         short = running.settled and desired.decision.state is State.APPLIED and running.scale_out < desired.scale_out
         size = running.scale_out + 1 if short else desired.scale_out

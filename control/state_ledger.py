@@ -17,13 +17,13 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
+from control import state_refusals as refusals
 from control.state_quick import quick
+from control.state_refusals import LASTING_LIMIT_S, backoff_s
 from control.state_schema import Transactions, decisions, desired_scales, from_text, keep_first, to_text
 from policies.contract import Reason
 from settings.outside_text import storable
-
-BACKOFF_S = 15.0
-BACKOFF_LIMIT_S = 600.0
+from targets.contract import Fault
 
 
 class State(StrEnum):
@@ -142,7 +142,7 @@ class Entry:
 
     def is_due(self, now_s: float) -> bool:
         """Whether it may be tried now. A pause longer than any was begun before the clock was set back: it is over."""
-        return self.next_attempt_s is None or not now_s < self.next_attempt_s <= now_s + BACKOFF_LIMIT_S
+        return self.next_attempt_s is None or not now_s < self.next_attempt_s <= now_s + LASTING_LIMIT_S
 
 
 @dataclass(frozen=True)
@@ -225,12 +225,23 @@ class Ledger:
         """
         applied_s = sa.func.coalesce(decisions.c.applied_s, now_s)
         values = {"state": State.CONFIRMED, "closed_s": now_s, "applied_s": applied_s, "next_attempt_s": None}
-        return self._move(decision_id, OPEN, {**values, "asked_token": None})
+        with self.transactions.writing() as connection:
+            entry = _read(connection, decision_id)
+            if entry is not None:
+                refusals.forget(connection, entry.intent.job)
+            return _moved(connection, decision_id, OPEN, {**values, "asked_token": None})
 
-    def failed(self, decision_id: str, now_s: float, error: str, *, retriable: bool) -> Entry | None:
+    def failed(
+        self, decision_id: str, now_s: float, error: str, *, retriable: bool, fault: Fault | None = None
+    ) -> Entry | None:
         """Note a failed application: it waits with a doubling pause, or is given up when not ``retriable``.
 
         An applied decision that the target lost becomes an intent again. Returns the entry as it now stands.
+
+        Parameters
+        ----------
+        fault
+            Counted for the job, so that the decisions that follow wait, too. Left out where only this one is at fault.
         """
         with self.transactions.writing() as connection:
             entry = _read(connection, decision_id)
@@ -238,8 +249,11 @@ class Ledger:
                 return entry
             attempts = entry.attempts + 1
             values: dict[str, Any] = {"attempts": attempts, "error": error, "asked_token": None}
+            pause_s = backoff_s(attempts)
+            if fault is not None:
+                pause_s = refusals.count(connection, entry.intent.job, fault, now_s, error)
             if retriable:
-                values |= {"state": State.INTENT, "next_attempt_s": now_s + backoff_s(attempts)}
+                values |= {"state": State.INTENT, "next_attempt_s": now_s + pause_s}
             else:
                 values |= {"state": State.FAILED, "next_attempt_s": None, "closed_s": now_s}
             connection.execute(decisions.update().where(decisions.c.decision_id == decision_id).values(**values))
@@ -319,18 +333,20 @@ class Ledger:
                 return False
             _desire(connection, intent)
             _supersede(connection, intent.job, intent.made_s, f"by decision {intent.decision_id}")
+            wait = refusals.pause(connection, intent.job, intent.made_s)
+            if wait is not None:  # the target does not get well by another decision
+                row["next_attempt_s"], row["error"] = wait
             connection.execute(_INTEND, row)  # raises where another writer was quicker: all of it is undone then
             return True
 
     def _move(self, decision_id: str, states: Sequence[State], values: Mapping[str, Any]) -> bool:
-        moving = decisions.update().where(decisions.c.decision_id == decision_id, decisions.c.state.in_(states))
         with self.transactions.writing() as connection:
-            return connection.execute(moving.values(**values)).rowcount == 1
+            return _moved(connection, decision_id, states, values)
 
 
-def backoff_s(attempts: int) -> float:
-    """Return how long to wait after that many failed attempts: 15 s, doubling, at most 10 min."""
-    return float(min(BACKOFF_S * 2.0 ** min(attempts - 1, 16), BACKOFF_LIMIT_S))
+def _moved(connection: sa.Connection, decision_id: str, states: Sequence[State], values: Mapping[str, Any]) -> bool:
+    moving = decisions.update().where(decisions.c.decision_id == decision_id, decisions.c.state.in_(states))
+    return connection.execute(moving.values(**values)).rowcount == 1
 
 
 def _read(connection: sa.Connection, decision_id: str) -> Entry | None:

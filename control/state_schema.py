@@ -100,6 +100,16 @@ desired_scales = sa.Table(
     sa.Column("since_s", sa.Double, nullable=False),
 )
 
+refusals = sa.Table(
+    "refusals",
+    metadata,
+    sa.Column("job", sa.String(63), primary_key=True),
+    sa.Column("fault", sa.String(16), primary_key=True),
+    sa.Column("failures", sa.Integer, nullable=False),
+    sa.Column("failed_s", sa.Double, nullable=False),
+    sa.Column("error", sa.Text, nullable=False),
+)
+
 forecasts = sa.Table(
     "forecasts",
     metadata,

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from control.state import StateStore
-from control.state_ledger import BACKOFF_LIMIT_S, Intent, State, backoff_s
+from control.state_ledger import Intent, State
+from control.state_refusals import BACKOFF_LIMIT_S, backoff_s
 
 NOW_S = 1_700_000_000.0
 
