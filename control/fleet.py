@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -18,11 +18,12 @@ from control.champions import write_whole
 from control.clock import HostClock, Moment, moment
 from control.job_files import JobFiles
 from control.lease import PREFIX, Lease, StaleLease, acquire, holder_of, release
+from control.read_ahead import batches
 from control.state_journal import JobStatus, Status, Tick
 from control.state_schema import cause_of, to_text
 from control.tenure import SHORTEST_S, Tenure
 from control.tick import tick
-from control.tick_io import TickIO, TickReport
+from control.tick_io import Ready, TickIO, TickReport
 from settings.plain_error import presentable
 from settings.stream_job import StreamJob
 
@@ -137,7 +138,7 @@ def tick_fleet(
     Parameters
     ----------
     clock
-        Read once per job: that job's ``now_s``.
+        Read once per job, or per batch that is read together: those jobs' ``now_s``.
     holder
         Name of this controller: who it is that holds a lease.
     soft_deadline_s
@@ -162,11 +163,7 @@ def tick_fleet(
     }
     ordered = _longest_unserved_first(jobs, io)
     io.memories.keep_only(job.name for job in ordered)
-    for job in ordered:
-        if clock.elapsed_s() - started.elapsed_s > soft_deadline_s:
-            others[job.name] = _late(job, clock.now_s(), soft_deadline_s)
-            continue
-        served = fleet.serve(job)
+    for job, served in fleet.serve_all(ordered, soft_deadline_s):
         if isinstance(served, TickReport):
             reports[job.name] = served
         else:
@@ -206,29 +203,74 @@ class _Fleet:
     keep_lease: bool
     started: Moment
 
-    def serve(self, job: StreamJob) -> TickReport | JobStatus:
-        """Tick one job; whatever goes wrong stays with that job."""
+    def serve_all(
+        self, jobs: Sequence[StreamJob], soft_deadline_s: float
+    ) -> Iterator[tuple[StreamJob, TickReport | JobStatus]]:
+        """Tick every job: one after the other, or as soon as what they ask servers has been answered."""
+        if self.io.ahead is None:
+            for job in jobs:
+                late = self._late(job, soft_deadline_s)
+                yield job, late or self._served(job, self._claimed(job))
+            return
+        claims: dict[str, Lease] = {}
+        refused: list[tuple[StreamJob, JobStatus]] = []
+
+        def mine(batch: Sequence[StreamJob]) -> list[StreamJob]:
+            """Claim the jobs of a batch just before they are read; nobody reads what another controller holds."""
+            for job in batch:
+                claimed = self._late(job, soft_deadline_s) or self._claimed(job)
+                if isinstance(claimed, Lease):
+                    claims[job.name] = claimed
+                else:
+                    refused.append((job, claimed))
+            return [job for job in batch if job.name in claims]
+
+        for ready in self.io.ahead.ready(map(mine, batches(jobs)), self.io, self.clock):
+            job, lease = ready.job, claims.pop(ready.job.name)
+            late = self._late(job, soft_deadline_s)
+            if late is not None and not self.keep_lease:
+                self._release(lease)
+            yield job, late or self._served(job, lease, ready)
+        yield from refused
+
+    def _claimed(self, job: StreamJob) -> Lease | JobStatus:
+        """Take a job's lease, or say why it is not served."""
         now = moment(self.clock)
-        now_s = now.wall_s
-        lease: Lease | None = None
         try:
             # Counted from the tick's start: a job that is served late now and early the next time meets no lease of
             # this controller's own.
             spent_s = now.elapsed_s - self.started.elapsed_s
             ttl_s = max(min(LEASE_S, LEASE_SHARE * self.io.tick_interval_s) - spent_s, SHORTEST_S)
             lease = acquire(self.io.store, lease_name(job), self.holder, now, ttl_s)
-            if lease is None:
-                return self._observing(job, now)
-            return tick(job, self.io, now_s, Tenure(self.io.store, lease, self.clock))
+            return self._observing(job, now) if lease is None else lease
+        except Exception as error:  # one job's failure must not stop the others
+            return self._broken(job, now.wall_s, error)
+
+    def _served(self, job: StreamJob, claimed: Lease | JobStatus, ready: Ready | None = None) -> TickReport | JobStatus:
+        """Tick one job; whatever goes wrong stays with that job."""
+        if isinstance(claimed, JobStatus):
+            return claimed
+        io, now_s = (self.io, self.clock.now_s()) if ready is None else (ready.io, ready.at.wall_s)
+        try:
+            return tick(job, io, now_s, Tenure(self.io.store, claimed, self.clock))
         except StaleLease as error:
             return JobStatus(job.name, Status.OBSERVING, now_s, f"Another controller took over: {error}.")
         except Exception as error:  # one job's failure must not stop the others
-            _log.exception("the tick of job '%s' failed", job.name)
-            sentence = presentable(f"{type(error).__name__}: {cause_of(error)}")[:LONGEST_SENTENCE]
-            return JobStatus(job.name, Status.BROKEN, now_s, sentence)
+            return self._broken(job, now_s, error)
         finally:
-            if lease is not None and not self.keep_lease:
-                self._release(lease)
+            if not self.keep_lease:
+                self._release(claimed)
+
+    @staticmethod
+    def _broken(job: StreamJob, now_s: float, error: Exception) -> JobStatus:
+        _log.error("the tick of job '%s' failed", job.name, exc_info=error)
+        sentence = presentable(f"{type(error).__name__}: {cause_of(error)}")[:LONGEST_SENTENCE]
+        return JobStatus(job.name, Status.BROKEN, now_s, sentence)
+
+    def _late(self, job: StreamJob, soft_deadline_s: float) -> JobStatus | None:
+        if self.clock.elapsed_s() - self.started.elapsed_s <= soft_deadline_s:
+            return None
+        return _late(job, self.clock.now_s(), soft_deadline_s)
 
     def _observing(self, job: StreamJob, now: Moment) -> JobStatus:
         held = holder_of(self.io.store, lease_name(job), now)

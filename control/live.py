@@ -10,6 +10,7 @@ from pathlib import Path
 
 from control.champions import ChampionRegistry, Champions
 from control.job_files import FollowedFiles, JobFiles
+from control.read_ahead import Hanging, ReadAhead
 from control.sources import LiveSource
 from control.state import StateStore
 from control.tick_io import TickIO
@@ -72,7 +73,8 @@ def live_io(home: Home, settings: ControlSettings, registry: ChampionRegistry | 
         stack.callback(source.close)
         stack.callback(targets.close)
         champions = Champions(home.champions, registry or Registry(home.mlflow_url, home.mlflow_artifacts))
-        yield TickIO(source, store, champions, targets, tick_interval_s=settings.tick_interval_s)
+        ahead = ReadAhead(source, Hanging())
+        yield TickIO(source, store, champions, targets, tick_interval_s=settings.tick_interval_s, ahead=ahead)
 
 
 def job_files(home: Home, conf: Path | None = None) -> FollowedFiles:

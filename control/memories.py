@@ -27,6 +27,12 @@ class Memories:
             return kept
         return recall(store, job)
 
+    def newest_s(self, store: StateStore, job: str) -> float | None:
+        """Return until when a job was seen (epoch seconds), as far as this process knows; reads the store at first."""
+        if job not in self._kept:
+            self._kept[job] = recall(store, job)
+        return self._kept[job].memory.newest_s
+
     def keep(self, job: str, remembered: Recalled) -> None:
         """Keep what is remembered after a tick whose every write succeeded."""
         self._kept[job] = remembered

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -72,7 +73,7 @@ def connected(source: PrometheusSource) -> Prometheus:
 
 
 class LiveSource:
-    """Prometheus, read with the PromQL of each job's engine; one client per server.
+    """Prometheus, read with the PromQL of each job's engine; one client per server. Thread-safe.
 
     Parameters
     ----------
@@ -92,6 +93,7 @@ class LiveSource:
         self._clients: dict[str, Prometheus] = {}
         self._down: dict[str, tuple[float, str]] = {}
         self._queries: dict[str, EngineQueries] = {}
+        self._making = threading.Lock()
 
     def read(self, job: StreamJob, now_s: float, since_s: float) -> Reading:
         """Return the window ``(since_s, now_s]``; raises :class:`SourceError` naming the server and the mend."""
@@ -119,7 +121,7 @@ class LiveSource:
                 continue
             step_s = source.scrape_interval_s
             start_s = math.floor(since_s / step_s) * step_s
-            alike.setdefault((_server(source), job.engine, step_s, start_s), []).append((job, source, since_s))
+            alike.setdefault((server_of(source), job.engine, step_s, start_s), []).append((job, source, since_s))
         for (_, engine, _, start_s), members in alike.items():
             found |= self._read_alike(engine, start_s, now_s, members)
         return found
@@ -144,7 +146,7 @@ class LiveSource:
             pulled = self._client(source).pull_jobs(queries, asked)
         except (SourceError, PrometheusError, SettingsError, ValueError) as error:
             if isinstance(error, PrometheusError) and error.kind in {"unreachable", "timeout", "overloaded"}:
-                self._down[_server(source)] = (now_s, str(error))
+                self._down[server_of(source)] = (now_s, str(error))
             return {job.name: SourceError(str(error)) for job, _, _ in members}
         return {job.name: _reading(job, pulled[job.name], since_s, now_s, step_s) for job, _, since_s in members}
 
@@ -156,15 +158,16 @@ class LiveSource:
 
     def _refuse_if_down(self, source: PrometheusSource, now_s: float) -> None:
         """Do not let every job of a fleet wait for the same dead server."""
-        failed_s, why = self._down.get(_server(source), (-math.inf, ""))
+        failed_s, why = self._down.get(server_of(source), (-math.inf, ""))
         if 0.0 <= now_s - failed_s < DOWN_S:
             raise SourceError(f"{why} (asked {now_s - failed_s:.0f} s ago; not asked again for {DOWN_S:.0f} s)")
 
     def _client(self, source: PrometheusSource) -> Prometheus:
-        key = _server(source)
-        if key not in self._clients:
-            self._clients[key] = self._connect(source)
-        return self._clients[key]
+        key = server_of(source)
+        with self._making:
+            if key not in self._clients:
+                self._clients[key] = self._connect(source)
+            return self._clients[key]
 
     def _wanted(self, queries: EngineQueries, source: PrometheusSource) -> tuple[str, ...]:
         """Return what can be asked for, and what must be: so that a label that is missing for it is told."""
@@ -187,5 +190,6 @@ def _reading(
         return SourceError(str(error))
 
 
-def _server(source: PrometheusSource) -> str:
+def server_of(source: PrometheusSource) -> str:
+    """Return what tells a Prometheus from others."""
     return source.model_dump_json(include={"url", "token_file", "verify_tls"})

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from control.champions import ChampionSource
+from control.clock import HostClock, Moment
 from control.later import Later
 from control.memories import Memories
 from control.reconcile import Event
@@ -31,6 +32,23 @@ def policy_of(job: StreamJob) -> Policy:
     return build_policy(job.policy.name, job.policy.options)
 
 
+class AsksAhead(Protocol):
+    """Asks servers for many jobs at once (:class:`control.read_ahead.ReadAhead`)."""
+
+    def ready(self, batches: Iterable[Sequence[StreamJob]], io: TickIO, clock: HostClock) -> Iterator[Ready]:
+        """Yield jobs as soon as their servers have answered."""
+        ...
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A job of which all was asked that its tick asks first, with the answers in ``io``; ``at`` is when."""
+
+    job: StreamJob
+    io: TickIO
+    at: Moment
+
+
 @dataclass(frozen=True)
 class TickIO:
     """All that a tick touches.
@@ -46,6 +64,8 @@ class TickIO:
     later
         Keeps what is seen in place of learning from it, in replays of policies that decide by what is measured alone.
         ``None``: capacity and load are learned and foreseen.
+    ahead
+        Asks for many jobs at once; ``None``: each job's tick asks for itself, one after the other.
     """
 
     source: MetricsSource
@@ -57,6 +77,7 @@ class TickIO:
     stopwatch_s: Callable[[], float] = time.perf_counter
     memories: Memories = field(default_factory=Memories)
     later: Later | None = None
+    ahead: AsksAhead | None = None
 
 
 @dataclass(frozen=True)
