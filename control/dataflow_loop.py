@@ -6,17 +6,20 @@ policy remembers is handed out after each look, and goes on from what a former l
 
 from __future__ import annotations
 
+import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from control.dataflow_situation import redeployed, situation_between
+from control.state_refusals import backoff_s
 from policies.contract import Reason
 from policies.dataflow.asking import decided
 from policies.dataflow.contract import DataflowDecision, DataflowPolicy, DataflowSituation
 from settings.stream_job import Bounds
-from targets.contract import Running, TargetError
+from targets.contract import Fault, Running, TargetError
 from targets.flink_dataflow import DataflowReading
 
 WAITING = (Reason.HOLD_GRACE, Reason.HOLD_BLIND, Reason.HOLD_INVALID)
@@ -79,7 +82,8 @@ def looks(
 ) -> Iterator[Look]:
     """Look at a job every ``interval_s`` seconds and let a policy size its operators, without end.
 
-    A job that cannot be read, or that was redeployed since the last look, is left alone until the next.
+    A job that cannot be read, or that was redeployed since the last look, is left alone until the next. Where Flink
+    refuses, it is asked less and less often, until it accepts.
 
     Parameters
     ----------
@@ -100,6 +104,7 @@ def looks(
         When it cannot even be read at the beginning.
     """
     before, memory = target.read_dataflow(), dict(memory or {})
+    refusals = _Refusals()
     while True:
         sleep(interval_s)
         try:
@@ -109,7 +114,7 @@ def looks(
             continue
         look = _look(before, now, policy, bounds, memory)
         if act:
-            look = _carried_out(look, target, paused)
+            look = _carried_out(look, target, paused, refusals)
         if look.decision is not None and (look.done or not look.changes) and look.decision.memory != memory:
             memory = dict(look.decision.memory)  # what was not carried out must not be judged as if it had been
             if remember is not None:
@@ -135,14 +140,34 @@ def _look(
     return Look(now.at_s, situation, decision, changes)
 
 
-def _carried_out(look: Look, target: OperatorTarget, paused: Callable[[float], str | None]) -> Look:
+@dataclass
+class _Refusals:
+    """What Flink has refused since it last accepted, and until when it is not asked again (epoch seconds)."""
+
+    counted: Counter[Fault] = field(default_factory=Counter)
+    until_s: float = -math.inf
+    last: str = ""
+
+    def add(self, error: TargetError, at_s: float) -> None:
+        self.counted[error.fault] += 1
+        self.last = str(error)
+        self.until_s = max(self.until_s, at_s + backoff_s(self.counted[error.fault], error.fault))
+
+
+def _carried_out(
+    look: Look, target: OperatorTarget, paused: Callable[[float], str | None], refusals: _Refusals
+) -> Look:
     if look.at_s is None or not look.changes:
         return look
     why = paused(look.at_s)
     if why is not None:
         return replace(look, problem=f"paused {why}")
+    if look.at_s < refusals.until_s:
+        return replace(look, problem=f"asked again in {refusals.until_s - look.at_s:.0f} s: {refusals.last}")
     try:
         target.scale_operators(look.changes, f"operators-{look.at_s}")
     except TargetError as error:
+        refusals.add(error, look.at_s)
         return replace(look, problem=str(error))
+    refusals.counted.clear()
     return replace(look, done=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
@@ -19,7 +20,7 @@ from policies.contract import Reason
 from policies.dataflow.build import build_dataflow_policy
 from policies.dataflow.contract import DataflowDecision, DataflowSituation
 from settings.stream_job import Bounds
-from targets.contract import Running, TargetError
+from targets.contract import Fault, Running, TargetError
 from targets.flink_dataflow import DataflowReading, OperatorReading
 
 BOUNDS = Bounds(minimum=1, maximum=12)
@@ -249,6 +250,18 @@ def test_a_request_that_flink_refuses_is_told_and_tried_again() -> None:
     assert (first.problem, first.done) == ("503: busy", False)
     assert second.done
     assert job.parallelism["count"] == 6
+
+
+def test_a_right_that_is_missing_for_90_minutes_is_seldom_asked_for() -> None:
+    class Forbidden(Job):
+        def scale_operators(self, parallelism: Mapping[str, int], idempotency_key: str) -> Running:
+            self.asked.append(parallelism)
+            raise TargetError("403: no", fault=Fault.LASTING)
+
+    job = Forbidden(lines_per_s=200.0)
+    found = looked(job, 180)
+    assert len(job.asked) <= 10
+    assert re.fullmatch(r"asked again in \d+ s: 403: no", found[-1].problem or "")
 
 
 def test_a_policy_that_fails_holds_what_runs() -> None:

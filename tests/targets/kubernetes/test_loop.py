@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from control.job_memory import recall
+from control.memories import Memories
 from control.reconcile import Event
 from control.state import StateStore
 from control.state_journal import Status
@@ -54,6 +55,7 @@ def loop(cluster, store):
     """Target, server, and a loop in which 2 workers are too few."""
     target, server, resource = cluster
     rig = Rig.of(store, HIGH, scale_out=2)
+    rig.memories = Memories()
     rig.target = Followed(target, resource, rig.twin)
     return rig, server, resource
 
@@ -97,13 +99,13 @@ def test_what_the_resource_has_forgotten_is_asked_for_again_with_the_same_key_an
     assert len([one for one in rig.store.ledger.decisions("orders") if one.intent.rescales]) == 1, "one decision"
 
 
-def test_a_resource_that_forgets_for_hours_bars_no_size(loop):
+def test_a_resource_that_forgets_for_longer_than_a_decision_holds_bars_no_size(loop):
     rig, _, resource = loop
 
     def forget():
         resource.replicas, resource.generation = 2, resource.generation + 1
 
-    for _ in range(60):
+    for _ in range(20):
         report = rig.minutes(1)[-1]
         assert report.event is not Event.GIVEN_UP
         forget()
@@ -127,9 +129,9 @@ def test_a_size_that_an_admission_rule_refuses_is_barred_and_one_below_is_asked_
     assert resource.replicas == 5
 
 
-def test_a_server_that_does_not_answer_for_an_hour_bars_no_size(loop):
+def test_a_server_that_does_not_answer_for_longer_than_a_decision_holds_bars_no_size(loop):
     rig, server, resource = loop
-    for _ in range(60):
+    for _ in range(20):
         server.faults = []
         server.fail("PUT", status=503, message="etcdserver: no leader")
         assert rig.minutes(1)[-1].event is not Event.GIVEN_UP
