@@ -109,8 +109,6 @@ def controller(
             if collector is not None:
                 collector.note(faults)
             with surviving_a_full_disk():
-                for note in report.notes if faults else ():
-                    complaints.print(styled("failed", "red"), note, highlight=False)
                 if as_json:
                     emit_line("perdix.controller/1", {"started_s": report.started_s, **report.summary()})
                 else:

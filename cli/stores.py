@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 def home() -> Home:
     """Return the perdix home, created."""
-    return Home.from_environment().make()
+    place = Home.from_environment()
+    try:
+        return place.make()
+    except OSError as error:
+        raise UserError(f"PERDIX_HOME {place.root}: cannot be made: {error.strerror}; name another folder") from None
 
 
 def lake() -> Lake:

@@ -15,9 +15,11 @@ from typing import Any, Protocol
 
 from control.dataflow_situation import redeployed, situation_between
 from control.state_refusals import backoff_s
+from control.state_schema import cause_of
 from policies.contract import Reason
 from policies.dataflow.asking import decided
 from policies.dataflow.contract import DataflowDecision, DataflowPolicy, DataflowSituation
+from settings.plain_error import presentable
 from settings.stream_job import Bounds
 from targets.contract import Fault, Running, TargetError
 from targets.flink_dataflow import DataflowReading
@@ -117,8 +119,7 @@ def looks(
             look = _carried_out(look, target, paused, refusals)
         if look.decision is not None and (look.done or not look.changes) and look.decision.memory != memory:
             memory = dict(look.decision.memory)  # what was not carried out must not be judged as if it had been
-            if remember is not None:
-                remember(now.at_s, memory)
+            look = _remembered(look, now.at_s, memory, remember)
         before = now
         yield look
 
@@ -154,12 +155,26 @@ class _Refusals:
         self.until_s = max(self.until_s, at_s + backoff_s(self.counted[error.fault], error.fault))
 
 
+def _remembered(
+    look: Look, at_s: float, memory: Mapping[str, Any], remember: Callable[[float, Mapping[str, Any]], None] | None
+) -> Look:
+    try:
+        if remember is not None:
+            remember(at_s, memory)
+    except Exception as error:  # a full disk: this loop goes on with what it has in mind
+        return replace(look, problem=presentable(f"what the policy remembers cannot be stored: {cause_of(error)}"))
+    return look
+
+
 def _carried_out(
     look: Look, target: OperatorTarget, paused: Callable[[float], str | None], refusals: _Refusals
 ) -> Look:
     if look.at_s is None or not look.changes:
         return look
-    why = paused(look.at_s)
+    try:
+        why = paused(look.at_s)
+    except Exception as error:
+        why = presentable(f"for want of an answer whether it is paused: {cause_of(error)}")
     if why is not None:
         return replace(look, problem=f"paused {why}")
     if look.at_s < refusals.until_s:

@@ -14,6 +14,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from control.champions import write_whole
 from control.clock import HostClock, Moment, moment
 from control.job_files import JobFiles
@@ -263,8 +265,10 @@ class _Fleet:
 
     @staticmethod
     def _broken(job: StreamJob, now_s: float, error: Exception) -> JobStatus:
-        _log.error("the tick of job '%s' failed", job.name, exc_info=error)
         sentence = presentable(f"{type(error).__name__}: {cause_of(error)}")[:LONGEST_SENTENCE]
+        # Of a store that fails there is no more to know, and it fails for a thousand jobs at every tick.
+        of_the_store = isinstance(error, SQLAlchemyError)
+        _log.error("the tick of job '%s' failed: %s", job.name, sentence, exc_info=None if of_the_store else error)
         return JobStatus(job.name, Status.BROKEN, now_s, sentence)
 
     def _late(self, job: StreamJob, soft_deadline_s: float) -> JobStatus | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -66,7 +67,7 @@ class _Kept:
 
 
 class FollowedFiles:
-    """Follows folders of job files; of two files for a job, that of the later folder counts.
+    """Follows folders of job files; of two files for a job, that of the later folder counts. Threads may share it.
 
     Parameters
     ----------
@@ -89,9 +90,14 @@ class FollowedFiles:
         self._stopwatch_s = stopwatch_s
         self._listed: dict[Path, dict[str, _Found]] = {}
         self._kept: dict[str, _Kept] = {}
+        self._lock = threading.Lock()
 
     def look(self, budget_s: float = BUDGET_S) -> JobFiles:
         """Return what the files say, after reading those that changed, for at most about ``budget_s`` seconds."""
+        with self._lock:
+            return self._look(budget_s)
+
+    def _look(self, budget_s: float) -> JobFiles:
         began_s = self._stopwatch_s()
         problems = tuple(filter(None, map(self._list, self._folders)))
         found = {name: file for folder in self._folders for name, file in self._listed[folder].items()}

@@ -8,6 +8,7 @@ import atexit
 import os
 from contextlib import ExitStack
 from functools import lru_cache
+from pathlib import Path
 
 import dagster as dg
 
@@ -15,7 +16,8 @@ from assets.partitions import stream_jobs
 from assets.resources import Workspace
 from control.clock import WallClock
 from control.fleet import FleetReport, tick_fleet
-from control.live import holder_name, live_io
+from control.job_files import FollowedFiles
+from control.live import holder_name, job_files, live_io
 from control.tick_io import TickIO
 from settings.home import Home
 from settings.product import ControlSettings, load_product_settings
@@ -33,6 +35,12 @@ def _opened(home: Home, settings: ControlSettings) -> TickIO:
     stack = ExitStack()
     atexit.register(stack.close)
     return stack.enter_context(live_io(home, settings))
+
+
+@lru_cache(maxsize=4)
+def _followed(home: Home, conf: Path) -> FollowedFiles:
+    """Follow the job files, so that a tick reads only those that have changed."""
+    return job_files(home, conf)
 
 
 def _interval_s() -> int:
@@ -57,7 +65,7 @@ def _interval_s() -> int:
 def control_loop(context: dg.SensorEvaluationContext, workspace: Workspace) -> dg.SensorResult:
     """Make one tick of the fleet and report it as one materialization of ``scaling_decisions``."""
     home, settings = workspace.paths(), workspace.settings().control
-    files = workspace.stream_jobs()
+    files = _followed(home, workspace.conf_folder()).look(float("inf"))
     io = _opened(home, settings)
     report = tick_fleet(
         files.jobs.values(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
@@ -173,6 +174,30 @@ def test_a_paused_job_is_looked_at_and_left_alone() -> None:
     look = next(loop)
     assert (job.asked, look.done, look.problem) == ([], False, f"paused until {job.now_s}")
     assert look.changes == {"count": 6}
+
+
+def test_a_store_that_does_not_say_whether_the_job_is_paused_leaves_it_alone() -> None:
+    def unanswered(_: float) -> str | None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    job = Job(lines_per_s=200.0)
+    policy = build_dataflow_policy("ds2", {"warm_up_s": 0.0})
+    look = next(looks(job, policy, BOUNDS, interval_s=30.0, act=True, paused=unanswered, sleep=job.sleep))
+    assert look.changes
+    assert not look.done
+    assert "disk I/O error" in str(look.problem)
+    assert job.asked == []
+
+
+def test_a_full_disk_costs_the_loop_no_more_than_what_it_remembers() -> None:
+    def full(_: float, __: Mapping[str, Any]) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    job = Job(lines_per_s=20.0, parallelism={"source": 2, "count": 4})
+    dhalion = build_dataflow_policy("dhalion", {})
+    found = list(islice(looks(job, dhalion, BOUNDS, interval_s=30.0, act=True, remember=full, sleep=job.sleep), 130))
+    assert any("cannot be stored: database or disk is full" in str(look.problem) for look in found)
+    assert job.asked, "after an hour of calm, which it has in mind"
 
 
 def test_a_job_that_cannot_be_read_for_a_while_is_left_alone_meanwhile() -> None:

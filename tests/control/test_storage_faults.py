@@ -1,5 +1,7 @@
 """A full disk, a store that takes no writes, a heartbeat that cannot be written: the loop says so and lives on."""
 
+import shutil
+import subprocess
 from contextlib import suppress
 from pathlib import Path
 
@@ -211,3 +213,36 @@ def test_a_job_of_low_load_goes_on_beside_one_whose_error_is_odd(store: StateSto
     assert report.faults == ()
     assert report.reports["bad"].status is Status.UNREACHABLE
     assert report.reports["good"].status is Status.ACTING
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path):
+    """A real file system of 900 kB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounting = ["mount", "-t", "tmpfs", "-o", "size=900k", "tmpfs", str(place)]
+    if shutil.which("mount") is None or subprocess.run(mounting, capture_output=True, check=False).returncode:
+        pytest.skip("this user may not mount a file system")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_disk_that_is_really_full_ends_nothing_and_room_heals_all_of_it(small_disk: Path) -> None:
+    store = StateStore(f"sqlite:///{small_disk / 'state.db'}")
+    try:
+        rig = Rig.of(store, HIGH, scale_out=2)
+        fill = small_disk / "fill"
+        with suppress(OSError), fill.open("wb") as stream:
+            while True:
+                stream.write(bytes(512))
+                stream.flush()
+        heartbeat = small_disk / "heartbeat.json"
+        report = minute(rig, heartbeat)
+        assert report.faults == (LoopFault.JOURNAL, LoopFault.HEARTBEAT)
+        assert "full" in report.others["orders"].sentence
+        assert rig.target.asked == []
+        fill.unlink()
+        assert minute(rig, heartbeat).faults == ()
+        assert len(applied(rig)) == 1
+    finally:
+        store.close()

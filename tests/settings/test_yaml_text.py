@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from settings.stream_job import load_stream_job
 from settings.yaml_text import MOST_BYTES, MOST_DEPTH, SettingsError, read_yaml
@@ -126,3 +128,35 @@ def test_a_date_that_cannot_be_is_named_with_its_line(path: Path) -> None:
     path.write_text("mode: act\npaused_until: 2026-02-30\n", encoding="utf-8")
     with pytest.raises(SettingsError, match=r"x\.yaml:2: .*write a date as 2026-01-31"):
         read_yaml(path)
+
+
+WHOLE = """\
+engine: flink
+prometheus: {url: 'http://me:s3cr3t@127.0.0.1:9090', selector: {job: x}, token_env: TOKEN}
+bounds: &b {minimum: 1, maximum: 8}
+sizes:
+  small: {cpu_cores: 1, memory_mb: 1024, price_per_h: 0.1}
+target: {kind: flink, url: "http://127.0.0.1:8081"}
+paused_until: 2026-01-31T06:00:00Z
+"""
+NOISE = (
+    "[", "{", "]", "}", ": ", "- ", "&b ", "*b", "!!int ", "!!binary ", "!!set ", "!!python/object:os.system ",
+    "<<: *b\n", "? ", "| ", "'", '"', "\\ud800", "\x00", "\ud800", "\n", "\t", "#", "%YAML 1.1\n", "---\n", "~",
+    ".nan", "9" * 5_000, "0x", "2026-13-45", "[/]", "- " * 100, "{a: " * 60, "kind: ", "@", "\r", "\u2028",
+)  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.floats(0, 1), st.sampled_from(NOISE), st.integers(0, 30)), max_size=4))
+def test_whatever_a_file_holds_it_is_a_job_or_one_error_without_its_password(path: Path, steps: list) -> None:
+    text = WHOLE
+    for place, noise, replaced in steps:
+        at = int(place * len(text))
+        text = text[:at] + noise + text[at + replaced :]
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    told = ""
+    try:
+        load_stream_job(path)
+    except SettingsError as error:
+        told = str(error)
+    assert "s3cr3t" not in told
