@@ -9,7 +9,9 @@ from urllib.parse import unquote, urlsplit
 
 MASK = "***"
 SHORTEST = 4  # a shorter one would be found in every second word
-_USERINFO = re.compile(r"(?<=://)[^\s/@'\"]*:[^\s'\"]*@(?=[^\s/@'\"])")  # a password may hold '/', '@' and ':'
+_USERINFO = re.compile(r"(?<=//)[^\s/@'\"]*:[^\s'\"]*@(?=[^\s/@'\"])")  # a password may hold '/', '@' and ':'
+_NO_PORT = re.compile(r"(?<=//)([^\s/@:'\"\[]*):(?!\d+\b)[^\s'\"]+")  # of an address that lost its '@'
+_USER = re.compile(r"((?:\w+:)?//)?[^\s'\"]*@")
 _QUERY = re.compile(r"(://[^\s'\"?]*\?)[^\s'\"]+")
 _CREDENTIALS = re.compile(r"\b(Bearer|Basic)(\s+|%20)[\w.~+/=-]{4,}", re.IGNORECASE)
 _NAMED = re.compile(r"token|password|passwd|secret|credential|api_?key", re.IGNORECASE)
@@ -23,8 +25,9 @@ def masked(text: str, secrets: Iterable[str] = ()) -> str:
     for secret in secrets:
         if len(secret) >= SHORTEST:
             text = text.replace(secret, MASK)
-    if "://" in text:
-        text = _QUERY.sub(rf"\1{MASK}", _USERINFO.sub(f"{MASK}@", text))
+    if "//" in text:
+        text = _NO_PORT.sub(rf"\1:{MASK}", _USERINFO.sub(f"{MASK}@", text))
+        text = _QUERY.sub(rf"\1{MASK}", text)
     return _CREDENTIALS.sub(rf"\1\2{MASK}", text)
 
 
@@ -37,8 +40,8 @@ def sent_with(address: str, authorization: str = "") -> tuple[str, ...]:
 
 
 def without_user(address: str) -> str:
-    """Return an address, also one that is no whole URL, without the user and the password in it."""
-    return re.sub(r"[^\s/'\"]*@", f"{MASK}@", masked(address))
+    """Return what may be an address, also one that is no whole URL, without the user and the password in it."""
+    return _USER.sub(rf"\1{MASK}@", masked(address))
 
 
 def names_a_secret(key: object) -> bool:

@@ -68,7 +68,7 @@ def place_in(path: Path, *keys: str | int) -> str:
 def _explain(path: Path, document: Any, model: type[BaseModel], item: Any) -> str:
     location = _without_kinds(document, tuple(item["loc"]))
     line = _line_of(document, location)
-    name = ".".join(str(part) for part in location)
+    name = without_user(".".join(str(part) for part in location))
     if item["type"] == "extra_forbidden":
         known = _fields_at(model, location[:-1], document)
         close = difflib.get_close_matches(str(location[-1]), known, n=1)
@@ -81,9 +81,7 @@ def _explain(path: Path, document: Any, model: type[BaseModel], item: Any) -> st
         return f"{path}:{line}: '{name}': {message}"
     found = repr(item["input"])
     found = found if len(found) <= MOST_FOUND else f"{found[:MOST_FOUND]}…"
-    if str(location[-1:]).find("url") >= 0:
-        found = without_user(found)
-    return f"{path}:{line}: '{name}': {message} (found {found})"
+    return f"{path}:{line}: '{name}': {message} (found {without_user(found)})"
 
 
 def _without_kinds(document: Any, location: tuple[str | int, ...]) -> tuple[str | int, ...]:

@@ -19,6 +19,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import AliasEvent
 
 from settings.plain_error import PlainError
+from settings.secrets import without_user
 
 MOST_BYTES = 256 << 10
 MOST_DEPTH = 50
@@ -49,16 +50,18 @@ def read_yaml(path: Path) -> Any:
         raise SettingsError(f"{_place(path, error)}: more than {MOST_DEPTH} levels deep; flatten it") from None
     except MarkedYAMLError as error:
         problem = str(error.problem).partition(" with value ")[0]  # of a key that stands twice: it may be a secret
-        raise SettingsError(f"{_place(path, error)}: not YAML: {problem}") from None
+        raise SettingsError(f"{_place(path, error)}: not YAML: {without_user(problem)}") from None
     except YAMLError as error:
-        raise SettingsError(f"{path}: not YAML: {error}") from None
+        raise SettingsError(f"{path}: not YAML: {without_user(str(error))}") from None
     except ValueError as error:
         place = _place_of_date(path, text)
         if place is None:
-            raise SettingsError(f"{path}: a value that cannot be read: {error}") from None
-        raise SettingsError(f"{place}: {error}; write a date as 2026-01-31") from None
+            raise SettingsError(f"{path}: a value that cannot be read: {without_user(str(error))}") from None
+        raise SettingsError(f"{place}: {without_user(str(error))}; write a date as 2026-01-31") from None
     except Exception as error:  # the parser's own defects, which odd text finds, are about this file too
-        raise SettingsError(f"{path}: not YAML that can be read ({type(error).__name__}: {error})") from None
+        raise SettingsError(
+            f"{path}: not YAML that can be read ({type(error).__name__}: {without_user(str(error))})"
+        ) from None
 
 
 def _text_of(path: Path) -> str:

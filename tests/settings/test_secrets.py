@@ -17,6 +17,8 @@ from settings.yaml_files import SettingsError
         "postgresql://perdix:s3cr3t@db:5432/perdix is closed",
         "http://me:s3cr3t@prom:9090/api?x=1",
         "http://me:s3/c:r3t@x@prom:9090",
+        "http://me:s3cr3t",
+        "http://me:s3cr3t[prom:9090",
         "https://prom/?token=s3cr3t&x=1",
         "Authorization: Bearer s3cr3t.abc",
         "authorization: basic czNjcjN0",
@@ -36,6 +38,7 @@ def test_what_opens_a_door_is_masked(text: str) -> None:
         "conf/jobs/ads.yaml:3: 'mode': Input should be 'advise' or 'act'",
         "tick@host:4711 holds the lease",
         "http://a:1/x and mail me@example.org",
+        "http://[::1]:9090/api, http://prom:9090, and (http://prom:9090)",
     ],
 )
 def test_what_opens_none_stays(text: str) -> None:
