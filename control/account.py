@@ -9,6 +9,7 @@ from typing import Any
 from control.believe import Beliefs
 from control.decide import Verdict
 from control.observe import Observation
+from control.rejections import Rejections
 from models.capacity.contract import Estimate
 from models.forecasting.contract import Forecast
 from models.recovery.downtime import Downtimes
@@ -25,9 +26,13 @@ def account(
     verdict: Verdict | None,
     notes: Sequence[str],
     beliefs: Beliefs,
+    *,
+    rejected: Rejections,
 ) -> dict[str, Any]:
     """Return a JSON-serialisable account (about 2 kB for a job of 12 workers); numbers have four significant digits."""
     told: dict[str, Any] = {"seen": _seen(observation), "notes": list(notes)}
+    if rejected.of:
+        told["rejected"] = rejected.to_state()
     if situation is not None:
         told["believed"] = {
             "forecast": _forecast(situation.forecast, beliefs),

@@ -19,6 +19,7 @@ from settings.stream_job import GRACE_S
 from targets.contract import Running
 
 LITTLE_CPU = 0.5  # of the hottest worker: below, nobody needs more workers for lack of CPU
+MUCH_CPU = 0.9  # of the hottest worker: above, more workers are needed whatever the rates say
 LITTLE_WAITS_S = 5.0  # of the load in the consumer lag: what flickers, and no backlog
 NO_GROUND = (Reason.HOLD_BLIND, Reason.HOLD_UNKNOWN, Reason.HOLD_INVALID, Reason.HOLD_PAUSED, Reason.HOLD_GRACE)
 
@@ -81,6 +82,8 @@ class Circumstances:
         Of the job's settings: no rescale so soon after another.
     capacity_per_s
         What so many workers take, where the situation does not tell of it; ``None``: it tells of all that is known.
+    contradiction
+        What of the job's metrics cannot be true together, in words; ``None`` where they agree.
     """
 
     running: Running
@@ -91,6 +94,7 @@ class Circumstances:
     grace_s: float = GRACE_S
     wanted_mix: Mapping[str, int] = field(default_factory=dict)
     capacity_per_s: Callable[[int], float | None] | None = None
+    contradiction: str | None = None
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ class Verdict:
 
 
 def decide(policy: Policy, situation: Situation, circumstances: Circumstances) -> Verdict:
-    """Ask the policy and apply the guards: no ground in what is measured, paused, under way, bad sizes, grace, budget.
+    """Ask the policy and apply the guards, from no ground in what is measured to the budget of the day.
 
     The first that holds says why.
 
@@ -117,8 +121,10 @@ def decide(policy: Policy, situation: Situation, circumstances: Circumstances) -
     reader wants to know what would have been done.
     """
     proposed = _ask(policy, situation)
+    if circumstances.contradiction is not None:  # it was asked about what is not so: it shall not remember that
+        proposed = replace(proposed, memory=situation.memory)
     decision = _founded(proposed, situation) if policy.learns else proposed
-    for guard in (_paused, _unsettled, _avoided, _grace, _budget):
+    for guard in (_contradicted, _paused, _unsettled, _avoided, _grace, _budget):
         decision = guard(decision, situation, circumstances)
     return Verdict(decision, proposed)
 
@@ -228,6 +234,21 @@ def _idle(situation: Situation) -> str | None:
         f"The hottest worker uses {hottest:.0%} of its CPU, next to nothing waits, and the forecast would take it to "
         f"{expected:.0%}: no ground for more workers."
     )
+
+
+def _contradicted(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:
+    """Hold where metrics cannot all be true, unless a scale-out is what lag or CPU ask for by themselves."""
+    why = circumstances.contradiction
+    if why is None or (decision.rescales(situation) and _adds(decision, situation) and _strained(situation)):
+        return decision
+    return _held(decision, situation, Reason.HOLD_BLIND, f"Blind: {why}.")
+
+
+def _strained(situation: Situation) -> bool:
+    """Whether records wait or a worker is busy, by the larger of the rates that contradict each other."""
+    rate_per_s = max(situation.workload_per_s, situation.throughput_per_s or 0.0, 1.0)
+    waits = situation.lag_records is not None and situation.lag_records > LITTLE_WAITS_S * rate_per_s
+    return waits or max(situation.worker_cpu, default=situation.cpu_load or 0.0) > MUCH_CPU
 
 
 def _paused(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:

@@ -30,6 +30,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     yield from _decided(explanation.job, entry)
     told = entry.intent.explanation
     yield from _seen(told.get("seen", {}))
+    yield from _rejected(told.get("rejected", {}))
     yield from _believed(told.get("believed"), explanation)
     yield from _candidates(told.get("candidates", ()))
     yield from _came_of(entry)
@@ -73,6 +74,12 @@ def _seen(seen: Document) -> Iterator[str]:
     yield "Seen: " + (", ".join(part for part in parts if part) or "nothing")
     for problem in seen.get("problems", ()):
         yield f"  {problem}"
+
+
+def _rejected(rejected: Document) -> Iterator[str]:
+    for one in rejected.values():
+        values = "1 value" if one["count"] == 1 else f"{one['count']:,} values"
+        yield f"  Rejected so far: {values}, the newest at {_time(one['newest_s'])}: {one['sentence']}"
 
 
 def _believed(believed: Document | None, explanation: Explanation) -> Iterator[str]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from control.decide import Avoided
 from control.followed import Followed
+from control.rejections import Rejections
 from control.state import StateStore
 from control.state_learned import Kind, Learned
 from control.watching import Watching
@@ -30,6 +31,8 @@ from models.performance.fitted import FittedPerformance
 from models.profiling.profiled import Profiled
 from models.recovery.downtime import Downtimes
 from models.recovery.normal import Normal
+from settings.stream_job import MOST_WORKERS
+from telemetry.plausible import ANY_WORKER_PER_S
 
 WORKLOAD = Kind("workload")
 CHAMPION = Kind("forecaster", 2)
@@ -46,6 +49,7 @@ PERFORMANCE = Kind("performance")
 FOLLOWED = Kind("followed")
 MINUTES = Kind("minutes")
 TRUST = Kind("trust")
+REJECTED = Kind("rejected")
 KINDS = (
     WORKLOAD,
     CHAMPION,
@@ -62,10 +66,13 @@ KINDS = (
     FOLLOWED,
     MINUTES,
     TRUST,
+    REJECTED,
 )
 
 PARTS_MADE_UP = 4  # origins that a forecaster's record gets for the time that it was not stored
 STORED_EVERY_S = 1_200.0  # a forecaster's newest part is rebuilt from the workload instead
+
+ANY_JOB_PER_S = ANY_WORKER_PER_S * MOST_WORKERS  # records/s
 
 Part = TypeVar("Part")
 Document = Mapping[str, Any]
@@ -129,6 +136,8 @@ class JobMemory:
         The workload of the last hours in minutes: how far ahead it can be foreseen, and how it would have been carried.
     trust
         How much of the changes that were forecast came true.
+    rejected
+        What was read of the job's metrics and cannot be.
     """
 
     workload: Tail | None = None
@@ -156,11 +165,19 @@ class JobMemory:
     followed: Followed = field(default_factory=Followed)
     minutes: Tail | None = None
     trust: Trust = field(default_factory=Trust)
+    rejected: Rejections = field(default_factory=Rejections)
 
     @property
     def newest_s(self) -> float | None:
         """End of what earlier ticks have seen, epoch seconds."""
         return None if self.workload is None else self.workload.end_s
+
+    @property
+    def highest_per_s(self) -> float | None:
+        """The highest workload of the last hours, records/s; ``None`` where none was seen."""
+        tails = (self.workload, self.minutes)
+        known = [tail.per_s[np.isfinite(tail.per_s)].max(initial=0.0) for tail in tails if tail is not None]
+        return float(max(known)) if known else None
 
 
 @dataclass(frozen=True)
@@ -199,7 +216,7 @@ def recall(store: StateStore, job: str) -> Recalled:
     policy = found[POLICY.name].document or {}
     profile = read.part(PROFILE, _profile) or (None, 0, 0.0)
     performance = read.part(PERFORMANCE, _performance) or (None, 0)
-    workload = read.part(WORKLOAD, Tail.from_state)
+    workload = read.part(WORKLOAD, _rates)
     memory = JobMemory(
         workload=workload,
         champion=read.part(CHAMPION, lambda document: _adopted(document, workload)),
@@ -224,7 +241,8 @@ def recall(store: StateStore, job: str) -> Recalled:
         mix_share=read.part(MIX, lambda document: float(document["share"])) or 1.0,
         followed=read.part(FOLLOWED, Followed.from_state) or Followed(),
         trust=read.part(TRUST, Trust.from_state) or Trust(),
-        minutes=read.part(MINUTES, lambda document: Tail.from_state(document["state"])),
+        rejected=read.part(REJECTED, Rejections.from_state) or Rejections(),
+        minutes=read.part(MINUTES, lambda document: _rates(document["state"])),
     )
     usable = {name: item.document for name, item in found.items() if name not in read.unusable}
     documents = {name: _slim(name, document) for name, document in usable.items() if document is not None}
@@ -265,6 +283,8 @@ def changed(job: str, memory: JobMemory, before: Mapping[str, Document]) -> dict
         documents[PERFORMANCE] = {"version": memory.performance_version, "state": memory.performance.to_state()}
     if memory.mix_share != 1.0:
         documents[MIX] = {"share": memory.mix_share}
+    if memory.rejected.of:
+        documents[REJECTED] = memory.rejected.to_state()
     if memory.followed.scale_out is not None:
         documents[FOLLOWED] = memory.followed.to_state()
     champion, now_s = memory.champion, memory.newest_s or 0.0
@@ -312,8 +332,21 @@ class _Reader:
             return None
 
 
+def _rates(document: Document) -> Tail:
+    return _possible(Tail.from_state(document))
+
+
+def _possible(tail: Tail) -> Tail:
+    """Return a tail of rates that a job can have; those of an absurd metric would be believed for hours."""
+    known = tail.per_s[np.isfinite(tail.per_s)]
+    if known.size and not 0.0 <= known.min() <= known.max() <= ANY_JOB_PER_S:
+        raise ValueError(f"it was learned at {known.min():.3g} to {known.max():.3g} records/s")
+    return tail
+
+
 def _adopted(document: Document, workload: Tail | None) -> Adopted:
     forecaster = forecaster_from_state(document["state"])
+    _possible(forecaster.finest)
     if workload is not None:
         forecaster = walked(forecaster, history_of(workload), PARTS_MADE_UP)
     return Adopted(forecaster, int(document["version"]))

@@ -68,21 +68,23 @@ def learn(
 ) -> Lesson:
     """Take in champions, update every model, judge forecasts, and watch recoveries.
 
+    What is blind or contradicts itself teaches nothing; it is read again at the next tick, as far as it then agrees.
     What is to be learned ``later`` updates no model, and no forecast is judged.
     """
     version = memory.champion.version if memory.champion else 0
     memory, notes = adopt(memory, champions, job.name)
     adopted = memory.champion is not None and memory.champion.version != version
+    if observation.window is not None:
+        memory = replace(memory, rejected=memory.rejected.seen(observation.window.rejected))
+    if observation.teaches:
+        memory = _taught(memory, observation, progress, job=job, later=later)
     judgement, retrain = Judgement(), None
     if later is None:
-        memory = update(memory, observation, progress.running)
-        memory = replace(memory, mix_share=learned_mix_share(job, memory, observation, progress.running))
         memory, judgement, retrain = _judged(memory)
         memory = with_fallback(memory)
-    else:
-        later.see(observation, progress.running)
-        memory = noticed(memory, observation)
-    memory, watched = _watched(memory, observation, progress, job.objectives.recovery_time_s)
+    watched = None
+    if observation.teaches or _awaited(memory, observation, progress):
+        memory, watched = _watched(memory, observation, progress, job.objectives.recovery_time_s)
     avoided = [item for item in memory.avoided if item.until_s > now_s]
     back, back_mix = _undone(progress)
     why = None if watched is None else _worse(watched, progress)
@@ -105,6 +107,16 @@ def learn(
         notes=notes,
         roll_back_mix=back_mix,
     )
+
+
+def _taught(
+    memory: JobMemory, observation: Observation, progress: Progress, *, job: StreamJob, later: Later | None
+) -> JobMemory:
+    if later is not None:
+        later.see(observation, progress.running)
+        return noticed(memory, observation)
+    memory = update(memory, observation, progress.running)
+    return replace(memory, mix_share=learned_mix_share(job, memory, observation, progress.running))
 
 
 def _judged(memory: JobMemory) -> tuple[JobMemory, Judgement, str | None]:
@@ -163,6 +175,13 @@ def _lost(memory: JobMemory, watched: Watched) -> Downtimes:
         return watched.downtimes
     waiting_s = ended.waiting_records / per_s  # from before the stop: the restart did not lose it
     return watched.downtimes.caught_up(seen.downtime_s + waiting_s, seen.recovery_s, float(arrived[0]) / per_s)
+
+
+def _awaited(memory: JobMemory, observation: Observation, progress: Progress) -> bool:
+    """Whether the end of a rescale is still to be seen: workers that never come up must not hide that it failed."""
+    last = None if progress.desired is None else progress.desired.decision
+    rescaled = last is not None and last.applied_s is not None and last.outcome is None
+    return observation.contradiction is None and (rescaled or memory.watching is not None)
 
 
 def _outcome(watched: Watched | None) -> tuple[str, Mapping[str, Any], float | None] | None:

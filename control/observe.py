@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from control.sources import BESIDE_THE_TICK_S, NEEDED_TO_DECIDE, MetricsSource, SourceError
+from models.capacity.workers import Against
 from models.forecasting.contract import Workload
 from settings.stream_job import StreamJob
 from telemetry import metrics
+from telemetry.agreement import contradicting, surroundings
+from telemetry.plausible import Plausible, screened
 from telemetry.quality import Quality, assess
 from telemetry.window import Values, Window
+
+NEWEST_STEPS = 2  # of the grid, by which the present is judged: the newest may still be owed
 
 
 @dataclass(frozen=True)
@@ -22,7 +28,7 @@ class Observation:
     Attributes
     ----------
     window
-        All that was read: what models learn from. ``None`` when the source could not be read.
+        All that was read and may be true: what models learn from. ``None`` when the source could not be read.
     quality
         Judgement of its newest part, on which a decision would rest.
     workload_per_s, throughput_per_s, cpu_load, latency_p95_ms
@@ -33,6 +39,10 @@ class Observation:
         Means since the last tick of each worker that reports in the newest steps, ratios; empty where unmeasured.
     lag_records, scale_out, uptime_s
         Newest values.
+    contradiction
+        What of it cannot be true together, in words with both numbers; ``None`` where all agrees.
+    still
+        Whether the job is known to stand still.
     """
 
     window: Window | None
@@ -48,6 +58,18 @@ class Observation:
     worker_cpu: tuple[float, ...] = ()
     worker_busy: tuple[float, ...] = ()
     uptime_s: float | None = None
+    contradiction: str | None = None
+    still: bool = False
+
+    @property
+    def clear(self) -> bool:
+        """Whether enough was seen, and all of it agrees."""
+        return self.quality.ok and self.contradiction is None
+
+    @property
+    def teaches(self) -> bool:
+        """Whether models may learn from it; that a job stands still is seen although its throughput is not."""
+        return self.contradiction is None and (not self.quality.blind or self.still)
 
     @property
     def end_s(self) -> float | None:
@@ -55,17 +77,34 @@ class Observation:
         return None if self.window is None or not len(self.window) else float(self.window.times_s[-1])
 
 
-def observe(job: StreamJob, source: MetricsSource, now_s: float, since_s: float, tick_interval_s: float) -> Observation:
-    """Read and judge; whatever is wrong with the metrics becomes a judgement, never an exception."""
+def observe(
+    job: StreamJob,
+    source: MetricsSource,
+    now_s: float,
+    since_s: float,
+    tick_interval_s: float,
+    *,
+    ranges: Mapping[str, Plausible] | None = None,
+    running: int | None = None,
+) -> Observation:
+    """Read and judge; whatever is wrong with the metrics becomes a judgement, never an exception.
+
+    Parameters
+    ----------
+    ranges
+        Canonical metric -> what it can be; the rest is not seen, but told.
+    running
+        Workers that the target says run; ``None`` where it does not say, or where that is about to change.
+    """
     try:
         reading = source.read(job, now_s, since_s)
     except SourceError as error:
         return Observation(None, Quality(ok=False, blind=True, problems=(str(error),)), problems=(str(error),))
-    window = reading.window
+    window = reading.window if ranges is None else screened(reading.window, ranges)
     recent = newest(window, tick_interval_s + BESIDE_THE_TICK_S)
     # A job that is known to stand still has no throughput to miss: after a rescale that would read as blindness.
     still = standing_still(recent)
-    quality = assess(rows(recent, ~still), now_s, window.step_s, NEEDED_TO_DECIDE)
+    quality = assess(rows(recent, ~still), now_s, window.step_s, NEEDED_TO_DECIDE, running)
     if len(still) and still.all():  # for longer than a decision looks back: of how the job works, nothing is left
         stopped = f"the job has stood still for the last {recent.times_s[-1] - recent.times_s[0] + window.step_s:.0f} s"
         quality = replace(quality, ok=False, blind=True, problems=(stopped,))
@@ -74,8 +113,11 @@ def observe(job: StreamJob, source: MetricsSource, now_s: float, since_s: float,
     tick = newest(window, tick_interval_s)
     checkpoint = newest(window, max(job.objectives.checkpoint_interval_s, window.step_s))
     scale_out = last_finite(window.job_metric(metrics.SCALE_OUT.name))
+    wrong = _contradicting(job, window)
+    contradiction = _contradiction(tick) if wrong[-NEWEST_STEPS:].any() else None
+    problems = (*(() if contradiction is None else (contradiction,)), *quality.problems, *_rejected(tick, quality))
     return Observation(
-        window=window,
+        window=_without(job, window, wrong),
         quality=quality,
         workload_per_s=_mean(tick.job_metric(metrics.WORKLOAD.name)),
         recent_workload_per_s=_mean(checkpoint.job_metric(metrics.WORKLOAD.name)),
@@ -84,11 +126,75 @@ def observe(job: StreamJob, source: MetricsSource, now_s: float, since_s: float,
         lag_records=last_finite(recent.job_metric(metrics.LAG.name)),
         latency_p95_ms=_mean(tick.job_metric(metrics.LATENCY.name)),
         scale_out=None if scale_out is None else round(scale_out),
-        problems=(*quality.problems, *reading.warnings),
+        problems=(*problems, *reading.warnings),
         worker_cpu=_means_of_present(tick.worker_metric(metrics.CPU.name)),
         worker_busy=_means_of_present(tick.worker_metric(metrics.BUSY.name)),
         uptime_s=last_finite(tick.job_metric(metrics.UPTIME.name)),
+        contradiction=contradiction,
+        still=bool(still[-1]),
     )
+
+
+def _contradicting(job: StreamJob, window: Window) -> NDArray[np.bool_]:
+    """Return where workload, throughput and lag of a window cannot all be true, shape ``(n,)``."""
+    return contradicting(
+        window.step_s,
+        window.job_metric(metrics.WORKLOAD.name),
+        total_throughput(window),
+        window.job_metric(metrics.LAG.name),
+        still=standing_still(window),
+        checkpoint_interval_s=job.objectives.checkpoint_interval_s,
+    )
+
+
+def _contradiction(tick: Window) -> str:
+    workload, throughput = _mean(tick.job_metric(metrics.WORKLOAD.name)), _mean(total_throughput(tick))
+    lag = tick.job_metric(metrics.LAG.name)
+    known = lag[np.isfinite(lag)]
+    moved = f"moved by {known[-1] - known[0]:,.0f}" if len(known) > 1 else "is not measured"
+    return (
+        f"workload {workload or 0.0:,.0f}/s and throughput {throughput or 0.0:,.0f}/s contradict each other: "
+        f"the consumer lag {moved} records"
+    )
+
+
+def _without(job: StreamJob, window: Window, wrong: NDArray[np.bool_]) -> Window:
+    """Return the window without what contradicts itself; whatever of it may be wrong is not learned."""
+    if not wrong.any():
+        return window
+    around = surroundings(wrong, window.step_s, job.objectives.checkpoint_interval_s)
+    kept = (metrics.SCALE_OUT.name, metrics.UPTIME.name)
+    of_job = {
+        name: values if name in kept else np.where(around, np.nan, values)
+        for name, values in window.job_metrics.items()
+    }
+    of_workers = {name: np.where(around[:, None], np.nan, values) for name, values in window.worker_metrics.items()}
+    return replace(window, job_metrics=of_job, worker_metrics=of_workers)
+
+
+def _rejected(tick: Window, quality: Quality) -> tuple[str, ...]:
+    """Return in words what was rejected since the last tick, unless the judgement says so already."""
+    begins_s = tick.times_s[0] - tick.step_s
+    told = (item.sentence() for item in tick.rejected if item.times_s.max() > begins_s)
+    return tuple(text for text in told if not any(text in problem for problem in quality.problems))
+
+
+def doubting(observation: Observation, doubted: Against | None) -> Observation:
+    """Return the observation with what the workers did at their CPU load before held against it.
+
+    Parameters
+    ----------
+    doubted
+        What of it contradicts the capacity model; ``None`` where nothing does.
+    """
+    if doubted is None or observation.contradiction is not None:
+        return observation
+    each = doubted.cpu_load / max(len(observation.worker_cpu), 1)
+    contradiction = (
+        f"throughput {doubted.done_per_s:,.0f}/s and CPU load {each:.0%} contradict each other: "
+        f"at that load the workers were found to take {max(doubted.believed_per_s, 0.0):,.0f}/s"
+    )
+    return replace(observation, contradiction=contradiction, problems=(contradiction, *observation.problems))
 
 
 def newest(window: Window, seconds: float) -> Window:

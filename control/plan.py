@@ -100,6 +100,7 @@ def plan(
         avoided=lesson.memory.avoided,
         grace_s=job.grace_s,
         capacity_per_s=None if setting.later is None else setting.later.capacity_per_s,
+        contradiction=observation.contradiction,
     )
     return Plan(beliefs, situation, decide(setting.policy_of(job), situation, circumstances))
 

@@ -41,6 +41,7 @@ from control.state_journal import Status
 from control.state_schema import SCHEMA
 from policies.contract import Reason
 from settings.stream_job import StreamJob
+from telemetry.metrics import CANONICAL
 
 STALE_INTERVALS = 3.0  # after so many without a tick, what a tick found is no longer shown
 LEAST_STALE_S = 90.0  # however short the interval: clocks differ, and a fleet takes its time
@@ -301,6 +302,8 @@ class _JobFamilies:
         self.families.add(names.STATUS, 1.0, job.name, status if fresh else SILENT)
         self.families.add(names.STATUS_SINCE, job.since_s if fresh else job.updated_s, job.name)
         self.families.add(names.LAST_TICK, job.updated_s, job.name)
+        for metric, count in (job.details.get("rejected") or {}).items():
+            self.families.add(names.REJECTED, count, job.name, metric if metric in CANONICAL else OTHER)
         self.families.add(names.RESCALES, job.rescales, job.name)
         self.families.add(names.RETRAINS, job.retrains, job.name)
         self.families.add(names.RETRAIN_AT, job.oldest_retrain_s, job.name)

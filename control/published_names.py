@@ -98,6 +98,10 @@ CAPACITY_HIGH = _of_job("capacity_high_records_per_second", "Upper end of the 90
 PREDICTED = _of_job("predicted_recovery_seconds", "Recovery that the last decision expects of its rescale.")
 FAILURE = _of_job("failure_recovery_seconds", "Recovery to expect if a worker failed now.")
 
+REJECTED = _of_job(
+    "rejected_samples_total", "Values of the job's metrics that cannot be, by metric; they are not used.", "metric",
+    shown=ALWAYS, kind=Kind.COUNTER,
+)  # fmt: skip
 RESCALES = _of_job("rescales_per_day", "Decisions that were applied within the last 24 hours.", shown=ALWAYS)
 BUDGET = _of_job("rescale_budget_per_day", "How many of them the job file allows.", shown=ALWAYS)
 RETRAINS = _of_job("retrain_requests_open", "Retrainings that were asked for and not answered.", shown=ALWAYS)
@@ -135,9 +139,9 @@ BUILD = _of_process("build_info", "The perdix that serves this.", "version", "st
 METRICS: tuple[Metric, ...] = (
     DESIRED, DESIRED_WORKERS, DESIRED_AT, DESIRED_UNTIL, CURRENT, CURRENT_WORKERS, STATUS, STATUS_SINCE, LAST_TICK,
     DECISION, WORKLOAD, THROUGHPUT, LAG, LATENCY, CPU, FORECAST, FORECAST_UPPER, FORECAST_AT, WAPE, HORIZON_WAPE,
-    CAPACITY, CAPACITY_LOW, CAPACITY_HIGH, PREDICTED, FAILURE, RESCALES, BUDGET, RETRAINS, RETRAIN_AT, LEASE, JOB_INFO,
-    MINIMUM, MAXIMUM, LATENCY_OBJECTIVE, RECOVERY_OBJECTIVE, UP, READ_AT, ERRORS, SCRAPE, FAULTS, UNREADABLE, INTERVAL,
-    TICKS, DURATION, EVENTS, LEASES, BUILD,
+    CAPACITY, CAPACITY_LOW, CAPACITY_HIGH, PREDICTED, FAILURE, REJECTED, RESCALES, BUDGET, RETRAINS, RETRAIN_AT, LEASE,
+    JOB_INFO, MINIMUM, MAXIMUM, LATENCY_OBJECTIVE, RECOVERY_OBJECTIVE, UP, READ_AT, ERRORS, SCRAPE, FAULTS, UNREADABLE,
+    INTERVAL, TICKS, DURATION, EVENTS, LEASES, BUILD,
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""One tick of one job: observe, learn, plan, record, reconcile.
+"""One tick of one job: review, observe, learn, plan, record, reconcile.
 
 Belongs here: the order of these steps, and what is stored when. Does not belong here: how any of them is done, several
 jobs (:mod:`control.fleet`), and the clock (``now_s`` is handed in).
@@ -16,10 +16,11 @@ from control.believe import coarse, level_per_s
 from control.expect import expected_recovery_s
 from control.job_memory import AVOIDED, JobMemory, Recalled, changed
 from control.learn import Lesson, learn
-from control.observe import Observation, observe
+from control.observe import Observation, doubting, observe
 from control.pausing import why_paused
 from control.plan import Ledgered, Plan, Setting, blindness, plan
 from control.reconcile import Event, Progress, Reconciler
+from control.rejections import Rejections
 from control.sources import since_s
 from control.state import DAY_S, StateStore
 from control.state_journal import Status
@@ -30,6 +31,7 @@ from policies.contract import Decision, Reason
 from settings.stream_job import StreamJob
 from targets.advisory import AdvisoryTarget
 from targets.contract import Running, Target
+from telemetry.plausible import plausible_ranges
 
 VALID_S = 900.0
 CLOCK_BACK_S = 900.0  # by which a clock may go back until what it told before means nothing
@@ -62,20 +64,23 @@ def tick(job: StreamJob, io: TickIO, now_s: float, tenure: Tenure | None = None)
         act = job.mode == "act" and job.target.kind != "advisory"
         paused = why_paused(job, pause, now_s)
         setting = Setting(job, now_s, act, paused, io.tick_interval_s, io.policy_of, io.later)
-    with stages("observe"):
-        observation = _observe(setting, io, memory)
     with stages("review"):
         target = io.target_of(job)
-        progress = _review(setting, store, target, observation)
+        progress = _review(setting, store, target)
+    with stages("observe"):
+        running = None if progress is None else progress.running
+        observation = _observe(setting, io, memory, running)
+        progress = _seen_running(setting, store, target, progress, observation)
     with stages("learn"):
         if not setting.act:
             memory = replace(memory, followed=memory.followed.seen(observation.scale_out, now_s))
         lesson = learn(memory, observation, progress, champions=io.champions, job=job, now_s=now_s, later=io.later)
+        observation = doubting(observation, lesson.memory.capacity.doubted)
     with stages("plan"):
         planned = plan(setting, observation, progress, lesson, _ledgered(store, setting, lesson.memory))
     with stages("record"):
         notes = (*remembered.notes, *lesson.notes, *planned.beliefs.notes)
-        intent = _intent(setting, observation, progress, planned, notes)
+        intent = _intent(setting, observation, progress, planned, notes=notes, rejected=lesson.memory.rejected)
         recorded = _Recorded(progress, lesson, planned, intent)
         retrain, remembered = _record(setting, store, recorded, remembered)
     with stages("reconcile"):
@@ -114,17 +119,35 @@ class _Stages:
         self.milliseconds[name] = 1_000.0 * (self._stopwatch_s() - began_s)
 
 
-def _observe(setting: Setting, io: TickIO, memory: JobMemory) -> Observation:
+def _observe(setting: Setting, io: TickIO, memory: JobMemory, running: Running | None) -> Observation:
     interval_s, job = setting.tick_interval_s, setting.job
     from_s = since_s(setting.now_s, memory.newest_s, interval_s, job.objectives.checkpoint_interval_s)
-    return observe(job, io.source, setting.now_s, from_s, interval_s)
+    told = None if running is None else running.scale_out
+    ranges = plausible_ranges(job.bounds, told, memory.highest_per_s)
+    settled = told if running is not None and running.settled else None
+    return observe(job, io.source, setting.now_s, from_s, interval_s, ranges=ranges, running=settled)
 
 
-def _review(setting: Setting, store: StateStore, target: Target, observation: Observation) -> Progress:
-    if isinstance(target, AdvisoryTarget) and observation.scale_out is not None:
-        target.observe(observation.scale_out)
+def _review(setting: Setting, store: StateStore, target: Target) -> Progress | None:
+    """Return what became of what was wanted; ``None`` where only the metrics can tell what runs."""
+    if isinstance(target, AdvisoryTarget):
+        return None
+    return _reviewed(setting, store, target)
+
+
+def _reviewed(setting: Setting, store: StateStore, target: Target) -> Progress:
     reconciler = Reconciler(store, target, setting.job.name, setting.now_s)
-    progress = reconciler.review(act=setting.act, paused=setting.paused is not None)
+    return reconciler.review(act=setting.act, paused=setting.paused is not None)
+
+
+def _seen_running(
+    setting: Setting, store: StateStore, target: Target, progress: Progress | None, observation: Observation
+) -> Progress:
+    """Return the review with what only the metrics could tell."""
+    if progress is None:
+        if isinstance(target, AdvisoryTarget) and observation.scale_out is not None:
+            target.observe(observation.scale_out)
+        progress = _reviewed(setting, store, target)
     if progress.running is None and not setting.act and observation.scale_out is not None:
         # Advice needs no target: the metrics tell what runs.
         return replace(progress, running=Running(observation.scale_out, None, settled=True))
@@ -143,7 +166,13 @@ def _ledgered(store: StateStore, setting: Setting, memory: JobMemory) -> Ledgere
 
 
 def _intent(
-    setting: Setting, observation: Observation, progress: Progress, planned: Plan, notes: tuple[str, ...]
+    setting: Setting,
+    observation: Observation,
+    progress: Progress,
+    planned: Plan,
+    *,
+    notes: tuple[str, ...],
+    rejected: Rejections,
 ) -> Intent | None:
     if planned.verdict is None or progress.running is None:
         return None
@@ -162,7 +191,7 @@ def _intent(
         sentence=decision.sentence,
         valid_until_s=setting.now_s + VALID_S,
         versions=planned.beliefs.versions,
-        explanation=_account(setting, observation, planned, notes),
+        explanation=_account(setting, observation, planned, notes, rejected),
         predicted_recovery_s=_expected_s(planned, decision),
         act=setting.act,
         from_mix=before_mix,
@@ -170,10 +199,12 @@ def _intent(
     )
 
 
-def _account(setting: Setting, observation: Observation, planned: Plan, notes: tuple[str, ...]) -> Mapping[str, Any]:
+def _account(
+    setting: Setting, observation: Observation, planned: Plan, notes: tuple[str, ...], rejected: Rejections
+) -> Mapping[str, Any]:
     if setting.later is not None:
         return {}  # nor does anybody ask why
-    return account(observation, planned.situation, planned.verdict, notes, planned.beliefs)
+    return account(observation, planned.situation, planned.verdict, notes, planned.beliefs, rejected=rejected)
 
 
 def _expected_s(planned: Plan, decision: Decision) -> float | None:
@@ -276,7 +307,7 @@ def _report(setting: Setting, found: _Found, stages_ms: Mapping[str, float]) -> 
         sentence = verdict.decision.sentence
     if setting.act and progress.event is Event.UNREACHABLE:
         status, sentence = Status.UNREACHABLE, f"The target cannot be read: {progress.sentence}."
-    elif not found.observation.quality.ok and (progress.running is None or progress.running.settled):
+    elif not found.observation.clear and (progress.running is None or progress.running.settled):
         back = verdict is not None and verdict.decision.reason is Reason.ROLLBACK
         blind = f"Blind: {blindness(found.observation)}."
         status, sentence = Status.BLIND, f"{blind} {sentence}" if back else blind
@@ -302,5 +333,6 @@ def _report(setting: Setting, found: _Found, stages_ms: Mapping[str, float]) -> 
         failure_recovery_s=_failure_s(found.planned, carried.running),
         retrain=found.retrain,
         notes=found.notes,
+        rejected=found.lesson.memory.rejected.counts,
         stages_ms=stages_ms,
     )

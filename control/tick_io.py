@@ -105,6 +105,8 @@ class TickReport:
         Stage -> milliseconds.
     running_mix
         Size -> workers that run; empty where they are equal.
+    rejected
+        Canonical metric -> values so far that cannot be, and were not used.
     """
 
     job: str
@@ -124,6 +126,7 @@ class TickReport:
     notes: tuple[str, ...] = ()
     stages_ms: Mapping[str, float] = field(default_factory=dict)
     running_mix: Mapping[str, int] = field(default_factory=dict)
+    rejected: Mapping[str, int] = field(default_factory=dict)
 
     def job_status(self, now_s: float) -> JobStatus:
         """Return the status that the journal keeps."""
@@ -141,6 +144,7 @@ class TickReport:
             "forecast": _outlook(self.forecast),
             "predicted_recovery_s": None if self.decision is None else self.decision.recovery_s,
             "failure_recovery_s": self.failure_recovery_s,
+            "rejected": dict(self.rejected),
         }
         return JobStatus(self.job, self.status, now_s, self.sentence, details)
 

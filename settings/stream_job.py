@@ -21,6 +21,7 @@ from settings.yaml_files import SettingsError, load_model, place_in
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 GRACE_S = 120.0
 ERROR_BUDGET = 0.05
+MOST_WORKERS = 10_000  # of any job: what claims to be more is a fault, and is not reckoned with
 Engine = Literal["flink", "kafka-streams", "spark-structured-streaming"]
 
 
@@ -28,7 +29,7 @@ class Bounds(Strict):
     """Smallest and largest scale-out that perdix may choose, in workers."""
 
     minimum: Annotated[int, Field(ge=1)] = 1
-    maximum: Annotated[int, Field(ge=1, le=10_000)] = 12
+    maximum: Annotated[int, Field(ge=1, le=MOST_WORKERS)] = 12
 
     @model_validator(mode="after")
     def _ordered(self) -> Bounds:

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from settings.plain_error import PlainError
+from settings.stream_job import MOST_WORKERS
 
 Guard = Callable[[], None]
 """Called at the last moment before a request that changes something leaves; raises when it must not leave any more."""
@@ -58,6 +59,11 @@ class Running:
         False while a rescale is under way.
     mix, requested_mix
         Size -> workers, of those numbers, zeros left out; empty where workers are equal or not told apart.
+
+    Raises
+    ------
+    TargetError
+        Where no job has so many workers: such an answer is as good as none.
     """
 
     scale_out: int
@@ -65,6 +71,11 @@ class Running:
     settled: bool
     mix: Mapping[str, int] = field(default_factory=dict)
     requested_mix: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for told in (self.scale_out, self.requested or 0):
+            if not 0 <= told <= MOST_WORKERS:  # the number itself may have thousands of digits
+                raise TargetError(f"the target tells of a number of workers outside 0 to {MOST_WORKERS:,}")
 
     def is_at(self, scale_out: int, mix: Mapping[str, int]) -> bool:
         """Whether that deployment runs; without a mix the number alone counts."""

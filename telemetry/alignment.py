@@ -20,7 +20,7 @@ from telemetry.joining import StreamKey, Target, join_rows, restarts_ms
 from telemetry.metrics import CANONICAL, SCALE_OUT, UPTIME, Scope
 from telemetry.resampling import Grid, Ints, Streams, gauges_on_grid, rates_on_grid, scrape_intervals_ms
 from telemetry.series import Series
-from telemetry.window import SampleCounts, Values, Window
+from telemetry.window import Rejected, SampleCounts, Values, Window
 
 CELLS_AT_ONCE = 1 << 22  # bounds the memory of a day at one second with very many series
 
@@ -181,6 +181,7 @@ class _Flat:
     counts: SampleCounts
     newest_ms: int | None
     ahead: int
+    rejected: tuple[Rejected, ...] = ()
 
 
 def _clean(pieces: Pieces, grid: Grid, end_ms: int) -> _Flat:
@@ -191,7 +192,9 @@ def _clean(pieces: Pieces, grid: Grid, end_ms: int) -> _Flat:
     stream = np.repeat(pieces.stream, pieces.lengths)
     fine = np.isfinite(values) & (values >= low[stream]) & (values <= high[stream]) if len(values) else values == 0
     backwards = (times[1:] < times[:-1]) & (source[1:] == source[:-1]) & fine[1:] & grid.holds(times[1:])
+    rejected: tuple[Rejected, ...] = ()
     if not fine.all():
+        rejected = _rejected(times, values, stream, ~fine & grid.holds(times), ordered)
         times, values, stream = times[fine], values[fine], stream[fine]
     if not _ascend(times, stream):
         order = np.lexsort((times, stream))  # stable, so among duplicates the last one read stays last
@@ -216,7 +219,21 @@ def _clean(pieces: Pieces, grid: Grid, end_ms: int) -> _Flat:
     streams = _filled_intervals(streams, ordered, grid.step_ms)
     past = times[times <= end_ms]
     ahead = int(np.count_nonzero(times > end_ms + streams.interval_ms[stream]))
-    return _Flat(streams, counts, int(past.max()) if len(past) else None, ahead)
+    return _Flat(streams, counts, int(past.max()) if len(past) else None, ahead, rejected)
+
+
+def _rejected(
+    times: Ints, values: Values, stream: Ints, unfit: NDArray[np.bool_], ordered: Sequence[StreamKey]
+) -> tuple[Rejected, ...]:
+    """Return the numbers, per metric, that its unit does not allow; what is no number is missing, not wrong."""
+    metric = np.array([key.metric for key in ordered])[stream]
+    unfit = unfit & np.isfinite(values)
+    found = []
+    for name in dict.fromkeys(metric[unfit].tolist()):
+        theirs = unfit & (metric == name)
+        limits = CANONICAL[name]
+        found.append(Rejected(name, limits.low, limits.high, times[theirs] / 1000.0, values[theirs]))
+    return tuple(found)
 
 
 def _ascend(times: Ints, stream: Ints) -> bool:
@@ -350,4 +367,5 @@ def _made(
         newest_sample_s=None if flat.newest_ms is None else flat.newest_ms / 1000.0,
         counts=replace(flat.counts, resets=resets),
         ahead=flat.ahead,
+        rejected=flat.rejected,
     )

@@ -8,6 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from settings.stream_job import MOST_WORKERS
+
+CENTURY_S = 100 * 365.25 * 86_400.0  # event times may be history, processes are not
+
 
 class Scope(StrEnum):
     """Whether a metric has one series per job or one per worker."""
@@ -34,9 +38,9 @@ CPU = Metric("cpu_load", Scope.WORKER, "ratio", "share of the worker's CPU in us
 # Optional: only Flink measures it. Nothing may be refused for want of it.
 BUSY = Metric("busy_ratio", Scope.WORKER, "ratio", "share of time in which the worker's busiest task worked", high=1.5)
 LAG = Metric("consumer_lag_records", Scope.JOB, "records", "records available and not yet consumed")
-LATENCY = Metric("latency_p95_ms", Scope.JOB, "ms", "95th percentile of end-to-end latency")
-SCALE_OUT = Metric("scale_out", Scope.JOB, "workers", "workers that are registered")
-UPTIME = Metric("uptime_s", Scope.JOB, "s", "time since the job last (re)started")
+LATENCY = Metric("latency_p95_ms", Scope.JOB, "ms", "95th percentile of end-to-end latency", high=1_000 * CENTURY_S)
+SCALE_OUT = Metric("scale_out", Scope.JOB, "workers", "workers that are registered", high=MOST_WORKERS)
+UPTIME = Metric("uptime_s", Scope.JOB, "s", "time since the job last (re)started", high=CENTURY_S)
 
 CANONICAL: dict[str, Metric] = {
     metric.name: metric for metric in (WORKLOAD, THROUGHPUT, CPU, BUSY, LAG, LATENCY, SCALE_OUT, UPTIME)

@@ -51,7 +51,11 @@ class Quality:
 
 
 def assess(
-    window: Window, now_s: float, scrape_interval_s: float, needed: Mapping[str, float] | None = None
+    window: Window,
+    now_s: float,
+    scrape_interval_s: float,
+    needed: Mapping[str, float] | None = None,
+    running: int | None = None,
 ) -> Quality:
     """Judge a window.
 
@@ -67,12 +71,14 @@ def assess(
         Canonical metric -> smallest coverage (0..1) without which no decision is made; throughput and CPU of the
         workers at 80 % when left out. The coverage of workers counts from when each was first seen to when it was
         released, so that a rescale inside the window does not forbid every decision.
+    running
+        Workers that the target says run; ``None`` where that is not known.
 
     Notes
     -----
     Blind: no sample, or none newer than two intervals (plus the step that the grid may still owe), or a needed metric
-    that is absent or stale. No decision, but not blind: low coverage, fewer workers reporting than registered, or a
-    clock that is ahead.
+    that is absent or stale, or no more than half of the workers report. No decision, but not blind: low coverage, fewer
+    workers reporting than registered, or a clock that is ahead.
     """
     needed = NEEDED if needed is None else needed
     allowed_s = STALE_AFTER_INTERVALS * scrape_interval_s
@@ -81,15 +87,18 @@ def assess(
     coverage = {name: _coverage(window, name) for name in needed}
     silent = _silent_workers(window, now_s, allowed_s, needed)
     missing = _missing_workers(window, silent)
+    reporting = len(window.workers) - len(silent)
     problems = [
         f"{name} covers {coverage[name]:.0%} of the window, {least:.0%} is needed"
         for name, least in needed.items()
         if 0 < coverage[name] < least
     ]
     if missing > 0:
-        reporting = len(window.workers) - len(silent)
         names = f" (silent: {', '.join(silent)})" if silent else ""
-        problems.append(f"{reporting} of {reporting + missing} workers report{names}")
+        told = blindness if missing >= reporting > 0 else problems
+        told.append(f"{reporting} of {reporting + missing} workers report{names}")
+    elif running is not None and running >= 2 * reporting > 0:
+        blindness.append(f"{reporting} workers report, and the target says that {running} run")
     if window.ahead:
         problems.append(f"clock skew: {window.ahead} samples lie more than a scrape interval in the future")
     return Quality(
@@ -119,7 +128,9 @@ def _stale_metrics(window: Window, now_s: float, allowed_s: float, needed: Mappi
         values = _values(window, name)
         known = np.empty(0, dtype=np.intp) if values is None else np.flatnonzero(_any_known(values))
         if not len(known):
-            problems.append(f"{name} is absent")
+            rejected = next((item for item in window.rejected if item.metric == name), None)
+            why = "is absent" if rejected is None else f"has no usable sample: {rejected.sentence()}"
+            problems.append(f"{name} {why}")
         elif (age_s := now_s - window.times_s[known[-1]]) > allowed_s + window.step_s:
             problems.append(f"{name} is {age_s:.0f} s old, {allowed_s:.0f} s are allowed")
     return problems

@@ -28,6 +28,29 @@ class SampleCounts:
 
 
 @dataclass(frozen=True)
+class Rejected:
+    """Values of one metric that cannot be: they lie outside ``low`` to ``high``. Never used, never learned.
+
+    Attributes
+    ----------
+    times_s, values
+        Epoch seconds of each, and the value in the metric's unit, shape ``(n,)``; at least one.
+    """
+
+    metric: str
+    low: float
+    high: float
+    times_s: Values
+    values: Values
+
+    def sentence(self) -> str:
+        """Return in words what was rejected and why; of several values the newest one is told."""
+        newest = self.values[int(np.argmax(self.times_s))]
+        limits = f"below {self.low:g}" if newest < self.low else f"outside {self.low:g} to {self.high:g}"
+        return f"{self.metric} {newest:g} is {limits}"
+
+
+@dataclass(frozen=True)
 class Window:
     """Aligned metrics of one job. A missing value is NaN in the arrays; ask :meth:`missing` for the mask.
 
@@ -43,6 +66,8 @@ class Window:
         Epoch seconds of the newest finite sample of any metric, up to the window's end; ``None`` when there was none.
     ahead
         Samples that lie more than a scrape interval after the window's end: a clock runs ahead. They are not used.
+    rejected
+        What was read and cannot be; NaN in the arrays.
     """
 
     job: str
@@ -54,6 +79,7 @@ class Window:
     newest_sample_s: float | None = None
     counts: SampleCounts = SampleCounts()
     ahead: int = 0
+    rejected: tuple[Rejected, ...] = ()
 
     def __len__(self) -> int:
         return len(self.times_s)

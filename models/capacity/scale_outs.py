@@ -18,7 +18,9 @@ from models.capacity.evidence import OBSERVED, REDRAWN_SKEW, Curve, Evidence, as
 from models.capacity.hottest import STRANGERS
 from models.capacity.line import IdleShare
 from models.capacity.pairing import MINUTE_S, paired_minutes, runs_of_scale_out
-from models.capacity.workers import Total, Workers
+from models.capacity.workers import Against, Total, Workers
+from settings.stream_job import MOST_WORKERS
+from telemetry.metrics import UPTIME
 from telemetry.window import Window
 
 STATE_FORMAT = 1
@@ -28,8 +30,11 @@ BATCH_S = 600.0  # of history that is learnt at once
 REMEMBERED = 96  # scale-outs kept in memory, newest first
 SURPRISE = 0.20  # relative miss of the lines on fresh minutes that says: this is another program now
 SURPRISES_TO_FORGET = 3
+FASTER = 1.4  # times what its CPU load explains, that no running program becomes
+LITTLE = 0.1  # share of the capacity up to which rates and CPU load may differ: an idle worker's CPU tells little
 BEHIND_SD = 0.03  # relative sd of a minute's throughput with a backlog around the capacity
 STALLED = 0.1  # share of what is believed and usual, below which the workers wait for something else than their CPU
+MOST_PER_WORKER_PER_S = 1e9  # records/s: no worker takes more
 Z90 = NormalDist().inv_cdf(0.95)
 
 
@@ -55,6 +60,10 @@ class ScaleOuts:
         What the current stay did while it worked off a backlog; ``None`` before it had one.
     idle
         What earlier stays taught of the CPU load at which nothing is processed.
+    outgrown
+        Lines of the current stay that were given up because the workers no longer followed them.
+    doubted
+        The newest samples where they contradict the lines; ``None`` where they agree. Not kept.
     """
 
     scale_out: int | None = None
@@ -65,6 +74,8 @@ class ScaleOuts:
     surprises: int = 0
     behind: Evidence | None = None
     idle: IdleShare = STRANGERS
+    outgrown: Workers = field(default_factory=Workers)
+    doubted: Against | None = None
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
@@ -77,16 +88,16 @@ class ScaleOuts:
         Raises
         ------
         ValueError
-            When ``scale_out`` is below 1.
+            When ``scale_out`` is below 1 or above any job's.
         """
-        if scale_out < 1:
-            raise ValueError(f"a running job has at least one worker, found scale-out {scale_out}")
-        moved = self._arrived(scale_out, window)
+        if not 1 <= scale_out <= MOST_WORKERS:
+            raise ValueError(f"a running job has 1 to {MOST_WORKERS} workers, found scale-out {scale_out}")
+        moved = replace(self._arrived(scale_out, window), doubted=None)
         rows = paired_minutes(window, scale_out, after_s=moved.newest_s, arrived_s=moved.arrived_s)
         if rows is None:
             return moved
         fresh = Workers.of(window.workers, rows.cpu, rows.throughput_per_s, rows.minutes_each)
-        return moved._learnt(fresh, rows.newest_s) if len(fresh) else moved
+        return moved._learnt(fresh, rows.newest_s, _restarted_s(window)) if len(fresh) else moved
 
     def worked_off(self, scale_out: int, throughput_per_s: float, at_s: float) -> ScaleOuts:
         """Learn from a minute, up to ``at_s``, in which a backlog was worked off: its throughput was all there is.
@@ -113,23 +124,61 @@ class ScaleOuts:
     def _left(self) -> ScaleOuts:
         """Return the model after the end of a stay: what it taught is remembered, and its lines are gone."""
         idle = self.idle if self._total is None else self._total.idle
-        return replace(self._remembering(), workers=Workers(), surprises=0, behind=None, idle=idle)
+        return replace(self._remembering(), workers=Workers(), outgrown=Workers(), surprises=0, behind=None, idle=idle)
 
-    def _learnt(self, fresh: Workers, newest_s: float) -> ScaleOuts:
-        believed, done, doubt, usual = self.workers.against(fresh)
-        if done < STALLED * min(believed, usual):
-            return replace(self, newest_s=newest_s)
-        missed = abs(done - believed) > max(SURPRISE * max(believed, done), 3.0 * doubt)
-        surprises = self.surprises + 1 if believed > 0 and missed else 0
-        if surprises >= SURPRISES_TO_FORGET:
-            # The program changed: neither its lines nor what other scale-outs took is worth much any more.
-            forgotten = replace(self, memory={}, behind=None, idle=STRANGERS)
-            return replace(forgotten, workers=fresh, newest_s=newest_s, surprises=0)
+    def _learnt(self, fresh: Workers, newest_s: float, restarted_s: float = math.inf) -> ScaleOuts:
+        """Return the model after fresh samples; of history nobody says when the job was started: infinity."""
+        found = self.workers.against(fresh)
+        believed, done = found.believed_per_s, found.done_per_s
         elapsed = newest_s - self.newest_s if math.isfinite(self.newest_s) else 0.0
+        if self._faster(found) and restarted_s < math.inf:
+            # A program that runs gets no faster: rather its CPU is measured wrongly. Another program would restart.
+            if restarted_s <= self.newest_s and elapsed < HALF_LIFE_S and not self._back(fresh):
+                return replace(self, doubted=found)
+            return self._anew(fresh, newest_s)
+        doubted = found if abs(done - believed) > LITTLE * self._total_per_s else None
+        if done < STALLED * min(believed, found.usual_per_s):
+            return replace(self, newest_s=newest_s, doubted=doubted)
+        missed = self._missed(found)
+        surprises = self.surprises + 1 if missed else 0
+        if surprises >= SURPRISES_TO_FORGET:
+            return self._anew(fresh, newest_s)
         kept, reporting = self.workers.decayed(0.5 ** (elapsed / HALF_LIFE_S)), set(fresh.workers)
         if len(kept) > len(reporting) >= (self.scale_out or 0):
             kept = kept.only(reporting)  # pods that were replaced
-        return replace(self, workers=kept.merge(fresh), newest_s=newest_s, surprises=surprises)
+        doubted = doubted if missed else None
+        return replace(self, workers=kept.merge(fresh), newest_s=newest_s, surprises=surprises, doubted=doubted)
+
+    def _anew(self, fresh: Workers, newest_s: float) -> ScaleOuts:
+        """Return the model of a program that changed: its lines and what other scale-outs took are worth little now."""
+        forgotten = replace(self, memory={}, behind=None, idle=STRANGERS, surprises=0, doubted=None)
+        return replace(forgotten, workers=fresh, newest_s=newest_s, outgrown=self.workers)
+
+    def _missed(self, found: Against) -> bool:
+        believed, done = found.believed_per_s, found.done_per_s
+        return believed > 0 and abs(done - believed) > max(SURPRISE * max(believed, done), 3.0 * found.doubt_per_s)
+
+    def _faster(self, found: Against) -> bool:
+        """Whether far more was done than the CPU load explains, whatever the idle share is.
+
+        With less CPU than usual a worker does less per CPU, not more; with more of it, what its line says.
+        """
+        if found.cpu_load < found.usual_cpu_load:
+            explained = found.usual_per_s * found.cpu_load / found.usual_cpu_load
+        else:
+            explained = found.believed_per_s + 3.0 * found.doubt_per_s
+        return found.usual_per_s > 0 and found.done_per_s > max(
+            FASTER * explained, explained + LITTLE * self._total_per_s
+        )
+
+    def _back(self, fresh: Workers) -> bool:
+        """Whether the workers are again as they were before the lines were last forgotten."""
+        before = self.outgrown.against(fresh)
+        return before.usual_per_s > 0 and not self._missed(before)
+
+    @property
+    def _total_per_s(self) -> float:
+        return 0.0 if self._total is None else self._total.per_s
 
     def _remembering(self) -> ScaleOuts:
         stay = self._stay
@@ -198,10 +247,10 @@ class ScaleOuts:
         Raises
         ------
         ValueError
-            Below 1, or when nothing is known yet (ask :attr:`known`).
+            Below 1, above any job's, or when nothing is known yet (ask :attr:`known`).
         """
-        if scale_out < 1:
-            raise ValueError(f"capacity is asked for 1 worker or more, not {scale_out}")
+        if not 1 <= scale_out <= MOST_WORKERS:
+            raise ValueError(f"capacity is asked for 1 to {MOST_WORKERS} workers, not {scale_out}")
         if not self.known:
             raise ValueError("nothing is known of the capacity yet: no worker's CPU and throughput were paired")
         log_value, variance = self._answer(scale_out)
@@ -323,16 +372,23 @@ class ScaleOuts:
             "surprises": self.surprises,
             "behind": None if self.behind is None else self.behind.to_state(),
             "idle": [self.idle.cpu, self.idle.sd],
+            **({"outgrown": self.outgrown.to_state()} if len(self.outgrown) else {}),
         }
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Rebuild from :meth:`to_state`. Raises ``ValueError`` when the state is not one of this model."""
+        """Rebuild from :meth:`to_state`.
+
+        Raises
+        ------
+        ValueError
+            When the state is not one of this model, or was learned from metrics that cannot have been true.
+        """
         if state.get("format") != STATE_FORMAT:
             raise ValueError(f"not a capacity state of format {STATE_FORMAT}: format is {state.get('format')!r}")
         memory = [Evidence.from_state(item) for item in state.get("memory", [])]
         newest, arrived = state.get("newest_s"), state.get("arrived_s")
-        return cls(
+        model = cls(
             scale_out=None if state.get("scale_out") is None else int(state["scale_out"]),
             workers=Workers.from_state(state.get("workers", {})),
             memory={item.scale_out: item for item in memory},
@@ -341,4 +397,24 @@ class ScaleOuts:
             surprises=int(state.get("surprises", 0)),
             behind=None if state.get("behind") is None else Evidence.from_state(state["behind"]),
             idle=IdleShare(*map(float, state["idle"])) if "idle" in state else STRANGERS,
+            outgrown=Workers.from_state(state.get("outgrown", {})),
         )
+        model._check()
+        return model
+
+    def _check(self) -> None:
+        """Refuse what absurd metrics once taught: one scale-out of 1e6 would be reckoned with at every tick."""
+        for scale_out in (*self.memory, self.scale_out or 1):
+            if not 1 <= scale_out <= MOST_WORKERS:
+                raise ValueError(f"it was learned at scale-out {scale_out:g}; a job has 1 to {MOST_WORKERS} workers")
+        each_per_s = [item.per_s / item.scale_out for item in self.memory.values()]
+        highest_per_s = max([self.workers.highest_per_s, *each_per_s])
+        if not highest_per_s <= MOST_PER_WORKER_PER_S:
+            raise ValueError(f"a worker is said to take {highest_per_s:.3g} records/s, and none takes so much")
+
+
+def _restarted_s(window: Window) -> float:
+    """Return the epoch second since which the job runs, by its uptime; minus infinity where that is not measured."""
+    uptime = window.job_metric(UPTIME.name)
+    known = np.flatnonzero(np.isfinite(uptime))
+    return float(window.times_s[known[-1]] - uptime[known[-1]]) if len(known) else -math.inf

@@ -119,6 +119,11 @@ class Workers:
         """Weight of the worker that was seen longest, in minutes at full CPU load."""
         return float(self.table[0].max(initial=0.0))
 
+    @property
+    def highest_per_s(self) -> float:
+        """Mean throughput of the worker that did most, records/s; 0 without any."""
+        return float(self.table[2].max(initial=0.0))
+
     def merge(self, other: Workers) -> Workers:
         """Return the workers of both sets of samples."""
         names = tuple(dict.fromkeys((*self.names, *other.names)))
@@ -158,21 +163,21 @@ class Workers:
         table[:, [at[name] for name in self.names]] = self.table
         return table
 
-    def against(self, fresh: Workers) -> tuple[float, float, float, float]:
-        """Return what the lines believe of fresh samples, what was done, the lines' doubt, and what was usual.
-
-        Records/s in all; only workers that are known to both count.
-        """
-        believed = done = doubt = usual = 0.0
+    def against(self, fresh: Workers) -> Against:
+        """Return what the lines believe of fresh samples; only workers that are known to both count."""
+        believed = done = doubt = usual = cpu_load = usual_cpu = 0.0
         known = self.workers
         for name, cpu, throughput_per_s in zip(fresh.names, *fresh.table[1:3].tolist(), strict=True):
             if name in known:
-                fit = known[name].line.fit()
+                line = known[name].line
+                fit = line.fit()
                 believed += fit.predict(cpu)
                 doubt += fit.sd(cpu)
                 done += throughput_per_s
-                usual += known[name].line.throughput_mean
-        return believed, done, doubt, usual
+                usual += line.throughput_mean
+                cpu_load += cpu
+                usual_cpu += line.cpu_mean
+        return Against(believed, done, doubt, usual, cpu_load, usual_cpu)
 
     def cpu_shares(self) -> dict[str, float]:
         """Return each worker's CPU load as a share of the hottest worker's over the same samples; the hottest has 1."""
@@ -231,6 +236,28 @@ class Workers:
         if not state:
             return cls()
         return cls(tuple(state), np.array([[float(number) for number in numbers] for numbers in state.values()]).T)
+
+
+@dataclass(frozen=True)
+class Against:
+    """Fresh samples against the lines of the same workers.
+
+    Attributes
+    ----------
+    believed_per_s, done_per_s, doubt_per_s
+        What the lines say of their CPU load, what was done at it, and the lines' standard deviation; records/s in all.
+    usual_per_s
+        Mean of what the lines were made of, records/s in all.
+    cpu_load, usual_cpu_load
+        Sums over workers of the fresh CPU load and of the mean behind the lines, ratios.
+    """
+
+    believed_per_s: float
+    done_per_s: float
+    doubt_per_s: float
+    usual_per_s: float
+    cpu_load: float
+    usual_cpu_load: float
 
 
 def _alike(paired: NDArray[np.bool_]) -> list[list[int]]:

@@ -87,7 +87,7 @@ def test_unknown_is_said_not_guessed():
     assert model.table(12) == {}
     with pytest.raises(ValueError, match="nothing is known of the capacity yet"):
         model.capacity(3)
-    with pytest.raises(ValueError, match="1 worker or more"):
+    with pytest.raises(ValueError, match="asked for 1 to 10000 workers"):
         stay(model, 2).capacity(0)
     with pytest.raises(ValueError, match="at least one worker"):
         model.update(window(0, 1), 0)

@@ -1,0 +1,112 @@
+"""Do metrics of one job tell the same story? What arrives is worked, or it waits: nothing else can become of it.
+
+Belongs here: metrics held against each other. Does not belong here: one metric by itself (:mod:`telemetry.plausible`),
+and what is decided where they do not agree (``control``).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from telemetry.window import Values
+
+Mask = NDArray[np.bool_]
+
+APART: Final = 1.4  # workload over throughput, or the other way round, from which the lag must tell why
+EXPLAINED: Final = 0.5  # share of the difference that the lag must have taken or given
+SPAN_S: Final = 60.0
+LONGEST_SPAN_S: Final = 180.0
+COMMITS: Final = 3.0  # checkpoint intervals in a span: some exporters see the lag fall only when offsets are committed
+MEASURED: Final = 0.8  # share of a span's samples without which it is not judged
+CHANCE: Final = 3.0  # standard deviations of a count of records
+
+
+def contradicting(
+    step_s: float, workload: Values, throughput: Values, lag: Values, *, still: Mask, checkpoint_interval_s: float
+) -> Mask:
+    """Return where workload, throughput and consumer lag cannot all be true, shape ``(n,)``.
+
+    Each step is judged by the minute before it (longer where checkpoints are far apart) and by the newer half of that.
+    What is not measured contradicts nothing. The lag may have moved up to a minute earlier: rates are often means.
+
+    Parameters
+    ----------
+    workload, throughput
+        Records/s over all workers, shape ``(n,)``.
+    lag
+        Consumer lag in records, shape ``(n,)``.
+    still
+        Where the job is known to stand still, shape ``(n,)``: after a restart it reads again what it had read, so a
+        minute with a standstill in it is not judged.
+    """
+    if len(workload) < 2 or not np.isfinite(lag).any():
+        return np.zeros(len(workload), dtype=np.bool_)
+    steps = _steps(step_s, checkpoint_interval_s)
+    spans = (steps, steps // 2) if steps >= 4 else (steps,)
+    # The lag is compared with that of the step before the span, and may be scraped a step later than the rest.
+    ran = [_trailing_sums(1.0 * still, span + 2) == 0 for span in spans]
+    found = [_over(span, step_s, workload, throughput, lag) & whole for span, whole in zip(spans, ran, strict=True)]
+    return np.asarray(np.logical_or.reduce(found))
+
+
+def surroundings(mask: Mask, step_s: float, checkpoint_interval_s: float) -> Mask:
+    """Return the mask with the steps that a judgement rested on: any of them may be what is wrong."""
+    if not mask.any():
+        return mask
+    steps = _steps(step_s, checkpoint_interval_s)
+    ahead = np.concatenate([mask, np.zeros(steps - 1, dtype=np.bool_)])
+    return np.asarray(np.lib.stride_tricks.sliding_window_view(ahead, steps).any(axis=1))
+
+
+def _steps(step_s: float, checkpoint_interval_s: float) -> int:
+    span_s = float(np.clip(COMMITS * checkpoint_interval_s, SPAN_S, LONGEST_SPAN_S))
+    return max(2, round(span_s / step_s))
+
+
+def _over(steps: int, step_s: float, workload: Values, throughput: Values, lag: Values) -> Mask:
+    n = len(workload)
+    both = np.isfinite(workload) & np.isfinite(throughput)
+    counts = _trailing_sums(both.astype(np.float64), steps)
+    judged = counts >= MEASURED * steps
+    arrived = step_s * _trailing_sums(np.where(both, workload, 0.0), steps)
+    worked = step_s * _trailing_sums(np.where(both, throughput, 0.0), steps)
+    apart = np.abs(arrived - worked)
+    judged &= apart > (APART - 1.0) * np.minimum(arrived, worked)
+    judged &= apart > CHANCE * np.sqrt(arrived + worked)
+    if not judged.any():
+        return np.zeros(n, dtype=np.bool_)
+    least, most = _moves(lag, steps, max(1, round(SPAN_S / step_s)))
+    drained = -least >= EXPLAINED * (worked - arrived)
+    piled_up = most >= EXPLAINED * (arrived - worked)
+    known = np.isfinite(least)
+    return np.asarray(judged & known & np.where(worked > arrived, ~drained, ~piled_up))
+
+
+def _trailing_sums(values: Values, steps: int) -> Values:
+    sums = np.cumsum(values)
+    if len(values) > steps:
+        sums[steps:] = sums[steps:] - np.cumsum(values)[:-steps]
+    return sums
+
+
+def _moves(lag: Values, steps: int, earlier: int) -> tuple[Values, Values]:
+    """Return the least and the largest move of the lag over ``steps``, of those that ended up to ``earlier`` steps ago.
+
+    Shape ``(n,)`` both, NaN where it was not measured.
+    """
+    n = len(lag)
+    known = np.flatnonzero(np.isfinite(lag))
+    filled = np.interp(np.arange(n), known, lag[known])
+    filled[: known[0]] = np.nan
+    filled[known[-1] + 3 :] = np.nan
+    moved = np.full(n, np.nan)
+    moved[steps:] = filled[steps:] - filled[:-steps]
+    padded = np.concatenate([np.full(earlier, np.nan), moved])
+    views = np.lib.stride_tricks.sliding_window_view(padded, earlier + 1)
+    least = np.where(np.isfinite(views), views, np.inf).min(axis=1)
+    most = np.where(np.isfinite(views), views, -np.inf).max(axis=1)
+    unknown = ~np.isfinite(views).any(axis=1)
+    return np.where(unknown, np.nan, least), np.where(unknown, np.nan, most)

@@ -1,0 +1,112 @@
+"""What arrives is worked, or it waits: where workload, throughput and lag tell otherwise, one of them is wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from telemetry.agreement import contradicting, surroundings
+
+STEP_S = 5.0
+N = 48
+NAN = float("nan")
+
+
+def judged(workload, throughput, lag, step_s=STEP_S, still=None, checkpoint_s=10.0):
+    columns = (np.broadcast_to(np.asarray(values, float), N).copy() for values in (workload, throughput, lag))
+    none = np.zeros(N, dtype=bool)
+    return contradicting(step_s, *columns, still=none if still is None else still, checkpoint_interval_s=checkpoint_s)
+
+
+def from_row(row, before, after):
+    return np.where(np.arange(N) < row, before, after)
+
+
+def waiting(workload, throughput, step_s=STEP_S, first=0.0):
+    """The lag that such rates leave."""
+    return first + np.cumsum(step_s * (np.broadcast_to(workload, N) - np.broadcast_to(throughput, N)))
+
+
+@pytest.mark.parametrize("wrong", [0.0, 0.1, 0.5, 2.0])
+def test_a_workload_that_moves_alone_is_found_within_half_a_minute(wrong):
+    found = judged(from_row(30, 15_000.0, wrong * 15_000.0), 15_000.0, 0.0)
+    assert not found[:30].any()
+    assert found[36:].all()
+
+
+@pytest.mark.parametrize("wrong", [0.5, 2.0, 10.0])
+def test_a_throughput_that_moves_alone_is_found(wrong):
+    assert judged(15_000.0, from_row(30, 15_000.0, wrong * 15_000.0), 300.0)[36:].all()
+
+
+def test_a_backlog_that_is_worked_off_explains_more_throughput_than_workload():
+    throughput = from_row(20, 10_000.0, 18_000.0)
+    assert not judged(10_000.0, throughput, waiting(10_000.0, throughput, first=2e6)).any()
+
+
+def test_a_job_that_falls_behind_explains_more_workload_than_throughput():
+    workload = from_row(20, 10_000.0, 25_000.0)
+    assert not judged(workload, 10_000.0, waiting(workload, 10_000.0)).any()
+
+
+def test_a_load_that_really_falls_agrees_again_when_what_lags_has_followed():
+    workload, throughput = from_row(12, 40_000.0, 4_000.0), from_row(24, 40_000.0, 4_000.0)
+    found = judged(workload, throughput, 0.0)
+    assert found[15:24].any()
+    assert not found[36:].any()
+
+
+def test_metrics_that_lag_by_one_scrape_do_not_contradict_each_other():
+    rng = np.random.default_rng(3)
+    workload = 20_000.0 * (1.0 + 0.5 * np.sin(np.arange(N) / 8.0)) * np.exp(rng.normal(0.0, 0.1, N))
+    assert not judged(workload, np.roll(workload, 1), 500.0).any()
+
+
+def test_offsets_that_are_committed_every_ten_seconds_are_no_contradiction():
+    sawtooth = 15_000.0 * (np.arange(N) % 2) * STEP_S
+    assert not judged(15_000.0, 15_000.0, sawtooth).any()
+    assert judged(15_000.0, 30_000.0, sawtooth)[36:].all()
+
+
+def test_without_a_lag_nothing_is_contradicted():
+    assert not judged(15_000.0, 45_000.0, NAN).any()
+
+
+def test_a_minute_with_a_standstill_is_not_judged_because_the_job_reads_again_what_it_had_read():
+    still = (np.arange(N) >= 10) & (np.arange(N) < 14)
+    working = np.where(still, 0.0, from_row(14, 10_000.0, 30_000.0))
+    lag = waiting(10_000.0, working) + from_row(14, 0.0, 2e6)
+    assert judged(10_000.0, np.where(still, NAN, working), lag).any()
+    assert not judged(10_000.0, np.where(still, NAN, working), lag, still=still).any()
+
+
+def test_a_few_records_are_chance():
+    rng = np.random.default_rng(5)
+    assert not judged(rng.poisson(0.5 * STEP_S, N) / STEP_S, rng.poisson(0.5 * STEP_S, N) / STEP_S, 0.0).any()
+
+
+@pytest.mark.parametrize("step_s", [1.0, 5.0, 15.0, 30.0, 60.0])
+def test_it_is_found_at_any_scrape_interval(step_s):
+    assert judged(1_500.0, 15_000.0, 0.0, step_s=step_s)[-2:].all() or step_s == 1.0
+    assert judged(15_000.0, 15_000.0, 0.0, step_s=step_s).sum() == 0
+
+
+@settings(max_examples=50)
+@given(st.integers(0, 2**31), st.floats(0.2, 5.0), st.floats(0.0, 600.0))
+def test_whatever_a_job_does_that_loses_no_record_is_no_contradiction(seed, capacity, waited_s):
+    rng = np.random.default_rng(seed)
+    workload = 10_000.0 * np.exp(np.cumsum(rng.normal(0.0, 0.1, N)))
+    lag, lags, done = waited_s * 10_000.0, [], []
+    for arrived in workload:
+        worked = min(arrived + lag / STEP_S, capacity * 10_000.0)
+        lag += STEP_S * (arrived - worked)
+        done.append(worked)
+        lags.append(lag)
+    assert not judged(workload, done, lags).any()
+
+
+def test_what_a_judgement_rested_on_is_not_learned_either():
+    mask = np.arange(N) == 30
+    assert np.flatnonzero(surroundings(mask, STEP_S, 10.0)).tolist() == list(range(19, 31))
