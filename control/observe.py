@@ -189,7 +189,7 @@ def doubting(observation: Observation, doubted: Against | None) -> Observation:
     """
     if doubted is None or observation.contradiction is not None:
         return observation
-    each = doubted.cpu_load / max(len(observation.worker_cpu), 1)
+    each = doubted.cpu_load / max(doubted.workers, 1)
     contradiction = (
         f"throughput {doubted.done_per_s:,.0f}/s and CPU load {each:.0%} contradict each other: "
         f"at that load the workers were found to take {max(doubted.believed_per_s, 0.0):,.0f}/s"

@@ -47,7 +47,7 @@ def contradicting(
     steps = _steps(step_s, checkpoint_interval_s)
     spans = (steps, steps // 2) if steps >= 4 else (steps,)
     # The lag is compared with that of the step before the span, and may be scraped a step later than the rest.
-    ran = [_trailing_sums(1.0 * still, span + 2) == 0 for span in spans]
+    ran = [_trailing_sums(still.astype(np.float64), span + 2) == 0 for span in spans]
     found = [_over(span, step_s, workload, throughput, lag) & whole for span, whole in zip(spans, ran, strict=True)]
     return np.asarray(np.logical_or.reduce(found))
 

@@ -136,7 +136,8 @@ class ScaleOuts:
             if restarted_s <= self.newest_s and elapsed < HALF_LIFE_S and not self._back(fresh):
                 return replace(self, doubted=found)
             return self._anew(fresh, newest_s)
-        doubted = found if abs(done - believed) > LITTLE * self._total_per_s else None
+        far = self._telling(found) and abs(done - believed) > LITTLE * self._total_per_s
+        doubted = found if far else None
         if done < STALLED * min(believed, found.usual_per_s):
             return replace(self, newest_s=newest_s, doubted=doubted)
         missed = self._missed(found)
@@ -163,13 +164,19 @@ class ScaleOuts:
 
         With less CPU than usual a worker does less per CPU, not more; with more of it, what its line says.
         """
-        if found.cpu_load < found.usual_cpu_load:
+        if not self._telling(found):
+            return False
+        if found.cpu_load >= found.usual_cpu_load:
+            explained = found.believed_per_s + 3.0 * found.doubt_per_s
+        elif FASTER * found.cpu_load < found.usual_cpu_load:
             explained = found.usual_per_s * found.cpu_load / found.usual_cpu_load
         else:
-            explained = found.believed_per_s + 3.0 * found.doubt_per_s
-        return found.usual_per_s > 0 and found.done_per_s > max(
-            FASTER * explained, explained + LITTLE * self._total_per_s
-        )
+            return False
+        return found.done_per_s > max(FASTER * explained, explained + LITTLE * self._total_per_s)
+
+    def _telling(self, found: Against) -> bool:
+        """Whether the workers were busy enough for their CPU load to tell what they did."""
+        return found.usual_cpu_load > (self.idle.cpu + self.idle.sd) * found.workers
 
     def _back(self, fresh: Workers) -> bool:
         """Whether the workers are again as they were before the lines were last forgotten."""

@@ -166,7 +166,7 @@ class Workers:
     def against(self, fresh: Workers) -> Against:
         """Return what the lines believe of fresh samples; only workers that are known to both count."""
         believed = done = doubt = usual = cpu_load = usual_cpu = 0.0
-        known = self.workers
+        known, workers = self.workers, 0
         for name, cpu, throughput_per_s in zip(fresh.names, *fresh.table[1:3].tolist(), strict=True):
             if name in known:
                 line = known[name].line
@@ -177,7 +177,8 @@ class Workers:
                 usual += line.throughput_mean
                 cpu_load += cpu
                 usual_cpu += line.cpu_mean
-        return Against(believed, done, doubt, usual, cpu_load, usual_cpu)
+                workers += 1
+        return Against(believed, done, doubt, usual, cpu_load, usual_cpu, workers)
 
     def cpu_shares(self) -> dict[str, float]:
         """Return each worker's CPU load as a share of the hottest worker's over the same samples; the hottest has 1."""
@@ -250,6 +251,8 @@ class Against:
         Mean of what the lines were made of, records/s in all.
     cpu_load, usual_cpu_load
         Sums over workers of the fresh CPU load and of the mean behind the lines, ratios.
+    workers
+        How many there are.
     """
 
     believed_per_s: float
@@ -258,6 +261,7 @@ class Against:
     usual_per_s: float
     cpu_load: float
     usual_cpu_load: float
+    workers: int
 
 
 def _alike(paired: NDArray[np.bool_]) -> list[list[int]]:

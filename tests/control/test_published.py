@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 from prometheus_client import generate_latest
@@ -261,7 +262,8 @@ def test_every_metric_of_the_list_is_really_published(store: StateStore, tmp_pat
     loop.minute(18)
     names = loop.scrape().names()
     store.journal.request_retrain("orders", loop.clock.now_s(), "for the test")
-    a_status(store, loop.clock.now_s(), "mixed", mix={"small": 2, "large": 1}, scale_out=3, predicted_recovery_s=60.0)
+    details = {"scale_out": 3, "predicted_recovery_s": 60.0, "rejected": {"cpu_load": 2}}
+    a_status(store, loop.clock.now_s(), "mixed", mix={"small": 2, "large": 1}, **details)
     an_intent(store, loop.clock.now_s(), "mixed", 3, mix={"small": 2, "large": 1})
     (tmp_path / "mixed.yaml").write_text("sizes:\n  small: {cpu_cores: 1, memory_mb: 1024, price_per_h: 1}\n")
     names |= loop.scrape().names()
@@ -532,3 +534,18 @@ def a_status(store: StateStore, now_s: float, job: str, **details: Any) -> None:
     given = {"reason": "scale_out", "event": "nothing", "wape": None, **details}
     status = JobStatus(job, Status.ACTING, now_s, "for the test", given)
     store.journal.record_tick(Tick(now_s, now_s, "a", {"statuses": {"acting": 1}}), [replace(status)])
+
+
+def test_values_that_cannot_be_are_counted_by_metric_for_as_long_as_the_job_is_known(
+    store: StateStore, tmp_path: Path
+) -> None:
+    loop = Loop.of(store, tmp_path)
+    loop.minute(2)
+    assert loop.scrape().label("rejected_samples_total", "metric") is None
+    loop.rig.source.change = lambda window: replace(
+        window, job_metrics={**window.job_metrics, "scale_out": np.full(len(window), 1e6)}
+    )
+    loop.minute(2)
+    loop.rig.source.change = None
+    loop.minute(20)
+    assert loop.scrape()("rejected_samples_total", stream_job="orders", metric="scale_out") == 48.0

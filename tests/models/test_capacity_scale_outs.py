@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -89,7 +90,7 @@ def test_unknown_is_said_not_guessed():
         model.capacity(3)
     with pytest.raises(ValueError, match="asked for 1 to 10000 workers"):
         stay(model, 2).capacity(0)
-    with pytest.raises(ValueError, match="at least one worker"):
+    with pytest.raises(ValueError, match="1 to 10000 workers"):
         model.update(window(0, 1), 0)
 
 
@@ -428,3 +429,74 @@ def test_a_belief_that_is_far_too_high_is_given_up_when_the_workers_do_what_they
     believed = ScaleOuts(scale_out=1, workers=steep, newest_s=-60.0)
     assert believed.capacity(1).per_s > 10 * 50_000
     assert stay(believed, 1).capacity(1).per_s == pytest.approx(50_000, rel=0.1)
+
+
+# -- metrics that were wrong -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale_out", [0, -3, 10_001, 10**15, 10**30])
+def test_a_scale_out_that_no_job_has_is_refused_and_not_reckoned_with(scale_out):
+    model = stay(ScaleOuts(), 4)
+    with pytest.raises(ValueError, match="1 to 10000 workers"):
+        model.update(window(0, 4), scale_out)
+    with pytest.raises(ValueError, match="1 to 10000 workers"):
+        model.capacity(scale_out)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"scale_out": 10**6}, "learned at scale-out 1e\\+06"),
+        ({"memory": [Evidence(10**15, 5e4, 0.1, 0.0, 0.7).to_state()]}, "learned at scale-out 1e\\+15"),
+        ({"memory": [Evidence(6, 1e15, 0.1, 0.0, 0.7).to_state()]}, "take 1.67e\\+14 records/s"),
+        ({"workers": {"a": [1.0, 0.5, 1e15, 0.1, 1.0, 1.0, 0.5, 1e15]}}, "take 1e\\+15 records/s"),
+    ],
+)
+def test_a_state_that_absurd_metrics_taught_is_refused(change, why):
+    state = stay(ScaleOuts(), 4).to_state()
+    with pytest.raises(ValueError, match=why):
+        ScaleOuts.from_state({**state, **change})
+
+
+def less_cpu(seen, share):
+    return replace(seen, worker_metrics={**seen.worker_metrics, "cpu_load": share * seen.worker_metrics["cpu_load"]})
+
+
+def goes_on(model, share, start_s=1800.0, minutes=10, uptime=None):
+    """Minutes in which the CPU is told as a share of what it is; ``uptime`` is that at the end of the first window."""
+    for minute in range(3, minutes + 1):
+        begins_s = start_s + 60 * (minute - 3)
+        seen = window(begins_s, 4)
+        ran = {} if uptime is None else {"uptime_s": uptime + 60 * (minute - 3) + seen.times_s - seen.times_s[-1]}
+        model = model.update(replace(less_cpu(seen, share), job_metrics=ran), 4)
+    return model
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_a_program_that_runs_gets_no_faster_so_it_is_the_cpu_that_is_wrong(share):
+    known = stay(ScaleOuts(), 4)
+    after = goes_on(known, share, uptime=5_000.0)
+    assert after.capacity(4) == known.capacity(4)
+    assert after.doubted.done_per_s > 1.4 * max(after.doubted.believed_per_s, 0.0)
+    assert goes_on(after, 1.0, start_s=2400.0, uptime=6_000.0).doubted is None
+
+
+def test_a_program_that_was_started_anew_may_be_faster():
+    known = stay(ScaleOuts(), 4)
+    after = goes_on(known, 0.5, start_s=2200.0, uptime=300.0)
+    assert after.capacity(4).per_s > 1.6 * known.capacity(4).per_s
+
+
+def test_a_program_that_seemed_slower_is_believed_at_once_to_be_as_fast_as_before():
+    known = stay(ScaleOuts(), 4)
+    slower = ScaleOuts.from_state(json.loads(json.dumps(goes_on(known, 1.8, uptime=5_000.0).to_state())))
+    assert slower.capacity(4).per_s < 0.7 * known.capacity(4).per_s
+    again = goes_on(slower, 1.0, start_s=2400.0, minutes=3, uptime=6_000.0)
+    assert again.capacity(4).per_s == pytest.approx(known.capacity(4).per_s, rel=0.05)
+
+
+def test_an_idle_job_s_cpu_contradicts_nothing():
+    model = ScaleOuts()
+    for minute in range(3, 40):
+        model = model.update(window(60.0 * minute, 4, per_worker=500.0, seed=minute), 4)
+        assert model.doubted is None or minute < 5

@@ -125,3 +125,23 @@ def test_a_clock_that_is_ahead_is_said():
 def test_a_job_level_need():
     assert assess(window(), NOW, 15, needed={"scale_out": 1.0}).ok
     assert not assess(window(), NOW, 15, needed={"consumer_lag_records": 0.5}).ok
+
+
+@pytest.mark.parametrize(("gone", "blind"), [(0, False), (1, False), (2, True), (3, True)])
+def test_half_of_the_workers_missing_is_blindness(gone, blind):
+    quality = assess(
+        window(
+            workers=4, scale_out=4, throughput_per_s=lost(workers=slice(0, gone)), cpu_load=lost(workers=slice(0, gone))
+        ),
+        NOW,
+        15,
+    )
+    assert quality.blind is blind
+    assert quality.ok is (gone == 0)
+
+
+def test_workers_that_nobody_registers_are_missed_where_the_target_tells_of_them():
+    assert assess(window(), NOW, 15, running=5).ok, "spare slots, or one that is just coming"
+    quality = assess(window(), NOW, 15, running=6)
+    assert quality.blind
+    assert quality.problems == ("3 workers report, and the target says that 6 run",)
