@@ -44,6 +44,7 @@ class LoopFault(StrEnum):
 
     CHAMPIONS = "champions"  # looking for new ones
     JOB_FILES = "job_files"  # listing a folder of them
+    READ_AHEAD = "read_ahead"  # asking servers about several jobs at once
     JOURNAL = "journal"  # writing how the tick went into the state store
     HEARTBEAT = "heartbeat"  # writing the file that says that it ended
 
@@ -165,13 +166,27 @@ def tick_fleet(
     }
     ordered = _longest_unserved_first(jobs, io)
     io.memories.keep_only(job.name for job in ordered)
-    for job, served in fleet.serve_all(ordered, soft_deadline_s):
-        if isinstance(served, TickReport):
-            reports[job.name] = served
-        else:
-            others[job.name] = served
+    try:
+        for job, served in fleet.serve_all(ordered, soft_deadline_s):
+            _sort_in(job.name, served, reports, others)
+    except Exception as error:  # a defect of reading ahead: those that it left out are served one after the other
+        _log.exception("the jobs cannot be read together")
+        report = report.with_fault(LoopFault.READ_AHEAD, "the jobs cannot be read together", error)
+        for job, served in replace(fleet, io=replace(io, ahead=None)).serve_all(
+            [job for job in ordered if job.name not in {*reports, *others}], soft_deadline_s
+        ):
+            _sort_in(job.name, served, reports, others)
     report = _journal(io, replace(report, finished_s=clock.now_s(), reports=reports, others=others), holder)
     return report if heartbeat is None else _beaten(heartbeat, report, holder)
+
+
+def _sort_in(
+    name: str, served: TickReport | JobStatus, reports: dict[str, TickReport], others: dict[str, JobStatus]
+) -> None:
+    if isinstance(served, TickReport):
+        reports[name] = served
+    else:
+        others[name] = served
 
 
 def write_heartbeat(path: Path, report: FleetReport, holder: str) -> None:

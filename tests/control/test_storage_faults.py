@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -143,6 +144,18 @@ def test_champions_that_cannot_be_looked_for_cost_no_tick(rig: Rig) -> None:
     assert "orders" in report.reports
 
 
+def test_jobs_that_cannot_be_read_together_are_served_one_after_the_other(store: StateStore, rig: Rig) -> None:
+    class Defective:
+        def ready(self, *_: object):
+            raise RecursionError("a defect")
+
+    rig.twin.step(60)
+    io = replace(rig.io, ahead=Defective())
+    report = tick_fleet([rig.job], io, SimulatedClock(rig.now_s), holder="a")
+    assert report.faults == (LoopFault.READ_AHEAD,)
+    assert "orders" in report.reports
+
+
 def test_the_controller_goes_on_through_every_fault(tmp_path: Path, store: StateStore, rig: Rig) -> None:
     heartbeat = tmp_path / "heartbeat.json"
     heartbeat.mkdir()
@@ -171,7 +184,7 @@ def test_faults_are_counted_for_prometheus(tmp_path: Path, store: StateStore) ->
         for sample in family.samples
         if sample.name == "perdix_loop_faults_total"
     }
-    assert counted == {"champions": 0, "job_files": 0, "journal": 1, "heartbeat": 2}
+    assert counted == {"champions": 0, "job_files": 0, "read_ahead": 0, "journal": 1, "heartbeat": 2}
 
 
 def test_odd_text_in_a_targets_error_is_stored_and_stops_nobody(store: StateStore, rig: Rig) -> None:
