@@ -1,9 +1,11 @@
 """What a tick costs: milliseconds per stage, and jobs per second for fleets of 1, 100 and 1,000 jobs.
 
-Metrics come from memory (a twin's series, aligned beforehand) and targets are in process, so that what is measured is
-perdix: models, policy, state store. Told apart: the tick in which every job takes in a champion, those that follow, and
-the first one after a restart. Run ``python -m benchmarks.tick [--jobs 1 100 1000] [--family ensemble] [--only FAMILY
-...] [--store URL] [--cpu] [--json]``; ``--cpu`` counts processor time, which other programs on the machine change less.
+Two ways: from memory (a twin's series, aligned beforehand, targets in process), so that what is measured is models,
+policy and state store; and live: metrics and targets over real HTTP from another process
+(:mod:`benchmarks.fleet_server`), read as the live loop reads them. Told apart: the tick in which every job takes in a
+champion, those that follow, and the first one after a restart. Beside the time that passes stands the processor's,
+which other programs on the machine change less. Run ``python -m benchmarks.tick [--jobs 1 100 1000] [--source memory
+live] [--family ensemble] [--only FAMILY ...] [--store URL] [--json]``.
 """
 
 from __future__ import annotations
@@ -15,17 +17,22 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import orjson
 
+from benchmarks.fleet_server import fleet_server, move_to
 from control.champions import ChampionRow, FleetChampions, GivenChampions
 from control.fleet import tick_fleet
+from control.live import Targets
 from control.memories import Memories
-from control.sources import Reading
+from control.read_ahead import Hanging, ReadAhead
+from control.sources import LiveSource, MetricsSource, Reading
 from control.state import StateStore
 from control.tick_io import TickIO
 from models.forecasting.contract import Workload
@@ -34,7 +41,7 @@ from models.forecasting.forecaster import Forecaster
 from models.forecasting.member import Member
 from models.registry import FORECAST
 from replay.twin_source import TwinSource
-from settings.stream_job import Bounds, PolicySettings, StreamJob
+from settings.stream_job import Bounds, PolicySettings, PrometheusSource, StreamJob
 from settings.targets import TwinSettings
 from targets.contract import Guard, Running, Target, unguarded
 from twin.job import JobTwin
@@ -43,6 +50,7 @@ from twin.parameters import load_twin
 
 START_S = 1_760_000_000
 WARM_S = 14_400
+TWIN, SEED = "wordcount", 7
 TICKS = 6  # of which the first takes champions in, and the last follows a restart
 
 
@@ -95,53 +103,95 @@ def champions(names: list[str], twin: JobTwin, families: Mapping[str, type[Membe
     return GivenChampions({FORECAST: FleetChampions(FORECAST, 1, dict.fromkeys(names, row))})
 
 
-def measure(
-    count: int, url: str, families: Mapping[str, type[Member]], stopwatch_s: Callable[[], float]
-) -> dict[str, float]:
+@dataclass(frozen=True)
+class Served:
+    """Where a fleet's metrics and targets are."""
+
+    jobs: list[StreamJob]
+    source: MetricsSource
+    target_of: Callable[[StreamJob], Target]
+    move: Callable[[float], None]
+    ahead: ReadAhead | None = None
+
+
+@contextmanager
+def in_memory(names: list[str], twin: JobTwin) -> Iterator[Served]:
+    held, memory = Instant(twin.scale_out), Memory(TwinSource(twin))
+    jobs = [_job(name, twin, "http://in.process") for name in names]
+
+    def move(now_s: float) -> None:
+        twin.step(max(int(now_s) - twin.now_s, 0))
+        memory.kept.clear()
+        memory.read(jobs[0], now_s, now_s - 180.0)
+
+    yield Served(jobs, memory, lambda _: held, move)
+
+
+@contextmanager
+def over_http(names: list[str], twin: JobTwin) -> Iterator[Served]:
+    with fleet_server(TWIN, SEED, START_S, WARM_S) as url, ExitStack() as stack:
+        jobs = [
+            _job(name, twin, url).model_copy(
+                update={
+                    "engine": "canonical",
+                    "prometheus": PrometheusSource(url=url, selector={"job": name}, scrape_interval_s=5.0),
+                }
+            )
+            for name in names
+        ]
+        source, targets = LiveSource(), Targets()
+        stack.callback(source.close)
+        stack.callback(targets.close)
+        yield Served(jobs, source, targets, partial(move_to, url), ReadAhead(source, Hanging()))
+
+
+def _job(name: str, twin: JobTwin, url: str) -> StreamJob:
+    bounds = Bounds(minimum=1, maximum=twin.parameters.workers.maximum)
+    return StreamJob(name=name, bounds=bounds, policy=PolicySettings(), target=TwinSettings(url=url), mode="act")
+
+
+SOURCES = {"memory": in_memory, "live": over_http}
+
+
+def measure(count: int, url: str, families: Mapping[str, type[Member]], source: str = "memory") -> dict[str, float]:
     """Return what a tick of ``count`` jobs costs: per job in milliseconds, all of it in seconds, memory in MiB."""
-    twin = JobTwin(load_twin("wordcount"), 7, start_s=START_S)
+    twin = JobTwin(load_twin(TWIN), SEED, start_s=START_S)
     twin.step(WARM_S)
     names = [f"job-{number:04d}" for number in range(count)]
-    bounds = Bounds(minimum=1, maximum=twin.parameters.workers.maximum)
-    target = TwinSettings(url="http://in.process")
-    jobs = [StreamJob(name=name, bounds=bounds, policy=PolicySettings(), target=target, mode="act") for name in names]
-    held = Instant(twin.scale_out)
-    memory = Memory(TwinSource(twin))
     clock = SimulatedClock(float(twin.now_s))
-    store = StateStore(url)
-
-    def target_of(_: StreamJob) -> Target:
-        return held
-
-    io = TickIO(memory, store, champions(names, twin, families), target_of, stopwatch_s=stopwatch_s)
-    before_mib = _resident_mib()
-    stages: dict[str, list[float]] = {}
-    seconds = []
-    for number in range(TICKS):
-        restarts = number == TICKS - 1
-        if restarts:
-            grown_mib = _resident_mib() - before_mib
-            io = replace(io, memories=Memories())
-        twin.step(60)
-        clock.advance(60.0)
-        memory.kept.clear()
-        memory.read(jobs[0], clock.now_s(), clock.now_s() - 180.0)
-        began_s = stopwatch_s()
-        report = tick_fleet(jobs, io, clock, holder="benchmark", soft_deadline_s=3_600.0)
-        seconds.append(stopwatch_s() - began_s)
-        if report.others:
-            raise RuntimeError(next(iter(report.others.values())).sentence)
-        if number < 2 or restarts:
-            continue
-        for one in report.reports.values():
-            for stage, milliseconds in one.stages_ms.items():
-                stages.setdefault(stage, []).append(milliseconds)
-    store.close()
-    going_s = float(np.median(seconds[2:-1]))
+    with SOURCES[source](names, twin) as served, closing(StateStore(url)) as store:
+        of = champions(names, twin, families)
+        io = TickIO(served.source, store, of, served.target_of, ahead=served.ahead)
+        before_mib = _resident_mib()
+        stages: dict[str, list[float]] = {}
+        wall_s, cpu_s = [], []
+        for number in range(TICKS):
+            restarts = number == TICKS - 1
+            if restarts:
+                grown_mib = _resident_mib() - before_mib
+                io = replace(io, memories=Memories())
+            clock.advance(60.0)
+            served.move(clock.now_s())
+            began = time.perf_counter(), time.process_time()
+            report = tick_fleet(served.jobs, io, clock, holder="benchmark", soft_deadline_s=3_600.0)
+            wall_s.append(time.perf_counter() - began[0])
+            cpu_s.append(time.process_time() - began[1])
+            if report.others:
+                raise RuntimeError(next(iter(report.others.values())).sentence)
+            blind = [one for one in report.reports.values() if one.decision is None]
+            if blind:
+                raise RuntimeError(blind[0].sentence)
+            if number < 2 or restarts:
+                continue
+            for one in report.reports.values():
+                for stage, milliseconds in one.stages_ms.items():
+                    stages.setdefault(stage, []).append(milliseconds)
+    going_s = float(np.median(wall_s[2:-1]))
     result = {f"{stage}_ms": float(np.median(values)) for stage, values in stages.items()}
     result |= {"tick_ms": 1_000.0 * going_s / count, "jobs_per_s": count / going_s}
-    result |= {"tick_s": going_s, "adopting_s": seconds[0], "restarted_s": seconds[-1], "memory_mib": grown_mib}
-    return result
+    result |= {"tick_s": going_s, "adopting_s": wall_s[0], "restarted_s": wall_s[-1], "memory_mib": grown_mib}
+    result |= {"tick_cpu_s": float(np.median(cpu_s[2:-1])), "adopting_cpu_s": cpu_s[0], "restarted_cpu_s": cpu_s[-1]}
+    return result | {"whole_mib": before_mib + grown_mib}
 
 
 def _resident_mib() -> float:
@@ -160,26 +210,29 @@ def main() -> None:
     parser.add_argument("--store", help="SQLAlchemy URL; a SQLite file when left out")
     parser.add_argument("--family", default=ENSEMBLE)
     parser.add_argument("--only", nargs="+", choices=list(FAMILIES), help="the ensemble of these members")
-    parser.add_argument("--cpu", action="store_true")
+    parser.add_argument("--source", nargs="+", choices=list(SOURCES), default=list(SOURCES))
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     families = {name: FAMILIES[name] for name in options.only} if options.only else families_named(options.family)
-    stopwatch_s = time.process_time if options.cpu else time.perf_counter
-    results = {}
-    for count in options.jobs:
-        with tempfile.TemporaryDirectory() as folder:
-            url = options.store or f"sqlite:///{Path(folder) / 'state.db'}"
-            results[count] = measure(count, url, families, stopwatch_s)
+    results: dict[str, dict[int, dict[str, float]]] = {}
+    for source in options.source:
+        for count in options.jobs:
+            with tempfile.TemporaryDirectory() as folder:
+                url = options.store or f"sqlite:///{Path(folder) / 'state.db'}"
+                results.setdefault(source, {})[count] = measure(count, url, families, source)
     if options.json:
         json.dump(results, sys.stdout, indent=2)
         return
-    for count, result in results.items():
-        print(f"{count} jobs: {result['tick_ms']:.1f} ms per job, {result['jobs_per_s']:.0f} jobs/s")
-        print("   " + ", ".join(f"{name[:-3]} {value:.2f}" for name, value in result.items() if name[-3:] == "_ms"))
-        print(
-            f"   all jobs: {result['tick_s']:.1f} s; taking in champions {result['adopting_s']:.1f} s, after a restart "
-            f"{result['restarted_s']:.1f} s; {result['memory_mib']:.0f} MiB of memory"
-        )
+    for source, counted in results.items():
+        for count, result in counted.items():
+            print(f"{source}, {count} jobs: {result['tick_ms']:.1f} ms per job, {result['jobs_per_s']:.0f} jobs/s")
+            print("   " + ", ".join(f"{name[:-3]} {value:.2f}" for name, value in result.items() if name[-3:] == "_ms"))
+            print(
+                f"   all jobs: {result['tick_s']:.1f} s (processor {result['tick_cpu_s']:.1f} s); taking in champions "
+                f"{result['adopting_s']:.1f} s ({result['adopting_cpu_s']:.1f} s), after a restart "
+                f"{result['restarted_s']:.1f} s ({result['restarted_cpu_s']:.1f} s); "
+                f"{result['memory_mib']:.0f} MiB for them, {result['whole_mib']:.0f} MiB in all"
+            )
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ import numpy as np
 
 from models.forecasting.errors import wape
 from models.forecasting.forecaster import Forecaster
-from models.forecasting.weighting import weights_of
 
 LATE_HORIZONS = 4.0  # an hour of forecasts of 15 minutes
 
@@ -33,7 +32,7 @@ class Standing:
 def standings(forecaster: Forecaster) -> tuple[Standing, ...]:
     """Return how the members stand, the one that counts most first."""
     record = forecaster.record
-    weights = weights_of(record).mean(axis=1)
+    weights = forecaster.weights.mean(axis=1)
     late = record.origins_s >= forecaster.end_s - LATE_HORIZONS * forecaster.horizon_s
     actual = record.actual[late]
     errors = [wape(actual, record.forecasts[late, member]) for member in range(len(forecaster.members))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Self
 
@@ -143,6 +144,11 @@ class Forecaster:
         """Epoch seconds up to which the workload was seen."""
         return self.finest.end_s
 
+    @cached_property
+    def weights(self) -> Values:
+        """How much each member counts now, shape ``(members, leads)``."""
+        return weights_of(self.record)
+
     def given(self, shared: Mapping[str, Mapping[str, Any]]) -> Self:
         """Return the forecaster with the models that its members share with other jobs (name -> state)."""
         members = tuple(member.given(shared) for member in self.members) if shared else self.members
@@ -245,7 +251,7 @@ class Forecaster:
         """Return the forecast that members' projections make together."""
         middles_s = (edges_s[:-1] + edges_s[1:]) / 2
         centres_s = self.record.lead_s * (np.arange(self.record.leads) + 0.5)
-        weights = np.array([np.interp(middles_s, centres_s, row) for row in weights_of(self.record)])
+        weights = np.array([np.interp(middles_s, centres_s, row) for row in self.weights])
         try:
             mean = combine(projections, weights)
         except ValueError:

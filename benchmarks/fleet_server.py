@@ -1,0 +1,114 @@
+"""A Prometheus and the targets of a fleet over real HTTP, in a process of its own: one twin under many names.
+
+What it costs is not what is measured, so an answer is made once and repeated under each name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from multiprocessing import Pipe, Process
+from multiprocessing.connection import Connection
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx
+
+from twin import prometheus_api
+from twin.job import JobTwin
+from twin.living import LivingTwin, SimulatedClock
+from twin.parameters import load_twin
+
+_QUERY = re.compile(r'(?P<metric>\w+)\{job(?:=~"(?P<many>[^"]*)"|="(?P<one>[^"]*)")\}')
+
+
+@contextmanager
+def fleet_server(twin: str, seed: int, start_s: int, warm_s: int) -> Iterator[str]:
+    """Serve until the block ends; yields the base URL. ``POST /now/<epoch second>`` moves time on."""
+    here, there = Pipe()
+    server = Process(target=_serve, args=(there, twin, seed, start_s, warm_s), daemon=True)
+    server.start()
+    try:
+        yield here.recv()
+    finally:
+        server.terminate()
+        server.join()
+
+
+def move_to(url: str, now_s: float) -> None:
+    """Let the server's time be ``now_s``."""
+    httpx.post(f"{url}/now/{now_s:.0f}", trust_env=False, timeout=60.0).raise_for_status()
+
+
+def _serve(told: Connection, name: str, seed: int, start_s: int, warm_s: int) -> None:
+    twin = JobTwin(load_twin(name), seed, start_s=start_s)
+    clock = SimulatedClock(start_s + warm_s)
+    living = LivingTwin({name: twin}, clock)
+    scales: dict[str, int] = {}
+
+    @cache
+    def rows(metric: str, window: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
+        """Return the text before and after the job's name of each series."""
+        asked = {"query": f'{metric}{{job="{name}"}}', **dict(window)}
+        status, answer = prometheus_api.query_range(living, asked)
+        if status != 200:
+            raise ValueError(answer)
+        cut = []
+        for row in answer["data"]["result"]:
+            row["metric"]["job"] = "\0"
+            before, _, after = json.dumps(row, separators=(",", ":")).partition('"\\u0000"')
+            cut.append((before + '"', '"' + after))
+        return cut
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = -1
+
+        def do_GET(self) -> None:
+            address = urlsplit(self.path)
+            if address.path.startswith("/jobs/"):
+                self._scale(address.path.split("/")[2])
+                return
+            asked = dict(parse_qsl(address.query))
+            found = _QUERY.fullmatch(asked.pop("query"))
+            if found is None:
+                raise ValueError(self.path)
+            names = (found["many"] or found["one"]).split("|")
+            cut = rows(found["metric"], tuple(sorted(asked.items())))
+            results = ",".join(f"{before}{job}{after}" for job in names for before, after in cut)
+            self._send(f'{{"status":"success","data":{{"resultType":"matrix","result":[{results}]}}}}'.encode())
+
+        def do_PUT(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            job = urlsplit(self.path).path.split("/")[2]
+            scales[job] = asked["scale_out"]
+            self._scale(job)
+
+        def do_POST(self) -> None:
+            clock.step(float(self.path.rpartition("/")[2]) - clock.now_s())
+            rows.cache_clear()
+            self._send(b"{}")
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+        def _scale(self, job: str) -> None:
+            scale_out = scales.get(job, twin.scale_out)
+            self._send(json.dumps({"scale_out": scale_out, "requested": scale_out, "settled": True}).encode())
+
+        def _send(self, body: bytes) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    living.advance()
+    told.send(f"http://127.0.0.1:{server.server_port}")
+    server.serve_forever()
