@@ -5,7 +5,6 @@ Kept between looks: a file is read again only when it has changed, or when it co
 
 from __future__ import annotations
 
-import errno
 import os
 import threading
 import time
@@ -117,11 +116,11 @@ class FollowedFiles:
         """Look what there is in a folder; return why that cannot be said, or nothing."""
         try:
             self._listed[folder] = dict(_files_of(folder))
-        except OSError as error:
-            if error.errno not in {errno.ENOENT, errno.ENOTDIR}:
-                self._listed.setdefault(folder, {})
-                return presentable(f"{folder}: cannot be listed: {error.strerror}; what was read of it last is used")
+        except FileNotFoundError:
             self._listed[folder] = {}
+        except OSError as error:
+            self._listed.setdefault(folder, {})
+            return presentable(f"{folder}: cannot be listed: {error.strerror}; what was read of it last is used")
         return ""
 
     def _read(self, file: _Found) -> _Kept:

@@ -173,6 +173,13 @@ def _no_descriptors_left(_: object) -> None:
     raise OSError(24, "Too many open files")
 
 
+def test_a_file_in_the_place_of_the_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "jobs").write_text("mode: act\n", encoding="utf-8")
+    files = FollowedFiles((tmp_path / "jobs",)).look()
+    assert files.names is None
+    assert "cannot be listed: Not a directory" in files.complaints[0]
+
+
 def test_an_absent_folder_is_an_empty_one(tmp_path: Path) -> None:
     assert FollowedFiles((tmp_path / "none",)).look() == JobFiles()
 
