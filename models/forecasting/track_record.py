@@ -11,10 +11,11 @@ import numpy as np
 
 from models.forecasting.contract import Values
 from models.forecasting.failures import positive
+from models.forecasting.packing import packed, rounded, unpacked
 from models.forecasting.tail import EPSILON_S, Tail
 
 ORIGINS_KEPT = 240  # four hours of origins a minute apart
-_ARRAYS = ("origins_s", "forecasts", "combined", "actual", "peaks")
+_RATES = ("forecasts", "combined", "actual", "peaks")
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,8 @@ class TrackRecord:
         unknown = np.full((1, self.leads), np.nan)
         longer: dict[str, Any] = {
             "origins_s": np.append(self.origins_s, origin_s),
-            "forecasts": np.concatenate([self.forecasts, _as_kept(forecasts)[None]]),
-            "combined": np.concatenate([self.combined, _as_kept(combined)[None]]),
+            "forecasts": np.concatenate([self.forecasts, rounded(forecasts)[None]]),
+            "combined": np.concatenate([self.combined, rounded(combined)[None]]),
             "actual": np.concatenate([self.actual, unknown]),
             "peaks": np.concatenate([self.peaks, unknown]),
         }
@@ -81,8 +82,8 @@ class TrackRecord:
             return self
         starts = ends_s[over] - self.lead_s
         actual, peaks = self.actual.copy(), self.peaks.copy()
-        actual[over] = _as_kept(tail.means_between(starts, ends_s[over]))
-        peaks[over] = _as_kept(np.where(np.isfinite(actual[over]), tail.peaks_between(starts, ends_s[over]), np.nan))
+        actual[over] = rounded(tail.means_between(starts, ends_s[over]))
+        peaks[over] = rounded(np.where(np.isfinite(actual[over]), tail.peaks_between(starts, ends_s[over]), np.nan))
         return replace(self, actual=actual, peaks=peaks)
 
     def only(self, member: int) -> Self:
@@ -90,33 +91,26 @@ class TrackRecord:
         return replace(self, forecasts=self.forecasts[:, member : member + 1], combined=self.forecasts[:, member])
 
     def to_state(self) -> dict[str, Any]:
-        """Return a JSON-serialisable state: arrays as base64 of 32-bit numbers, times as 64-bit ones."""
-        packed = {name: _packed(getattr(self, name)) for name in _ARRAYS}
-        return {"lead_s": self.lead_s, "members": self.forecasts.shape[1], "leads": self.leads, **packed}
+        """Return a JSON-serialisable state: rates as short text, times as base64 of 64-bit numbers."""
+        times = base64.b64encode(np.ascontiguousarray(self.origins_s, dtype="<f8").tobytes()).decode()
+        rates = {name: packed(getattr(self, name)) for name in _RATES}
+        sizes = {"members": self.forecasts.shape[1], "leads": self.leads}
+        return {"lead_s": self.lead_s, **sizes, "origins_s": times, "packed": rates}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Rebuild from :meth:`to_state`. Raises ``ValueError`` when sizes do not agree."""
         leads, members = int(state["leads"]), int(state["members"])
-        arrays = {name: _unpacked(state[name], "<f8" if name == "origins_s" else "<f4") for name in _ARRAYS}
-        shapes = {"origins_s": (-1,), "forecasts": (-1, members, leads)}
-        shaped = {name: values.reshape(shapes.get(name, (-1, leads))) for name, values in arrays.items()}
-        if len({len(values) for values in shaped.values()}) != 1:
-            raise ValueError("the parts of a track record differ in length")
-        if not (np.diff(shaped["origins_s"]) > 0.0).all():
+        origins_s = _numbers(state["origins_s"], "<f8")
+        shapes = {name: (len(origins_s), leads) for name in _RATES} | {"forecasts": (len(origins_s), members, leads)}
+        if "packed" in state:
+            shaped = {name: unpacked(state["packed"][name], shape) for name, shape in shapes.items()}
+        else:  # as it was written until version 0.1
+            shaped = {name: _numbers(state[name], "<f4").reshape(shape) for name, shape in shapes.items()}
+        if not (np.diff(origins_s) > 0.0).all():
             raise ValueError("the origins of a track record do not ascend")
-        return cls(positive("lead_s", state["lead_s"]), **shaped)
+        return cls(positive("lead_s", state["lead_s"]), origins_s, **shaped)
 
 
-def _as_kept(values: Values) -> Values:
-    """Return values as a state holds them, so that a restart changes no forecast."""
-    return np.asarray(values, dtype=np.float32).astype(np.float64)
-
-
-def _packed(values: Values) -> str:
-    kind = "<f8" if values.ndim == 1 else "<f4"
-    return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode()
-
-
-def _unpacked(text: str, kind: str) -> Values:
+def _numbers(text: str, kind: str) -> Values:
     return np.frombuffer(base64.b64decode(text, validate=True), dtype=kind).astype(np.float64)

@@ -223,7 +223,7 @@ def changed(state: dict, path: tuple, value: object) -> dict:
         (("tails", 0, "cell_s"), "long", "could not convert"),
         (("record", "leads"), 4, "differ in length|cannot reshape|do not agree"),
         (("record", "members"), 9, "train again"),
-        (("record", "actual"), "!!!", "train again"),
+        (("record", "packed", "actual"), "!!!", "train again"),
         (("record", "origins_s"), "", "differ in length"),
         (("horizon_s",), None, "train again"),
         (("horizon_s",), float("inf"), "train again"),
@@ -239,10 +239,10 @@ def test_parts_that_do_not_fit_together_are_damage(states, path, value, why):
 
 
 def test_a_record_cut_short_is_damage_even_with_a_checksum_that_agrees(states):
-    packed = states["linear"]["record"]["forecasts"]
+    packed = states["linear"]["record"]["packed"]["forecasts"]
     shorter = base64.b64encode(base64.b64decode(packed)[:-6]).decode()
     with pytest.raises(DamagedStateError, match="train again"):
-        forecaster_from_state(changed(states["linear"], ("record", "forecasts"), shorter))
+        forecaster_from_state(changed(states["linear"], ("record", "packed", "forecasts"), shorter))
 
 
 @settings(max_examples=200, deadline=None)
