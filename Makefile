@@ -59,7 +59,7 @@ doctor: install ## check Java, Spark, stores and Prometheus
 	@$(BIN)/perdix doctor
 
 benchmarks: install ## print the tables behind docs/results.md
-	@for b in ingest validation capacity capacity_on_twins forecast twin tick calibration clairvoyant replay dataflow ds2_curve sampling performance mixes hosts billing; do echo "== $$b"; $(BIN)/python -m benchmarks.$$b || exit 1; done
+	@for b in ingest validation capacity capacity_on_twins forecast twin tick state calibration clairvoyant replay dataflow ds2_curve sampling performance mixes hosts billing; do echo "== $$b"; $(BIN)/python -m benchmarks.$$b || exit 1; done
 
 mutations: COUNT ?= 10000
 mutations: SEED ?= 1

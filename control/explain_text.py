@@ -50,6 +50,8 @@ def _decided(job: str, entry: Entry) -> Iterator[str]:
     how = "" if intent.act else ", advice only"
     yield f"{job} at {_time(intent.made_s)}: {change} ({intent.reason}, by {intent.policy}{how})"
     yield f"  {intent.sentence}"
+    if entry.ticks > 1 and entry.last_s is not None:
+        yield f"  The same in {entry.ticks} ticks until {_time(entry.last_s)}, of which the figures are"
     proposed = intent.explanation.get("proposed")
     if proposed:
         asked = workers(proposed["scale_out"], proposed.get("mix"))

@@ -313,7 +313,7 @@ def lease_name(job: StreamJob) -> str:
 def _longest_unserved_first(jobs: Iterable[StreamJob], io: TickIO) -> list[StreamJob]:
     """Order jobs by when they were last served, so that what the deadline cut off comes first the next time."""
     try:
-        served_s = {name: status.updated_s for name, status in io.store.journal.statuses().items()}
+        served_s = io.store.journal.served_s()
     except Exception:
         _log.exception("the order of the last tick cannot be read")
         served_s = {}

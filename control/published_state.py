@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from control.lease import PREFIX
 from control.state import DAY_S
-from control.state_ledger import State
+from control.state_ledger import State, account_of
 from control.state_postgresql import Limits, engine_of
 from control.state_schema import (
     SCHEMA,
@@ -253,11 +253,12 @@ def _newest(*conditions: sa.ColumnElement[bool]) -> sa.ScalarSelect[str]:
 
 
 _INNER = decisions.alias("newest")
-_WANTED: tuple[sa.Column[Any], ...] = (
+_MADE_S = sa.func.coalesce(decisions.c.last_s, decisions.c.made_s).label("made_s")  # the newest tick of a hold
+_WANTED: tuple[sa.ColumnElement[Any], ...] = (
     decisions.c.job,
     decisions.c.scale_out,
     decisions.c.from_scale_out,
-    decisions.c.made_s,
+    _MADE_S,
     decisions.c.valid_until_s,
     decisions.c.mix,
     decisions.c.state,
@@ -287,9 +288,12 @@ def _wanted(connection: sa.Connection, jobs: Set[str]) -> dict[str, Wanted]:
 
 def _seen(connection: sa.Connection) -> dict[str, tuple[float, Mapping[str, Any]]]:
     """Return when the newest decision of each job was made, and what was seen then."""
-    query = sa.select(decisions.c.job, decisions.c.made_s, decisions.c.explanation).select_from(statuses)
+    query = sa.select(decisions.c.job, _MADE_S, decisions.c.account, decisions.c.explanation).select_from(statuses)
     query = query.join(decisions, decisions.c.decision_id == _newest())
-    return {row.job: (row.made_s, from_text(row.explanation).get("seen") or {}) for row in connection.execute(query)}
+    return {
+        row.job: (row.made_s, account_of(row.account, row.explanation).get("seen") or {})
+        for row in connection.execute(query)
+    }
 
 
 def _rescales(connection: sa.Connection, now_s: float) -> dict[str, int]:

@@ -31,6 +31,7 @@ class Retention:
     decisions_s: float = 90 * DAY_S
     quiet_s: float = 14 * DAY_S  # decisions that changed nothing: by far the most
     journal_s: float = 14 * DAY_S
+    ticks_s: float = 6 * 3_600.0  # summaries of the whole fleet, which are published within a scrape
     forecasts_s: float = 14 * DAY_S
 
 
@@ -140,11 +141,11 @@ class StateStore:
     def prune(self, now_s: float, retention: Retention | None = None) -> int:
         """Forget what is older than the retention; open decisions, desired scales and documents stay."""
         keep = retention or Retention()
-        return (
-            self.ledger.prune(now_s - keep.decisions_s, now_s - keep.quiet_s)
-            + self.journal.prune(now_s - keep.journal_s)
-            + self.learned.prune(now_s - keep.forecasts_s)
-        )
+        gone = self.ledger.prune(now_s - keep.decisions_s, now_s - keep.quiet_s)
+        gone += self.journal.prune(now_s - keep.journal_s, now_s - min(keep.ticks_s, keep.journal_s))
+        gone += self.learned.prune(now_s - keep.forecasts_s)
+        self.database.give_back()
+        return gone
 
     def forget(self, jobs: Iterable[str]) -> None:
         """Forget all that is stored of these jobs, and of no others; leases stay, as tokens must never start again."""

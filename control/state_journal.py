@@ -12,9 +12,19 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from control.state_quick import quick
-from control.state_schema import Transactions, from_text, pauses, retrains, statuses, ticks, to_text
+from control.state_schema import Transactions, from_text, keep_last, pauses, retrains, statuses, ticks, to_text
+from settings.outside_text import storable
 
 _PAUSED = quick(sa.select(pauses).where(pauses.c.until_s > sa.bindparam("now_s")))
+
+_SERVED = sa.select(statuses.c.job, statuses.c.updated_s)
+# Since when a job has its status is told by the first tick in which it had it.
+_KEEP_STATUSES = sa.text(
+    keep_last(statuses, statuses.c.keys()).text.replace(
+        "since_s = excluded.since_s",
+        "since_s = CASE WHEN statuses.status = excluded.status THEN statuses.since_s ELSE excluded.since_s END",
+    )
+)
 
 
 class Status(StrEnum):
@@ -95,9 +105,8 @@ class Journal:
         with self.transactions.writing() as connection:
             if connection.execute(ticks.update().where(*key).values(**row)).rowcount == 0:
                 connection.execute(ticks.insert().values(started_s=tick.started_s, holder=tick.holder, **row))
-            known = {row.job: row for row in connection.execute(sa.select(statuses))}
-            for status in jobs:
-                _keep_status(connection, status, known.get(status.job))
+            if jobs:
+                connection.execute(_KEEP_STATUSES, [_status_row(status) for status in jobs])
 
     def ticks(self, limit: int = 20) -> list[Tick]:
         """Return the latest fleet ticks, newest first."""
@@ -116,6 +125,11 @@ class Journal:
             )
             for row in rows
         }
+
+    def served_s(self) -> dict[str, float]:
+        """Return job -> when a tick last looked at it, epoch seconds."""
+        with self.transactions.reading() as connection:
+            return {row.job: row.updated_s for row in connection.execute(_SERVED)}
 
     def pause(self, job: str, until_s: float, now_s: float, why: str = "") -> None:
         """Pause a job until ``until_s``, in place of an earlier pause. An operator's act: needs no lease.
@@ -204,10 +218,10 @@ class Journal:
         with self.transactions.writing() as connection:
             return connection.execute(retrains.update().where(*still_open).values(closed_s=now_s)).rowcount == 1
 
-    def prune(self, before_s: float) -> int:
-        """Forget ticks, pauses that ended, closed retrain requests and statuses older than ``before_s``."""
+    def prune(self, before_s: float, ticks_before_s: float | None = None) -> int:
+        """Forget pauses that ended, closed retrain requests and statuses older than ``before_s``, and older ticks."""
         old = (
-            ticks.delete().where(ticks.c.started_s < before_s),
+            ticks.delete().where(ticks.c.started_s < (before_s if ticks_before_s is None else ticks_before_s)),
             statuses.delete().where(statuses.c.updated_s < before_s),
             pauses.delete().where(pauses.c.until_s < before_s),
             retrains.delete().where(retrains.c.requested_s < before_s, retrains.c.closed_s.is_not(None)),
@@ -216,16 +230,12 @@ class Journal:
             return sum(connection.execute(statement).rowcount for statement in old)
 
 
-def _keep_status(connection: sa.Connection, status: JobStatus, known: Any) -> None:
-    same = known is not None and known.status == status.status
-    values = {
-        "status": status.status,
-        "since_s": known.since_s if same else status.updated_s,
+def _status_row(status: JobStatus) -> dict[str, Any]:
+    return {
+        "job": status.job,
+        "status": status.status.value,
+        "since_s": status.updated_s,
         "updated_s": status.updated_s,
-        "sentence": status.sentence,
+        "sentence": storable(status.sentence),
         "details": to_text(dict(status.details)),
     }
-    if known is None:
-        connection.execute(statuses.insert().values(job=status.job, **values))
-    else:
-        connection.execute(statuses.update().where(statuses.c.job == status.job).values(**values))

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
+from control.state_packing import packed, unpacked
 from control.state_quick import quick
 from control.state_schema import Transactions, forecasts, from_text, keep_first, keep_last, learned, to_text
 from models.forecasting.contract import Forecast
 
+WORTH_PACKING = 400  # characters
 # Statements are made once: to build one costs more than to run it, and a tick runs a dozen.
 _JOB = learned.c.job == sa.bindparam("of_job")
 _OF_JOB = sa.select(learned).where(_JOB)
@@ -25,7 +27,8 @@ _KEEP = quick(keep_first(forecasts, _MADE))
 _SETTLE = quick(
     forecasts.update()
     .where(*_THIS, forecasts.c.settled_s.is_(None))
-    .values(settled_s=sa.bindparam("now_s"), wape=sa.bindparam("score"), rates=sa.null())
+    .values(settled_s=sa.bindparam("now_s"), wape=sa.bindparam("score"))
+    .values(rates=sa.null(), probabilities=sa.literal_column("''"))
 )
 
 
@@ -90,7 +93,7 @@ class LearnedState:
             Naming the key of a number that is not finite: it would poison every later tick.
         """
         rows = [
-            {"job": job, "kind": kind.name, "schema_number": kind.schema, "document": text, "learned_s": now_s}
+            {**_stored(text), "job": job, "kind": kind.name, "schema_number": kind.schema, "learned_s": now_s}
             for kind, text in ((kind, _checked(kind, document)) for kind, document in documents.items())
         ]
         with self.transactions.writing() as connection:
@@ -158,10 +161,16 @@ def _understood(row: Any, kind: Kind) -> Learned:
         known = f"schema {row.schema_number}, this perdix knows {kind.schema}"
         return Learned(note=f"'{kind.name}' was stored with {known}; starting afresh")
     try:
-        document = from_text(row.document)
+        document = from_text(row.document if row.packed is None else unpacked(bytes(row.packed)))
     except ValueError as error:
         return Learned(note=f"'{kind.name}' is stored but is not JSON ({error}); starting afresh")
     return Learned(document, row.learned_s)
+
+
+def _stored(text: str) -> dict[str, Any]:
+    if len(text) < WORTH_PACKING:
+        return {"document": text, "packed": None}
+    return {"document": "", "packed": packed(text)}
 
 
 def _checked(kind: Kind, document: Mapping[str, Any]) -> str:

@@ -18,12 +18,15 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from control import state_refusals as refusals
+from control.state_packing import ACCOUNT, packed, unpacked
 from control.state_quick import quick
 from control.state_refusals import LASTING_LIMIT_S, backoff_s
 from control.state_schema import Transactions, decisions, desired_scales, from_text, keep_first, to_text
 from policies.contract import Reason
 from settings.outside_text import storable
 from targets.contract import Fault
+
+FOLD_S = 900.0  # that a row may stand for, so that what it tells is never older or newer than that
 
 
 class State(StrEnum):
@@ -39,7 +42,7 @@ class State(StrEnum):
 
 
 OPEN = (State.INTENT, State.APPLIED)
-_DOCUMENTS = ("versions", "explanation", "from_mix", "mix")
+_DOCUMENTS = ("versions", "from_mix", "mix")
 _COLUMNS = tuple(decisions.c.keys())
 
 # Statements are made once: to build one costs more than to run it, and a tick runs a dozen.
@@ -119,7 +122,22 @@ class Intent:
 
 _ASK = decisions.update().where(_ID).values(asked_token=sa.bindparam("token"))
 _INTEND = decisions.insert()
-_RECORD = quick(keep_first(decisions, [*Intent.__dataclass_fields__, "decision_id", "state", "attempts"]))
+_RECORD = quick(keep_first(decisions, [*Intent.__dataclass_fields__, "account", "decision_id", "state", "attempts"]))
+_SAME = ("from_scale_out", "scale_out", "from_mix", "mix", "policy", "reason", "versions", "act", "state")
+_NEWEST = quick(
+    sa.text(
+        f"SELECT decision_id, made_s, {', '.join(_SAME)} FROM decisions WHERE job = :of_job"  # noqa: S608 - our own names
+        " ORDER BY made_s DESC LIMIT 1"
+    )
+)
+_FOLD = quick(
+    sa.text(
+        "UPDATE decisions SET decision_id = :decision_id, window_end_s = :window_end_s, sentence = :sentence,"
+        " valid_until_s = :valid_until_s, predicted_recovery_s = :predicted_recovery_s, account = :account,"
+        " last_s = :made_s, ticks = COALESCE(ticks, 1) + 1 WHERE decision_id = :folded"
+        " AND NOT EXISTS (SELECT 1 FROM decisions AS known WHERE known.decision_id = :decision_id)"
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -127,6 +145,8 @@ class Entry:
     """A decision in the ledger and what became of it; times are epoch seconds.
 
     ``next_attempt_s`` is when a failed application may be tried again, ``closed_s`` when it reached a final state.
+    ``ticks`` is how many ticks in a row decided the same, from ``intent.made_s`` to ``last_s``; what the intent says
+    else is of the last of them.
     """
 
     decision_id: str
@@ -139,6 +159,8 @@ class Entry:
     error: str | None = None
     observed_recovery_s: float | None = None
     outcome: Mapping[str, Any] | None = None
+    ticks: int = 1
+    last_s: float | None = None
 
     def is_due(self, now_s: float) -> bool:
         """Whether it may be tried now. A pause longer than any was begun before the clock was set back: it is over."""
@@ -169,7 +191,8 @@ class Ledger:
     def record(self, intent: Intent) -> bool:
         """Store a decision and, when it changes the scale-out, make it the desired one; ``False`` if already stored.
 
-        Decisions of the job that are still open are superseded by one that changes the scale-out. All or nothing.
+        Decisions of the job that are still open are superseded by one that changes the scale-out. A hold, or advice, as
+        the tick before had it is counted in that one's row. All or nothing.
         """
         try:
             return self._record(intent)
@@ -324,7 +347,10 @@ class Ledger:
     def _record(self, intent: Intent) -> bool:
         row = _to_row(intent)
         if intent.first_state is not State.INTENT:  # by far the most, and nothing else changes
-            with self.transactions.writing_once() as connection:
+            with self.transactions.writing() as connection:
+                newest = connection.execute(_NEWEST, {"of_job": intent.job}).one_or_none()
+                if newest is not None and _goes_on(newest, row):
+                    return connection.execute(_FOLD, {**row, "folded": newest[0]}).rowcount == 1
                 return connection.execute(_RECORD, row).rowcount == 1
         with self.transactions.writing() as connection:
             # Writers of one job wait for each other here, and so supersede one another.
@@ -349,6 +375,12 @@ def _moved(connection: sa.Connection, decision_id: str, states: Sequence[State],
     return connection.execute(moving.values(**values)).rowcount == 1
 
 
+def _goes_on(newest: Sequence[Any], row: Mapping[str, Any]) -> bool:
+    """Whether a decision is but that of the tick before once more."""
+    _, since_s, *known = newest
+    return 0.0 <= row["made_s"] - since_s < FOLD_S and known == [row[name] for name in _SAME]
+
+
 def _read(connection: sa.Connection, decision_id: str) -> Entry | None:
     row = connection.execute(_DECISION, {"of_decision": decision_id}).one_or_none()
     return None if row is None else _entry(tuple(row))
@@ -369,9 +401,15 @@ def _desire(connection: sa.Connection, intent: Intent) -> None:
 
 def _to_row(intent: Intent) -> dict[str, Any]:
     row = {name: getattr(intent, name) for name in intent.__dataclass_fields__}
-    documents = {name: to_text(dict(getattr(intent, name))) for name in _DOCUMENTS}
+    documents: dict[str, Any] = {name: to_text(dict(getattr(intent, name))) for name in _DOCUMENTS}
+    documents |= {"explanation": "", "account": packed(to_text(dict(intent.explanation)), ACCOUNT)}
     row["sentence"] = intent.sentence and storable(intent.sentence)
     return {**row, **documents, "decision_id": intent.decision_id, "state": intent.first_state, "attempts": 0}
+
+
+def account_of(content: bytes | None, text: str) -> Any:
+    """Return the account of a decision as it is stored, packed or by an older perdix as text."""
+    return from_text((text if content is None else unpacked(bytes(content))) or "{}")
 
 
 @lru_cache(maxsize=256)
@@ -380,11 +418,13 @@ def _entry(row: tuple[Any, ...]) -> Entry:
     found = dict(zip(_COLUMNS, row, strict=True))
     values = {name: found[name] for name in Intent.__dataclass_fields__}
     documents = {name: from_text(found[name] or "{}") for name in _DOCUMENTS}
-    rest = ("attempts", "next_attempt_s", "applied_s", "closed_s", "error", "observed_recovery_s")
+    documents["explanation"] = account_of(found["account"], found["explanation"])
+    rest = ("last_s", "attempts", "next_attempt_s", "applied_s", "closed_s", "error", "observed_recovery_s")
     return Entry(
         decision_id=found["decision_id"],
         intent=Intent(**{**values, **documents, "act": bool(found["act"])}),
         state=State(found["state"]),
         outcome=None if found["outcome"] is None else from_text(found["outcome"]),
+        ticks=found["ticks"] or 1,
         **{name: found[name] for name in rest},
     )

@@ -5,6 +5,8 @@ Portable SQL only: SQLite (WAL) by default, PostgreSQL when shared. Times are ep
 
 from __future__ import annotations
 
+import logging
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -30,9 +32,16 @@ UPGRADES: Mapping[int, tuple[str, ...]] = {
         "ALTER TABLE leases ADD COLUMN ttl_s DOUBLE PRECISION",
         "ALTER TABLE leases ADD COLUMN renewals INTEGER",
         "ALTER TABLE decisions ADD COLUMN asked_token BIGINT",
+        "ALTER TABLE decisions ADD COLUMN account {bytes}",
+        "ALTER TABLE decisions ADD COLUMN ticks INTEGER",
+        "ALTER TABLE decisions ADD COLUMN last_s DOUBLE PRECISION",
+        "ALTER TABLE learned ADD COLUMN packed {bytes}",
     ),
 }
 BUSY_TIMEOUT_MS = 10_000
+WORTH_GIVING_BACK, LEAST_PAGES = 0.125, 64  # of a file's pages that must be free, and how many
+_INCREMENTAL = 2
+_log = logging.getLogger(__name__)
 _WRITES = "perdix_writes"
 MEND = "check PERDIX_STATE_URL, and that it can be written"
 
@@ -74,7 +83,7 @@ decisions = sa.Table(
     sa.Column("versions", StoredText, nullable=False),
     sa.Column("valid_until_s", sa.Double, nullable=False),
     sa.Column("predicted_recovery_s", sa.Double),
-    sa.Column("explanation", StoredText, nullable=False),
+    sa.Column("explanation", StoredText, nullable=False),  # of an older perdix; since schema 4, packed in account
     sa.Column("act", sa.Boolean, nullable=False),
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("attempts", sa.Integer, nullable=False),
@@ -84,6 +93,9 @@ decisions = sa.Table(
     sa.Column("error", StoredText),
     sa.Column("observed_recovery_s", sa.Double),
     sa.Column("outcome", StoredText),
+    sa.Column("account", sa.LargeBinary),
+    sa.Column("ticks", sa.Integer),  # a hold that stays is one row; NULL: one
+    sa.Column("last_s", sa.Double),  # when the newest of them was; NULL: made_s
     sa.Column("asked_token", sa.BigInteger),  # of the lease under which a request left that nobody has had an answer to
     sa.Index("decisions_by_job", "job", "made_s"),
     sa.Index("decisions_by_state", "job", "state"),
@@ -122,6 +134,7 @@ forecasts = sa.Table(
     sa.Column("rates", sa.LargeBinary),  # float32 rows: the mean, then one per probability; dropped once settled
     sa.Column("settled_s", sa.Double),
     sa.Column("wape", sa.Double),
+    sqlite_with_rowid=False,
 )
 
 learned = sa.Table(
@@ -130,7 +143,8 @@ learned = sa.Table(
     sa.Column("job", sa.String(63), primary_key=True),
     sa.Column("kind", sa.String(63), primary_key=True),
     sa.Column("schema_number", sa.Integer, nullable=False),
-    sa.Column("document", StoredText, nullable=False),
+    sa.Column("document", StoredText, nullable=False),  # of an older perdix; since schema 4, packed
+    sa.Column("packed", sa.LargeBinary),
     sa.Column("learned_s", sa.Double, nullable=False),
 )
 
@@ -155,6 +169,7 @@ ticks = sa.Table(
     sa.Column("holder", sa.String(160), primary_key=True),
     sa.Column("finished_s", sa.Double, nullable=False),
     sa.Column("summary", StoredText, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 statuses = sa.Table(
@@ -336,6 +351,26 @@ class Database:
         connection.begin()
         return connection
 
+    def give_back(self) -> None:
+        """Let a SQLite file shrink by what was deleted from it, once that is worth it; PostgreSQL does so by itself."""
+        if not self.one_machine or self.url.database in (None, "", ":memory:"):
+            return
+        connection = self._engine.raw_connection()
+        try:
+            cursor = connection.cursor()
+            asked = ("freelist_count", "page_count", "auto_vacuum")
+            free, pages, mode = (cursor.execute(f"PRAGMA {name}").fetchone()[0] for name in asked)
+            if free < max(WORTH_GIVING_BACK * pages, LEAST_PAGES):
+                return
+            # A file that an older perdix made has to be written anew once.
+            anew = f"PRAGMA auto_vacuum = {_INCREMENTAL}; VACUUM"
+            cursor.executescript("PRAGMA incremental_vacuum" if mode == _INCREMENTAL else anew)  # all of it, to its end
+            cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except sqlite3.OperationalError:  # somebody reads or writes just now: the next time
+            _log.info("state store %s: not shrunk, as it is in use", self.name)
+        finally:
+            connection.close()
+
     def close(self) -> None:
         """Close every connection."""
         self._engine.dispose()
@@ -362,7 +397,7 @@ class Database:
             return
         while number in UPGRADES:
             for statement in UPGRADES[number]:
-                connection.execute(sa.text(statement))
+                connection.execute(sa.text(statement.format(bytes="BLOB" if self.one_machine else "BYTEA")))
             number += 1
             connection.execute(state_version.update().values(number=number))
         if number != SCHEMA:
@@ -392,6 +427,8 @@ def _prepare_sqlite(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # the driver would begin late; _begin_sqlite begins
     cursor = connection.cursor()
     cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+    if cursor.execute("PRAGMA page_count").fetchone()[0] == 0:  # later it would change nothing, and take a lock
+        cursor.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
     cursor.execute("PRAGMA journal_mode = WAL")
     # Half the cost of a tick is waiting for the disk. A power cut may lose the last commits, never consistency; the
     # next tick reads what really runs and decides anew.

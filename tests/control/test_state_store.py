@@ -133,7 +133,9 @@ def test_a_database_of_the_first_schema_is_taken_over_with_all_that_is_in_it(sto
     with store.database.writing() as connection:
         connection.execute(sa.text("ALTER TABLE decisions DROP COLUMN mix"))
         connection.execute(sa.text("ALTER TABLE decisions DROP COLUMN from_mix"))
-        connection.execute(sa.text("ALTER TABLE decisions DROP COLUMN asked_token"))
+        for column in ("asked_token", "account", "ticks", "last_s"):
+            connection.execute(sa.text(f"ALTER TABLE decisions DROP COLUMN {column}"))
+        connection.execute(sa.text("ALTER TABLE learned DROP COLUMN packed"))
         connection.execute(sa.text("ALTER TABLE retrains DROP COLUMN since_s"))
         for column in ("boot", "deadline_s", "ttl_s", "renewals"):
             connection.execute(sa.text(f"ALTER TABLE leases DROP COLUMN {column}"))
@@ -198,9 +200,11 @@ def test_pruning_bounds_the_store_and_keeps_what_is_desired(store: StateStore) -
         store.journal.record_tick(Tick(at_s, at_s, "h"), [])
     store.ledger.record(intent())
     now_s = NOW_S + 200 * day
-    store.prune(now_s, Retention(decisions_s=30 * day, quiet_s=10 * day, journal_s=5 * day))
+    store.prune(now_s, Retention(decisions_s=30 * day, quiet_s=10 * day, journal_s=5 * day, ticks_s=5 * day))
     with store.database.reading() as connection:
         assert connection.execute(sa.select(sa.func.count()).select_from(decisions)).scalar() == 10 + 1
     assert len(store.journal.ticks(limit=1_000)) == 5
     assert store.ledger.desired("wordcount") is not None
-    assert store.prune(now_s, Retention(decisions_s=30 * day, quiet_s=10 * day, journal_s=5 * day)) == 0
+    assert (
+        store.prune(now_s, Retention(decisions_s=30 * day, quiet_s=10 * day, journal_s=5 * day, ticks_s=5 * day)) == 0
+    )

@@ -50,7 +50,8 @@ class FullDisk:
     def __enter__(self) -> "FullDisk":
         sa.event.listen(self._engine, "begin", _grow_no_more)
         for size in (2_000, 200, 20, 1):  # what is left in the pages that there are
-            self._fill("learned VALUES (hex(randomblob(8)), 'fill', 1, hex(zeroblob(:size)), 0)", size)
+            learned = "learned (job, kind, schema_number, document, learned_s)"
+            self._fill(f"{learned} VALUES (hex(randomblob(8)), 'fill', 1, hex(zeroblob(:size)), 0)", size)
             self._fill("ticks VALUES (random(), 'fill', 0, hex(zeroblob(:size)))", size)
         return self
 

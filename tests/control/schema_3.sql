@@ -1,0 +1,15 @@
+CREATE TABLE decisions ( decision_id VARCHAR(64) NOT NULL, job VARCHAR(63) NOT NULL, window_end_s DOUBLE NOT NULL, made_s DOUBLE NOT NULL, from_scale_out INTEGER NOT NULL, scale_out INTEGER NOT NULL, from_mix TEXT, mix TEXT, policy VARCHAR(63) NOT NULL, reason VARCHAR(63) NOT NULL, sentence TEXT NOT NULL, versions TEXT NOT NULL, valid_until_s DOUBLE NOT NULL, predicted_recovery_s DOUBLE, explanation TEXT NOT NULL, act BOOLEAN NOT NULL, state VARCHAR(16) NOT NULL, attempts INTEGER NOT NULL, next_attempt_s DOUBLE, applied_s DOUBLE, closed_s DOUBLE, error TEXT, observed_recovery_s DOUBLE, outcome TEXT, PRIMARY KEY (decision_id) );
+CREATE INDEX decisions_by_application ON decisions (job, applied_s);
+CREATE INDEX decisions_by_job ON decisions (job, made_s);
+CREATE INDEX decisions_by_state ON decisions (job, state);
+CREATE INDEX decisions_by_time ON decisions (made_s);
+CREATE TABLE desired_scales ( job VARCHAR(63) NOT NULL, scale_out INTEGER NOT NULL, decision_id VARCHAR(64) NOT NULL, since_s DOUBLE NOT NULL, PRIMARY KEY (job) );
+CREATE TABLE forecasts ( job VARCHAR(63) NOT NULL, origin_s DOUBLE NOT NULL, step_s DOUBLE NOT NULL, family VARCHAR(63) NOT NULL, version INTEGER NOT NULL, probabilities TEXT NOT NULL, rates BLOB, settled_s DOUBLE, wape DOUBLE, PRIMARY KEY (job, origin_s) );
+CREATE TABLE learned ( job VARCHAR(63) NOT NULL, kind VARCHAR(63) NOT NULL, schema_number INTEGER NOT NULL, document TEXT NOT NULL, learned_s DOUBLE NOT NULL, PRIMARY KEY (job, kind) );
+CREATE TABLE leases ( name VARCHAR(160) NOT NULL, holder VARCHAR(160), token BIGINT NOT NULL, acquired_s DOUBLE NOT NULL, expires_s DOUBLE NOT NULL, PRIMARY KEY (name) );
+CREATE TABLE pauses ( job VARCHAR(63) NOT NULL, until_s DOUBLE NOT NULL, paused_s DOUBLE NOT NULL, why TEXT NOT NULL, PRIMARY KEY (job) );
+CREATE TABLE retrains ( run_key VARCHAR(160) NOT NULL, job VARCHAR(63) NOT NULL, day VARCHAR(10) NOT NULL, attempt INTEGER NOT NULL, requested_s DOUBLE NOT NULL, reason TEXT NOT NULL, since_s DOUBLE, closed_s DOUBLE, PRIMARY KEY (run_key) );
+CREATE INDEX retrains_by_job ON retrains (job, requested_s);
+CREATE TABLE state_version ( name VARCHAR(32) NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (name) );
+CREATE TABLE statuses ( job VARCHAR(63) NOT NULL, status VARCHAR(32) NOT NULL, since_s DOUBLE NOT NULL, updated_s DOUBLE NOT NULL, sentence TEXT NOT NULL, details TEXT NOT NULL, PRIMARY KEY (job) );
+CREATE TABLE ticks ( started_s DOUBLE NOT NULL, holder VARCHAR(160) NOT NULL, finished_s DOUBLE NOT NULL, summary TEXT NOT NULL, PRIMARY KEY (started_s, holder) );
