@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from settings.access import AccessError, HttpAccess
 from targets.contract import Fault, TargetError
-from telemetry.http_client import MIB, Answer, HttpClient, HttpError, Limits
+from telemetry.http_client import MIB, Answer, HttpError, Limits, SharedClients
 
 TIMEOUT_S = 5.0
 TOTAL_S = 8.0
@@ -20,6 +20,8 @@ RETRIABLE = frozenset({401, 403, 408, 425, 429})  # not about what was asked: ma
 LATER = frozenset({408, 425, 429})
 ABOUT_WHAT_IS_SENT = frozenset({400, 409, 422})
 SHOWN = 200
+
+_CLIENTS = SharedClients()
 
 Body = TypeVar("Body", bound=BaseModel)
 
@@ -50,10 +52,10 @@ class HttpTarget:
     ) -> None:
         self._what, self._reason_of = what, reason_of
         try:
-            self._client = HttpClient(access, Limits(timeout_s, TOTAL_S, LARGEST_ANSWER_BYTES))
+            self._client = _CLIENTS.borrow(access, Limits(timeout_s, TOTAL_S, LARGEST_ANSWER_BYTES))
         except AccessError as error:
             raise TargetError(str(error), retriable=False, fault=Fault.LASTING) from None
-        self.address = self._client.address
+        self.address, self._closed = self._client.address, False
 
     def asked(self, method: str, path: str, answer: type[Body], body: Any = None) -> Body:
         """Send a request and read its answer.
@@ -85,8 +87,10 @@ class HttpTarget:
             raise TargetError(f"{place}: not the answer of {self._what}: {text!r}") from None
 
     def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
+        """Close the connections that no other target uses."""
+        if not self._closed:
+            self._closed = True
+            _CLIENTS.give_back(self._client)
 
     def _reason(self, found: Answer) -> str:
         try:

@@ -7,9 +7,10 @@ an answer means. Kubernetes' own client keeps the same bounds in :mod:`targets.k
 from __future__ import annotations
 
 import ssl
+import threading
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import httpcore
@@ -119,6 +120,35 @@ class HttpClient:
             return HttpError("too slow", f"took over {self._limits.total_s:g} s for one answer")
         what = "connect" if isinstance(error, httpx.ConnectTimeout) else "answer"
         return HttpError("no answer", f"did not {what} in time")
+
+
+@dataclass
+class SharedClients:
+    """One client for each server and way of asking it, however many ask: a fleet's targets share connections.
+
+    Thread-safe. What is borrowed is given back once; the last one closes the client.
+    """
+
+    _lent: dict[tuple[str, Limits], tuple[HttpClient, int]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def borrow(self, access: HttpAccess, limits: Limits) -> HttpClient:
+        """Return the client; raises ``AccessError`` as :class:`HttpClient` does."""
+        key = access.model_dump_json(include=set(HttpAccess.model_fields)), limits
+        with self._lock:
+            client, lent = self._lent.get(key) or (HttpClient(access, limits), 0)
+            self._lent[key] = client, lent + 1
+            return client
+
+    def give_back(self, client: HttpClient) -> None:
+        """Close the client if nobody else has it."""
+        with self._lock:
+            key, lent = next((key, lent) for key, (one, lent) in self._lent.items() if one is client)
+            if lent > 1:
+                self._lent[key] = client, lent - 1
+                return
+            del self._lent[key]
+        client.close()
 
 
 def unpacked(pieces: Iterable[bytes], coding: str, largest_bytes: int) -> bytes:

@@ -90,7 +90,8 @@ class _Handler(BaseHTTPRequestHandler):
     face: PrometheusFace
     protocol_version = "HTTP/1.1"
     server_version = "perdix-twin"
-    disable_nagle_algorithm = True  # else a body waits 40 ms for the acknowledgement of its headers
+    disable_nagle_algorithm = True  # else what is left of an answer waits 40 ms for an acknowledgement
+    wbufsize = -1  # head and body leave together
     timeout = 30
 
     def do_GET(self) -> None:
@@ -168,6 +169,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
+            self.wfile.flush()
         except (BrokenPipeError, ConnectionResetError):  # the client has hung up: nobody is left to be told
             self.close_connection = True
 

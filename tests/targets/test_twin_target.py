@@ -98,3 +98,16 @@ def test_a_strangers_answer_is_a_target_error(body):
     assert failed.value.retriable
     thread.join()
     server.server_close()
+
+
+def test_the_targets_of_one_server_share_connections_and_the_last_one_closes_them(face):
+    first, second = TwinTarget(face.url, "orders"), TwinTarget(face.url, "orders")
+    assert first._twin._client is second._twin._client
+    first.read()
+    first.close()
+    first.close()
+    assert second.read().scale_out == 2, "although another was closed, twice"
+    second.close()
+    with TwinTarget(face.url, "orders") as again:
+        assert again._twin._client is not first._twin._client
+        assert again.read().scale_out == 2

@@ -1,5 +1,6 @@
 import contextlib
 import http.client
+import socket
 import time
 
 import httpx
@@ -201,3 +202,10 @@ def test_close_frees_the_port_at_once_even_while_answers_are_held_back(living):
     assert time.monotonic() - began < 5
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"{face.url}/-/healthy", timeout=1)
+
+
+def test_an_answer_leaves_in_one_piece(face):
+    """Two pieces are two packets, and without care the second one waits for the first one's acknowledgement."""
+    with socket.create_connection(face.url.removeprefix("http://").split(":")) as connection:
+        connection.sendall(b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert connection.recv(65_536).endswith(b'{"status":"success"}')
