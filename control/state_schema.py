@@ -43,7 +43,7 @@ WORTH_GIVING_BACK, LEAST_PAGES = 0.125, 64  # of a file's pages that must be fre
 _INCREMENTAL = 2
 _log = logging.getLogger(__name__)
 _WRITES = "perdix_writes"
-MEND = "check PERDIX_STATE_URL, and that it can be written"
+MEND = "check PERDIX_STATE_URL, that it can be written, and that its disk has room"
 
 metadata = sa.MetaData()
 
