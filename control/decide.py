@@ -190,7 +190,7 @@ def _founded(proposed: Decision, situation: Situation) -> Decision:
     nothing waits, and the forecast would not make them busy.
     """
     if not situation.mix and not situation.sizes and unforeseeable(situation) and proposed.reason not in NO_GROUND:
-        proposed = stand_still(situation, proposed.policy)
+        proposed = replace(stand_still(situation, proposed.policy), memory=proposed.memory)
     if not proposed.rescales(situation):
         return proposed
     early = _early(situation)

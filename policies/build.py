@@ -14,6 +14,7 @@ from policies.flink_autoscaler.policy import FlinkAutoscaler
 from policies.global_ds2 import GlobalDs2, GlobalDs2Options
 from policies.hpa import Hpa, HpaOptions
 from policies.phoebe import Phoebe, PhoebeOptions
+from policies.planning.policy import Perdix, PerdixOptions
 from policies.qescalor import Cba, CbaOptions, QEScalor, QEScalorOptions
 from policies.static import Static, StaticOptions
 from policies.twres import Twres, TwresOptions
@@ -28,6 +29,7 @@ POLICIES: Mapping[str, tuple[type[Strict], Callable[[Any], Policy]]] = {
     "ds2-global": (GlobalDs2Options, GlobalDs2),
     "flink-autoscaler": (FlinkAutoscalerOptions, FlinkAutoscaler),
     "hpa": (HpaOptions, Hpa),
+    "perdix": (PerdixOptions, Perdix),
     "phoebe": (PhoebeOptions, Phoebe),
     "qescalor": (QEScalorOptions, QEScalor),
     "static": (StaticOptions, Static),

@@ -50,6 +50,7 @@ class Form:
 
 
 FORMS: Sequence[Form] = (
+    Form("perdix", "perdix", "perdix"),
     Form("daedalus", "daedalus", "daedalus"),
     Form("daedalus-paper", "daedalus-paper", "daedalus", lambda _: dict(AS_PRINTED)),
     Form("hpa-80", r"hpa-(?P<percent>\d{1,3})", "hpa", lambda said: {"target_cpu": _share(said)}, HPA_INTERVAL_S, 0.0),

@@ -1,0 +1,246 @@
+"""The cheapest plan over scale-out and backlog: a dynamic programme over the stages of a course.
+
+What a plan costs is told in worker-seconds: the workers, each second that is expected to be late at its price, and a
+price for each rescale. In each stage the job stays as it is, or it goes to another scale-out: then it stands still,
+does again what is lost, and catches up. Backlog is a grid, its costs to go are interpolated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from models.forecasting.contract import Values
+from policies.planning.course import STAGE_S, Course
+from policies.planning.lateness import Lateness
+
+LEVELS = 16  # points of the grid of backlogs
+DEEPEST_S = 600.0  # of the load: what waits beyond that counts as that much
+LONGEST_S = 3_600.0  # after the course: catching up takes that at most
+LEAST_SD = 0.02  # of the logarithm of load over capacity: minutes are no seconds
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The scale-outs that a plan may take, ascending; arrays of shape ``(sizes,)``.
+
+    Attributes
+    ----------
+    workers
+        Scale-outs.
+    per_s, log_sd
+        Their capacity in records/s and the standard deviation of its logarithm.
+    overtaken
+        Share of the time in which each was late after minutes like this one, because the load overtook it.
+    lateness
+        How often the job is late at a utilisation although nothing waits.
+    """
+
+    workers: NDArray[np.intp]
+    per_s: Values
+    log_sd: Values
+    overtaken: Values
+    lateness: Lateness = field(default_factory=Lateness)
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What a plan pays, in worker-seconds, and the times that it reckons with.
+
+    Attributes
+    ----------
+    late
+        Of one second that is late.
+    rescale
+        Of a rescale, beside the lateness that it brings.
+    allowed_s
+        How long a record may wait before it is late.
+    out_s, in_s
+        Standstill of a rescale to more and to fewer workers.
+    lost_s
+        What a restart loses, in seconds of full capacity.
+    tail_s
+        How long the time after the course counts.
+    """
+
+    late: float
+    rescale: float
+    allowed_s: float
+    out_s: float
+    in_s: float
+    lost_s: float
+    tail_s: float
+
+
+@dataclass(frozen=True)
+class Programme:
+    """What the first step costs, each followed by the cheapest plan; worker-seconds.
+
+    Attributes
+    ----------
+    stay, go
+        Of staying at each scale-out, and of going to it from what runs, shape ``(sizes,)``; the place of what runs
+        itself in ``go`` is infinite.
+    keep
+        Of each scale-out if it ran and were kept for good, without any rescale, shape ``(sizes,)``.
+    late_s
+        Seconds that are expected to be late within the course then, shape ``(sizes,)``.
+    """
+
+    stay: Values
+    go: Values
+    keep: Values
+    late_s: Values
+
+
+def solve(sizes: Sizes, course: Course, prices: Prices, runs: int, backlog: float) -> Programme:
+    """Return the costs of each first step.
+
+    Parameters
+    ----------
+    runs
+        Index of what runs among the sizes.
+    backlog
+        Records that wait now.
+    """
+    grid = _Grid.of(course, backlog)
+    ahead = _after(sizes, prices, grid, float(course.per_s[-1]))
+    for stage in range(len(course) - 1, 0, -1):
+        ahead = _stage(_Steps.of(sizes, course, prices, grid.levels, stage), grid, ahead)
+    first = _Steps.of(sizes, course, prices, np.array([backlog]), 0)
+    stay = first.stayed + grid.at(ahead, first.kept)
+    out, inward = first.moved(prices.out_s), first.moved(prices.in_s)
+    costs = [(cost + grid.at(ahead, left))[:, 0] for cost, left in (out, inward)]
+    go = np.where(sizes.workers > sizes.workers[runs], *costs)
+    go[runs] = np.inf
+    late_s = _late_if_kept(sizes, course, prices, backlog)
+    over_s = len(course) * STAGE_S + prices.tail_s
+    keep = sizes.workers * over_s + prices.late * (late_s + prices.tail_s * sizes.overtaken)
+    return Programme(stay[:, 0], go, keep, late_s)
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Backlogs in records, close together near zero, shape ``(LEVELS,)``."""
+
+    levels: Values
+
+    @classmethod
+    def of(cls, course: Course, backlog: float) -> _Grid:
+        most = max(DEEPEST_S * float(course.per_s.max()), 2.0 * backlog, 1.0)
+        return cls(most * np.linspace(0.0, 1.0, LEVELS) ** 2)
+
+    def at(self, values: Values, backlogs: Values) -> Values:
+        """Return values of shape ``(sizes, LEVELS)`` at other backlogs of shape ``(sizes, n)``, linearly between."""
+        place = (LEVELS - 1) * np.sqrt(np.minimum(backlogs / self.levels[-1], 1.0))
+        below = np.minimum(place.astype(np.intp), LEVELS - 2)
+        low, high = self.levels[below], self.levels[below + 1]
+        share = np.clip((backlogs - low) / (high - low), 0.0, 1.0)
+        rows = np.arange(len(values))[:, None]
+        return np.asarray(values[rows, below] * (1.0 - share) + values[rows, below + 1] * share)
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """One stage from given backlogs: what staying costs, and what waits then."""
+
+    sizes: Sizes
+    prices: Prices
+    load: float
+    exceeds: Values
+    backlogs: Values
+    stayed: Values
+    kept: Values
+
+    @classmethod
+    def of(cls, sizes: Sizes, course: Course, prices: Prices, backlogs: Values, stage: int) -> _Steps:
+        load = float(course.per_s[stage])
+        exceeds = _exceeds(sizes, load, float(course.log_sd[stage]))
+        late_s, kept = _waits(sizes, prices, load, exceeds, np.broadcast_to(backlogs, (len(exceeds), len(backlogs))))
+        stayed = sizes.workers[:, None] * STAGE_S + prices.late * late_s
+        return cls(sizes, prices, load, exceeds, backlogs, stayed, kept)
+
+    def moved(self, still_s: float) -> tuple[Values, Values]:
+        """Return what arriving at each size after such a standstill costs, and what waits then."""
+        prices, sizes = self.prices, self.sizes
+        lost = np.minimum(sizes.per_s * prices.lost_s, self.load * prices.lost_s * 2.0)[:, None]
+        waits = self.backlogs[None, :] + lost + self.load * still_s
+        over_s = max(STAGE_S - still_s, 0.0)
+        late_s, left = _waits(sizes, prices, self.load, self.exceeds, waits, over_s=over_s)
+        late_s = late_s + max(min(still_s, 10.0 * STAGE_S) - min(prices.allowed_s, 0.5 * still_s), 0.0)
+        return sizes.workers[:, None] * STAGE_S + prices.late * late_s + prices.rescale, left
+
+
+def _exceeds(sizes: Sizes, load: float, log_sd: float) -> Values:
+    """Return how often a second is late that does not wait for others, shape ``(sizes,)``.
+
+    Because the load is above the capacity, or the utilisation too high; or because the load overtakes the size.
+    """
+    if load <= 0:
+        return sizes.overtaken
+    spread = np.sqrt(sizes.log_sd**2 + log_sd**2 + LEAST_SD**2)
+    above = ndtr((np.log(load) - np.log(sizes.per_s)) / spread)
+    usual = sizes.lateness.at(load / sizes.per_s)
+    return np.asarray(np.maximum(np.maximum(above, usual), sizes.overtaken))
+
+
+def _waits(
+    sizes: Sizes, prices: Prices, load: float, exceeds: Values, backlogs: Values, *, over_s: float = STAGE_S
+) -> tuple[Values, Values]:
+    """Return the seconds that are expected to be late, and what waits after ``over_s``; of the backlogs' shape.
+
+    Records are late while more waits than the size works off in the time that is allowed. Apart from that, a minute is
+    late as often as its load is above the capacity.
+    """
+    spare = (sizes.per_s - load)[:, None]
+    left = np.maximum(backlogs - spare * over_s, 0.0)
+    limit = (sizes.per_s * prices.allowed_s)[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        crosses_s = (backlogs - limit) / spare
+    falls, over, after = spare > 0, backlogs > limit, left > limit
+    waiting_s = np.where(over & after, over_s, 0.0)
+    waiting_s = np.where(over & ~after & falls, np.minimum(crosses_s, over_s), waiting_s)
+    waiting_s = np.where(~over & after, over_s - np.clip(crosses_s, 0.0, over_s), waiting_s)
+    return waiting_s + (over_s - waiting_s) * exceeds[:, None], left
+
+
+def _stage(steps: _Steps, grid: _Grid, ahead: Values) -> Values:
+    """Return the least cost to go from the beginning of a stage, shape ``(sizes, LEVELS)``."""
+    prices = steps.prices
+    best = steps.stayed + grid.at(ahead, steps.kept)
+    cost, left = steps.moved(prices.out_s)
+    larger = np.minimum.accumulate((cost + grid.at(ahead, left))[::-1], axis=0)[::-1]
+    cost, left = steps.moved(prices.in_s)
+    smaller = np.minimum.accumulate(cost + grid.at(ahead, left), axis=0)
+    best[:-1] = np.minimum(best[:-1], larger[1:])
+    best[1:] = np.minimum(best[1:], smaller[:-1])
+    return np.asarray(best)
+
+
+def _after(sizes: Sizes, prices: Prices, grid: _Grid, load: float) -> Values:
+    """Return what the time after the course costs: the workers, what was late like it, and catching up.
+
+    Who ends at a size that is dear then may still go to another.
+    """
+    kept = prices.tail_s * (sizes.workers + prices.late * sizes.overtaken)
+    spare = np.maximum(sizes.per_s - load, 0.02 * sizes.per_s)[:, None]
+    behind = np.maximum(grid.levels[None, :] - (sizes.per_s * prices.allowed_s)[:, None], 0.0)
+    catches_up = prices.late * np.minimum(behind / spare, LONGEST_S)
+    still_s = np.array([prices.in_s, prices.out_s])
+    restarts = prices.rescale + prices.late * (still_s + prices.lost_s)
+    elsewhere = np.minimum(
+        np.concatenate((np.minimum.accumulate(kept[::-1])[::-1][1:], [np.inf])) + restarts[1],
+        np.concatenate(([np.inf], np.minimum.accumulate(kept)[:-1])) + restarts[0],
+    )
+    return np.asarray(np.minimum(kept, elsewhere)[:, None] + catches_up)
+
+
+def _late_if_kept(sizes: Sizes, course: Course, prices: Prices, backlog: float) -> Values:
+    backlogs, late_s = np.full((len(sizes.per_s), 1), backlog), np.zeros(len(sizes.per_s))
+    for load, log_sd in zip(course.per_s.tolist(), course.log_sd.tolist(), strict=True):
+        late, backlogs = _waits(sizes, prices, load, _exceeds(sizes, load, log_sd), backlogs)
+        late_s += late[:, 0]
+    return late_s

@@ -1,0 +1,212 @@
+"""What a plan rests on: the load, the budget, how often a job is late, and what came after such minutes."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.forecasting.contract import Forecast
+from policies.planning.analogues import late_after
+from policies.planning.budget import AIM, Spent
+from policies.planning.course import course_of
+from policies.planning.lateness import Lateness, late_share
+from policies.planning.stays import USUAL_S, Stays
+
+BUDGET = 0.05
+MINUTE_S = 60.0
+
+
+def forecast_of(mean, upper=None, step_s=10.0):
+    values = np.asarray(mean, float)
+    quantiles = {} if upper is None else {0.5: values, 0.9: np.asarray(upper, float)}
+    return Forecast(0.0, step_s, values, quantiles)
+
+
+# -- the course --------------------------------------------------------------------------------------------------------
+
+
+def test_a_course_is_the_forecast_in_minutes():
+    found = course_of(forecast_of(np.repeat([1.0, 2.0, 3.0], 6)), 0.0)
+    assert found.per_s.tolist() == [1.0, 2.0, 3.0]
+    assert found.log_sd.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_what_has_passed_of_a_forecast_is_left_out():
+    assert course_of(forecast_of(np.repeat([1.0, 2.0, 3.0], 6)), 60.0).per_s.tolist() == [2.0, 3.0]
+
+
+def test_its_spread_is_read_from_the_upper_quantile():
+    found = course_of(forecast_of(np.full(12, 100.0), np.full(12, 100.0 * math.exp(1.2815515 * 0.2))), 0.0)
+    assert found.log_sd == pytest.approx([0.2, 0.2])
+
+
+@given(
+    st.lists(st.floats(0, 1e15), min_size=1, max_size=40), st.floats(-100, 1_000), st.sampled_from([1.0, 10.0, 900.0])
+)
+def test_every_forecast_has_a_course(mean, now_s, step_s):
+    found = course_of(forecast_of(mean, 2.0 * np.array(mean), step_s), now_s)
+    assert len(found) >= 1
+    assert np.isfinite(found.per_s).all()
+    assert ((found.log_sd >= 0) & (found.log_sd <= 1.0)).all()
+
+
+# -- the budget --------------------------------------------------------------------------------------------------------
+
+
+def spent_after(hours, late, start=None):
+    spent = start or Spent().counted(0.0, 0.0, BUDGET, longest_s=600.0)
+    for minute in range(1, int(60 * hours) + 1):
+        spent = spent.counted(spent.at_s + MINUTE_S, late(minute), BUDGET, longest_s=600.0)
+    return spent
+
+
+def test_who_spends_as_meant_pays_the_usual_price():
+    spent = spent_after(72, lambda minute: AIM * BUDGET)
+    assert spent.share(BUDGET) == pytest.approx(1.0, abs=0.02)
+    assert 0.4 < spent.price(BUDGET) < 1.1, "a little less, for the hours in which less was spent"
+
+
+def test_who_overspends_pays_more_and_more():
+    prices = [spent_after(hours, lambda minute: 2.0 * BUDGET).price(BUDGET) for hours in (1, 4, 12, 24)]
+    assert prices == sorted(prices)
+    assert prices[-1] > 20.0
+
+
+def test_who_is_never_late_pays_less():
+    assert spent_after(24, lambda minute: 0.0).price(BUDGET) < 0.1
+
+
+def test_an_hour_of_lateness_is_forgiven_within_a_day():
+    late = spent_after(24 + 1, lambda minute: float(minute <= 60))
+    assert spent_after(1, lambda minute: 1.0).share(BUDGET) > 2.0
+    assert late.share(BUDGET) < 0.3
+
+
+def test_hours_without_a_look_are_not_counted_as_seen():
+    spent = Spent().counted(0.0, 0.0, BUDGET, longest_s=600.0).counted(36_000.0, 1.0, BUDGET, longest_s=600.0)
+    assert spent.late_s == 600.0
+
+
+def test_a_clock_that_steps_back_spends_nothing():
+    spent = spent_after(1, lambda minute: 0.5)
+    back = spent.counted(spent.at_s - 86_400.0, 1.0, BUDGET, longest_s=600.0)
+    assert (back.late_s, back.seen_s) == (spent.late_s, spent.seen_s)
+
+
+def test_without_a_budget_a_late_second_is_as_dear_as_can_be():
+    spent = Spent().counted(0.0, 0.0, 0.0, longest_s=600.0).counted(60.0, 1.0, 0.0, longest_s=600.0)
+    assert 50.0 < spent.price(0.0) < math.inf
+
+
+# -- lateness by utilisation -------------------------------------------------------------------------------------------
+
+
+def test_a_job_that_is_late_at_nine_tenths_is_expected_to_be_so_again():
+    known = Lateness()
+    for _ in range(60):
+        known = known.seen(0.92, 0.4).seen(0.62, 0.0)
+    quiet, busy = known.at(np.array([0.6, 0.93]))
+    assert quiet < 0.05
+    assert busy > 0.3
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 1)), max_size=60))
+def test_more_load_is_never_expected_to_be_less_late(seen):
+    known = Lateness()
+    for utilisation, late in seen:
+        known = known.seen(utilisation, late)
+    shares = known.at(np.linspace(0.0, 2.0, 41))
+    assert (np.diff(shares) >= 0).all()
+    assert ((shares >= 0) & (shares <= 1)).all()
+
+
+def test_seconds_scatter_about_their_mean_latency():
+    assert late_share(5_000.0, 5_000.0) == pytest.approx(0.5)
+    assert late_share(2_000.0, 5_000.0) < 0.01
+    assert late_share(0.0, 5_000.0) == 0.0
+
+
+# -- stays -------------------------------------------------------------------------------------------------------------
+
+
+def test_workers_that_were_soon_needed_again_are_given_back_with_less_hope():
+    stays, now_s = Stays(), 0.0
+    for _ in range(6):
+        for scale_out, minutes in ((4, 10), (2, 5)):
+            now_s += minutes * MINUTE_S
+            stays = stays.looked(now_s, scale_out)
+    assert stays.expected_s(now_s) < 0.4 * USUAL_S
+
+
+def test_a_stay_that_goes_on_is_known_to_last_so_long():
+    stays = Stays().looked(0.0, 4).looked(60.0, 2)
+    assert stays.expected_s(60.0 + 3 * 3600.0) == 3 * 3600.0
+
+
+def test_several_steps_down_are_one_stay():
+    stays = Stays().looked(0.0, 4).looked(60.0, 3).looked(600.0, 2)
+    assert stays.since_s == 60.0
+
+
+# -- what came after such minutes --------------------------------------------------------------------------------------
+
+
+def on_and_off(cycles=6, off=40, on=20):
+    return np.tile(np.concatenate((np.full(off, 10.0), np.full(on, 900.0))), cycles)
+
+
+def test_a_load_that_comes_back_within_the_hour_is_remembered():
+    minutes = np.concatenate((on_and_off(), np.full(20, 10.0)))
+    share = late_after(minutes, np.array([100.0, 1_000.0]), 1.0, 60.0)
+    assert share is not None
+    assert share[0] > 0.1
+    assert share[1] == 0.0
+
+
+def test_what_waited_of_an_earlier_rush_is_not_counted_again():
+    """One rush at a small size leaves a backlog for hours; the calm minutes after it are calm all the same."""
+    minutes = np.concatenate((np.full(100, 10.0), np.full(20, 900.0), np.full(300, 10.0)))
+    share = late_after(minutes, np.array([100.0, 1_000.0]), 1.0, 60.0)
+    assert share is not None
+    assert share[0] < 0.1
+
+
+def test_who_can_scale_out_is_late_for_as_long_as_that_takes():
+    minutes = np.concatenate((np.tile(np.concatenate((np.full(60, 10.0), np.full(60, 300.0))), 4), np.full(20, 10.0)))
+    quick, slow = (late_after(minutes, np.array([100.0, 1_000.0]), 1.0, reaction_s) for reaction_s in (30.0, 600.0))
+    assert quick is not None
+    assert slow is not None
+    assert 0.0 < quick[0] < slow[0]
+
+
+@pytest.mark.parametrize("minutes", [np.zeros(0), np.zeros(300), np.full(300, np.nan), np.full(50, 10.0)])
+def test_too_little_says_nothing(minutes):
+    assert late_after(minutes, np.array([100.0]), 1.0, 60.0) is None
+
+
+# -- memory ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_remembered_survives_json():
+    stays = Stays().looked(0.0, 4).looked(60.0, 2)
+    lateness = Lateness().seen(0.9, 0.5)
+    spent = spent_after(1, lambda minute: 0.5)
+    memory = json.loads(
+        json.dumps({"stays": stays.to_state(), "lateness": lateness.to_state(), "spent": spent.to_state()})
+    )
+    assert Stays.of_memory(memory) == stays
+    assert Spent.of_memory(memory) == spent
+    assert Lateness.of_memory(memory).at(np.array([0.9])) == pytest.approx(lateness.at(np.array([0.9])), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "broken", [None, 3, "x", [], {}, {"late_s": "a"}, {"late_s": -1.0, "seen_s": 0.0, "at_s": 0.0}]
+)
+def test_what_cannot_be_read_is_forgotten(broken):
+    memory = {"stays": broken, "lateness": broken, "spent": broken}
+    assert Stays.of_memory(memory) == Stays()
+    assert Spent.of_memory(memory) == Spent()
+    assert Lateness.of_memory(memory).minutes.sum() == 0.0

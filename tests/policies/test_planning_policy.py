@@ -1,0 +1,109 @@
+"""The policy perdix, one situation at a time."""
+
+import numpy as np
+import pytest
+
+from policies.contract import Reason
+from policies.planning.policy import Perdix, PerdixOptions
+
+DAY = np.full(720, 3_500.0)
+
+
+def decide(situate, **changes):
+    given = {"minutes": DAY, "latency_p95_ms": 800.0, **changes}
+    return Perdix().decide(situate(**given))
+
+
+def test_what_carries_the_load_with_room_is_kept(situate):
+    decision = decide(situate)
+    assert (decision.scale_out, decision.reason) == (5, Reason.HOLD_GOOD)
+    assert "15 minutes" in decision.sentence
+
+
+def test_a_load_above_the_capacity_is_gone_after(situate):
+    decision = decide(situate, load=6_000.0, lag_records=50_000.0)
+    assert decision.reason is Reason.SCALE_OUT
+    assert decision.scale_out >= 7
+
+
+def test_workers_that_a_load_left_idle_are_given_back(situate):
+    decision = decide(situate, load=1_500.0, minutes=np.concatenate((DAY, np.full(60, 1_500.0))))
+    assert decision.reason is Reason.SCALE_IN
+    assert 2 <= decision.scale_out <= 3
+
+
+def test_an_hour_must_have_been_seen_before_anything_is_given_back(situate):
+    assert decide(situate, load=1_500.0, minutes=np.full(59, 1_500.0)).scale_out == 5
+    assert decide(situate, load=1_500.0, minutes=np.full(61, 1_500.0)).scale_out < 5
+
+
+def test_nothing_is_given_back_while_the_lag_is_not_known(situate):
+    assert decide(situate, load=1_500.0, lag_records=None).scale_out >= 5
+
+
+def test_nothing_is_given_back_right_after_catching_up(situate):
+    """A restart would do again what was just caught up, at the pace of the full capacity."""
+    quiet = {"load": 1_500.0, "minutes": np.full(200, 1_500.0)}
+    behind = Perdix().decide(situate(**quiet, lag_records=40_000.0))
+    assert decide(situate, **quiet, memory=behind.memory).scale_out == 5
+    later = situate().now_s + 600.0
+    forecast = situate(load=1_500.0).forecast
+    forecast = type(forecast)(later, forecast.step_s, forecast.mean, {}, "linear", 0)
+    given = situate(**quiet, memory=behind.memory, latency_p95_ms=800.0)
+    assert Perdix().decide(type(given)(**{**vars(given), "now_s": later, "forecast": forecast})).scale_out < 5
+
+
+def test_a_job_that_overspent_its_budget_keeps_more_workers(situate):
+    now_s = situate().now_s
+    usual = {"load": 1_900.0, "minutes": np.full(200, 1_900.0), "scale_out": 3}
+    spent = {"late_s": 5_000.0, "seen_s": 28_000.0, "at_s": now_s - 60.0, "usual": 3.0}
+    thrifty = {"late_s": 0.0, "seen_s": 28_000.0, "at_s": now_s - 60.0, "usual": -1.5}
+    careful, bold = (decide(situate, **usual, memory={"spent": memory}).scale_out for memory in (spent, thrifty))
+    assert careful >= 3
+    assert bold <= careful
+
+
+def test_a_load_that_comes_and_goes_is_not_undressed_for_once_that_cost_the_budget(situate):
+    """Each quarter of an hour comes a rush that one worker is overtaken by."""
+    minutes = np.tile(np.concatenate((np.full(15, 200.0), np.full(15, 4_800.0))), 24)
+    calm, rushes = np.full(732, 200.0), np.concatenate((minutes, np.full(12, 200.0)))
+    spent = {"late_s": 1_500.0, "seen_s": 28_000.0, "at_s": situate().now_s - 60.0, "usual": 2.0}
+    usual = {"load": 200.0, "scale_out": 6, "memory": {"spent": spent}}
+    assert decide(situate, **usual, minutes=rushes).scale_out >= 5
+    assert decide(situate, **usual, minutes=calm).scale_out == 1
+
+
+def test_more_is_not_taken_than_would_have_held_for_hours(situate):
+    """The latency is bad at any size: more workers do not help, and are not bought."""
+    decision = decide(situate, latency_p95_ms=20_000.0, minutes=np.full(720, 3_500.0))
+    assert decision.scale_out <= 6
+
+
+def test_what_lies_outside_the_bounds_comes_back_into_them(situate):
+    capacities = {n: 1_000.0 * n for n in range(1, 21)}
+    decision = decide(situate, scale_out=18, bounds=(1, 12), capacities=capacities)
+    assert decision.scale_out <= 12
+
+
+def test_without_a_capacity_nothing_is_done(situate):
+    assert decide(situate, capacities={}).reason is Reason.HOLD_UNKNOWN
+
+
+def test_its_candidates_say_what_each_size_would_cost(situate):
+    decision = decide(situate)
+    assert [one.scale_out for one in decision.candidates] == list(range(1, 13))
+    assert decision.candidates[4].rejected_by is None
+    assert "worker-hours more" in str(decision.candidates[11].rejected_by)
+
+
+@pytest.mark.parametrize("budget", [0.0, 1.0])
+def test_every_budget_is_one(situate, budget):
+    objectives = situate().objectives.model_copy(update={"error_budget": budget})
+    decision = decide(situate, load=3_900.0, objectives=objectives, memory=decide(situate).memory)
+    assert 1 <= decision.scale_out <= 12
+
+
+def test_a_higher_price_of_lateness_never_saves_workers(situate):
+    situation = situate(load=1_900.0, minutes=np.full(200, 1_900.0), latency_p95_ms=800.0)
+    chosen = [Perdix(PerdixOptions(late_price=price)).decide(situation).scale_out for price in (0.1, 8.0, 500.0)]
+    assert chosen == sorted(chosen)

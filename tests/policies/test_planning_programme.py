@@ -1,0 +1,146 @@
+"""The dynamic programme: against every plan tried one by one, and at its edges."""
+
+import itertools
+import time
+
+import numpy as np
+import pytest
+
+from policies.planning.course import STAGE_S, Course
+from policies.planning.programme import Prices, Sizes, solve
+
+PER_WORKER = 100.0
+
+
+def sizes_of(*workers, overtaken=0.0, log_sd=0.02):
+    numbers = np.array(workers)
+    return Sizes(numbers, PER_WORKER * numbers, np.full(len(numbers), log_sd), np.full(len(numbers), overtaken))
+
+
+def course_of(*loads):
+    return Course(np.array(loads, float), np.full(len(loads), 0.01))
+
+
+def prices_of(**changes):
+    usual = {
+        "late": 20.0,
+        "rescale": 200.0,
+        "allowed_s": 1.0,
+        "out_s": 20.0,
+        "in_s": 10.0,
+        "lost_s": 5.0,
+        "tail_s": 600.0,
+    }
+    return Prices(**{**usual, **changes})
+
+
+def cheapest(found, runs):
+    costs = found.go.copy()
+    costs[runs] = found.stay[runs]
+    return int(costs.argmin())
+
+
+def test_a_load_that_fits_and_stays_is_left_alone():
+    sizes = sizes_of(1, 2, 3, 4)
+    assert cheapest(solve(sizes, course_of(*[150.0] * 15), prices_of(), 1, 0.0), 1) == 1
+
+
+def test_a_load_above_the_capacity_is_gone_after():
+    sizes = sizes_of(1, 2, 3, 4)
+    found = solve(sizes, course_of(*[350.0] * 15), prices_of(), 1, 0.0)
+    assert cheapest(found, 1) == 3
+    assert found.late_s[1] > 800.0
+    assert found.late_s[3] < 30.0
+
+
+def test_workers_with_nothing_to_do_are_given_back():
+    sizes = sizes_of(1, 2, 3, 4)
+    assert cheapest(solve(sizes, course_of(*[60.0] * 15), prices_of(), 3, 0.0), 3) == 0
+
+
+def test_a_rise_that_comes_later_is_met_before_it_comes_and_not_at_once():
+    """Scaling out a quarter of an hour early costs workers, in the minute of the rise it costs lateness."""
+    sizes, rise = sizes_of(2, 4), [150.0] * 10 + [380.0] * 5
+    assert cheapest(solve(sizes, course_of(*rise), prices_of(), 0, 0.0), 0) == 0
+    assert cheapest(solve(sizes, course_of(*rise[9:]), prices_of(), 0, 0.0), 0) == 1
+
+
+def test_a_dip_that_is_soon_over_is_not_gone_after():
+    dip = [100.0] * 3 + [380.0] * 12
+    assert cheapest(solve(sizes_of(2, 4), course_of(*dip), prices_of(), 1, 0.0), 1) == 1
+
+
+def test_a_dearer_second_of_lateness_never_saves_workers():
+    sizes, course = sizes_of(1, 2, 3, 4), course_of(*[205.0] * 15)
+    chosen = [cheapest(solve(sizes, course, prices_of(late=late), 1, 0.0), 1) for late in (0.01, 1.0, 10.0, 1_000.0)]
+    assert chosen == sorted(chosen)
+    assert chosen[0] < chosen[-1]
+
+
+def test_who_may_be_overtaken_keeps_more():
+    """After minutes like this one the load often jumped above what two workers take."""
+    calm = sizes_of(2, 4)
+    risky = Sizes(calm.workers, calm.per_s, calm.log_sd, np.array([0.3, 0.0]))
+    course = course_of(*[100.0] * 15)
+    assert cheapest(solve(calm, course, prices_of(), 1, 0.0), 1) == 0
+    assert cheapest(solve(risky, course, prices_of(), 1, 0.0), 1) == 1
+
+
+def test_a_backlog_that_outlasts_the_course_still_wants_the_size_that_ends_it():
+    sizes, backlog = sizes_of(6, 9), 500_000.0
+    assert cheapest(solve(sizes, course_of(*[590.0] * 15), prices_of(tail_s=60.0), 0, backlog), 0) == 1
+
+
+def test_the_programme_finds_what_trying_every_plan_finds():
+    """Without backlog levels and interpolation: a plan is a size per stage, played second by second."""
+    sizes, prices = sizes_of(1, 2, 3), prices_of(tail_s=60.0)
+    for seed in range(12):
+        loads = np.random.default_rng(seed).choice([60.0, 80.0, 130.0, 160.0, 230.0, 260.0], 4)
+        course = Course(loads, np.full(4, 0.01))
+        for runs in range(3):
+            found = solve(sizes, course, prices, runs, 0.0)
+            costs = found.go.copy()
+            costs[runs] = found.stay[runs]
+            tried = min(_played(sizes, loads, prices, runs, plan) for plan in itertools.product(range(3), repeat=4))
+            assert costs.min() == pytest.approx(tried, rel=0.12)
+
+
+def _played(sizes, loads, prices, runs, plan):
+    """What a plan costs, in steps of a second; what follows the course as the last stage has it."""
+    cost, waits, at = 0.0, 0.0, runs
+    for load, to in zip(loads, plan, strict=True):
+        capacity, still = sizes.per_s[to], 0.0
+        if to != at:
+            still = prices.out_s if to > at else prices.in_s
+            waits += min(sizes.per_s[to] * prices.lost_s, 2.0 * load * prices.lost_s)
+            cost += prices.rescale
+        late = 0.0
+        for second in range(int(STAGE_S)):
+            works = capacity if second >= still else 0.0
+            waits = max(waits + load - works, 0.0)
+            late += waits > prices.allowed_s * capacity
+        cost += sizes.workers[to] * STAGE_S + prices.late * late
+        at = to
+    behind = max(waits - prices.allowed_s * sizes.per_s[at], 0.0)
+    spare = max(sizes.per_s[at] - loads[-1], 0.02 * sizes.per_s[at])
+    return cost + sizes.workers[at] * prices.tail_s + prices.late * min(behind / spare, 3_600.0)
+
+
+@pytest.mark.parametrize("backlog", [0.0, 1.0, 1e9, 1e15])
+@pytest.mark.parametrize("load", [0.0, 1e-9, 100.0, 1e15])
+def test_nothing_that_can_be_measured_breaks_it(load, backlog):
+    found = solve(sizes_of(1, 2, 3), course_of(*[load] * 15), prices_of(), 1, backlog)
+    assert np.isfinite(found.stay).all()
+    assert np.isfinite(np.delete(found.go, 1)).all()
+
+
+@pytest.mark.parametrize(("count", "allowed_ms"), [(12, 5.0), (200, 25.0)])
+def test_it_takes_milliseconds(count, allowed_ms):
+    """With room for a machine that is busy with other tests: the figures are in benchmarks.tick."""
+    sizes, course = sizes_of(*range(1, count + 1)), course_of(*np.linspace(100.0, 900.0, 15))
+    took = []
+    for _ in range(5):
+        began = time.process_time()
+        solve(sizes, course, prices_of(), 3, 50.0)
+        took.append(1_000.0 * (time.process_time() - began))
+    assert min(took) < 4.0 * allowed_ms
