@@ -65,7 +65,7 @@ def test_a_list_keeps_its_order() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "no policy is named; known: daedalus, daedalus-paper, hpa-80"),
+        ("", "no policy is named; known: perdix, daedalus, daedalus-paper, hpa-80"),
         ("dedalus", "unknown policy 'dedalus'; did you mean 'daedalus'?"),
         ("daedalus-papr", "did you mean 'daedalus-paper'?"),
         ("hpa80", "did you mean 'hpa-80'?"),
