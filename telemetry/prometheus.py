@@ -60,7 +60,8 @@ class Asked:
 
     def questions(self, queries: EngineQueries) -> tuple[list[Question], dict[str, list[str]]]:
         """Return what to ask, and for each job what cannot be asked."""
-        return questions(queries, self.wanted, self.selectors, rate_window_s(self.scrape_interval_s))
+        steps = round((self.end_s - self.start_s) / self.step_s) + 1
+        return questions(queries, self.wanted, self.selectors, rate_window_s(self.scrape_interval_s), steps)
 
     def alone(self, queries: EngineQueries, together: Question) -> list[Question]:
         """Return the questions that ask for each job of ``together`` by itself."""

@@ -13,6 +13,7 @@ from telemetry.queries import EngineQueries, UnanswerableError
 from telemetry.query_text import QueryText, differing
 
 JOBS_AT_ONCE: Final = 64
+STEPS_AT_ONCE: Final = 8_000  # of all jobs: an hour of many is an answer of dozens of MB, which takes a server too long
 CHARACTERS_AT_ONCE: Final = 3_000  # of the values in one query: proxies refuse addresses of more than 8 kB
 
 Kept = tuple[tuple[str, str], ...]
@@ -49,6 +50,7 @@ def questions(
     wanted: Mapping[str, Iterable[str]],
     selectors: Mapping[str, Mapping[str, str]],
     window_s: float,
+    steps: int = 1,
 ) -> tuple[list[Question], dict[str, list[str]]]:
     """Return what to ask for some jobs, and for each job what cannot be asked, in words.
 
@@ -60,7 +62,10 @@ def questions(
         Job -> labels.
     window_s
         Range of ``rate()``.
+    steps
+        Points that each series will have: a long range is asked for fewer jobs at once.
     """
+    most = max(1, min(JOBS_AT_ONCE, STEPS_AT_ONCE // max(steps, 1)))
     unanswerable: dict[str, list[str]] = {job: [] for job in wanted}
     alike: dict[tuple[str, int, tuple[str, ...]], dict[Kept, list[str]]] = {}
     texts: dict[int, QueryText] = {}
@@ -78,22 +83,23 @@ def questions(
     asked = []
     for (metric, which, _), bucket in alike.items():
         text = texts[which]
-        for part in _together(bucket, text, queries.worker.labels):
+        for part in _together(bucket, most if _tells_apart(bucket, text, queries.worker.labels) else 1):
             asked.append(_question(queries, metric, text, part, window_s))
     return asked, unanswerable
 
 
-def _together(
-    bucket: Mapping[Kept, list[str]], text: QueryText, workers: Iterable[str]
-) -> Iterator[dict[Kept, list[str]]]:
+def _tells_apart(bucket: Mapping[Kept, list[str]], text: QueryText, workers: Iterable[str]) -> bool:
+    """Whether one query can ask for all: a label that tells workers apart cannot tell jobs apart as well."""
+    return text.tells_jobs_apart and not set(_varying(bucket)) & set(workers)
+
+
+def _together(bucket: Mapping[Kept, list[str]], most: int) -> Iterator[dict[Kept, list[str]]]:
     """Cut what is asked alike into what one query may ask for."""
-    # A label that tells workers apart cannot tell jobs apart as well.
-    apart = text.tells_jobs_apart and not set(_varying(bucket)) & set(workers)
     part: dict[Kept, list[str]] = {}
     characters = 0
     for kept, jobs in bucket.items():
         more = sum(len(value) for _, value in kept)
-        if part and (not apart or len(part) == JOBS_AT_ONCE or characters + more > CHARACTERS_AT_ONCE):
+        if part and (len(part) == most or characters + more > CHARACTERS_AT_ONCE):
             yield part
             part, characters = {}, 0
         part[kept] = jobs

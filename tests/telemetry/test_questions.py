@@ -9,7 +9,7 @@ import pytest
 from settings.access import HttpAccess
 from telemetry.prometheus import Asked, Prometheus, PrometheusError
 from telemetry.queries import load_queries
-from telemetry.questions import CHARACTERS_AT_ONCE, JOBS_AT_ONCE, questions
+from telemetry.questions import CHARACTERS_AT_ONCE, JOBS_AT_ONCE, STEPS_AT_ONCE, questions
 from tests.telemetry.test_prometheus import Server, success
 from twin.job import JobTwin
 from twin.living import LivingTwin, SimulatedClock
@@ -65,6 +65,12 @@ def test_no_query_asks_for_too_many_jobs(length, most):
     found = asked_of(selectors)
     assert max(len(one.names()) for one in found) <= most
     assert sorted(name for one in found for name in one.names()) == sorted(selectors)
+
+
+def test_a_long_range_is_asked_for_fewer_jobs_at_once():
+    selectors = {f"{number}": {"job_name": f"{number}"} for number in range(64)}
+    found, _ = questions(load_queries("flink"), dict.fromkeys(selectors, ("scale_out",)), selectors, 60.0, steps=720)
+    assert max(len(one.names()) for one in found) == STEPS_AT_ONCE // 720
 
 
 def test_jobs_told_apart_by_what_names_workers_are_asked_for_one_by_one():
