@@ -142,9 +142,15 @@ def _contradicting(job: StreamJob, window: Window) -> NDArray[np.bool_]:
         window.job_metric(metrics.WORKLOAD.name),
         total_throughput(window),
         window.job_metric(metrics.LAG.name),
-        still=standing_still(window),
+        interrupted=standing_still(window) | _just_restarted(window),
         checkpoint_interval_s=job.objectives.checkpoint_interval_s,
     )
+
+
+def _just_restarted(window: Window) -> NDArray[np.bool_]:
+    """Return the first step after each restart, shape ``(n,)``: the stop may have fitted between two scrapes."""
+    uptime = window.job_metric(metrics.UPTIME.name)
+    return np.asarray(np.isfinite(uptime) & (uptime <= window.step_s))
 
 
 def _contradiction(tick: Window) -> str:

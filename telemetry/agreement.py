@@ -25,7 +25,7 @@ CHANCE: Final = 3.0  # standard deviations of a count of records
 
 
 def contradicting(
-    step_s: float, workload: Values, throughput: Values, lag: Values, *, still: Mask, checkpoint_interval_s: float
+    step_s: float, workload: Values, throughput: Values, lag: Values, *, interrupted: Mask, checkpoint_interval_s: float
 ) -> Mask:
     """Return where workload, throughput and consumer lag cannot all be true, shape ``(n,)``.
 
@@ -38,16 +38,16 @@ def contradicting(
         Records/s over all workers, shape ``(n,)``.
     lag
         Consumer lag in records, shape ``(n,)``.
-    still
-        Where the job is known to stand still, shape ``(n,)``: after a restart it reads again what it had read, so a
-        minute with a standstill in it is not judged.
+    interrupted
+        Where the job stands still or has just been restarted, shape ``(n,)``: it then reads again what it had read, so
+        a minute with such a step in it is not judged.
     """
     if len(workload) < 2 or not np.isfinite(lag).any():
         return np.zeros(len(workload), dtype=np.bool_)
     steps = _steps(step_s, checkpoint_interval_s)
     spans = (steps, steps // 2) if steps >= 4 else (steps,)
     # The lag is compared with that of the step before the span, and may be scraped a step later than the rest.
-    ran = [_trailing_sums(still.astype(np.float64), span + 2) == 0 for span in spans]
+    ran = [_trailing_sums(interrupted.astype(np.float64), span + 2) == 0 for span in spans]
     found = [_over(span, step_s, workload, throughput, lag) & whole for span, whole in zip(spans, ran, strict=True)]
     return np.asarray(np.logical_or.reduce(found))
 

@@ -31,6 +31,7 @@ REMEMBERED = 96  # scale-outs kept in memory, newest first
 SURPRISE = 0.20  # relative miss of the lines on fresh minutes that says: this is another program now
 SURPRISES_TO_FORGET = 3
 FASTER = 1.4  # times what its CPU load explains, that no running program becomes
+VETO_MINUTES = 3.0  # weight from which a stay's lines are known well enough to doubt what comes
 LITTLE = 0.1  # share of the capacity up to which rates and CPU load may differ: an idle worker's CPU tells little
 BEHIND_SD = 0.03  # relative sd of a minute's throughput with a backlog around the capacity
 STALLED = 0.1  # share of what is believed and usual, below which the workers wait for something else than their CPU
@@ -136,11 +137,13 @@ class ScaleOuts:
             if restarted_s <= self.newest_s and elapsed < HALF_LIFE_S and not self._back(fresh):
                 return replace(self, doubted=found)
             return self._anew(fresh, newest_s)
+        missed = self._missed(found)
+        if missed and restarted_s < math.inf and self._back(fresh):
+            return self._anew(fresh, newest_s)
         far = self._telling(found) and abs(done - believed) > LITTLE * self._total_per_s
         doubted = found if far else None
         if done < STALLED * min(believed, found.usual_per_s):
             return replace(self, newest_s=newest_s, doubted=doubted)
-        missed = self._missed(found)
         surprises = self.surprises + 1 if missed else 0
         if surprises >= SURPRISES_TO_FORGET:
             return self._anew(fresh, newest_s)
@@ -175,7 +178,9 @@ class ScaleOuts:
         return found.done_per_s > max(FASTER * explained, explained + LITTLE * self._total_per_s)
 
     def _telling(self, found: Against) -> bool:
-        """Whether the workers were busy enough for their CPU load to tell what they did."""
+        """Whether the workers were seen for long enough, and busy enough, for their CPU load to tell what they did."""
+        if self.workers.weight < VETO_MINUTES:
+            return False
         return found.usual_cpu_load > (self.idle.cpu + self.idle.sd) * found.workers
 
     def _back(self, fresh: Workers) -> bool:

@@ -53,3 +53,23 @@ def test_one_step_that_is_still_owed_is_not_an_absence():
 def test_where_nobody_measures_how_busy_the_workers_are_nothing_is_missed():
     found = seen(Given(cpu_load=[[0.5, 0.6, 0.7]], throughput_per_s=[[300.0] * 3]))
     assert (found.quality.ok, found.worker_busy) == (True, ())
+
+
+def caught_up(uptime_s: list[float]):
+    """A job, scraped every 30 s, that read a minute of records again between two scrapes, and works them off."""
+    times = 30.0 * np.arange(1, 13)
+    worked = np.array([900.0] * 7 + [1_800.0] * 2 + [900.0] * 3)
+    lag = np.array([0.0] * 7 + [27_000.0, 0.0] + [0.0] * 3)
+    of_job = {"workload_per_s": np.full(12, 900.0), "scale_out": np.full(12, 3.0), "consumer_lag_records": lag}
+    of_job["uptime_s"] = np.array(uptime_s)
+    tables = {"throughput_per_s": np.repeat(worked[:, None] / 3, 3, axis=1), "cpu_load": np.full((12, 3), 0.5)}
+    source = Given()
+    source.window = Window("orders", 30.0, times, ("a", "b", "c"), of_job, tables, 360.0)
+    return observe(JOB, source, 360.0, 0.0, 60.0).window
+
+
+def test_a_restart_that_fits_between_two_scrapes_is_no_contradiction():
+    restarted = caught_up([*(1_000.0 + 30.0 * np.arange(7)), *(10.0 + 30.0 * np.arange(5))])
+    assert np.isfinite(restarted.job_metric("workload_per_s")).all()
+    ran_on = caught_up(list(1_000.0 + 30.0 * np.arange(12)))
+    assert not np.isfinite(ran_on.job_metric("workload_per_s")).all(), "nobody works what neither came nor waited"

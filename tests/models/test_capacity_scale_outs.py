@@ -500,3 +500,9 @@ def test_an_idle_job_s_cpu_contradicts_nothing():
     for minute in range(3, 40):
         model = model.update(window(60.0 * minute, 4, per_worker=500.0, seed=minute), 4)
         assert model.doubted is None or minute < 5
+
+
+def test_lines_of_a_few_minutes_doubt_nobody():
+    """The first minutes of a stay may be of a backlog or of a warm-up."""
+    young = stay(ScaleOuts(), 4, minutes=4)
+    assert goes_on(young, 0.5, start_s=240.0, minutes=3, uptime=5_000.0).doubted is None

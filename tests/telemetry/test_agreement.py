@@ -17,7 +17,9 @@ NAN = float("nan")
 def judged(workload, throughput, lag, step_s=STEP_S, still=None, checkpoint_s=10.0):
     columns = (np.broadcast_to(np.asarray(values, float), N).copy() for values in (workload, throughput, lag))
     none = np.zeros(N, dtype=bool)
-    return contradicting(step_s, *columns, still=none if still is None else still, checkpoint_interval_s=checkpoint_s)
+    return contradicting(
+        step_s, *columns, interrupted=none if still is None else still, checkpoint_interval_s=checkpoint_s
+    )
 
 
 def from_row(row, before, after):
