@@ -14,7 +14,7 @@ from control.tick_io import TickReport
 from policies.contract import Reason
 from tests.control.rig import LOW, START_S, Rig, champion, constant
 
-BUSY = 40_000.0
+BUSY = 36_000.0
 SIMPLE = ("last-value", "linear", "damped-trend")
 
 
