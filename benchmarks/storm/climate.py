@@ -20,14 +20,16 @@ STEP_S = 5
 MAXIMUM = 8
 PER_WORKER = 10_000.0
 LIGHT = ("hpa", "hpa", "ds2-global")
-PEAK_MIN, CALM_MIN = 15, 35  # how every episode ends: once up, once down, so that all runs come the same way
-STORM_MIN, HEALING_MIN = 50, 25
-EPISODE_MIN = STORM_MIN + HEALING_MIN + PEAK_MIN + CALM_MIN
+# How every episode ends: hardly any load, until what waited is done and the fewest workers run; then up to a plateau, so
+# that all runs come to it the same way.
+STORM_MIN, IDLE_MIN, RAMP_MIN, PLATEAU_MIN = 50, 35, 20, 20
+EPISODE_MIN = STORM_MIN + IDLE_MIN + RAMP_MIN + PLATEAU_MIN
+IDLE = 0.03  # of the high load
 
 
 @dataclass(frozen=True)
 class Load:
-    """Records/s as time passes: waves while it storms, then a peak and a calm."""
+    """Records/s as time passes: waves while it storms, then idleness, a ramp and a plateau."""
 
     low_per_s: float
     high_per_s: float
@@ -41,9 +43,9 @@ class Load:
             at_s = second + np.arange(count, dtype=np.float64)
             wave = 0.5 - 0.5 * np.cos(2.0 * np.pi * (at_s - START_S) / self.period_s)
             per_s = self.low_per_s + (self.high_per_s - self.low_per_s) * wave
-            left_s = self.ends_s - at_s
-            per_s = np.where(left_s < (PEAK_MIN + CALM_MIN) * MINUTE_S, self.high_per_s, per_s)
-            return np.where(left_s < CALM_MIN * MINUTE_S, self.low_per_s, per_s)
+            left_min = (self.ends_s - at_s) / MINUTE_S
+            risen = np.clip((RAMP_MIN + PLATEAU_MIN - left_min) / RAMP_MIN, IDLE, 1.0)
+            return np.where(left_min < IDLE_MIN + RAMP_MIN + PLATEAU_MIN, self.high_per_s * risen, per_s)
 
         return rates
 
@@ -61,7 +63,7 @@ class Place:
         return TwinParameters(
             name=self.job.name,
             workers=Workers(capacity_per_s=PER_WORKER, maximum=MAXIMUM, speed_spread=0.03),
-            keys=Keys(skew_spread=0.03),
+            keys=Keys(skew_spread=0.03, redrawn=0.0),
             workload=WorkloadSpec(shape="sine", peak_utilisation=0.8),
             start_scale_out=4,
         )

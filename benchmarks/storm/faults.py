@@ -106,9 +106,9 @@ KINDS: Mapping[str, Kind] = {
     # what it looks after
     "forgets": Kind("target", 1, _amount(3, 10)),
     "by hand": Kind("target", 1, _amount(1, 2, 4, 7)),
-    "short of slots": Kind("target", 25, _amount(1, 2, 4)),
-    "never settles": Kind("target", 25, _none),
-    "down after a rescale": Kind("target", 30, _none),
+    "short of slots": Kind("target", 15, _amount(1, 2, 4)),
+    "never settles": Kind("target", 20, _none),
+    "down after a rescale": Kind("target", 20, _none),
     "worker lost": Kind("target", 1, _none),
     # metrics
     "no metrics": Kind("metrics", 12, _what("unreachable", "empty")),
