@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from benchmarks.storm.climate import EXACT
 from benchmarks.storm.faults import CONTRADICTORY, KINDS, MISSING, Fault
 from control.fleet import FleetReport
 from control.reconcile import Event
@@ -134,13 +135,22 @@ class Watch:
             self._once_each(deployment)
             self._told_truly(deployment, entries)
             self._turned_out(name, entries)
-            if calm is not None and deployment.twin.scale_out != calm[name]:
-                told = f"{deployment.twin.scale_out} run at the end, {calm[name]} do without faults"
-                self._tell("end state", f"{name} ({deployment.place.job.policy.name}): {told}")
+            if calm is not None:
+                self._ends_well(deployment, calm[name])
             for mine, theirs in zip(self.decisions.get(name, []), alone.get(name, ()), strict=False):
                 if mine != theirs:
                     self._tell("isolation", f"{name}: {mine} where the run without faults has {theirs}")
                     break
+
+    def _ends_well(self, deployment: Deployment, calm: int) -> None:
+        """The size is that of the run without faults; where a policy learns or is lazy, one that carries the load."""
+        twin, job = deployment.twin, deployment.place.job
+        arrives = float(twin.arrivals(twin.now_s, 1)[0])
+        enough = twin.true_capacity(twin.scale_out) >= arrives
+        well = twin.scale_out == calm if job.policy.name == EXACT else enough
+        if not (well and deployment.serves()):
+            told = f"{twin.scale_out} run of {deployment.asked} at the end, {calm} do without faults"
+            self._tell("end state", f"{job.name} ({job.policy.name}): {told}; {arrives:.0f}/s arrive")
 
     def _once_each(self, deployment: Deployment) -> None:
         seen: dict[str, int] = {}

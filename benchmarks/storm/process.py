@@ -2,26 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from benchmarks.storm.disk import Disk
+from control.calls import Call, Calls
 from control.champions import Champions
 from control.fleet import FleetReport, tick_fleet
 from control.live import Targets
-from control.sources import MetricsSource
+from control.read_ahead import Hanging, JobsSource, ReadAhead
 from control.state import StateStore
 from control.tick_io import TickIO
 from models.registry import FleetVersion, RegistryError
 from settings.stream_job import StreamJob
 from targets.contract import Target
 
+Result = TypeVar("Result")
 INTERVAL_S = 60.0
 SOFT_DEADLINE_S = 25.0
 
 
 class Killed(BaseException):
     """The process has died, as by SIGKILL: not an ``Exception``, so that nothing catches it."""
+
+
+class InTurn(Calls):
+    """Calls one after the other in this thread, so that they are made in the same order each time."""
+
+    def run(self, calls: Iterable[Call[Result]]) -> Iterator[Result]:
+        """Yield results as they come."""
+        for call in calls:
+            yield from self._made(call)
+
+    def _made(self, call: Call[Result]) -> Iterator[Result]:
+        for found in call.then(call.ask()):
+            if isinstance(found, Call):
+                yield from self._made(found)
+            else:
+                yield found
 
 
 class Registry:
@@ -58,7 +77,7 @@ class Process:
         clock: Callable[[], float],
         *,
         elapsed_s: Callable[[], float],
-        source: MetricsSource,
+        source: JobsSource,
         statement: Callable[[str], str | None],
         registry_gone: Callable[[], bool],
         wrapped: Callable[[Target], Target],
@@ -79,7 +98,8 @@ class Process:
         def target_of(job: StreamJob) -> Target:
             return wrapped(self.targets(job))
 
-        self.io = TickIO(source, self.store, champions, target_of, tick_interval_s=INTERVAL_S)
+        ahead = ReadAhead(source, Hanging(), InTurn())
+        self.io = TickIO(source, self.store, champions, target_of, tick_interval_s=INTERVAL_S, ahead=ahead)
 
     def now_s(self) -> float:
         """Return what its clock says: epoch seconds."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -40,6 +40,16 @@ class Scrapes:
         for fault, began_s in self.faults(job.name):
             series = _through(fault, began_s, true_s, series)
         return Reading(align(job.name, series, since_s, now_s, step_s))
+
+    def read_jobs(self, jobs: Iterable[tuple[StreamJob, float]], now_s: float) -> Mapping[str, Reading | SourceError]:
+        """Return each job's window from its second on, or why there is none."""
+        found: dict[str, Reading | SourceError] = {}
+        for job, since_s in jobs:
+            try:
+                found[job.name] = self.read(job, now_s, since_s)
+            except SourceError as error:
+                found[job.name] = error
+        return found
 
 
 def _through(fault: Fault, began_s: float, true_s: float, series: list[Series]) -> list[Series]:
