@@ -63,6 +63,7 @@ class Setting:
     tick_interval_s: float
     policy_of: Callable[[StreamJob], Policy]
     later: Later | None = None
+    lasts: bool = True  # whether anybody will read what is stored
 
 
 def plan(

@@ -63,7 +63,7 @@ def tick(job: StreamJob, io: TickIO, now_s: float, tenure: Tenure | None = None)
         pause = store.journal.pauses(now_s).get(job.name)
         act = job.mode == "act" and job.target.kind != "advisory"
         paused = why_paused(job, pause, now_s)
-        setting = Setting(job, now_s, act, paused, io.tick_interval_s, io.policy_of, io.later)
+        setting = Setting(job, now_s, act, paused, io.tick_interval_s, io.policy_of, io.later, store.lasts)
     with stages("review"):
         target = io.target_of(job)
         progress = _review(setting, store, target)
@@ -202,8 +202,8 @@ def _intent(
 def _account(
     setting: Setting, observation: Observation, planned: Plan, notes: tuple[str, ...], rejected: Rejections
 ) -> Mapping[str, Any]:
-    if setting.later is not None:
-        return {}  # nor does anybody ask why
+    if not setting.lasts:
+        return {}  # nobody will ask why
     return account(observation, planned.situation, planned.verdict, notes, planned.beliefs, rejected=rejected)
 
 
@@ -257,7 +257,7 @@ def _record(
             once.ledger.failed(recorded.progress.undone.decision_id, now_s, recorded.progress.sentence, retriable=False)
             once.ledger.heard_of(recorded.progress.undone.decision_id)
             once.ledger.withdraw(job, now_s, recorded.progress.sentence)
-        if recorded.intent is not None:
+        if recorded.intent is not None and (once.lasts or recorded.intent.first_state is not State.HELD):
             once.ledger.record(recorded.intent)
         if lesson.adopted:
             _answered(once, job, now_s)

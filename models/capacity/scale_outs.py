@@ -265,20 +265,27 @@ class ScaleOuts:
             raise ValueError(f"capacity is asked for 1 to {MOST_WORKERS} workers, not {scale_out}")
         if not self.known:
             raise ValueError("nothing is known of the capacity yet: no worker's CPU and throughput were paired")
-        log_value, variance = self._answer(scale_out)
-        half = Z90 * math.sqrt(variance)
-        return Estimate(
-            scale_out=scale_out,
-            per_s=math.exp(log_value),
-            low_per_s=math.exp(log_value - half),
-            high_per_s=math.exp(log_value + half),
-            seen=scale_out in self._evidence and self._evidence[scale_out].source == OBSERVED,
-            basis=self._basis(scale_out),
-        )
+        return self._estimate(scale_out)
 
     def table(self, maximum: int, minimum: int = 1) -> dict[int, Estimate]:
         """Return the estimates from ``minimum`` to ``maximum`` workers; empty when nothing is known."""
-        return {n: self.capacity(n) for n in range(minimum, maximum + 1)} if self.known else {}
+        if not self.known:
+            return {}
+        if minimum < 1:
+            raise ValueError(f"capacity is asked for 1 worker or more, not {minimum}")
+        return {n: self._estimate(n) for n in range(minimum, maximum + 1)}
+
+    def _estimate(self, scale_out: int) -> Estimate:
+        log_value, variance = self._answer(scale_out)
+        half, known = Z90 * math.sqrt(variance), self._evidence.get(scale_out)
+        return Estimate(
+            scale_out,
+            math.exp(log_value),
+            math.exp(log_value - half),
+            math.exp(log_value + half),
+            known is not None and known.source == OBSERVED,
+            self._basis(scale_out),
+        )
 
     @cached_property
     def _total(self) -> Total | None:
@@ -318,7 +325,7 @@ class ScaleOuts:
     def _curve(self) -> Curve:
         return Curve.through(self._typical.values(), self._now_s)
 
-    @property
+    @cached_property
     def _now_s(self) -> float:
         return max([self.newest_s, *(item.at_s for item in self.memory.values())])
 

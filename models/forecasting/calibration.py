@@ -88,13 +88,16 @@ class Calibration:
         """Return offsets in records/s at each probability, shape ``(probabilities, steps)``, ascending with it."""
         growth = np.sqrt(np.maximum(leads_s / self.leads_s[-1], 1.0))
         known = np.isfinite(scores[0])
-        walked = np.array([np.interp(leads_s, self.leads_s, row) for row in self.walk])
         if not known.any():
-            return np.asarray(growth * walked)
+            return np.asarray(growth * self._walked(leads_s))
         offsets = np.array([np.interp(leads_s, self.leads_s[known], row[known]) * apart for row in scores])
         beyond = leads_s > self.leads_s[known][-1] + self.leads_s[0]
-        offsets[:, beyond] = np.maximum(offsets, walked)[:, beyond]
+        if beyond.any():
+            offsets[:, beyond] = np.maximum(offsets, self._walked(leads_s))[:, beyond]
         return np.asarray(growth * offsets)
+
+    def _walked(self, leads_s: Values) -> Values:
+        return np.array([np.interp(leads_s, self.leads_s, row) for row in self.walk])
 
 
 def _apart(forecasts: Values, combined: Values) -> Values:
