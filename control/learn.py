@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 
 from control.adoption import adopt
-from control.believe import noticed, update, with_fallback
+from control.believe import noticed, update, with_capacity, with_fallback
 from control.champions import ChampionSource
 from control.decide import Avoided
 from control.expect import expected_capacity_per_s
 from control.job_memory import JobMemory, history_of
 from control.judge import Judgement, judge
-from control.later import Later
 from control.observe import Observation
 from control.reconcile import AVOID_S, Progress
 from control.sizes import learned_mix_share
@@ -64,12 +63,12 @@ def learn(
     champions: ChampionSource,
     job: StreamJob,
     now_s: float,
-    later: Later | None = None,
+    believes: bool = True,
 ) -> Lesson:
     """Take in champions, update every model, judge forecasts, and watch recoveries.
 
     What is blind or contradicts itself teaches nothing; it is read again at the next tick, as far as it then agrees.
-    What is to be learned ``later`` updates no model, and no forecast is judged.
+    Unless it ``believes``, only the capacity is learned, against which guards hold what is measured.
     """
     version = memory.champion.version if memory.champion else 0
     memory, notes = adopt(memory, champions, job.name)
@@ -77,9 +76,9 @@ def learn(
     if observation.window is not None:
         memory = replace(memory, rejected=memory.rejected.seen(observation.window.rejected))
     if observation.teaches:
-        memory = _taught(memory, observation, progress, job=job, later=later)
+        memory = _taught(memory, observation, progress, job=job, believes=believes)
     judgement, retrain = Judgement(), None
-    if later is None:
+    if believes:
         memory, judgement, retrain = _judged(memory)
         memory = with_fallback(memory)
     watched = None
@@ -110,11 +109,10 @@ def learn(
 
 
 def _taught(
-    memory: JobMemory, observation: Observation, progress: Progress, *, job: StreamJob, later: Later | None
+    memory: JobMemory, observation: Observation, progress: Progress, *, job: StreamJob, believes: bool
 ) -> JobMemory:
-    if later is not None:
-        later.see(observation, progress.running)
-        return noticed(memory, observation)
+    if not believes:
+        return with_capacity(noticed(memory, observation), observation, progress.running)
     memory = update(memory, observation, progress.running)
     return replace(memory, mix_share=learned_mix_share(job, memory, observation, progress.running))
 

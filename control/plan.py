@@ -10,7 +10,6 @@ import numpy as np
 from control.believe import Beliefs, as_seen, believe
 from control.decide import Circumstances, Verdict, decide
 from control.job_memory import history_of
-from control.later import Later
 from control.learn import Lesson
 from control.observe import Observation
 from control.reconcile import Progress
@@ -62,7 +61,7 @@ class Setting:
     paused: str | None
     tick_interval_s: float
     policy_of: Callable[[StreamJob], Policy]
-    later: Later | None = None
+    believes: bool = True
     lasts: bool = True  # whether anybody will read what is stored
 
 
@@ -76,7 +75,7 @@ def plan(
     """Decide, where there is ground for it: missing or stale metrics never lead to a decision of a policy."""
     running, job = progress.running, setting.job
     known = running is not None and running.scale_out >= 1  # none runs where all of them are being replaced
-    if setting.later is None:
+    if setting.believes:
         beliefs = believe(lesson.memory, job.bounds, running.scale_out if running and known else job.bounds.minimum)
     else:
         beliefs = as_seen(observation)
@@ -100,7 +99,7 @@ def plan(
         paused=setting.paused,
         avoided=lesson.memory.avoided,
         grace_s=job.grace_s,
-        capacity_per_s=None if setting.later is None else setting.later.capacity_per_s,
+        capacity_per_s=None if setting.believes else lesson.memory.capacity.per_s_if_known,
         contradiction=observation.contradiction,
     )
     return Plan(beliefs, situation, decide(setting.policy_of(job), situation, circumstances))

@@ -63,7 +63,7 @@ def tick(job: StreamJob, io: TickIO, now_s: float, tenure: Tenure | None = None)
         pause = store.journal.pauses(now_s).get(job.name)
         act = job.mode == "act" and job.target.kind != "advisory"
         paused = why_paused(job, pause, now_s)
-        setting = Setting(job, now_s, act, paused, io.tick_interval_s, io.policy_of, io.later, store.lasts)
+        setting = Setting(job, now_s, act, paused, io.tick_interval_s, io.policy_of, io.believes, store.lasts)
     with stages("review"):
         target = io.target_of(job)
         progress = _review(setting, store, target)
@@ -74,7 +74,9 @@ def tick(job: StreamJob, io: TickIO, now_s: float, tenure: Tenure | None = None)
     with stages("learn"):
         if not setting.act:
             memory = replace(memory, followed=memory.followed.seen(observation.scale_out, now_s))
-        lesson = learn(memory, observation, progress, champions=io.champions, job=job, now_s=now_s, later=io.later)
+        lesson = learn(
+            memory, observation, progress, champions=io.champions, job=job, now_s=now_s, believes=io.believes
+        )
         observation = doubting(observation, lesson.memory.capacity.doubted)
     with stages("plan"):
         planned = plan(setting, observation, progress, lesson, _ledgered(store, setting, lesson.memory))
@@ -326,7 +328,7 @@ def _report(setting: Setting, found: _Found, stages_ms: Mapping[str, float]) -> 
         running=None if progress.running is None else progress.running.scale_out,
         running_mix={} if progress.running is None else progress.running.mix,
         wanted=None if desired is None else desired.intent.scale_out,
-        forecast=found.planned.beliefs.forecast if setting.later is None else None,
+        forecast=found.planned.beliefs.forecast if setting.believes else None,
         capacities=found.planned.beliefs.capacities,
         wape=found.lesson.memory.wape,
         horizon_wape=found.lesson.memory.horizon_wape,

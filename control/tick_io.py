@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 from control.champions import ChampionSource
 from control.clock import HostClock, Moment
-from control.later import Later
 from control.memories import Memories
 from control.reconcile import Event
 from control.sources import MetricsSource
@@ -61,9 +60,9 @@ class TickIO:
         For the stage times of the report only.
     memories
         What this process remembers from its own ticks.
-    later
-        Keeps what is seen in place of learning from it, in replays of policies that decide by what is measured alone.
-        ``None``: capacity and load are learned and foreseen.
+    believes
+        Whether the load is foreseen and the capacity of every scale-out worked out. ``False`` in replays of policies
+        that decide by what is measured alone: only the guards then ask what was learned.
     ahead
         Asks for many jobs at once; ``None``: each job's tick asks for itself, one after the other.
     """
@@ -76,7 +75,7 @@ class TickIO:
     tick_interval_s: float = 60.0
     stopwatch_s: Callable[[], float] = time.perf_counter
     memories: Memories = field(default_factory=Memories)
-    later: Later | None = None
+    believes: bool = True
     ahead: AsksAhead | None = None
 
 

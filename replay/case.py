@@ -62,8 +62,9 @@ class Case:
     step_s
         Length of the twin's steps: one second, but for months (:mod:`replay.pace`).
     beliefs
-        Whether the job's load and capacity are learned. ``False`` saves most of the work where the policy decides by
-        what is measured alone: it does the very same, but there is no WAPE, and no error of capacity and recovery.
+        Whether the job's load is foreseen and its capacities are worked out. ``False`` saves most of the work where the
+        policy decides by what is measured alone: it does the very same, but there is no WAPE, and no error of capacity
+        and recovery.
     """
 
     contender: Contender

@@ -16,7 +16,6 @@ import numpy as np
 from control.believe import coarse
 from control.champions import ChampionSource, GivenChampions
 from control.explain import RESCALES
-from control.later import Later
 from control.state import DAY_S, Retention, StateStore
 from control.state_ledger import Entry
 from control.tick import tick
@@ -88,7 +87,7 @@ def play(
         champions or trainer or given,
         lambda _: target,
         tick_interval_s=interval_s,
-        later=None if case.beliefs else Later(),
+        believes=case.beliefs,
     )
     reports: list[TickReport] = []
     for number in range(ticks):

@@ -267,6 +267,10 @@ class ScaleOuts:
             raise ValueError("nothing is known of the capacity yet: no worker's CPU and throughput were paired")
         return self._estimate(scale_out)
 
+    def per_s_if_known(self, scale_out: int) -> float | None:
+        """Return what ``scale_out`` workers take, records/s; ``None`` where nothing is known."""
+        return self.capacity(scale_out).per_s if self.known else None
+
     def table(self, maximum: int, minimum: int = 1) -> dict[int, Estimate]:
         """Return the estimates from ``minimum`` to ``maximum`` workers; empty when nothing is known."""
         if not self.known:
