@@ -127,6 +127,8 @@ KINDS: Mapping[str, Kind] = {
     # controllers
     "crash": Kind("controller", 1, lambda rng: (float(rng.integers(1, 120)), "")),
     "pause": Kind("controller", 4, lambda rng: (float(rng.integers(1, 80)), ""), takes_time=True),
+    "asleep before asking": Kind("controller", 25, _none, takes_time=True),
+    "asleep while sending": Kind("controller", 25, _none, takes_time=True),
     "down": Kind("controller", 10, _none),
     "restart": Kind("controller", 1, _none),
     "clock step": Kind("controller", 20, _amount(-86_400, -3_600, -120, -30, 30, 120, 3_600, 86_400)),
@@ -144,6 +146,7 @@ KINDS: Mapping[str, Kind] = {
 
 MISSING = frozenset({"no metrics", "stale metrics"})
 CONTRADICTORY = frozenset({"duplicated metrics", "absurd metric", "false metric", "workers missing"})
+ASLEEP = ("asleep before asking", "asleep while sending")
 ALL = "all"
 
 
@@ -178,4 +181,7 @@ def drawn(
         begins = int(rng.integers(1, max(minutes - lasts, 2)))
         amount, what = kind.draw(rng)
         faults.append(Fault(name, where, begins, lasts, amount, what))
+    asleep = [kind for kind in ASLEEP if kind in kinds]
+    if asleep and len(controllers) > 1 and rng.random() < 0.7:  # what a lease is there for
+        faults.append(Fault(str(rng.choice(asleep)), controllers[0], int(rng.integers(1, minutes // 2)), minutes // 2))
     return tuple(sorted(faults, key=lambda one: (one.from_min, one.kind, one.where)))

@@ -9,8 +9,7 @@ from typing import Any
 from unittest import mock
 
 from benchmarks.storm.episodes import Wrap
-from control import tenure
-from control.state_ledger import Ledger
+from control import state_ledger, tenure
 from control.tenure import Tenure
 from targets.contract import Running, Target
 
@@ -51,7 +50,7 @@ def lease_not_renewed() -> Iterator[Wrap]:
 @contextmanager
 def outcome_not_stored() -> Iterator[Wrap]:
     """Let nobody store what became of a decision."""
-    with mock.patch.object(Ledger, "_move", return_value=True):
+    with mock.patch.object(state_ledger, "_moved", return_value=True):
         yield lambda target: target
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from benchmarks.storm.climate import EPISODE_MIN, MINUTE_S, START_S, Place
 from benchmarks.storm.deployment import Deployment
@@ -23,12 +24,14 @@ from benchmarks.storm.process import INTERVAL_S, Killed, Process
 from benchmarks.storm.scrapes import Scrapes
 from control.state import StateStore
 from control.state_schema import StateError
-from targets.contract import Target
+from targets.contract import Running, Target
 
 LYING = frozenset(
     {"stale read", "absurd read", "forgotten write", "garbage", "lost answer", "never settles", "forgets", "by hand"}
 )
 FROZEN_S = 10.0
+ASLEEP_S = 190.0
+LEAST_LEASE_S = 10.0  # that a lease lasts beyond what a request may take: who is later than that may be overtaken
 HUNG_S = 10.0  # of processor time: a step takes a hundredth of a second
 
 
@@ -42,6 +45,7 @@ class Controller:
     busy: bool = False
     boundaries: int = 0
     counted_min: int = -1
+    late_s: float = 0.0  # by which its present request left late
     done: set[Fault] = field(default_factory=set)
 
 
@@ -220,7 +224,7 @@ class World:
                 if controller.process is None:
                     controller.process = self._started(controller)
                 report = controller.process.tick(self._ordered, self._heartbeat(controller))
-            self.watch.ticked(report)
+            self.watch.ticked(report, self._auditor)
         except Killed:
             self._end(controller)
         except HungError:
@@ -250,7 +254,9 @@ class World:
             source=self._scrapes,
             statement=lambda statement: self._statement(controller, statement),
             registry_gone=lambda: self.active("registry gone", ALL) is not None,
-            wrapped=self._wrapped,
+            wrapped=lambda target: Drowsy(
+                self._wrapped(target), lambda: self._slept(controller, "asleep before asking")
+            ),
         )
 
     def _end(self, controller: Controller) -> None:
@@ -291,6 +297,15 @@ class World:
             controller.done.add(pause)
             self.pass_time(60.0 * pause.minutes)
 
+    def _slept(self, controller: Controller, kind: str) -> bool:
+        """Sleep here for longer than a lease lasts, once per fault of that kind; return whether that was so."""
+        fault = self.active(kind, controller.name)
+        if fault is None or fault in controller.done:
+            return False
+        controller.done.add(fault)
+        self.pass_time(ASLEEP_S)
+        return True
+
     def _store_fault(self, controller: Controller) -> bool:
         return any(
             KINDS[one.kind].scope == "store" and one.where in {controller.name, ALL} and one.during(self.minute)
@@ -323,7 +338,11 @@ class World:
     def _exchange(self, request: Request) -> Response:
         controller = self._running[-1]
         kind, _, job = request.host.partition(".")
+        before_s = self.now_s
         self._boundary(controller, may_pause=True)
+        if request.method == "PUT":
+            self._slept(controller, "asleep while sending")
+        controller.late_s = self.now_s - before_s
         response = self._served(controller, kind, self.deployments[job], request)
         self._boundary(controller, may_pause=True)
         return response
@@ -351,8 +370,7 @@ class World:
             lambda scale_out, key: asked.append((scale_out, key)),
         )
         for scale_out, key in asked:
-            stray = kind != "kubernetes" and self.active("pause", controller.name) is not None
-            if stray:
+            if kind != "kubernetes" and controller.late_s > LEAST_LEASE_S:
                 # Who falls asleep while its request leaves cannot be stopped, where the target knows no versions.
                 deployment.ask(self.now_s, scale_out, "", "")
                 continue
@@ -368,6 +386,26 @@ class World:
         if absurd is not None and request.method == "GET":
             document = _absurd(document, absurd.amount)
         return Response.of(code, document)
+
+
+class Drowsy:
+    """A target whose controller may fall asleep just before it asks."""
+
+    def __init__(self, inner: Target, sleep: Callable[[], object]) -> None:
+        self._inner, self._sleep = inner, sleep
+
+    def read(self) -> Running:
+        """Return what runs."""
+        return self._inner.read()
+
+    def scale(self, *asked: Any, **more: Any) -> Running:
+        """Ask, a little later perhaps."""
+        self._sleep()
+        return self._inner.scale(*asked, **more)
+
+    def close(self) -> None:
+        """Close the target."""
+        self._inner.close()
 
 
 class HungError(BaseException):

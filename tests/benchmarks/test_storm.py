@@ -1,5 +1,7 @@
 """A slice of the storm on fixed seeds, and what it must find: bugs that are planted on purpose."""
 
+import pytest
+
 from benchmarks.storm.episodes import Episode, Player, episode
 from benchmarks.storm.faults import Fault
 from benchmarks.storm.planted import PLANTS
@@ -40,3 +42,13 @@ def test_a_violation_is_shrunk_to_the_fault_that_it_takes():
         (found, *_) = player.play(planted, compared=False).violations
         assert found.oracle == "one rescale per decision"
         assert player.shrunk(planted, found, compared=False).faults == ()
+
+
+@pytest.mark.parametrize(
+    ("plant", "faults"), [("lease", (Fault("asleep before asking", "c0", 1, 25),)), ("outcome", ()), ("key", ())]
+)
+def test_a_planted_bug_is_found(plant: str, faults: tuple[Fault, ...]):
+    with PLANTS[plant]() as wrap:
+        run = Player(wrap).play(Episode(2, 2, faults, 12), compared=False)
+    assert run.violations
+    assert Player().play(Episode(2, 2, faults, 12), compared=False).violations == ()
