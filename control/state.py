@@ -31,7 +31,7 @@ class Retention:
     decisions_s: float = 90 * DAY_S
     quiet_s: float = 14 * DAY_S  # decisions that changed nothing: by far the most
     journal_s: float = 14 * DAY_S
-    ticks_s: float = 6 * 3_600.0  # summaries of the whole fleet, which are published within a scrape
+    ticks_s: float = 2 * 3_600.0  # summaries of the whole fleet, which are published within a scrape
     forecasts_s: float = 14 * DAY_S
 
 
