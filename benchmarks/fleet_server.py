@@ -48,7 +48,6 @@ def _serve(told: Connection, name: str, seed: int, start_s: int, warm_s: int) ->
     twin = JobTwin(load_twin(name), seed, start_s=start_s)
     clock = SimulatedClock(start_s + warm_s)
     living = LivingTwin({name: twin}, clock)
-    scales: dict[str, int] = {}
 
     @cache
     def rows(metric: str, window: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
@@ -71,7 +70,7 @@ def _serve(told: Connection, name: str, seed: int, start_s: int, warm_s: int) ->
         def do_GET(self) -> None:
             address = urlsplit(self.path)
             if address.path.startswith("/jobs/"):
-                self._scale(address.path.split("/")[2])
+                self._scale()
                 return
             asked = dict(parse_qsl(address.query))
             found = _QUERY.fullmatch(asked.pop("query"))
@@ -84,9 +83,10 @@ def _serve(told: Connection, name: str, seed: int, start_s: int, warm_s: int) ->
 
         def do_PUT(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            job = urlsplit(self.path).path.split("/")[2]
-            scales[job] = asked["scale_out"]
-            self._scale(job)
+            with living.lock:  # all jobs see the same, and so ask for the same
+                if living.job(name).requested != asked["scale_out"]:
+                    living.rescale(name, asked["scale_out"], asked["idempotency_key"])
+            self._scale()
 
         def do_POST(self) -> None:
             clock.step(float(self.path.rpartition("/")[2]) - clock.now_s())
@@ -96,9 +96,11 @@ def _serve(told: Connection, name: str, seed: int, start_s: int, warm_s: int) ->
         def log_message(self, *_: Any) -> None:
             pass
 
-        def _scale(self, job: str) -> None:
-            scale_out = scales.get(job, twin.scale_out)
-            self._send(json.dumps({"scale_out": scale_out, "requested": scale_out, "settled": True}).encode())
+        def _scale(self) -> None:
+            with living.lock:
+                of = living.job(name)
+                said = {"scale_out": of.scale_out, "requested": of.requested, "settled": of.settled}
+            self._send(json.dumps(said).encode())
 
         def _send(self, body: bytes) -> None:
             self.send_response(200)

@@ -34,6 +34,7 @@ from control.memories import Memories
 from control.read_ahead import Hanging, ReadAhead
 from control.sources import LiveSource, MetricsSource, Reading
 from control.state import StateStore
+from control.state_journal import Status
 from control.tick_io import TickIO
 from models.forecasting.contract import Workload
 from models.forecasting.families import ENSEMBLE, FAMILIES, families_named
@@ -178,7 +179,7 @@ def measure(count: int, url: str, families: Mapping[str, type[Member]], source: 
             cpu_s.append(time.process_time() - began[1])
             if report.others:
                 raise RuntimeError(next(iter(report.others.values())).sentence)
-            blind = [one for one in report.reports.values() if one.decision is None]
+            blind = [one for one in report.reports.values() if one.status is not Status.ACTING]
             if blind:
                 raise RuntimeError(blind[0].sentence)
             if number < 2 or restarts:
