@@ -60,7 +60,7 @@ class Player:
 
     def play(self, given: Episode, *, compared: bool = True, crash_at: int | None = None) -> Run:
         """Play one episode to its end or its first violation."""
-        calm = self.calm(given) if compared and (given.faults or crash_at is not None) else None
+        calm = self.calm(given) if compared and given.faults else None
         return self._run(given, calm, crash_at)
 
     def calm(self, given: Episode) -> Run:

@@ -154,7 +154,7 @@ class Watch:
         arrives = float(twin.arrivals(twin.now_s, 1)[0])
         enough = twin.true_capacity(twin.scale_out) >= arrives
         near = job.policy.name != EXACT or abs(twin.scale_out - calm) <= 1  # noise decides between two
-        if not (near and enough and deployment.serves()):
+        if not (near and enough):  # a rescale may just be under way
             told = f"{twin.scale_out} run of {deployment.asked} at the end, {calm} do without faults"
             self._tell("end state", f"{job.name} ({job.policy.name}): {told}; {arrives:.0f}/s arrive")
 
