@@ -18,7 +18,7 @@ from settings.home import PROJECT
 
 _PYFUNC = PROJECT / "models" / "fleet_pyfunc.py"
 # Copied into each version (some 300 kB), so that it can be served where perdix is not installed.
-_CODE = ("models", "telemetry")
+_CODE = ("models", "telemetry", "settings")
 _REQUIREMENTS = ("mlflow", "numpy", "pandas", "pyarrow", "scipy")
 _ALSO_REQUIRED = {  # families that grow their trees when they are loaded
     LATENCY: ("scikit-learn",),

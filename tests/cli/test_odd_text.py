@@ -81,7 +81,8 @@ def test_what_is_wrong_with_a_file_is_said_once_and_not_with_every_tick(
     complaining = Complaining(FollowedFiles((tmp_path,)))
     for _ in range(3):
         assert set(complaining().faults) == {"bad"}
-    assert capsys.readouterr().err.count("bad.yaml") == 1
+    said = capsys.readouterr().err.replace("\n", "")  # long paths are broken over lines
+    assert said.count("bad.yaml") == 1
 
 
 def test_a_full_disk_under_standard_output_does_not_end_the_loop_and_a_closed_pipe_does(

@@ -129,7 +129,8 @@ def deployment(tmp_path: Path, spark: object, monkeypatch: pytest.MonkeyPatch) -
         (conf / folder).symlink_to(PROJECT / "conf" / folder)
     (conf / "perdix.yaml").write_text(SETTINGS)
     clock = SimulatedClock(CHANGE_S - CALM_S)
-    monkeypatch.setattr("control.clock.WallClock.now_s", lambda _: clock.now_s())
+    for reads in ("now_s", "elapsed_s"):  # leases run out by the second
+        monkeypatch.setattr(f"control.clock.WallClock.{reads}", lambda _: clock.now_s())
     arrivals = arrivals_from(load(), CHANGE_S - PAST_S)
     twin = JobTwin(parameters(), 3, start_s=CHANGE_S - PAST_S, scale_out=5, arrivals=arrivals)
     living = LivingTwin({"orders": twin}, clock, scraping=Scraping(interval_s=10.0))

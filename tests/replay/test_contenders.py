@@ -71,7 +71,7 @@ def test_a_list_keeps_its_order() -> None:
         ("hpa80", "did you mean 'hpa-80'?"),
         ("hpa", "did you mean 'hpa-80'?"),
         ("static", "did you mean 'static-12'?"),
-        ("oracle", "unknown policy 'oracle'; known: daedalus"),
+        ("oracle", "unknown policy 'oracle'; known: perdix, daedalus"),
         ("daedalus,hpa-80,daedalus", "policy daedalus: given twice"),
         ("daedalus:grace=120", "unknown option 'grace'; did you mean 'grace_s'?"),
         ("daedalus:grace_s=soon", "option 'grace_s'"),
