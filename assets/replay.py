@@ -59,7 +59,7 @@ class ReplayConfig(dg.Config):
     peak_utilisation: float | None = Field(
         None, gt=0, le=2, description="Peak as a share of what all workers can take; by default the workload's own."
     )
-    policies: str = Field("daedalus,hpa-80,static-12", description="Separated by commas, options after colons.")
+    policies: str = Field("perdix,hpa-80,static-12", description="Separated by commas, options after colons.")
     seeds: int = Field(3, ge=1, le=1_000, description="How many; the first one is 1.")
     hours: float = Field(6.0, gt=0, le=720, description="Length of each replay.")
     failures: int = Field(0, ge=0, description="Workers that crash in each replay.")

@@ -15,12 +15,14 @@ from replay.outcome import Outcome, Values
 from replay.run import play
 from replay.side_by_side import Raised, Task, Tell, side_by_side
 from settings.home import Home
+from settings.stream_job import PolicySettings
 from twin.job import JobTwin
 from twin.living import LivingTwin
 from twin.parameters import TwinParameters
 from twin.tending import tend
 
 HOURS = 2.0
+POLICIES = (PolicySettings().name, "hpa", "static")
 SETTLE_S = 600  # before the first tick, so that the static deployment has its workers
 
 
@@ -46,14 +48,14 @@ class _Demo:
     champions: Path
 
     def contender(self) -> Contender:
-        maximum = self.parameters.workers.maximum
-        return contender({"daedalus": "daedalus", "hpa": "hpa-80", "static": f"static-{maximum}"}[self.policy])
+        label = {"hpa": "hpa-80", "static": f"static-{self.parameters.workers.maximum}"}.get(self.policy, self.policy)
+        return contender(label)
 
 
 def compare(
     place: Home, trained: dict[str, Any], living: LivingTwin, *, seed: int, hours: float
 ) -> tuple[list[dict[str, Any]], dict[str, list[Course]]]:
-    """Replay every job under Daedalus, HPA at 80 % CPU and static at the maximum; a row and three courses per job.
+    """Replay every job under the default policy, HPA and static at the maximum; a row and three courses per job.
 
     The twins are those whose exports were trained on (same seed, same past), two hours on.
     """
@@ -68,7 +70,7 @@ def compare(
             place.champions,
         )
         for index, name in enumerate(living.names())
-        for policy in ("daedalus", "hpa", "static")
+        for policy in POLICIES
     ]
     results: dict[str, dict[str, Outcome]] = {name: {} for name in living.names()}
     courses: dict[str, list[Course]] = {name: [] for name in living.names()}
@@ -108,7 +110,7 @@ def _row(name: str, trained: dict[str, Any], results: dict[str, Outcome]) -> dic
         "job": name,
         "family": forecast.get("winner"),
         "wape": forecast.get("wape"),
-        "capacity_error": results["daedalus"].capacity_error,
+        "capacity_error": results[POLICIES[0]].capacity_error,
     }
     for policy, outcome in results.items():
         found |= {

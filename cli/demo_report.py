@@ -12,14 +12,14 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
-from cli.demo_comparison import Course
+from cli.demo_comparison import POLICIES, Course
 from cli.output import clock_time, number
 from control.explain import Explanation
 from control.explain_text import render
 from settings.home import Home
 
-COLOURS = {"daedalus": "#0072B2", "hpa": "#E69F00", "static": "#999999"}
-LABELS = {"daedalus": "perdix (Daedalus)", "hpa": "HPA 80 %", "static": "static"}
+COLOURS = dict(zip(POLICIES, ("#0072B2", "#E69F00", "#999999"), strict=True))
+LABELS = dict(zip(POLICIES, ("perdix", "HPA 80 %", "static"), strict=True))
 TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -40,6 +40,7 @@ def write_report(
     page = environment.get_template("demo.html").render(
         rows=rows,
         labels=LABELS,
+        policies=POLICIES,
         picture=base64.b64encode(drawn).decode(),
         explained={name: render(one) for name, one in explained.items()},
         made=clock_time(max((one.entry.intent.made_s for one in explained.values() if one.entry), default=0.0)),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cli import runs
-from cli.demo_comparison import compare
+from cli.demo_comparison import POLICIES, compare
 from cli.demo_ground import clear_ground
 from cli.demo_report import write_report
 from cli.output import console, emit, number, styled, table
@@ -147,7 +147,7 @@ def _tick(place: Home, living: LivingTwin, clock: SimulatedClock, *, show: bool)
 
 def _show(document: dict[str, Any], explanation: str) -> None:
     def three(row: dict[str, Any], name: str, scale: float = 1.0) -> str:
-        return "/".join(f"{row[f'{policy}_{name}'] / scale:.1f}" for policy in ("daedalus", "hpa", "static"))
+        return "/".join(f"{row[f'{policy}_{name}'] / scale:.1f}" for policy in POLICIES)
 
     def percent(value: float | None) -> str:
         return "-" if value is None else f"{100 * value:.1f} %"
@@ -160,11 +160,12 @@ def _show(document: dict[str, Any], explanation: str) -> None:
             percent(row["capacity_error"]),
             three(row, "workers"),
             three(row, "p95_ms", 1000.0),
+            three(row, "above_objective", 0.01),
         ]
         for row in document["jobs"]
     ]
     console.print(styled("\ntwo hours on: perdix / HPA at 80 % CPU / static", "bold"), "(same workload, same seed)")
-    table("", ["job", "champion", "WAPE", "capacity", "mean workers", "p95 latency, s"], rows)
+    table("", ["job", "champion", "WAPE", "capacity", "mean workers", "p95 latency, s", "late, %"], rows)
     console.print(
         styled("WAPE of 15-minute forecasts, backtested; capacity: mean error against the twin's truth.", "dim")
     )

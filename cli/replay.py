@@ -105,7 +105,7 @@ def replay(
             "--policy",
             "--policies",
             help="Policies, separated by commas.",
-            show_default="daedalus,hpa-80,static-MAX; of a dataflow ds2,dhalion,flink-autoscaler; "
+            show_default="perdix,hpa-80,static-MAX; of a dataflow ds2,dhalion,flink-autoscaler; "
             "of a topology btu with units of 10, 30 and 60 min, threshold",
         ),
     ] = None,
@@ -205,7 +205,7 @@ def replay(
     Every policy sees the same arrivals, workers and luck for a seed. Options of a policy follow colons:
     daedalus:grace_s=120:tick_s=30. What the figures mean: docs/replay.md.
 
-    Example: perdix replay --workload ads --policy daedalus,hpa-80,static-12 --seeds 3 --hours 6
+    Example: perdix replay --workload ads --policy perdix,hpa-80,static-12 --seeds 3 --hours 6
 
     Example: perdix replay --workload counts.csv --step 30m --from 2d --to 9d
 
@@ -386,7 +386,7 @@ def _setup(
     if minimum > maximum:
         raise UserError(f"--min {minimum} is above the most, {maximum}; swap or widen them")
     chosen = Bounds(minimum=minimum, maximum=maximum)
-    who = how["pace"].paced(contenders(policies or f"daedalus,hpa-80,static-{maximum}", chosen))
+    who = how["pace"].paced(contenders(policies or f"perdix,hpa-80,static-{maximum}", chosen))
     return Setup(who, trace, parameters, chosen, objectives=objectives, **how)
 
 

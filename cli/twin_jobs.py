@@ -43,7 +43,6 @@ def write_twin_jobs(place: Home, url: str, mode: str, scrape_interval_s: float =
                 "scrape_interval_s": scrape_interval_s,
             },
             "bounds": {"minimum": 1, "maximum": parameters.workers.maximum},
-            "policy": {"name": "daedalus"},
             "target": {"kind": "twin", "url": url},
             "mode": mode,
         }

@@ -13,9 +13,10 @@ from control.rejections import Rejections
 from models.capacity.contract import Estimate
 from models.forecasting.contract import Forecast
 from models.recovery.downtime import Downtimes
-from policies.contract import Candidate, Situation, SizedWorker
+from policies.contract import Candidate, Planned, Situation, SizedWorker
 
 FORECAST_POINTS_S = (60.0, 300.0, 600.0, 900.0)
+PLAN_TOLD_S = (0.0, 300.0, 840.0, 1_740.0)  # beginnings of the minutes that are told of: now, and up to 5, 15, 30 min
 CAPACITIES_TOLD = 24
 CANDIDATES_TOLD = 24
 
@@ -44,6 +45,10 @@ def account(
             told["believed"]["sizes"] = {name: _size(size) for name, size in situation.sizes.items()}
     if verdict is not None:
         told["candidates"] = [_candidate(item) for item in verdict.proposed.candidates[-CANDIDATES_TOLD:]]
+        if verdict.proposed.plan:
+            told["plan"] = [_planned(one) for one in verdict.proposed.plan if one.after_s in PLAN_TOLD_S]
+        if verdict.proposed.budget_left is not None:
+            told["error_budget_left"] = _short(verdict.proposed.budget_left)
         if verdict.guarded:
             proposed = verdict.proposed
             told["proposed"] = {
@@ -129,6 +134,16 @@ def _size(size: SizedWorker) -> dict[str, Any]:
         "price_per_h": _short(size.price_per_h),
         "per_s": _short(size.per_s),
         "extrapolated": size.extrapolated,
+    }
+
+
+def _planned(stage: Planned) -> dict[str, Any]:
+    return {
+        "after_s": stage.after_s,
+        "load_per_s": _short(stage.load_per_s),
+        "scale_out": stage.scale_out,
+        "late_share": _short(stage.late_share),
+        "worker_s": _short(stage.worker_s),
     }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from control.explain import Explanation
 from control.state_ledger import Entry, Intent, State
+from policies.planning.course import STAGE_S
 from policies.wording import workers
 
 Document = Mapping[str, Any]
@@ -32,6 +33,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     yield from _seen(told.get("seen", {}))
     yield from _rejected(told.get("rejected", {}))
     yield from _believed(told.get("believed"), explanation)
+    yield from _planned(told)
     yield from _candidates(told.get("candidates", ()))
     yield from _came_of(entry)
     last = explanation.last_rescale
@@ -119,6 +121,22 @@ def _believed(believed: Document | None, explanation: Explanation) -> Iterator[s
 def _member(member: Document) -> str:
     off = "" if member["wape"] is None else f" (WAPE {member['wape']:.1%})"
     return f"{member['family']} {member['weight']:.0%}{off}"
+
+
+def _planned(told: Document) -> Iterator[str]:
+    left = told.get("error_budget_left")
+    if left is not None:
+        state = f"{left:.0%} is left" if left >= 0 else f"overspent by {-left:.0%}"
+        yield f"Error budget of a rolling day: {state}"
+    if not told.get("plan"):
+        return
+    yield "Plan:        load  workers   late  cost, worker-minutes"
+    for one in told["plan"]:
+        when = "now" if one["after_s"] < STAGE_S else f"+{(one['after_s'] + STAGE_S) // 300 * 5:.0f} min"
+        yield (
+            f"  {when:>7} {one['load_per_s'] or 0:>9,.0f}/s {one['scale_out']:>6} {one['late_share'] or 0:>6.1%}"
+            f" {(one['worker_s'] or 0) / 60:>7.1f}"
+        )
 
 
 def _candidates(candidates: list[Document]) -> Iterator[str]:

@@ -159,6 +159,31 @@ class Candidate:
 
 
 @dataclass(frozen=True)
+class Planned:
+    """One stage of a plan over time.
+
+    Attributes
+    ----------
+    after_s
+        Seconds from the decision to the stage's beginning.
+    load_per_s
+        What is expected to arrive, records/s.
+    scale_out
+        Workers that the plan runs then.
+    late_share
+        Share of the stage's seconds that are expected to be late.
+    worker_s
+        What the stage costs in worker-seconds, with the price of what is late and of a rescale.
+    """
+
+    after_s: float
+    load_per_s: float
+    scale_out: int
+    late_share: float
+    worker_s: float
+
+
+@dataclass(frozen=True)
 class Decision:
     """What a policy chose, and why.
 
@@ -172,6 +197,11 @@ class Decision:
         Predicted recovery time of the chosen scale-out in seconds; ``None`` where the policy predicts none.
     mix
         Size -> workers to run, zeros left out; they sum to ``scale_out``. Empty: the policy knows no sizes.
+    plan
+        The coming stages as the policy expects them, the first one first; empty where it does not plan over time.
+    budget_left
+        What is left of the error budget of a rolling day (1: all of it, below 0: overspent); ``None`` where the policy
+        does not reckon with it.
     """
 
     policy: str
@@ -182,6 +212,8 @@ class Decision:
     recovery_s: float | None = None
     memory: Mapping[str, Any] = field(default_factory=dict)
     mix: Mapping[str, int] = field(default_factory=dict)
+    plan: tuple[Planned, ...] = ()
+    budget_left: float | None = None
 
     def rescales(self, situation: Situation) -> bool:
         """Whether other workers are wanted than run; a decision without a mix means the number alone."""

@@ -15,10 +15,12 @@ from replay.case import BEST_STATIC
 from replay.curves import band, elapsed_h, extremes, latency_cdf, over_seeds
 from replay.outcome import Course, Played, Values
 from replay.short_names import short_names
+from settings.stream_job import PolicySettings
 
 FIXED = "#3D3D3D"
 STATIC = ("#999999", "#C4C4C4", "#666666")
 FORECAST = RED
+OURS = (PolicySettings().name, "daedalus")
 DASHES, DOTS = (0, (4, 2)), (0, (1, 1.4))
 
 Group = Mapping[str, Sequence[Played]]  # policy -> its seeds
@@ -72,13 +74,13 @@ def comparison(
 
 
 def colours_of(policies: Sequence[str]) -> dict[str, str]:
-    """Return a colour per policy: blue for Daedalus, greys for what never moves, the others' in their order."""
-    daedalus = [policy for policy in policies if policy.startswith("daedalus")][:1]
+    """Return a colour per policy: blue for the default one, greys for what never moves, the others' in their order."""
+    ours = [policy for name in OURS for policy in policies if policy.startswith(name)][:1]
     static = [policy for policy in policies if policy.startswith("static")]
-    others = [policy for policy in policies if policy not in (*daedalus, *static, BEST_STATIC)]
+    others = [policy for policy in policies if policy not in (*ours, *static, BEST_STATIC)]
     free = [colour for colour in CYCLE if colour != BLUE]
     return {
-        **dict.fromkeys(daedalus, BLUE),
+        **dict.fromkeys(ours, BLUE),
         **{policy: free[index % len(free)] for index, policy in enumerate(others)},
         **{policy: STATIC[index % len(STATIC)] for index, policy in enumerate(static)},
         **{policy: FIXED for policy in policies if policy == BEST_STATIC},

@@ -84,7 +84,7 @@ class PrometheusSource(HttpAccess):
 class PolicySettings(Strict):
     """Which policy decides, and its own options. What is known is told by :mod:`policies.build`, and only there."""
 
-    name: str = "daedalus"
+    name: str = "perdix"
     options: dict[str, Any] = Field(default_factory=dict)
 
 

@@ -65,6 +65,12 @@ class Spent:
         unseen = max(MEMORY_S - self.seen_s, 0.0)
         return (self.late_s + ASSUMED * budget * unseen) / (budget * (self.seen_s + unseen))
 
+    def left(self, budget: float) -> float:
+        """Return what is left of the whole budget over the rolling time: 1 is all of it, below 0 it is overspent."""
+        if self.seen_s <= 0.0 or self.late_s <= 0.0:
+            return 1.0
+        return 1.0 - self.late_s / (budget * max(self.seen_s, MEMORY_S)) if budget > 0.0 else -math.inf
+
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""
         return dict(vars(self))

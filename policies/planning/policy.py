@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Annotated, Any
 
@@ -13,13 +13,13 @@ from pydantic import Field
 
 from models.capacity.contract import Estimate
 from models.forecasting.foresight import HALF_LIFE
-from policies.contract import Candidate, Decision, Reason, Situation
+from policies.contract import Candidate, Decision, Planned, Reason, Situation
 from policies.holding import blindness, hold
 from policies.planning.analogues import late_after
 from policies.planning.budget import Spent
-from policies.planning.course import Course, course_of
+from policies.planning.course import STAGE_S, course_of
 from policies.planning.lateness import Lateness, late_share
-from policies.planning.programme import Prices, Programme, Sizes, solve
+from policies.planning.programme import Prices, Programme, Sizes, Stage, follow, solve
 from policies.planning.stays import Stays
 from policies.remembering import number, part_of
 from policies.standing_still import LEAST_MINUTES, late_shares
@@ -76,9 +76,11 @@ class Perdix:
         spent = Spent.of_memory(memory)
         prices = self._prices(situation, sizes, spent, Stays.of_memory(memory))
         course, runs = course_of(situation.forecast, situation.now_s), _place(sizes, situation.scale_out)
-        found = solve(sizes, course, prices, runs, situation.lag_records or 0.0)
+        backlog = situation.lag_records or 0.0
+        found = solve(sizes, course, prices, runs, backlog)
         chosen = _cheapest(situation, sizes, found, memory)
-        plan = _Plan(sizes, course, found, runs, chosen, spent.share(situation.objectives.error_budget))
+        stages = follow(sizes, course, prices, found, runs=runs, chosen=chosen, backlog=backlog)
+        plan = _Plan(sizes, found, runs, chosen, stages, spent.left(situation.objectives.error_budget))
         return _told(self.name, situation, plan, memory)
 
     def _prices(self, situation: Situation, sizes: Sizes, spent: Spent, stays: Stays) -> Prices:
@@ -100,11 +102,11 @@ class _Plan:
     """What was planned, for telling it."""
 
     sizes: Sizes
-    course: Course
     found: Programme
     runs: int
     chosen: int
-    spent: float
+    stages: tuple[Stage, ...]
+    budget_left: float
 
 
 def _allowed_s(situation: Situation) -> float:
@@ -228,13 +230,19 @@ def _told(policy: str, situation: Situation, plan: _Plan, memory: Mapping[str, A
         for k, n in enumerate(sizes.workers)
     )
     reason = Reason.of_change(situation.scale_out, scale_out)
-    course = f"The load goes from {per_s(situation.workload_per_s)} to at most {per_s(float(plan.course.per_s.max()))}"
+    highest = max(one.load_per_s for one in plan.stages)
+    course = f"The load goes from {per_s(situation.workload_per_s)} to at most {per_s(highest)}"
     late = f"{workers(scale_out)} would be late for {seconds(float(found.late_s[chosen]))} of it"
     against = f"{workers(situation.scale_out)} for {seconds(float(found.late_s[runs]))}"
-    spent = f"{plan.spent:.0%} of the error budget is spent"
+    left = f"{max(plan.budget_left, 0.0):.0%} of the error budget is left"
     compared = f", {against}" if chosen != runs else ""
-    sentence = f"{course} within {len(plan.course)} minutes; {late}{compared}; {spent}."
-    return Decision(policy, scale_out, reason, sentence, candidates, memory=memory)
+    sentence = f"{course} within {len(plan.stages)} minutes; {late}{compared}; {left}."
+    planned = tuple(
+        Planned(STAGE_S * k, one.load_per_s, one.workers, one.late_s / STAGE_S, one.cost)
+        for k, one in enumerate(plan.stages)
+    )
+    told = Decision(policy, scale_out, reason, sentence, candidates, memory=memory)
+    return replace(told, plan=planned, budget_left=plan.budget_left)
 
 
 def _candidate(scale_out: int, capacity: float, dearer: float, chosen: bool) -> Candidate:

@@ -88,12 +88,37 @@ class Programme:
         Of each scale-out if it ran and were kept for good, without any rescale, shape ``(sizes,)``.
     late_s
         Seconds that are expected to be late within the course then, shape ``(sizes,)``.
+    ahead
+        Least cost from the beginning of each later stage on, and after the last; each of shape ``(sizes, LEVELS)``.
     """
 
     stay: Values
     go: Values
     keep: Values
     late_s: Values
+    ahead: tuple[Values, ...]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of a plan.
+
+    Attributes
+    ----------
+    workers
+        Scale-out that runs at its end.
+    load_per_s
+        What is expected to arrive, records/s.
+    late_s
+        Seconds that are expected to be late in it.
+    cost
+        What it costs, worker-seconds.
+    """
+
+    workers: int
+    load_per_s: float
+    late_s: float
+    cost: float
 
 
 def solve(sizes: Sizes, course: Course, prices: Prices, runs: int, backlog: float) -> Programme:
@@ -107,19 +132,45 @@ def solve(sizes: Sizes, course: Course, prices: Prices, runs: int, backlog: floa
         Records that wait now.
     """
     grid = _Grid.of(course, backlog)
-    ahead = _after(sizes, prices, grid, float(course.per_s[-1]))
+    ahead = [_after(sizes, prices, grid, float(course.per_s[-1]))]
     for stage in range(len(course) - 1, 0, -1):
-        ahead = _stage(_Steps.of(sizes, course, prices, grid.levels, stage), grid, ahead)
-    first = _Steps.of(sizes, course, prices, np.array([backlog]), 0)
-    stay = first.stayed + grid.at(ahead, first.kept)
-    out, inward = first.moved(prices.out_s), first.moved(prices.in_s)
-    costs = [(cost + grid.at(ahead, left))[:, 0] for cost, left in (out, inward)]
-    go = np.where(sizes.workers > sizes.workers[runs], *costs)
+        ahead.append(_stage(_Steps.of(sizes, course, prices, grid.levels, stage), grid, ahead[-1]))
+    ahead.reverse()
+    first = _Moves.of(_Steps.of(sizes, course, prices, np.array([backlog]), 0), runs)
+    stay = first.stayed + grid.at(ahead[0], first.kept)[:, 0]
+    go = first.went + grid.at(ahead[0], first.left)[:, 0]
     go[runs] = np.inf
     late_s = _late_if_kept(sizes, course, prices, backlog)
     over_s = len(course) * STAGE_S + prices.tail_s
     keep = sizes.workers * over_s + prices.late * (late_s + prices.tail_s * sizes.overtaken)
-    return Programme(stay[:, 0], go, keep, late_s)
+    return Programme(stay, go, keep, late_s, tuple(ahead))
+
+
+def follow(
+    sizes: Sizes, course: Course, prices: Prices, found: Programme, *, runs: int, chosen: int, backlog: float
+) -> tuple[Stage, ...]:
+    """Return the stages of the cheapest plan that begins with ``chosen``, as it is expected to go.
+
+    Parameters
+    ----------
+    runs, chosen
+        Indexes among the sizes: of what runs, and of the first step.
+    """
+    grid, stages = _Grid.of(course, backlog), []
+    for stage, ahead in enumerate(found.ahead):
+        moves = _Moves.of(_Steps.of(sizes, course, prices, np.array([backlog]), stage), runs)
+        if stage:
+            stay = float((moves.stayed + grid.at(ahead, moves.kept)[:, 0])[runs])
+            go = moves.went + grid.at(ahead, moves.left)[:, 0]
+            go[runs] = np.inf
+            chosen = int(go.argmin()) if go.min() < stay else runs
+        stays = chosen == runs
+        cost = float((moves.stayed if stays else moves.went)[chosen])
+        paid = STAGE_S * float(sizes.workers[chosen]) + (0.0 if stays else prices.rescale)
+        late_s = (cost - paid) / prices.late if prices.late > 0 else 0.0
+        stages.append(Stage(int(sizes.workers[chosen]), float(course.per_s[stage]), late_s, cost))
+        backlog, runs = float((moves.kept if stays else moves.left)[chosen, 0]), chosen
+    return tuple(stages)
 
 
 @dataclass(frozen=True)
@@ -172,6 +223,23 @@ class _Steps:
         late_s, left = _waits(sizes, prices, self.load, self.exceeds, waits, over_s=over_s)
         late_s = late_s + max(min(still_s, 10.0 * STAGE_S) - min(prices.allowed_s, 0.5 * still_s), 0.0)
         return sizes.workers[:, None] * STAGE_S + prices.late * late_s + prices.rescale, left
+
+
+@dataclass(frozen=True)
+class _Moves:
+    """What a stage comes to from one backlog: costs of shape ``(sizes,)``, backlogs after it of shape ``(sizes, 1)``."""
+
+    stayed: Values
+    kept: Values
+    went: Values
+    left: Values
+
+    @classmethod
+    def of(cls, steps: _Steps, runs: int) -> _Moves:
+        out, inward = steps.moved(steps.prices.out_s), steps.moved(steps.prices.in_s)
+        larger = (steps.sizes.workers > steps.sizes.workers[runs])[:, None]
+        went, left = (np.where(larger, *pair) for pair in zip(out, inward, strict=True))
+        return cls(steps.stayed[:, 0], steps.kept, went[:, 0], left)
 
 
 def _exceeds(sizes: Sizes, load: float, log_sd: float) -> Values:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from policies.planning.course import STAGE_S, Course
-from policies.planning.programme import Prices, Sizes, solve
+from policies.planning.programme import Prices, Sizes, follow, solve
 
 PER_WORKER = 100.0
 
@@ -144,3 +144,31 @@ def test_it_takes_milliseconds(count, allowed_ms):
         solve(sizes, course, prices_of(), 3, 50.0)
         took.append(1_000.0 * (time.process_time() - began))
     assert min(took) < 4.0 * allowed_ms
+
+
+def followed(sizes, course, prices, runs, backlog=0.0):
+    found = solve(sizes, course, prices, runs, backlog)
+    chosen = cheapest(found, runs)
+    return follow(sizes, course, prices, found, runs=runs, chosen=chosen, backlog=backlog), found, chosen
+
+
+def test_the_plan_that_is_told_costs_what_was_promised():
+    sizes, course = sizes_of(1, 2, 3, 4), course_of(*[150.0] * 5, *[340.0] * 10)
+    stages, found, chosen = followed(sizes, course, prices_of(tail_s=0.0), 1)
+    promised = found.stay[1] if chosen == 1 else found.go[chosen]
+    assert sum(stage.cost for stage in stages) == pytest.approx(promised, rel=0.02)
+
+
+def test_the_plan_goes_out_before_the_load_does():
+    sizes, course = sizes_of(1, 2, 3, 4), course_of(*[150.0] * 5, *[340.0] * 10)
+    stages, _, _ = followed(sizes, course, prices_of(), 1)
+    assert [stage.workers for stage in stages][0] == 2
+    assert stages[4].workers == 4
+    assert [stage.load_per_s for stage in stages] == course.per_s.tolist()
+    assert all(0.0 <= stage.late_s <= STAGE_S for stage in stages)
+
+
+def test_a_plan_that_rescales_at_once_begins_with_that_size():
+    stages, _, chosen = followed(sizes_of(1, 2, 3, 4), course_of(*[350.0] * 15), prices_of(), 1)
+    assert chosen == 3
+    assert [stage.workers for stage in stages] == [4] * 15
