@@ -359,6 +359,7 @@ class _JobFamilies:
         self.families.add(names.HORIZON_WAPE, details.get("horizon_wape"), job.name)
         self.families.add(names.PREDICTED, details.get("predicted_recovery_s"), job.name)
         self.families.add(names.FAILURE, details.get("failure_recovery_s"), job.name)
+        self.families.add(names.BUDGET_LEFT, details.get("error_budget_left"), job.name)
         outlook = details.get("forecast") or {}
         origin_s = outlook.get("origin_s")
         if origin_s is None or not self.freshness.is_fresh(origin_s, self.now_s):
@@ -384,6 +385,7 @@ def _add_settings(families: _Families, name: str, job: StreamJob) -> None:
     families.add(names.MAXIMUM, job.bounds.maximum, name)
     families.add(names.LATENCY_OBJECTIVE, job.objectives.latency_p95_ms / 1_000.0, name)
     families.add(names.RECOVERY_OBJECTIVE, job.objectives.recovery_time_s, name)
+    families.add(names.ERROR_BUDGET, job.objectives.error_budget, name)
     families.add(names.BUDGET, job.objectives.rescales_per_day, name)
 
 

@@ -97,6 +97,9 @@ CAPACITY_LOW = _of_job("capacity_low_records_per_second", "Lower end of the 90 %
 CAPACITY_HIGH = _of_job("capacity_high_records_per_second", "Upper end of the 90 % interval of the capacity.")
 PREDICTED = _of_job("predicted_recovery_seconds", "Recovery that the last decision expects of its rescale.")
 FAILURE = _of_job("failure_recovery_seconds", "Recovery to expect if a worker failed now.")
+BUDGET_LEFT = _of_job(
+    "error_budget_left_ratio", "What is left of the error budget of a rolling day: 1 all of it, below 0 overspent."
+)
 
 REJECTED = _of_job(
     "rejected_samples_total", "Values of the job's metrics that cannot be, by metric; they are not used.", "metric",
@@ -118,6 +121,9 @@ MINIMUM = _of_job("scale_out_minimum", "Smallest scale-out that may be chosen.",
 MAXIMUM = _of_job("scale_out_maximum", "Largest scale-out that may be chosen.", shown=ALWAYS)
 LATENCY_OBJECTIVE = _of_job("latency_objective_seconds", "Objective of the p95 latency.", shown=ALWAYS)
 RECOVERY_OBJECTIVE = _of_job("recovery_objective_seconds", "Objective of the recovery time.", shown=ALWAYS)
+ERROR_BUDGET = _of_job(
+    "error_budget_ratio", "Share of the seconds that may be above the latency objective.", shown=ALWAYS
+)
 
 UP = _of_process("up", "1 when this scrape could read the state store, else 0.")
 READ_AT = _of_process("state_read_timestamp_seconds", "When the state store was last read.")
@@ -139,8 +145,8 @@ BUILD = _of_process("build_info", "The perdix that serves this.", "version", "st
 METRICS: tuple[Metric, ...] = (
     DESIRED, DESIRED_WORKERS, DESIRED_AT, DESIRED_UNTIL, CURRENT, CURRENT_WORKERS, STATUS, STATUS_SINCE, LAST_TICK,
     DECISION, WORKLOAD, THROUGHPUT, LAG, LATENCY, CPU, FORECAST, FORECAST_UPPER, FORECAST_AT, WAPE, HORIZON_WAPE,
-    CAPACITY, CAPACITY_LOW, CAPACITY_HIGH, PREDICTED, FAILURE, REJECTED, RESCALES, BUDGET, RETRAINS, RETRAIN_AT, LEASE,
-    JOB_INFO, MINIMUM, MAXIMUM, LATENCY_OBJECTIVE, RECOVERY_OBJECTIVE, UP, READ_AT, ERRORS, SCRAPE, FAULTS, UNREADABLE,
+    CAPACITY, CAPACITY_LOW, CAPACITY_HIGH, PREDICTED, FAILURE, BUDGET_LEFT, REJECTED, RESCALES, BUDGET, RETRAINS,
+    RETRAIN_AT, LEASE, JOB_INFO, MINIMUM, MAXIMUM, LATENCY_OBJECTIVE, RECOVERY_OBJECTIVE, ERROR_BUDGET, UP, READ_AT, ERRORS, SCRAPE, FAULTS, UNREADABLE,
     INTERVAL, TICKS, DURATION, EVENTS, LEASES, BUILD,
 )  # fmt: skip
 

@@ -143,6 +143,7 @@ class TickReport:
             "forecast": _outlook(self.forecast),
             "predicted_recovery_s": None if self.decision is None else self.decision.recovery_s,
             "failure_recovery_s": self.failure_recovery_s,
+            "error_budget_left": None if self.decision is None else self.decision.budget_left,
             "rejected": dict(self.rejected),
         }
         return JobStatus(self.job, self.status, now_s, self.sentence, details)
@@ -168,6 +169,7 @@ class TickReport:
             "wape": self.wape,
             "horizon_wape": self.horizon_wape,
             "failure_recovery_s": self.failure_recovery_s,
+            "error_budget_left": None if decision is None else decision.budget_left,
             "retrain": self.retrain,
             "notes": list(self.notes),
             "stages_ms": {name: round(value, 3) for name, value in self.stages_ms.items()},

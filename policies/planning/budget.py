@@ -20,6 +20,7 @@ SLOW_S = 6 * 3600.0  # in which twice the budget raises the usual price e-fold
 LOWEST, HIGHEST = -1.5, 4.0  # of the usual price's logarithm
 MOST = 3.0  # times the budget: more counts as that much
 AIM = 0.65  # of the budget that is meant to be spent: the rest is for what nobody foresaw
+LEAST_LEFT = -10.0  # of the budget, however much more was spent
 DEAREST = 6.0  # logarithm of a price
 
 
@@ -67,9 +68,10 @@ class Spent:
 
     def left(self, budget: float) -> float:
         """Return what is left of the whole budget over the rolling time: 1 is all of it, below 0 it is overspent."""
-        if self.seen_s <= 0.0 or self.late_s <= 0.0:
+        if self.late_s <= 0.0:
             return 1.0
-        return 1.0 - self.late_s / (budget * max(self.seen_s, MEMORY_S)) if budget > 0.0 else -math.inf
+        given_s = budget * max(self.seen_s, MEMORY_S)
+        return max(1.0 - self.late_s / given_s, LEAST_LEFT) if given_s > 0.0 else LEAST_LEFT
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""

@@ -86,8 +86,9 @@ class Perdix:
     def _prices(self, situation: Situation, sizes: Sizes, spent: Spent, stays: Stays) -> Prices:
         busy = _busy(situation, sizes)
         downtimes = situation.downtimes
+        late = self.options.late_price * busy * spent.price(situation.objectives.error_budget)
         return Prices(
-            late=self.options.late_price * busy * spent.price(situation.objectives.error_budget),
+            late=max(late, busy + 1.0),  # however little is spent, falling behind must not look like saving a worker
             rescale=RESCALE_S * busy,
             allowed_s=_allowed_s(situation),
             out_s=downtimes.out_s,

@@ -18,7 +18,6 @@ from policies.planning.course import STAGE_S, Course
 from policies.planning.lateness import Lateness
 
 LEVELS = 16  # points of the grid of backlogs
-DEEPEST_S = 600.0  # of the load: what waits beyond that counts as that much
 LONGEST_S = 3_600.0  # after the course: catching up takes that at most
 LEAST_SD = 0.02  # of the logarithm of load over capacity: minutes are no seconds
 
@@ -181,7 +180,7 @@ class _Grid:
 
     @classmethod
     def of(cls, course: Course, backlog: float) -> _Grid:
-        most = max(DEEPEST_S * float(course.per_s.max()), 2.0 * backlog, 1.0)
+        most = max(STAGE_S * float(course.per_s.sum()) + 2.0 * backlog, 1.0)  # nothing at all is processed
         return cls(most * np.linspace(0.0, 1.0, LEVELS) ** 2)
 
     def at(self, values: Values, backlogs: Values) -> Values:
@@ -227,7 +226,7 @@ class _Steps:
 
 @dataclass(frozen=True)
 class _Moves:
-    """What a stage comes to from one backlog: costs of shape ``(sizes,)``, backlogs after it of shape ``(sizes, 1)``."""
+    """What a stage comes to from one backlog: costs of shape ``(sizes,)``, what waits then of shape ``(sizes, 1)``."""
 
     stayed: Values
     kept: Values
@@ -291,19 +290,21 @@ def _stage(steps: _Steps, grid: _Grid, ahead: Values) -> Values:
 def _after(sizes: Sizes, prices: Prices, grid: _Grid, load: float) -> Values:
     """Return what the time after the course costs: the workers, what was late like it, and catching up.
 
-    Who ends at a size that is dear then may still go to another.
+    Who ends at a size that is dear then may still go to another. What is not processed then either is work for later:
+    it costs the workers that it takes, so that falling behind saves none.
     """
-    kept = prices.tail_s * (sizes.workers + prices.late * sizes.overtaken)
-    spare = np.maximum(sizes.per_s - load, 0.02 * sizes.per_s)[:, None]
-    behind = np.maximum(grid.levels[None, :] - (sizes.per_s * prices.allowed_s)[:, None], 0.0)
-    catches_up = prices.late * np.minimum(behind / spare, LONGEST_S)
+    spare, levels = (sizes.per_s - load)[:, None], grid.levels[None, :]
+    behind = np.maximum(levels - (sizes.per_s * prices.allowed_s)[:, None], 0.0)
+    late_s = np.minimum(behind / np.maximum(spare, 0.02 * sizes.per_s[:, None]), LONGEST_S)
+    late_s = np.where(spare > 0, late_s, prices.tail_s) + (prices.tail_s * sizes.overtaken)[:, None]
+    later = np.maximum(levels - spare * prices.tail_s, 0.0) * float((sizes.workers / sizes.per_s).max())
+    kept = prices.tail_s * sizes.workers[:, None] + prices.late * late_s + later
     still_s = np.array([prices.in_s, prices.out_s])
     restarts = prices.rescale + prices.late * (still_s + prices.lost_s)
-    elsewhere = np.minimum(
-        np.concatenate((np.minimum.accumulate(kept[::-1])[::-1][1:], [np.inf])) + restarts[1],
-        np.concatenate(([np.inf], np.minimum.accumulate(kept)[:-1])) + restarts[0],
-    )
-    return np.asarray(np.minimum(kept, elsewhere)[:, None] + catches_up)
+    best = kept.copy()
+    best[:-1] = np.minimum(best[:-1], np.minimum.accumulate(kept[::-1], axis=0)[::-1][1:] + restarts[1])
+    best[1:] = np.minimum(best[1:], np.minimum.accumulate(kept, axis=0)[:-1] + restarts[0])
+    return best
 
 
 def _late_if_kept(sizes: Sizes, course: Course, prices: Prices, backlog: float) -> Values:

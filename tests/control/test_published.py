@@ -262,7 +262,7 @@ def test_every_metric_of_the_list_is_really_published(store: StateStore, tmp_pat
     loop.minute(18)
     names = loop.scrape().names()
     store.journal.request_retrain("orders", loop.clock.now_s(), "for the test")
-    details = {"scale_out": 3, "predicted_recovery_s": 60.0, "rejected": {"cpu_load": 2}}
+    details = {"scale_out": 3, "predicted_recovery_s": 60.0, "error_budget_left": 0.5, "rejected": {"cpu_load": 2}}
     a_status(store, loop.clock.now_s(), "mixed", mix={"small": 2, "large": 1}, **details)
     an_intent(store, loop.clock.now_s(), "mixed", 3, mix={"small": 2, "large": 1})
     (tmp_path / "mixed.yaml").write_text("sizes:\n  small: {cpu_cores: 1, memory_mb: 1024, price_per_h: 1}\n")

@@ -107,3 +107,13 @@ def test_a_higher_price_of_lateness_never_saves_workers(situate):
     situation = situate(load=1_900.0, minutes=np.full(200, 1_900.0), latency_p95_ms=800.0)
     chosen = [Perdix(PerdixOptions(late_price=price)).decide(situation).scale_out for price in (0.1, 8.0, 500.0)]
     assert chosen == sorted(chosen)
+
+
+@pytest.mark.parametrize("price", [1e-6, 0.01, 1.0])
+@pytest.mark.parametrize("load", [1_500.0, 3_500.0, 4_700.0])
+def test_no_budget_is_spent_on_falling_behind(situate, price, load):
+    """What is not processed now must be processed later, by more workers: 8 -> 1 was done to save seven for a while."""
+    thrifty = {"spent": {"late_s": 0.0, "seen_s": 28_000.0, "at_s": situate().now_s - 60.0, "usual": -1.5}}
+    situation = situate(load=load, minutes=np.full(720, load), latency_p95_ms=800.0, memory=thrifty)
+    chosen = Perdix(PerdixOptions(late_price=price)).decide(situation).scale_out
+    assert situation.capacities[chosen].per_s > load
