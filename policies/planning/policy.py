@@ -157,13 +157,18 @@ def _sizes(situation: Situation, memory: Mapping[str, Any]) -> Sizes | None:
         return None
     found = np.array([one.per_s for one in usable])
     log_sd = np.array([max(math.log(one.high_per_s / one.low_per_s) / (2.0 * _LOW), 0.0) for one in usable])
-    counted_on = found * np.exp(-0.5 * log_sd)
+    workers_of = np.array([one.scale_out for one in usable])
+    # A smaller size is found out once it runs, and is left again: what is not known of it does not come anew with each
+    # minute. Of larger ones the safe one is taken at once, for who is behind cannot try.
+    sure = np.minimum(log_sd, log_sd[workers_of == runs])
+    known_sd = np.where(workers_of < runs, sure, log_sd)
+    doubt = np.sqrt(log_sd**2 - known_sd**2)
+    counted_on = found * np.exp(-0.5 * known_sd)
     reaction_s = situation.tick_interval_s + situation.downtimes.out_s + situation.downtimes.lost_s
     overtaken = late_after(situation.minutes, counted_on, _allowed_s(situation), reaction_s)
     if overtaken is None:
         overtaken = np.zeros(len(usable))
-    workers_of = np.array([one.scale_out for one in usable])
-    return Sizes(workers_of, found, log_sd, overtaken, Lateness.of_memory(memory))
+    return Sizes(workers_of, found, known_sd, doubt, overtaken, Lateness.of_memory(memory))
 
 
 def _usable(estimate: Estimate) -> bool:
@@ -212,7 +217,7 @@ def _enough(situation: Situation, sizes: Sizes) -> float:
         return math.inf
     if max(highest, situation.workload_per_s) > RISEN * float(minutes.max()):
         return math.inf
-    counted_on = sizes.per_s * np.exp(-sizes.log_sd)
+    counted_on = sizes.per_s * np.exp(-np.hypot(sizes.log_sd, sizes.doubt))
     shares = late_shares(situation.minutes, counted_on, _allowed_s(situation))
     shares += sizes.lateness.at(minutes / counted_on[:, None]).mean(axis=1)
     # Where no size would have held, more workers help little: what is late then does not come from too few.

@@ -18,6 +18,7 @@ from policies.planning.course import STAGE_S, Course
 from policies.planning.lateness import Lateness
 
 LEVELS = 16  # points of the grid of backlogs
+FOUND_OUT_S = 180.0  # after a rescale, until it is plain that the size takes less than was believed
 LONGEST_S = 3_600.0  # after the course: catching up takes that at most
 LEAST_SD = 0.02  # of the logarithm of load over capacity: minutes are no seconds
 
@@ -31,7 +32,9 @@ class Sizes:
     workers
         Scale-outs.
     per_s, log_sd
-        Their capacity in records/s and the standard deviation of its logarithm.
+        Their capacity in records/s and the standard deviation of its logarithm from minute to minute.
+    doubt
+        Standard deviation of the logarithm by which each may turn out to take more or less, once it runs.
     overtaken
         Share of the time in which each was late after minutes like this one, because the load overtook it.
     lateness
@@ -41,6 +44,7 @@ class Sizes:
     workers: NDArray[np.intp]
     per_s: Values
     log_sd: Values
+    doubt: Values
     overtaken: Values
     lateness: Lateness = field(default_factory=Lateness)
 
@@ -157,7 +161,8 @@ def follow(
     """
     grid, stages = _Grid.of(course, backlog), []
     for stage, ahead in enumerate(found.ahead):
-        moves = _Moves.of(_Steps.of(sizes, course, prices, np.array([backlog]), stage), runs)
+        steps = _Steps.of(sizes, course, prices, np.array([backlog]), stage)
+        moves = _Moves.of(steps, runs)
         if stage:
             stay = float((moves.stayed + grid.at(ahead, moves.kept)[:, 0])[runs])
             go = moves.went + grid.at(ahead, moves.left)[:, 0]
@@ -165,7 +170,7 @@ def follow(
             chosen = int(go.argmin()) if go.min() < stay else runs
         stays = chosen == runs
         cost = float((moves.stayed if stays else moves.went)[chosen])
-        paid = STAGE_S * float(sizes.workers[chosen]) + (0.0 if stays else prices.rescale)
+        paid = STAGE_S * float(sizes.workers[chosen]) + (0.0 if stays else prices.rescale + steps.risk[chosen])
         late_s = (cost - paid) / prices.late if prices.late > 0 else 0.0
         stages.append(Stage(int(sizes.workers[chosen]), float(course.per_s[stage]), late_s, cost))
         backlog, runs = float((moves.kept if stays else moves.left)[chosen, 0]), chosen
@@ -221,7 +226,13 @@ class _Steps:
         over_s = max(STAGE_S - still_s, 0.0)
         late_s, left = _waits(sizes, prices, self.load, self.exceeds, waits, over_s=over_s)
         late_s = late_s + max(min(still_s, 10.0 * STAGE_S) - min(prices.allowed_s, 0.5 * still_s), 0.0)
-        return sizes.workers[:, None] * STAGE_S + prices.late * late_s + prices.rescale, left
+        paid = sizes.workers * STAGE_S + prices.rescale + self.risk
+        return paid[:, None] + prices.late * late_s, left
+
+    @property
+    def risk(self) -> Values:
+        """What it may cost that a size takes less than is believed, worker-seconds, shape ``(sizes,)``."""
+        return _risk(self.sizes, self.prices, self.load)
 
 
 @dataclass(frozen=True)
@@ -252,6 +263,14 @@ def _exceeds(sizes: Sizes, load: float, log_sd: float) -> Values:
     above = ndtr((np.log(load) - np.log(sizes.per_s)) / spread)
     usual = sizes.lateness.at(load / sizes.per_s)
     return np.asarray(np.maximum(np.maximum(above, usual), sizes.overtaken))
+
+
+def _risk(sizes: Sizes, prices: Prices, load: float) -> Values:
+    """Return what it may cost that a size turns out not to carry the load, and is left again; shape ``(sizes,)``."""
+    back = prices.late * (FOUND_OUT_S + prices.out_s + prices.lost_s) + prices.rescale
+    with np.errstate(divide="ignore"):
+        fails = ndtr((np.log(load) - np.log(sizes.per_s)) / np.maximum(sizes.doubt, LEAST_SD))
+    return np.asarray(back * fails)
 
 
 def _waits(
@@ -301,9 +320,9 @@ def _after(sizes: Sizes, prices: Prices, grid: _Grid, load: float) -> Values:
     kept = prices.tail_s * sizes.workers[:, None] + prices.late * late_s + later
     still_s = np.array([prices.in_s, prices.out_s])
     restarts = prices.rescale + prices.late * (still_s + prices.lost_s)
-    best = kept.copy()
-    best[:-1] = np.minimum(best[:-1], np.minimum.accumulate(kept[::-1], axis=0)[::-1][1:] + restarts[1])
-    best[1:] = np.minimum(best[1:], np.minimum.accumulate(kept, axis=0)[:-1] + restarts[0])
+    best, tried = kept.copy(), kept + _risk(sizes, prices, load)[:, None]
+    best[:-1] = np.minimum(best[:-1], np.minimum.accumulate(tried[::-1], axis=0)[::-1][1:] + restarts[1])
+    best[1:] = np.minimum(best[1:], np.minimum.accumulate(tried, axis=0)[:-1] + restarts[0])
     return best
 
 

@@ -12,9 +12,9 @@ from policies.planning.programme import Prices, Sizes, follow, solve
 PER_WORKER = 100.0
 
 
-def sizes_of(*workers, overtaken=0.0, log_sd=0.02):
+def sizes_of(*workers, overtaken=0.0, log_sd=0.02, doubt=0.0):
     numbers = np.array(workers)
-    return Sizes(numbers, PER_WORKER * numbers, np.full(len(numbers), log_sd), np.full(len(numbers), overtaken))
+    return Sizes(numbers, PER_WORKER * numbers, *(np.full(len(numbers), one) for one in (log_sd, doubt, overtaken)))
 
 
 def course_of(*loads):
@@ -80,7 +80,7 @@ def test_a_dearer_second_of_lateness_never_saves_workers():
 def test_who_may_be_overtaken_keeps_more():
     """After minutes like this one the load often jumped above what two workers take."""
     calm = sizes_of(2, 4)
-    risky = Sizes(calm.workers, calm.per_s, calm.log_sd, np.array([0.3, 0.0]))
+    risky = Sizes(calm.workers, calm.per_s, calm.log_sd, calm.doubt, np.array([0.3, 0.0]))
     course = course_of(*[100.0] * 15)
     assert cheapest(solve(calm, course, prices_of(), 1, 0.0), 1) == 0
     assert cheapest(solve(risky, course, prices_of(), 1, 0.0), 1) == 1
@@ -162,7 +162,7 @@ def test_the_plan_that_is_told_costs_what_was_promised():
 def test_the_plan_goes_out_before_the_load_does():
     sizes, course = sizes_of(1, 2, 3, 4), course_of(*[150.0] * 5, *[340.0] * 10)
     stages, _, _ = followed(sizes, course, prices_of(), 1)
-    assert [stage.workers for stage in stages][0] == 2
+    assert stages[0].workers == 2
     assert stages[4].workers == 4
     assert [stage.load_per_s for stage in stages] == course.per_s.tolist()
     assert all(0.0 <= stage.late_s <= STAGE_S for stage in stages)
@@ -172,3 +172,12 @@ def test_a_plan_that_rescales_at_once_begins_with_that_size():
     stages, _, chosen = followed(sizes_of(1, 2, 3, 4), course_of(*[350.0] * 15), prices_of(), 1)
     assert chosen == 3
     assert [stage.workers for stage in stages] == [4] * 15
+
+
+def test_a_size_that_may_turn_out_too_small_is_tried_for_as_long_as_that_saves():
+    """The doubt is paid once, not minute by minute; where the size surely fails, it is not tried."""
+    course, usual = course_of(*[150.0] * 15), prices_of(tail_s=3_600.0)
+    doubted, known = sizes_of(2, 3, doubt=0.2), sizes_of(2, 3, log_sd=0.2)
+    assert cheapest(solve(doubted, course, usual, 1, 0.0), 1) == 0
+    assert cheapest(solve(known, course, usual, 1, 0.0), 1) == 1
+    assert cheapest(solve(doubted, course_of(*[199.0] * 15), usual, 1, 0.0), 1) == 1
