@@ -31,6 +31,8 @@ REMEMBERED = 96  # scale-outs kept in memory, newest first
 SURPRISE = 0.20  # relative miss of the lines on fresh minutes that says: this is another program now
 SURPRISES_TO_FORGET = 3
 FASTER = 1.4  # times what its CPU load explains, that no running program becomes
+FAR = 1.5  # times the usual CPU load, beyond which no line is held against what is done
+LIKELY_SDS = 2.0  # of what is believed of the idle share: above, it is not likely (strangers: 0.32)
 VETO_MINUTES = 3.0  # weight from which a stay's lines are known well enough to doubt what comes
 LITTLE = 0.1  # share of the capacity up to which rates and CPU load may differ: an idle worker's CPU tells little
 BEHIND_SD = 0.03  # relative sd of a minute's throughput with a backlog around the capacity
@@ -165,21 +167,29 @@ class ScaleOuts:
     def _faster(self, found: Against) -> bool:
         """Whether far more was done than the CPU load explains, whatever the idle share is.
 
-        With less CPU than usual a worker does less per CPU, not more; with more of it, what its line says.
+        With less CPU than usual a worker does less per CPU, not more; with more of it, what its line says, or what the
+        idle share that is highest of all likely ones explains. Far beyond what was seen, nobody can say.
         """
         if not self._telling(found):
             return False
         if found.cpu_load >= found.usual_cpu_load:
-            explained = found.believed_per_s + 3.0 * found.doubt_per_s
+            explained = self._explained(found)
         elif FASTER * found.cpu_load < found.usual_cpu_load:
             explained = found.usual_per_s * found.cpu_load / found.usual_cpu_load
         else:
             return False
         return found.done_per_s > max(FASTER * explained, explained + LITTLE * self._total_per_s)
 
+    def _explained(self, found: Against) -> float:
+        idle = (self.idle.cpu + LIKELY_SDS * self.idle.sd) * found.workers
+        if found.usual_cpu_load <= idle or found.cpu_load > FAR * found.usual_cpu_load:
+            return math.inf
+        by_idle = found.usual_per_s * (found.cpu_load - idle) / (found.usual_cpu_load - idle)
+        return max(by_idle, found.believed_per_s + 3.0 * found.doubt_per_s)
+
     def _telling(self, found: Against) -> bool:
         """Whether the workers were seen for long enough, and busy enough, for their CPU load to tell what they did."""
-        if self.workers.weight < VETO_MINUTES:
+        if self.workers.weight < VETO_MINUTES or self._total is None:
             return False
         return found.usual_cpu_load > (self.idle.cpu + self.idle.sd) * found.workers
 

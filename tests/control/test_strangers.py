@@ -70,6 +70,20 @@ def test_what_is_believed_of_an_idle_worker_holds_the_truth(idle, per_s, seed):
     assert np.mean(held) > 0.85
 
 
+@pytest.mark.parametrize("idle", [0.03, 0.24, 0.30, 0.45])
+@pytest.mark.parametrize("before_per_s", [0.0, 20.0])
+@pytest.mark.parametrize("policy", ["perdix", "daedalus"])
+def test_the_first_load_after_idle_hours_is_served(idle, before_per_s, policy):
+    """Of such a job it was concluded that its workers take nothing, and it was blind to its load for six hours."""
+    load = np.full(int(60 * HOURS) + 30, before_per_s)
+    load[45:] = 14_000.0
+    _, found = played(job(idle, 2_300.0, 33), minutes_of(load), policy=policy)
+    scaled_out_s = found.course.times_s[int(np.argmax(found.course.workers > 1))] - found.course.times_s[0]
+    assert found.course.workers.max() > 6
+    assert scaled_out_s < 60 * 60
+    assert found.outcome.unprocessed == 0
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_white_noise_is_not_chased(seed):
     """Loads of production that are nearly white noise were rescaled 47 times in six hours."""
