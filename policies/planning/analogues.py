@@ -61,16 +61,22 @@ def _late_s(hours: Values, capacities: Values, allowed_s: float, reaction_s: flo
 
     ``hours`` has shape ``(hours, minutes)``, NaN where the hour is not over yet; ``capacities`` shape ``(sizes, 1)``.
     """
-    largest = float(capacities.max())
+    largest, late_s = float(capacities.max()), np.zeros((len(capacities), len(hours)))
+    overtakes = capacities[:, 0] < np.nanmax(hours)  # the others are never late
+    capacities = capacities[overtakes]
+    loads, limits = np.nan_to_num(hours).T, allowed_s * capacities
     waiting = np.zeros((len(capacities), len(hours)))
-    sat_out, overtaken = np.zeros_like(waiting), np.full_like(waiting, np.nan)
-    for load in hours.T:
-        waiting = np.maximum(waiting + np.where(np.isnan(load), 0.0, load - capacities) * MINUTE_S, 0.0)
-        late = (waiting > allowed_s * capacities) & np.isfinite(load)
-        sat_out += late * MINUTE_S
-        first = late & np.isnan(overtaken)
+    minutes_late, overtaken = np.zeros_like(waiting), np.full_like(waiting, np.nan)
+    for load, known in zip(loads, np.isfinite(hours).T, strict=True):
+        over = load - capacities
+        waiting = np.maximum(waiting + over * MINUTE_S, 0.0)
+        late = (waiting > limits) & known
+        minutes_late += late
+        first = late & (minutes_late == 1.0)
         if first.any():
-            behind = waiting + np.maximum(load - capacities, 0.0) * reaction_s
+            behind = waiting + np.maximum(over, 0.0) * reaction_s
             spare = np.maximum(largest - load, SCARCE * largest)
             overtaken = np.where(first, reaction_s + MINUTE_S + behind / spare, overtaken)
-    return np.asarray(np.where(np.isnan(overtaken), 0.0, np.minimum(sat_out, overtaken)))
+    sat_out = minutes_late * MINUTE_S
+    late_s[overtakes] = np.where(minutes_late > 0.0, np.minimum(sat_out, overtaken), 0.0)
+    return late_s

@@ -20,6 +20,7 @@ from policies.planning.lateness import Lateness
 LEVELS = 16  # points of the grid of backlogs
 FOUND_OUT_S = 180.0  # after a rescale, until it is plain that the size takes less than was believed
 LONGEST_S = 3_600.0  # after the course: catching up takes that at most
+AT_ONCE = 6_000  # numbers that are worked out at a time: more no longer stay in the processor's cache
 LEAST_SD = 0.02  # of the logarithm of load over capacity: minutes are no seconds
 
 
@@ -134,19 +135,20 @@ def solve(sizes: Sizes, course: Course, prices: Prices, runs: int, backlog: floa
     backlog
         Records that wait now.
     """
-    grid = _Grid.of(course, backlog)
-    ahead = [_after(sizes, prices, grid, float(course.per_s[-1]))]
-    for stage in range(len(course) - 1, 0, -1):
-        ahead.append(_stage(_Steps.of(sizes, course, prices, grid.levels, stage), grid, ahead[-1]))
+    grid, steps = _Grid.of(course, backlog), _Steps.of(sizes, course, prices)
+    ahead = [_after(steps, grid)]
+    together = max(AT_ONCE // (3 * LEVELS * len(sizes.workers)), 1)
+    for end in range(len(course), 1, -together):
+        costs, left = steps.from_backlogs(slice(max(end - together, 1), end), grid.levels)
+        below, share = grid.places(left)
+        for k in range(len(costs) - 1, -1, -1):
+            ahead.append(_best(costs[k] + grid.between(ahead[-1], below[k], share[k])))
     ahead.reverse()
-    first = _Moves.of(_Steps.of(sizes, course, prices, np.array([backlog]), 0), runs)
-    stay = first.stayed + grid.at(ahead[0], first.kept)[:, 0]
-    go = first.went + grid.at(ahead[0], first.left)[:, 0]
-    go[runs] = np.inf
-    late_s = _late_if_kept(sizes, course, prices, backlog)
+    stay, go = _first(steps, grid, 0, ahead[0], runs, backlog)
+    late_s = _late_if_kept(steps, backlog)
     over_s = len(course) * STAGE_S + prices.tail_s
     keep = sizes.workers * over_s + prices.late * (late_s + prices.tail_s * sizes.overtaken)
-    return Programme(stay, go, keep, late_s, tuple(ahead))
+    return Programme(stay.total, go.total, keep, late_s, tuple(ahead))
 
 
 def follow(
@@ -159,21 +161,17 @@ def follow(
     runs, chosen
         Indexes among the sizes: of what runs, and of the first step.
     """
-    grid, stages = _Grid.of(course, backlog), []
+    grid, steps, stages = _Grid.of(course, backlog), _Steps.of(sizes, course, prices), []
     for stage, ahead in enumerate(found.ahead):
-        steps = _Steps.of(sizes, course, prices, np.array([backlog]), stage)
-        moves = _Moves.of(steps, runs)
+        stay, go = _first(steps, grid, stage, ahead, runs, backlog)
         if stage:
-            stay = float((moves.stayed + grid.at(ahead, moves.kept)[:, 0])[runs])
-            go = moves.went + grid.at(ahead, moves.left)[:, 0]
-            go[runs] = np.inf
-            chosen = int(go.argmin()) if go.min() < stay else runs
-        stays = chosen == runs
-        cost = float((moves.stayed if stays else moves.went)[chosen])
-        paid = STAGE_S * float(sizes.workers[chosen]) + (0.0 if stays else prices.rescale + steps.risk[chosen])
+            cheapest = int(go.total.argmin())
+            chosen = cheapest if go.total[cheapest] < stay.total[runs] else runs
+        step = stay if chosen == runs else go
+        cost, paid = float(step.cost[chosen]), float(steps.paid[stage, _STAY if chosen == runs else _OUT, chosen])
         late_s = (cost - paid) / prices.late if prices.late > 0 else 0.0
         stages.append(Stage(int(sizes.workers[chosen]), float(course.per_s[stage]), late_s, cost))
-        backlog, runs = float((moves.kept if stays else moves.left)[chosen, 0]), chosen
+        backlog, runs = float(step.left[chosen]), chosen
     return tuple(stages)
 
 
@@ -188,130 +186,159 @@ class _Grid:
         most = max(STAGE_S * float(course.per_s.sum()) + 2.0 * backlog, 1.0)  # nothing at all is processed
         return cls(most * np.linspace(0.0, 1.0, LEVELS) ** 2)
 
-    def at(self, values: Values, backlogs: Values) -> Values:
-        """Return values of shape ``(sizes, LEVELS)`` at other backlogs of shape ``(sizes, n)``, linearly between."""
+    def places(self, backlogs: Values) -> tuple[NDArray[np.intp], Values]:
+        """Return the point below each of some backlogs, and the share of the way to the next; of their shape."""
         place = (LEVELS - 1) * np.sqrt(np.minimum(backlogs / self.levels[-1], 1.0))
         below = np.minimum(place.astype(np.intp), LEVELS - 2)
         low, high = self.levels[below], self.levels[below + 1]
-        share = np.clip((backlogs - low) / (high - low), 0.0, 1.0)
+        return below, np.minimum(np.maximum((backlogs - low) / (high - low), 0.0), 1.0)
+
+    def between(self, values: Values, below: NDArray[np.intp], share: Values) -> Values:
+        """Return values of shape ``(sizes, LEVELS)`` at places of shape ``(moves, sizes, n)``, linearly between."""
         rows = np.arange(len(values))[:, None]
         return np.asarray(values[rows, below] * (1.0 - share) + values[rows, below + 1] * share)
 
 
+_STAY, _OUT, _IN = range(3)  # the moves: to keep a size, to come to it from a smaller one, from a larger one
+
+
 @dataclass(frozen=True)
 class _Steps:
-    """One stage from given backlogs: what staying costs, and what waits then."""
+    """What can be said of each stage before any backlog is known.
+
+    Attributes
+    ----------
+    still_s
+        How long the job stands still at each move, shape ``(3,)``.
+    exceeds, risk, lost
+        Of each stage and size: how often a second is late that does not wait for others, what it may cost that the
+        size takes less than is believed (worker-seconds), and the records that a restart does again;
+        shape ``(stages, sizes)``.
+    paid
+        Worker-seconds beside lateness, shape ``(stages, 3, sizes)``.
+    """
 
     sizes: Sizes
+    course: Course
     prices: Prices
-    load: float
+    still_s: Values
     exceeds: Values
-    backlogs: Values
-    stayed: Values
-    kept: Values
+    risk: Values
+    lost: Values
+    paid: Values
 
     @classmethod
-    def of(cls, sizes: Sizes, course: Course, prices: Prices, backlogs: Values, stage: int) -> _Steps:
-        load = float(course.per_s[stage])
-        exceeds = _exceeds(sizes, load, float(course.log_sd[stage]))
-        late_s, kept = _waits(sizes, prices, load, exceeds, np.broadcast_to(backlogs, (len(exceeds), len(backlogs))))
-        stayed = sizes.workers[:, None] * STAGE_S + prices.late * late_s
-        return cls(sizes, prices, load, exceeds, backlogs, stayed, kept)
+    def of(cls, sizes: Sizes, course: Course, prices: Prices) -> _Steps:
+        load = course.per_s[:, None]
+        risk = _risk(sizes, prices, load)
+        lost = np.minimum(sizes.per_s * prices.lost_s, load * prices.lost_s * 2.0)
+        moving = sizes.workers * STAGE_S + prices.rescale + risk
+        paid = np.stack([np.broadcast_to(sizes.workers * STAGE_S, moving.shape), moving, moving], axis=1)
+        still_s = np.array([0.0, prices.out_s, prices.in_s])
+        return cls(sizes, course, prices, still_s, _exceeds(sizes, load, course.log_sd[:, None]), risk, lost, paid)
 
-    def moved(self, still_s: float) -> tuple[Values, Values]:
-        """Return what arriving at each size after such a standstill costs, and what waits then."""
-        prices, sizes = self.prices, self.sizes
-        lost = np.minimum(sizes.per_s * prices.lost_s, self.load * prices.lost_s * 2.0)[:, None]
-        waits = self.backlogs[None, :] + lost + self.load * still_s
-        over_s = max(STAGE_S - still_s, 0.0)
-        late_s, left = _waits(sizes, prices, self.load, self.exceeds, waits, over_s=over_s)
-        late_s = late_s + max(min(still_s, 10.0 * STAGE_S) - min(prices.allowed_s, 0.5 * still_s), 0.0)
-        paid = sizes.workers * STAGE_S + prices.rescale + self.risk
-        return paid[:, None] + prices.late * late_s, left
+    def from_backlogs(self, stages: slice, backlogs: Values) -> tuple[Values, Values]:
+        """Return what each move costs in some stages from each backlog, and what waits then.
 
-    @property
-    def risk(self) -> Values:
-        """What it may cost that a size takes less than is believed, worker-seconds, shape ``(sizes,)``."""
-        return _risk(self.sizes, self.prices, self.load)
+        Each has the shape ``(stages, 3, sizes, backlogs)``.
+        """
+        prices, still_s = self.prices, self.still_s[:, None, None]
+        load = self.course.per_s[stages][:, None, None, None]
+        lost = np.where(np.arange(3) == _STAY, 0.0, 1.0)[:, None] * self.lost[stages][:, None]
+        waits = backlogs + lost[..., None] + load * still_s
+        over_s = np.maximum(STAGE_S - still_s, 0.0)
+        exceeds = self.exceeds[stages][:, None, :, None]
+        late_s, left = _waits(self.sizes.per_s[:, None], prices.allowed_s, load, exceeds, waits, over_s)
+        forgiven_s = np.minimum(prices.allowed_s, 0.5 * still_s)
+        late_s = late_s + np.maximum(np.minimum(still_s, 10.0 * STAGE_S) - forgiven_s, 0.0)
+        return self.paid[stages][..., None] + prices.late * late_s, left
 
 
 @dataclass(frozen=True)
-class _Moves:
-    """What a stage comes to from one backlog: costs of shape ``(sizes,)``, what waits then of shape ``(sizes, 1)``."""
+class _Step:
+    """A first step to each size: what its stage costs, with all that follows, and what waits then; ``(sizes,)``."""
 
-    stayed: Values
-    kept: Values
-    went: Values
+    cost: Values
+    total: Values
     left: Values
 
-    @classmethod
-    def of(cls, steps: _Steps, runs: int) -> _Moves:
-        out, inward = steps.moved(steps.prices.out_s), steps.moved(steps.prices.in_s)
-        larger = (steps.sizes.workers > steps.sizes.workers[runs])[:, None]
-        went, left = (np.where(larger, *pair) for pair in zip(out, inward, strict=True))
-        return cls(steps.stayed[:, 0], steps.kept, went[:, 0], left)
+
+def _first(
+    steps: _Steps, grid: _Grid, stage: int, ahead: Values, runs: int, backlog: float
+) -> tuple[_Step, _Step]:
+    """Return what staying at each size comes to in a stage, and what going to it from what runs does."""
+    costs, left = (part[0] for part in steps.from_backlogs(slice(stage, stage + 1), np.array([backlog])))
+    totals = costs + grid.between(ahead, *grid.places(left))
+    stay = _Step(costs[_STAY, :, 0], totals[_STAY, :, 0], left[_STAY, :, 0])
+    move, each = np.where(steps.sizes.workers > steps.sizes.workers[runs], _OUT, _IN), np.arange(len(left[0]))
+    total = totals[move, each, 0]
+    total[runs] = np.inf
+    return stay, _Step(costs[move, each, 0], total, left[move, each, 0])
 
 
-def _exceeds(sizes: Sizes, load: float, log_sd: float) -> Values:
-    """Return how often a second is late that does not wait for others, shape ``(sizes,)``.
+def _exceeds(sizes: Sizes, load: Values, log_sd: Values) -> Values:
+    """Return how often a second is late that does not wait for others, shape ``(stages, sizes)``.
 
     Because the load is above the capacity, or the utilisation too high; or because the load overtakes the size.
     """
-    if load <= 0:
-        return sizes.overtaken
     spread = np.sqrt(sizes.log_sd**2 + log_sd**2 + LEAST_SD**2)
-    above = ndtr((np.log(load) - np.log(sizes.per_s)) / spread)
-    usual = sizes.lateness.at(load / sizes.per_s)
+    with np.errstate(divide="ignore"):
+        above = ndtr((np.log(np.maximum(load, 0.0)) - np.log(sizes.per_s)) / spread)
+    usual = np.where(load > 0.0, sizes.lateness.at(load / sizes.per_s), 0.0)
     return np.asarray(np.maximum(np.maximum(above, usual), sizes.overtaken))
 
 
-def _risk(sizes: Sizes, prices: Prices, load: float) -> Values:
-    """Return what it may cost that a size turns out not to carry the load, and is left again; shape ``(sizes,)``."""
+def _risk(sizes: Sizes, prices: Prices, load: Values | float) -> Values:
+    """Return what it may cost that a size turns out not to carry a load, and is left again; worker-seconds."""
     back = prices.late * (FOUND_OUT_S + prices.out_s + prices.lost_s) + prices.rescale
     with np.errstate(divide="ignore"):
-        fails = ndtr((np.log(load) - np.log(sizes.per_s)) / np.maximum(sizes.doubt, LEAST_SD))
+        fails = ndtr((np.log(np.maximum(load, 0.0)) - np.log(sizes.per_s)) / np.maximum(sizes.doubt, LEAST_SD))
     return np.asarray(back * fails)
 
 
 def _waits(
-    sizes: Sizes, prices: Prices, load: float, exceeds: Values, backlogs: Values, *, over_s: float = STAGE_S
+    capacity: Values,
+    allowed_s: float,
+    load: Values | float,
+    exceeds: Values,
+    backlogs: Values,
+    over_s: Values | float = STAGE_S,
 ) -> tuple[Values, Values]:
     """Return the seconds that are expected to be late, and what waits after ``over_s``; of the backlogs' shape.
 
     Records are late while more waits than the size works off in the time that is allowed. Apart from that, a minute is
     late as often as its load is above the capacity.
     """
-    spare = (sizes.per_s - load)[:, None]
+    spare = capacity - load
     left = np.maximum(backlogs - spare * over_s, 0.0)
-    limit = (sizes.per_s * prices.allowed_s)[:, None]
+    limit = capacity * allowed_s
     with np.errstate(divide="ignore", invalid="ignore"):
         crosses_s = (backlogs - limit) / spare
-    falls, over, after = spare > 0, backlogs > limit, left > limit
+    over, after = backlogs > limit, left > limit
+    # Over the limit all the time, only until enough is worked off, only from when enough waits, or never.
     waiting_s = np.where(over & after, over_s, 0.0)
-    waiting_s = np.where(over & ~after & falls, np.minimum(crosses_s, over_s), waiting_s)
-    waiting_s = np.where(~over & after, over_s - np.clip(crosses_s, 0.0, over_s), waiting_s)
-    return waiting_s + (over_s - waiting_s) * exceeds[:, None], left
+    waiting_s = np.where(over & ~after & (spare > 0), np.minimum(crosses_s, over_s), waiting_s)
+    waiting_s = np.where(~over & after, over_s - np.minimum(np.maximum(crosses_s, 0.0), over_s), waiting_s)
+    return waiting_s + (over_s - waiting_s) * exceeds, left
 
 
-def _stage(steps: _Steps, grid: _Grid, ahead: Values) -> Values:
-    """Return the least cost to go from the beginning of a stage, shape ``(sizes, LEVELS)``."""
-    prices = steps.prices
-    best = steps.stayed + grid.at(ahead, steps.kept)
-    cost, left = steps.moved(prices.out_s)
-    larger = np.minimum.accumulate((cost + grid.at(ahead, left))[::-1], axis=0)[::-1]
-    cost, left = steps.moved(prices.in_s)
-    smaller = np.minimum.accumulate(cost + grid.at(ahead, left), axis=0)
+def _best(totals: Values) -> Values:
+    """Return the least cost to go from the beginning of a stage, of the moves' totals ``(3, sizes, LEVELS)``."""
+    best = totals[_STAY]
+    larger = np.minimum.accumulate(totals[_OUT][::-1], axis=0)[::-1]
+    smaller = np.minimum.accumulate(totals[_IN], axis=0)
     best[:-1] = np.minimum(best[:-1], larger[1:])
     best[1:] = np.minimum(best[1:], smaller[:-1])
-    return np.asarray(best)
+    return best
 
 
-def _after(sizes: Sizes, prices: Prices, grid: _Grid, load: float) -> Values:
+def _after(steps: _Steps, grid: _Grid) -> Values:
     """Return what the time after the course costs: the workers, what was late like it, and catching up.
 
     Who ends at a size that is dear then may still go to another. What is not processed then either is work for later:
     it costs the workers that it takes, so that falling behind saves none.
     """
+    sizes, prices, load = steps.sizes, steps.prices, float(steps.course.per_s[-1])
     spare, levels = (sizes.per_s - load)[:, None], grid.levels[None, :]
     behind = np.maximum(levels - (sizes.per_s * prices.allowed_s)[:, None], 0.0)
     late_s = np.minimum(behind / np.maximum(spare, 0.02 * sizes.per_s[:, None]), LONGEST_S)
@@ -326,9 +353,11 @@ def _after(sizes: Sizes, prices: Prices, grid: _Grid, load: float) -> Values:
     return best
 
 
-def _late_if_kept(sizes: Sizes, course: Course, prices: Prices, backlog: float) -> Values:
-    backlogs, late_s = np.full((len(sizes.per_s), 1), backlog), np.zeros(len(sizes.per_s))
-    for load, log_sd in zip(course.per_s.tolist(), course.log_sd.tolist(), strict=True):
-        late, backlogs = _waits(sizes, prices, load, _exceeds(sizes, load, log_sd), backlogs)
-        late_s += late[:, 0]
+def _late_if_kept(steps: _Steps, backlog: float) -> Values:
+    """Return the seconds that each size would be late within the course, shape ``(sizes,)``."""
+    capacity, backlogs = steps.sizes.per_s, np.full(len(steps.sizes.per_s), backlog)
+    late_s = np.zeros(len(capacity))
+    for load, exceeds in zip(steps.course.per_s.tolist(), steps.exceeds, strict=True):
+        late, backlogs = _waits(capacity, steps.prices.allowed_s, load, exceeds, backlogs)
+        late_s += late
     return late_s
