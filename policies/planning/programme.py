@@ -144,7 +144,7 @@ def solve(sizes: Sizes, course: Course, prices: Prices, runs: int, backlog: floa
         for k in range(len(costs) - 1, -1, -1):
             ahead.append(_best(costs[k] + grid.between(ahead[-1], below[k], share[k])))
     ahead.reverse()
-    stay, go = _first(steps, grid, 0, ahead[0], runs, backlog)
+    stay, go = _first(steps, grid, 0, ahead[0], runs=runs, backlog=backlog)
     late_s = _late_if_kept(steps, backlog)
     over_s = len(course) * STAGE_S + prices.tail_s
     keep = sizes.workers * over_s + prices.late * (late_s + prices.tail_s * sizes.overtaken)
@@ -163,7 +163,7 @@ def follow(
     """
     grid, steps, stages = _Grid.of(course, backlog), _Steps.of(sizes, course, prices), []
     for stage, ahead in enumerate(found.ahead):
-        stay, go = _first(steps, grid, stage, ahead, runs, backlog)
+        stay, go = _first(steps, grid, stage, ahead, runs=runs, backlog=backlog)
         if stage:
             cheapest = int(go.total.argmin())
             chosen = cheapest if go.total[cheapest] < stay.total[runs] else runs
@@ -248,7 +248,7 @@ class _Steps:
         waits = backlogs + lost[..., None] + load * still_s
         over_s = np.maximum(STAGE_S - still_s, 0.0)
         exceeds = self.exceeds[stages][:, None, :, None]
-        late_s, left = _waits(self.sizes.per_s[:, None], prices.allowed_s, load, exceeds, waits, over_s)
+        late_s, left = _waits(self.sizes.per_s[:, None], prices.allowed_s, load, exceeds, waits, over_s=over_s)
         forgiven_s = np.minimum(prices.allowed_s, 0.5 * still_s)
         late_s = late_s + np.maximum(np.minimum(still_s, 10.0 * STAGE_S) - forgiven_s, 0.0)
         return self.paid[stages][..., None] + prices.late * late_s, left
@@ -263,9 +263,7 @@ class _Step:
     left: Values
 
 
-def _first(
-    steps: _Steps, grid: _Grid, stage: int, ahead: Values, runs: int, backlog: float
-) -> tuple[_Step, _Step]:
+def _first(steps: _Steps, grid: _Grid, stage: int, ahead: Values, *, runs: int, backlog: float) -> tuple[_Step, _Step]:
     """Return what staying at each size comes to in a stage, and what going to it from what runs does."""
     costs, left = (part[0] for part in steps.from_backlogs(slice(stage, stage + 1), np.array([backlog])))
     totals = costs + grid.between(ahead, *grid.places(left))
@@ -302,6 +300,7 @@ def _waits(
     load: Values | float,
     exceeds: Values,
     backlogs: Values,
+    *,
     over_s: Values | float = STAGE_S,
 ) -> tuple[Values, Values]:
     """Return the seconds that are expected to be late, and what waits after ``over_s``; of the backlogs' shape.
@@ -324,7 +323,7 @@ def _waits(
 
 def _best(totals: Values) -> Values:
     """Return the least cost to go from the beginning of a stage, of the moves' totals ``(3, sizes, LEVELS)``."""
-    best = totals[_STAY]
+    best: Values = totals[_STAY]
     larger = np.minimum.accumulate(totals[_OUT][::-1], axis=0)[::-1]
     smaller = np.minimum.accumulate(totals[_IN], axis=0)
     best[:-1] = np.minimum(best[:-1], larger[1:])
