@@ -25,6 +25,7 @@ CAREFUL = 0.8  # weight of an estimate beside its low end, for a size that is no
 SPENT = 0.6  # of the error budget, up to which a smaller size may be expected to spend it
 PATIENCE_S = 4 * 3600.0  # between a rescale and one to a smaller size
 RESPITE_S = 1_800.0  # between a rescale and one to a larger size, unless the job falls behind
+SUPPOSED_MINUTES = 60.0  # of half the budget, that count beside those that were seen
 LEAST_MINUTES = 60  # before anything is given back
 BEHIND_S = 30.0  # of the load waiting: the job falls behind
 
@@ -92,14 +93,26 @@ def _size(situation: Situation, shares: Mapping[int, float], budget: float) -> t
     if math.isnan(shares.get(runs, math.nan)):
         return runs, "nothing is known of their capacity yet"
     inside = {n: share for n, share in shares.items() if bounds.minimum <= n <= bounds.maximum}
-    return _larger(situation, inside, budget) if shares[runs] > budget else _smaller(situation, inside, budget)
+    if _overspent(situation, shares[runs], budget):
+        return _larger(situation, inside, budget)
+    return _smaller(situation, inside, budget)
+
+
+def _overspent(situation: Situation, share: float, budget: float) -> bool:
+    """Whether so large a share of the minutes says that a size is late too often: of a few, one may be by chance."""
+    seen, behind = float(np.isfinite(situation.minutes).sum()), _behind(situation)
+    usual = 0.0 if behind else SUPPOSED_MINUTES
+    return share * seen + 0.5 * budget * usual > budget * (seen + usual)
+
+
+def _behind(situation: Situation) -> bool:
+    return (situation.lag_records or 0.0) > BEHIND_S * situation.workload_per_s
 
 
 def _larger(situation: Situation, shares: Mapping[int, float], budget: float) -> tuple[int, str]:
     runs = situation.scale_out
     spent = f"{runs} would have been late in {shares[runs]:.1%} of the last minutes"
-    behind = (situation.lag_records or 0.0) > BEHIND_S * situation.workload_per_s
-    if situation.since_rescale_s < RESPITE_S and not behind:
+    if situation.since_rescale_s < RESPITE_S and not _behind(situation):
         return runs, f"{spent}, but were rescaled not long ago"
     larger = [n for n in shares if n > runs]
     return next((n for n in larger if shares[n] <= budget), max(larger, default=runs)), spent

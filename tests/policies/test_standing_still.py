@@ -63,6 +63,16 @@ def test_a_size_that_overspends_the_budget_is_left_for_the_smallest_that_does_no
     assert 4 <= decision.scale_out <= 5
 
 
+def test_one_late_minute_among_few_is_no_ground_for_a_larger_size():
+    """A job of white noise went from 24 to 29 workers for it, where 17 held the objective."""
+    minutes = np.full(13, 100.0)
+    minutes[7] = 240.0
+    assert stand_still(situation(5, minutes), "perdix").scale_out == 5
+    assert stand_still(situation(5, minutes, lag_records=1e5), "perdix").scale_out > 5
+    often = np.where(np.arange(60) % 6 == 0, 240.0, 60.0)
+    assert stand_still(situation(5, often), "perdix").scale_out > 5
+
+
 def test_what_was_rescaled_not_long_ago_stays_unless_it_falls_behind():
     assert stand_still(situation(2, since_rescale_s=600.0), "daedalus").scale_out == 2
     assert stand_still(situation(2, since_rescale_s=600.0, lag_records=1e5), "daedalus").scale_out > 2
