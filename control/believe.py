@@ -139,8 +139,8 @@ def with_fallback(memory: JobMemory) -> JobMemory:
     return memory if memory.fallback is not None else replace(memory, fallback=_fallback(memory))
 
 
-def believe(memory: JobMemory, bounds: Bounds, current: int) -> Beliefs:
-    """Forecast, and estimate the capacity of every scale-out that may be chosen.
+def believe(memory: JobMemory, bounds: Bounds, current: int, *, partitions: int | None = None) -> Beliefs:
+    """Forecast, and estimate the capacity of every scale-out that may be chosen, with ``partitions`` of the source.
 
     A champion whose recent forecasts were poor still forecasts, to be judged, but is not acted on.
     """
@@ -165,7 +165,7 @@ def believe(memory: JobMemory, bounds: Bounds, current: int) -> Beliefs:
     if memory.performance is not None:
         versions[PERFORMANCE] = memory.performance_version
     acted_on = _tempered(memory, forecast, notes)
-    capacities = memory.capacity.table(high, low)
+    capacities = memory.capacity.table(high, low, partitions=partitions)
     beliefs = Beliefs(champion, acted_on, capacities, versions, tuple(notes), foreseen=forecast)
     if memory.champion is None or forecast is None or forecast is not champion:
         return beliefs

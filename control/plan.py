@@ -76,7 +76,8 @@ def plan(
     running, job = progress.running, setting.job
     known = running is not None and running.scale_out >= 1  # none runs where all of them are being replaced
     if setting.believes:
-        beliefs = believe(lesson.memory, job.bounds, running.scale_out if running and known else job.bounds.minimum)
+        current = running.scale_out if running and known else job.bounds.minimum
+        beliefs = believe(lesson.memory, job.bounds, current, partitions=job.source_partitions)
     else:
         beliefs = as_seen(observation)
     if running is None:

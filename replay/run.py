@@ -143,6 +143,7 @@ def job_of(case: Case) -> StreamJob:
         bounds=case.bounds or Bounds(minimum=1, maximum=case.parameters.workers.maximum),
         objectives=case.objectives,
         sizes={name: WorkerSize(**size.model_dump(exclude={"per_s"})) for name, size in sizes.items()},
+        source_partitions=case.parameters.source.partitions,
         policy=_policy(case),
         grace_s=case.contender.grace_s,
         target=TwinSettings(url="http://in.process"),

@@ -98,6 +98,8 @@ class StreamJob(Strict):
     ----------
     sizes
         Name -> size, of a job whose workers may differ; empty: all are equal.
+    source_partitions
+        Of the topic that limits the job's source: each worker reads whole ones. ``None``: not known, or no limit.
     grace_s
         Nothing rescales within so many seconds of another rescale, whatever the policy: metrics of a warm-up are not
         those of the job. Policies may wait longer by options of their own.
@@ -109,6 +111,7 @@ class StreamJob(Strict):
     bounds: Bounds = Bounds()
     objectives: Objectives = Objectives()
     sizes: dict[str, WorkerSize] = Field(default_factory=dict)
+    source_partitions: Annotated[int, Field(ge=1)] | None = None
     policy: PolicySettings = PolicySettings()
     grace_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = GRACE_S
     target: TargetSettings = AdvisorySettings()

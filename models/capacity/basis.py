@@ -16,6 +16,9 @@ def of_evidence(evidence: Evidence, now_s: float, notes: tuple[str, ...] = ()) -
     return "; ".join([f"observed {age(now_s - evidence.at_s)} at {workers}, {reach}", *notes])
 
 
+LITTLE_LOST = 0.02
+
+
 def of_curve(curve: Curve, scale_out: int) -> str:
     """Return the basis of a scale-out that was not seen: the average per worker, and what being many costs."""
     mean = math.exp(curve.log_value(scale_out)) / scale_out
@@ -23,6 +26,13 @@ def of_curve(curve: Curve, scale_out: int) -> str:
     if curve.points > 1 and curve.exponent < -0.005:
         text += f" (workers lose {100 * (1 - 2**curve.exponent):.0f} % per doubling)"
     return text
+
+
+def limited(text: str, lost: float) -> str:
+    """Return a basis with what the busiest worker costs, where that is ``lost`` of the logarithm of the capacity."""
+    if lost < LITTLE_LOST:
+        return text
+    return f"{text}; {1 - math.exp(-lost):.0%} less, because a key group or partition is one worker's"
 
 
 def age(seconds: float) -> str:

@@ -40,6 +40,8 @@ class Evidence:
         Highest CPU load of the hottest worker that it rests on.
     source
         ``observed``, or the family of the regressor that says so.
+    hottest_share
+        Share of the job's records of the worker that is full first; ``None`` where that is not known.
     """
 
     scale_out: int
@@ -48,6 +50,7 @@ class Evidence:
     at_s: float
     cpu_reach: float
     source: str = OBSERVED
+    hottest_share: float | None = None
 
     def variance(self, now_s: float) -> float:
         """Return the variance of ``log(per_s)`` at ``now_s``: it grows linearly with age, as a random walk's."""
@@ -68,6 +71,9 @@ class Evidence:
         mine, theirs = 1.0 / self.variance(newer.at_s), 1.0 / newer.variance(newer.at_s)
         log_value = (mine * math.log(self.per_s) + theirs * math.log(newer.per_s)) / (mine + theirs)
         shared = (mine * self.shared_sd + theirs * newer.shared_sd) / (mine + theirs)
+        share = self.hottest_share if newer.hottest_share is None else newer.hottest_share
+        if self.hottest_share is not None and newer.hottest_share is not None:
+            share = (mine * self.hottest_share + theirs * newer.hottest_share) / (mine + theirs)
         return Evidence(
             newer.scale_out,
             math.exp(log_value),
@@ -75,15 +81,17 @@ class Evidence:
             newer.at_s,
             max(self.cpu_reach, newer.cpu_reach),
             newer.source,
+            share,
         )
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""
-        return dict(vars(self))
+        return {name: value for name, value in vars(self).items() if value is not None}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Rebuild from :meth:`to_state`. Raises ``ValueError`` when a number is missing or cannot be."""
+        share = state.get("hottest_share")
         try:
             evidence = cls(
                 int(state["scale_out"]),
@@ -92,11 +100,14 @@ class Evidence:
                 float(state["at_s"]),
                 float(state["cpu_reach"]),
                 str(state["source"]),
+                None if share is None else float(share),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"not evidence of a scale-out: {dict(state)!r} ({error!r})") from None
         if evidence.scale_out < 1 or not evidence.per_s > 0 or not evidence.relative_sd > 0:
             raise ValueError(f"evidence needs a scale-out of 1 or more, a capacity and an sd above 0: {dict(state)!r}")
+        if evidence.hottest_share is not None and not 0 < evidence.hottest_share <= 1:
+            raise ValueError(f"a worker's share of the records is above 0 and at most 1: {dict(state)!r}")
         return evidence
 
 

@@ -18,6 +18,7 @@ from models.capacity.evidence import OBSERVED, REDRAWN_SKEW, Curve, Evidence, as
 from models.capacity.hottest import STRANGERS
 from models.capacity.line import IdleShare
 from models.capacity.pairing import MINUTE_S, paired_minutes, runs_of_scale_out
+from models.capacity.skew import Skew
 from models.capacity.workers import Against, Total, Workers
 from settings.stream_job import MOST_WORKERS
 from telemetry.metrics import UPTIME
@@ -275,22 +276,34 @@ class ScaleOuts:
             raise ValueError(f"capacity is asked for 1 to {MOST_WORKERS} workers, not {scale_out}")
         if not self.known:
             raise ValueError("nothing is known of the capacity yet: no worker's CPU and throughput were paired")
-        return self._estimate(scale_out)
+        return self._estimate(scale_out, self._skew)
 
     def per_s_if_known(self, scale_out: int) -> float | None:
         """Return what ``scale_out`` workers take, records/s; ``None`` where nothing is known."""
         return self.capacity(scale_out).per_s if self.known else None
 
-    def table(self, maximum: int, minimum: int = 1) -> dict[int, Estimate]:
-        """Return the estimates from ``minimum`` to ``maximum`` workers; empty when nothing is known."""
+    def table(self, maximum: int, minimum: int = 1, *, partitions: int | None = None) -> dict[int, Estimate]:
+        """Return the estimates from ``minimum`` to ``maximum`` workers; empty when nothing is known.
+
+        Parameters
+        ----------
+        partitions
+            Of the source, where that is known: a worker reads whole ones.
+        """
         if not self.known:
             return {}
         if minimum < 1:
             raise ValueError(f"capacity is asked for 1 worker or more, not {minimum}")
-        return {n: self._estimate(n) for n in range(minimum, maximum + 1)}
+        skew = self._skew if partitions is None else Skew.seen(self._observed, partitions)
+        return {n: self._estimate(n, skew) for n in range(minimum, maximum + 1)}
 
-    def _estimate(self, scale_out: int) -> Estimate:
+    def _estimate(self, scale_out: int, skew: Skew | None) -> Estimate:
         log_value, variance = self._answer(scale_out)
+        lost = 0.0
+        if skew is not None and scale_out > skew.of:
+            limited, doubt = skew.limited(scale_out, log_value)
+            limited = max(limited, self._expected[skew.of - 1][0])  # more workers are never a loss
+            lost, log_value, variance = log_value - limited, limited, variance + doubt
         half, known = Z90 * math.sqrt(variance), self._evidence.get(scale_out)
         return Estimate(
             scale_out,
@@ -298,7 +311,7 @@ class ScaleOuts:
             math.exp(log_value - half),
             math.exp(log_value + half),
             known is not None and known.source == OBSERVED,
-            self._basis(scale_out),
+            basis.limited(self._basis(scale_out), lost),
         )
 
     @cached_property
@@ -315,7 +328,14 @@ class ScaleOuts:
         if total is None or self.scale_out is None:
             return None
         relative = total.sd_per_s / total.per_s
-        lines = Evidence(self.scale_out, total.per_s, relative, self.newest_s, total.cpu_reach)
+        lines = Evidence(
+            self.scale_out,
+            total.per_s,
+            relative,
+            self.newest_s,
+            total.cpu_reach,
+            hottest_share=total.hottest_share,
+        )
         return lines if self.behind is None else self.behind.combined(lines)
 
     @cached_property
@@ -334,6 +354,15 @@ class ScaleOuts:
         """What every scale-out leads to expect of any stay."""
         current = self._current
         return {**self.memory, **({current.scale_out: current.of_any_stay()} if current else {})}
+
+    @property
+    def _observed(self) -> list[Evidence]:
+        """What scale-outs that ran lead to expect."""
+        return [item for item in self._typical.values() if item.source == OBSERVED]
+
+    @cached_property
+    def _skew(self) -> Skew | None:
+        return Skew.seen(self._observed)
 
     @cached_property
     def _curve(self) -> Curve:

@@ -44,6 +44,8 @@ class Total:
         Workers that have a line.
     warnings
         What the reader should know, in words.
+    hottest_share
+        Share of the job's records of the worker that is full first; ``None`` where it is not known.
     """
 
     per_s: float
@@ -52,6 +54,7 @@ class Total:
     reporting: int
     warnings: tuple[str, ...] = ()
     idle: IdleShare = STRANGERS
+    hottest_share: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +214,8 @@ class Workers:
         scale = scale_out / len(self)
         relative = math.hypot(found.log_sd, 0.2 * max(0.0, scale - 1.0))  # workers never seen may be slower
         per_s, reach = scale * found.per_s, float(reach_of(lines).max())
-        return Total(per_s, per_s * relative, reach, len(self), self._warnings(scale_out), found.idle)
+        share = float(np.clip((lines[2] / total_per_s)[lines[1].argmax()] / max(scale, 1.0), 1e-9, 1.0))
+        return Total(per_s, per_s * relative, reach, len(self), self._warnings(scale_out), found.idle, share)
 
     def _warnings(self, scale_out: int) -> tuple[str, ...]:
         if len(self) < scale_out:

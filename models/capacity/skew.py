@@ -1,0 +1,92 @@
+"""How the busiest worker's share of the work falls with the scale-out: what limits scale-outs that never ran.
+
+The job is full when its hottest worker is, so its capacity is what that worker takes over its share of the records.
+With more workers the share falls, but not as one over their number: a key group is processed by one worker however many
+there are, and so is a partition of the source.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.capacity.evidence import Evidence
+
+Values = NDArray[np.float64]
+
+GROWTHS = np.linspace(0.0, 1.25, 6)  # 0: workers differ alike at any scale-out; 1: one key group is too much for one
+SCATTER = 0.12  # relative sd of the hottest share between stays
+
+
+@dataclass(frozen=True)
+class Skew:
+    """The share of the hottest worker at other scale-outs, ``(1 + excess * (n / of) ** growth) / n``.
+
+    Attributes
+    ----------
+    of
+        The largest scale-out at which the share is known.
+    worker_per_s
+        What the hottest worker takes there, records/s.
+    excess
+        By how much its share exceeds the average worker's there, relative to that.
+    likely
+        How likely each of :data:`GROWTHS` is; they sum to 1.
+    partitions
+        Of the source; ``None`` where nobody said.
+    """
+
+    of: int
+    worker_per_s: float
+    excess: float
+    likely: Values
+    partitions: int | None = None
+
+    @classmethod
+    def seen(cls, evidence: Iterable[Evidence], partitions: int | None = None) -> Self | None:
+        """Return what scale-outs that ran say; ``None`` where of none the hottest worker's share is known."""
+        known = {item.scale_out: item for item in evidence if item.hottest_share is not None}
+        if not known:
+            return None
+        last = known[max(known)]
+        share = _share(last)
+        excess = max(share * last.scale_out - 1.0, 0.0)
+        log_likely = np.zeros(len(GROWTHS))
+        for item in known.values():
+            expected = _shares(excess, item.scale_out, last.scale_out)
+            log_likely -= 0.5 * (np.log(_share(item) / expected) / SCATTER) ** 2
+        likely = np.exp(log_likely - log_likely.max())
+        return cls(last.scale_out, last.per_s * share, excess, likely / likely.sum(), partitions)
+
+    def limited(self, scale_out: int, log_value: float) -> tuple[float, float]:
+        """Return the log of a capacity in records/s as far as the hottest worker allows it, and the variance of that.
+
+        For scale-outs above :attr:`of`; a worker is not taken to be quicker there than it is.
+        """
+        shares = _shares(self.excess, scale_out, self.of)
+        if self.partitions is not None:
+            shares = np.maximum(shares, read_share(self.partitions, scale_out))
+        logs = np.minimum(math.log(self.worker_per_s) - np.log(shares), log_value)
+        mean = float(self.likely @ logs)
+        return mean, float(self.likely @ (logs - mean) ** 2)
+
+
+def read_share(partitions: int, scale_out: int) -> float:
+    """Return the share of the records that the worker with most partitions reads, all partitions being alike."""
+    return math.ceil(partitions / scale_out) / partitions
+
+
+def _shares(excess: float, scale_out: int, of: int) -> Values:
+    """Return the hottest worker's share at each of :data:`GROWTHS`; more workers never raise it."""
+    grown = (1.0 + excess * (scale_out / of) ** GROWTHS) / scale_out
+    return np.minimum(grown, (1.0 + excess) / of if scale_out >= of else 1.0)
+
+
+def _share(evidence: Evidence) -> float:
+    assert evidence.hottest_share is not None
+    return min(max(evidence.hottest_share, 0.5 / evidence.scale_out), 1.0)

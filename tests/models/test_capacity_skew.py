@@ -1,0 +1,142 @@
+"""What the busiest worker's share of the records says of scale-outs that never ran."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.zoo.properties import drawn_parameters
+from models.capacity.evidence import Evidence
+from models.capacity.scale_outs import ScaleOuts
+from models.capacity.skew import Skew, read_share
+from twin.job import JobTwin
+from twin.parameters import Keys, TwinParameters, Workers
+from twin.workloads import WorkloadSpec
+
+EACH = 1_000.0  # records/s that a worker takes
+
+
+def ran(scale_out, share, each=EACH):
+    return Evidence(scale_out, each / share, 0.05, 60.0 * scale_out, 0.8, hottest_share=share)
+
+
+def of(*evidence):
+    return ScaleOuts(memory={item.scale_out: item for item in evidence}, newest_s=1e4)
+
+
+def hot_key(scale_out, hot):
+    """The share of the worker that processes the hot key, and of the rest what any other does."""
+    return hot + (1.0 - hot) / scale_out
+
+
+def test_a_hot_key_that_was_seen_at_two_sizes_limits_all_larger_ones():
+    model = of(*(ran(n, hot_key(n, 0.2)) for n in (2, 4, 8)))
+    for n, estimate in model.table(40).items():
+        if n > 8:
+            true = EACH / hot_key(n, 0.2)
+            assert estimate.per_s == pytest.approx(true, rel=0.12)
+            assert estimate.low_per_s <= true <= estimate.high_per_s
+            assert "a key group or partition is one worker's" in estimate.basis
+
+
+def test_keys_that_spread_evenly_limit_nothing():
+    found = Skew.seen([ran(n, 1.1 / n) for n in (2, 4, 8)])
+    log_value, doubt = found.limited(32, math.log(30_000.0))
+    assert math.exp(log_value) == pytest.approx(EACH * 32 / 1.1, rel=0.15)
+    assert doubt < 0.02
+
+
+@pytest.mark.parametrize(("n", "reads"), [(1, 1.0), (5, 2 / 8), (7, 2 / 8), (8, 1 / 8), (20, 1 / 8), (10_000, 1 / 8)])
+def test_a_worker_reads_whole_partitions(n, reads):
+    assert read_share(8, n) == reads
+
+
+def test_workers_beyond_the_partitions_add_nothing():
+    table = of(ran(3, 1 / 3), ran(4, 1 / 4)).table(20, partitions=8)
+    assert table[7].per_s == pytest.approx(table[5].per_s, rel=0.05)
+    assert table[20].per_s == pytest.approx(8 * EACH, rel=0.01)
+    assert of(ran(3, 1 / 3), ran(4, 1 / 4)).table(20)[20].per_s > 1.5 * table[20].per_s
+
+
+def test_what_ran_is_as_it_ran_whatever_the_partitions_say():
+    model = of(ran(3, 1 / 3), ran(12, 1 / 12))
+    assert model.table(12, partitions=4)[12] == model.table(12)[12]
+
+
+def test_of_evidence_without_shares_nothing_is_said():
+    old = Evidence(4, 4_000.0, 0.05, 0.0, 0.8)
+    assert Skew.seen([old]) is None
+    assert Skew.seen([]) is None
+    assert Evidence.from_state(old.to_state()) == old
+    assert "hottest_share" not in old.to_state()
+    assert Evidence.from_state(ran(4, 0.3).to_state()) == ran(4, 0.3)
+
+
+@pytest.mark.parametrize("share", [0.0, -0.1, 1.5, math.nan, 1e300])
+def test_a_share_that_cannot_be_is_refused(share):
+    with pytest.raises(ValueError, match="share of the records"):
+        Evidence.from_state({**ran(4, 0.3).to_state(), "hottest_share": share})
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 60), st.floats(0.001, 1.0), st.floats(1.0, 1e7)), min_size=1, max_size=6),
+    st.none() | st.integers(1, 200),
+)
+def test_capacities_never_fall_with_the_scale_out_nor_grow_beyond_what_workers_take(found, partitions):
+    table = of(*(ran(n, share, each) for n, share, each in found)).table(80, partitions=partitions)
+    values = [estimate.per_s for estimate in table.values()]
+    assert all(math.isfinite(value) and value > 0 for value in values)
+    assert all(a <= b * (1 + 1e-9) for a, b in itertools.pairwise(values))
+
+
+def twin(seed, scale_out, **keys):
+    parameters = TwinParameters(
+        name="dealt",
+        workers=Workers(capacity_per_s=EACH, maximum=24, speed_spread=0.0, capacity_noise=0.02),
+        keys=Keys(**keys),
+        workload=WorkloadSpec(shape="constant", peak_per_s=1.0),
+        start_scale_out=1,
+    )
+    return JobTwin(parameters, seed, scale_out=scale_out)
+
+
+@pytest.mark.parametrize("zipf", [0.0, 0.8, 1.0, 1.1])
+def test_the_hottest_share_of_key_groups_is_foreseen_after_three_sizes(zipf):
+    """Median over draws: within 11 %; an even spread, which is assumed without it, is further off."""
+    off, even = [], []
+    for seed in range(30):
+        deployed = {n: twin(seed, n, count=20_000, zipf=zipf, groups=128, keyed=1.0) for n in (4, 6, 9, 12, 16)}
+        shares = {n: float(max(one._shares)) for n, one in deployed.items()}
+        found = Skew.seen([ran(n, shares[n]) for n in (4, 6, 9)])
+        for n in (12, 16):
+            log_value, _ = found.limited(n, math.inf)
+            off.append(abs(EACH / math.exp(log_value) / shares[n] - 1.0))
+            even.append(1.0 - 1.0 / n / shares[n])
+    assert np.median(off) < 0.11
+    assert np.median(even) > np.median(off)
+
+
+def test_intervals_hold_what_drawn_jobs_take():
+    """Of sizes above three that ran; without shares 82 %, and a tenth too much was promised."""
+    held, errors = [], []
+    for seed in range(8_000, 8_060):
+        parameters = drawn_parameters("drawn", np.random.default_rng([seed, 77]))
+        most = parameters.workers.maximum
+        if most < 8:
+            continue
+        sizes = sorted({max(1, most // 6), max(2, most // 4), max(3, most // 3)})
+        evidence = []
+        for n in sizes:
+            deployed = JobTwin(parameters, seed, scale_out=n)
+            share = float(deployed._shares[np.argmax(deployed._shares / deployed._deployed_capacities())])
+            evidence.append(Evidence(n, deployed.current_capacity(), 0.07, 60.0 * n, 0.8, hottest_share=share))
+        truth = JobTwin(parameters, seed)
+        table = of(*evidence).table(most, partitions=parameters.source.partitions)
+        above = range(sizes[-1] + 1, most + 1)
+        held.append(np.mean([table[n].low_per_s <= truth.true_capacity(n) <= table[n].high_per_s for n in above]))
+        errors.append(np.mean([math.log(table[n].per_s / truth.true_capacity(n)) for n in above]))
+    assert 0.85 < np.mean(held) < 0.97
+    assert abs(np.mean(errors)) < 0.07
