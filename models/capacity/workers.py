@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -206,11 +207,22 @@ class Workers:
         """
         if not len(self):
             raise ValueError("no worker has paired CPU and throughput samples yet")
+        asked = scale_out, idle or STRANGERS
+        if asked not in self._totals:
+            self._totals[asked] = self._total(*asked)
+        return self._totals[asked]
+
+    @cached_property
+    def _totals(self) -> dict[tuple[int, IdleShare], Total]:
+        """What was worked out before: a model that learns something else keeps its workers."""
+        return {}
+
+    def _total(self, scale_out: int, idle: IdleShare) -> Total:
         loaded = self.table[:, (self.table[LINE + 1] > 0) & (self.table[2] > 0)]
         if not loaded.size:
             return Total(0.0, 0.0, 0.0, len(self), self._warnings(scale_out))
         lines, hottest_cpu, total_per_s = loaded[:LINE], loaded[LINE], loaded[LINE + 1]
-        found = hottest_capacity(lines, lines[2] / total_per_s, hottest_cpu, idle or STRANGERS)
+        found = hottest_capacity(lines, lines[2] / total_per_s, hottest_cpu, idle)
         scale = scale_out / len(self)
         relative = math.hypot(found.log_sd, 0.2 * max(0.0, scale - 1.0))  # workers never seen may be slower
         per_s, reach = scale * found.per_s, float(reach_of(lines).max())
