@@ -169,8 +169,9 @@ def tick_fleet(
     ordered = _longest_unserved_first(jobs, io)
     io.memories.keep_only(job.name for job in ordered)
     try:
-        for job, served in fleet.serve_all(ordered, soft_deadline_s):
-            _sort_in(job.name, served, reports, others)
+        with _collected_later():
+            for job, served in fleet.serve_all(ordered, soft_deadline_s):
+                _sort_in(job.name, served, reports, others)
     except Exception as error:  # a defect of reading ahead: those that it left out are served one after the other
         _log.exception("the jobs cannot be read together")
         report = report.with_fault(LoopFault.READ_AHEAD, "the jobs cannot be read together", error)

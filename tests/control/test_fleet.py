@@ -1,5 +1,6 @@
 """A fleet's tick: isolation, leases, the soft deadline, retrains, the heartbeat."""
 
+import gc
 import itertools
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -285,3 +286,13 @@ def test_the_controller_ends_after_as_many_ticks_as_asked(store: StateStore) -> 
     fleet = Fleet.of(store, {"orders": LOW})
     files = JobFiles(jobs={"orders": fleet.jobs[0]})
     assert len(list(run(lambda: files, fleet.io, fleet.clock, holder="a", ticks=1))) == 1
+
+
+def test_the_collector_of_cycles_rests_while_jobs_are_served_and_goes_on_afterwards(store: StateStore) -> None:
+    fleet = Fleet.of(store, {"first": LOW, "bad": LOW})
+    seen = []
+    fleet.rigs["first"].source.change = lambda window: seen.append(gc.isenabled()) or window
+    fleet.rigs["bad"].source.change = lambda window: seen.append(gc.isenabled()) or 1 / 0
+    fleet.minute()
+    assert set(seen) == {False}
+    assert gc.isenabled()
