@@ -26,6 +26,7 @@ COLUMNS = (
     "average_workers",
     "clairvoyant_ratio",
     "best_static_ratio",
+    "of_frontier",
     "latency_mean_ms",
     "latency_p95_ms",
     "above_objective_pct",

@@ -55,7 +55,7 @@ def show(document: Mapping[str, Any]) -> None:
         console.print(styled(note, "dim"))
     for together in _beside(document["summary"], console.width - NAMES_WIDTH):
         console.print(_table(together, _instance_types(document), currency))
-    for sentence in (document["recommendation"]["sentence"], _clairvoyant(document)):
+    for sentence in (document["recommendation"]["sentence"], _clairvoyant(document), _frontier(document)):
         if sentence:
             console.print(sentence, highlight=False, markup=False)
     if document["mlflow"]:
@@ -92,6 +92,17 @@ def _clairvoyant(document: Mapping[str, Any]) -> str:
         f"{said}, or costs less than {number(sum(costs) / len(costs))} {currency}; its plan would be "
         f"{number(sum(one['cost'] for one in least) / len(least))} {currency}."
     )
+
+
+def _frontier(document: Mapping[str, Any]) -> str:
+    curves = document["frontier"]
+    if not curves:
+        return ""
+    least = []
+    for at in zip(*(one["at"] for one in curves), strict=True):  # by share, over seeds
+        workers = sum(one["average_workers"] for one in at) / len(at)
+        least.append(f"{number(workers)} at {number(100 * at[0]['share_above_objective'])} %")
+    return f"Fewest workers on average, by the share of seconds that may be late (frontier): {', '.join(least)}."
 
 
 def _beside(summary: Sequence[Mapping[str, Any]], width: int) -> Iterator[list[Mapping[str, Any]]]:
@@ -160,6 +171,7 @@ ROWS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "workers on average": _of("average_workers"),
     "x clairvoyant bound": _of("clairvoyant_ratio"),
     "x best fixed size": _of("best_static_ratio"),
+    "x frontier at its lateness": _of("of_frontier"),
     "rescales": _of("rescales"),
     "latency, mean, s": _latency("mean"),
     "latency, p50, s": _latency("p50"),

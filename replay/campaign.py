@@ -14,10 +14,13 @@ from replay.best_static import BestStatic, best_static
 from replay.case import BEST_STATIC, FORECASTER, Case, Contender
 from replay.clairvoyant import Clairvoyant, Impossible, clairvoyant, physics_of
 from replay.contenders import needs_beliefs
+from replay.frontier.curve import Frontier, frontier, too_large
+from replay.frontier.known import known
+from replay.frontier.played import FRONTIER
 from replay.outcome import Outcome, Played
 from replay.pace import EVERY_SECOND, Pace
 from replay.pricing import Priced, Pricing, priced
-from replay.run import job_of, play
+from replay.run import failure_times_s, job_of, play
 from replay.side_by_side import Failed, OnProgress, Raised, Task, Tell, side_by_side
 from replay.workload import Trace, arrivals
 from settings.stream_job import Bounds, Objectives
@@ -128,6 +131,11 @@ class Setup:
         return not self.parameters.workers.sizes and not self.pace.coarse
 
     @property
+    def with_frontier(self) -> bool:
+        """Whether the frontier is worked out: where the bound is, and the case is not too large."""
+        return self.with_clairvoyant and not too_large(self.seconds, self.bounds)
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """What takes part, by the names of tables: the contenders, then the best fixed size."""
         return (*(one.label for one in self.contenders), *((BEST_STATIC,) if self.with_best_static else ()))
@@ -179,6 +187,8 @@ class Campaign:
         where workers may differ: the bound is one of equal workers.
     priced
         What the replays and those plans would cost; ``None``: nothing was priced.
+    frontiers
+        Seed -> the least at each share of late seconds; nothing where workers may differ or the case is too large.
     """
 
     setup: Setup
@@ -188,6 +198,7 @@ class Campaign:
     notes: tuple[str, ...] = ()
     wall_s: float = 0.0
     priced: Priced | None = None
+    frontiers: Mapping[int, Frontier] = field(default_factory=dict)
 
 
 def run_campaign(setup: Setup, *, processes: int | None = None, on_progress: OnProgress | None = None) -> Campaign:
@@ -217,18 +228,21 @@ def run_campaign(setup: Setup, *, processes: int | None = None, on_progress: OnP
         *((case.contender.label, Task(_play, case)) for case in cases),
         *((BEST_STATIC, Task(_keep, case)) for case in one_per_seed if setup.with_best_static),
         *((CLAIRVOYANT, Task(_least, case)) for case in one_per_seed if setup.with_clairvoyant),
+        *((FRONTIER, Task(_frontier, case)) for case in one_per_seed if setup.with_frontier),
     ]
     count = min(processes or os.cpu_count() or 1, len(named))
     results = side_by_side([task for _, task in named], processes=count, on_progress=on_progress)
     found = [(name, task.argument, result) for (name, task), result in zip(named, results, strict=True)]
     ended, least, failed, notes = _sorted_out(found, setup)
+    frontiers = {case.seed: one for _, case, one in found if isinstance(one, Frontier)}
     fixed = {one.outcome.seed: one.outcome for one in ended if one.outcome.policy == BEST_STATIC}
-    played = tuple(_against(one, least.get(one.outcome.seed), fixed.get(one.outcome.seed)) for one in ended)
+    played = tuple(_against(one, least, fixed, frontiers) for one in ended)
     bills = None
     if setup.priced_by is not None:
         bills = priced(played, least, setup.priced_by)
         played = bills.played
-    return Campaign(setup, played, tuple(failed), least, tuple(notes), time.perf_counter() - began_s, bills)
+    wall_s = time.perf_counter() - began_s
+    return Campaign(setup, played, tuple(failed), least, tuple(notes), wall_s, bills, frontiers)
 
 
 def _sorted_out(
@@ -244,6 +258,8 @@ def _sorted_out(
             f"{setup.pace.in_words()}; the clairvoyant bound is left out, and errors of forecasts and capacities of "
             "policies that look at neither"
         )
+    elif setup.with_clairvoyant and not setup.with_frontier:
+        notes.append("the frontier is left out: it is worked out for a day with 46 scale-outs, or as much")
     for name, case, one in found:
         match one:
             case Played():
@@ -295,12 +311,25 @@ def _least(case: Case, _tell: Tell) -> Clairvoyant | Impossible:
     return clairvoyant(arriving, physics, job.objectives, job.bounds, guard_where_possible=True)
 
 
-def _against(played: Played, least: Clairvoyant | None, fixed: Outcome | None) -> Played:
-    """Return the replay with its worker-seconds as multiples of the bound's and of the best fixed size's."""
-    outcome = played.outcome
-    if least is not None:
-        ratio = outcome.worker_s / least.worker_s
-        outcome = replace(outcome, clairvoyant_worker_s=least.worker_s, clairvoyant_ratio=ratio)
-    if fixed is not None and fixed.held:
-        outcome = replace(outcome, best_static_ratio=outcome.worker_s / fixed.worker_s)
+def _frontier(case: Case, _tell: Tell) -> Frontier:
+    assert case.arrivals is not None
+    job, seconds = job_of(case), int(3600 * case.hours)
+    crashes_s = failure_times_s(case, 0)
+    arriving = case.arrivals[:seconds]
+    return frontier(known(case.parameters, case.seed, arriving, job.objectives, job.bounds, crashes_s=crashes_s))
+
+
+def _against(
+    played: Played, least: Mapping[int, Clairvoyant], fixed: Mapping[int, Outcome], frontiers: Mapping[int, Frontier]
+) -> Played:
+    """Return the replay with its worker-seconds as multiples of its seed's bound, best fixed size and frontier."""
+    outcome, seed = played.outcome, played.outcome.seed
+    if seed in least:
+        ratio = outcome.worker_s / least[seed].worker_s
+        outcome = replace(outcome, clairvoyant_worker_s=least[seed].worker_s, clairvoyant_ratio=ratio)
+    if seed in fixed and fixed[seed].held:
+        outcome = replace(outcome, best_static_ratio=outcome.worker_s / fixed[seed].worker_s)
+    if seed in frontiers:
+        fewest = frontiers[seed].worker_s_at(outcome.share_above_objective)
+        outcome = replace(outcome, frontier_worker_s=fewest, of_frontier=outcome.worker_s / fewest)
     return replace(played, outcome=outcome)

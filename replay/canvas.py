@@ -40,11 +40,25 @@ def canvas(
         rows, columns, width_ratios=width_ratios, height_ratios=height_ratios, sharex=same_x, squeeze=False
     )
     for axes in grid.flat:
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(visible=True, color="#E5E5E5", lw=0.6)
-        axes.set_axisbelow(True)
-        axes.title.set_fontsize(11)
+        _plain(axes)
     return figure, grid
+
+
+def with_wide_row(*, height_in: float) -> tuple[Figure, Any]:
+    """Return a figure, and the axes of its two by two panels; the last of its own lie below them, as wide as both."""
+    figure, grid = canvas(3, 2, height_in=height_in)
+    below = grid[2, 0].get_gridspec()[2, :]
+    for axes in grid[2]:
+        axes.remove()
+    _plain(figure.add_subplot(below))
+    return figure, grid[:2]
+
+
+def _plain(axes: Axes) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(visible=True, color="#E5E5E5", lw=0.6)
+    axes.set_axisbelow(True)
+    axes.title.set_fontsize(11)
 
 
 def single(height_in: float = 4.2, width_in: float = WIDTH_IN) -> tuple[Figure, Axes]:

@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter, PercentFormatter
+from matplotlib.ticker import EngFormatter, FixedLocator, MaxNLocator, NullFormatter, NullLocator, PercentFormatter
 
-from replay.canvas import BLUE, CYCLE, RED, canvas, hours_axis, rate_axis
+from replay.canvas import BLUE, CYCLE, RED, canvas, hours_axis, rate_axis, with_wide_row
 from replay.case import BEST_STATIC
 from replay.curves import band, elapsed_h, extremes, latency_cdf, over_seeds
 from replay.outcome import Course, Played, Values
@@ -21,7 +21,10 @@ FIXED = "#3D3D3D"
 STATIC = ("#999999", "#C4C4C4", "#666666")
 FORECAST = RED
 OURS = (PolicySettings().name, "daedalus")
+LATE_TICKS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
 DASHES, DOTS = (0, (4, 2)), (0, (1, 1.4))
+
+TITLES = ("a  workload", "b  workers", "c  latency", "d  resource use", "e  workers against lateness")
 
 Group = Mapping[str, Sequence[Played]]  # policy -> its seeds
 Courses = Mapping[str, Sequence[Course]]
@@ -29,9 +32,14 @@ Colours = Mapping[str, str]
 
 
 def comparison(
-    group: Group, *, objective_ms: float | None = None, plan: Values | None = None, note: str = ""
+    group: Group,
+    *,
+    objective_ms: float | None = None,
+    plan: Values | None = None,
+    frontier: tuple[Values, Values] | None = None,
+    note: str = "",
 ) -> Figure:
-    """Draw one trace under several policies: workload, workers, latency and resource use.
+    """Draw one trace under several policies: workload, workers, latency, resource use, and how late that is.
 
     Over several seeds, lines are means (a band reaches from the least to the greatest), the distribution of latency is
     that of all records, and bars are means with a dot per seed.
@@ -42,6 +50,9 @@ def comparison(
         The p95 latency that was to be held, in ms.
     plan
         Workers of the clairvoyant plan, one value per second.
+    frontier
+        Shares of late seconds, ascending, and the fewest workers on average of any plan that is late so often; without
+        it there are four panels.
     note
         What else the title says, for example how high the peak is.
 
@@ -52,7 +63,7 @@ def comparison(
     """
     if not group:
         raise ValueError("there is no replay to draw")
-    figure, grid = canvas(2, 2, height_in=6.2)
+    figure, grid = canvas(2, 2, height_in=6.2) if frontier is None else with_wide_row(height_in=8.6)
     colours = colours_of(list(group))
     courses = {policy: [one.course for one in mine] for policy, mine in group.items()}
     clairvoyant = _clairvoyant_workers(group)
@@ -60,12 +71,16 @@ def comparison(
     _workers(grid[0, 1], courses, colours, plan)
     _latency(grid[1, 0], courses, colours, objective_ms)
     _resources(grid[1, 1], group, colours, clairvoyant)
-    for axes, title in zip(grid.flat, ("a  workload", "b  workers", "c  latency", "d  resource use"), strict=True):
+    if frontier is not None:
+        _lateness(figure.axes[-1], group, colours, frontier)
+    for axes, title in zip(figure.axes, TITLES, strict=False):
         axes.set_title(title, loc="left", fontsize=10, fontweight="bold")
     names = short_names(list(group))
     handles = [Line2D([], [], color=colours[policy], lw=3.0, label=names[policy]) for policy in group]
     if plan is not None or clairvoyant is not None:
         handles.append(Line2D([], [], color="black", lw=1.2, ls=DASHES, label="clairvoyant"))
+    if frontier is not None:
+        handles.append(Line2D([], [], color="black", lw=1.4, label="frontier"))
     if objective_ms is not None:
         handles.append(Line2D([], [], color="black", lw=1.2, ls=DOTS, label=f"objective {objective_ms:,.0f} ms"))
     figure.legend(handles=handles, loc="outside lower center", frameon=False, ncols=_columns(len(handles)))
@@ -192,6 +207,29 @@ def _resources(axes: Axes, group: Group, colours: Colours, clairvoyant: float | 
     axes.set_ylim(len(used) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
     axes.set_xlabel(f"average workers (share of {names[baseline]})")
+
+
+def _lateness(axes: Axes, group: Group, colours: Colours, frontier: tuple[Values, Values]) -> None:
+    """Draw what each policy needs over how often it is late, a dot per seed, beside the least that any plan needs."""
+    axes.plot(*frontier, color="black", lw=1.4)
+    most_late, most = 0.1, 0.0
+    for policy, mine in group.items():
+        late = np.array([one.outcome.share_above_objective for one in mine])
+        workers = np.array([one.outcome.average_workers for one in mine])
+        axes.plot(late.mean(), workers.mean(), "o", ms=8.0, color=colours[policy], mec="white", zorder=3)
+        if len(mine) > 1:
+            axes.scatter(late, workers, s=9, color=colours[policy], lw=0, alpha=0.6, zorder=2)
+        most_late, most = max(most_late, float(late.max())), max(most, float(workers.max()))
+    axes.set_xscale("function", functions=(lambda late: np.sqrt(np.maximum(late, 0.0)), np.square))
+    axes.set_xlim(0.0, min(1.1 * most_late, 1.0))
+    axes.set_ylim(0.0, 1.1 * most)
+    axes.xaxis.set_major_locator(FixedLocator([one for one in LATE_TICKS if one <= 1.1 * most_late]))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(PercentFormatter(xmax=1.0, decimals=0))
+    marks = MaxNLocator(6, integer=True).tick_values(0.0, 1.1 * most)
+    axes.set_yticks(marks[marks <= 1.1 * most])
+    axes.set_xlabel("seconds above the objective")
+    axes.set_ylabel("average workers")
 
 
 def _cost(mine: Sequence[Played]) -> str:

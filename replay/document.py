@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from replay.campaign import Campaign, Setup
+from replay.frontier.curve import TOLD_AT, Frontier
 from replay.outcome import Outcome, Played
 from replay.pricing import Priced
 from replay.recommendation import recommendation
@@ -27,6 +28,7 @@ SCHEMA = "perdix.replay/1"
 NAMES = {
     "worker_s": "worker_seconds",
     "clairvoyant_worker_s": "clairvoyant_worker_seconds",
+    "frontier_worker_s": "frontier_worker_seconds",
     "profiling_worker_s": "profiling_worker_seconds",
     "lag_maximum_records": "lag_maximum",
     "lag_at_end_records": "lag_at_end",
@@ -68,6 +70,7 @@ def document(campaign: Campaign) -> dict[str, Any]:
             }
             for seed, least in sorted(campaign.clairvoyants.items())
         ],
+        "frontier": [_curve(seed, one) for seed, one in sorted(campaign.frontiers.items())],
         "failed": [{"policy": one.policy, "seed": one.seed, "reason": one.reason} for one in campaign.failed],
         "notes": [*setup.trace.about(setup.seconds), *campaign.notes],
         "wall_s": campaign.wall_s,
@@ -183,6 +186,30 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+def _curve(seed: int, frontier: Frontier) -> dict[str, Any]:
+    """Return the corners of a seed's frontier, and what it is at some shares of late seconds."""
+    return {
+        "seed": seed,
+        "corners": [
+            {
+                "share_above_objective": plan.late_s / frontier.seconds,
+                "worker_seconds": plan.worker_s,
+                "average_workers": plan.worker_s / frontier.seconds,
+                "rescales": len(plan.changes),
+            }
+            for plan in frontier.plans
+        ],
+        "at": [
+            {
+                "share_above_objective": share,
+                "worker_seconds": frontier.worker_s_at(share),
+                "average_workers": frontier.worker_s_at(share) / frontier.seconds,
+            }
+            for share in TOLD_AT
+        ],
+    }
 
 
 def _currency(setup: Setup) -> str | None:

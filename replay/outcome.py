@@ -144,6 +144,9 @@ class Outcome:
     clairvoyant_worker_s, clairvoyant_ratio
         The least worker-seconds of any plan that knows the trace (:mod:`replay.clairvoyant`), and ``worker_s`` as a
         multiple of it; ``None`` where no plan holds the objectives or it was not asked for.
+    frontier_worker_s, of_frontier
+        The fewest worker-seconds of any plan that is late in the same share of the seconds (:mod:`replay.frontier`),
+        and ``worker_s`` as a multiple of it; ``None`` where it was not asked for.
     best_static_ratio
         ``worker_s`` as a multiple of what the best fixed size needs (:mod:`replay.best_static`); ``None`` where no size
         holds the objective or it was not asked for.
@@ -189,6 +192,8 @@ class Outcome:
     error_budget: float = ERROR_BUDGET
     scale_out: int | None = None
     best_static_ratio: float | None = None
+    frontier_worker_s: float | None = None
+    of_frontier: float | None = None
     retrains: int = 0
     recoveries: tuple[Recovery, ...] = ()
     notes: tuple[str, ...] = ()

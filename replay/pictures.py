@@ -19,6 +19,7 @@ from replay.document import slug
 from replay.outcome import Played, Values
 
 _DPI = 160
+POINTS = 400  # of a curve
 
 
 def draw_campaign(campaign: Campaign, folder: Path, *, courses: bool = False) -> list[Path]:
@@ -33,9 +34,19 @@ def draw_campaign(campaign: Campaign, folder: Path, *, courses: bool = False) ->
         folder,
         objective_ms=setup.objectives.latency_p95_ms,
         plans={setup.trace.name: np.mean(plans, axis=0)} if plans else None,
+        frontiers={setup.trace.name: _curve(campaign)} if campaign.frontiers else None,
         note=f"peak at {setup.peak_utilisation:.0%} of {setup.bounds.maximum} workers",
         courses=courses,
     )
+
+
+def _curve(campaign: Campaign) -> tuple[Values, Values]:
+    """Return the frontier's mean over seeds, from where every seed has a plan that is late so rarely."""
+    curves = campaign.frontiers.values()
+    least = max(one.plans[0].late_s / one.seconds for one in curves)
+    late = np.linspace(np.sqrt(least), 1.0, POINTS) ** 2
+    workers = [[one.worker_s_at(float(share)) / one.seconds for share in late] for one in curves]
+    return late, np.asarray(np.mean(workers, axis=0))
 
 
 def draw(
@@ -44,6 +55,7 @@ def draw(
     *,
     objective_ms: float | None = None,
     plans: Mapping[str, Values] | None = None,
+    frontiers: Mapping[str, tuple[Values, Values]] | None = None,
     note: str = "",
     courses: bool = False,
 ) -> list[Path]:
@@ -59,6 +71,8 @@ def draw(
         The p95 latency that was to be held, in ms; marked where it is given.
     plans
         Trace -> workers of the clairvoyant plan, one value per second.
+    frontiers
+        Trace -> shares of late seconds, and the fewest workers on average of any plan that is late so often.
     note
         What else the titles say, for example how high the peak is.
     courses
@@ -67,8 +81,8 @@ def draw(
     Returns
     -------
     list of Path
-        ``<trace>.png`` with the four panels for each trace first, then ``<trace>-<policy>-recoveries.png`` of each
-        policy that predicts recoveries, then ``<trace>-<policy>-seed-<seed>.png``.
+        ``<trace>.png`` with four or five panels for each trace first, then ``<trace>-<policy>-recoveries.png`` of
+        each policy that predicts recoveries, then ``<trace>-<policy>-seed-<seed>.png``.
     """
     folder.mkdir(parents=True, exist_ok=True)
     pictures: dict[str, bytes] = {}
@@ -77,12 +91,14 @@ def draw(
         traces.setdefault(one.outcome.trace, {}).setdefault(one.outcome.policy, []).append(one)
     for trace, group in traces.items():
         plan = (plans or {}).get(trace)
-        pictures[_file_name(trace)] = to_png(comparison(group, objective_ms=objective_ms, plan=plan, note=note), _DPI)
+        curve = (frontiers or {}).get(trace)
+        figure = comparison(group, objective_ms=objective_ms, plan=plan, frontier=curve, note=note)
+        pictures[_file_name(trace)] = to_png(figure, _DPI)
     for trace, group in traces.items():
         for policy, mine in group.items():
-            figure = recovery_picture(mine)
-            if figure is not None:
-                pictures[_file_name(trace, policy, "recoveries")] = to_png(figure, _DPI)
+            recoveries = recovery_picture(mine)
+            if recoveries is not None:
+                pictures[_file_name(trace, policy, "recoveries")] = to_png(recoveries, _DPI)
     for one in played if courses else ():
         name = _file_name(one.outcome.trace, one.outcome.policy, "seed", str(one.outcome.seed))
         pictures[name] = to_png(course_picture(one, objective_ms=objective_ms), _DPI)

@@ -15,13 +15,20 @@ import numpy as np
 
 from replay.frontier.known import Known
 from replay.frontier.programme import Plan, Programme
+from settings.stream_job import Bounds
 
 DECISION_INTERVAL_S = 60
-LONGEST_S = 86_400  # of a trace
+LARGEST = 4_000_000  # seconds times scale-outs: a day with 46, six hours with 185
+TOLD_AT = (0.01, 0.02, 0.05, 0.10)  # shares of late seconds at which it is told
 SOLVED = 24  # prices that are tried
 DEAREST_LATE = 1e5  # worker-seconds per late second: lateness is avoided whatever it costs
 LATEST = 0.3  # share of late seconds up to which corners are looked for first
 ALMOST = 5e-4  # of the worker-seconds: a corner that is nearer to the line is none
+
+
+def too_large(seconds: int, bounds: Bounds) -> bool:
+    """Return whether a case is so long, or its scale-outs so many, that the frontier would take minutes."""
+    return seconds * (bounds.maximum - bounds.minimum + 1) > LARGEST
 
 
 @dataclass(frozen=True)

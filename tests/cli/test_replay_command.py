@@ -78,6 +78,8 @@ def test_a_bare_json_goes_to_standard_output_with_the_keys_that_are_documented(c
     assert {key for one in document["results"] for key in one if f"`{key}`" not in text} == set()
     assert document["results"][0]["average_workers"] == 12.0
     assert document["results"][0]["clairvoyant_ratio"] > 1.0
+    assert document["results"][0]["of_frontier"] > 1.0
+    assert [one["share_above_objective"] for one in document["frontier"][0]["at"]] == [0.01, 0.02, 0.05, 0.1]
 
 
 @pytest.mark.parametrize("before", [True, False])

@@ -70,6 +70,23 @@ def test_every_result_is_a_multiple_of_the_clairvoyant_bound(campaign: Campaign)
     assert all(one.outcome.clairvoyant_ratio > 1.0 for one in campaign.played if one.outcome.policy == "static-12")
 
 
+def test_every_result_is_a_multiple_of_the_frontier_at_its_own_lateness(campaign: Campaign) -> None:
+    for one in campaign.played:
+        outcome, frontier = one.outcome, campaign.frontiers[one.outcome.seed]
+        fewest = frontier.worker_s_at(outcome.share_above_objective)
+        assert outcome.frontier_worker_s == fewest
+        assert outcome.of_frontier == pytest.approx(outcome.worker_s / fewest)
+        assert outcome.of_frontier > 0.98, "nobody who does not know the trace is cheaper"
+
+
+def test_a_case_that_is_too_large_has_no_frontier_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("replay.frontier.curve.LARGEST", 12 * 899)
+    found = run_campaign(setup("static-12"), processes=1)
+    assert found.frontiers == {}
+    assert {one.outcome.of_frontier for one in found.played} == {None}
+    assert any("the frontier is left out" in note for note in found.notes)
+
+
 def test_the_best_fixed_size_of_each_seed_takes_part_without_being_asked_for(campaign: Campaign) -> None:
     for one in campaign.played:
         if one.outcome.policy == "best-static":

@@ -16,6 +16,8 @@ from replay.campaign import Campaign, Setup
 from replay.clairvoyant import Clairvoyant
 from replay.contenders import contenders
 from replay.document import document, folder_name, result, slug, summary, write_series
+from replay.frontier.curve import Frontier
+from replay.frontier.programme import Plan
 from replay.outcome import Course, Latency, Outcome, Played, Recovery
 from replay.side_by_side import Failed
 from replay.workload import own
@@ -90,7 +92,8 @@ def campaign() -> Campaign:
     played = tuple(Played(outcome(seed=seed, workers=workers), course()) for seed, workers in ((1, 5.0), (2, 7.0)))
     least = Clairvoyant(3600 * 4.0, np.full(3600, 4), ())
     failed = (Failed("static-12:tick_s=30", 1, "ValueError: no"), Failed("static-12:tick_s=30", 2, "ValueError: no"))
-    return Campaign(setup, played, failed, {1: least}, ("seed 2: no plan holds",), 3.0)
+    curve = Frontier((Plan(18_000, 0, 5, ()), Plan(10_800, 360, 3, ((60, 2),))), 3_600)
+    return Campaign(setup, played, failed, {1: least}, ("seed 2: no plan holds",), 3.0, frontiers={1: curve})
 
 
 def test_a_result_has_what_was_asked_for_in_the_units_of_its_names() -> None:
@@ -125,6 +128,12 @@ def test_the_document_is_json_and_says_what_was_replayed(campaign: Campaign) -> 
     assert again["clairvoyant"] == [
         {"seed": 1, "worker_seconds": 14_400.0, "average_workers": 4.0, "rescales": 0, "unguarded": 0, "cost": 2.0}
     ]
+    assert again["frontier"][0]["corners"] == [
+        {"share_above_objective": 0.0, "worker_seconds": 18_000, "average_workers": 5.0, "rescales": 0},
+        {"share_above_objective": 0.1, "worker_seconds": 10_800, "average_workers": 3.0, "rescales": 1},
+    ]
+    at = {one["share_above_objective"]: one["average_workers"] for one in again["frontier"][0]["at"]}
+    assert at == {0.01: pytest.approx(4.8), 0.02: pytest.approx(4.6), 0.05: pytest.approx(4.0), 0.1: 3.0}
     assert again["failed"][0] == {"policy": "static-12:tick_s=30", "seed": 1, "reason": "ValueError: no"}
     assert again["notes"][-1] == "seed 2: no plan holds"
     assert again["versions"]["perdix"]

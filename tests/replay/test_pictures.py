@@ -18,6 +18,7 @@ from replay.course_picture import course_picture, recovery_picture
 from replay.pictures import draw
 from tests.replay.played import group, played, recovery
 
+CURVE = (np.array([0.0, 0.05, 0.3]), np.array([8.0, 4.0, 3.0]))  # late, workers
 FIVE = ("daedalus", "hpa-80", "hpa-80-paper", "flink-autoscaler-tuned", "static-12")
 
 
@@ -105,9 +106,24 @@ class TestComparison:
     @pytest.mark.parametrize("seconds", [720, 3_600, 6 * 3_600])
     def test_no_words_are_drawn_over_each_other(self, seconds: int) -> None:
         figure = comparison(
-            five(seconds), objective_ms=5_000.0, plan=np.ones(seconds), note="peak at 75% of 12 workers"
+            five(seconds),
+            objective_ms=5_000.0,
+            plan=np.ones(seconds),
+            frontier=CURVE,
+            note="peak at 75% of 12 workers",
         )
         assert overlapping(figure) == []
+
+    def test_policies_are_points_beside_the_frontier(self) -> None:
+        late = [played("hpa-80", seed, 4.0 + seed, share_above_objective=0.02 * seed) for seed in (1, 2)]
+        drawn = panels(comparison(group(*late, played("static-12", workers=12.0)), frontier=CURVE))[4]
+        line, hpa, static = drawn.lines
+        assert list(line.get_xdata()) == list(CURVE[0])
+        assert list(line.get_ydata()) == list(CURVE[1])
+        assert (hpa.get_xdata()[0], hpa.get_ydata()[0]) == (pytest.approx(0.03), 5.5)
+        assert (static.get_xdata()[0], static.get_ydata()[0]) == (0.02, 12.0)
+        assert drawn.get_title(loc="left") == "e  workers against lateness"
+        assert len(panels(comparison(group(*late)))) == 4, "without a frontier there is no such panel"
 
     def test_nothing_to_draw_is_an_error(self) -> None:
         with pytest.raises(ValueError, match="no replay to draw"):

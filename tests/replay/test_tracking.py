@@ -76,7 +76,9 @@ class TestWhatIsRecorded:
 
     def test_every_figure_that_mlflow_shows_is_in_the_document(self) -> None:
         """A renamed key of the document would leave a figure out without a word."""
-        profiled = campaign(played("hpa-80", 1, 4.0, profiling_worker_s=7_200.0, bill=BILL, best_static_ratio=1.2))
+        profiled = campaign(
+            played("hpa-80", 1, 4.0, profiling_worker_s=7_200.0, bill=BILL, best_static_ratio=1.2, of_frontier=1.1)
+        )
         metrics = compared(profiled)["hpa-80"].metrics
         assert set(METRICS) <= set(metrics)
         assert metrics["profiling_worker_hours"] == 2.0
