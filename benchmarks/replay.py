@@ -1,9 +1,10 @@
-"""Policies on the published traces: workers against the clairvoyant bound, latency, and recoveries predicted and true.
+"""Policies on the published traces: workers against the clairvoyant bound and the frontier, latency, recoveries.
 
 Run ``python -m benchmarks.replay [--seeds 5] [--hours 6] [--only sine traffic] [--policies LIST] [--json]``. Each trace
-is replayed with its peak at 75 % and at 95 % of what twelve workers can take. ``--recoveries`` instead lets workers
-crash and pools every recovery of Daedalus; ``least_abs_error_pct`` is the error of whom is told all but what is drawn
-by lot. Needs the measured data beside the project.
+is replayed with its peak at 75 % and at 95 % of what twelve workers can take, with each ``--error-budget``.
+``--recoveries`` instead lets workers crash and pools every recovery of Daedalus; ``least_abs_error_pct`` is the error
+of whom is told all but what is drawn by lot. ``--check-frontier`` instead plays plans of the frontier on the twin.
+Needs the measured data beside the project.
 """
 
 from __future__ import annotations
@@ -11,18 +12,21 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 
 import numpy as np
 
+from benchmarks.frontier_check import checked, off
 from benchmarks.measured import DATA
 from benchmarks.recovery_floor import with_floors
 from replay.asked import twin_and_trace
 from replay.campaign import Campaign, Setup, run_campaign
 from replay.case import BEST_STATIC
 from replay.contenders import contenders
+from replay.frontier.curve import TOLD_AT
 from replay.outcome import Outcome, Recovery
-from settings.stream_job import Bounds
+from settings.stream_job import ERROR_BUDGET, Bounds, Objectives
 
 TRACES = {
     "sine": ("sine_60000_6h.csv", "wordcount"),
@@ -49,19 +53,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--recoveries", action="store_true", help="let workers crash, and pool recoveries (of daedalus, by default)"
     )
+    parser.add_argument("--check-frontier", action="store_true", help="play plans of the frontier on the twin")
+    parser.add_argument(
+        "--error-budget",
+        type=float,
+        nargs="+",
+        default=[ERROR_BUDGET],
+        help="share of the seconds that may be above the objective; several: each for itself",
+    )
+    parser.add_argument("--processes", type=int, default=None, help="replays at a time, by default as many as cores")
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args(arguments)
     if not DATA.exists():
         print("the measured traces are not beside the project", file=sys.stderr)
         return 2
+    if asked.check_frontier:
+        return _check_frontier(asked)
     rows: list[dict[str, object]] = []
     pooled: list[tuple[Recovery, float | None]] = []
-    for name, peak, campaign in _campaigns(asked):
+    for name, peak, setup in _setups(asked):
+        campaign = run_campaign(setup, processes=asked.processes)
         if asked.recoveries:
             predicted = [one for one in campaign.played if one.outcome.policy != BEST_STATIC]  # nobody predicts for it
             pooled += with_floors(campaign.setup.parameters, predicted)
             continue
-        table = _rows(name, peak, campaign)
+        table = rows_of(name, peak, campaign)
         rows += table
         if not asked.json:
             _print(table, campaign)
@@ -74,13 +90,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _campaigns(asked: argparse.Namespace) -> Iterator[tuple[str, float, Campaign]]:
+def _check_frontier(asked: argparse.Namespace) -> int:
+    rows = [one for name, peak, setup in _setups(asked) for one in checked(name, peak, setup)]
+    if asked.json:
+        print(json.dumps(rows, indent=1))
+        return 0
+    _markdown(rows, digits=2)
+    for twin in dict.fromkeys(row["twin"] for row in rows):
+        mine = [row for row in rows if row["twin"] == twin]
+        print(f"\n{twin}, {off(mine)}")
+    return 0
+
+
+def _setups(asked: argparse.Namespace) -> Iterator[tuple[str, float, Setup]]:
     bounds = Bounds(minimum=1, maximum=12)
     who = contenders(asked.policies or ("daedalus" if asked.recoveries else POLICIES), bounds)
     for name in asked.only:
         file, twin = TRACES[name]
         parameters, trace = twin_and_trace(str(DATA / "workloads" / file), twin, round(3600 * asked.hours))
-        for peak in PEAKS:
+        for peak, budget in product(PEAKS, asked.error_budget):
             setup = Setup(
                 who,
                 trace,
@@ -90,25 +118,31 @@ def _campaigns(asked: argparse.Namespace) -> Iterator[tuple[str, float, Campaign
                 hours=asked.hours,
                 peak_utilisation=peak,
                 failures=FAILURES if asked.recoveries else 0,
+                objectives=Objectives(error_budget=budget),
                 **({} if asked.forecaster is None else {"forecaster": asked.forecaster}),
             )
-            yield name, peak, run_campaign(setup)
+            yield name, peak, setup
 
 
-def _rows(name: str, peak: float, campaign: Campaign) -> list[dict[str, object]]:
+def rows_of(name: str, peak: float, campaign: Campaign) -> list[dict[str, object]]:
+    """Return a row per policy: means over seeds, and their standard deviations."""
     found: dict[str, list[Outcome]] = {}
     for one in campaign.played:
         found.setdefault(one.outcome.policy, []).append(one.outcome)
     rows = []
     for policy, outcomes in found.items():
         row: dict[str, object] = {"trace": name, "peak": peak, "policy": policy, "seeds": len(outcomes)}
+        row |= {"error_budget": outcomes[0].error_budget, "held": sum(one.held for one in outcomes)}
         row |= _spread("workers", [one.average_workers for one in outcomes])
         row |= _spread("bound", [one.clairvoyant_ratio or np.nan for one in outcomes])
+        row |= _spread("of_frontier", [one.of_frontier or np.nan for one in outcomes])
         row |= _spread("rescales", [one.rescales for one in outcomes])
         row |= _spread("latency_ms", [one.latency_ms.mean for one in outcomes])
         row |= {"latency_median_ms": float(np.median([one.latency_ms.mean for one in outcomes]))}
         row |= {"p95_ms": float(np.mean([one.latency_ms.p95 for one in outcomes]))}
         row |= {"above_pct": 100.0 * float(np.mean([one.share_above_objective for one in outcomes]))}
+        row |= {"above_pct_by_seed": [100.0 * one.share_above_objective for one in outcomes]}
+        row |= {"frontier_workers": _frontier(campaign)}
         row |= {"unprocessed": max(one.unprocessed for one in outcomes)}
         for reference in REFERENCES:
             if reference in found and reference != policy:
@@ -128,8 +162,21 @@ def _print(rows: Sequence[dict[str, object]], campaign: Campaign) -> None:
     bounds = [one.average_workers for one in campaign.clairvoyants.values()]
     first = rows[0]
     peak = 100 * float(str(first["peak"]))
-    print(f"\n{first['trace']}, peak at {peak:.0f} %; clairvoyant {np.mean(bounds):.2f} workers")
-    heads = ("policy", "workers", "x bound", "rescales", "latency mean, s", "p95, s", "above 5 s", "unprocessed")
+    least = ", ".join(f"{workers:.2f} at {float(share):.0%} late" for share, workers in _frontier(campaign).items())
+    budget = 100 * campaign.setup.objectives.error_budget
+    print(f"\n{first['trace']}, peak at {peak:.0f} %; clairvoyant {np.mean(bounds):.2f} workers; frontier {least}")
+    heads = (
+        "policy",
+        "workers",
+        "x bound",
+        "x frontier",
+        "rescales",
+        "latency mean, s",
+        "p95, s",
+        "above 5 s",
+        f"held {budget:g} %",
+        "unprocessed",
+    )
     print("\n| " + " | ".join([*heads, *(f"of {one}" for one in REFERENCES)]) + " |")
     print("|" + "---|" * (len(heads) + len(REFERENCES)))
     for row in rows:
@@ -137,16 +184,27 @@ def _print(rows: Sequence[dict[str, object]], campaign: Campaign) -> None:
             str(row["policy"]),
             f"{row['workers']:.2f} +- {row['workers_sd']:.2f}",
             f"{row['bound']:.2f} +- {row['bound_sd']:.2f}",
+            f"{row['of_frontier']:.2f} +- {row['of_frontier_sd']:.2f}",
             f"{row['rescales']:.0f}",
             f"{_s(row, 'latency_ms'):.2f} +- {_s(row, 'latency_ms_sd'):.2f}",
             f"{_s(row, 'p95_ms'):.1f}",
-            f"{row['above_pct']:.0f} %",
+            f"{row['above_pct']:.1f} %",
+            f"{row['held']} of {row['seeds']}",
             f"{row['unprocessed']:,.0f}",
             *("" if row.get(f"of_{one}") is None else f"{row[f'of_{one}']:.2f}" for one in REFERENCES),
         ]
         print("| " + " | ".join(cells) + " |", flush=True)
     for failed in campaign.failed:
         print(f"FAILED {failed.policy}, seed {failed.seed}: {failed.reason}")
+
+
+def _frontier(campaign: Campaign) -> dict[str, float]:
+    """Return the fewest workers on average at some shares of late seconds, mean over seeds; nothing without it."""
+    curves = campaign.frontiers.values()
+    return {
+        f"{share:g}": float(np.mean([one.worker_s_at(share) / one.seconds for one in curves]))
+        for share in (TOLD_AT if curves else ())
+    }
 
 
 def _s(row: dict[str, object], name: str) -> float:
@@ -180,11 +238,13 @@ def _recoveries(every: Sequence[tuple[Recovery, float | None]]) -> list[dict[str
     return rows
 
 
-def _markdown(rows: Sequence[dict[str, object]]) -> None:
+def _markdown(rows: Sequence[Mapping[str, object]], digits: int = 1) -> None:
     print("| " + " | ".join(rows[0]) + " |")
     print("|" + "---|" * len(rows[0]))
     for row in rows:
-        cells = ["-" if one is None else f"{one:.1f}" if isinstance(one, float) else str(one) for one in row.values()]
+        cells = [
+            "-" if one is None else f"{one:.{digits}f}" if isinstance(one, float) else str(one) for one in row.values()
+        ]
         print("| " + " | ".join(cells) + " |")
 
 

@@ -312,6 +312,11 @@ def _least(case: Case, _tell: Tell) -> Clairvoyant | Impossible:
 
 
 def _frontier(case: Case, _tell: Tell) -> Frontier:
+    return frontier_of(case)
+
+
+def frontier_of(case: Case) -> Frontier:
+    """Return the frontier of a case, whose policy does not matter; its arrivals are given."""
     assert case.arrivals is not None
     job, seconds = job_of(case), int(3600 * case.hours)
     crashes_s = failure_times_s(case, 0)

@@ -227,7 +227,7 @@ def _lateness(axes: Axes, group: Group, colours: Colours, frontier: tuple[Values
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(PercentFormatter(xmax=1.0, decimals=0))
     marks = MaxNLocator(6, integer=True).tick_values(0.0, 1.1 * most)
-    axes.set_yticks(marks[marks <= 1.1 * most])
+    axes.set_yticks([mark for mark in marks if mark <= 1.1 * most])
     axes.set_xlabel("seconds above the objective")
     axes.set_ylabel("average workers")
 

@@ -8,12 +8,12 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
+from replay.campaign import frontier_of
 from replay.case import Case, Contender
-from replay.frontier.curve import Frontier, corners, frontier
+from replay.frontier.curve import Frontier, corners
 from replay.frontier.known import known
 from replay.frontier.played import played, without_luck
 from replay.frontier.programme import Plan
-from replay.run import failure_times_s
 from settings.stream_job import Bounds, Objectives, PolicySettings
 from twin.job import JobTwin
 from twin.parameters import TwinParameters, load_twin
@@ -45,15 +45,6 @@ def case_of(parameters: TwinParameters, share: np.ndarray, *, bounds: Bounds = B
         failures=failures,
         arrivals=np.pad(per_s * share * noise, (0, 600)),
     )
-
-
-def frontier_of(case: Case, **options: int) -> Frontier:
-    assert case.arrivals is not None
-    assert case.bounds is not None
-    arrivals = case.arrivals[: int(3600 * case.hours)]
-    crashes_s = failure_times_s(case, 0)
-    told = known(case.parameters, case.seed, arrivals, case.objectives, case.bounds, crashes_s=crashes_s)
-    return frontier(told, **options)
 
 
 def hill(seconds: int = int(3600 * HOURS)) -> np.ndarray:

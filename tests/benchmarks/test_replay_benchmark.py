@@ -1,0 +1,45 @@
+"""The benchmark of replays: plans of the frontier come true on the twin, and what its rows say of budgets and seeds."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.frontier_check import checked, off
+from benchmarks.replay import rows_of
+from replay.campaign import Campaign, Setup
+from replay.contenders import contenders
+from replay.frontier.curve import Frontier
+from replay.frontier.programme import Plan
+from replay.workload import own
+from settings.stream_job import Bounds, Objectives
+from tests.replay.played import played
+from twin.parameters import load_twin
+
+
+def setup(**changes: object) -> Setup:
+    parameters = load_twin("wordcount")
+    return Setup(contenders("static-6"), own(parameters, 3_600), parameters, Bounds(maximum=8), hours=1.0, **changes)  # type: ignore[arg-type]
+
+
+def test_plans_of_the_frontier_are_as_they_are_said_to_be_when_they_are_played() -> None:
+    rows = list(checked("sine", 0.75, setup()))
+    assert {row["twin"] for row in rows} == {"as it is", "without luck"}
+    for row in rows:
+        assert row["workers"] == pytest.approx(row["said_workers"], rel=0.02)
+        if row["twin"] == "without luck":
+            assert row["late_pct"] == pytest.approx(row["said_late_pct"], abs=1.0)
+    assert off(rows).startswith(f"{len(rows)} plans: workers off by at most 0.")
+
+
+def test_a_row_says_how_far_a_policy_is_from_the_frontier_and_with_how_many_seeds_it_held_the_budget() -> None:
+    runs = (
+        played("hpa-80", 1, share_above_objective=0.015, error_budget=0.02, of_frontier=1.2),
+        played("hpa-80", 2, share_above_objective=0.045, error_budget=0.02, of_frontier=1.4),
+    )
+    curve = Frontier((Plan(18_000, 0, 5, ()),), 3_600)
+    asked = setup(objectives=Objectives(error_budget=0.02))
+    (row,) = rows_of("sine", 0.75, Campaign(asked, runs, frontiers={1: curve, 2: curve}))
+    assert (row["error_budget"], row["held"], row["seeds"]) == (0.02, 1, 2)
+    assert row["of_frontier"] == pytest.approx(1.3)
+    assert row["above_pct_by_seed"] == pytest.approx([1.5, 4.5])
+    assert row["frontier_workers"] == {"0.01": 5.0, "0.02": 5.0, "0.05": 5.0, "0.1": 5.0}
