@@ -255,11 +255,11 @@ def _sorted_out(
     notes: list[str] = [] if setup.with_best_static else [NO_BEST_STATIC]
     if setup.pace.coarse:
         notes.append(
-            f"{setup.pace.in_words()}; the clairvoyant bound is left out, and errors of forecasts and capacities of "
+            f"{setup.pace.in_words()}; the clairvoyant bound and the frontier are left out, and errors of forecasts and capacities of "
             "policies that look at neither"
         )
     elif setup.with_clairvoyant and not setup.with_frontier:
-        notes.append("the frontier is left out: it is worked out for a day with 46 scale-outs, or as much")
+        notes.append("the frontier is left out: it is worked out up to a day with 24 scale-outs, or as much")
     for name, case, one in found:
         match one:
             case Played():
