@@ -30,6 +30,7 @@ class Reason(StrEnum):
     HOLD_UNSETTLED = "hold_unsettled"  # what runs is not yet what was asked for
     HOLD_AVOIDED = "hold_avoided"  # the scale-out turned out badly not long ago
     HOLD_UNFORESEEABLE = "hold_unforeseeable"  # the load cannot be foreseen: the job stands still
+    HOLD_FIXED = "hold_fixed"  # a fixed size did better over the last hours: the job stands still
     HOLD_IDLE = "hold_idle"  # a scale-out that neither CPU, lag, latency nor the forecast gives a reason for
     HOLD_INVALID = "hold_invalid"  # the policy failed, or answered what cannot be
     SCALE_OUT = "scale_out"

@@ -30,7 +30,7 @@ def late_after(minutes: Values, capacities_per_s: Values, allowed_s: float, reac
         From the first late minute until a rescale has ended.
     """
     known = minutes[np.isfinite(minutes)]
-    if len(known) < LEAST or not known[-1] > 0:
+    if len(known) < LEAST or not known.max() > 0:
         return None
     weights = _alike(known)
     alike = np.flatnonzero(weights > LIKELY)

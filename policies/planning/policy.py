@@ -20,9 +20,10 @@ from policies.planning.budget import Spent
 from policies.planning.course import STAGE_S, course_of
 from policies.planning.lateness import Lateness, late_share
 from policies.planning.programme import Prices, Programme, Sizes, Stage, follow, solve
+from policies.planning.rival import Rival
 from policies.planning.stays import Stays
 from policies.remembering import number, part_of
-from policies.standing_still import LEAST_MINUTES, late_shares
+from policies.standing_still import LEAST_MINUTES, late_shares, stand_still
 from policies.wording import per_s, seconds, workers
 from settings.strict import Strict
 
@@ -36,6 +37,7 @@ ALMOST = 0.01  # share of the minutes by which a size may be late more often tha
 HELD = 0.8  # of the error budget, up to which a size would have held the objective over the last hours
 SETTLED_S = 300.0  # after a rescale: latency tells of the size that runs
 RISEN = 1.05  # times the highest of the last hours: a load beyond that is new
+LOST = "Over the last hours a fixed size needed fewer workers than the plans, and was no later"
 _LOW = NormalDist().inv_cdf(0.95)  # intervals of capacities hold 90 %
 
 
@@ -70,15 +72,26 @@ class Perdix:
         if sizes is None:
             unknown = f"The capacity of {workers(situation.scale_out)} is not known yet."
             return hold(self.name, situation, Reason.HOLD_UNKNOWN, unknown, memory=memory)
-        return self._planned(situation, sizes, memory)
+        rival = Rival.of_memory(memory)
+        fixed = _fixed(situation, sizes)
+        if fixed is not None:
+            rival = rival.judged(situation.now_s, *fixed)
+            memory = {**memory, "rival": rival.to_state()}
+        if rival.stands(situation.now_s):
+            stood = stand_still(situation, self.name, why=LOST, held=Reason.HOLD_FIXED)
+            left = Spent.of_memory(memory).left(situation.objectives.error_budget)
+            return replace(stood, memory=memory, budget_left=left)
+        return self._planned(situation, sizes, memory, fixed)
 
-    def _planned(self, situation: Situation, sizes: Sizes, memory: Mapping[str, Any]) -> Decision:
+    def _planned(
+        self, situation: Situation, sizes: Sizes, memory: Mapping[str, Any], fixed: tuple[float, float] | None
+    ) -> Decision:
         spent = Spent.of_memory(memory)
         prices = self._prices(situation, sizes, spent, Stays.of_memory(memory))
         course, runs = course_of(situation.forecast, situation.now_s), _place(sizes, situation.scale_out)
         backlog = situation.lag_records or 0.0
         found = solve(sizes, course, prices, runs, backlog)
-        chosen = _cheapest(situation, sizes, found, memory)
+        chosen = _cheapest(situation, sizes, found, memory, fixed=fixed)
         stages = follow(sizes, course, prices, found, runs=runs, chosen=chosen, backlog=backlog)
         plan = _Plan(sizes, found, runs, chosen, stages, spent.left(situation.objectives.error_budget))
         return _told(self.name, situation, plan, memory)
@@ -131,7 +144,16 @@ def _remembered(situation: Situation) -> dict[str, Any]:
     settled = situation.since_rescale_s > SETTLED_S and lag is not None and not waits
     if settled and latency_ms is not None and here is not None and _usable(here):
         lateness = lateness.seen(situation.workload_per_s / here.per_s, late)
-    return {"spent": spent.to_state(), "behind_s": behind_s, "lateness": lateness.to_state(), "stays": stays.to_state()}
+    rival = Rival.of_memory(situation.memory)
+    rival = rival.counted(situation.now_s, situation.scale_out, late, longest_s=longest_s)
+    kept = {
+        "spent": spent.to_state(),
+        "rival": rival.to_state(),
+        "behind_s": behind_s,
+        "lateness": lateness.to_state(),
+        "stays": stays.to_state(),
+    }
+    return kept
 
 
 def _busy(situation: Situation, sizes: Sizes) -> float:
@@ -180,7 +202,14 @@ def _place(sizes: Sizes, scale_out: int) -> int:
     return int(np.flatnonzero(sizes.workers == scale_out)[0])
 
 
-def _cheapest(situation: Situation, sizes: Sizes, found: Programme, memory: Mapping[str, Any]) -> int:
+def _cheapest(
+    situation: Situation,
+    sizes: Sizes,
+    found: Programme,
+    memory: Mapping[str, Any],
+    *,
+    fixed: tuple[float, float] | None,
+) -> int:
     """Return the index of the size to go to, that of what runs where staying is best."""
     runs, bounds = _place(sizes, situation.scale_out), situation.bounds
     go = found.go.copy()
@@ -193,7 +222,7 @@ def _cheapest(situation: Situation, sizes: Sizes, found: Programme, memory: Mapp
         go[smaller] = np.inf
     worth = found.keep[runs] - WORTH_S * _busy(situation, sizes)
     go[smaller & ~(go < worth)] = np.inf
-    go[sizes.workers > max(_enough(situation, sizes), situation.scale_out)] = np.inf
+    go[sizes.workers > max(_enough(situation, fixed), situation.scale_out)] = np.inf
     best = int(go.argmin())
     return best if go[best] < found.stay[runs] else runs
 
@@ -208,21 +237,33 @@ def _catching_up(situation: Situation, memory: Mapping[str, Any]) -> bool:
     return behind_s is not None and situation.now_s - behind_s <= situation.objectives.checkpoint_interval_s + 60.0
 
 
-def _enough(situation: Situation, sizes: Sizes) -> float:
+def _enough(situation: Situation, fixed: tuple[float, float] | None) -> float:
     """Return the size beyond which nothing was needed in the last hours; infinite where the load is new."""
     minutes = situation.minutes[np.isfinite(situation.minutes)]
     lag = situation.lag_records or 0.0
     highest = situation.forecast.maximum_per_s()
-    if len(minutes) < HALF_LIFE or lag > LITTLE_WAITS_S * max(situation.workload_per_s, 1.0):
+    if fixed is None or len(minutes) < HALF_LIFE or lag > LITTLE_WAITS_S * max(situation.workload_per_s, 1.0):
         return math.inf
     if max(highest, situation.workload_per_s) > RISEN * float(minutes.max()):
         return math.inf
+    return fixed[0]
+
+
+def _fixed(situation: Situation, sizes: Sizes) -> tuple[float, float] | None:
+    """Return the fewest workers that, kept, would have held over the last hours, and the share in which they were late.
+
+    ``None`` while less than an hour was seen.
+    """
+    minutes = situation.minutes[np.isfinite(situation.minutes)]
+    if _young(situation):
+        return None
     counted_on = sizes.per_s * np.exp(-np.hypot(sizes.log_sd, sizes.doubt))
     shares = late_shares(situation.minutes, counted_on, _allowed_s(situation))
     shares += sizes.lateness.at(minutes / counted_on[:, None]).mean(axis=1)
     # Where no size would have held, more workers help little: what is late then does not come from too few.
     held = shares <= max(HELD * situation.objectives.error_budget, float(shares.min()) + ALMOST)
-    return float(sizes.workers[held].min())
+    fewest = int(np.flatnonzero(held)[0])
+    return float(sizes.workers[fewest]), float(shares[fewest])
 
 
 def _told(policy: str, situation: Situation, plan: _Plan, memory: Mapping[str, Any]) -> Decision:

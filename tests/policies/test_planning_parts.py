@@ -13,6 +13,7 @@ from policies.planning.analogues import late_after
 from policies.planning.budget import AIM, Spent
 from policies.planning.course import course_of
 from policies.planning.lateness import Lateness, late_share
+from policies.planning.rival import Rival
 from policies.planning.stays import USUAL_S, Stays
 
 BUDGET = 0.05
@@ -182,9 +183,73 @@ def test_who_can_scale_out_is_late_for_as_long_as_that_takes():
     assert 0.0 < quick[0] < slow[0]
 
 
+def test_a_load_that_was_off_is_known_to_come_back():
+    """Of minutes without any load nothing was concluded, so the job was undressed in each of them."""
+    minutes = np.concatenate((np.tile(np.repeat([0.0, 300.0], 20), 10), np.zeros(12)))
+    share = late_after(minutes, np.array([100.0, 1_000.0]), 1.0, 60.0)
+    assert share is not None
+    assert share[0] > 0.03
+    assert share[1] == 0.0
+
+
 @pytest.mark.parametrize("minutes", [np.zeros(0), np.zeros(300), np.full(300, np.nan), np.full(50, 10.0)])
 def test_too_little_says_nothing(minutes):
     assert late_after(minutes, np.array([100.0]), 1.0, 60.0) is None
+
+
+# -- the best fixed size ---------------------------------------------------------------------------------------------
+
+
+def after(hours, workers, late, rival=None, start_s=0.0):
+    rival = rival or Rival()
+    for minute in range(int(60 * hours) + 1):
+        rival = rival.counted(start_s + 60.0 * minute, workers, late, longest_s=600.0)
+    return rival, start_s + 3_600.0 * hours
+
+
+def test_who_needs_more_than_the_best_fixed_size_and_is_as_late_stands_still_for_hours():
+    rival, now_s = after(2.0, 12, 0.03)
+    assert not rival.stands(now_s)
+    lost = rival.judged(now_s, 8.0, 0.01)
+    assert lost.stands(now_s)
+    assert lost.stands(now_s + 5 * 3_600.0)
+    assert not lost.stands(now_s + 7 * 3_600.0)
+
+
+@pytest.mark.parametrize(("fixed", "fixed_late"), [(11.0, 0.0), (8.0, 0.05), (20.0, 0.0)])
+def test_who_is_no_dearer_or_less_late_goes_on(fixed, fixed_late):
+    rival, now_s = after(3.0, 12, 0.03)
+    assert not rival.judged(now_s, fixed, fixed_late).stands(now_s)
+
+
+def test_an_hour_must_have_been_seen_before_a_plan_is_judged():
+    rival, now_s = after(0.9, 12, 0.5)
+    assert not rival.judged(now_s, 1.0, 0.0).stands(now_s)
+
+
+def test_after_it_the_plan_is_tried_anew_and_stands_still_for_longer_when_it_loses_again():
+    rival, now_s = after(2.0, 12, 0.03)
+    lost = rival.judged(now_s, 8.0, 0.01)
+    meanwhile, later_s = after(6.5, 8, 0.0, lost, now_s)
+    again = meanwhile.judged(later_s, 8.0, 0.01)
+    assert (again.seen_s, again.defeats, again.stands(later_s)) == (0.0, 1.0, False)
+    tried, end_s = after(2.0, 12, 0.03, again, later_s)
+    assert tried.judged(end_s, 8.0, 0.01).stands(end_s + 11 * 3_600.0)
+
+
+def test_a_clock_that_was_set_back_lets_nobody_stand_still_for_ever():
+    rival, now_s = after(2.0, 12, 0.03, start_s=1e9)
+    lost = rival.judged(now_s, 8.0, 0.01)
+    assert not lost.stands(1e6)
+
+
+@pytest.mark.parametrize(
+    "odd", [{"worker_s": -1.0}, {"late_s": math.nan}, {"stands_until_s": "soon"}, {"seen_s": None}]
+)
+def test_a_rival_that_cannot_be_read_is_none(odd):
+    rival, _ = after(2.0, 12, 0.03)
+    assert Rival.of_memory({"rival": rival.to_state()}) == rival
+    assert Rival.of_memory({"rival": {**rival.to_state(), **odd}}) == Rival()
 
 
 # -- memory ------------------------------------------------------------------------------------------------------------

@@ -117,3 +117,14 @@ def test_no_budget_is_spent_on_falling_behind(situate, price, load):
     situation = situate(load=load, minutes=np.full(720, load), latency_p95_ms=800.0, memory=thrifty)
     chosen = Perdix(PerdixOptions(late_price=price)).decide(situation).scale_out
     assert situation.capacities[chosen].per_s > load
+
+
+def test_a_job_whose_plans_lost_against_a_fixed_size_stands_still_at_it(situate):
+    rival = {"worker_s": 2e5, "late_s": 900.0, "seen_s": 1.4e4, "stands_until_s": -1.0, "defeats": 0.0}
+    memory = {"rival": {**rival, "at_s": situate().now_s - 60.0}}
+    decision = decide(situate, scale_out=8, memory=memory)
+    assert "a fixed size needed fewer workers" in decision.sentence
+    assert decision.scale_out <= 5
+    assert decision.budget_left is not None
+    held = decide(situate, scale_out=decision.scale_out, memory=decision.memory)
+    assert (held.scale_out, held.reason) == (decision.scale_out, Reason.HOLD_FIXED)
