@@ -8,6 +8,8 @@ from string import Template
 from testbed.layout import TEMPLATES, Layout
 from testbed.settings import HOST, Testbed
 
+TRIGGER_DELAY = "jobmanager.adaptive-scheduler.rescale-trigger.max-delay"
+
 
 def write(layout: Layout, testbed: Testbed) -> None:
     """Write every file below ``layout.conf``; what was there is replaced."""
@@ -27,9 +29,12 @@ def write(layout: Layout, testbed: Testbed) -> None:
 
 def _values(layout: Layout, testbed: Testbed) -> dict[str, object]:
     targets = ", ".join(f'"{HOST}:{testbed.metrics_port(worker)}"' for worker in testbed.worker_names())
+    delay = "" if testbed.trigger_delay_s is None else f"{TRIGGER_DELAY}: {testbed.trigger_delay_s}s\n"
     return {
         "host": HOST,
         **testbed.ports.model_dump(),
+        "cooldown_s": testbed.cooldown_s,
+        "trigger_delay": delay,
         "checkpoint_interval_s": testbed.checkpoint_interval_s,
         "checkpoints_url": layout.checkpoints.as_uri(),
         "flink_data": layout.flink_data,

@@ -20,10 +20,10 @@ OPENED = (
     "java.lang java.lang.reflect java.io java.net java.nio java.text java.time java.util java.util.concurrent "
     "java.util.concurrent.atomic java.util.concurrent.locks sun.nio.ch"
 )
-# The memory of a TaskManager, as Flink's scripts would reckon it out of 480 MB.
+# The memory of a TaskManager beside the heap of its tasks.
+BESIDE_MB = 72  # of the JVM's heap
 WORKER_MEMORY = {
     "taskmanager.cpu.cores": "1.0",
-    "taskmanager.memory.task.heap.size": "128m",
     "taskmanager.memory.task.off-heap.size": "0b",
     "taskmanager.memory.framework.heap.size": "64m",
     "taskmanager.memory.framework.off-heap.size": "48m",
@@ -47,11 +47,12 @@ def jobmanager_command(layout: Layout, testbed: Testbed) -> list[str]:
 
 def taskmanager_command(layout: Layout, testbed: Testbed, worker: str) -> list[str]:
     """Return the command of the TaskManager ``tm-i``; its name and its metrics' port never change."""
-    jvm = ["-XX:TieredStopAtLevel=1", "-Xss512k", "-Xms64m", "-Xmx200m"]
+    jvm = ["-XX:TieredStopAtLevel=1", "-Xss512k", "-Xms64m", f"-Xmx{testbed.heap_mb + BESIDE_MB}m"]
     jvm += ["-XX:MaxDirectMemorySize=96m", "-XX:MaxMetaspaceSize=128m"]
     options = {
         "taskmanager.resource-id": worker,
         "metrics.reporter.prom.port": str(testbed.metrics_port(worker)),
+        "taskmanager.memory.task.heap.size": f"{testbed.heap_mb}m",
         **WORKER_MEMORY,
     }
     return _java(layout, jvm, TASKMANAGER, options)
@@ -73,6 +74,18 @@ class JobManager:
             When it does not.
         """
         answer = self._http.get(path)
+        answer.raise_for_status()
+        return answer.json()
+
+    def ask(self, method: str, path: str, body: Any) -> Any:
+        """Send a request that changes something, and return what the API answers.
+
+        Raises
+        ------
+        httpx.HTTPError
+            When it does not accept.
+        """
+        answer = self._http.request(method, path, json=body)
         answer.raise_for_status()
         return answer.json()
 

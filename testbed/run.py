@@ -110,7 +110,7 @@ def run(
     with ExitStack() as stack:
         stack.callback(cluster.down)
         cluster.up()
-        arriving = _loading(cluster, workload)
+        arriving = loading(cluster, workload)
         stack.callback(arriving.kill)
         say(f"{one.label}: warming up for {workload.before_s} s")
         cluster.limit(testbed.worker_names(), testbed.boot_cores)
@@ -183,7 +183,8 @@ def _decisions(home: Home, job: str, since_s: float) -> tuple[Entry, ...]:
         store.close()
 
 
-def _loading(cluster: Cluster, workload: Workload) -> subprocess.Popen[bytes]:
+def loading(cluster: Cluster, workload: Workload) -> subprocess.Popen[bytes]:
+    """Start to play a workload into a testbed; return the process."""
     words = [sys.executable, "-m", "testbed", "load", "--state", str(cluster.layout.root)]
     with (cluster.layout.logs / "load.log").open("wb") as log:
         return subprocess.Popen(

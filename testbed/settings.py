@@ -58,6 +58,12 @@ class Testbed(Strict):
         Service time per word in ms.
     checkpoint_interval_s
         Between two checkpoints.
+    cooldown_s
+        In which Flink does not rescale a job again (its own default: 30).
+    trigger_delay_s
+        After which Flink rescales without a checkpoint; ``None``: three intervals, Flink's own default.
+    heap_mb
+        Of a TaskManager's tasks: room for the job's state.
     """
 
     __test__: ClassVar[bool] = False  # to pytest, the name looks like a test
@@ -71,6 +77,9 @@ class Testbed(Strict):
     open_delay_ms: Annotated[int, Field(ge=0, le=3_600_000)] = 0
     state_bytes: Annotated[int, Field(ge=0, le=1 << 26)] = 0
     checkpoint_interval_s: Annotated[int, Field(ge=1, le=3_600)] = 10
+    cooldown_s: Annotated[int, Field(ge=0, le=3_600)] = 2
+    trigger_delay_s: Annotated[int, Field(ge=0, le=3_600)] | None = None
+    heap_mb: Annotated[int, Field(ge=64, le=1 << 16)] = 128
     topic: str = "words"
     job: str = "wordcount"
     ports: Ports = Ports()
