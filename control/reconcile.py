@@ -127,7 +127,7 @@ class Reconciler:
             except TargetError as error:
                 return self._refused(running, desired, error)
         self.store.ledger.applied(entry.decision_id, self.now_s)
-        return Progress(after, desired, Event.APPLIED, f"asked for {asked}")
+        return Progress(after, desired, Event.APPLIED, f"asked for {asked}{f'; {after.note}' if after.note else ''}")
 
     def _open(self, running: Running, desired: Desired, *, paused: bool) -> Progress:
         # What runs may do so although more is asked for: slots are missing, and may come.

@@ -36,11 +36,14 @@ class FlinkSettings(HttpAccess):
         id does not.
     checkpoint
         Whether a checkpoint is triggered with each rescale: Flink waits for one, and what came after it is read again.
+    checkpoint_wait_s
+        For which a tick waits at most, for that checkpoint or for Flink's cooldown.
     """
 
     kind: Literal["flink"] = "flink"
     job_name: str | None = None
     checkpoint: bool = True
+    checkpoint_wait_s: Annotated[float, Field(ge=0, le=60)] = 10.0
 
 
 class KubernetesSettings(Strict):

@@ -59,6 +59,8 @@ class Running:
         False while a rescale is under way.
     mix, requested_mix
         Size -> workers, of those numbers, zeros left out; empty where workers are equal or not told apart.
+    note
+        What of a request went otherwise than it should, in words.
 
     Raises
     ------
@@ -71,6 +73,7 @@ class Running:
     settled: bool
     mix: Mapping[str, int] = field(default_factory=dict)
     requested_mix: Mapping[str, int] = field(default_factory=dict)
+    note: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         for told in (self.scale_out, self.requested or 0):

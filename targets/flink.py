@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 from settings.targets import FlinkSettings
 from targets.contract import Connected, Fault, Guard, Running, TargetError, unguarded
-from targets.flink_answers import OVER, Accepted, Job, Overview, Requirements, Slots, Summary, gist
+from targets.flink_answers import (
+    OVER,
+    Accepted,
+    CheckpointProgress,
+    Job,
+    Overview,
+    Requirements,
+    Slots,
+    Summary,
+    Triggered,
+    gist,
+)
+from targets.flink_cluster import Rescaling, read_rescaling
 from targets.flink_dataflow import DataflowReading, read_dataflow
 from targets.http import TIMEOUT_S, HttpTarget, RefusedError
 from targets.idempotency import Keys
@@ -18,13 +32,37 @@ ADAPTIVE = (
     "reactive': such a job follows its TaskManagers, so scale those)"
 )
 
+FRESH_S = 30.0  # for which what a read found holds for the rescale that follows it in a tick
+SLOTS_S = 1.0  # in which free slots become the job's: a checkpoint that completes before that is of no use
+FIRST_LOOK_S, LONGEST_LOOK_S = 0.25, 1.0  # until a checkpoint is looked at
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How time passes: seconds since some moment, and a pause of so many seconds."""
+
+    elapsed_s: Callable[[], float] = time.monotonic
+    pause: Callable[[float], None] = time.sleep
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What a read found, and when."""
+
+    job: Job
+    requirements: Requirements
+    at_s: float
+
 
 class FlinkTarget(Connected):
     """Asks for parallelism, and reads back what is really running.
 
-    A rescale takes three steps in Flink: the resource requirements are put, the next checkpoint completes, and the job
-    is redeployed. ``settled`` is False until the last one has ended. Where slots are missing, Flink runs what it can:
-    that counts as settled, with less than was requested.
+    A rescale takes three steps in Flink: the resource requirements are put, a checkpoint completes, and the job is
+    redeployed from it. ``settled`` is False until the last one has ended. Where slots are missing, Flink runs what it
+    can: that counts as settled, with less than was requested.
+
+    So that little is read again, a checkpoint is made where Flink rescales at once: before the request; where it waits
+    for one: after it, once the slots are there. Neither is waited for longer than ``settings.checkpoint_wait_s``.
 
     Parameters
     ----------
@@ -34,18 +72,29 @@ class FlinkTarget(Connected):
         The stream job; its name is that of the Flink job where the settings name no other.
     timeout_s
         Seconds that each of connecting, sending and reading may take.
+    pace
+        How time passes.
     """
 
-    def __init__(self, settings: FlinkSettings, job: str, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self, settings: FlinkSettings, job: str, timeout_s: float = TIMEOUT_S, pace: Pace | None = None
+    ) -> None:
         self._flink = HttpTarget(settings, "Flink", gist, timeout_s)
         self._name = settings.job_name or job
-        self._checkpoint = settings.checkpoint
+        self._checkpoint, self._wait_s = settings.checkpoint, settings.checkpoint_wait_s
         self._keys = Keys()
+        self._pace = pace or Pace()
+        self._seen: _Seen | None = None
+        self._others: list[Summary] = []  # jobs of the cluster, as of the last look at it
+        self._rescaling: tuple[str, Rescaling] | None = None  # of the job with that id
 
     def read(self) -> Running:
         """Return the largest parallelism that really runs, and the largest that was asked for."""
-        job = self._job()
-        return self._running(job, self._requirements(job.jid))
+        self._seen = None
+        seen = self._look()
+        running = self._running(seen.job, seen.requirements)
+        self._seen = seen
+        return running
 
     def operators(self) -> Mapping[str, int]:
         """Return vertex name -> subtasks that really run."""
@@ -56,7 +105,7 @@ class FlinkTarget(Connected):
         """Return what feeds what, what every subtask has done so far, and how many slots the job may use."""
         job = self._job()
         settled = self._running(job, self._requirements(job.jid)).settled
-        return read_dataflow(self._flink, job, slots=self._slots_for(job), settled=settled)
+        return read_dataflow(self._flink, job, slots=self._slots_for_it(), settled=settled)
 
     def scale(
         self,
@@ -70,9 +119,10 @@ class FlinkTarget(Connected):
             told = "Flink's REST API knows no sizes of TaskManagers; leave out 'sizes'"
             raise TargetError(told, retriable=False, fault=Fault.LASTING)
         _refuse_below_one(scale_out)
-        job = self._job()
+        seen = self._known()
+        job = seen.job
         if not self._keys.may_be_sent(idempotency_key, scale_out):
-            return self._running(job, self._requirements(job.jid))
+            return self._running(job, seen.requirements)
         most = max((vertex.max_parallelism for vertex in job.vertices), default=scale_out)
         if scale_out > most:
             raise TargetError(
@@ -81,7 +131,7 @@ class FlinkTarget(Connected):
                 retriable=False,
             )
         wanted = {vertex.id: min(scale_out, vertex.max_parallelism) for vertex in job.vertices}
-        return self._ask(job, wanted, guard)
+        return self._ask(seen, wanted, guard)
 
     def scale_operators(self, parallelism: Mapping[str, int], idempotency_key: str) -> Running:
         """Ask for the parallelism of single operators, as DS2 decides it; the others stay as they are.
@@ -93,7 +143,8 @@ class FlinkTarget(Connected):
         """
         for wanted in parallelism.values():
             _refuse_below_one(wanted)
-        job = self._job()
+        seen = self._look()
+        job = seen.job
         ids = {name: vertex for vertex, name in job.names.items()}
         if unknown := sorted(set(parallelism) - set(ids)):
             raise TargetError(
@@ -102,20 +153,37 @@ class FlinkTarget(Connected):
                 fault=Fault.LASTING,
             )
         if not self._keys.may_be_sent(idempotency_key, sum(parallelism.values()), parallelism):
-            return self._running(job, self._requirements(job.jid))
-        return self._ask(job, {ids[name]: wanted for name, wanted in parallelism.items()})
+            return self._running(job, seen.requirements)
+        return self._ask(seen, {ids[name]: wanted for name, wanted in parallelism.items()})
 
     def close(self) -> None:
         """Close the connections."""
         self._flink.close()
 
-    def _ask(self, job: Job, wanted: Mapping[str, int], guard: Guard = unguarded) -> Running:
-        before = self._requirements(job.jid)
-        upper = {**before.upper(), **wanted}
-        if upper == before.upper():
+    def _look(self) -> _Seen:
+        job = self._job()
+        return _Seen(job, self._requirements(job.jid), self._pace.elapsed_s())
+
+    def _known(self) -> _Seen:
+        """Return what the read of this tick found, once; else look."""
+        seen, self._seen = self._seen, None
+        if seen is None or self._pace.elapsed_s() - seen.at_s > FRESH_S:
+            return self._look()
+        return seen
+
+    def _ask(self, seen: _Seen, wanted: Mapping[str, int], guard: Guard = unguarded) -> Running:
+        job = seen.job
+        if _asked_for(seen.requirements, wanted):
+            return self._running(job, seen.requirements)
+        changes = any(vertex.parallelism != wanted.get(vertex.id, vertex.parallelism) for vertex in job.vertices)
+        notes: list[str] = []
+        at_once = changes and self._checkpoint and self._prepared(seen, notes)
+        before = self._requirements(job.jid)  # again: what others ask for meanwhile is theirs
+        if _asked_for(before, wanted):
             return self._running(job, before)
+        upper = {**before.upper(), **wanted}
         # Flink takes the requirements of all vertices or none. The lower bound stays what the operator set: with 1, the
-        # job goes on with what is there while slots are missing.
+        # job goes on with what is there while slots are missing (docs/decisions/0044-a-rescale-that-costs-little.md).
         body: dict[str, Any] = {
             vertex: {
                 "parallelism": {"lowerBound": min(asked.parallelism.lower, upper[vertex]), "upperBound": upper[vertex]}
@@ -124,16 +192,57 @@ class FlinkTarget(Connected):
         }
         guard()
         self._put(job.jid, body)
-        if self._checkpoint:
+        requested = max(upper.values())
+        if changes and self._checkpoint and not at_once:
+            if requested > job.parallelism:
+                self._pace.pause(SLOTS_S)
             self._trigger_checkpoint(job.jid)
-        return self._running(self._job(), self._requirements(job.jid))
+        settled = not changes and job.deployed
+        return Running(max(job.parallelism, 0) or requested, requested, settled=settled, note="; ".join(notes))
 
     def _put(self, jid: str, body: Mapping[str, Any]) -> None:
         with _explained():
             self._flink.asked("PUT", f"/jobs/{jid}/resource-requirements", Accepted, body)
 
+    def _prepared(self, seen: _Seen, notes: list[str]) -> bool:
+        """Wait for what makes the rescale cheap, within bounds; return whether Flink rescales at once.
+
+        ``notes`` gets in words what could not be waited for.
+        """
+        jid = seen.job.jid
+        if self._rescaling is None or self._rescaling[0] != jid:
+            self._rescaling = jid, read_rescaling(self._flink)
+        rescaling, until_s = self._rescaling[1], self._pace.elapsed_s() + self._wait_s
+        runs_since_s = seen.job.runs_since_s + self._pace.elapsed_s() - seen.at_s
+        cooling_s = max(rescaling.cooldown_s - runs_since_s, 0.0)
+        if cooling_s > self._wait_s:
+            notes.append(f"Flink rescales once its cooldown is over, in {cooling_s:.0f} s")
+        elif cooling_s > 0.0:
+            self._pace.pause(cooling_s)
+        if rescaling.at_once:
+            notes.extend(self._checkpointed(jid, until_s))
+        return rescaling.at_once
+
+    def _checkpointed(self, jid: str, until_s: float) -> Iterator[str]:
+        """Make a checkpoint and wait for it, but not beyond ``until_s``; yield in words why there is none."""
+        place, pause_s = f"/jobs/{jid}/checkpoints", FIRST_LOOK_S
+        try:
+            number = self._flink.asked("POST", place, Triggered, {"checkpointType": "CONFIGURED"}).id
+            while (left_s := until_s - self._pace.elapsed_s()) > 0.0:
+                self._pace.pause(min(pause_s, left_s))
+                pause_s = min(2.0 * pause_s, LONGEST_LOOK_S)
+                progress = self._flink.asked("GET", f"{place}/{number}", CheckpointProgress)
+                if progress.status.id == "COMPLETED":
+                    if progress.operation is None or progress.operation.failure is not None:
+                        yield "the checkpoint before it failed, so more is read again"
+                    return
+        except TargetError as error:
+            yield f"no checkpoint was made before it, so more is read again ({error})"
+            return
+        yield f"its checkpoint was not complete within {self._wait_s:.0f} s, so more is read again"
+
     def _trigger_checkpoint(self, jid: str) -> None:
-        """Ask for a checkpoint now: Flink rescales after the next one, and reads again what came after it.
+        """Ask for a checkpoint now: Flink rescales after the next one, and reads again what came after it began.
 
         Without one (checkpointing is off, one is under way) the rescale comes all the same, only later.
         """
@@ -144,11 +253,13 @@ class FlinkTarget(Connected):
         return [job for job in self._flink.asked("GET", "/jobs/overview", Overview).jobs if job.state not in OVER]
 
     def _job(self) -> Job:
-        alive = [job for job in self._alive() if job.name == self._name]
+        everyone = self._alive()
+        alive = [job for job in everyone if job.name == self._name]
         if not alive:
             raise TargetError(f"{self._flink.address}: no job named '{self._name}' runs; submit it")
         if len(alive) > 1:
             raise TargetError(f"{self._flink.address}: {len(alive)} jobs are named '{self._name}'; end all but one")
+        self._others = [one for one in everyone if one is not alive[0]]
         return self._flink.asked("GET", f"/jobs/{alive[0].jid}", Job)
 
     def _requirements(self, jid: str) -> Requirements:
@@ -160,8 +271,7 @@ class FlinkTarget(Connected):
         requested = max(upper.values(), default=1)
         if job.parallelism < 1:  # nothing is deployed yet
             return Running(requested, requested, settled=False)
-        deployed = job.state == "RUNNING" and all(vertex.runs for vertex in job.vertices)
-        return Running(job.parallelism, requested, settled=deployed and not self._to_come(job, upper))
+        return Running(job.parallelism, requested, settled=job.deployed and not self._to_come(job, upper))
 
     def _to_come(self, job: Job, upper: Mapping[str, int]) -> bool:
         """Whether Flink is still going to change what runs: always downwards, upwards as far as slots reach.
@@ -173,13 +283,17 @@ class FlinkTarget(Connected):
             return True
         if all(running.get(vertex, 0) >= wanted for vertex, wanted in upper.items()):
             return False
-        return self._slots_for(job) > job.parallelism
+        return self._slots_for_it() > job.parallelism
 
-    def _slots_for(self, job: Job) -> int:
+    def _slots_for_it(self) -> int:
         """Return the slots that other jobs leave."""
-        others = [one for one in self._alive() if one.jid != job.jid]
-        taken = sum(self._flink.asked("GET", f"/jobs/{other.jid}", Job).parallelism for other in others)
+        taken = sum(self._flink.asked("GET", f"/jobs/{other.jid}", Job).parallelism for other in self._others)
         return self._flink.asked("GET", "/overview", Slots).total - taken
+
+
+def _asked_for(requirements: Requirements, wanted: Mapping[str, int]) -> bool:
+    upper = requirements.upper()
+    return all(upper.get(vertex) == count for vertex, count in wanted.items())
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -75,7 +76,18 @@ class Job(BaseModel):
     state: str
     vertices: list[Vertex]
     now: int = 0
+    timestamps: dict[str, int] = Field(default_factory=dict)
     plan: Plan = Field(default_factory=Plan)
+
+    @property
+    def deployed(self) -> bool:
+        """Whether every subtask works."""
+        return self.state == "RUNNING" and all(vertex.runs for vertex in self.vertices)
+
+    @property
+    def runs_since_s(self) -> float:
+        """Seconds since it was last deployed, by the JobManager's clock; 0 where it does not tell."""
+        return max(self.now - self.timestamps.get("RUNNING", self.now), 0) / 1_000.0
 
     @property
     def names(self) -> Mapping[str, str]:
@@ -170,6 +182,73 @@ class Requirements(RootModel[dict[str, Requirement]]):
     def upper(self) -> Mapping[str, int]:
         """Return vertex id -> largest parallelism."""
         return {vertex: requirement.parallelism.upper for vertex, requirement in self.root.items()}
+
+
+class Setting(BaseModel):
+    """One key of a cluster's configuration; those that nobody set are not shown."""
+
+    key: str
+    value: str
+
+
+class Configuration(RootModel[list[Setting]]):
+    """The configuration of a cluster, as far as it was set."""
+
+    def values(self) -> Mapping[str, str]:
+        """Return key -> value."""
+        return {one.key: one.value for one in self.root}
+
+
+class Version(BaseModel):
+    """Which Flink answers."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    version: str = Field(alias="flink-version")
+
+    @property
+    def numbers(self) -> tuple[int, int]:
+        """Major and minor; (0, 0) where it tells of none."""
+        found = re.match(r"(\d+)\.(\d+)", self.version)
+        return (0, 0) if found is None else (int(found[1]), int(found[2]))
+
+
+class CheckpointConfig(BaseModel):
+    """How a job makes checkpoints; times in ms, and no interval where it makes none of its own."""
+
+    interval: int
+    timeout: int = 0
+    unaligned_checkpoints: bool = False
+
+
+class Triggered(BaseModel):
+    """A checkpoint that was asked for."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    id: str = Field(alias="request-id")
+
+
+class Stage(BaseModel):
+    """How far something is: ``IN_PROGRESS`` or ``COMPLETED``, which it also is once it has failed."""
+
+    id: str
+
+
+class CheckpointOutcome(BaseModel):
+    """What came of a checkpoint; of one that failed, why."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    id: int | None = Field(default=None, alias="checkpointId")
+    failure: dict[str, object] | None = Field(default=None, alias="failureCause")
+
+
+class CheckpointProgress(BaseModel):
+    """Where a checkpoint stands that was asked for."""
+
+    status: Stage
+    operation: CheckpointOutcome | None = None
 
 
 class Accepted(RootModel[dict[str, object]]):

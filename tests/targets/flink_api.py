@@ -15,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl
 
+AT_ONCE = "jobmanager.adaptive-scheduler.rescale-trigger.max-delay"
 TRACE = "org.apache.flink.runtime.rest.handler.RestHandlerException: {}\n\tat org.apache.flink.runtime.Foo(Foo.java:1)"
 
 
@@ -63,12 +64,16 @@ class Vertex:
 
 @dataclass
 class FlinkJob:
-    """One job: what runs follows what is asked for at the next checkpoint, as far as there are slots."""
+    """One job: what runs follows what is asked for at the next checkpoint, as far as there are slots.
+
+    ``runs_since_s``: seconds since it was last deployed.
+    """
 
     name: str = "orders"
     jid: str = "a" * 32
     state: str = "RUNNING"
     vertices: list[Vertex] = field(default_factory=list)
+    runs_since_s: float = 3_600.0
 
 
 @dataclass
@@ -78,7 +83,13 @@ class FlinkCluster:
     Attributes
     ----------
     checkpoints_pass
-        Whether a checkpoint completes at once when it is triggered.
+        Whether a checkpoint that is triggered takes a waiting rescale along.
+    looks
+        How often a checkpoint that was triggered is still under way when it is looked at.
+    failure
+        Why each checkpoint fails; ``None``: it completes.
+    configuration, version
+        The cluster's, as far as it was set, and which Flink it is. By default it rescales without waiting.
     refusals
         ``METHOD path-ending`` -> (status, message) to answer with.
     delay_s
@@ -94,6 +105,10 @@ class FlinkCluster:
     jobs: list[FlinkJob]
     slots: int = 8
     checkpoints_pass: bool = False
+    looks: int = 0
+    failure: str | None = None
+    configuration: dict[str, str] = field(default_factory=lambda: {AT_ONCE: "0 ms"})
+    version: str = "2.2.1"
     refusals: dict[str, tuple[int, str]] = field(default_factory=dict)
     delay_s: float = 0.0
     meanwhile: dict[str, Callable[[], object]] = field(default_factory=dict)
@@ -124,6 +139,11 @@ class FlinkCluster:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+    @property
+    def rescales_at_once(self) -> bool:
+        """Whether it waits for no checkpoint."""
+        return self.configuration.get(AT_ONCE) == "0 ms"
 
     def complete_checkpoint(self) -> None:
         """Flink rescales now."""
@@ -175,6 +195,10 @@ class FlinkCluster:
             reserved = sum(max(v.upper for v in j.vertices) for j in self.jobs)
             free = max(self.slots - reserved, 0)
             return 200, {"slots-total": self.slots, "slots-available": free, "taskmanagers": self.slots}
+        if path == "/jobmanager/config":
+            return 200, [{"key": key, "value": value} for key, value in self.configuration.items()]
+        if path == "/config":
+            return 200, {"refresh-interval": 3000, "flink-version": self.version, "features": {}}
         if path == "/jobs/overview":
             return 200, {"jobs": [{"jid": j.jid, "name": j.name, "state": j.state, "duration": 1} for j in self.jobs]}
         job = next((one for one in self.jobs if len(parts) > 1 and one.jid == parts[1]), None)
@@ -192,6 +216,8 @@ class FlinkCluster:
                 if asked["upperBound"] > vertex.most:
                     return 400, {"errors": [TRACE.format("upper bound exceeds the maximum parallelism")]}
                 vertex.lower, vertex.upper = asked["lowerBound"], asked["upperBound"]
+            if self.checkpoints_pass and self.rescales_at_once:
+                self.complete_checkpoint()
             return 200, {}
         if rest == ["resource-requirements"]:
             return 200, {v.id: {"parallelism": {"lowerBound": v.lower, "upperBound": v.upper}} for v in job.vertices}
@@ -199,6 +225,14 @@ class FlinkCluster:
             if self.checkpoints_pass:
                 self.complete_checkpoint()
             return 202, {"request-id": "r"}
+        if rest[:1] == ["checkpoints"]:
+            if self.looks:
+                self.looks -= 1
+                return 200, {"status": {"id": "IN_PROGRESS"}, "operation": None}
+            told = {"checkpointId": 7, "failureCause": None}
+            if self.failure is not None:
+                told = {"checkpointId": None, "failureCause": {"class": "E", "stack-trace": TRACE.format(self.failure)}}
+            return 200, {"status": {"id": "COMPLETED"}, "operation": told}
         if rest[:1] == ["vertices"]:
             return self._of_vertex(next(one for one in job.vertices if one.id == rest[1]), rest[2:])
         vertices = [
@@ -213,12 +247,14 @@ class FlinkCluster:
             for v in job.vertices
         ]
         fed = {v.id: [{"id": one, "num": k} for k, one in enumerate(v.inputs)] for v in job.vertices}
+        now_ms = int(1_000 * time.time())
         nodes = [{"id": one, **({"inputs": inputs} if inputs else {})} for one, inputs in fed.items()]
         return 200, {
             "jid": job.jid,
             "name": job.name,
             "state": job.state,
-            "now": int(1_000 * time.time()),
+            "now": now_ms,
+            "timestamps": {"CREATED": 1, "RUNNING": now_ms - int(1_000 * job.runs_since_s)},
             "vertices": vertices,
             "plan": {"jid": job.jid, "nodes": nodes},
         }

@@ -4,7 +4,7 @@ import pytest
 
 from settings.targets import FlinkSettings
 from targets.contract import Running, TargetError
-from targets.flink import FlinkTarget
+from targets.flink import FlinkTarget, Pace
 from tests.targets.flink_api import FlinkCluster, Vertex, a_job
 
 
@@ -15,21 +15,143 @@ def cluster():
     cluster.close()
 
 
-def target_of(cluster, job="orders", timeout_s=5.0, **settings):
-    return FlinkTarget(FlinkSettings(url=cluster.url, **settings), job, timeout_s)
+class PatientClock:
+    """Time that passes only while somebody pauses."""
+
+    def __init__(self):
+        self.now_s, self.pauses = 0.0, []
+
+    def elapsed_s(self):
+        return self.now_s
+
+    def pause(self, seconds):
+        self.pauses.append(seconds)
+        self.now_s += seconds
 
 
 @pytest.fixture
-def target(cluster):
-    with target_of(cluster) as target:
+def clock():
+    return PatientClock()
+
+
+def target_of(cluster, job="orders", timeout_s=5.0, clock=None, **settings):
+    clock = clock or PatientClock()
+    pace = Pace(clock.elapsed_s, clock.pause)
+    return FlinkTarget(FlinkSettings(url=cluster.url, **settings), job, timeout_s, pace)
+
+
+@pytest.fixture
+def target(cluster, clock):
+    with target_of(cluster, clock=clock) as target:
         yield target
 
 
-def test_every_vertex_is_asked_for_and_a_checkpoint_is_triggered_after_that(cluster, target):
+def acted(cluster):
+    return [(method, path.rsplit("/", 1)[1]) for method, path, _ in cluster.asked if method != "GET"]
+
+
+PUT, POST = ("PUT", "resource-requirements"), ("POST", "checkpoints")
+
+
+def test_one_rescale_asks_at_most_four_requests(cluster, target):
+    cluster.checkpoints_pass = True
+    target.scale(4, "the first also asks what the cluster is like")
+    for key, scale_out in (("a", 1), ("b", 3)):
+        target.read()
+        before = len(cluster.asked)
+        target.scale(scale_out, key)
+        assert len(cluster.asked) - before <= 4, cluster.asked[before:]
+        assert target.read() == Running(scale_out, scale_out, settled=True)
+
+
+@pytest.mark.parametrize("changes", [{}, {"configuration": {}, "version": "1.20.1"}])
+def test_where_flink_rescales_at_once_the_checkpoint_is_complete_before_it(cluster, target, changes):
+    vars(cluster).update(changes, looks=2)
     assert target.scale(4, "a") == Running(2, 4, settled=False)
     assert cluster.puts() == [{"s" * 32: (1, 4), "c" * 32: (1, 4)}]
-    acted = [(method, path.rsplit("/", 1)[1]) for method, path, _ in cluster.asked if method != "GET"]
-    assert acted == [("PUT", "resource-requirements"), ("POST", "checkpoints")]
+    assert acted(cluster) == [POST, PUT]
+    looked = [path for method, path, _ in cluster.asked if path.endswith("/checkpoints/r")]
+    assert len(looked) == 3
+
+
+def test_where_it_waits_for_a_checkpoint_that_follows_once_free_slots_are_the_jobs(cluster, target, clock):
+    cluster.configuration = {}
+    cluster.checkpoints_pass = True
+    assert target.scale(4, "a") == Running(2, 4, settled=False)
+    assert acted(cluster) == [PUT, POST]
+    assert clock.pauses == [1.0]
+    assert target.read() == Running(4, 4, settled=True)
+    target.scale(3, "b")
+    assert clock.pauses == [1.0], "a scale-in needs no slots"
+
+
+def test_it_waits_for_the_end_of_the_cooldown_in_which_checkpoints_are_ignored(cluster, target, clock):
+    cluster.configuration = {}
+    cluster.jobs[0].runs_since_s = 26.0
+    assert target.scale(1, "a").note == ""
+    assert clock.pauses == [pytest.approx(4.0, abs=0.1)]
+    assert acted(cluster) == [PUT, POST]
+
+
+def test_a_tick_does_not_wait_for_a_long_cooldown(cluster, target, clock):
+    cluster.configuration = {"jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling": "1 min"}
+    cluster.jobs[0].runs_since_s = 20.0
+    assert target.scale(1, "a").note == "Flink rescales once its cooldown is over, in 40 s"
+    assert clock.pauses == []
+    assert cluster.puts() == [{"s" * 32: (1, 1), "c" * 32: (1, 1)}]
+
+
+def test_a_checkpoint_that_takes_too_long_does_not_keep_the_rescale(cluster, target, clock):
+    cluster.looks = 1_000
+    running = target.scale(4, "a")
+    assert running.note == "its checkpoint was not complete within 10 s, so more is read again"
+    assert running.requested == 4
+    assert clock.now_s == pytest.approx(10.0)
+    assert acted(cluster) == [POST, PUT]
+
+
+def test_a_checkpoint_that_fails_does_not_keep_it_either(cluster, target):
+    cluster.failure = "disk full"
+    assert target.scale(4, "a").note == "the checkpoint before it failed, so more is read again"
+    assert target.read().requested == 4
+
+
+def test_the_guard_is_asked_after_every_wait_and_right_before_the_request(cluster, target):
+    cluster.looks = 3
+    asked = []
+    target.scale(4, "a", guard=lambda: asked.extend(cluster.asked))
+    assert [method for method, *_ in asked].count("POST") == 1
+    assert cluster.asked[len(asked)][0] == "PUT"
+
+
+def test_what_somebody_else_asks_for_meanwhile_is_not_asked_again(cluster, target):
+    def somebody():
+        for vertex in cluster.jobs[0].vertices:
+            vertex.upper = 4
+
+    cluster.meanwhile["POST checkpoints"] = somebody
+    target.scale(4, "a")
+    assert cluster.puts() == []
+
+
+def test_lower_bounds_that_others_set_while_a_checkpoint_was_made_are_kept(cluster, target):
+    cluster.meanwhile["POST checkpoints"] = lambda: setattr(cluster.jobs[0].vertices[0], "lower", 2)
+    target.scale(4, "a")
+    assert cluster.puts() == [{"s" * 32: (2, 4), "c" * 32: (1, 4)}]
+
+
+def test_what_a_read_found_long_ago_is_read_again(cluster, target, clock):
+    target.read()
+    cluster.jobs[0].vertices[0].most = 3
+    clock.now_s += 60.0
+    target.scale(6, "a")
+    assert cluster.puts() == [{"s" * 32: (1, 3), "c" * 32: (1, 6)}]
+
+
+def test_a_cluster_that_does_not_show_its_configuration_is_taken_for_a_usual_one(cluster, target):
+    cluster.refusals = {"GET /jobmanager/config": (403, "no")}
+    target.scale(4, "a")
+    assert acted(cluster) == [PUT, POST]
 
 
 def test_it_is_settled_when_the_new_parallelism_really_runs(cluster, target):
@@ -129,7 +251,9 @@ def test_without_checkpoints_the_rescale_is_left_to_flink(cluster):
 
 def test_a_checkpoint_that_is_refused_does_not_undo_the_rescale(cluster, target):
     cluster.refusals["POST"] = (400, "Checkpointing has not been enabled")
-    assert target.scale(4, "a").requested == 4
+    running = target.scale(4, "a")
+    assert running.requested == 4
+    assert running.note.startswith("no checkpoint was made before it, so more is read again (")
 
 
 def test_the_newest_job_of_that_name_is_meant_and_ended_ones_are_not(cluster):

@@ -80,8 +80,10 @@ def test_flink_is_asked_again_where_it_accepts_and_forgets():
         closing(FlinkCluster([a_job()], checkpoints_pass=True, forgetting=1)) as cluster,
         FlinkTarget(FlinkSettings(url=cluster.url), "orders") as target,
     ):
-        assert target.scale(4, "a").requested == 2
-        assert target.scale(4, "a").requested == 4
+        target.scale(4, "a")
+        assert target.read().requested == 2
+        target.scale(4, "a")
+        assert target.read().requested == 4
         target.scale(4, "a")
         assert len(cluster.puts()) == 2, "what it shows is not asked for again"
 

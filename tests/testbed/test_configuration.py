@@ -41,6 +41,16 @@ def test_flink_listens_on_loopback_and_rescales_at_once(layout: Layout) -> None:
     assert flink["execution.checkpointing.dir"] == layout.checkpoints.as_uri()
 
 
+def test_flinks_own_cooldown_and_delay_can_be_had(layout: Layout) -> None:
+    flink = yaml(layout.conf / "flink" / "config.yaml")
+    assert flink["jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling"] == "2s"
+    assert configuration.TRIGGER_DELAY not in flink
+    configuration.write(layout, Testbed(cooldown_s=30, trigger_delay_s=0))
+    flink = yaml(layout.conf / "flink" / "config.yaml")
+    assert flink["jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling"] == "30s"
+    assert flink[configuration.TRIGGER_DELAY] == "0s"
+
+
 def test_kafka_is_its_own_controller_on_loopback(layout: Layout) -> None:
     kafka = properties(layout.conf / "kafka.properties")
     assert kafka["listeners"] == "PLAINTEXT://127.0.0.1:19192,CONTROLLER://127.0.0.1:19193"
