@@ -16,7 +16,10 @@ LUCK = {True: "as it is", False: "without luck"}
 
 
 class Checked(TypedDict):
-    """One plan; workers on average, and the share of seconds that are late in percent."""
+    """One plan: workers on average, the share of seconds that are late in percent, and what the figure of it would be.
+
+    ``of_frontier`` is what luck alone costs: the plan knows everything else.
+    """
 
     trace: str
     peak: float
@@ -26,6 +29,7 @@ class Checked(TypedDict):
     late_pct: float
     said_workers: float
     workers: float
+    of_frontier: float
 
 
 def checked(name: str, peak: float, setup: Setup) -> Iterator[Checked]:
@@ -52,6 +56,7 @@ def checked(name: str, peak: float, setup: Setup) -> Iterator[Checked]:
                     "late_pct": 100.0 * outcome.share_above_objective,
                     "said_workers": plan.worker_s / found.seconds,
                     "workers": outcome.average_workers,
+                    "of_frontier": outcome.worker_s / found.worker_s_at(outcome.share_above_objective),
                 }
 
 
@@ -62,5 +67,5 @@ def off(rows: Sequence[Checked]) -> str:
     return (
         f"{len(rows)} plans: workers off by at most {100 * np.abs(workers).max():.2f} %; late seconds by "
         f"{late.mean():+.2f} points in the mean, {np.abs(late).mean():.2f} without sign, "
-        f"{np.abs(late).max():.2f} at most"
+        f"{np.abs(late).max():.2f} at most; x frontier {np.mean([row['of_frontier'] for row in rows]):.3f} in the mean"
     )

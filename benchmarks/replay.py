@@ -162,7 +162,10 @@ def _print(rows: Sequence[dict[str, object]], campaign: Campaign) -> None:
     bounds = [one.average_workers for one in campaign.clairvoyants.values()]
     first = rows[0]
     peak = 100 * float(str(first["peak"]))
-    least = ", ".join(f"{workers:.2f} at {float(share):.0%} late" for share, workers in _frontier(campaign).items())
+    least = ", ".join(
+        f"{'none' if workers is None else f'{workers:.2f}'} at {float(share):.0%} late"
+        for share, workers in _frontier(campaign).items()
+    )
     budget = 100 * campaign.setup.objectives.error_budget
     print(f"\n{first['trace']}, peak at {peak:.0f} %; clairvoyant {np.mean(bounds):.2f} workers; frontier {least}")
     heads = (
@@ -198,13 +201,17 @@ def _print(rows: Sequence[dict[str, object]], campaign: Campaign) -> None:
         print(f"FAILED {failed.policy}, seed {failed.seed}: {failed.reason}")
 
 
-def _frontier(campaign: Campaign) -> dict[str, float]:
-    """Return the fewest workers on average at some shares of late seconds, mean over seeds; nothing without it."""
-    curves = campaign.frontiers.values()
-    return {
-        f"{share:g}": float(np.mean([one.worker_s_at(share) / one.seconds for one in curves]))
-        for share in (TOLD_AT if curves else ())
-    }
+def _frontier(campaign: Campaign) -> dict[str, float | None]:
+    """Return the fewest workers on average at some shares of late seconds, mean over seeds.
+
+    Nothing without a frontier; ``None`` where, with some seed, no plan is late so rarely.
+    """
+    found: dict[str, float | None] = {}
+    for share in TOLD_AT if campaign.frontiers else ():
+        workers = [one.workers_at(share) for one in campaign.frontiers.values()]
+        known = [one for one in workers if one is not None]
+        found[f"{share:g}"] = float(np.mean(known)) if len(known) == len(workers) else None
+    return found
 
 
 def _s(row: dict[str, object], name: str) -> float:

@@ -100,8 +100,11 @@ def _frontier(document: Mapping[str, Any]) -> str:
         return ""
     least = []
     for at in zip(*(one["at"] for one in curves), strict=True):  # by share, over seeds
-        workers = sum(one["average_workers"] for one in at) / len(at)
-        least.append(f"{number(workers)} at {number(100 * at[0]['share_above_objective'])} %")
+        share = f"at {number(100 * at[0]['share_above_objective'])} %"
+        if any(one["average_workers"] is None for one in at):
+            least.append(f"none {share}")
+        else:
+            least.append(f"{number(sum(one['average_workers'] for one in at) / len(at))} {share}")
     return f"Fewest workers on average, by the share of seconds that may be late (frontier): {', '.join(least)}."
 
 

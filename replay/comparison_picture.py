@@ -216,9 +216,9 @@ def _lateness(axes: Axes, group: Group, colours: Colours, frontier: tuple[Values
     for policy, mine in group.items():
         late = np.array([one.outcome.share_above_objective for one in mine])
         workers = np.array([one.outcome.average_workers for one in mine])
-        axes.plot(late.mean(), workers.mean(), "o", ms=8.0, color=colours[policy], mec="white", zorder=3)
+        axes.plot(late.mean(), workers.mean(), "o", ms=8.0, color=colours[policy], mec="white", zorder=3, clip_on=False)
         if len(mine) > 1:
-            axes.scatter(late, workers, s=9, color=colours[policy], lw=0, alpha=0.6, zorder=2)
+            axes.scatter(late, workers, s=9, color=colours[policy], lw=0, alpha=0.6, zorder=2, clip_on=False)
         most_late, most = max(most_late, float(late.max())), max(most, float(workers.max()))
     axes.set_xscale("function", functions=(lambda late: np.sqrt(np.maximum(late, 0.0)), np.square))
     axes.set_xlim(0.0, min(1.1 * most_late, 1.0))

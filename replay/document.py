@@ -201,14 +201,7 @@ def _curve(seed: int, frontier: Frontier) -> dict[str, Any]:
             }
             for plan in frontier.plans
         ],
-        "at": [
-            {
-                "share_above_objective": share,
-                "worker_seconds": frontier.worker_s_at(share),
-                "average_workers": frontier.worker_s_at(share) / frontier.seconds,
-            }
-            for share in TOLD_AT
-        ],
+        "at": [{"share_above_objective": share, "average_workers": frontier.workers_at(share)} for share in TOLD_AT],
     }
 
 

@@ -46,6 +46,15 @@ class Frontier:
     plans: tuple[Plan, ...]
     seconds: int
 
+    @property
+    def least_late(self) -> float:
+        """Share of late seconds of the plan that is late least, whatever it costs."""
+        return self.plans[0].late_s / self.seconds
+
+    def workers_at(self, late: float) -> float | None:
+        """Return the fewest workers on average at a share of late seconds; ``None`` where no plan is late so rarely."""
+        return None if late < self.least_late else self.worker_s_at(late) / self.seconds
+
     def worker_s_at(self, late: float) -> float:
         """Return the fewest worker-seconds at a share of late seconds, linearly between corners.
 

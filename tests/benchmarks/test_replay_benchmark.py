@@ -27,6 +27,7 @@ def test_plans_of_the_frontier_are_as_they_are_said_to_be_when_they_are_played()
     for row in rows:
         assert row["workers"] == pytest.approx(row["said_workers"], rel=0.02)
         if row["twin"] == "without luck":
+            assert row["of_frontier"] <= 1.001, "later than it is said to be it never is: no work is done again"
             assert row["late_pct"] == pytest.approx(row["said_late_pct"], abs=1.0)
     assert off(rows).startswith(f"{len(rows)} plans: workers off by at most 0.")
 

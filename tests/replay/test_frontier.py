@@ -112,6 +112,12 @@ def test_between_corners_it_is_a_line_and_beyond_them_it_is_level() -> None:
     assert [found.worker_s_at(late) for late in (0.0, 0.1, 0.2, 0.3, 0.9)] == [1_000, 1_000, 800, 600, 600]
 
 
+def test_where_no_plan_is_late_so_rarely_no_workers_are_told() -> None:
+    found = Frontier((Plan(1_000, 10, 2, ()), Plan(600, 30, 1, ())), 100)
+    assert found.least_late == 0.1
+    assert [found.workers_at(late) for late in (0.05, 0.1, 0.2)] == [None, 10.0, 8.0]
+
+
 def test_corners_leave_out_what_lies_above_the_line() -> None:
     plans = [
         Plan(worker_s, late_s, 1, ()) for worker_s, late_s in ((900, 0), (800, 10), (100, 20), (100, 30), (50, 40))
