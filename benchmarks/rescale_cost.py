@@ -42,7 +42,7 @@ from testbed.run import Workload, begin, loading
 from testbed.settings import Testbed
 
 WORDS = 2_000  # keys of the state
-COVERED_S = 60.0  # in which every word has come
+COVERED_S = 45.0  # in which every word has come
 LOOK_S = 0.1
 PATIENCE_S = 240.0
 CALM_S = 3  # seconds in a row in which no more waits than usual
@@ -195,10 +195,13 @@ def main(
 def _due(
     costs: Sequence[Cost], ways: Sequence[str], moments: Sequence[int], rescales: int
 ) -> Iterator[tuple[str, int]]:
-    """Yield which rescales are still to be measured, way by way in turns: none has the machine's better hours."""
+    """Yield which rescales are still to be measured: in turns, so that none has the machine's better hours.
+
+    Every second round goes backwards: out and in fall to each way alike.
+    """
     for number in range(rescales):
         for since_s in moments:
-            for way in ways:
+            for way in ways[:: -1 if number % 2 else 1]:
                 if sum(one.way == way and one.since_s == since_s for one in costs) <= number:
                     yield way, since_s
 
@@ -236,6 +239,7 @@ def _rescaled(job: Job, testbed: Testbed, *, way: str, state: int, since_s: int,
     WAYS[way](job, to)
     stop_s = _until(job, lambda seen: not job.runs(seen, _wide(seen)) or _wide(seen) == to, known)
     again_s = _until(job, lambda seen: job.runs(seen, to), known)
+    known |= job.checkpoints()
     triggered_s, size_mb = known[job.restored()]
     calm_s = _calm_s(testbed, again_s, max(usual.max(initial=0.0), 0.25 * per_s))
     return Cost(

@@ -21,24 +21,35 @@ from settings.home import Home
 
 @dataclass(frozen=True)
 class Finding:
-    """One check: what was found, and the mend when it is not well."""
+    """One check: what was found, the mend when it is not well, and what would be better when it is."""
 
     check: str
     ok: bool
     found: str
     mend: str = ""
+    better: str = ""
 
 
 def doctor(
     spark: Annotated[bool, typer.Option(help="Also start Spark and run a task (about 20 s).")] = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Check Python, Java, Spark, the stores, the configuration and each job's Prometheus; say how to mend.
+    """Check Python, Java, Spark, the stores, the configuration, each job's Prometheus and Flink; say how to mend.
 
     Example: perdix doctor --no-spark --json
     """
     home = Home.from_environment()
-    checks = [_python, _packages, _java, _state, _mlflow, _configuration, _prometheus, *([_spark] if spark else [])]
+    checks = [
+        _python,
+        _packages,
+        _java,
+        _state,
+        _mlflow,
+        _configuration,
+        _prometheus,
+        _flink,
+        *([_spark] if spark else []),
+    ]
     findings = []
     for check in checks:
         for finding in _guarded(check, home):
@@ -48,6 +59,8 @@ def doctor(
                 console.print(mark, f"{finding.check}: {finding.found}", highlight=False)
                 if not finding.ok and finding.mend:
                     console.print(f"       mend: {finding.mend}", highlight=False)
+                if finding.better:
+                    console.print(f"       better: {finding.better}", highlight=False)
     well = all(finding.ok for finding in findings)
     emit("perdix.doctor/1", {"ok": well, "findings": findings}, as_json=as_json, show=lambda: None)
     if not well:
@@ -156,6 +169,28 @@ def _prometheus(home: Home) -> Iterator[Finding]:
             )
         else:
             yield Finding(check, ok=True, found=f"{shown(job.prometheus)} answers")
+
+
+def _flink(home: Home) -> Iterator[Finding]:
+    from control.live import stream_jobs
+    from settings.targets import FlinkSettings
+    from targets.contract import TargetError
+    from targets.flink import FlinkTarget
+
+    for job in stream_jobs(home).jobs.values():
+        if not isinstance(job.target, FlinkSettings):
+            continue
+        check = f"flink of {job.name}"
+        try:
+            with FlinkTarget(job.target, job.name) as flink:
+                rescaling, advice = flink.looked_over(job.grace_s)
+        except TargetError as error:
+            yield Finding(check, ok=False, found=str(error), mend="start it, or mend 'target' in the job's file")
+            continue
+        when = "as soon as slots are there" if rescaling.at_once else "at a checkpoint once slots are there"
+        found = f"rescales {when}, and not within {rescaling.cooldown_s:.0f} s of the last deployment"
+        needed, wanted = ("; ".join(one.sentence for one in advice if one.needed is kind) for kind in (True, False))
+        yield Finding(check, ok=not needed, found=found, mend=needed, better=wanted)
 
 
 def _spark(_: Home) -> Iterator[Finding]:

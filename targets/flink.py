@@ -13,16 +13,19 @@ from targets.contract import Connected, Fault, Guard, Running, TargetError, ungu
 from targets.flink_answers import (
     OVER,
     Accepted,
+    CheckpointConfig,
     CheckpointProgress,
+    Configuration,
     Job,
     Overview,
     Requirements,
     Slots,
     Summary,
     Triggered,
+    Version,
     gist,
 )
-from targets.flink_cluster import Rescaling, read_rescaling
+from targets.flink_cluster import Advice, Rescaling, advice, read_rescaling, rescaling
 from targets.flink_dataflow import DataflowReading, read_dataflow
 from targets.http import TIMEOUT_S, HttpTarget, RefusedError
 from targets.idempotency import Keys
@@ -156,6 +159,25 @@ class FlinkTarget(Connected):
             return self._running(job, seen.requirements)
         return self._ask(seen, {ids[name]: wanted for name, wanted in parallelism.items()})
 
+    def looked_over(self, grace_s: float) -> tuple[Rescaling, tuple[Advice, ...]]:
+        """Return when the cluster rescales this job, and what is better set otherwise.
+
+        Parameters
+        ----------
+        grace_s
+            Seconds after a rescale in which perdix asks for no other.
+        """
+        job = self._job()
+        values = self._flink.asked("GET", "/jobmanager/config", Configuration).values()
+        version = self._flink.asked("GET", "/config", Version).numbers
+        checkpoints: CheckpointConfig | None = None
+        try:
+            checkpoints = self._flink.asked("GET", f"/jobs/{job.jid}/checkpoints/config", CheckpointConfig)
+        except RefusedError as refused:
+            if refused.status != 404:  # a job without checkpoints has no such page
+                raise
+        return rescaling(values, version), tuple(advice(values, checkpoints, grace_s))
+
     def close(self) -> None:
         """Close the connections."""
         self._flink.close()
@@ -212,16 +234,16 @@ class FlinkTarget(Connected):
         jid = seen.job.jid
         if self._rescaling is None or self._rescaling[0] != jid:
             self._rescaling = jid, read_rescaling(self._flink)
-        rescaling, until_s = self._rescaling[1], self._pace.elapsed_s() + self._wait_s
+        known, until_s = self._rescaling[1], self._pace.elapsed_s() + self._wait_s
         runs_since_s = seen.job.runs_since_s + self._pace.elapsed_s() - seen.at_s
-        cooling_s = max(rescaling.cooldown_s - runs_since_s, 0.0)
+        cooling_s = max(known.cooldown_s - runs_since_s, 0.0)
         if cooling_s > self._wait_s:
             notes.append(f"Flink rescales once its cooldown is over, in {cooling_s:.0f} s")
         elif cooling_s > 0.0:
             self._pace.pause(cooling_s)
-        if rescaling.at_once:
+        if known.at_once:
             notes.extend(self._checkpointed(jid, until_s))
-        return rescaling.at_once
+        return known.at_once
 
     def _checkpointed(self, jid: str, until_s: float) -> Iterator[str]:
         """Make a checkpoint and wait for it, but not beyond ``until_s``; yield in words why there is none."""

@@ -79,7 +79,9 @@ def advice(values: Mapping[str, str], checkpoints: CheckpointConfig | None, grac
         yield Advice(f"take out '{MODE}: reactive': such a job follows its TaskManagers", needed=True)
     interval_s = 0.0 if checkpoints is None else checkpoints.interval / 1_000.0
     if not 0.0 < interval_s < float(1 << 40):
-        yield Advice("set 'execution.checkpointing.interval': without checkpoints a rescale loses the job's state")
+        yield Advice(
+            "set 'execution.checkpointing.interval': without checkpoints a rescale loses the job's state", needed=True
+        )
     elif interval_s > LONG_INTERVAL_S:
         yield Advice(
             f"lower 'execution.checkpointing.interval' from {interval_s:.0f} s to at most {LONG_INTERVAL_S:.0f} s: what"

@@ -6,7 +6,7 @@ import inspect
 import json
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from importlib import metadata
 from pathlib import Path
@@ -18,6 +18,8 @@ from typer.testing import CliRunner
 from cli.known_errors import known_errors
 from cli.main import app
 from cli.output import run_guarded
+from targets.flink_cluster import COOLDOWN, SCHEDULER
+from tests.targets.flink_api import FlinkCluster, a_job
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "json.md"
 Command = Callable[..., dict[str, object]]
@@ -207,6 +209,49 @@ def test_doctor_finds_this_machine_well(command: Command) -> None:
     said = command("doctor", "--no-spark")
     assert [finding for finding in said["findings"] if not finding["ok"]] == []
     assert {finding["check"] for finding in said["findings"]} >= {"python", "packages", "java", "state store", "mlflow"}
+
+
+@pytest.fixture
+def flink(home: Path) -> Iterator[FlinkCluster]:
+    """A Flink cluster, and the file of a job that runs there."""
+    cluster = FlinkCluster([a_job()], configuration={SCHEDULER: "adaptive", COOLDOWN: "10 min"})
+    home.joinpath("jobs").mkdir(parents=True, exist_ok=True)
+    home.joinpath("jobs", "orders.yaml").write_text(f"target: {{kind: flink, url: '{cluster.url}'}}\n")
+    yield cluster
+    cluster.close()
+    home.joinpath("jobs", "orders.yaml").unlink()
+
+
+def of_flink(said: dict[str, object]) -> dict[str, object]:
+    findings: list[dict[str, object]] = said["findings"]  # type: ignore[assignment]
+    return next(finding for finding in findings if finding["check"] == "flink of orders")
+
+
+def test_doctor_reads_from_flink_what_makes_a_rescale_dear(command: Command, flink: FlinkCluster) -> None:
+    found = of_flink(command("doctor", "--no-spark"))
+    assert found["ok"]
+    assert "not within 600 s of the last deployment" in str(found["found"])
+    assert f"lower '{COOLDOWN}' from 600 s to at most 120 s" in str(found["better"])
+
+
+def test_doctor_says_what_flink_cannot_rescale_without(
+    command: Command, flink: FlinkCluster, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERDIX_HOME", str(home))
+    flink.configuration = {}
+    flink.refusals = {"GET /jobs/" + "a" * 32 + "/checkpoints/config": (404, "Checkpointing is not enabled")}
+    answer = CliRunner().invoke(app, ["doctor", "--no-spark", "--json"])
+    assert answer.exit_code == 1
+    found = of_flink(json.loads(answer.stdout))
+    assert "set 'jobmanager.scheduler: adaptive'" in str(found["mend"])
+    assert "without checkpoints a rescale loses the job's state" in str(found["mend"])
+
+
+def test_doctor_says_where_no_flink_answers(home: Path, flink: FlinkCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERDIX_HOME", str(home))
+    flink.jobs = []
+    answer = CliRunner().invoke(app, ["doctor", "--no-spark"])
+    assert "no job named 'orders' runs; submit it" in " ".join(answer.stdout.split())
 
 
 def test_every_command_has_an_example_in_its_help() -> None:

@@ -225,6 +225,8 @@ class FlinkCluster:
             if self.checkpoints_pass:
                 self.complete_checkpoint()
             return 202, {"request-id": "r"}
+        if rest == ["checkpoints", "config"]:
+            return 200, {"mode": "exactly_once", "interval": 10_000, "timeout": 600_000, "min_pause": 0}
         if rest[:1] == ["checkpoints"]:
             if self.looks:
                 self.looks -= 1
