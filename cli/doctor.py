@@ -172,6 +172,7 @@ def _prometheus(home: Home) -> Iterator[Finding]:
 
 
 def _flink(home: Home) -> Iterator[Finding]:
+    from control.decide import SHORTEST_GRACE_S
     from control.live import stream_jobs
     from settings.targets import FlinkSettings
     from targets.contract import TargetError
@@ -183,7 +184,7 @@ def _flink(home: Home) -> Iterator[Finding]:
         check = f"flink of {job.name}"
         try:
             with FlinkTarget(job.target, job.name) as flink:
-                rescaling, advice = flink.looked_over(job.grace_s)
+                rescaling, advice = flink.looked_over(SHORTEST_GRACE_S if job.grace_s is None else job.grace_s)
         except TargetError as error:
             yield Finding(check, ok=False, found=str(error), mend="start it, or mend 'target' in the job's file")
             continue

@@ -12,15 +12,19 @@ import numpy as np
 
 from control.state import DAY_S
 from models.forecasting.foresight import LEAST_MINUTES
+from models.recovery.downtime import Downtimes
 from policies.contract import Decision, Policy, Reason, Situation
 from policies.standing_still import stand_still, unforeseeable
 from policies.wording import workers
-from settings.stream_job import GRACE_S
+from settings.stream_job import GRACE_S, StreamJob
 from targets.contract import Running
 
 LITTLE_CPU = 0.5  # of the hottest worker: below, nobody needs more workers for lack of CPU
 MUCH_CPU = 0.9  # of the hottest worker: above, more workers are needed whatever the rates say
 LITTLE_WAITS_S = 5.0  # of the load in the consumer lag: what flickers, and no backlog
+SHORTEST_GRACE_S = 30.0  # Flink's own cooldown
+RESTARTS = 5.0  # times the longer downtime of a rescale: until the job is as it will be
+SCRAPES = 4.0  # that a rate is taken over (conf/queries)
 NO_GROUND = (Reason.HOLD_BLIND, Reason.HOLD_UNKNOWN, Reason.HOLD_INVALID, Reason.HOLD_PAUSED, Reason.HOLD_GRACE)
 
 
@@ -79,7 +83,7 @@ class Circumstances:
     avoided
         Scale-outs that are not to be tried for a while.
     grace_s
-        Of the job's settings: no rescale so soon after another.
+        No rescale so soon after another.
     capacity_per_s
         What so many workers take, where the situation does not tell of it; ``None``: it tells of all that is known.
     contradiction
@@ -110,6 +114,18 @@ class Verdict:
         decided, proposed = self.decision, self.proposed
         same = decided.scale_out == proposed.scale_out and dict(decided.mix) == dict(proposed.mix)
         return not same or decided.reason != proposed.reason
+
+
+def grace_of(job: StreamJob, downtimes: Downtimes) -> float:
+    """Return for how many seconds after a rescale nothing rescales: what the job's file says, else what restarts ask.
+
+    A job that stands still for seconds warms up within half a minute, one that stands still for half a minute within
+    two. Flink itself does not rescale within 30 s, and rates are those of several scrapes.
+    """
+    if job.grace_s is not None:
+        return job.grace_s
+    scraped_s = 0.0 if job.prometheus is None else SCRAPES * job.prometheus.scrape_interval_s
+    return min(max(RESTARTS * max(downtimes.out_s, downtimes.in_s), scraped_s, SHORTEST_GRACE_S), GRACE_S)
 
 
 def decide(policy: Policy, situation: Situation, circumstances: Circumstances) -> Verdict:

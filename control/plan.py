@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from control.believe import Beliefs, as_seen, believe
-from control.decide import Circumstances, Verdict, decide
+from control.decide import Circumstances, Verdict, decide, grace_of
 from control.job_memory import history_of
 from control.learn import Lesson
 from control.observe import Observation
@@ -99,7 +99,7 @@ def plan(
         rescales_today=ledgered.rescales_today,
         paused=setting.paused,
         avoided=lesson.memory.avoided,
-        grace_s=job.grace_s,
+        grace_s=grace_of(job, lesson.memory.downtimes),
         capacity_per_s=None if setting.believes else lesson.memory.capacity.per_s_if_known,
         contradiction=observation.contradiction,
     )

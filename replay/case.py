@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from settings.stream_job import GRACE_S, Bounds, Objectives, PolicySettings
+from settings.stream_job import Bounds, Objectives, PolicySettings
 from twin.emission import Scraping
 from twin.parameters import TwinParameters
 
@@ -27,7 +27,8 @@ class Contender:
     tick_interval_s
         Seconds between its ticks. Kubernetes' HPA looks every 15 s, the Flink Autoscaler every 10 s.
     grace_s
-        Seconds after a rescale in which the control loop lets it not rescale (``grace_s`` of the stream job).
+        Seconds after a rescale in which the control loop lets it not rescale (``grace_s`` of the stream job); ``None``:
+        as long as the job's own restarts ask for.
     latency_family
         Of a policy that needs a profile: the family of its latency model; when ``None``, the first that training tries.
     """
@@ -35,7 +36,7 @@ class Contender:
     label: str
     settings: PolicySettings
     tick_interval_s: int = TICK_INTERVAL_S
-    grace_s: float = GRACE_S
+    grace_s: float | None = None
     latency_family: str | None = None
 
 

@@ -17,7 +17,7 @@ from policies import phoebe
 from policies.build import POLICIES, build_policy
 from policies.daedalus_options import AS_PRINTED
 from replay.case import BEST_STATIC, TICK_INTERVAL_S, Contender
-from settings.stream_job import GRACE_S, Bounds, PolicySettings
+from settings.stream_job import Bounds, PolicySettings
 from settings.yaml_files import SettingsError
 
 HPA_INTERVAL_S = 15  # how often Kubernetes' HPA looks (--horizontal-pod-autoscaler-sync-period)
@@ -45,7 +45,7 @@ class Form:
     policy: str
     options: Callable[[Mapping[str, str]], dict[str, Any]] = lambda _: {}
     tick_interval_s: int = TICK_INTERVAL_S
-    grace_s: float = GRACE_S
+    grace_s: float | None = None
     latency_family: str | None = None
 
 
@@ -131,11 +131,13 @@ def contender(label: str, bounds: Bounds | None = None) -> Contender:
     if not isinstance(tick_s, int) or isinstance(tick_s, bool) or not 1 <= tick_s <= 3_600:
         raise SettingsError(f"policy '{label}': {TICK} must be whole seconds from 1 to 3600, found {tick_s!r}")
     grace_s = options.pop(GRACE, form.grace_s)
-    if not isinstance(grace_s, int | float) or isinstance(grace_s, bool) or not 0 <= grace_s <= 86_400:
+    number = grace_s is None or (isinstance(grace_s, int | float) and not isinstance(grace_s, bool))
+    if not number or not 0 <= (grace_s or 0) <= 86_400:
         raise SettingsError(f"policy '{label}': {GRACE} must be seconds from 0 to 86400, found {grace_s!r}")
     if not LABEL.fullmatch(label):
         raise SettingsError(f"policy '{label}': letters, digits and . _ : = + - only, because files are named by it")
-    return Contender(label, _settings(label, form.policy, options, bounds), tick_s, float(grace_s), form.latency_family)
+    held_s = None if grace_s is None else float(grace_s)
+    return Contender(label, _settings(label, form.policy, options, bounds), tick_s, held_s, form.latency_family)
 
 
 def needs_beliefs(contender: Contender) -> bool:

@@ -102,7 +102,8 @@ class StreamJob(Strict):
         Of the topic that limits the job's source: each worker reads whole ones. ``None``: not known, or no limit.
     grace_s
         Nothing rescales within so many seconds of another rescale, whatever the policy: metrics of a warm-up are not
-        those of the job. Policies may wait longer by options of their own.
+        those of the job. ``None``: as long as the job's own restarts ask for, ``GRACE_S`` at most. Policies may wait
+        longer by options of their own.
     """
 
     name: str
@@ -113,7 +114,7 @@ class StreamJob(Strict):
     sizes: dict[str, WorkerSize] = Field(default_factory=dict)
     source_partitions: Annotated[int, Field(ge=1)] | None = None
     policy: PolicySettings = PolicySettings()
-    grace_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = GRACE_S
+    grace_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     target: TargetSettings = AdvisorySettings()
     mode: Literal["advise", "act"] = "advise"
     paused_until: datetime | None = None

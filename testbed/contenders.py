@@ -64,7 +64,7 @@ class Live:
     options: Mapping[str, str]
     interval_s: int
     start: int | None = None
-    grace_s: float = 0.0
+    grace_s: float | None = 0.0
 
     @property
     def name(self) -> str:

@@ -231,7 +231,7 @@ def test_doctor_reads_from_flink_what_makes_a_rescale_dear(command: Command, fli
     found = of_flink(command("doctor", "--no-spark"))
     assert found["ok"]
     assert "not within 600 s of the last deployment" in str(found["found"])
-    assert f"lower '{COOLDOWN}' from 600 s to at most 120 s" in str(found["better"])
+    assert f"lower '{COOLDOWN}' from 600 s to at most 30 s" in str(found["better"])
 
 
 def test_doctor_says_what_flink_cannot_rescale_without(
