@@ -11,9 +11,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from settings.access import HttpAccess
+from settings.known_events import Calendar, KnownEvent
 from settings.strict import Strict
 from settings.targets import AdvisorySettings, TargetSettings
 from settings.yaml_files import SettingsError, load_model, place_in
@@ -100,6 +101,8 @@ class StreamJob(Strict):
         Name -> size, of a job whose workers may differ; empty: all are equal.
     source_partitions
         Of the topic that limits the job's source: each worker reads whole ones. ``None``: not known, or no limit.
+    events
+        Name -> what is known to change the load, and when.
     grace_s
         Nothing rescales within so many seconds of another rescale, whatever the policy: metrics of a warm-up are not
         those of the job. ``None``: as long as the job's own restarts ask for, ``GRACE_S`` at most. Policies may wait
@@ -113,11 +116,20 @@ class StreamJob(Strict):
     objectives: Objectives = Objectives()
     sizes: dict[str, WorkerSize] = Field(default_factory=dict)
     source_partitions: Annotated[int, Field(ge=1)] | None = None
+    events: dict[str, KnownEvent] = Field(default_factory=dict)
     policy: PolicySettings = PolicySettings()
     grace_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     target: TargetSettings = AdvisorySettings()
     mode: Literal["advise", "act"] = "advise"
     paused_until: datetime | None = None
+    _calendar: Calendar = PrivateAttr(default_factory=Calendar)
+
+    @property
+    def calendar(self) -> Calendar:
+        """When its events start."""
+        if self._calendar.events is not self.events:  # nor after a copy with others
+            self._calendar = Calendar(self.events)
+        return self._calendar
 
     @field_validator("name")
     @classmethod
@@ -125,6 +137,14 @@ class StreamJob(Strict):
         if not NAME.fullmatch(name):
             raise ValueError("use letters, digits, '.', '_' or '-' (at most 63, starting with a letter or digit)")
         return name
+
+    @field_validator("events")
+    @classmethod
+    def _events_named(cls, events: dict[str, KnownEvent]) -> dict[str, KnownEvent]:
+        for name in events:
+            if not NAME.fullmatch(name):
+                raise ValueError(f"event '{name}': use letters, digits, '.', '_' or '-' (at most 63)")
+        return events
 
     @field_validator("sizes")
     @classmethod
