@@ -50,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", nargs="*", choices=list(TRACES), default=list(TRACES))
     parser.add_argument("--policies", default=None)
     parser.add_argument("--forecaster", default=None)
+    parser.add_argument("--regime", default=None, help="what rescales cost (conf/regimes), by default as in the papers")
     parser.add_argument(
         "--recoveries", action="store_true", help="let workers crash, and pool recoveries (of daedalus, by default)"
     )
@@ -107,7 +108,9 @@ def _setups(asked: argparse.Namespace) -> Iterator[tuple[str, float, Setup]]:
     who = contenders(asked.policies or ("daedalus" if asked.recoveries else POLICIES), bounds)
     for name in asked.only:
         file, twin = TRACES[name]
-        parameters, trace = twin_and_trace(str(DATA / "workloads" / file), twin, round(3600 * asked.hours))
+        parameters, trace = twin_and_trace(
+            str(DATA / "workloads" / file), twin, round(3600 * asked.hours), regime=asked.regime
+        )
         for peak, budget in product(PEAKS, asked.error_budget):
             setup = Setup(
                 who,

@@ -140,6 +140,14 @@ def replay(
             "--twin", help="Name in conf/twins, or a YAML file.", show_default="that of the workload, wordcount"
         ),
     ] = None,
+    regime: Annotated[
+        str | None,
+        typer.Option(
+            "--regime",
+            help="What rescales cost: a file of conf/regimes, for example in-place.",
+            show_default="as on the twin's own cluster",
+        ),
+    ] = None,
     failures: Annotated[
         int, typer.Option("--failures", help="Workers (of a topology: hosts) that crash in each replay.", min=0)
     ] = 0,
@@ -239,6 +247,7 @@ def replay(
             {
                 "--workload": workload,
                 "--twin": twin,
+                "--regime": regime,
                 "--dataflow": dataflow,
                 "--start": start,
                 "--skew": skew,
@@ -270,6 +279,7 @@ def replay(
             {
                 "--workload": workload,
                 "--twin": twin,
+                "--regime": regime,
                 "--peak-utilisation": peak_utilisation,
                 "--failures": failures or None,
                 "--forecaster": forecaster,
@@ -299,6 +309,7 @@ def replay(
         fill_gaps=fill_gaps,
         step_s=_step_s(step),
         jobs=ingested(lake()),
+        regime=regime,
     )
     trace, hours = part_of(trace, hours, from_=from_, to=to)
     objectives = Objectives(

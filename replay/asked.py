@@ -11,6 +11,7 @@ from models.forecasting.contract import Workload
 from replay.workload import Trace, ingested, own, recorded
 from settings.yaml_files import SettingsError
 from twin.parameters import TwinParameters, load_twin, twins_folder
+from twin.regimes import under
 
 USUAL_TWIN = "wordcount"
 JOB = "job:"
@@ -41,6 +42,7 @@ def twin_and_trace(
     fill_gaps: bool = False,
     step_s: float | None = None,
     jobs: Ingested | None = None,
+    regime: str | None = None,
 ) -> tuple[TwinParameters, Trace]:
     """Return the twin, and the trace that it is to carry.
 
@@ -59,12 +61,31 @@ def twin_and_trace(
         Seconds from row to row of a file without times.
     jobs
         The jobs that were ingested; ``None``: there are none.
+    regime
+        What rescales cost, by a file of ``conf/regimes``; ``None``: as on the twin's own cluster.
 
     Raises
     ------
     ~settings.yaml_files.SettingsError
         Naming what is not known and the nearest that is, or file and line of what cannot be.
     """
+    parameters, trace = _asked(workload, twin, seconds, folder, fill_gaps=fill_gaps, step_s=step_s, jobs=jobs)
+    if regime is None:
+        return parameters, trace
+    note = f"rescales cost what they do in the regime '{regime}'"
+    return under(parameters, regime), replace(trace, notes=(*trace.notes, note))
+
+
+def _asked(
+    workload: str | None,
+    twin: str | None,
+    seconds: int,
+    folder: Path | None,
+    *,
+    fill_gaps: bool,
+    step_s: float | None,
+    jobs: Ingested | None,
+) -> tuple[TwinParameters, Trace]:
     folder = folder or twins_folder()
     names = sorted(path.stem for path in folder.glob("*.yaml"))
     if workload is None:

@@ -319,7 +319,7 @@ class JobTwin:
 
     def _interrupt(self, cause: Cause) -> None:
         """Stop the job: fall back to the last checkpoint, and draw how long it stands still."""
-        lost = 0.0 if self._down_until_s is not None else self._progress - self._checkpointed()
+        lost = 0.0 if self._down_until_s is not None else self._progress - self._checkpointed(cause)
         self._progress -= lost
         self._lag += lost
         self._replayed += lost
@@ -328,10 +328,14 @@ class JobTwin:
         self._down_until_s = max(self._now_s + standstill_s, self._down_until_s or 0)
         self.outages.append(Outage(cause, self._now_s, self._down_until_s, self._scale_out, self._requested, lost))
 
-    def _checkpointed(self) -> float:
-        """Return the records that the last completed checkpoint covers."""
-        interval_s = self.parameters.restart.checkpoint_interval_s
-        covered_s = self._started_s + (self._now_s - self._started_s) // interval_s * interval_s
+    def _checkpointed(self, cause: Cause) -> float:
+        """Return the records that the checkpoint covers from which the job starts again."""
+        restart = self.parameters.restart
+        if cause != "failure" and restart.rescale_replay_s is not None:
+            covered_s = max(self._now_s - restart.rescale_replay_s, self._started_s)
+        else:
+            interval_s = restart.checkpoint_interval_s
+            covered_s = self._started_s + (self._now_s - self._started_s) // interval_s * interval_s
         covered_s -= (covered_s - self._started_s) % self.step_s
         if covered_s == self._started_s:
             return self._start_progress

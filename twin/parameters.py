@@ -197,18 +197,26 @@ class RandomTime(Strict):
     ``spread`` is the standard deviation of its log.
     """
 
-    median_s: Annotated[float, Field(ge=1, le=3_600)]
+    median_s: Annotated[float, Field(ge=0.1, le=3_600)]
     spread: Spread = 0.18
 
 
 class Restart(Strict):
-    """How long the job stands still, and how it starts."""
+    """How long the job stands still, and how it starts.
+
+    Attributes
+    ----------
+    rescale_replay_s
+        Seconds of work that a planned rescale does again, where a checkpoint is made for it; ``None``: all since the
+        last of those that are made every ``checkpoint_interval_s``, as after a failure.
+    """
 
     out: RandomTime = RandomTime(median_s=28.0)
     in_: Annotated[RandomTime, Field(alias="in")] = RandomTime(median_s=16.0)
     failure: RandomTime = RandomTime(median_s=20.0)
     detection: RandomTime = RandomTime(median_s=8.0, spread=0.3)
     checkpoint_interval_s: Annotated[int, Field(ge=1, le=3_600)] = 10
+    rescale_replay_s: Annotated[int, Field(ge=0, le=3_600)] | None = None
     warm_up_s: Annotated[int, Field(ge=0, le=600)] = 30
     warm_up_speed: Annotated[float, Field(gt=0, le=1)] = 0.7
 

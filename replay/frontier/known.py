@@ -65,7 +65,9 @@ class Known:
 
     @property
     def replayed_s(self) -> float:
-        """Seconds of work that a restart does again on average: checkpoints end at any second of their interval."""
+        """Seconds of work that a rescale does again on average: checkpoints end at any second of their interval."""
+        if self.restart.rescale_replay_s is not None:
+            return float(self.restart.rescale_replay_s)
         return (self.restart.checkpoint_interval_s - 1) / 2.0
 
     def arrived(self, at_s: NDArray[np.integer[Any] | np.floating[Any]]) -> Values:

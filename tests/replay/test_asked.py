@@ -54,3 +54,10 @@ def test_a_file_comes_before_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_what_is_not_known_or_contradicts_is_one_sentence(workload: str, step_s: float | None, words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         twin_and_trace(workload, None, 3_600, jobs=jobs("ramp"), step_s=step_s)
+
+
+def test_another_restart_regime_is_asked_for_by_name_and_told_in_a_note():
+    parameters, trace = twin_and_trace("ads", None, 3_600, regime="in-place")
+    assert parameters.restart.rescale_replay_s is not None
+    assert parameters.restart.failure == twin_and_trace("ads", None, 3_600)[0].restart.failure
+    assert trace.notes[-1] == "rescales cost what they do in the regime 'in-place'"

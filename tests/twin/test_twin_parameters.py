@@ -43,7 +43,7 @@ WORKLOAD = "workload: {shape: sine, peak_per_s: 5}\n"
         ),
         (
             "workers: {capacity_per_s: 9}\nrestart:\n  out: {median_s: -5}\n",
-            r":3: 'restart\.out\.median_s'.*greater than or equal to 1",
+            r":3: 'restart\.out\.median_s'.*greater than or equal to 0.1",
         ),
         ("workers: {capacity_per_s: 9}\nrestart:\n  warm_up_speed: 0\n", r":3: 'restart\.warm_up_speed'"),
         ("workers: {capacity_per_s: 9}\nkeys:\n  count: 0\n", r":3: 'keys\.count'.*greater than or equal to 1"),
