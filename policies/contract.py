@@ -30,7 +30,7 @@ class Reason(StrEnum):
     HOLD_UNSETTLED = "hold_unsettled"  # what runs is not yet what was asked for
     HOLD_AVOIDED = "hold_avoided"  # the scale-out turned out badly not long ago
     HOLD_UNFORESEEABLE = "hold_unforeseeable"  # the load cannot be foreseen: the job stands still
-    HOLD_FIXED = "hold_fixed"  # a fixed size did better over the last hours: the job stands still
+    HOLD_FIXED = "hold_fixed"  # a fixed size did better over the last hours: nothing below it is planned
     HOLD_IDLE = "hold_idle"  # a scale-out that neither CPU, lag, latency nor the forecast gives a reason for
     HOLD_INVALID = "hold_invalid"  # the policy failed, or answered what cannot be
     SCALE_OUT = "scale_out"
@@ -108,6 +108,8 @@ class Situation:
         Mean workload of the last minutes, records/s, shape ``(n,)``, the newest last, NaN where it was not measured.
     foresight
         How far ahead the load can be foreseen at all; ``None`` while that is not known.
+    events
+        Names of the known events that the forecast reckons with.
     """
 
     now_s: float
@@ -134,6 +136,7 @@ class Situation:
     mix: Mapping[str, int] = field(default_factory=dict)
     minutes: Values = field(default_factory=lambda: np.zeros(0))
     foresight: Foresight | None = None
+    events: tuple[str, ...] = ()
 
     def mix_per_s(self, mix: Mapping[str, int]) -> float | None:
         """Return what workers of these sizes process together, records/s; ``None`` where a size is not known."""

@@ -61,34 +61,21 @@ def late_shares(minutes: Values, capacities_per_s: Values, allowed_s: float) -> 
     return np.where(np.isnan(capacities[:, 0]), np.nan, shares)
 
 
-def no_foresight(situation: Situation) -> str:
-    """Return in words that the load cannot be foreseen."""
-    found = situation.foresight
-    followed = "" if found is None else f" (one minute says {found.correlation:.0%} of the next)"
-    return f"The load cannot be foreseen{followed}"
-
-
-def stand_still(
-    situation: Situation, policy: str, *, why: str | None = None, held: Reason = Reason.HOLD_UNFORESEEABLE
-) -> Decision:
-    """Return the decision to stand at the smallest size that was within the error budget over the last hours.
-
-    Parameters
-    ----------
-    why
-        In words; by default that the load cannot be foreseen.
-    held
-        The reason of staying.
-    """
+def stand_still(situation: Situation, policy: str) -> Decision:
+    """Return the decision to stand at the smallest size that was within the error budget over the last hours."""
     allowed_s = WAITS * situation.objectives.latency_p95_ms / 1_000.0
     budget, runs = situation.objectives.error_budget, situation.scale_out
     sizes = sorted(situation.capacities)
     counted_on = np.array([_counted_on(situation.capacities[n], runs) for n in sizes])
     shares = dict(zip(sizes, late_shares(situation.minutes, counted_on, allowed_s).tolist(), strict=True))
-    size, so = _size(situation, shares, budget)
+    size, why = _size(situation, shares, budget)
     candidates = tuple(_candidate(situation, n, share, budget) for n, share in shares.items())
-    reason = held if size == runs else Reason.of_change(runs, size)
-    sentence = f"{why or no_foresight(situation)}, so {workers(size)} stand still: {so}."
+    reason = Reason.HOLD_UNFORESEEABLE if size == runs else Reason.of_change(runs, size)
+    assert situation.foresight is not None
+    sentence = (
+        f"The load cannot be foreseen (one minute says {situation.foresight.correlation:.0%} of the next), so "
+        f"{workers(size)} stand still: {why}."
+    )
     return Decision(policy, size, reason, sentence, candidates, memory=situation.memory)
 
 

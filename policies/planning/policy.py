@@ -23,7 +23,7 @@ from policies.planning.programme import Prices, Programme, Sizes, Stage, follow,
 from policies.planning.rival import Rival
 from policies.planning.stays import Stays
 from policies.remembering import number, part_of
-from policies.standing_still import LEAST_MINUTES, late_shares, stand_still
+from policies.standing_still import LEAST_MINUTES, late_shares
 from policies.wording import per_s, seconds, workers
 from settings.strict import Strict
 
@@ -36,8 +36,9 @@ LITTLE_WAITS_S = 5.0  # of the load in the consumer lag: more is a backlog that 
 ALMOST = 0.01  # share of the minutes by which a size may be late more often than the largest
 HELD = 0.8  # of the error budget, up to which a size would have held the objective over the last hours
 SETTLED_S = 300.0  # after a rescale: latency tells of the size that runs
+LITTLE_LATE_S = 10.0  # of the coming quarter of an hour
+STOOD_S = 1_800.0  # after a rescale, until more workers than the fixed size are given back
 RISEN = 1.05  # times the highest of the last hours: a load beyond that is new
-LOST = "Over the last hours a fixed size needed fewer workers than the plans, and was no later"
 _LOW = NormalDist().inv_cdf(0.95)  # intervals of capacities hold 90 %
 
 
@@ -72,28 +73,25 @@ class Perdix:
         if sizes is None:
             unknown = f"The capacity of {workers(situation.scale_out)} is not known yet."
             return hold(self.name, situation, Reason.HOLD_UNKNOWN, unknown, memory=memory)
-        rival = Rival.of_memory(memory)
-        fixed = _fixed(situation, sizes)
+        rival, fixed = Rival.of_memory(memory), _fixed(situation, sizes)
         if fixed is not None:
             rival = rival.judged(situation.now_s, *fixed)
             memory = {**memory, "rival": rival.to_state()}
-        if rival.stands(situation.now_s):
-            stood = stand_still(situation, self.name, why=LOST, held=Reason.HOLD_FIXED)
-            left = Spent.of_memory(memory).left(situation.objectives.error_budget)
-            return replace(stood, memory=memory, budget_left=left)
-        return self._planned(situation, sizes, memory, fixed)
+        limits = _Limits(
+            at_least=fixed[0] if fixed is not None and rival.stands(situation.now_s) else 0.0,
+            enough=_enough(situation, fixed),
+        )
+        return self._planned(situation, sizes, memory, limits)
 
-    def _planned(
-        self, situation: Situation, sizes: Sizes, memory: Mapping[str, Any], fixed: tuple[float, float] | None
-    ) -> Decision:
+    def _planned(self, situation: Situation, sizes: Sizes, memory: Mapping[str, Any], limits: _Limits) -> Decision:
         spent = Spent.of_memory(memory)
         prices = self._prices(situation, sizes, spent, Stays.of_memory(memory))
         course, runs = course_of(situation.forecast, situation.now_s), _place(sizes, situation.scale_out)
         backlog = situation.lag_records or 0.0
         found = solve(sizes, course, prices, runs, backlog)
-        chosen = _cheapest(situation, sizes, found, memory, fixed=fixed)
+        chosen = _cheapest(situation, sizes, found, memory, limits=limits)
         stages = follow(sizes, course, prices, found, runs=runs, chosen=chosen, backlog=backlog)
-        plan = _Plan(sizes, found, runs, chosen, stages, spent.left(situation.objectives.error_budget))
+        plan = _Plan(sizes, found, runs, chosen, stages, spent.left(situation.objectives.error_budget), limits)
         return _told(self.name, situation, plan, memory)
 
     def _prices(self, situation: Situation, sizes: Sizes, spent: Spent, stays: Stays) -> Prices:
@@ -121,6 +119,15 @@ class _Plan:
     chosen: int
     stages: tuple[Stage, ...]
     budget_left: float
+    limits: _Limits
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """What no plan goes below, and what none goes beyond; workers."""
+
+    at_least: float
+    enough: float
 
 
 def _allowed_s(situation: Situation) -> float:
@@ -208,7 +215,7 @@ def _cheapest(
     found: Programme,
     memory: Mapping[str, Any],
     *,
-    fixed: tuple[float, float] | None,
+    limits: _Limits,
 ) -> int:
     """Return the index of the size to go to, that of what runs where staying is best."""
     runs, bounds = _place(sizes, situation.scale_out), situation.bounds
@@ -218,13 +225,26 @@ def _cheapest(
     if not inside[runs]:
         return int(go.argmin()) if np.isfinite(go).any() else runs
     smaller = sizes.workers < situation.scale_out
-    if _young(situation) or _catching_up(situation, memory) or situation.lag_records is None:
+    barred = _young(situation) or _catching_up(situation, memory) or situation.lag_records is None
+    if barred:
         go[smaller] = np.inf
+    go[smaller & (sizes.workers < limits.at_least)] = np.inf
     worth = found.keep[runs] - WORTH_S * _busy(situation, sizes)
     go[smaller & ~(go < worth)] = np.inf
-    go[sizes.workers > max(_enough(situation, fixed), situation.scale_out)] = np.inf
+    go[sizes.workers > max(limits.enough, situation.scale_out)] = np.inf
     best = int(go.argmin())
-    return best if go[best] < found.stay[runs] else runs
+    if go[best] < found.stay[runs]:
+        return best
+    return runs if barred else _stood_at(situation, sizes, found, runs, limits)
+
+
+def _stood_at(situation: Situation, sizes: Sizes, found: Programme, runs: int, limits: _Limits) -> int:
+    """Return the index of the fixed size that did better than the plans, where more run that no plan needs."""
+    if not 0.0 < limits.at_least < situation.scale_out or situation.since_rescale_s < STOOD_S:
+        return runs
+    fixed, lag = int(np.flatnonzero(sizes.workers == limits.at_least)[0]), situation.lag_records or 0.0
+    waits = lag > LITTLE_WAITS_S * max(situation.workload_per_s, 1.0)
+    return runs if waits or found.late_s[fixed] > found.late_s[runs] + LITTLE_LATE_S else fixed
 
 
 def _young(situation: Situation) -> bool:
@@ -276,14 +296,18 @@ def _told(policy: str, situation: Situation, plan: _Plan, memory: Mapping[str, A
         _candidate(int(n), float(sizes.per_s[k]), float(costs[k] - least), k == chosen)
         for k, n in enumerate(sizes.workers)
     )
+    stands = plan.limits.at_least > 0.0
     reason = Reason.of_change(situation.scale_out, scale_out)
+    if stands and reason is Reason.HOLD_GOOD:
+        reason = Reason.HOLD_FIXED
     highest = max(one.load_per_s for one in plan.stages)
     course = f"The load goes from {per_s(situation.workload_per_s)} to at most {per_s(highest)}"
     late = f"{workers(scale_out)} would be late for {seconds(float(found.late_s[chosen]))} of it"
     against = f"{workers(situation.scale_out)} for {seconds(float(found.late_s[runs]))}"
     left = f"{max(plan.budget_left, 0.0):.0%} of the error budget is left"
     compared = f", {against}" if chosen != runs else ""
-    sentence = f"{course} within {len(plan.stages)} minutes; {late}{compared}; {left}."
+    rival = f"; not below {plan.limits.at_least:.0f}, which did better than the plans for hours" if stands else ""
+    sentence = f"{course} within {len(plan.stages)} minutes; {late}{compared}; {left}{rival}."
     planned = tuple(
         Planned(STAGE_S * k, one.load_per_s, one.workers, one.late_s / STAGE_S, one.cost)
         for k, one in enumerate(plan.stages)

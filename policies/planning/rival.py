@@ -1,4 +1,4 @@
-"""The rival of all plans: the best fixed size of the last hours. Who loses against it stands still for hours."""
+"""The rival of all plans is the best fixed size of the last hours: who loses against it stays at or above it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NEVER_S = -1.0
 
 @dataclass(frozen=True)
 class Rival:
-    """What ran and how late it was, in sums that fade with :data:`MEMORY_S`, and for how long the job stands still.
+    """What ran and how late it was, in sums that fade with :data:`MEMORY_S`, and for how long the fixed size binds.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class Rival:
     at_s
         Epoch seconds up to which was counted; ``None`` before the first count.
     stands_until_s
-        Epoch seconds until which the job stands still; below 0: it does not.
+        Epoch seconds until which no plan goes below the fixed size; below 0: all may.
     defeats
         In a row.
     """
@@ -57,13 +57,13 @@ class Rival:
         )
 
     def stands(self, now_s: float) -> bool:
-        """Whether the job stands still now; a clock that was set far back ends it."""
+        """Whether the fixed size binds now; a clock that was set far back ends it."""
         return self.stands_until_s - LONGEST_S <= now_s < self.stands_until_s
 
     def judged(self, now_s: float, fixed: float, fixed_late: float) -> Self:
         """Return what follows from a fixed size that would have been late in a share ``fixed_late`` of the last hours.
 
-        After standing still, the plan is tried anew, and what was counted meanwhile says nothing of it.
+        After that all plans are tried anew, and what was counted meanwhile says nothing of them.
         """
         if self.stands(now_s):
             return self

@@ -119,12 +119,23 @@ def test_no_budget_is_spent_on_falling_behind(situate, price, load):
     assert situation.capacities[chosen].per_s > load
 
 
-def test_a_job_whose_plans_lost_against_a_fixed_size_stands_still_at_it(situate):
-    rival = {"worker_s": 2e5, "late_s": 900.0, "seen_s": 1.4e4, "stands_until_s": -1.0, "defeats": 0.0}
-    memory = {"rival": {**rival, "at_s": situate().now_s - 60.0}}
-    decision = decide(situate, scale_out=8, memory=memory)
-    assert "a fixed size needed fewer workers" in decision.sentence
-    assert decision.scale_out <= 5
-    assert decision.budget_left is not None
+def lost(situate, stands_until_s=-1.0):
+    rival = {"worker_s": 2e5, "late_s": 900.0, "seen_s": 1.4e4, "stands_until_s": stands_until_s, "defeats": 0.0}
+    return {"rival": {**rival, "at_s": situate().now_s - 60.0}}
+
+
+def test_a_job_whose_plans_lost_against_a_fixed_size_goes_back_to_it_and_not_below(situate):
+    decision = decide(situate, scale_out=8, memory=lost(situate))
+    assert "did better than the plans for hours" in decision.sentence
+    assert 4 <= decision.scale_out <= 5
     held = decide(situate, scale_out=decision.scale_out, memory=decision.memory)
     assert (held.scale_out, held.reason) == (decision.scale_out, Reason.HOLD_FIXED)
+    off = {"load": 10.0, "minutes": np.concatenate((DAY, np.full(60, 10.0)))}
+    assert decide(situate, **off).scale_out == 1
+    assert decide(situate, **off, memory=lost(situate, situate().now_s + 3_600.0)).scale_out >= 4
+
+
+def test_what_grows_beyond_the_fixed_size_is_gone_after_all_the_same(situate):
+    memory = lost(situate, situate().now_s + 3_600.0)
+    decision = decide(situate, load=6_000.0, lag_records=50_000.0, memory=memory)
+    assert (decision.reason, decision.scale_out >= 7) == (Reason.SCALE_OUT, True)
