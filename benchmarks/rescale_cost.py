@@ -181,7 +181,7 @@ def main(
             conditions = {"testbed": testbed.model_dump(mode="json"), "per_s": per_s, "sizes": pair}
             file = folder / f"{state_mb}-{'-'.join(group)}.json"
             costs = _kept(file, conditions)
-            due = list(_due(costs, group, moments, rescales))
+            due = list(due_of(costs, group, moments, rescales))
             if due:
                 for cost in _measured(testbed, due, state_mb, pair, per_s, folder):
                     costs.append(cost)
@@ -192,7 +192,7 @@ def main(
     console.print(f"machine: {os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}")
 
 
-def _due(
+def due_of(
     costs: Sequence[Cost], ways: Sequence[str], moments: Sequence[int], rescales: int
 ) -> Iterator[tuple[str, int]]:
     """Yield which rescales are still to be measured: in turns, so that none has the machine's better hours.
