@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -86,8 +87,9 @@ class Job(BaseModel):
 
     @property
     def runs_since_s(self) -> float:
-        """Seconds since it was last deployed, by the JobManager's clock; 0 where it does not tell."""
-        return max(self.now - self.timestamps.get("RUNNING", self.now), 0) / 1_000.0
+        """Seconds since it was last deployed, by the JobManager's clock; infinite where it does not tell."""
+        since_ms = self.timestamps.get("RUNNING", 0)
+        return max(self.now - since_ms, 0) / 1_000.0 if since_ms > 0 else math.inf
 
     @property
     def names(self) -> Mapping[str, str]:

@@ -66,14 +66,14 @@ class Vertex:
 class FlinkJob:
     """One job: what runs follows what is asked for at the next checkpoint, as far as there are slots.
 
-    ``runs_since_s``: seconds since it was last deployed.
+    ``runs_since_s``: seconds since it was last deployed; ``None``: it does not tell.
     """
 
     name: str = "orders"
     jid: str = "a" * 32
     state: str = "RUNNING"
     vertices: list[Vertex] = field(default_factory=list)
-    runs_since_s: float = 3_600.0
+    runs_since_s: float | None = 3_600.0
 
 
 @dataclass
@@ -249,14 +249,14 @@ class FlinkCluster:
             for v in job.vertices
         ]
         fed = {v.id: [{"id": one, "num": k} for k, one in enumerate(v.inputs)] for v in job.vertices}
-        now_ms = int(1_000 * time.time())
+        now_ms, since_s = int(1_000 * time.time()), job.runs_since_s
         nodes = [{"id": one, **({"inputs": inputs} if inputs else {})} for one, inputs in fed.items()]
         return 200, {
             "jid": job.jid,
             "name": job.name,
             "state": job.state,
             "now": now_ms,
-            "timestamps": {"CREATED": 1, "RUNNING": now_ms - int(1_000 * job.runs_since_s)},
+            "timestamps": {"CREATED": 1, "RUNNING": 0 if since_s is None else now_ms - int(1_000 * since_s)},
             "vertices": vertices,
             "plan": {"jid": job.jid, "nodes": nodes},
         }

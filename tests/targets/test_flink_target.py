@@ -93,6 +93,12 @@ def test_it_waits_for_the_end_of_the_cooldown_in_which_checkpoints_are_ignored(c
     assert acted(cluster) == [PUT, POST]
 
 
+def test_a_job_that_does_not_tell_since_when_it_runs_is_not_waited_for(cluster, target, clock):
+    cluster.jobs[0].runs_since_s = None
+    assert target.scale(1, "a").note == ""
+    assert sum(clock.pauses) < 1.0
+
+
 def test_a_tick_does_not_wait_for_a_long_cooldown(cluster, target, clock):
     cluster.configuration = {"jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling": "1 min"}
     cluster.jobs[0].runs_since_s = 20.0
