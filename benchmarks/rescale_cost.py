@@ -136,9 +136,9 @@ def _first(job: Job, scale_out: int) -> None:
 
 
 def _last(job: Job, scale_out: int) -> None:
+    cooling_s = job.cooldown_s + 0.5 - job.since_s()
     job.request(scale_out)
-    time.sleep(1.0)  # free slots are the job's after a few tenths
-    time.sleep(max(job.cooldown_s + 0.5 - job.since_s(), 0.0))
+    time.sleep(max(cooling_s, 1.0))  # free slots are the job's after a few tenths
     job.checkpoint()
 
 

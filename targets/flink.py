@@ -199,7 +199,7 @@ class FlinkTarget(Connected):
             return self._running(job, seen.requirements)
         changes = any(vertex.parallelism != wanted.get(vertex.id, vertex.parallelism) for vertex in job.vertices)
         notes: list[str] = []
-        at_once = changes and self._checkpoint and self._prepared(seen, notes)
+        checkpoint_to_come = changes and job.deployed and self._checkpoint and self._prepared(seen, notes)
         before = self._requirements(job.jid)  # again: what others ask for meanwhile is theirs
         if _asked_for(before, wanted):
             return self._running(job, before)
@@ -215,7 +215,7 @@ class FlinkTarget(Connected):
         guard()
         self._put(job.jid, body)
         requested = max(upper.values())
-        if changes and self._checkpoint and not at_once:
+        if checkpoint_to_come:
             if requested > job.parallelism:
                 self._pace.pause(SLOTS_S)
             self._trigger_checkpoint(job.jid)
@@ -227,7 +227,7 @@ class FlinkTarget(Connected):
             self._flink.asked("PUT", f"/jobs/{jid}/resource-requirements", Accepted, body)
 
     def _prepared(self, seen: _Seen, notes: list[str]) -> bool:
-        """Wait for what makes the rescale cheap, within bounds; return whether Flink rescales at once.
+        """Wait, within bounds, for what makes the rescale cheap; return whether a checkpoint is to follow the request.
 
         ``notes`` gets in words what could not be waited for.
         """
@@ -237,13 +237,14 @@ class FlinkTarget(Connected):
         known, until_s = self._rescaling[1], self._pace.elapsed_s() + self._wait_s
         runs_since_s = seen.job.runs_since_s + self._pace.elapsed_s() - seen.at_s
         cooling_s = max(known.cooldown_s - runs_since_s, 0.0)
-        if cooling_s > self._wait_s:
+        if cooling_s > self._wait_s:  # by its end, a checkpoint of now is of no use
             notes.append(f"Flink rescales once its cooldown is over, in {cooling_s:.0f} s")
-        elif cooling_s > 0.0:
+            return False
+        if cooling_s > 0.0:
             self._pace.pause(cooling_s)
         if known.at_once:
             notes.extend(self._checkpointed(jid, until_s))
-        return known.at_once
+        return not known.at_once
 
     def _checkpointed(self, jid: str, until_s: float) -> Iterator[str]:
         """Make a checkpoint and wait for it, but not beyond ``until_s``; yield in words why there is none."""

@@ -104,7 +104,13 @@ def test_a_tick_does_not_wait_for_a_long_cooldown(cluster, target, clock):
     cluster.jobs[0].runs_since_s = 20.0
     assert target.scale(1, "a").note == "Flink rescales once its cooldown is over, in 40 s"
     assert clock.pauses == []
-    assert cluster.puts() == [{"s" * 32: (1, 1), "c" * 32: (1, 1)}]
+    assert acted(cluster) == [PUT], "a checkpoint of now would do nothing"
+
+
+def test_no_checkpoint_is_made_of_a_job_that_is_not_there_as_a_whole(cluster, target, clock):
+    cluster.jobs[0].state = "RESTARTING"
+    assert target.scale(1, "a") == Running(2, 1, settled=False)
+    assert acted(cluster) == [PUT]
 
 
 def test_a_checkpoint_that_takes_too_long_does_not_keep_the_rescale(cluster, target, clock):
