@@ -2,12 +2,13 @@
 
     python -m benchmarks.rescale_cost --states-mb 10,200,1000 --rescales 5
 
-Three ways, each out and in by turns between two sizes, at a constant load that both carry:
+Ways, each out and in by turns between two sizes, at a constant load that both carry:
 
 * ``request``: the request, and a checkpoint triggered right after it.
 * ``first``: a checkpoint, wait until it is complete, then the request; Flink does not wait for another checkpoint
   (``rescale-trigger.max-delay: 0``).
 * ``last``: the request, and the checkpoint once the slots are there and the cooldown is over.
+* ``perdix``: what its target does on such a cluster.
 
 Of each it tells how long it took until the job stopped, for how long it stood still (until every subtask ran), how many
 records were read again (those that came between the checkpoint that was restored and the stop), and when nothing
@@ -33,6 +34,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from settings.targets import FlinkSettings
+from targets.flink import FlinkTarget
 from telemetry import metrics
 from testbed import exported
 from testbed.cluster import Cluster
@@ -84,7 +87,7 @@ class Job:
 
     flink: JobManager
     jid: str
-    cooldown_s: float
+    testbed: Testbed
 
     def look(self) -> dict[str, Any]:
         """Return the job as the JobManager shows it."""
@@ -136,13 +139,22 @@ def _first(job: Job, scale_out: int) -> None:
 
 
 def _last(job: Job, scale_out: int) -> None:
-    cooling_s = job.cooldown_s + 0.5 - job.since_s()
+    cooling_s = job.testbed.cooldown_s + 0.5 - job.since_s()
     job.request(scale_out)
     time.sleep(max(cooling_s, 1.0))  # free slots are the job's after a few tenths
     job.checkpoint()
 
 
-WAYS: dict[str, Callable[[Job, int], None]] = {"request": _request, "first": _first, "last": _last}
+def _perdix(job: Job, scale_out: int) -> None:
+    settings = FlinkSettings.model_validate({"url": job.testbed.flink_url})
+    with FlinkTarget(settings, job.testbed.job) as target:
+        target.read()
+        note = target.scale(scale_out, "rescale").note
+    if note:
+        _say(note)
+
+
+WAYS: dict[str, Callable[[Job, int], None]] = {"request": _request, "first": _first, "last": _last, "perdix": _perdix}
 AT_ONCE = frozenset({"first"})  # for which Flink shall not wait for a checkpoint of its own
 
 
@@ -221,7 +233,7 @@ def _measured(
         time.sleep(COVERED_S)
         begin(cluster, pair[0])
         flink = stack.enter_context(contextlib.closing(JobManager(testbed)))
-        job = Job(flink, flink.job() or "", float(testbed.cooldown_s))
+        job = Job(flink, flink.job() or "", testbed)
         runs = pair[0]
         for number, (way, since_s) in enumerate(due):
             if number == 0:  # the machine's first is not the job's usual one

@@ -18,4 +18,4 @@ def test_each_way_scales_out_as_often_as_in() -> None:
 def test_what_was_measured_before_is_not_measured_again() -> None:
     before = [measured("request", 3), measured("request", 2), measured("last", 3)]
     left = Counter(way for way, _ in due_of(before, list(WAYS), [31], 2))
-    assert left == {"last": 1, "first": 2}
+    assert left == {"last": 1, "first": 2, "perdix": 2}
