@@ -180,6 +180,8 @@ def main(
     for state_mb in (int(one) for one in states_mb.split(",")):
         asked = [way for way in WAYS if way in ways.split(",")]
         for group in ([way for way in asked if way not in AT_ONCE], [way for way in asked if way in AT_ONCE]):
+            if not group:
+                continue
             testbed = Testbed(
                 workers=max(pair),
                 cores=cores,
@@ -188,10 +190,10 @@ def main(
                 heap_mb=128 + 2 * state_mb // min(pair),
                 cooldown_s=cooldown_s,
                 checkpoint_interval_s=interval_s,
-                trigger_delay_s=0 if set(group) <= AT_ONCE else None,
+                trigger_delay_s=0 if AT_ONCE >= set(group) else None,
             )
             conditions = {"testbed": testbed.model_dump(mode="json"), "per_s": per_s, "sizes": pair}
-            file = folder / f"{state_mb}-{'-'.join(group)}.json"
+            file = folder / f"{state_mb}-{'waits' if testbed.trigger_delay_s is None else 'at-once'}.json"
             costs = _kept(file, conditions)
             due = list(due_of(costs, group, moments, rescales))
             if due:
@@ -199,7 +201,7 @@ def main(
                     costs.append(cost)
                     _keep(file, conditions, costs)
                     _say(f"{cost}")
-            found += costs
+            found += [one for one in costs if one.way in group]
     _show(found, per_s)
     console.print(f"machine: {os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}")
 
