@@ -190,7 +190,7 @@ def main(
                 heap_mb=128 + 2 * state_mb // min(pair),
                 cooldown_s=cooldown_s,
                 checkpoint_interval_s=interval_s,
-                trigger_delay_s=0 if AT_ONCE >= set(group) else None,
+                trigger_delay_s=0 if set(group) <= AT_ONCE else None,
             )
             conditions = {"testbed": testbed.model_dump(mode="json"), "per_s": per_s, "sizes": pair}
             file = folder / f"{state_mb}-{'waits' if testbed.trigger_delay_s is None else 'at-once'}.json"
