@@ -12,6 +12,7 @@ from control.observe import Observation
 from control.rejections import Rejections
 from models.capacity.contract import Estimate
 from models.forecasting.contract import Forecast
+from models.forecasting.known_events import Expected
 from models.recovery.downtime import Downtimes
 from policies.contract import Candidate, Planned, Situation, SizedWorker
 
@@ -19,6 +20,7 @@ FORECAST_POINTS_S = (60.0, 300.0, 600.0, 900.0)
 PLAN_TOLD_S = (0.0, 300.0, 840.0, 1_740.0)  # beginnings of the minutes that are told of: now, and up to 5, 15, 30 min
 CAPACITIES_TOLD = 24
 CANDIDATES_TOLD = 24
+EVENTS_TOLD = 8
 
 
 def account(
@@ -41,6 +43,8 @@ def account(
             "downtimes_s": _downtimes(situation.downtimes),
             "since_rescale_s": _short(situation.since_rescale_s),
         }
+        if beliefs.events:
+            told["believed"]["events"] = [_event(one) for one in sorted(beliefs.events, key=_when)[:EVENTS_TOLD]]
         if situation.sizes:
             told["believed"]["sizes"] = {name: _size(size) for name, size in situation.sizes.items()}
     if verdict is not None:
@@ -125,6 +129,21 @@ def _capacities(capacities: Mapping[int, Estimate], situation: Situation) -> lis
         }
         for n in sorted(near)
     ]
+
+
+def _when(event: Expected) -> tuple[bool, float]:
+    return not event.changes, event.start_s
+
+
+def _event(event: Expected) -> dict[str, Any]:
+    return {
+        "name": event.name,
+        "start_s": event.start_s,
+        "end_s": event.end_s,
+        "factor": _short(event.factor),
+        "share": _short(event.share),
+        "reckoned_with": event.changes,
+    }
 
 
 def _size(size: SizedWorker) -> dict[str, Any]:

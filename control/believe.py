@@ -14,8 +14,10 @@ from models.capacity.contract import Estimate
 from models.forecasting.contract import Forecast, Workload
 from models.forecasting.forecaster import Forecaster, fallback
 from models.forecasting.foresight import KEPT_S, MINUTE_S
+from models.forecasting.known_events import Expected, KnownEvents
 from models.forecasting.tail import Tail
 from models.registry import CAPACITY, FORECAST, LATENCY, PERFORMANCE
+from settings.known_events import Calendar
 from settings.stream_job import Bounds
 from targets.contract import Running
 from telemetry.window import Window
@@ -39,9 +41,14 @@ class Beliefs:
     champion
         The champion's forecast; ``None`` when there is no champion or it could not forecast.
     forecast
-        The forecast that is acted on: the champion's, or the fallback's, as far as such changes came true recently.
+        The forecast that is acted on: the champion's, or the fallback's, as far as such changes came true recently,
+        with the known events that fall into it.
     foreseen
         That forecast as it was made.
+    events
+        Those events.
+    known_events
+        What is to be remembered of them; ``None`` where the job has none.
     capacities
         Scale-out -> estimate within the bounds, the current one among them; empty when nothing is known.
     versions
@@ -60,6 +67,8 @@ class Beliefs:
     members: tuple[Standing, ...] = ()
     horizon_wape: float | None = None
     foreseen: Forecast | None = None
+    events: tuple[Expected, ...] = ()
+    known_events: KnownEvents | None = None
 
 
 def update(memory: JobMemory, observation: Observation, running: Running | None) -> JobMemory:
@@ -75,6 +84,8 @@ def update(memory: JobMemory, observation: Observation, running: Running | None)
     )
     if memory.minutes is not None:
         memory = replace(memory, trust=memory.trust.settled(memory.minutes))
+    if memory.known_events.awaited and memory.workload is not None:
+        memory = replace(memory, known_events=memory.known_events.settled(memory.workload))
     if memory.champion is not None:
         updated = memory.champion.forecaster.update(seen)
         memory = replace(memory, champion=replace(memory.champion, forecaster=updated))
@@ -170,6 +181,14 @@ def believe(memory: JobMemory, bounds: Bounds, current: int, *, partitions: int 
     if memory.champion is None or forecast is None or forecast is not champion:
         return beliefs
     return replace(beliefs, members=standings(memory.champion.forecaster), horizon_wape=memory.horizon_wape)
+
+
+def expecting(beliefs: Beliefs, memory: JobMemory, calendar: Calendar) -> Beliefs:
+    """Return what is believed with the events that the job's calendar knows of."""
+    if not calendar.events or beliefs.forecast is None:
+        return beliefs
+    found = memory.known_events.reckoned(beliefs.forecast, calendar)
+    return replace(beliefs, forecast=found.forecast, events=found.expected, known_events=found.known)
 
 
 def _tempered(memory: JobMemory, forecast: Forecast | None, notes: list[str]) -> Forecast | None:

@@ -202,10 +202,11 @@ def _invalid(policy: Policy, situation: Situation, why: str) -> Decision:
 def _founded(proposed: Decision, situation: Situation) -> Decision:
     """Return what a policy that learns may do: what it learned may be wrong, and what it foresees may not be there.
 
-    A load that cannot be foreseen is not gone after. And nothing is scaled out while the workers have little to do,
-    nothing waits, and the forecast would not make them busy.
+    A load that cannot be foreseen is not gone after, unless an event is known of. And nothing is scaled out while the
+    workers have little to do, nothing waits, and the forecast would not make them busy.
     """
-    if not situation.mix and not situation.sizes and unforeseeable(situation) and proposed.reason not in NO_GROUND:
+    stands = not (situation.mix or situation.sizes or situation.events) and proposed.reason not in NO_GROUND
+    if stands and unforeseeable(situation):
         proposed = replace(stand_still(situation, proposed.policy), memory=proposed.memory)
     if not proposed.rescales(situation):
         return proposed

@@ -10,6 +10,7 @@ from control.explain import Explanation
 from control.state_ledger import Entry, Intent, State
 from policies.planning.course import STAGE_S
 from policies.wording import workers
+from settings.durations import in_words
 
 Document = Mapping[str, Any]
 
@@ -104,6 +105,8 @@ def _believed(believed: Document | None, explanation: Explanation) -> Iterator[s
     if explanation.score is not None and explanation.score.wape is not None:
         text += f"; the champion's forecast of that moment turned out {explanation.score.wape:.1%} off"
     yield text
+    for event in believed.get("events", ()):
+        yield _event(event)
     if forecast.get("members"):
         yield "  Members by weight: " + ", ".join(_member(one) for one in forecast["members"])
     yield "Capacity by workers (90 % interval), and how it is known:"
@@ -116,6 +119,14 @@ def _believed(believed: Document | None, explanation: Explanation) -> Iterator[s
             continue
         interval = f"{one['low_per_s'] or 0:,.0f} to {one['high_per_s'] or 0:,.0f}"
         yield f"  {one['scale_out']:>3}: {one['per_s']:,.0f}/s ({interval}), {one['basis']}"
+
+
+def _event(event: Document) -> str:
+    lasts = in_words(event["end_s"] - event["start_s"])
+    said = f"  Known event {event['name']}, {_time(event['start_s'])} for {lasts}: {event['factor']:g} times the load"
+    if event["reckoned_with"]:
+        return f"{said}, believed to {event['share']:.0%}"
+    return f"{said}, left out: lately {event['share']:.0%} of that change came true"
 
 
 def _member(member: Document) -> str:

@@ -24,6 +24,7 @@ from models.capacity.scale_outs import ScaleOuts
 from models.drift import DriftState
 from models.forecasting.contract import Forecast, Workload
 from models.forecasting.forecaster import Forecaster, forecaster_from_state
+from models.forecasting.known_events import KnownEvents
 from models.forecasting.tail import Tail
 from models.forecasting.trust import Trust
 from models.performance.contract import PerformanceModel
@@ -50,6 +51,7 @@ FOLLOWED = Kind("followed")
 MINUTES = Kind("minutes")
 TRUST = Kind("trust")
 REJECTED = Kind("rejected")
+KNOWN_EVENTS = Kind("known_events")
 KINDS = (
     WORKLOAD,
     CHAMPION,
@@ -67,6 +69,7 @@ KINDS = (
     MINUTES,
     TRUST,
     REJECTED,
+    KNOWN_EVENTS,
 )
 
 PARTS_MADE_UP = 4  # origins that a forecaster's record gets for the time that it was not stored
@@ -138,6 +141,8 @@ class JobMemory:
         How much of the changes that were forecast came true.
     rejected
         What was read of the job's metrics and cannot be.
+    known_events
+        How far the events of its calendar came true.
     """
 
     workload: Tail | None = None
@@ -166,6 +171,7 @@ class JobMemory:
     minutes: Tail | None = None
     trust: Trust = field(default_factory=Trust)
     rejected: Rejections = field(default_factory=Rejections)
+    known_events: KnownEvents = field(default_factory=KnownEvents)
 
     @property
     def newest_s(self) -> float | None:
@@ -242,6 +248,7 @@ def recall(store: StateStore, job: str) -> Recalled:
         followed=read.part(FOLLOWED, Followed.from_state) or Followed(),
         trust=read.part(TRUST, Trust.from_state) or Trust(),
         rejected=read.part(REJECTED, Rejections.from_state) or Rejections(),
+        known_events=read.part(KNOWN_EVENTS, KnownEvents.from_state) or KnownEvents(),
         minutes=read.part(MINUTES, lambda document: _rates(document["state"])),
     )
     usable = {name: item.document for name, item in found.items() if name not in read.unusable}
@@ -283,6 +290,9 @@ def changed(job: str, memory: JobMemory, before: Mapping[str, Document]) -> dict
         documents[PERFORMANCE] = {"version": memory.performance_version, "state": memory.performance.to_state()}
     if memory.mix_share != 1.0:
         documents[MIX] = {"share": memory.mix_share}
+    known = memory.known_events
+    if known.shares or known.awaited or KNOWN_EVENTS.name in before:
+        documents[KNOWN_EVENTS] = known.to_state()
     if memory.rejected.of:
         documents[REJECTED] = memory.rejected.to_state()
     if memory.followed.scale_out is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from control.believe import Beliefs, as_seen, believe
+from control.believe import Beliefs, as_seen, believe, expecting
 from control.decide import Circumstances, Verdict, decide, grace_of
 from control.job_memory import history_of
 from control.learn import Lesson
@@ -78,6 +78,7 @@ def plan(
     if setting.believes:
         current = running.scale_out if running and known else job.bounds.minimum
         beliefs = believe(lesson.memory, job.bounds, current, partitions=job.source_partitions)
+        beliefs = expecting(beliefs, lesson.memory, job.calendar)
     else:
         beliefs = as_seen(observation)
     if running is None:
@@ -159,4 +160,5 @@ def _situation(
         mix=running.mix,
         minutes=minutes,
         foresight=foresight(minutes),
+        events=tuple(dict.fromkeys(one.name for one in beliefs.events if one.changes)),
     )

@@ -240,6 +240,8 @@ def _record(
     level = level_per_s(memory)
     if planned.beliefs.foreseen is not None and level is not None:
         memory = replace(memory, trust=memory.trust.issued(planned.beliefs.foreseen, level))
+    if planned.beliefs.known_events is not None:
+        memory = replace(memory, known_events=planned.beliefs.known_events)
     if planned.situation is not None and planned.verdict is not None:
         name = setting.job.policy.name
         memory = replace(memory, policy=name, policy_memory=planned.verdict.proposed.memory)

@@ -416,6 +416,8 @@ def test_a_load_that_cannot_be_foreseen_is_not_gone_after() -> None:
     assert verdict.decision.scale_out != 9
     assert "cannot be foreseen" in verdict.decision.sentence
     assert decide(Wanting(9), seen(NOISE), circumstances()).decision.scale_out == 9
+    ahead = seen(NOISE, worker_cpu=(0.7,), events=("sale",))
+    assert decide(Learning(9), ahead, circumstances()).decision.scale_out == 9, "an event is known of"
 
 
 def test_of_a_few_minutes_nothing_follows_unless_the_job_falls_behind() -> None:

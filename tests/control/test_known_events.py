@@ -1,0 +1,132 @@
+"""Known events in the loop: perdix is ready when they begin, and stops getting ready for what never comes."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pytest
+
+from control.explain import explain
+from control.explain_text import render
+from control.job_memory import KNOWN_EVENTS, recall
+from control.memories import Memories
+from control.state import StateStore
+from policies.contract import Reason
+from settings.known_events import KnownEvent
+from settings.stream_job import PolicySettings
+from tests.control.rig import START_S, Rig, applied
+
+USUAL, MINUTES = 14_000.0, 20
+HOUR_S = 3_600
+FIRST_S = START_S - START_S % HOUR_S + 2 * HOUR_S  # a full hour, after most of another was seen
+
+
+@pytest.fixture
+def store() -> Iterator[StateStore]:
+    opened = StateStore("sqlite://")
+    yield opened
+    opened.close()
+
+
+def hourly(times: float, hours: int = 14) -> np.ndarray:
+    """A steady load that is ``times`` as high in the first minutes of each hour."""
+    seconds = np.arange(hours * HOUR_S) + START_S
+    high = (seconds % HOUR_S < MINUTES * 60) & (seconds >= FIRST_S)
+    return np.where(high, times * USUAL, USUAL)
+
+
+def event(**changes: Any) -> dict[str, KnownEvent]:
+    given = {"cron": "0 * * * *", "lasts": MINUTES * 60, "factor": 3.0}
+    return {"batch": KnownEvent.model_validate({**given, **changes})}
+
+
+def job_of(store: StateStore, load: np.ndarray, **job: Any) -> Rig:
+    return Rig.of(store, load, scale_out=3, warm_s=900, **{"policy": PolicySettings(name="perdix"), **job})
+
+
+def until(rig: Rig, at_s: float) -> None:
+    rig.minutes(round((at_s - rig.now_s) / 60))
+
+
+def scale_outs_before(rig: Rig, hour: int) -> list[tuple[int, int]]:
+    """What was scaled out in the quarter of an hour before a full hour."""
+    begin_s = FIRST_S + hour * HOUR_S
+    ups = [one for one in rig.twin.outages if one.cause != "failure" and one.to_scale_out > one.from_scale_out]
+    return [(one.from_scale_out, one.to_scale_out) for one in ups if begin_s - 900 <= one.start_s < begin_s]
+
+
+@pytest.mark.slow
+def test_perdix_scales_out_before_an_event_that_it_knows_of(store: StateStore) -> None:
+    rig = job_of(store, hourly(3.0), events=event())
+    until(rig, FIRST_S - 60)
+    report = rig.tick()
+    assert rig.twin.scale_out >= 5, "ready a minute before"
+    assert scale_outs_before(rig, 0)
+    assert report.forecast is not None
+    assert report.forecast.maximum_per_s() == pytest.approx(3 * USUAL, rel=0.1)
+    decided = next(one for one in rig.reports if one.decision is not None and one.decision.reason is Reason.SCALE_OUT)
+    told = explain(store, "orders", decided_s(store, decided.decision_id)).to_dict()["decision"]["believed"]["events"]
+    assert [(one["name"], one["factor"], one["share"]) for one in told] == [("batch", 3.0, 1.0)]
+    begins = datetime.fromtimestamp(FIRST_S, UTC)
+    expected = f"Known event batch, {begins:%Y-%m-%d %H:%M:%S} UTC for 20 min: 3 times the load, believed to 100%"
+    assert expected in render(explain(store, "orders"))
+    until(rig, FIRST_S + 40 * 60)
+    assert recall(store, "orders").memory.known_events.share("batch") > 0.9
+    late = rig.twin.history.column("latency_p95_ms")[-40 * 60 :] > rig.job.objectives.latency_p95_ms
+    assert late.mean() < 0.05
+
+
+def decided_s(store: StateStore, decision_id: str | None) -> float:
+    return next(one.intent.made_s for one in store.ledger.decisions("orders") if one.decision_id == decision_id)
+
+
+@pytest.mark.slow
+def test_without_the_event_it_is_late(store: StateStore) -> None:
+    rig = job_of(store, hourly(3.0))
+    until(rig, FIRST_S - 60)
+    assert rig.twin.scale_out < 5
+    assert KNOWN_EVENTS not in recall(store, "orders").documents
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["perdix", "daedalus"])
+def test_an_event_that_never_comes_is_no_longer_scaled_out_for(store: StateStore, policy: str) -> None:
+    rig = job_of(store, hourly(1.0), events=event(), policy=PolicySettings(name=policy))
+    rig.memories = Memories()
+    until(rig, FIRST_S + 6 * HOUR_S - 60)
+    told = render(explain(store, "orders"))
+    assert scale_outs_before(rig, 0)
+    assert not scale_outs_before(rig, 6), applied(rig)
+    assert recall(store, "orders").memory.known_events.share("batch") < 0.1
+    assert "3 times the load, left out: lately" in told
+
+
+def test_events_that_concern_nothing_change_no_decision(store: StateStore) -> None:
+    other = StateStore("sqlite://")
+    at = datetime.fromtimestamp(START_S - 86_400.0, UTC)
+    plain = job_of(store, hourly(3.0))
+    known = job_of(other, hourly(3.0), events=event(cron=None, at=at))
+    for rig in (plain, known):
+        until(rig, FIRST_S + 10 * 60)
+    assert [one.sentence for one in plain.reports] == [one.sentence for one in known.reports]
+    other.close()
+
+
+def test_a_policy_that_decides_by_what_is_measured_knows_of_no_events(store: StateStore) -> None:
+    rig = job_of(store, hourly(1.0), events=event(), policy=PolicySettings(name="hpa"))
+    until(rig, FIRST_S - 60)
+    assert not any(one.forecast for one in rig.reports)
+    assert "Known event" not in render(explain(store, "orders"))
+
+
+def test_what_an_older_version_stored_is_read(store: StateStore) -> None:
+    rig = job_of(store, hourly(1.0))
+    rig.minutes(2)
+    found = recall(store, "orders")
+    assert not found.notes
+    assert found.memory.known_events.share("batch") == 1.0
+    store.learned.learn("orders", rig.now_s, {KNOWN_EVENTS: {"shares": {"batch": "often"}}})
+    rig.job = rig.job.model_copy(update={"events": event()})
+    notes = rig.minutes(1)[0].notes
+    assert any("'known_events' is stored but cannot be used" in note for note in notes)
