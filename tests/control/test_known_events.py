@@ -102,22 +102,20 @@ def test_an_event_that_never_comes_is_no_longer_scaled_out_for(store: StateStore
     assert "3 times the load, left out: lately" in told
 
 
-def test_events_that_concern_nothing_change_no_decision(store: StateStore) -> None:
+@pytest.mark.parametrize(
+    ("policy", "changes"),
+    [("perdix", {"cron": None, "at": datetime.fromtimestamp(START_S - 86_400.0, UTC)}), ("hpa", {})],
+)
+def test_events_of_the_past_and_policies_without_forecasts_leave_decisions_as_they_are(
+    store: StateStore, policy: str, changes: dict[str, Any]
+) -> None:
     other = StateStore("sqlite://")
-    at = datetime.fromtimestamp(START_S - 86_400.0, UTC)
-    plain = job_of(store, hourly(3.0))
-    known = job_of(other, hourly(3.0), events=event(cron=None, at=at))
+    plain = job_of(store, hourly(3.0), policy=PolicySettings(name=policy))
+    known = job_of(other, hourly(3.0), policy=PolicySettings(name=policy), events=event(**changes))
     for rig in (plain, known):
-        until(rig, FIRST_S + 10 * 60)
+        until(rig, FIRST_S + 5 * 60)
     assert [one.sentence for one in plain.reports] == [one.sentence for one in known.reports]
     other.close()
-
-
-def test_a_policy_that_decides_by_what_is_measured_knows_of_no_events(store: StateStore) -> None:
-    rig = job_of(store, hourly(1.0), events=event(), policy=PolicySettings(name="hpa"))
-    until(rig, FIRST_S - 60)
-    assert not any(one.forecast for one in rig.reports)
-    assert "Known event" not in render(explain(store, "orders"))
 
 
 def test_what_an_older_version_stored_is_read(store: StateStore) -> None:
