@@ -73,6 +73,7 @@ def _seen(observation: Observation) -> dict[str, Any]:
         "consumer_lag_records": observation.lag_records,
         "latency_p95_ms": observation.latency_p95_ms,
         "cpu_load": observation.cpu_load,
+        "memory_ratio": observation.memory_ratio,
         "age_s": quality.age_s,
     }
     seen: dict[str, Any] = {name: _short(value) for name, value in numbers.items()}

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from control import memory_room
 from control.state import DAY_S
 from models.forecasting.foresight import LEAST_MINUTES
 from models.recovery.downtime import Downtimes
@@ -88,6 +89,8 @@ class Circumstances:
         What so many workers take, where the situation does not tell of it; ``None``: it tells of all that is known.
     contradiction
         What of the job's metrics cannot be true together, in words; ``None`` where they agree.
+    memory_ratio
+        Share of its heap that the fullest worker uses; ``None`` where it is not measured.
     """
 
     running: Running
@@ -99,6 +102,7 @@ class Circumstances:
     wanted_mix: Mapping[str, int] = field(default_factory=dict)
     capacity_per_s: Callable[[int], float | None] | None = None
     contradiction: str | None = None
+    memory_ratio: float | None = None
 
 
 @dataclass(frozen=True)
@@ -140,7 +144,7 @@ def decide(policy: Policy, situation: Situation, circumstances: Circumstances) -
     if circumstances.contradiction is not None:  # it was asked about what is not so: it shall not remember that
         proposed = replace(proposed, memory=situation.memory)
     decision = _founded(proposed, situation) if policy.learns else proposed
-    for guard in (_contradicted, _paused, _unsettled, _avoided, _grace, _budget):
+    for guard in (_contradicted, _paused, _unsettled, _avoided, _memory, _grace, _budget):
         decision = guard(decision, situation, circumstances)
     return Verdict(decision, proposed)
 
@@ -300,6 +304,43 @@ def _avoided(decision: Decision, situation: Situation, circumstances: Circumstan
         return _held(decision, situation, Reason.HOLD_AVOIDED, f"{barred.why}; not tried again for a while.")
     sentence = f"{chosen} instead of {decision.scale_out} workers: {barred.why}. {decision.sentence}"
     return replace(decision, scale_out=chosen, sentence=sentence, recovery_s=_recovery_s(decision, chosen))
+
+
+def _memory(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:
+    """Keep as many workers as hold what is in memory now, where that is measured; never a scale-out."""
+    used, limit = circumstances.memory_ratio, situation.objectives.memory_ratio
+    before = memory_room.total(situation.scale_out, situation.mix, situation)
+    after = memory_room.total(decision.scale_out, decision.mix, situation)
+    if used is None or limit is None or before is None or after is None or not after < before:
+        return decision
+    since_s, current = situation.since_rescale_s, situation.scale_out
+    if since_s < memory_room.SETTLES_S:
+        unknown = f"Rescaled {since_s:.0f} s ago; what a worker holds in memory is not known yet."
+        return _held(decision, situation, Reason.HOLD_MEMORY, unknown)
+    expected = memory_room.expected_ratio(used, before, after)
+    if expected <= limit:
+        return decision
+    why = (
+        f"the fullest worker uses {used:.0%} of its heap; with {workers(decision.scale_out, decision.mix)} it would be "
+        f"about {expected:.0%}, above the limit of {limit:.0%}"
+    )
+    chosen = current if decision.mix else _smallest_that_fits(decision, situation, circumstances)
+    if chosen == current:
+        return _held(decision, situation, Reason.HOLD_MEMORY, f"{why[0].upper()}{why[1:]}.")
+    sentence = f"{chosen} instead of {decision.scale_out} workers: {why}. {decision.sentence}"
+    return replace(decision, scale_out=chosen, sentence=sentence, recovery_s=_recovery_s(decision, chosen))
+
+
+def _smallest_that_fits(decision: Decision, situation: Situation, circumstances: Circumstances) -> int:
+    used, limit = circumstances.memory_ratio or 0.0, situation.objectives.memory_ratio or 0.0
+    current = situation.scale_out
+    most = min(current, max(situation.bounds.maximum, decision.scale_out))  # what the bounds forbid goes all the same
+    fitting = (
+        n
+        for n in range(decision.scale_out + 1, most)
+        if memory_room.expected_ratio(used, current, n) <= limit and _bar(n, situation, circumstances) is None
+    )
+    return next(fitting, most)
 
 
 def _grace(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:

@@ -74,6 +74,7 @@ def _seen(seen: Document) -> Iterator[str]:
         _part(seen, "consumer_lag_records", "consumer lag", " records"),
         _part(seen, "latency_p95_ms", "p95 latency", " ms"),
         None if seen.get("cpu_load") is None else f"CPU {seen['cpu_load']:.0%}",
+        None if seen.get("memory_ratio") is None else f"memory {seen['memory_ratio']:.0%}",
         _part(seen, "age_s", "newest sample", " s old"),
     ]
     yield "Seen: " + (", ".join(part for part in parts if part) or "nothing")

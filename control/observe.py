@@ -37,8 +37,8 @@ class Observation:
         Mean over the last checkpoint interval, records/s.
     worker_cpu, worker_busy
         Means since the last tick of each worker that reports in the newest steps, ratios; empty where unmeasured.
-    lag_records, scale_out, uptime_s
-        Newest values.
+    lag_records, scale_out, uptime_s, memory_ratio
+        Newest values; the last is the share of its heap that the fullest worker uses.
     contradiction
         What of it cannot be true together, in words with both numbers; ``None`` where all agrees.
     still
@@ -60,6 +60,7 @@ class Observation:
     uptime_s: float | None = None
     contradiction: str | None = None
     still: bool = False
+    memory_ratio: float | None = None
 
     @property
     def clear(self) -> bool:
@@ -130,6 +131,7 @@ def observe(
         worker_cpu=_means_of_present(tick.worker_metric(metrics.CPU.name)),
         worker_busy=_means_of_present(tick.worker_metric(metrics.BUSY.name)),
         uptime_s=last_finite(tick.job_metric(metrics.UPTIME.name)),
+        memory_ratio=last_finite(tick.job_metric(metrics.MEMORY.name)),
         contradiction=contradiction,
         still=bool(still[-1]),
     )

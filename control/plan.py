@@ -103,6 +103,7 @@ def plan(
         grace_s=grace_of(job, lesson.memory.downtimes),
         capacity_per_s=None if setting.believes else lesson.memory.capacity.per_s_if_known,
         contradiction=observation.contradiction,
+        memory_ratio=observation.memory_ratio,
     )
     return Plan(beliefs, situation, decide(setting.policy_of(job), situation, circumstances))
 

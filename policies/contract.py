@@ -28,6 +28,7 @@ class Reason(StrEnum):
     HOLD_BUDGET = "hold_budget"  # the rescale budget of the day is spent
     HOLD_UNKNOWN = "hold_unknown"  # nothing is known of the capacity yet
     HOLD_UNSETTLED = "hold_unsettled"  # what runs is not yet what was asked for
+    HOLD_MEMORY = "hold_memory"  # what the workers hold in memory would not fit onto fewer
     HOLD_AVOIDED = "hold_avoided"  # the scale-out turned out badly not long ago
     HOLD_UNFORESEEABLE = "hold_unforeseeable"  # the load cannot be foreseen: the job stands still
     HOLD_FIXED = "hold_fixed"  # a fixed size did better over the last hours: nothing below it is planned

@@ -50,6 +50,8 @@ class Objectives(Strict):
     ----------
     error_budget
         Share of the seconds, 0 to 1, in which the p95 latency may be above its objective.
+    memory_ratio
+        Share of its heap, 0 to 1, that a worker may be expected to use after a scale-in; ``None``: any.
     """
 
     recovery_time_s: Annotated[float, Field(gt=0)] = 600.0
@@ -57,6 +59,7 @@ class Objectives(Strict):
     error_budget: Annotated[float, Field(ge=0, le=1)] = ERROR_BUDGET
     checkpoint_interval_s: Annotated[float, Field(gt=0)] = 10.0
     rescales_per_day: Annotated[int, Field(ge=0)] = 48
+    memory_ratio: Annotated[float, Field(gt=0, le=1)] | None = 0.9
 
 
 class WorkerSize(Strict):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.metrics import BUSY, CANONICAL, CPU, LATENCY, SCALE_OUT, UPTIME, Scope
+from telemetry.metrics import BUSY, CANONICAL, CPU, LATENCY, MEMORY, SCALE_OUT, UPTIME, Scope
 from telemetry.resampling import Floats, Grid, Ints, Streams
 from telemetry.series import Series
 
@@ -97,6 +97,7 @@ _JOIN: dict[str, Callable[..., Floats]] = {
     CPU.name: np.nanmean,
     BUSY.name: np.nanmax,  # a worker's tasks: the busiest one bounds what the job can do
     SCALE_OUT.name: np.nanmax,
+    MEMORY.name: np.nanmax,
     UPTIME.name: np.nanmin,
 }
 

@@ -24,7 +24,7 @@ from telemetry.exports.content import Content
 from telemetry.exports.records import Limits, RawSeries
 from telemetry.exports.victoriametrics import read_victoriametrics, victoriametrics_line
 from telemetry.lake import Lake
-from telemetry.metrics import CPU, THROUGHPUT, WORKLOAD
+from telemetry.metrics import CPU, MEMORY, THROUGHPUT, WORKLOAD
 from telemetry.moments import moment
 from telemetry.partitions import safe_key
 from telemetry.prometheus import Prometheus
@@ -34,6 +34,7 @@ from telemetry.series import Series
 
 DAY_S: Final = 86_400
 NEEDED_TO_TRAIN: Final = (WORKLOAD.name, THROUGHPUT.name, CPU.name)  # asked for, so that a missing label is reported
+NOT_LEARNED_FROM: Final = MEMORY.name
 PASSED_MS: Final = 1  # what is pulled begins this long after the newest sample
 _OF_THE_SERVER: Final = frozenset({"unreachable", "timeout", "overloaded", "unauthorised"})
 _PREFIX: Final = "prometheus-"
@@ -165,7 +166,8 @@ class _Pull:
     source: PrometheusSource
 
     def run(self, from_s: float, until_s: float) -> PulledRange:
-        wanted = tuple(dict.fromkeys((*self.queries.metrics(self.source.selector), *NEEDED_TO_TRAIN)))
+        asked = (*self.queries.metrics(self.source.selector), *NEEDED_TO_TRAIN)
+        wanted = tuple(name for name in dict.fromkeys(asked) if name != NOT_LEARNED_FROM)
         days: list[str] = []
         problems: list[str] = []
         found: set[str] = set()

@@ -40,8 +40,10 @@ BUSY = Metric("busy_ratio", Scope.WORKER, "ratio", "share of time in which the w
 LAG = Metric("consumer_lag_records", Scope.JOB, "records", "records available and not yet consumed")
 LATENCY = Metric("latency_p95_ms", Scope.JOB, "ms", "95th percentile of end-to-end latency", high=1_000 * CENTURY_S)
 SCALE_OUT = Metric("scale_out", Scope.JOB, "workers", "workers that are registered", high=MOST_WORKERS)
+# Optional: a scale-in is held against it where it is measured. Of the fullest worker: no series of each is needed.
+MEMORY = Metric("memory_ratio", Scope.JOB, "ratio", "share of its heap that the fullest worker uses", high=1.5)
 UPTIME = Metric("uptime_s", Scope.JOB, "s", "time since the job last (re)started", high=CENTURY_S)
 
 CANONICAL: dict[str, Metric] = {
-    metric.name: metric for metric in (WORKLOAD, THROUGHPUT, CPU, BUSY, LAG, LATENCY, SCALE_OUT, UPTIME)
+    metric.name: metric for metric in (WORKLOAD, THROUGHPUT, CPU, BUSY, LAG, LATENCY, SCALE_OUT, MEMORY, UPTIME)
 }

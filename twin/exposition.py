@@ -15,6 +15,7 @@ from telemetry import metrics
 from telemetry.series import Kind
 from twin.history import History
 from twin.job import JobTwin
+from twin.parameters import Heap
 
 Values = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -23,6 +24,7 @@ Names = Literal["canonical", "flink"]
 
 SOURCE = "Source: events"
 JOB_MANAGER, BROKER = "jobmanager", "broker"
+HEAP_BYTES = float(1 << 30)
 BUSY_OVER_S = 5  # how often Flink renews the gauge
 _EXPOSED: WeakKeyDictionary[JobTwin, dict[tuple[Names, float], list[Exposed]]] = WeakKeyDictionary()
 
@@ -99,6 +101,8 @@ def _canonical(twin: JobTwin, interval_s: int) -> list[Exposed]:
         metrics.SCALE_OUT.name: _value("scale_out"),
         metrics.UPTIME.name: _value("uptime_s"),
     }
+    if twin.parameters.heap is not None:
+        of_job[metrics.MEMORY.name] = _while_running(_heap(twin.parameters.heap))
     exposed = [Exposed(name, JOB_MANAGER, read, labels=labels) for name, read in of_job.items()]
     of_workers: dict[str, Read] = {
         metrics.THROUGHPUT.name: _while_running(_mean("worker_processed", interval_s)),
@@ -140,7 +144,9 @@ def _task_manager(twin: JobTwin, worker: int, place: Mapping[str, str], of_job: 
     task = {**of_job, **here, "task_name": SOURCE, "operator_name": SOURCE, "subtask_index": str(worker)}
     prefix = "flink_taskmanager_job_task_operator"
     counted = _whole(_value("worker_counter", worker))
+    heap = twin.parameters.heap
     return [
+        *([] if heap is None else _heaps(heap, worker, pod, {**place, **here})),
         Exposed("flink_taskmanager_Status_JVM_CPU_Load", pod, _value("worker_cpu", worker), pod, {**place, **here}),
         Exposed(
             "flink_taskmanager_job_task_busyTimeMsPerSecond",
@@ -236,6 +242,22 @@ def _busy(twin: JobTwin, seconds: int, scale: float = 1.0) -> Read:
         return scale * np.clip(worked, 0.0, 1.0)
 
     return read
+
+
+def _heap(heap: Heap, most: float = 1.0) -> Read:
+    """Read what a worker's heap of ``most`` holds."""
+    workers = _value("scale_out")
+    return lambda history, rows: most * np.minimum(heap.own + heap.state / workers(history, rows), 1.0)
+
+
+def _heaps(heap: Heap, worker: int, pod: str, labels: Mapping[str, str]) -> list[Exposed]:
+    """Return what Flink tells of a worker's heap, bytes."""
+    prefix, deployed = "flink_taskmanager_Status_JVM_Memory_Heap", _value("worker_cpu", worker)
+    reads: dict[str, Read] = {
+        "Used": _heap(heap, HEAP_BYTES),
+        "Max": lambda _, rows: np.full(rows.shape, HEAP_BYTES),
+    }
+    return [Exposed(f"{prefix}_{name}", pod, _only_where(deployed, read), pod, labels) for name, read in reads.items()]
 
 
 def _while_running(read: Read) -> Read:

@@ -240,8 +240,31 @@ class Latency(Strict):
     noise: Spread = 0.03
 
 
+class Heap(Strict):
+    """What a worker's heap holds: a part of its own, and its share of the job's state.
+
+    Attributes
+    ----------
+    own
+        Share of the heap.
+    state
+        Of the whole job, in heaps of one worker; it is spread evenly.
+    """
+
+    own: Share = 0.1
+    state: Annotated[float, Field(ge=0, le=10_000)] = 0.0
+
+
 class TwinParameters(Strict):
-    """One stream job's twin. ``demo``: whether it lives in ``perdix demo`` and ``perdix dev``."""
+    """One stream job's twin.
+
+    Attributes
+    ----------
+    demo
+        Whether it lives in ``perdix demo`` and ``perdix dev``.
+    heap
+        ``None``: it does not tell what its workers hold in memory.
+    """
 
     name: str
     demo: bool = True
@@ -252,6 +275,7 @@ class TwinParameters(Strict):
     cpu: Cpu = Cpu()
     restart: Restart = Restart()
     latency: Latency = Latency()
+    heap: Heap | None = None
     workload: WorkloadSpec
     start_scale_out: Annotated[int, Field(ge=1)] = 4
 

@@ -25,7 +25,7 @@ from targets.twin import LocalTwinTarget
 from telemetry.window import Window
 from twin.emission import Scraping
 from twin.job import JobTwin
-from twin.parameters import Keys, TwinParameters, TwinSize, Workers
+from twin.parameters import Heap, Keys, TwinParameters, TwinSize, Workers
 from twin.workloads import WorkloadSpec, arrivals_from
 
 START_S = 1_760_000_000
@@ -34,13 +34,17 @@ HIGH, LOW = 60_000.0, 8_000.0  # records/s: about six workers, and one
 
 
 def parameters(
-    maximum: int = 8, capacity_per_s: float = 10_000.0, sizes: Mapping[str, TwinSize] | None = None
+    maximum: int = 8,
+    capacity_per_s: float = 10_000.0,
+    sizes: Mapping[str, TwinSize] | None = None,
+    heap: Heap | None = None,
 ) -> TwinParameters:
     given = dict(sizes or {})
     return TwinParameters(
         name="orders",
         workers=Workers(capacity_per_s=capacity_per_s, maximum=maximum, speed_spread=0.03, sizes=given),
         keys=Keys(skew_spread=0.03),
+        heap=heap,
         workload=WorkloadSpec(shape="sine", peak_utilisation=0.8),
         start_scale_out=4,
     )
@@ -146,10 +150,12 @@ class Rig:
         champions: ChampionSource | None = None,
         sizes: Mapping[str, TwinSize] | None = None,
         mix: Mapping[str, int] | None = None,
+        heap: Heap | None = None,
         **job: Any,
     ) -> "Rig":
         arrivals = arrivals_from(constant(per_s) if isinstance(per_s, float) else per_s, START_S)
-        twin = JobTwin(parameters(sizes=sizes), 3, start_s=START_S, scale_out=scale_out, arrivals=arrivals, mix=mix)
+        made = parameters(sizes=sizes, heap=heap)
+        twin = JobTwin(made, 3, start_s=START_S, scale_out=scale_out, arrivals=arrivals, mix=mix)
         twin.step(warm_s)
         source = FaultySource(TwinSource(twin, Scraping(interval_s=interval_s)))
         return cls(twin, store, a_job(**job), source, FaultyTarget(twin), champions or GivenChampions())

@@ -20,6 +20,7 @@ from control.tick_io import TickIO
 from settings.stream_job import PrometheusSource, StreamJob
 from settings.targets import AdvisorySettings, TwinSettings
 from targets.contract import Running, TargetError
+from telemetry.metrics import CANONICAL
 from telemetry.prometheus import Prometheus
 from tests.control.rig import HIGH, START_S, a_job, constant, parameters
 from twin.emission import Scraping
@@ -92,7 +93,7 @@ def test_jobs_of_one_server_are_read_with_the_queries_of_one(fleet: Fleet) -> No
     report = fleet.tick()
     assert set(report.reports) == set(NAMES)
     assert {one.status for one in report.reports.values()} == {Status.ACTING}
-    assert max(fleet.queries.values()) <= 8, "one for each metric"
+    assert max(fleet.queries.values()) <= len(CANONICAL), "one for each metric"
 
 
 def test_what_is_decided_is_what_each_job_would_have_decided_by_itself(fleet: Fleet) -> None:

@@ -12,6 +12,7 @@ from telemetry.queries import canonical_queries, load_queries
 from twin.emission import Scraping
 from twin.job import JobTwin
 from twin.living import LivingTwin, SimulatedClock
+from twin.parameters import Heap
 from twin.prometheus_face import PrometheusFace, Trouble
 
 START_S = 1_700_000_000
@@ -21,7 +22,8 @@ NOW_S = START_S + 3_600
 @pytest.fixture
 def living(parameters):
     jobs = {
-        name: JobTwin(parameters(name=name), seed, start_s=START_S) for seed, name in enumerate(("orders", "bills"))
+        name: JobTwin(parameters(name=name, heap=Heap(own=0.1, state=0.5)), seed, start_s=START_S)
+        for seed, name in enumerate(("orders", "bills"))
     }
     return LivingTwin(jobs, SimulatedClock(NOW_S), scraping=Scraping(5.0))
 
@@ -72,6 +74,7 @@ def test_every_query_of_conf_is_answered_with_the_truth(living, client, engine, 
         "consumer_lag_records": [0.0],
         "latency_p95_ms": [history.column("latency_p95_ms")[-1]],
         "scale_out": [2.0],
+        "memory_ratio": [0.1 + 0.5 / 2],
         "uptime_s": [3_600.0],
     }[metric]
     assert last == pytest.approx(truth, rel=0.02)
