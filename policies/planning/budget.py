@@ -32,6 +32,8 @@ class Spent:
     ----------
     late_s, seen_s
         Faded sums.
+    ours_s
+        Of the late seconds those that more workers would have spared: what the price follows.
     at_s
         Epoch seconds up to which was counted; ``None`` before the first count.
     usual
@@ -42,11 +44,17 @@ class Spent:
     seen_s: float = 0.0
     at_s: float | None = None
     usual: float = 0.0
+    ours_s: float = 0.0
 
-    def counted(self, now_s: float, late: float, budget: float, *, longest_s: float) -> Self:
+    def counted(self, now_s: float, late: float, budget: float, *, longest_s: float, curable: bool = True) -> Self:
         """Return the sums with the time since the last count, of which ``late`` (0 to 1) was late.
 
         Time beyond ``longest_s`` was not observed and is not counted; a clock that steps back counts nothing.
+
+        Parameters
+        ----------
+        curable
+            Whether more workers would have spared it.
         """
         if self.at_s is None:
             return replace(self, at_s=now_s)
@@ -55,16 +63,18 @@ class Spent:
             return replace(self, at_s=now_s)
         fade, counted_s = math.exp(-passed_s / MEMORY_S), min(passed_s, longest_s)
         late_s, seen_s = self.late_s * fade + late * counted_s, self.seen_s * fade + counted_s
+        ours_s = self.ours_s * fade + curable * late * counted_s
         moved = self.usual + (min(self.share(budget), MOST) - 1.0) * counted_s / SLOW_S
-        return replace(self, late_s=late_s, seen_s=seen_s, at_s=now_s, usual=min(max(moved, LOWEST), HIGHEST))
+        usual = min(max(moved, LOWEST), HIGHEST)
+        return replace(self, late_s=late_s, seen_s=seen_s, at_s=now_s, usual=usual, ours_s=ours_s)
 
     def share(self, budget: float) -> float:
         """Return how much is spent of what is meant to be: 1 when that is spent as fast as it is given."""
         budget *= AIM
         if budget <= 0.0:
-            return math.inf if self.late_s > 0 else 1.0
+            return math.inf if self.ours_s > 0 else 1.0
         unseen = max(MEMORY_S - self.seen_s, 0.0)
-        return (self.late_s + ASSUMED * budget * unseen) / (budget * (self.seen_s + unseen))
+        return (self.ours_s + ASSUMED * budget * unseen) / (budget * (self.seen_s + unseen))
 
     def left(self, budget: float) -> float:
         """Return what is left of the whole budget over the rolling time: 1 is all of it, below 0 it is overspent."""
@@ -83,8 +93,10 @@ class Spent:
 
         def read(state: Mapping[str, Any]) -> Spent:
             usual = min(max(number(state["usual"]), LOWEST), HIGHEST)
-            found = cls(number(state["late_s"]), number(state["seen_s"]), number(state["at_s"]), usual)
-            if found.late_s < 0 or found.seen_s < 0:
+            late_s = number(state["late_s"])
+            ours_s = number(state.get("ours_s", late_s))
+            found = cls(late_s, number(state["seen_s"]), number(state["at_s"]), usual, ours_s)
+            if found.late_s < 0 or found.seen_s < 0 or found.ours_s < 0:
                 raise ValueError("times are not negative")
             return found
 

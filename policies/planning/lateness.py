@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
+from scipy.optimize import isotonic_regression
 from scipy.special import ndtr
 
 from models.forecasting.contract import Values
@@ -41,9 +42,13 @@ class Lateness:
         return type(self)(self.minutes * FORGETS + one, self.late * FORGETS + late * one)
 
     def at(self, utilisations: Values) -> Values:
-        """Return the share of the time that is late at utilisations, never falling with them; of their shape."""
-        shares = np.maximum.accumulate(self.late / (self.minutes + DOUBT))
-        return np.interp(utilisations, MIDDLES, shares)
+        """Return the share of the time that is late at utilisations, never falling with them; of their shape.
+
+        Where it was late more often at a low utilisation than at higher ones, that is not for want of workers.
+        """
+        weights = self.minutes + DOUBT
+        shares = isotonic_regression(self.late / weights, weights=weights).x
+        return np.asarray(np.interp(utilisations, MIDDLES, shares - shares[0]))
 
     def to_state(self) -> list[list[float]]:
         """Return a JSON-serialisable state."""

@@ -37,6 +37,7 @@ ALMOST = 0.01  # share of the minutes by which a size may be late more often tha
 HELD = 0.8  # of the error budget, up to which a size would have held the objective over the last hours
 SETTLED_S = 300.0  # after a rescale: latency tells of the size that runs
 LITTLE_LATE_S = 10.0  # of the coming quarter of an hour
+HARDLY_BUSY = 0.5  # of the capacity: what is late below, with nothing waiting, is not so for want of workers
 STOOD_S = 1_800.0  # after a rescale, until more workers than the fixed size are given back
 RISEN = 1.05  # times the highest of the last hours: a load beyond that is new
 _LOW = NormalDist().inv_cdf(0.95)  # intervals of capacities hold 90 %
@@ -144,13 +145,18 @@ def _remembered(situation: Situation) -> dict[str, Any]:
         late = float(waits)
     spent = Spent.of_memory(situation.memory)
     longest_s = 10.0 * situation.tick_interval_s
-    spent = spent.counted(situation.now_s, late, situation.objectives.error_budget, longest_s=longest_s)
-    behind_s = situation.now_s if waits else part_of(situation.memory.get("behind_s"), number)
-    lateness, here = Lateness.of_memory(situation.memory), situation.capacities.get(situation.scale_out)
-    stays = Stays.of_memory(situation.memory).looked(situation.now_s, situation.scale_out)
+    here = situation.capacities.get(situation.scale_out)
     settled = situation.since_rescale_s > SETTLED_S and lag is not None and not waits
-    if settled and latency_ms is not None and here is not None and _usable(here):
-        lateness = lateness.seen(situation.workload_per_s / here.per_s, late)
+    known = here is not None and _usable(here)
+    busy = situation.workload_per_s / here.per_s if here is not None and known else situation.cpu_load or 1.0
+    curable = not settled or busy > HARDLY_BUSY
+    budget = situation.objectives.error_budget
+    spent = spent.counted(situation.now_s, late, budget, longest_s=longest_s, curable=curable)
+    behind_s = situation.now_s if waits else part_of(situation.memory.get("behind_s"), number)
+    lateness = Lateness.of_memory(situation.memory)
+    stays = Stays.of_memory(situation.memory).looked(situation.now_s, situation.scale_out)
+    if settled and latency_ms is not None and known:
+        lateness = lateness.seen(busy, late)
     rival = Rival.of_memory(situation.memory)
     rival = rival.counted(situation.now_s, situation.scale_out, late, longest_s=longest_s)
     kept = {

@@ -197,6 +197,31 @@ def test_too_little_says_nothing(minutes):
     assert late_after(minutes, np.array([100.0]), 1.0, 60.0) is None
 
 
+def test_what_no_worker_would_have_spared_does_not_raise_the_price():
+    """At a load that is next to nothing, windows take long to fill: more workers make it worse."""
+    cured = uncured = Spent()
+    for minute in range(240):
+        cured = cured.counted(MINUTE_S * minute, 0.3, BUDGET, longest_s=600.0)
+        uncured = uncured.counted(MINUTE_S * minute, 0.3, BUDGET, longest_s=600.0, curable=False)
+    assert uncured.price(BUDGET) <= 1.0 < cured.price(BUDGET)
+    assert uncured.left(BUDGET) == cured.left(BUDGET) < 0.0
+    assert Spent.of_memory({"spent": uncured.to_state()}) == uncured
+    old = {name: value for name, value in cured.to_state().items() if name != "ours_s"}
+    assert Spent.of_memory({"spent": old}) == cured
+
+
+def test_lateness_of_an_idle_job_says_nothing_of_a_busy_one():
+    lateness = Lateness()
+    for _ in range(30):
+        lateness = lateness.seen(0.1, 0.9)
+    for _ in range(300):
+        lateness = lateness.seen(0.7, 0.0)
+    assert lateness.at(np.array([0.1, 0.7, 0.9])).max() < 0.01
+    for _ in range(60):
+        lateness = lateness.seen(0.92, 0.5)
+    assert lateness.at(np.array([0.92]))[0] > 0.2
+
+
 # -- the best fixed size ---------------------------------------------------------------------------------------------
 
 
