@@ -275,7 +275,7 @@ class TwinParameters(Strict):
     cpu: Cpu = Cpu()
     restart: Restart = Restart()
     latency: Latency = Latency()
-    heap: Heap | None = None
+    heap: Annotated[Heap | None, Field(exclude_if=lambda heap: heap is None)] = None  # digests stay as they were
     workload: WorkloadSpec
     start_scale_out: Annotated[int, Field(ge=1)] = 4
 
