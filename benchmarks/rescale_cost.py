@@ -25,6 +25,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -250,9 +251,11 @@ def _rescaled(job: Job, testbed: Testbed, *, way: str, state: int, since_s: int,
     usual = _waiting(testbed, time.time() - 5.0, time.time())
     asked_s = time.time()
     known = job.checkpoints()
-    WAYS[way](job, to)
-    stop_s = _until(job, lambda seen: not job.runs(seen, _wide(seen)) or _wide(seen) == to, known)
-    again_s = _until(job, lambda seen: job.runs(seen, to), known)
+    with ThreadPoolExecutor(1) as beside:  # the job may stop while the way still waits
+        asking = beside.submit(WAYS[way], job, to)
+        stop_s = _until(job, lambda seen: not job.runs(seen, _wide(seen)) or _wide(seen) == to, known)
+        again_s = _until(job, lambda seen: job.runs(seen, to), known)
+        asking.result()
     known |= job.checkpoints()
     triggered_s, size_mb = known[job.restored()]
     calm_s = _calm_s(testbed, again_s, max(usual.max(initial=0.0), 0.25 * per_s))
