@@ -14,7 +14,7 @@ from models.capacity.contract import Estimate
 from models.forecasting.contract import Forecast
 from models.forecasting.known_events import Expected
 from models.recovery.downtime import Downtimes
-from policies.contract import Candidate, Planned, Situation, SizedWorker
+from policies.contract import AgainstFixed, Candidate, Planned, Situation, SizedWorker
 
 FORECAST_POINTS_S = (60.0, 300.0, 600.0, 900.0)
 PLAN_TOLD_S = (0.0, 300.0, 840.0, 1_740.0)  # beginnings of the minutes that are told of: now, and up to 5, 15, 30 min
@@ -53,6 +53,8 @@ def account(
             told["plan"] = [_planned(one) for one in verdict.proposed.plan if one.after_s in PLAN_TOLD_S]
         if verdict.proposed.budget_left is not None:
             told["error_budget_left"] = _short(verdict.proposed.budget_left)
+        if verdict.proposed.against_fixed is not None:
+            told["against_fixed"] = _against_fixed(verdict.proposed.against_fixed)
         if verdict.guarded:
             proposed = verdict.proposed
             told["proposed"] = {
@@ -165,6 +167,10 @@ def _planned(stage: Planned) -> dict[str, Any]:
         "late_share": _short(stage.late_share),
         "worker_s": _short(stage.worker_s),
     }
+
+
+def _against_fixed(against: AgainstFixed) -> dict[str, Any]:
+    return {name: value if isinstance(value, bool) else _short(value) for name, value in vars(against).items()}
 
 
 def _candidate(candidate: Candidate) -> dict[str, Any]:

@@ -140,6 +140,8 @@ def _planned(told: Document) -> Iterator[str]:
     if left is not None:
         state = f"{left:.0%} is left" if left >= 0 else f"overspent by {-left:.0%}"
         yield f"Error budget of a rolling day: {state}"
+    if told.get("against_fixed"):
+        yield _against_fixed(told["against_fixed"])
     if not told.get("plan"):
         return
     yield "Plan:        load  workers   late  cost, worker-minutes"
@@ -149,6 +151,14 @@ def _planned(told: Document) -> Iterator[str]:
             f"  {when:>7} {one['load_per_s'] or 0:>9,.0f}/s {one['scale_out']:>6} {one['late_share'] or 0:>6.1%}"
             f" {(one['worker_s'] or 0) / 60:>7.1f}"
         )
+
+
+def _against_fixed(against: Document) -> str:
+    lost = "; the plans lose" if against["loses"] else ""
+    return (
+        f"Last hours: {against['workers']:.1f} workers on average, late in {against['late_share']:.1%}; the best fixed "
+        f"size, {against['fixed_workers']:.0f}, would have been late in {against['fixed_late_share']:.1%}{lost}"
+    )
 
 
 def _candidates(candidates: list[Document]) -> Iterator[str]:

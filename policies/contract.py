@@ -189,6 +189,27 @@ class Planned:
 
 
 @dataclass(frozen=True)
+class AgainstFixed:
+    """What ran over the last hours against the best fixed size of the same hours; newer hours weigh more.
+
+    Attributes
+    ----------
+    workers, late_share
+        Mean that ran, and the share of the time that was late.
+    fixed_workers, fixed_late_share
+        Of the fewest workers that, kept, would have stayed within the error budget.
+    loses
+        Whether what ran needed clearly more, and was not late less often.
+    """
+
+    workers: float
+    late_share: float
+    fixed_workers: float
+    fixed_late_share: float
+    loses: bool
+
+
+@dataclass(frozen=True)
 class Decision:
     """What a policy chose, and why.
 
@@ -207,6 +228,8 @@ class Decision:
     budget_left
         What is left of the error budget of a rolling day (1: all of it, below 0: overspent); ``None`` where the policy
         does not reckon with it.
+    against_fixed
+        What ran against a fixed size; ``None`` where the policy does not compare, or has not seen an hour yet.
     """
 
     policy: str
@@ -219,6 +242,7 @@ class Decision:
     mix: Mapping[str, int] = field(default_factory=dict)
     plan: tuple[Planned, ...] = ()
     budget_left: float | None = None
+    against_fixed: AgainstFixed | None = None
 
     def rescales(self, situation: Situation) -> bool:
         """Whether other workers are wanted than run; a decision without a mix means the number alone."""

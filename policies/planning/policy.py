@@ -82,7 +82,8 @@ class Perdix:
             at_least=fixed[0] if fixed is not None and rival.stands(situation.now_s) else 0.0,
             enough=_enough(situation, fixed),
         )
-        return self._planned(situation, sizes, memory, limits)
+        against = None if fixed is None else Rival.of_memory(memory).against(*fixed)
+        return replace(self._planned(situation, sizes, memory, limits), against_fixed=against)
 
     def _planned(self, situation: Situation, sizes: Sizes, memory: Mapping[str, Any], limits: _Limits) -> Decision:
         spent = Spent.of_memory(memory)

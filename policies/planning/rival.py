@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from models.forecasting.foresight import HALF_LIFE, MINUTE_S
+from policies.contract import AgainstFixed
 from policies.remembering import number, part_of
 
 MEMORY_S = HALF_LIFE * MINUTE_S / math.log(2.0)  # as the minutes by which the fixed size is judged fade
 LEAST_S = 3_600.0  # faded seconds that must have been seen
 DEARER = 1.1  # times the workers of the fixed size
+CLEARLY = 1.15  # times its workers, for it to be told
 STANDS_S = 6 * 3600.0  # after the first defeat; twice as long after each further one
 LONGEST_S = 48 * 3600.0
 MOST_DEFEATS = 8.0  # that are counted
@@ -81,6 +83,14 @@ class Rival:
     def workers(self) -> float:
         """Mean workers that ran, of what was counted; NaN before anything was."""
         return self.worker_s / self.seen_s if self.seen_s > 0 else math.nan
+
+    def against(self, fixed: float, fixed_late: float) -> AgainstFixed | None:
+        """Return what was counted against that fixed size; ``None`` before an hour was."""
+        if self.seen_s < LEAST_S:
+            return None
+        late = self.late_s / self.seen_s
+        loses = self.workers > CLEARLY * fixed and late >= fixed_late
+        return AgainstFixed(self.workers, late, fixed, fixed_late, loses)
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""

@@ -8,10 +8,12 @@ import pytest
 
 from control.explain import explain
 from control.explain_text import render
+from control.memories import Memories
 from control.state import StateStore
 from control.state_ledger import Entry
 from control.tick_io import TickReport
 from policies.contract import Reason
+from settings.stream_job import PolicySettings
 from tests.control.rig import LOW, START_S, Rig, champion, constant
 
 BUSY = 36_000.0
@@ -51,6 +53,19 @@ def test_it_tells_what_was_seen_believed_ruled_out_and_how_it_turned_out(rig: Ri
     assert decision["outcome"]["recovered"] is True
     assert document["forecast_wape"] is not None
     json.dumps(document, allow_nan=False)
+
+
+@pytest.mark.slow
+def test_what_perdix_ran_is_told_against_the_best_fixed_size(store: StateStore) -> None:
+    rig = Rig.of(store, BUSY, scale_out=6, policy=PolicySettings(name="perdix"))
+    rig.memories = Memories()
+    rig.minutes(70)
+    told = explain(store, "orders").to_dict()["decision"]["against_fixed"]
+    assert told["workers"] == pytest.approx(rig.twin.history.column("scale_out")[-3600:].mean(), rel=0.1)
+    assert told["late_share"] < 0.05
+    text = render(explain(store, "orders"))
+    fixed = f"the best fixed size, {told['fixed_workers']:.0f}, would have been late in {told['fixed_late_share']:.1%}"
+    assert f"Last hours: {told['workers']:.1f} workers on average, late in {told['late_share']:.1%}; {fixed}" in text
 
 
 def test_the_past_is_explained_by_the_decision_that_held_then(rig: Rig, store: StateStore) -> None:

@@ -139,3 +139,13 @@ def test_what_grows_beyond_the_fixed_size_is_gone_after_all_the_same(situate):
     memory = lost(situate, situate().now_s + 3_600.0)
     decision = decide(situate, load=6_000.0, lag_records=50_000.0, memory=memory)
     assert (decision.reason, decision.scale_out >= 7) == (Reason.SCALE_OUT, True)
+
+
+def test_what_ran_is_told_against_the_best_fixed_size_of_the_last_hours(situate):
+    told = decide(situate, scale_out=8, memory=lost(situate)).against_fixed
+    assert (told.workers, told.late_share) == (pytest.approx(14.3, abs=0.1), pytest.approx(0.064, abs=0.001))
+    assert told.fixed_workers in (4, 5)
+    assert told.loses
+    even = {"rival": {**lost(situate)["rival"], "worker_s": 1.14 * told.fixed_workers * 1.4e4}}
+    assert not decide(situate, memory=even).against_fixed.loses
+    assert decide(situate).against_fixed is None, "before an hour was counted"
