@@ -141,6 +141,9 @@ class Calendar:
     _from_s: float = field(default=math.inf, compare=False, repr=False)
     _until_s: float = field(default=-math.inf, compare=False, repr=False)
 
+    def __reduce__(self) -> tuple[type[Calendar], tuple[Mapping[str, KnownEvent]]]:
+        return Calendar, (self.events,)  # what was looked up cannot be sent to another process
+
     def starting(self, begin_s: float, end_s: float) -> tuple[Occurrence, ...]:
         """Return what starts from ``begin_s`` up to, not including, ``end_s`` (epoch seconds), in order."""
         if not self.events:

@@ -1,5 +1,6 @@
 """A calendar of a job: what is known to come, when, and what is refused with its place and the mend."""
 
+import pickle
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -155,6 +156,14 @@ def test_ten_thousand_events_cost_little_per_look() -> None:
     for k in range(60):
         calendar.starting(begin + 60 * k, begin + 60 * k + 900)
     assert (time.perf_counter() - began) / 60 < 0.02
+
+
+def test_a_job_whose_calendar_was_looked_at_can_be_copied_and_sent_to_another_process() -> None:
+    job = StreamJob.model_validate({"name": "orders", "events": {"a": {"cron": "0 * * * *", "lasts": 60, "factor": 2}}})
+    found = job.calendar.starting(0.0, 86_400.0)
+    for other in (pickle.loads(pickle.dumps(job)), job.model_copy(deep=True), job.model_copy()):
+        assert other == job
+        assert other.calendar.starting(0.0, 86_400.0) == found
 
 
 def test_a_calendar_belongs_to_the_events_of_its_job() -> None:
