@@ -14,7 +14,6 @@ from policies.remembering import number, part_of
 MEMORY_S = HALF_LIFE * MINUTE_S / math.log(2.0)  # as the minutes by which the fixed size is judged fade
 LEAST_S = 3_600.0  # faded seconds that must have been seen
 DEARER = 1.1  # times the workers of the fixed size
-CLEARLY = 1.15  # times its workers, for it to be told
 STANDS_S = 6 * 3600.0  # after the first defeat; twice as long after each further one
 LONGEST_S = 48 * 3600.0
 MOST_DEFEATS = 8.0  # that are counted
@@ -71,12 +70,13 @@ class Rival:
             return self
         if self.stands_until_s >= 0.0:
             return type(self)(at_s=self.at_s, defeats=self.defeats)
-        if self.seen_s < LEAST_S:
+        told = self.against(fixed, fixed_late)
+        if told is None:
             return self
-        if self.worker_s > DEARER * fixed * self.seen_s and self.late_s >= fixed_late * self.seen_s:
+        if told.loses:
             stands_s = min(STANDS_S * 2.0**self.defeats, LONGEST_S)
             return replace(self, stands_until_s=now_s + stands_s, defeats=min(self.defeats + 1.0, MOST_DEFEATS))
-        won = self.seen_s > 0.9 * MEMORY_S and self.worker_s < fixed * self.seen_s
+        won = self.seen_s > 0.9 * MEMORY_S and self.workers < fixed
         return replace(self, defeats=0.0) if won else self
 
     @property
@@ -89,7 +89,7 @@ class Rival:
         if self.seen_s < LEAST_S:
             return None
         late = self.late_s / self.seen_s
-        loses = self.workers > CLEARLY * fixed and late >= fixed_late
+        loses = self.workers > DEARER * fixed and late >= fixed_late
         return AgainstFixed(self.workers, late, fixed, fixed_late, loses)
 
     def to_state(self) -> dict[str, Any]:
