@@ -50,6 +50,7 @@ TYPICAL = {
     "consumer_lag_records": 50.0,
     "latency_p95_ms": 250.0,
     "scale_out": 12.0,
+    "memory_ratio": 0.4,
     "uptime_s": 3_600.0,
 }
 
