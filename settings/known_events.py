@@ -67,9 +67,13 @@ class KnownEvent(Strict):
     @field_validator("at")
     @classmethod
     def _zoned(cls, times: tuple[datetime, ...] | None) -> tuple[datetime, ...] | None:
-        if any(one.tzinfo is None for one in times or ()):
+        if times is None:
+            return None
+        if any(one.tzinfo is None for one in times):
             raise ValueError("give a time zone, for example 2026-01-31T06:00:00Z")
-        return times
+        return tuple(
+            datetime.combine(one.date(), one.timetz()) for one in times
+        )  # the YAML reader's loses it in copies
 
     @field_validator("cron")
     @classmethod

@@ -49,6 +49,7 @@ def test_a_job_file_names_its_events(tmp_path: Path) -> None:
     assert starts(job.calendar, day_s, day_s + 24 * HOUR_S) == ["nightly-batch 11-27 01:00", "sale 11-27 07:00"]
     found = job.calendar.starting(day_s, day_s + 2 * HOUR_S)[0]
     assert found.end_s - found.start_s == 2_700.0
+    assert job.model_copy(deep=True) == job, "the zone of a time is not lost"
 
 
 @pytest.mark.parametrize(
