@@ -71,9 +71,7 @@ class KnownEvent(Strict):
             return None
         if any(one.tzinfo is None for one in times):
             raise ValueError("give a time zone, for example 2026-01-31T06:00:00Z")
-        return tuple(
-            datetime.combine(one.date(), one.timetz()) for one in times
-        )  # the YAML reader's loses it in copies
+        return tuple(datetime.combine(one.date(), one.timetz()) for one in times)
 
     @field_validator("cron")
     @classmethod
