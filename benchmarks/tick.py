@@ -156,7 +156,9 @@ SOURCES = {"memory": in_memory, "live": over_http}
 
 def measure(count: int, url: str, families: Mapping[str, type[Member]], source: str = "memory") -> dict[str, float]:
     """Return what a tick of ``count`` jobs costs: per job in milliseconds, all of it in seconds, memory in MiB."""
-    twin = JobTwin(load_twin(TWIN), SEED, start_s=START_S)
+    parameters = load_twin(TWIN)
+    # With all its workers no job rescales within the first hour: the twin would not follow, and all were blind.
+    twin = JobTwin(parameters, SEED, start_s=START_S, scale_out=parameters.workers.maximum)
     twin.step(WARM_S)
     names = [f"job-{number:04d}" for number in range(count)]
     clock = SimulatedClock(float(twin.now_s))
