@@ -82,7 +82,7 @@ class Perdix:
             at_least=fixed[0] if fixed is not None and rival.stands(situation.now_s) else 0.0,
             enough=_enough(situation, fixed),
         )
-        against = None if fixed is None else Rival.of_memory(memory).against(*fixed)
+        against = None if fixed is None else rival.against(*fixed)
         return replace(self._planned(situation, sizes, memory, limits), against_fixed=against)
 
     def _planned(self, situation: Situation, sizes: Sizes, memory: Mapping[str, Any], limits: _Limits) -> Decision:
@@ -160,14 +160,13 @@ def _remembered(situation: Situation) -> dict[str, Any]:
         lateness = lateness.seen(busy, late)
     rival = Rival.of_memory(situation.memory)
     rival = rival.counted(situation.now_s, situation.scale_out, late, longest_s=longest_s)
-    kept = {
+    return {
         "spent": spent.to_state(),
         "rival": rival.to_state(),
         "behind_s": behind_s,
         "lateness": lateness.to_state(),
         "stays": stays.to_state(),
     }
-    return kept
 
 
 def _busy(situation: Situation, sizes: Sizes) -> float:
