@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -26,7 +26,8 @@ from targets.contract import Target
 class Targets:
     """One target per job, kept as long as the job's settings of it stay the same."""
 
-    def __init__(self) -> None:
+    def __init__(self, build: Callable[[StreamJob], Target] = build_target) -> None:
+        self._build = build
         self._kept: dict[str, tuple[str, Target]] = {}
 
     def __call__(self, job: StreamJob) -> Target:
@@ -36,7 +37,7 @@ class Targets:
         if kept is None or kept[0] != settings:
             if kept is not None:
                 kept[1].close()
-            kept = self._kept[job.name] = (settings, build_target(job))
+            kept = self._kept[job.name] = (settings, self._build(job))
         return kept[1]
 
     def close(self) -> None:

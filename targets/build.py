@@ -6,12 +6,14 @@ from settings.stream_job import StreamJob
 from settings.targets import AdvisorySettings, FlinkSettings, KubernetesSettings, TwinSettings
 from targets.advisory import AdvisoryTarget
 from targets.contract import Target
-from targets.flink import FlinkTarget
+from targets.flink import FlinkTarget, Pace
 from targets.http import TIMEOUT_S
 from targets.twin import TwinTarget
 
 
-def build_target(job: StreamJob, *, scale_out: int | None = None, timeout_s: float = TIMEOUT_S) -> Target:
+def build_target(
+    job: StreamJob, *, scale_out: int | None = None, timeout_s: float = TIMEOUT_S, pace: Pace | None = None
+) -> Target:
     """Return the target that ``job.target`` names.
 
     Parameters
@@ -20,12 +22,14 @@ def build_target(job: StreamJob, *, scale_out: int | None = None, timeout_s: flo
         Workers that the metrics show; an advisory target has no other way to know.
     timeout_s
         For targets that are asked over a network.
+    pace
+        How time passes for targets that wait for something; as it really does when left out.
     """
     match job.target:
         case TwinSettings(url=url):
             return TwinTarget(str(url), job.name, timeout_s)
         case FlinkSettings():
-            return FlinkTarget(job.target, job.name, timeout_s)
+            return FlinkTarget(job.target, job.name, timeout_s, pace)
         case KubernetesSettings():
             from targets.kubernetes import KubernetesTarget  # noqa: PLC0415 - the client takes its time to import
 

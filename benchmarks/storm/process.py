@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,7 +17,9 @@ from control.state import StateStore
 from control.tick_io import TickIO
 from models.registry import FleetVersion, RegistryError
 from settings.stream_job import StreamJob
+from targets.build import build_target
 from targets.contract import Target
+from targets.flink import Pace
 
 Result = TypeVar("Result")
 INTERVAL_S = 60.0
@@ -60,6 +63,16 @@ class Registry:
         raise RegistryError(f"no {name} {version} for {to}")
 
 
+def _pace(elapsed_s: Callable[[], float]) -> Pace:
+    """Return a pace at which a target waits beside the loop, as in a thread of its own: no other job's time passes."""
+    waited = [0.0]
+
+    def pause(seconds: float) -> None:
+        waited[0] += seconds
+
+    return Pace(lambda: elapsed_s() + waited[0], pause)
+
+
 class Process:
     """A controller from its start to its end.
 
@@ -85,7 +98,7 @@ class Process:
         self.name = name
         self._clock, self._elapsed_s = clock, elapsed_s
         self._folder = folder
-        self.targets = Targets()
+        self.targets = Targets(partial(build_target, pace=_pace(elapsed_s)))
         self.disk = Disk(statement)
         self.store: StateStore | None = None
         try:
