@@ -13,20 +13,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from control.calls import Call
 from control.champions import write_whole
 from control.clock import HostClock, Moment, moment
 from control.job_files import JobFiles
 from control.lease import PREFIX, Lease, StaleLease, acquire, holder_of, release
-from control.read_ahead import batches
+from control.read_ahead import batches, target_call
+from control.reconcile import Progress
 from control.state_journal import JobStatus, Status, Tick
 from control.state_schema import cause_of, to_text
 from control.tenure import SHORTEST_S, Tenure
-from control.tick import tick
+from control.tick import Begun, begin
 from control.tick_io import Ready, TickIO, TickReport
 from settings.plain_error import presentable
 from settings.stream_job import StreamJob
@@ -39,6 +42,7 @@ LEASE_SHARE = 0.9  # of the interval between ticks
 RETRAIN_EXPIRES_S = 6 * 3_600.0
 PRUNE_EVERY_S = 3_600.0
 _log = logging.getLogger(__name__)
+Served = tuple[StreamJob, TickReport | JobStatus]
 
 
 class LoopFault(StrEnum):
@@ -223,9 +227,7 @@ class _Fleet:
     keep_lease: bool
     started: Moment
 
-    def serve_all(
-        self, jobs: Sequence[StreamJob], soft_deadline_s: float
-    ) -> Iterator[tuple[StreamJob, TickReport | JobStatus]]:
+    def serve_all(self, jobs: Sequence[StreamJob], soft_deadline_s: float) -> Iterator[Served]:
         """Tick every job: one after the other, or as soon as what they ask servers has been answered."""
         if self.io.ahead is None:
             for job in jobs:
@@ -233,7 +235,7 @@ class _Fleet:
                 yield job, late or self._served(job, self._claimed(job))
             return
         claims: dict[str, Lease] = {}
-        refused: list[tuple[StreamJob, JobStatus]] = []
+        refused: list[Served] = []
 
         def mine(batch: Sequence[StreamJob]) -> list[StreamJob]:
             """Claim the jobs of a batch just before they are read; nobody reads what another controller holds."""
@@ -245,12 +247,26 @@ class _Fleet:
                     refused.append((job, claimed))
             return [job for job in batch if job.name in claims]
 
-        for ready in self.io.ahead.ready(map(mine, batches(jobs)), self.io, self.clock):
+        def serve(ready: Ready) -> Iterator[Served | Call[Served]]:
+            """Tick a job; while its target takes its time to be asked, others have their turn."""
             job, lease = ready.job, claims.pop(ready.job.name)
             late = self._late(job, soft_deadline_s)
-            if late is not None and not self.keep_lease:
-                self._release(lease)
-            yield job, late or self._served(job, lease, ready)
+            if late is not None:
+                if not self.keep_lease:
+                    self._release(lease)
+                yield job, late
+                return
+            begun = self._begun(job, lease, ready)
+            if not isinstance(begun, Begun) or not begun.asks:
+                yield job, self._ended(job, lease, begun, self._carried(begun))
+                return
+            yield Call(
+                target_call(job),
+                partial(self._carried, begun),
+                lambda carried: [(job, self._ended(job, lease, begun, carried))],
+            )
+
+        yield from self.io.ahead.served(map(mine, batches(jobs)), self.io, self.clock, serve)
         yield from refused
 
     def _claimed(self, job: StreamJob) -> Lease | JobStatus:
@@ -266,20 +282,45 @@ class _Fleet:
         except Exception as error:  # one job's failure must not stop the others
             return self._broken(job, now.wall_s, error)
 
-    def _served(self, job: StreamJob, claimed: Lease | JobStatus, ready: Ready | None = None) -> TickReport | JobStatus:
+    def _served(self, job: StreamJob, claimed: Lease | JobStatus) -> TickReport | JobStatus:
         """Tick one job; whatever goes wrong stays with that job."""
         if isinstance(claimed, JobStatus):
             return claimed
-        io, now_s = (self.io, self.clock.now_s()) if ready is None else (ready.io, ready.at.wall_s)
+        begun = self._begun(job, claimed, Ready(job, self.io, moment(self.clock)))
+        return self._ended(job, claimed, begun, self._carried(begun))
+
+    def _begun(self, job: StreamJob, lease: Lease, ready: Ready) -> Begun | Exception:
         try:
-            return tick(job, io, now_s, Tenure(self.io.store, claimed, self.clock))
+            return begin(job, ready.io, ready.at.wall_s, Tenure(self.io.store, lease, self.clock))
+        except Exception as error:  # one job's failure must not stop the others
+            return error
+
+    @staticmethod
+    def _carried(begun: Begun | Exception) -> Progress | Exception:
+        if isinstance(begun, Exception):
+            return begun
+        try:
+            return begun.carry_out()
+        except Exception as error:
+            return error
+
+    def _ended(
+        self, job: StreamJob, lease: Lease, begun: Begun | Exception, carried: Progress | Exception
+    ) -> TickReport | JobStatus:
+        now_s = self.clock.now_s()
+        try:
+            if isinstance(begun, Exception):
+                raise begun
+            if isinstance(carried, Exception):
+                raise carried
+            return begun.end(carried)
         except StaleLease as error:
             return JobStatus(job.name, Status.OBSERVING, now_s, f"Another controller took over: {error}.")
         except Exception as error:  # one job's failure must not stop the others
             return self._broken(job, now_s, error)
         finally:
             if not self.keep_lease:
-                self._release(claimed)
+                self._release(lease)
 
     @staticmethod
     def _broken(job: StreamJob, now_s: float, error: Exception) -> JobStatus:

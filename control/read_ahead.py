@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol
 
-from control.calls import Call, Calls
+from control.calls import Call, Calls, Result
 from control.clock import HostClock, moment
 from control.sources import MetricsSource, Reading, SourceError, server_of, since_s
 from control.tick_io import Ready, TickIO
@@ -41,19 +41,37 @@ class ReadAhead:
     hanging: Hanging
     calls: Calls = field(default_factory=Calls)
 
-    def ready(self, batches: Iterable[Sequence[StreamJob]], io: TickIO, clock: HostClock) -> Iterator[Ready]:
-        """Yield the jobs as soon as they are ready; those of a server that hangs come last.
+    def served(
+        self,
+        batches: Iterable[Sequence[StreamJob]],
+        io: TickIO,
+        clock: HostClock,
+        serve: Callable[[Ready], Iterable[Result | Call[Result]]],
+    ) -> Iterator[Result]:
+        """Serve the jobs as soon as they are ready, and yield what that gives; those of a server that hangs come last.
 
         Parameters
         ----------
         batches
             Jobs of one server each (:func:`batches`), read one batch at a time and only when there is room for it.
+        serve
+            Gives results, and calls that take their time: others are served meanwhile.
         """
-        return self.calls.run(self._metrics(jobs, io, clock) for jobs in batches if jobs)
+        asked = _Asked(self.source, self.hanging, io, clock, serve)
+        return self.calls.run(asked.metrics(jobs) for jobs in batches if jobs)
 
-    def _metrics(self, jobs: Sequence[StreamJob], io: TickIO, clock: HostClock) -> Call[Ready]:
-        at = moment(clock)
-        asked = {job.name: (job, since) for job in jobs if (since := _since_s(job, io, at.wall_s)) is not None}
+
+@dataclass(frozen=True)
+class _Asked(Generic[Result]):
+    source: JobsSource
+    hanging: Hanging
+    io: TickIO
+    clock: HostClock
+    serve: Callable[[Ready], Iterable[Result | Call[Result]]]
+
+    def metrics(self, jobs: Sequence[StreamJob]) -> Call[Result]:
+        at = moment(self.clock)
+        asked = {job.name: (job, since) for job in jobs if (since := _since_s(job, self.io, at.wall_s)) is not None}
 
         def ask() -> Mapping[str, Reading | SourceError]:
             try:
@@ -62,25 +80,25 @@ class ReadAhead:
                 _log.exception("%d jobs could not be read together", len(asked))
                 return {}
 
-        def then(found: Mapping[str, Reading | SourceError]) -> Iterator[Ready | Call[Ready]]:
+        def then(found: Mapping[str, Reading | SourceError]) -> Iterator[Result | Call[Result]]:
             for job in jobs:
-                read = io
+                read = self.io
                 if job.name in found:
                     window = at.wall_s, asked[job.name][1]
-                    read = replace(io, source=_Read(self.source, job.name, window, found[job.name]))
-                yield from self._target(Ready(job, read, at), clock)
+                    read = replace(read, source=_Read(self.source, job.name, window, found[job.name]))
+                yield from self._target(Ready(job, read, at))
 
         return Call(f"metrics {_server(jobs[0])}", ask, then)
 
-    def _target(self, ready: Ready, clock: HostClock) -> Iterator[Ready | Call[Ready]]:
+    def _target(self, ready: Ready) -> Iterator[Result | Call[Result]]:
         job, io = ready.job, ready.io
         if job.target.kind == "advisory":
-            yield ready
+            yield from self.serve(ready)
             return
         try:
-            target = Watched(io.target_of(job), target_server(job), self.hanging, clock)
+            target = Watched(io.target_of(job), target_server(job), self.hanging, self.clock)
         except Exception:  # its own tick meets it again, and says so
-            yield ready
+            yield from self.serve(ready)
             return
 
         def ask() -> Running | Exception:
@@ -89,11 +107,11 @@ class ReadAhead:
             except Exception as error:
                 return error
 
-        def then(found: Running | Exception) -> Iterator[Ready]:
+        def then(found: Running | Exception) -> Iterator[Result | Call[Result]]:
             seen = _Seen(target, found)
-            yield replace(ready, io=replace(io, target_of=lambda _: seen))
+            yield from self.serve(replace(ready, io=replace(io, target_of=lambda _: seen)))
 
-        yield Call(f"target {target_server(job)}", ask, then)
+        yield Call(target_call(job), ask, then)
 
 
 def batches(jobs: Iterable[StreamJob]) -> Iterator[list[StreamJob]]:
@@ -113,6 +131,11 @@ def target_server(job: StreamJob) -> str:
     """Return what tells the server of a job's target from others."""
     shared = {"job_name", "checkpoint", "name", "namespace", "resource", "api_version", "ready"}
     return job.target.model_dump_json(exclude=shared)
+
+
+def target_call(job: StreamJob) -> str:
+    """Return the server of calls of a job's target, among all servers."""
+    return f"target {target_server(job)}"
 
 
 class Hanging:

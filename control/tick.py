@@ -16,6 +16,7 @@ from control.believe import coarse, level_per_s
 from control.expect import expected_recovery_s
 from control.job_memory import AVOIDED, JobMemory, Recalled, changed
 from control.learn import Lesson, learn
+from control.memories import Memories
 from control.observe import Observation, doubting, observe
 from control.pausing import why_paused
 from control.plan import Ledgered, Plan, Setting, blindness, plan
@@ -55,6 +56,12 @@ def tick(job: StreamJob, io: TickIO, now_s: float, tenure: Tenure | None = None)
     StaleLease
         When another controller took over in the middle; nothing that this one did after that was kept.
     """
+    begun = begin(job, io, now_s, tenure)
+    return begun.end(begun.carry_out())
+
+
+def begin(job: StreamJob, io: TickIO, now_s: float, tenure: Tenure | None = None) -> Begun:
+    """Make a tick as far as its decision is stored: all of :func:`tick` but asking the target."""
     store = io.store if tenure is None else tenure.fenced
     stages = _Stages(io.stopwatch_s)
     with stages("recall"):
@@ -85,23 +92,69 @@ def tick(job: StreamJob, io: TickIO, now_s: float, tenure: Tenure | None = None)
         intent = _intent(setting, observation, progress, planned, notes=notes, rejected=lesson.memory.rejected)
         recorded = _Recorded(progress, lesson, planned, intent)
         retrain, remembered = _record(setting, store, recorded, remembered)
-    with stages("reconcile"):
-        carried = _carry_out(setting, store, target, progress, intent=intent, tenure=tenure)
-        if carried.avoided is not None and carried is not progress:
-            memory = replace(remembered.memory, avoided=(*lesson.memory.avoided, carried.avoided))
+    found = _Found(observation, progress, lesson, planned, intent, retrain, notes)
+    return Begun(setting, _Hands(store, target, io.memories, tenure), found, remembered, stages)
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A tick whose decision is stored: its target is still to be asked (:meth:`carry_out`), then it ends (:meth:`end`).
+
+    The first may take its time, and may run in another thread meanwhile.
+    """
+
+    setting: Setting
+    _hands: _Hands
+    _found: _Found
+    _remembered: Recalled
+    _stages: _Stages
+
+    @property
+    def asks(self) -> bool:
+        """Whether the target may have to be asked for something; also on a blind tick, as perdix saw when it decided.
+
+        Otherwise :meth:`carry_out` waits for nobody.
+        """
+        progress, intent = self._found.progress, self._found.intent
+        if not self.setting.act or self.setting.paused is not None or progress.running is None:
+            return False
+        decided = intent is not None and intent.first_state is State.INTENT
+        return decided or (progress.open is not None and progress.open.state is State.INTENT)
+
+    def carry_out(self) -> Progress:
+        """Ask for what is wanted; raises as :func:`tick` does."""
+        progress, hands = self._found.progress, self._hands
+        with self._stages("reconcile"):
+            if not self.asks or progress.running is None:
+                return progress
+            reconciler = Reconciler(hands.store, hands.target, self.setting.job.name, self.setting.now_s)
+            carried = reconciler.carry_out(progress.running, hands.tenure)
+            return progress if carried.event is Event.NOTHING else carried
+
+    def end(self, carried: Progress) -> TickReport:
+        """Keep what came of it, and report."""
+        job, now_s, remembered = self.setting.job.name, self.setting.now_s, self._remembered
+        if carried.avoided is not None and carried is not self._found.progress:
+            memory = replace(remembered.memory, avoided=(*self._found.lesson.memory.avoided, carried.avoided))
             new = {AVOIDED: {"sizes": [item.to_state() for item in memory.avoided]}}
-            store.learned.learn(job.name, now_s, new)
+            self._hands.store.learned.learn(job, now_s, new)
             remembered = remembered.stored(memory, new, now_s)
-    io.memories.keep(job.name, remembered)
-    found = _Found(observation, progress, carried, lesson, planned, intent, retrain, notes)
-    return _report(setting, found, stages.milliseconds)
+        self._hands.memories.keep(job, remembered)
+        return _report(self.setting, self._found, carried, self._stages.milliseconds)
+
+
+@dataclass(frozen=True)
+class _Hands:
+    store: StateStore
+    target: Target
+    memories: Memories
+    tenure: Tenure | None
 
 
 @dataclass(frozen=True)
 class _Found:
     observation: Observation
     progress: Progress
-    carried: Progress
     lesson: Lesson
     planned: Plan
     intent: Intent | None
@@ -277,25 +330,6 @@ def _answered(store: StateStore, job: str, now_s: float) -> None:
             store.journal.close_retrain(request.run_key, now_s)
 
 
-def _carry_out(
-    setting: Setting,
-    store: StateStore,
-    target: Target,
-    progress: Progress,
-    *,
-    intent: Intent | None,
-    tenure: Tenure | None,
-) -> Progress:
-    """Ask for what is wanted; also on a blind tick, because it was decided when perdix could see."""
-    decided = intent is not None and intent.first_state is State.INTENT
-    if not setting.act or setting.paused is not None or progress.running is None:
-        return progress
-    if not decided and (progress.open is None or progress.open.state is not State.INTENT):
-        return progress
-    carried = Reconciler(store, target, setting.job.name, setting.now_s).carry_out(progress.running, tenure)
-    return progress if carried.event is Event.NOTHING else carried
-
-
 def _failure_s(planned: Plan, running: Running | None) -> float | None:
     """Return the recovery to expect of a failure now; while a rescale is under way nobody can say."""
     if running is None or not running.settled:
@@ -304,8 +338,8 @@ def _failure_s(planned: Plan, running: Running | None) -> float | None:
     return None if situation is None else expected_recovery_s(situation, situation.scale_out, situation.mix)
 
 
-def _report(setting: Setting, found: _Found, stages_ms: Mapping[str, float]) -> TickReport:
-    verdict, progress, carried = found.planned.verdict, found.progress, found.carried
+def _report(setting: Setting, found: _Found, carried: Progress, stages_ms: Mapping[str, float]) -> TickReport:
+    verdict, progress = found.planned.verdict, found.progress
     status, sentence = Status.ACTING if setting.act else Status.ADVISE, ""
     if verdict is not None:
         sentence = verdict.decision.sentence

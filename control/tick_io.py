@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from control.calls import Call, Result
 from control.champions import ChampionSource
 from control.clock import HostClock, Moment
 from control.memories import Memories
@@ -34,8 +35,14 @@ def policy_of(job: StreamJob) -> Policy:
 class AsksAhead(Protocol):
     """Asks servers for many jobs at once (:class:`control.read_ahead.ReadAhead`)."""
 
-    def ready(self, batches: Iterable[Sequence[StreamJob]], io: TickIO, clock: HostClock) -> Iterator[Ready]:
-        """Yield jobs as soon as their servers have answered."""
+    def served(
+        self,
+        batches: Iterable[Sequence[StreamJob]],
+        io: TickIO,
+        clock: HostClock,
+        serve: Callable[[Ready], Iterable[Result | Call[Result]]],
+    ) -> Iterator[Result]:
+        """Serve jobs as soon as their servers have answered, and yield what that gives."""
         ...
 
 

@@ -148,13 +148,13 @@ def test_an_overtaken_controller_does_not_ask_even_after_it_stored_its_intent(
 ) -> None:
     fleet = Fleet.of(store, {"orders": HIGH})
     rig = fleet.rigs["orders"]
-    carry_out = ticking._carry_out
+    carry_out = ticking.Begun.carry_out
 
     def late(*args, **options):
         assert acquire(store, lease_name(rig.job), "b", fleet.in_s(56.0), 55.0) is not None
         return carry_out(*args, **options)
 
-    monkeypatch.setattr(ticking, "_carry_out", late)
+    monkeypatch.setattr(ticking.Begun, "carry_out", late)
     assert fleet.minute("a").others["orders"].status is Status.OBSERVING
     assert rig.target.asked == []
     desired = store.ledger.desired("orders")

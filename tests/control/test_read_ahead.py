@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,13 +14,15 @@ from control.champions import GivenChampions
 from control.fleet import tick_fleet
 from control.live import Targets
 from control.read_ahead import JOBS_AT_ONCE, Hanging, ReadAhead, Watched, batches
+from control.reconcile import Event
 from control.sources import LiveSource
 from control.state import StateStore
 from control.state_journal import Status
+from control.state_ledger import State
 from control.tick_io import TickIO
-from settings.stream_job import PrometheusSource, StreamJob
+from settings.stream_job import PolicySettings, PrometheusSource, StreamJob
 from settings.targets import AdvisorySettings, TwinSettings
-from targets.contract import Running, TargetError
+from targets.contract import Running, Target, TargetError
 from telemetry.metrics import CANONICAL
 from telemetry.prometheus import Prometheus
 from tests.control.rig import HIGH, START_S, a_job, constant, parameters
@@ -150,6 +153,49 @@ def test_a_target_whose_server_hung_for_one_job_is_not_waited_for_by_the_next() 
     clock.advance(31.0)
     with pytest.raises(TargetError, match="in time"):
         Watched(Slow(), "server", hanging, clock).read()
+
+
+def test_rescales_that_take_their_time_are_asked_for_side_by_side(fleet: Fleet) -> None:
+    """Flink's checkpoint before a rescale may take ten seconds: with twenty jobs that was minutes."""
+    fleet.add(*NAMES)
+    fleet.jobs = [
+        job.model_copy(update={"policy": PolicySettings(name="static", options={"scale_out": 4})}) for job in fleet.jobs
+    ]
+    everyone_asks = threading.Barrier(len(NAMES), timeout=5.0)
+
+    class Dawdling(Watched):
+        def __init__(self, target: Target) -> None:
+            super().__init__(target, "server", Hanging(), fleet.clock)
+
+        def scale(self, *asked, **more) -> Running:
+            everyone_asks.wait()
+            return super().scale(*asked, **more)
+
+    report = fleet.tick(target_of=lambda job: Dawdling(fleet.targets(job)))
+    assert {one.event for one in report.reports.values()} == {Event.APPLIED}
+    assert [fleet.store.ledger.desired(name).decision.state for name in NAMES] == [State.APPLIED] * len(NAMES)
+
+
+def test_a_rescale_that_cannot_be_asked_for_breaks_its_job_alone(fleet: Fleet) -> None:
+    fleet.add(*NAMES)
+    fleet.jobs = [
+        job.model_copy(update={"policy": PolicySettings(name="static", options={"scale_out": 4})}) for job in fleet.jobs
+    ]
+
+    class Deep(Watched):
+        def scale(self, *asked, **more) -> Running:
+            raise RecursionError("deep")
+
+    def target_of(job: StreamJob) -> Target:
+        target = fleet.targets(job)
+        return Deep(target, "server", Hanging(), fleet.clock) if job.name == "clicks" else target
+
+    report = fleet.tick(target_of=target_of)
+    assert report.others["clicks"].status is Status.BROKEN
+    assert {name: one.event for name, one in report.reports.items()} == {
+        "orders": Event.APPLIED,
+        "bills": Event.APPLIED,
+    }
 
 
 def test_a_job_that_cannot_even_be_asked_for_is_broken_alone(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
