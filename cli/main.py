@@ -26,6 +26,7 @@ from cli import (
     profile,
     replay,
     sample,
+    scan,
     train,
 )
 from cli.known_errors import known_errors
@@ -57,6 +58,7 @@ def root(
     """Options that stand before any command."""
 
 
+app.command("scan")(scan.scan)
 app.command("demo")(demo.demo)
 app.command("ingest")(ingest.ingest)
 app.command("train")(train.train)

@@ -76,6 +76,13 @@ def best_static(case: Case, on_progress: Callable[[float], None] | None = None) 
     return search.least_late()
 
 
+def kept(case: Case, scale_out: int) -> Played:
+    """Return the run with a fixed size, whatever comes of it; raises as :func:`best_static`."""
+    played = _Search.of(case).play(scale_out, at_most=1.0)
+    assert played is not None  # nothing is late in more than all of the time
+    return played
+
+
 def certainly_late(
     arrivals_per_s: Values, capacity_per_s: float, objective_ms: float, base_ms: float = 0.0, *, step_s: int = 1
 ) -> NDArray[np.bool_]:

@@ -57,7 +57,12 @@ def observe(samples: pd.DataFrame, job: str, day: str | None = None) -> tuple[pd
     step_s = _step_s(series)
     start_s, end_s = _span(series, step_s, day)
     window = align(job, series, start_s, end_s, step_s)
-    return _of_job(window), _of_workers(window), window.counts
+    return *tables(window), window.counts
+
+
+def tables(window: Window) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return an aligned window as the tables ``of_job`` and ``of_workers`` of :func:`observe`."""
+    return _of_job(window), _of_workers(window)
 
 
 def _series(samples: pd.DataFrame) -> list[Series]:

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from settings.home import conf_folder
 from settings.strict import Strict
@@ -100,6 +100,38 @@ class WorkerNaming(Strict):
         return (match.group(1) if match else None) or value
 
 
+class JobNaming(Strict):
+    """How an engine's jobs are told apart in a Prometheus that nobody has described yet.
+
+    Attributes
+    ----------
+    series
+        A selector of series that every running job of the engine has.
+    labels
+        Labels that make up a job's selector; a job has those of them that its series have.
+    names
+        Of these, the one to name the job by: the first that it has.
+    """
+
+    series: Annotated[str, Field(min_length=3)]
+    labels: Annotated[list[str], Field(min_length=1)]
+    names: Annotated[list[str], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _named_by_its_labels(self) -> JobNaming:
+        if unknown := [name for name in self.names if name not in self.labels]:
+            raise ValueError(f"'{unknown[0]}' is not among the labels {', '.join(self.labels)}")
+        return self
+
+    def running(self) -> str:
+        """Return the query of which jobs run: a series per job, with its labels."""
+        return f"group by ({', '.join(self.labels)}) ({self.series})"
+
+    def scraped(self, over: str) -> str:
+        """Return the query of how many samples each job's series have in a PromQL duration."""
+        return f"max by ({', '.join(self.labels)}) (count_over_time({self.series}[{over}]))"
+
+
 class SeriesRule(Strict):
     """A raw series name (and conditions on its labels), as regular expressions that must match as a whole."""
 
@@ -123,6 +155,7 @@ class EngineQueries(Strict):
     worker: WorkerNaming
     queries: dict[Annotated[str, AfterValidator(_known_metric)], Annotated[list[QueryText], Field(min_length=1)]]
     series: list[SeriesRule] = Field(default_factory=list)
+    jobs: JobNaming | None = None
 
     def metrics(self, selector: Mapping[str, str]) -> tuple[str, ...]:
         """Return the canonical metrics that can be asked for with this selector."""
@@ -158,6 +191,11 @@ class EngineQueries(Strict):
             raise UnanswerableError(f"{self.engine}: no query for {metric}; add one to conf/queries/{self.engine}.yaml")
         needs = " or ".join(", ".join(text.needs) for text in texts)
         raise UnanswerableError(f"{self.engine}: {metric} needs the label {needs} in the job's prometheus.selector")
+
+    def for_each(self, label: str, metric: str, window_s: float) -> str | None:
+        """Return the query of a metric for every value of a label; ``None`` where no question needs that label."""
+        asked = next((text for text in self.queries.get(metric, []) if label in text.needs), None)
+        return None if asked is None else asked.for_each(label, window_s)
 
     def rendered(self, text: QueryText, kept: Selector, window_s: float) -> str:
         """Return a question of this engine as PromQL."""

@@ -85,6 +85,13 @@ class QueryText(Strict):
             worker=", ".join(worker_labels),
         )
 
+    def for_each(self, label: str, window_s: float) -> str:
+        """Return the query for every value of a label: a result per value, which is among its labels."""
+        filled = {"selector": f'{label}=~".+"', "job": label, "of_worker": "", "job_of_worker": ""}
+        return Template(_without_comma(self.promql, filled)).substitute(
+            filled, window=duration(window_s), minute=duration(max(60.0, window_s)), worker=""
+        )
+
 
 def differing(selector: Selector) -> tuple[str, ...]:
     """Return the labels of which several values are asked for at once."""

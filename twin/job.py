@@ -262,6 +262,8 @@ class JobTwin:
 
     def _efficiency(self, scale_out: int) -> float:
         workers = self.parameters.workers
+        if workers.measured_per_s is not None:
+            return workers.measured_per_s[scale_out - 1] / (scale_out * workers.capacity_per_s)
         return physics.efficiency(scale_out, workers.contention, workers.coherency)
 
     def _deployed_capacities(self) -> Values:

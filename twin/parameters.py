@@ -52,6 +52,8 @@ class Workers(Strict):
         worker of its size can do. Workers whose size nobody names have ``capacity_per_s``.
     operator
         Name of the operator (``conf/operators``) that the workers run: what is sampled of it is true of them.
+    measured_per_s
+        Instead of the law: records/s that 1, 2, ... ``maximum`` mean workers take, of a job where that was learned.
     """
 
     capacity_per_s: Annotated[float, Field(ge=1)]
@@ -62,6 +64,15 @@ class Workers(Strict):
     capacity_noise: Spread = 0.02
     sizes: dict[str, TwinSize] = Field(default_factory=dict)
     operator: str | None = None
+    measured_per_s: Annotated[list[Positive] | None, Field(exclude_if=lambda table: table is None)] = None
+
+    @field_validator("measured_per_s")
+    @classmethod
+    def _of_each_scale_out(cls, table: list[float] | None, others: ValidationInfo) -> list[float] | None:
+        maximum = others.data.get("maximum")
+        if table is not None and maximum is not None and len(table) != maximum:
+            raise ValueError(f"gives {len(table)} capacities for {maximum} scale-outs; give one for each")
+        return table
 
     @field_validator("coherency")
     @classmethod

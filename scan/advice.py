@@ -1,0 +1,206 @@
+"""What is advised for one job: the best fixed size, the shipped policy, what each is expected to cost in lateness.
+
+Belongs here: which of them is advised, and why. Does not belong here: how sure that is (:mod:`scan.confidence`), money
+(:mod:`scan.saving`) and how it is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from policies.wording import workers
+from replay.best_static import best_static, kept
+from scan.confidence import Confidence, confidence
+from scan.learning import Learned
+from scan.own_physics import OwnPhysics, at_low_end, objectives_of, own_physics
+from scan.with_perdix import WithPerdix, with_perdix
+from settings.stream_job import Objectives
+
+Kind = Literal["fixed", "perdix", "keep"]
+WORTH: Final = 0.9  # of the fixed size's workers, up to which the policy is advised
+SAME: Final = 0.05  # of the workers now: less is no saving
+
+
+@dataclass(frozen=True)
+class FixedSize:
+    """The best fixed size.
+
+    Attributes
+    ----------
+    workers
+        The fewest that, kept all the time, hold the objective; else those that are late least.
+    held
+        Whether they hold it.
+    late_share, late_share_at_low_end
+        Share of the seconds that are late: with the learned capacity, and with the lower end of its 90 % interval.
+    workers_at_low_end
+        The best fixed size where capacities are at their lower ends.
+    """
+
+    workers: int
+    held: bool
+    late_share: float
+    late_share_at_low_end: float
+    workers_at_low_end: int
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What is advised for one job.
+
+    Attributes
+    ----------
+    kind
+        ``fixed``: the fixed size; ``perdix``: the shipped policy; ``keep``: what runs is about what is needed.
+    late_share_now
+        Share of the measured time that was late; ``None`` where neither latency nor lag was measured.
+    """
+
+    kind: Kind
+    objectives: Objectives
+    average_workers_now: float
+    peak_workers_now: int
+    late_share_now: float | None
+    fixed: FixedSize
+    perdix: WithPerdix
+    confidence: Confidence
+    why: str
+    notes: tuple[str, ...]
+
+    @property
+    def workers(self) -> float:
+        """Workers on average as advised."""
+        return {"fixed": float(self.fixed.workers), "perdix": self.perdix.average_workers}.get(
+            self.kind, self.average_workers_now
+        )
+
+    @property
+    def late_share(self) -> float:
+        """Share of the seconds expected to be late as advised."""
+        return self.perdix.late_share if self.kind == "perdix" else self.fixed.late_share
+
+    @property
+    def saved_workers(self) -> float:
+        """Workers on average fewer than now; below 0: more."""
+        return self.average_workers_now - self.workers
+
+
+def advise(
+    name: str,
+    learned: Learned,
+    *,
+    latency_ms: float | None,
+    error_budget: float,
+    thorough: bool = False,
+    on_progress: Callable[[float], None] = lambda _: None,
+) -> Advice:
+    """Return what is advised for a job.
+
+    Parameters
+    ----------
+    latency_ms
+        Objective for the p95 latency; ``None``: 5 s, or twice what is usual where that is more.
+
+    Raises
+    ------
+    ~scan.learning.CannotJudgeError
+        When its load cannot be replayed.
+    """
+    objectives = objectives_of(learned, latency_ms, error_budget)
+    job = own_physics(name, learned, objectives)
+    fixed = _fixed_size(job, learned)
+    perdix = with_perdix(job, fixed.workers, fixed.late_share, thorough=thorough, on_progress=on_progress)
+    late_now = late_share_now(learned, objectives.latency_p95_ms)
+    weighed = _Weighed(learned, fixed, perdix, late_now, error_budget)
+    kind = weighed.kind()
+    return Advice(
+        kind,
+        objectives,
+        learned.average_workers,
+        learned.peak_workers,
+        late_now,
+        fixed,
+        perdix,
+        confidence(learned, fixed.workers),
+        weighed.why(kind),
+        (*job.notes, *_assumed(learned), *learned.notes),
+    )
+
+
+def late_share_now(learned: Learned, objective_ms: float) -> float | None:
+    """Return the share of the measured steps that were late: by latency, else by how long the lag would take."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        waits_ms = 1_000.0 * learned.lag_records / learned.throughput_per_s
+    measured = np.where(np.isfinite(learned.latency_ms), learned.latency_ms, waits_ms)
+    known = measured[~np.isnan(measured)]
+    return float((known > objective_ms).mean()) if len(known) else None
+
+
+def _fixed_size(job: OwnPhysics, learned: Learned) -> FixedSize:
+    found = best_static(job.case())
+    unit = job.capacities[0] / learned.capacities[1].per_s
+    low = job.with_capacities(at_low_end(learned.capacities, unit))
+    safe = best_static(low.case())
+    unlucky = kept(low.case(), found.scale_out).outcome.share_above_objective
+    late = found.played.outcome.share_above_objective
+    return FixedSize(found.scale_out, found.held, late, max(unlucky, late), max(safe.scale_out, found.scale_out))
+
+
+@dataclass(frozen=True)
+class _Weighed:
+    """What is weighed against each other, and what it comes to."""
+
+    learned: Learned
+    fixed: FixedSize
+    perdix: WithPerdix
+    late_now: float | None
+    error_budget: float
+
+    @property
+    def too_late_now(self) -> bool:
+        """Whether the objective is not held today, as far as that is known."""
+        return self.late_now is not None and self.late_now > self.error_budget
+
+    def kind(self) -> Kind:
+        """Return what is advised: the policy where it needs clearly fewer workers than the best fixed size."""
+        now, fixed, perdix = self.learned.average_workers, self.fixed, self.perdix
+        follows = perdix.method != "not needed" and perdix.average_workers <= WORTH * fixed.workers
+        if follows and (perdix.late_share <= self.error_budget or not fixed.held):
+            return "perdix" if perdix.average_workers < (1.0 - SAME) * now or self.too_late_now else "keep"
+        return "keep" if abs(fixed.workers - now) <= SAME * now else "fixed"
+
+    def why(self, kind: Kind) -> str:
+        """Return in one line why that is advised."""
+        load = self.learned.load.per_s
+        peak, typical, fixed = float(np.nanmax(load)), float(np.nanmedian(load)), workers(self.fixed.workers)
+        if self.fixed.workers > self.learned.peak_workers and kind != "keep":
+            late = f"late in {self.late_now:.0%} of the time, " if self.too_late_now else ""
+            return f"too small today: {late}{fixed} would hold the objective"
+        if kind == "perdix":
+            return (
+                f"the load swings from {typical:,.0f}/s (median) to {peak:,.0f}/s: a fixed size is made for the peak, "
+                f"perdix follows with {self.perdix.rescales_per_day:.0f} rescales a day"
+            )
+        if kind == "keep":
+            return f"about what it needs: {fixed} would hold the objective"
+        if self.perdix.method == "not needed":
+            return f"{fixed} carry the peak of {peak:,.0f}/s and are needed nearly always, so no rescaling pays"
+        return f"{fixed} carry the peak of {peak:,.0f}/s, and rescaling would save little more"
+
+
+def _assumed(learned: Learned) -> tuple[str, ...]:
+    """Return what was assumed, in words."""
+    found = []
+    if learned.load_is_derived:
+        found.append("no topic is known, so the load is what was consumed and what the lag grew by")
+    if learned.restarts.standstill_s is None:
+        found.append("no restart was seen: one is assumed to take 28 s out and 16 s in")
+    else:
+        found.append(f"a restart takes {learned.restarts.standstill_s:.0f} s (median of {learned.restarts.seen} seen)")
+    if learned.usual_latency_ms is None:
+        found.append("no latency is measured, so lateness is that of records which wait")
+    return tuple(found)
