@@ -15,6 +15,7 @@ from typing import Protocol
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 TIME_NAMESPACE = Path("/proc/self/ns/time")
+CLOCK_BACK_S = 900.0  # by which wall time may go back until what it told before means nothing
 
 
 class Clock(Protocol):

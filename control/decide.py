@@ -33,7 +33,8 @@ NO_GROUND = (Reason.HOLD_BLIND, Reason.HOLD_UNKNOWN, Reason.HOLD_INVALID, Reason
 class Avoided:
     """A scale-out that turned out badly, and is not tried again before ``until_s`` (epoch seconds).
 
-    With a ``mix`` (size -> workers) only that mix is meant, not every one of as many workers.
+    With a ``mix`` (size -> workers) only that mix is meant, not every one of as many workers. ``inward``: only to get
+    there from more is barred, as after a scale-in that did not hold; who runs less may grow to it.
     """
 
     scale_out: int
@@ -41,6 +42,7 @@ class Avoided:
     why: str
     and_above: bool = False
     mix: Mapping[str, int] = field(default_factory=dict)
+    inward: bool = False
 
     def bars(self, scale_out: int, now_s: float, mix: Mapping[str, int] | None = None) -> bool:
         """Whether ``scale_out``, or that mix, must not be chosen now."""
@@ -62,6 +64,7 @@ class Avoided:
                 str(state["why"]),
                 bool(state["and_above"]),
                 {str(size): int(count) for size, count in state.get("mix", {}).items()},
+                bool(state.get("inward", False)),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a scale-out to avoid: {error!r}") from None
@@ -91,6 +94,8 @@ class Circumstances:
         What of the job's metrics cannot be true together, in words; ``None`` where they agree.
     memory_ratio
         Share of its heap that the fullest worker uses; ``None`` where it is not measured.
+    unchecked
+        Whether the job was restarted so lately that nobody can tell whether its metrics agree.
     """
 
     running: Running
@@ -103,6 +108,7 @@ class Circumstances:
     capacity_per_s: Callable[[int], float | None] | None = None
     contradiction: str | None = None
     memory_ratio: float | None = None
+    unchecked: bool = False
 
 
 @dataclass(frozen=True)
@@ -144,7 +150,7 @@ def decide(policy: Policy, situation: Situation, circumstances: Circumstances) -
     if circumstances.contradiction is not None:  # it was asked about what is not so: it shall not remember that
         proposed = replace(proposed, memory=situation.memory)
     decision = _founded(proposed, situation) if policy.learns else proposed
-    for guard in (_contradicted, _paused, _unsettled, _avoided, _memory, _grace, _budget):
+    for guard in (_contradicted, _unchecked, _paused, _unsettled, _avoided, _memory, _grace, _budget):
         decision = guard(decision, situation, circumstances)
     return Verdict(decision, proposed)
 
@@ -265,6 +271,15 @@ def _contradicted(decision: Decision, situation: Situation, circumstances: Circu
     return _held(decision, situation, Reason.HOLD_BLIND, f"Blind: {why}.")
 
 
+def _unchecked(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:
+    """Hold a scale-in while nothing could tell that what asks for it is wrong: a job catches up after a restart."""
+    if not circumstances.unchecked or not decision.rescales(situation) or _adds(decision, situation):
+        return decision
+    restarted = "Just restarted" if situation.uptime_s is None else f"Restarted {situation.uptime_s:.0f} s ago"
+    why = f"{restarted}; whether what is measured since then is true cannot be told yet."
+    return _held(decision, situation, Reason.HOLD_GRACE, why)
+
+
 def _strained(situation: Situation) -> bool:
     """Whether records wait or a worker is busy, by the larger of the rates that contradict each other."""
     rate_per_s = max(situation.workload_per_s, situation.throughput_per_s or 0.0, 1.0)
@@ -381,16 +396,20 @@ def _overloaded(situation: Situation, circumstances: Circumstances) -> bool:
 
 
 def _adds(decision: Decision, situation: Situation) -> bool:
-    before, after = situation.mix_per_s(situation.mix), situation.mix_per_s(decision.mix)
-    if before is None or after is None:
-        return decision.scale_out > situation.scale_out
-    return after > before
+    return _more(decision.scale_out, decision.mix, situation)
+
+
+def _more(scale_out: int, mix: Mapping[str, int], situation: Situation) -> bool:
+    before, after = situation.mix_per_s(situation.mix), situation.mix_per_s(mix)
+    return scale_out > situation.scale_out if before is None or after is None else after > before
 
 
 def _bar(
     scale_out: int, situation: Situation, circumstances: Circumstances, mix: Mapping[str, int] | None = None
 ) -> Avoided | None:
-    return next((item for item in circumstances.avoided if item.bars(scale_out, situation.now_s, mix)), None)
+    grows = _more(scale_out, mix or {}, situation)
+    barring = (item for item in circumstances.avoided if item.bars(scale_out, situation.now_s, mix))
+    return next((item for item in barring if not (item.inward and grows)), None)
 
 
 def _recovery_s(decision: Decision, scale_out: int) -> float | None:

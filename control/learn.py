@@ -12,6 +12,7 @@ import numpy as np
 from control.adoption import adopt
 from control.believe import noticed, update, with_capacity, with_fallback
 from control.champions import ChampionSource
+from control.clock import CLOCK_BACK_S
 from control.decide import Avoided
 from control.expect import expected_capacity_per_s
 from control.job_memory import JobMemory, history_of
@@ -84,13 +85,15 @@ def learn(
     watched = None
     if observation.teaches or _awaited(memory, observation, progress):
         memory, watched = _watched(memory, observation, progress, job.objectives.recovery_time_s)
-    avoided = [item for item in memory.avoided if item.until_s > now_s]
+    # What is barred for longer than any size ever is, was barred while a clock was ahead: nobody can say until when.
+    avoided = [item for item in memory.avoided if now_s < item.until_s <= now_s + AVOID_S + CLOCK_BACK_S]
     back, back_mix = _undone(progress)
     why = None if watched is None else _worse(watched, progress)
     if why is not None and watched is not None and watched.ended is not None:
         last = None if progress.desired is None else progress.desired.decision.intent
         mix, back_mix = ({}, {}) if last is None else (last.mix, last.from_mix)
-        avoided.append(Avoided(watched.ended.scale_out, now_s + AVOID_S, why, mix=mix))
+        inward = watched.failed_scale_in
+        avoided.append(Avoided(watched.ended.scale_out, now_s + AVOID_S, why, mix=mix, inward=inward))
         back = (watched.ended.from_scale_out, why)
     if progress.avoided is not None:
         avoided.append(progress.avoided)

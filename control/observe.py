@@ -13,7 +13,7 @@ from models.capacity.workers import Against
 from models.forecasting.contract import Workload
 from settings.stream_job import StreamJob
 from telemetry import metrics
-from telemetry.agreement import contradicting, surroundings
+from telemetry.agreement import contradicting, surroundings, unjudged
 from telemetry.plausible import Plausible, screened
 from telemetry.quality import Quality, assess
 from telemetry.window import Values, Window
@@ -43,6 +43,8 @@ class Observation:
         What of it cannot be true together, in words with both numbers; ``None`` where all agrees.
     still
         Whether the job is known to stand still.
+    unchecked
+        Whether the job was restarted so lately that its metrics cannot be held against each other yet.
     """
 
     window: Window | None
@@ -61,6 +63,7 @@ class Observation:
     contradiction: str | None = None
     still: bool = False
     memory_ratio: float | None = None
+    unchecked: bool = False
 
     @property
     def clear(self) -> bool:
@@ -114,7 +117,8 @@ def observe(
     tick = newest(window, tick_interval_s)
     checkpoint = newest(window, max(job.objectives.checkpoint_interval_s, window.step_s))
     scale_out = last_finite(window.job_metric(metrics.SCALE_OUT.name))
-    wrong = _contradicting(job, window)
+    interrupted = standing_still(window) | _just_restarted(window)
+    wrong = _contradicting(job, window, interrupted)
     contradiction = _contradiction(tick) if wrong[-NEWEST_STEPS:].any() else None
     problems = (*(() if contradiction is None else (contradiction,)), *quality.problems, *_rejected(tick, quality))
     return Observation(
@@ -134,17 +138,28 @@ def observe(
         memory_ratio=last_finite(tick.job_metric(metrics.MEMORY.name)),
         contradiction=contradiction,
         still=bool(still[-1]),
+        unchecked=bool(_unjudged(job, window, interrupted)[-NEWEST_STEPS:].all()),
     )
 
 
-def _contradicting(job: StreamJob, window: Window) -> NDArray[np.bool_]:
+def _contradicting(job: StreamJob, window: Window, interrupted: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return where workload, throughput and lag of a window cannot all be true, shape ``(n,)``."""
     return contradicting(
         window.step_s,
         window.job_metric(metrics.WORKLOAD.name),
         total_throughput(window),
         window.job_metric(metrics.LAG.name),
-        interrupted=standing_still(window) | _just_restarted(window),
+        interrupted=interrupted,
+        checkpoint_interval_s=job.objectives.checkpoint_interval_s,
+    )
+
+
+def _unjudged(job: StreamJob, window: Window, interrupted: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return where that cannot be told of a window, as the job has just been restarted, shape ``(n,)``."""
+    return unjudged(
+        window.step_s,
+        window.job_metric(metrics.LAG.name),
+        interrupted=interrupted,
         checkpoint_interval_s=job.objectives.checkpoint_interval_s,
     )
 

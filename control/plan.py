@@ -104,6 +104,7 @@ def plan(
         capacity_per_s=None if setting.believes else lesson.memory.capacity.per_s_if_known,
         contradiction=observation.contradiction,
         memory_ratio=observation.memory_ratio,
+        unchecked=observation.unchecked,
     )
     return Plan(beliefs, situation, decide(setting.policy_of(job), situation, circumstances))
 

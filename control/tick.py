@@ -13,6 +13,7 @@ from typing import Any
 
 from control.account import account
 from control.believe import coarse, level_per_s
+from control.clock import CLOCK_BACK_S
 from control.expect import expected_recovery_s
 from control.job_memory import AVOIDED, JobMemory, Recalled, changed
 from control.learn import Lesson, learn
@@ -35,7 +36,6 @@ from targets.contract import Running, Target
 from telemetry.plausible import plausible_ranges
 
 VALID_S = 900.0
-CLOCK_BACK_S = 900.0  # by which a clock may go back until what it told before means nothing
 
 
 def tick(job: StreamJob, io: TickIO, now_s: float, tenure: Tenure | None = None) -> TickReport:

@@ -44,12 +44,21 @@ def contradicting(
     """
     if len(workload) < 2 or not np.isfinite(lag).any():
         return np.zeros(len(workload), dtype=np.bool_)
-    steps = _steps(step_s, checkpoint_interval_s)
-    spans = (steps, steps // 2) if steps >= 4 else (steps,)
-    # The lag is compared with that of the step before the span, and may be scraped a step later than the rest.
-    ran = [_trailing_sums(interrupted.astype(np.float64), span + 2) == 0 for span in spans]
-    found = [_over(span, step_s, workload, throughput, lag) & whole for span, whole in zip(spans, ran, strict=True)]
+    found = [
+        _over(span, step_s, workload, throughput, lag) & _whole(interrupted, span)
+        for span in _spans(step_s, checkpoint_interval_s)
+    ]
     return np.asarray(np.logical_or.reduce(found))
+
+
+def unjudged(step_s: float, lag: Values, *, interrupted: Mask, checkpoint_interval_s: float) -> Mask:
+    """Return where :func:`contradicting` judges nothing because the job has just been interrupted, shape ``(n,)``.
+
+    Where no lag is measured nothing is ever judged, so there is nothing to wait for: False.
+    """
+    if not np.isfinite(lag).any():
+        return np.zeros(len(lag), dtype=np.bool_)
+    return ~_whole(interrupted, min(_spans(step_s, checkpoint_interval_s)))
 
 
 def surroundings(mask: Mask, step_s: float, checkpoint_interval_s: float) -> Mask:
@@ -59,6 +68,19 @@ def surroundings(mask: Mask, step_s: float, checkpoint_interval_s: float) -> Mas
     steps = _steps(step_s, checkpoint_interval_s)
     ahead = np.concatenate([mask, np.zeros(steps - 1, dtype=np.bool_)])
     return np.asarray(np.lib.stride_tricks.sliding_window_view(ahead, steps).any(axis=1))
+
+
+def _spans(step_s: float, checkpoint_interval_s: float) -> tuple[int, ...]:
+    steps = _steps(step_s, checkpoint_interval_s)
+    return (steps, steps // 2) if steps >= 4 else (steps,)
+
+
+def _whole(interrupted: Mask, span: int) -> Mask:
+    """Return where nothing interrupted the job within a span, shape ``(n,)``.
+
+    The lag is compared with that of the step before the span, and may be scraped a step later than the rest.
+    """
+    return np.asarray(_trailing_sums(interrupted.astype(np.float64), span + 2) == 0)
 
 
 def _steps(step_s: float, checkpoint_interval_s: float) -> int:

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from control.decide import Avoided
-from control.job_memory import CAPACITY, WORKLOAD
-from control.reconcile import Event
+from control.job_memory import AVOIDED, CAPACITY, WORKLOAD, recall
+from control.reconcile import AVOID_S, Event
 from control.state import StateStore
 from control.state_journal import Status
 from control.state_ledger import Entry, Intent, State
@@ -336,3 +336,12 @@ def test_a_pause_between_attempts_begun_before_the_clock_was_set_back_is_over() 
     assert entry.is_due(86_415.0)
     assert not entry.is_due(86_400.0)
     assert replace(entry, next_attempt_s=None).is_due(0.0)
+
+
+@pytest.mark.parametrize("back_s", [3_600.0, 86_400.0])
+def test_a_size_barred_before_the_clock_was_set_back_is_barred_no_longer(store: StateStore, back_s: float) -> None:
+    rig = Rig.of(store, HIGH, scale_out=2, policy=PolicySettings(name="static", options={"scale_out": 6}))
+    barred = Avoided(6, rig.now_s + back_s + AVOID_S, "the rescale to 6 workers did not end")
+    store.learned.learn("orders", rig.now_s, {AVOIDED: {"sizes": [barred.to_state()]}})
+    assert rig.minutes(1)[-1].event is Event.APPLIED
+    assert recall(store, "orders").memory.avoided == ()

@@ -100,6 +100,15 @@ def test_a_scale_in_that_the_job_does_not_survive_is_rolled_back_and_avoided(sto
     assert outcome["recovered"] is False
 
 
+def test_a_size_that_was_too_small_to_scale_in_to_may_be_grown_to(store: StateStore) -> None:
+    rig = Rig.of(store, 22_000.0, scale_out=6, policy=PolicySettings(name="static", options={"scale_out": 2}))
+    rig.minutes(25)
+    assert [one.scale_out for one in recall(store, "orders").memory.avoided] == [2]
+    rig.twin.rescale(1, "by hand")
+    rig.minutes(4)
+    assert rig.twin.scale_out == 2, "one worker is overloaded, and it is two that the policy wants"
+
+
 def test_somebody_else_who_scales_the_job_is_respected(store: StateStore) -> None:
     rig = Rig.of(store, LOW, scale_out=6)
     rig.minutes(8)

@@ -9,6 +9,7 @@ import pytest
 from control.explain import explain
 from control.explain_text import render
 from control.job_memory import CAPACITY, MINUTES, WORKLOAD, recall
+from control.reconcile import Event
 from control.state import StateStore
 from control.state_journal import Status
 from policies.contract import Reason
@@ -243,6 +244,31 @@ def test_policies_that_only_measure_do_not_scale_in_on_contradictions_either(sto
     )
     rig.minutes(8)
     assert rig.twin.scale_out >= before
+
+
+@pytest.mark.parametrize("policy", ["ds2-global", "hpa", "daedalus", "perdix"])
+def test_right_after_a_restart_nothing_is_scaled_in_as_nothing_can_tell_whether_metrics_agree(
+    store: StateStore, policy: str
+) -> None:
+    """A job that catches up works more than arrives: so a throughput that is told twice contradicts nothing yet."""
+    rig = busy(store, policy=PolicySettings(name=policy), grace_s=0.0, interval_s=15.0)
+    rig.minutes(10)
+    rig.twin.rescale(5, "by hand")
+    rig.source.change = of_workers("throughput_per_s", lambda values: 2 * values)
+    rig.minutes(4)
+    assert rig.twin.scale_out >= 5, "42,000/s arrive"
+
+
+def test_a_scale_in_waits_until_what_is_measured_after_a_restart_can_be_checked(store: StateStore) -> None:
+    four = PolicySettings(name="static", options={"scale_out": 4})
+    rig = Rig.of(store, LOW, scale_out=6, policy=four, grace_s=0.0, interval_s=15.0)
+    rig.twin.fail()
+    report = rig.minutes(1)[-1]
+    assert report.decision is not None
+    assert report.decision.reason is Reason.HOLD_GRACE
+    assert "whether what is measured since then is true cannot be told yet. Without that, 4 workers" in report.sentence
+    assert rig.minutes(2)[-1].event is Event.CONFIRMED
+    assert rig.twin.scale_out == 4
 
 
 def test_a_job_that_falls_behind_is_scaled_out_whatever_its_workload_is_said_to_be(store: StateStore) -> None:
