@@ -27,13 +27,13 @@ _QUERY = re.compile(r'(?P<metric>\w+)\{job(?:=~"(?P<many>[^"]*)"|="(?P<one>[^"]*
 
 
 @contextmanager
-def fleet_server(twin: str, seed: int, start_s: int, warm_s: int) -> Iterator[str]:
-    """Serve until the block ends; yields the base URL. ``POST /now/<epoch second>`` moves time on."""
+def fleet_server(twin: str, seed: int, start_s: int, warm_s: int) -> Iterator[tuple[str, int | None]]:
+    """Serve until the block ends; yields the base URL and the process. ``POST /now/<epoch second>`` moves time on."""
     here, there = Pipe()
     server = Process(target=_serve, args=(there, twin, seed, start_s, warm_s), daemon=True)
     server.start()
     try:
-        yield here.recv()
+        yield here.recv(), server.pid
     finally:
         server.terminate()
         server.join()

@@ -5,7 +5,7 @@ policy and state store; and live: metrics and targets over real HTTP from anothe
 (:mod:`benchmarks.fleet_server`), read as the live loop reads them. Told apart: the tick in which every job takes in a
 champion, those that follow, and the first one after a restart. Beside the time that passes stands the processor's,
 which other programs on the machine change less. Run ``python -m benchmarks.tick [--jobs 1 100 1000] [--source memory
-live] [--family ensemble] [--only FAMILY ...] [--store URL] [--json]``.
+live] [--family ensemble] [--only FAMILY ...] [--processes N] [--store URL] [--json]``.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from multiprocessing import active_children
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,8 @@ import orjson
 
 from benchmarks.fleet_server import fleet_server, move_to
 from control.champions import ChampionRow, FleetChampions, GivenChampions
-from control.fleet import tick_fleet
+from control.crew import Crew
+from control.fleet import FleetCrew, serve_elsewhere, tick_fleet
 from control.live import Targets
 from control.memories import Memories
 from control.read_ahead import Hanging, ReadAhead
@@ -113,6 +115,7 @@ class Served:
     target_of: Callable[[StreamJob], Target]
     move: Callable[[float], None]
     ahead: ReadAhead | None = None
+    server: int | None = None  # process that serves them
 
 
 @contextmanager
@@ -130,7 +133,7 @@ def in_memory(names: list[str], twin: JobTwin) -> Iterator[Served]:
 
 @contextmanager
 def over_http(names: list[str], twin: JobTwin) -> Iterator[Served]:
-    with fleet_server(TWIN, SEED, START_S, WARM_S) as url, ExitStack() as stack:
+    with fleet_server(TWIN, SEED, START_S, WARM_S) as (url, server), ExitStack() as stack:
         jobs = [
             _job(name, twin, url).model_copy(
                 update={
@@ -143,7 +146,7 @@ def over_http(names: list[str], twin: JobTwin) -> Iterator[Served]:
         source, targets = LiveSource(), Targets()
         stack.callback(source.close)
         stack.callback(targets.close)
-        yield Served(jobs, source, targets, partial(move_to, url), ReadAhead(source, Hanging()))
+        yield Served(jobs, source, targets, partial(move_to, url), ReadAhead(source, Hanging()), server)
 
 
 def _job(name: str, twin: JobTwin, url: str) -> StreamJob:
@@ -154,7 +157,20 @@ def _job(name: str, twin: JobTwin, url: str) -> StreamJob:
 SOURCES = {"memory": in_memory, "live": over_http}
 
 
-def measure(count: int, url: str, families: Mapping[str, type[Member]], source: str = "memory") -> dict[str, float]:
+@contextmanager
+def opened(store: str, of: GivenChampions) -> Iterator[TickIO]:
+    """Open what a process of the crew touches, as the live loop does, with champions that need no MLflow."""
+    with closing(StateStore(store)) as state, closing(LiveSource()) as source, closing(Targets()) as targets:
+        yield TickIO(source, state, of, targets, ahead=ReadAhead(source, Hanging()))
+
+
+def measure(
+    count: int,
+    url: str,
+    families: Mapping[str, type[Member]],
+    source: str = "memory",
+    processes: int | None = 1,
+) -> dict[str, float]:
     """Return what a tick of ``count`` jobs costs: per job in milliseconds, all of it in seconds, memory in MiB."""
     parameters = load_twin(TWIN)
     # With all its workers no job rescales within the first hour: the twin would not follow, and all were blind.
@@ -162,17 +178,22 @@ def measure(count: int, url: str, families: Mapping[str, type[Member]], source: 
     twin.step(WARM_S)
     names = [f"job-{number:04d}" for number in range(count)]
     clock = SimulatedClock(float(twin.now_s))
-    with SOURCES[source](names, twin) as served, closing(StateStore(url)) as store:
+    with SOURCES[source](names, twin) as served, closing(StateStore(url)) as store, ExitStack() as stack:
         of = champions(names, twin, families)
         io = TickIO(served.source, store, of, served.target_of, ahead=served.ahead)
         before_mib = _resident_mib()
+        crew = stack.enter_context(closing(_crew(url, of, processes)))
+        if served.ahead is not None:
+            io = replace(io, crew=crew)
         stages: dict[str, list[float]] = {}
         wall_s, cpu_s = [], []
         for number in range(TICKS):
             restarts = number == TICKS - 1
             if restarts:
-                grown_mib = _resident_mib() - before_mib
+                others_mib = _resident_mib_of_others(served.server)
+                grown_mib = _resident_mib() - before_mib + others_mib
                 io = replace(io, memories=Memories())
+                crew.close()
             clock.advance(60.0)
             served.move(clock.now_s())
             began = time.perf_counter(), time.process_time()
@@ -197,11 +218,20 @@ def measure(count: int, url: str, families: Mapping[str, type[Member]], source: 
     return result | {"whole_mib": before_mib + grown_mib}
 
 
-def _resident_mib() -> float:
-    """Return the memory of this process as Linux tells it; NaN elsewhere."""
+def _crew(url: str, of: GivenChampions, processes: int | None) -> FleetCrew:
+    return Crew(partial(opened, url, of), serve_elsewhere, processes)
+
+
+def _resident_mib_of_others(server: int | None) -> float:
+    """Return the memory of the processes that serve jobs, beside this one and the server's."""
+    return sum(_resident_mib(str(one.pid)) for one in active_children() if one.pid != server)
+
+
+def _resident_mib(process: str = "self") -> float:
+    """Return the memory of a process as Linux tells it; NaN elsewhere."""
     gc.collect()
     try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        pages = int(Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()[1])
     except OSError:
         return float("nan")
     return pages * resource.getpagesize() / 2**20
@@ -214,6 +244,7 @@ def main() -> None:
     parser.add_argument("--family", default=ENSEMBLE)
     parser.add_argument("--only", nargs="+", choices=list(FAMILIES), help="the ensemble of these members")
     parser.add_argument("--source", nargs="+", choices=list(SOURCES), default=list(SOURCES))
+    parser.add_argument("--processes", type=int, help="that serve live jobs at most; as shipped when left out")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     families = {name: FAMILIES[name] for name in options.only} if options.only else families_named(options.family)
@@ -222,7 +253,7 @@ def main() -> None:
         for count in options.jobs:
             with tempfile.TemporaryDirectory() as folder:
                 url = options.store or f"sqlite:///{Path(folder) / 'state.db'}"
-                results.setdefault(source, {})[count] = measure(count, url, families, source)
+                results.setdefault(source, {})[count] = measure(count, url, families, source, options.processes)
     if options.json:
         json.dump(results, sys.stdout, indent=2)
         return

@@ -221,12 +221,7 @@ def _why_fallback(memory: JobMemory, champion: Forecast | None) -> str:
 
 def coarse(forecast: Forecast, step_s: float = TRUTH_CELL_S) -> Forecast:
     """Return the mean forecast over ``step_s``: what is kept until its truth is known."""
-    width = max(1, round(step_s / forecast.step_s))
-    count = len(forecast.mean) // width
-    if count == 0:
-        width, count = 1, len(forecast.mean)
-    mean = forecast.mean[: count * width].reshape(count, width).mean(axis=1)
-    return replace(forecast, step_s=width * forecast.step_s, mean=mean, quantiles={}, maxima={})
+    return replace(forecast, quantiles={}, maxima={}).over(step_s)
 
 
 def _appended(tail: Tail | None, seen: Workload, cell_s: float, keep_s: float) -> Tail | None:

@@ -22,6 +22,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from control.calls import Call
 from control.champions import write_whole
 from control.clock import HostClock, Moment, moment
+from control.crew import Crew
 from control.job_files import JobFiles
 from control.lease import PREFIX, Lease, StaleLease, acquire, holder_of, release
 from control.read_ahead import batches, target_call
@@ -30,7 +31,7 @@ from control.state_journal import JobStatus, Status, Tick
 from control.state_schema import cause_of, to_text
 from control.tenure import SHORTEST_S, Tenure
 from control.tick import Begun, begin
-from control.tick_io import Ready, TickIO, TickReport
+from control.tick_io import Ready, ServesElsewhere, TickIO, TickReport
 from settings.plain_error import presentable
 from settings.stream_job import StreamJob
 
@@ -42,6 +43,7 @@ LEASE_SHARE = 0.9  # of the interval between ticks
 RETRAIN_EXPIRES_S = 6 * 3_600.0
 PRUNE_EVERY_S = 3_600.0
 _log = logging.getLogger(__name__)
+FleetCrew = Crew["Turn", "Part"]
 Served = tuple[StreamJob, TickReport | JobStatus]
 
 
@@ -53,6 +55,7 @@ class LoopFault(StrEnum):
     READ_AHEAD = "read_ahead"  # asking servers about several jobs at once
     JOURNAL = "journal"  # writing how the tick went into the state store
     HEARTBEAT = "heartbeat"  # writing the file that says that it ended
+    PROCESS = "process"  # one of those that serve jobs side by side ended before its jobs were served
 
 
 @dataclass(frozen=True)
@@ -92,8 +95,7 @@ class FleetReport:
 
     def with_fault(self, fault: LoopFault, what: str, error: Exception) -> FleetReport:
         """Return the report with one more thing that went wrong."""
-        note = presentable(f"{what}: {cause_of(error)}")[:LONGEST_SENTENCE]
-        return replace(self, notes=(*self.notes, note), faults=(*self.faults, fault))
+        return replace(self, notes=(*self.notes, _noted(what, error)), faults=(*self.faults, fault))
 
     @property
     def statuses(self) -> dict[str, JobStatus]:
@@ -131,6 +133,10 @@ class FleetReport:
         return f"{counts}{scaled}{faults}; {self.finished_s - self.started_s:.1f} s."
 
 
+def _noted(what: str, error: Exception) -> str:
+    return presentable(f"{what}: {cause_of(error)}")[:LONGEST_SENTENCE]
+
+
 def tick_fleet(
     jobs: Iterable[StreamJob],
     io: TickIO,
@@ -162,29 +168,102 @@ def tick_fleet(
     """
     started = moment(clock)
     started_s = started.wall_s
-    report = _refreshed(io, FleetReport(started_s, started_s, notes=files.problems))
+    report = FleetReport(started_s, started_s, notes=files.problems)
     if files.problems:
         report = replace(report, faults=(*report.faults, LoopFault.JOB_FILES))
-    fleet = _Fleet(io, clock, holder, keep_lease, started)
-    reports: dict[str, TickReport] = {}
     others = {
         name: JobStatus(name, Status.BROKEN, started_s, f"Not served: {why}") for name, why in files.faults.items()
     }
     ordered = _longest_unserved_first(jobs, io)
-    io.memories.keep_only(job.name for job in ordered)
+    turn = Turn(clock, holder, keep_lease, soft_deadline_s, io.tick_interval_s)
+    if io.crew is None or not io.crew.wanted_for(len(ordered)):
+        served = serve(ordered, io, turn, started)
+    else:
+        served = _served_by(io.crew, ordered, turn)
+    report = replace(
+        report,
+        notes=(*report.notes, *served.notes),
+        faults=(*report.faults, *served.faults),
+        reports=served.reports,
+        others={**others, **served.others},
+    )
+    report = _journal(io, replace(report, finished_s=clock.now_s()), holder)
+    return report if heartbeat is None else _beaten(heartbeat, report, holder)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """How the jobs of a tick are served, wherever that is done; parameters as of :func:`tick_fleet`."""
+
+    clock: HostClock
+    holder: str
+    keep_lease: bool
+    soft_deadline_s: float
+    tick_interval_s: float
+
+
+@dataclass(frozen=True)
+class Part:
+    """What came of some jobs of a tick: as in :class:`FleetReport`."""
+
+    reports: Mapping[str, TickReport] = field(default_factory=dict)
+    others: Mapping[str, JobStatus] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    faults: tuple[LoopFault, ...] = ()
+
+    def with_fault(self, fault: LoopFault, what: str, error: Exception) -> Part:
+        """Return the part with one more thing that went wrong."""
+        return replace(self, notes=(*self.notes, _noted(what, error)), faults=(*self.faults, fault))
+
+    def joined(self, other: Part) -> Part:
+        """Return both; what both have noted is noted once."""
+        return Part(
+            {**self.reports, **other.reports},
+            {**self.others, **other.others},
+            tuple(dict.fromkeys((*self.notes, *other.notes))),
+            tuple(dict.fromkeys((*self.faults, *other.faults))),
+        )
+
+
+def serve(jobs: Sequence[StreamJob], io: TickIO, turn: Turn, started: Moment | None = None) -> Part:
+    """Tick jobs in this process, in their order; whatever else fails is in the part, not raised."""
+    started = started or moment(turn.clock)
+    io = replace(io, tick_interval_s=turn.tick_interval_s)
+    part = _refreshed(io, started.wall_s)
+    fleet = _Fleet(io, turn.clock, turn.holder, turn.keep_lease, started)
+    reports: dict[str, TickReport] = {}
+    others: dict[str, JobStatus] = {}
+    io.memories.keep_only(job.name for job in jobs)
     try:
         with _collected_later():
-            for job, served in fleet.serve_all(ordered, soft_deadline_s):
+            for job, served in fleet.serve_all(jobs, turn.soft_deadline_s):
                 _sort_in(job.name, served, reports, others)
     except Exception as error:  # a defect of reading ahead: those that it left out are served one after the other
         _log.exception("the jobs cannot be read together")
-        report = report.with_fault(LoopFault.READ_AHEAD, "the jobs cannot be read together", error)
+        part = part.with_fault(LoopFault.READ_AHEAD, "the jobs cannot be read together", error)
         for job, served in replace(fleet, io=replace(io, ahead=None)).serve_all(
-            [job for job in ordered if job.name not in {*reports, *others}], soft_deadline_s
+            [job for job in jobs if job.name not in {*reports, *others}], turn.soft_deadline_s
         ):
             _sort_in(job.name, served, reports, others)
-    report = _journal(io, replace(report, finished_s=clock.now_s(), reports=reports, others=others), holder)
-    return report if heartbeat is None else _beaten(heartbeat, report, holder)
+    return replace(part, reports=reports, others=others)
+
+
+def serve_elsewhere(jobs: Sequence[StreamJob], io: TickIO, turn: Turn) -> Part:
+    """Tick jobs in a process of a crew; what goes back is little."""
+    part = serve(jobs, io, turn)
+    return replace(part, reports={name: report.in_short() for name, report in part.reports.items()})
+
+
+def _served_by(crew: ServesElsewhere, jobs: Sequence[StreamJob], turn: Turn) -> Part:
+    part = Part()
+    for found in crew.turn(jobs, turn):
+        if isinstance(found, Part):
+            part = part.joined(found)
+            continue
+        now_s, why = turn.clock.now_s(), f"Not served: {found.why}; in the next tick again."
+        lost = {job.name: JobStatus(job.name, Status.BROKEN, now_s, why) for job in found.jobs}
+        part = part.joined(Part(others=lost, notes=(found.why,), faults=(LoopFault.PROCESS,)))
+    return part
 
 
 def _sort_in(
@@ -211,12 +290,12 @@ def _beaten(path: Path, report: FleetReport, holder: str) -> FleetReport:
     return report
 
 
-def _refreshed(io: TickIO, report: FleetReport) -> FleetReport:
+def _refreshed(io: TickIO, started_s: float) -> Part:
     try:
-        return replace(report, notes=(*report.notes, *io.champions.refresh(report.started_s)))
+        return Part(notes=tuple(io.champions.refresh(started_s)))
     except Exception as error:
         _log.exception("the champions cannot be looked for")
-        return report.with_fault(LoopFault.CHAMPIONS, "the champions cannot be looked for", error)
+        return Part().with_fault(LoopFault.CHAMPIONS, "the champions cannot be looked for", error)
 
 
 @dataclass(frozen=True)

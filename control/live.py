@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from control.champions import ChampionRegistry, Champions
+from control.crew import Crew
+from control.fleet import FleetCrew, serve_elsewhere
 from control.job_files import FollowedFiles, JobFiles
 from control.read_ahead import Hanging, ReadAhead
 from control.sources import LiveSource
@@ -56,6 +60,8 @@ def holder_name(of: str = "controller") -> str:
 def live_io(home: Home, settings: ControlSettings, registry: ChampionRegistry | None = None) -> Iterator[TickIO]:
     """Open all that a live tick touches, and close it at the end. Opening asks nothing of MLflow or Prometheus.
 
+    Large fleets are served by further processes (``settings.processes``), which open the same.
+
     Parameters
     ----------
     registry
@@ -66,6 +72,13 @@ def live_io(home: Home, settings: ControlSettings, registry: ChampionRegistry | 
     StateError
         When the state store cannot be opened.
     """
+    with alone_io(home, settings, registry) as io, closing(_crew(home, settings)) as crew:
+        yield replace(io, crew=crew)
+
+
+@contextmanager
+def alone_io(home: Home, settings: ControlSettings, registry: ChampionRegistry | None = None) -> Iterator[TickIO]:
+    """Open what a process touches that serves jobs itself; as :func:`live_io`."""
     home.make()
     with ExitStack() as stack:
         store = StateStore(home.state_url)
@@ -76,6 +89,10 @@ def live_io(home: Home, settings: ControlSettings, registry: ChampionRegistry | 
         champions = Champions(home.champions, registry or Registry(home.mlflow_url, home.mlflow_artifacts))
         ahead = ReadAhead(source, Hanging())
         yield TickIO(source, store, champions, targets, tick_interval_s=settings.tick_interval_s, ahead=ahead)
+
+
+def _crew(home: Home, settings: ControlSettings) -> FleetCrew:
+    return Crew(partial(alone_io, home, settings), serve_elsewhere, settings.processes)
 
 
 def job_files(home: Home, conf: Path | None = None) -> FollowedFiles:

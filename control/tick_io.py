@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from control.calls import Call, Result
@@ -46,6 +46,18 @@ class AsksAhead(Protocol):
         ...
 
 
+class ServesElsewhere(Protocol):
+    """Serves jobs in other processes (:class:`control.crew.Crew`)."""
+
+    def wanted_for(self, jobs: int) -> bool:
+        """Whether so many jobs are better served there."""
+        ...
+
+    def turn(self, jobs: Sequence[StreamJob], turn: Any) -> Iterator[Any]:
+        """Serve the jobs, and yield what came of it, or who was lost."""
+        ...
+
+
 @dataclass(frozen=True)
 class Ready:
     """A job of which all was asked that its tick asks first, with the answers in ``io``; ``at`` is when."""
@@ -72,6 +84,8 @@ class TickIO:
         that decide by what is measured alone: only the guards then ask what was learned.
     ahead
         Asks for many jobs at once; ``None``: each job's tick asks for itself, one after the other.
+    crew
+        Serves large fleets in processes of their own; ``None``: this one serves them all.
     """
 
     source: MetricsSource
@@ -84,6 +98,7 @@ class TickIO:
     memories: Memories = field(default_factory=Memories)
     believes: bool = True
     ahead: AsksAhead | None = None
+    crew: ServesElsewhere | None = None
 
 
 @dataclass(frozen=True)
@@ -133,6 +148,17 @@ class TickReport:
     stages_ms: Mapping[str, float] = field(default_factory=dict)
     running_mix: Mapping[str, int] = field(default_factory=dict)
     rejected: Mapping[str, int] = field(default_factory=dict)
+
+    def in_short(self) -> TickReport:
+        """Return the report with as much of forecast, capacities and decision as the journal and people are told."""
+        forecast, decision = self.forecast, self.decision
+        capacities = {n: one for n, one in self.capacities.items() if n == self.running}
+        if decision is not None:
+            decision = replace(decision, candidates=(), plan=(), memory={})
+        if forecast is not None:
+            upper = {name: path for name, path in forecast.quantiles.items() if name == UPPER}
+            forecast = replace(forecast, quantiles=upper).over(OUTLOOK_S)
+        return replace(self, capacities=capacities, decision=decision, forecast=forecast)
 
     def job_status(self, now_s: float) -> JobStatus:
         """Return the status that the journal keeps."""

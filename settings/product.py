@@ -20,10 +20,17 @@ class SparkSettings(Strict):
 
 
 class ControlSettings(Strict):
-    """The control loop."""
+    """The control loop.
+
+    Attributes
+    ----------
+    processes
+        That serve a fleet at most: one for each 250 jobs, within the cores of the machine when left out.
+    """
 
     tick_interval_s: Annotated[float, Field(gt=0)] = 60.0
     soft_deadline_s: Annotated[float, Field(gt=0, lt=60)] = 25.0
+    processes: Annotated[int, Field(ge=1, le=256)] | None = None
 
 
 class TrainingSettings(Strict):

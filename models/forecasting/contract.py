@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,6 +100,18 @@ class Forecast:
     def horizon_s(self) -> float:
         """Seconds covered."""
         return self.step_s * len(self.mean)
+
+    def over(self, step_s: float) -> Forecast:
+        """Return the mean of its paths over longer steps; maxima are left out, as they have no means."""
+        width = max(1, round(step_s / self.step_s))
+        count = len(self.mean) // width
+        if count == 0:
+            width, count = 1, len(self.mean)
+        mean, *paths = (
+            path[: count * width].reshape(count, width).mean(axis=1) for path in (self.mean, *self.quantiles.values())
+        )
+        quantiles = dict(zip(self.quantiles, paths, strict=True))
+        return replace(self, step_s=width * self.step_s, mean=mean, quantiles=quantiles, maxima={})
 
     def maximum_per_s(self, until_s: float | None = None, quantile: float | None = None) -> float:
         """Return the highest rate within ``until_s`` seconds of the origin (the whole horizon when ``None``).
