@@ -21,6 +21,7 @@ MAXIMUM = 8
 PER_WORKER = 10_000.0
 EXACT = "hpa"  # without its tolerance, it runs one size at one load, however it came there
 LIGHT = ("hpa", "hpa", "ds2-global")
+LEARNED = ("daedalus", "perdix")
 # How every episode ends: hardly any load, until what waited is done and the fewest workers run; then up to a plateau.
 # So all runs come to it the same way.
 STORM_MIN, IDLE_MIN, RAMP_MIN, PLATEAU_MIN = 50, 35, 20, 20
@@ -77,7 +78,8 @@ def places(number: int, folder: Path, *, jobs: int = 2, minutes: int = EPISODE_M
     for index in range(jobs):
         name = f"job-{index}"
         kind = ("flink", "kubernetes", "twin")[(number + index) % 3]
-        policy = "daedalus" if (number + index) % 4 == 0 else str(rng.choice(LIGHT))
+        learns = LEARNED[index % len(LEARNED)]
+        policy = learns if (number + index) % 4 == 0 else str(rng.choice(LIGHT))
         low = float(rng.uniform(0.7, 1.6)) * PER_WORKER
         high = float(rng.uniform(4.2, 5.2)) * PER_WORKER
         load = Load(

@@ -48,6 +48,7 @@ class Deployment:
     _cursed: int | None = None
     _done: set[Fault] = field(default_factory=set)
     keys: dict[str, int] = field(default_factory=dict)
+    checkpoints: int = 0  # that were asked for
 
     def __post_init__(self) -> None:
         parameters = self.place.parameters()

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.storm.deployment import Deployment, State
+from benchmarks.storm.flink_face import flink
 
 Answer = tuple[int, Any]
 Ask = Callable[[int, str], None]  # workers, and the idempotency key where the protocol has one
-JID = "a" * 32
-VERTICES = {"s" * 32: "Source: words", "c" * 32: "count -> sink"}
 
 
 def answer(kind: str, deployment: Deployment, state: State, request: tuple[str, str, bytes], ask: Ask) -> Answer:
@@ -31,40 +30,6 @@ def _twin(deployment: Deployment, state: State, method: str, path: str, given: A
         ask(wanted, key)
         state = State(state.running, wanted, state.running == wanted, state.slots, state.version)
     return 200, {"scale_out": state.running, "requested": state.asked, "settled": state.settled}
-
-
-def _flink(deployment: Deployment, state: State, method: str, path: str, given: Any, ask: Ask) -> Answer:
-    name = deployment.place.job.name
-    if path == "/overview":
-        return 200, {"slots-total": state.slots, "slots-available": 0, "taskmanagers": state.slots}
-    if path == "/jobs/overview":
-        return 200, {"jobs": [{"jid": JID, "name": name, "state": "RUNNING", "duration": 1}]}
-    if path == f"/jobs/{JID}/checkpoints":
-        return 202, {"request-id": "r"}
-    if path == f"/jobs/{JID}/resource-requirements":
-        if method == "PUT":
-            wanted = max(given[vertex]["parallelism"]["upperBound"] for vertex in VERTICES)
-            ask(wanted, "")
-            return 200, {}
-        return 200, {vertex: {"parallelism": {"lowerBound": 1, "upperBound": state.asked}} for vertex in VERTICES}
-    if path != f"/jobs/{JID}":
-        return 404, {"errors": [f"Not found: {path}"]}
-    running = state.running if deployment.twin.settled else 0
-    vertices = [
-        {
-            "id": vertex,
-            "name": called,
-            "parallelism": state.running,
-            "maxParallelism": 128,
-            "status": "RUNNING",
-            "tasks": {"RUNNING": running, "CREATED": 0},
-        }
-        for vertex, called in VERTICES.items()
-    ]
-    nodes = [{"id": vertex} for vertex in VERTICES]
-    alive = "RUNNING" if deployment.twin.settled else "RESTARTING"
-    plan = {"jid": JID, "nodes": nodes}
-    return 200, {"jid": JID, "name": name, "state": alive, "now": 0, "vertices": vertices, "plan": plan}
 
 
 def _kubernetes(deployment: Deployment, state: State, method: str, path: str, given: Any, ask: Ask) -> Answer:
@@ -89,4 +54,4 @@ def _status(code: int, message: str) -> Answer:
     return code, status | {"reason": "", "code": code}
 
 
-_FACES = {"twin": _twin, "flink": _flink, "kubernetes": _kubernetes}
+_FACES = {"twin": _twin, "flink": flink, "kubernetes": _kubernetes}

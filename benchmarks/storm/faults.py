@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.storm.answers import BAD_ANSWERS
 from telemetry import metrics
 
 Draw = Callable[[np.random.Generator], tuple[float, str]]
@@ -65,12 +66,15 @@ class Kind:
         It lasts up to so many minutes.
     takes_time
         Whether it moves the clock, so that other jobs are served later than they would be.
+    harmless
+        Whether the job must be served all the same.
     """
 
     scope: str
     longest_min: int
     draw: Draw
     takes_time: bool = False
+    harmless: bool = False
 
 
 def _none(_: np.random.Generator) -> tuple[float, str]:
@@ -96,13 +100,15 @@ KINDS: Mapping[str, Kind] = {
     # the target's server
     "refused": Kind("target", 12, _none),
     "status": Kind("target", 12, _amount(401, 403, 404, 409, 422, 429, 500, 503)),
-    "garbage": Kind("target", 8, _what("page", "half", "list", "number", "deep", "errors", "gzip", "surrogate")),
+    "garbage": Kind("target", 8, _what(*BAD_ANSWERS)),
     "lost request": Kind("target", 5, _none, takes_time=True),
     "lost answer": Kind("target", 5, _none, takes_time=True),
     "slow": Kind("target", 8, _amount(1.0, 3.0, 4.5), takes_time=True),
     "stale read": Kind("target", 8, _amount(1, 2, 5)),
     "forgotten write": Kind("target", 10, _none),
     "absurd read": Kind("target", 6, _amount(0, -1, 2, 1_000_000, 10.0**30)),
+    "bad checkpoint": Kind("target", 15, _what("fails", "forgotten", "refused", "hidden", *BAD_ANSWERS), harmless=True),
+    "slow checkpoint": Kind("target", 15, _none, takes_time=True, harmless=True),
     # what it looks after
     "forgets": Kind("target", 1, _amount(3, 10)),
     "by hand": Kind("target", 1, _amount(1, 2, 4, 7)),
@@ -141,7 +147,7 @@ KINDS: Mapping[str, Kind] = {
     "statement fails": Kind("store", 1, lambda rng: (float(rng.integers(1, 60)), "")),
     "heartbeat unwritable": Kind("store", 10, _none),
     # MLflow
-    "registry gone": Kind("registry", 30, _none),
+    "registry gone": Kind("registry", 30, _none, harmless=True),
 }
 
 MISSING = frozenset({"no metrics", "stale metrics"})

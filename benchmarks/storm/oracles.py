@@ -216,6 +216,6 @@ def quiet_since(faults: Sequence[Fault], job: str, minute: float) -> float:
     ends = [
         min(float(fault.end_min), minute)
         for fault in faults
-        if fault.from_min <= minute and KINDS[fault.kind].scope != "registry" and job in concerned([fault], [job])
+        if fault.from_min <= minute and not KINDS[fault.kind].harmless and job in concerned([fault], [job])
     ]
     return max(ends, default=0.0)

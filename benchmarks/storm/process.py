@@ -63,12 +63,16 @@ class Registry:
         raise RegistryError(f"no {name} {version} for {to}")
 
 
-def _pace(elapsed_s: Callable[[], float]) -> Pace:
-    """Return a pace at which a target waits beside the loop, as in a thread of its own: no other job's time passes."""
+def _pace(elapsed_s: Callable[[], float], waits: Callable[[float], bool]) -> Pace:
+    """Return a pace at which a target waits beside the loop, as in a thread of its own: no other job's time passes.
+
+    Unless the world says that it ``waits``, too.
+    """
     waited = [0.0]
 
     def pause(seconds: float) -> None:
-        waited[0] += seconds
+        if not waits(seconds):
+            waited[0] += seconds
 
     return Pace(lambda: elapsed_s() + waited[0], pause)
 
@@ -80,6 +84,8 @@ class Process:
     ----------
     boundary
         Called with what is about to happen (``statement``, ``request`` ...) before each act on the outside.
+    waits
+        Lets time pass while a target waits for so many seconds; False where only that target's time is to pass.
     """
 
     def __init__(
@@ -90,6 +96,7 @@ class Process:
         clock: Callable[[], float],
         *,
         elapsed_s: Callable[[], float],
+        waits: Callable[[float], bool],
         source: JobsSource,
         statement: Callable[[str], str | None],
         registry_gone: Callable[[], bool],
@@ -98,7 +105,7 @@ class Process:
         self.name = name
         self._clock, self._elapsed_s = clock, elapsed_s
         self._folder = folder
-        self.targets = Targets(partial(build_target, pace=_pace(elapsed_s)))
+        self.targets = Targets(partial(build_target, pace=_pace(elapsed_s, waits)))
         self.disk = Disk(statement)
         self.store: StateStore | None = None
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import logging
 import shutil
 import signal
@@ -13,12 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.storm.answers import BAD_ANSWERS, absurd, garbage, refusal
 from benchmarks.storm.climate import EPISODE_MIN, MINUTE_S, START_S, Place
 from benchmarks.storm.deployment import Deployment
 from benchmarks.storm.disk import FULL, GONE, LOCKED, READ_ONLY, writes
 from benchmarks.storm.faces import answer
 from benchmarks.storm.faults import ALL, KINDS, Fault
-from benchmarks.storm.network import HEADERS, RefusedError, Request, Response, SilenceError, simulated
+from benchmarks.storm.flink_face import is_of_checkpoints
+from benchmarks.storm.network import RefusedError, Request, Response, SilenceError, simulated
 from benchmarks.storm.oracles import Violation, Watch, concerned, quiet_since
 from benchmarks.storm.process import INTERVAL_S, Killed, Process
 from benchmarks.storm.scrapes import Scrapes
@@ -46,6 +47,7 @@ class Controller:
     boundaries: int = 0
     counted_min: int = -1
     late_s: float = 0.0  # by which its present request left late
+    job: str = ""  # whose target it asks
     done: set[Fault] = field(default_factory=set)
 
 
@@ -251,6 +253,7 @@ class World:
             folder,
             lambda: self.now_s + self._skew_s(controller),
             elapsed_s=lambda: self.now_s - START_S,
+            waits=lambda seconds: self._waits(controller, seconds),
             source=self._scrapes,
             statement=lambda statement: self._statement(controller, statement),
             registry_gone=lambda: self.active("registry gone", ALL) is not None,
@@ -338,7 +341,7 @@ class World:
     def _exchange(self, request: Request) -> Response:
         controller = self._running[-1]
         kind, _, job = request.host.partition(".")
-        before_s = self.now_s
+        before_s, controller.job = self.now_s, job
         self._boundary(controller, may_pause=True)
         if request.method == "PUT":
             self._slept(controller, "asleep while sending")
@@ -346,6 +349,13 @@ class World:
         response = self._served(controller, kind, self.deployments[job], request)
         self._boundary(controller, may_pause=True)
         return response
+
+    def _waits(self, controller: Controller, seconds: float) -> bool:
+        """Let time pass while a target waits for a slow checkpoint; else it waits beside the loop, and False."""
+        slow = self.active("slow checkpoint", controller.job) is not None
+        if slow:
+            self.pass_time(seconds)
+        return slow
 
     def _served(self, controller: Controller, kind: str, deployment: Deployment, request: Request) -> Response:
         job = deployment.place.job.name
@@ -359,7 +369,7 @@ class World:
             self.pass_time(slow.amount)
         status = self.active("status", job)
         if status is not None:
-            return _refusal(kind, int(status.amount))
+            return refusal(kind, int(status.amount))
         asked: list[tuple[int, str]] = []
         state = deployment.told(self.now_s)
         code, document = answer(
@@ -379,13 +389,19 @@ class World:
         if self.active("lost answer", job) is not None:
             self.pass_time(request.timeout_s)
             raise SilenceError
-        garbage = self.active("garbage", job)
-        if garbage is not None:
-            return _garbage(garbage.what)
-        absurd = self.active("absurd read", job)
-        if absurd is not None and request.method == "GET":
-            document = _absurd(document, absurd.amount)
-        return Response.of(code, document)
+        return self._worded(job, request, Response.of(code, document), document)
+
+    def _worded(self, job: str, request: Request, answered: Response, document: object) -> Response:
+        """Return what reaches the client of an answer."""
+        bad = self.active("garbage", job)
+        if bad is None and is_of_checkpoints(request.path):
+            bad = self.active("bad checkpoint", job)
+        if bad is not None and bad.what in BAD_ANSWERS:
+            return garbage(bad.what)
+        lie = self.active("absurd read", job)
+        if lie is not None and request.method == "GET":
+            return Response.of(answered.status, absurd(document, lie.amount))
+        return answered
 
 
 class Drowsy:
@@ -429,49 +445,3 @@ def _patience() -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
         signal.signal(signal.SIGVTALRM, before)
-
-
-def _refusal(kind: str, status: int) -> Response:
-    said = "refused for the storm"
-    if kind == "flink":
-        return Response.of(status, {"errors": [said]})
-    if kind == "twin":
-        return Response.of(status, {"error": said})
-    return Response.of(status, {"kind": "Status", "apiVersion": "v1", "message": said, "code": status})
-
-
-def _garbage(what: str) -> Response:
-    match what:
-        case "page":
-            return Response(200, b"<html>Sign in</html>", {"Content-Type": "text/html"})
-        case "half":
-            return Response(200, b'{"scale_out": 4, "requ', dict(HEADERS))
-        case "list":
-            return Response(200, b"[]", dict(HEADERS))
-        case "number":
-            return Response(500, b"7", dict(HEADERS))
-        case "deep":
-            return Response(200, b'{"a":' * 50_000 + b"1" + b"}" * 50_000, dict(HEADERS))
-        case "errors":
-            return Response(500, b'{"errors":[1]}', dict(HEADERS))
-        case "gzip":
-            return Response(200, gzip.compress(b"{}")[:-9] + b"\x00rot", {**HEADERS, "Content-Encoding": "gzip"})
-    return Response(
-        500, b'{"errors":["\\ud800"],"error":"\\ud800 [/]","message":"\\ud800","kind":"Status"}', dict(HEADERS)
-    )
-
-
-def _absurd(document: object, amount: float) -> object:
-    """Return an answer with its numbers of workers changed."""
-    if isinstance(document, dict):
-        return {
-            key: _lie(value, amount)
-            if key in {"scale_out", "requested", "parallelism", "replicas"} and type(value) is int
-            else _absurd(value, amount)
-            for key, value in document.items()
-        }
-    return [_absurd(one, amount) for one in document] if isinstance(document, list) else document
-
-
-def _lie(value: int, amount: float) -> int:
-    return value * 2 if amount == 2 else int(amount)

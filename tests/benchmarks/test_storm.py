@@ -2,14 +2,20 @@
 
 import pytest
 
+from benchmarks.storm.answers import BAD_ANSWERS
+from benchmarks.storm.climate import places
 from benchmarks.storm.episodes import Episode, Player, episode
 from benchmarks.storm.faults import Fault
+from benchmarks.storm.flink_face import CHECKPOINTS
+from benchmarks.storm.network import Request, Response
 from benchmarks.storm.planted import PLANTS
+from benchmarks.storm.world import World
 
 SLICE = frozenset(
     {"refused", "status", "lost answer", "slow", "no metrics", "crash", "restart", "down", "registry gone"}
 )
 MINUTES = 30  # of the first waves: a rescale or two
+AT_ONCE, WAITING = 3, 9  # climates whose first job is on a Flink that rescales at once, or after a checkpoint
 
 
 def cut(given: Episode) -> Episode:
@@ -52,3 +58,40 @@ def test_a_planted_bug_is_found(plant: str, faults: tuple[Fault, ...]):
         run = Player(wrap).play(Episode(2, 2, faults, 12), compared=False)
     assert run.violations
     assert Player().play(Episode(2, 2, faults, 12), compared=False).violations == ()
+
+
+@pytest.mark.parametrize(("climate", "first"), [(AT_ONCE, "POST"), (WAITING, "PUT")])
+def test_a_checkpoint_is_made_where_the_cluster_can_use_it(climate: int, first: str, tmp_path, monkeypatch):
+    sent = requests_of(climate, (), tmp_path, monkeypatch)
+    acts = [method for method, path in sent if method in {"POST", "PUT"}]
+    assert acts[:2] == [first, {"POST": "PUT", "PUT": "POST"}[first]]
+    assert ("GET", f"{CHECKPOINTS}/{1:032x}") in sent or first == "PUT"
+
+
+UNMADE = ("slow checkpoint", "fails", "forgotten", "refused", "hidden", BAD_ANSWERS[0])
+
+
+@pytest.mark.parametrize(
+    ("climate", "fault"), [*((AT_ONCE, fault) for fault in UNMADE), (WAITING, "refused"), (WAITING, BAD_ANSWERS[0])]
+)
+def test_no_checkpoint_keeps_a_rescale_from_being_asked_for(climate: int, fault: str, tmp_path, monkeypatch):
+    slow = fault == "slow checkpoint"
+    given = Fault(fault if slow else "bad checkpoint", "job-0", 1, MINUTES, what="" if slow else fault)
+    sent = requests_of(climate, (given,), tmp_path, monkeypatch)
+    assert [path for method, path in sent if method == "PUT"]
+
+
+def requests_of(climate: int, faults: tuple[Fault, ...], folder, monkeypatch) -> list[tuple[str, str]]:
+    """What job-0's Flink was asked in a run without a violation."""
+    sent: list[tuple[str, str]] = []
+    exchange = World._exchange
+
+    def recorded(world: World, request: Request) -> Response:
+        if request.host == "flink.job-0":
+            sent.append((request.method, request.path))
+        return exchange(world, request)
+
+    monkeypatch.setattr(World, "_exchange", recorded)
+    run = World(places(climate, folder, minutes=MINUTES), faults, folder, minutes=MINUTES).run()
+    assert run.violations == ()
+    return sent
