@@ -14,11 +14,12 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from benchmarks.storm.crashes import crashes
+from benchmarks.storm.crashes import CLIMATES, crashes
 from benchmarks.storm.episodes import Episode, Player, episode
 from benchmarks.storm.faults import KINDS
 from benchmarks.storm.planted import PLANTS
@@ -84,13 +85,17 @@ def replayed(player: Player, path: Path) -> dict[str, Any]:
     return {"commit": commit(), "steps": steps, "violations": len(found), "found": found}
 
 
-def crashed(player: Player, every: int) -> dict[str, Any]:
+def crashed(player: Player, every: int, climates: Sequence[int]) -> dict[str, Any]:
     """Let the process die at every boundary, or at every so many."""
     began_s = time.perf_counter()
-    told = list(crashes(player, every))
-    found = [one for one in told if one["found"]]
-    for one in found:
-        print(f"climate {one['climate']}, boundary {one['boundary']}: {one['found'][0]['sentence']}")
+    told, found = list[dict[str, Any]](), list[dict[str, Any]]()
+    for crash in crashes(player, every, climates):
+        told.append(crash)
+        if crash["found"]:
+            found.append(crash)
+            print(
+                f"climate {crash['climate']}, boundary {crash['boundary']}: {crash['found'][0]['sentence']}", flush=True
+            )
     steps, seconds = sum(one["steps"] for one in told), round(time.perf_counter() - began_s, 1)
     counts = {"crashes": len(told), "steps": steps, "violations": len(found)}
     return {"commit": commit(), **counts, "found": found, "seconds": seconds}
@@ -122,6 +127,7 @@ def main() -> int:
     parser.add_argument("--plant", choices=list(PLANTS), help="plant a bug, and end when it is found")
     parser.add_argument("--replay", type=Path, help="play what an earlier storm found")
     parser.add_argument("--crashes", type=int, nargs="?", const=1, metavar="EVERY", help="die at each boundary")
+    parser.add_argument("--climates", type=int, nargs="+", default=CLIMATES, metavar="CLIMATE", help="of the crashes")
     parser.add_argument("--soak", type=int, nargs="?", const=5_000, metavar="TICKS", help="run calmly for so long")
     parser.add_argument("--jobs", type=int, default=20, help="of a soak")
     parser.add_argument("--no-shrink", action="store_true")
@@ -132,7 +138,7 @@ def main() -> int:
     with PLANTS[options.plant]() if options.plant else nullcontext(lambda target: target) as wrap:
         player = Player(wrap)
         if options.crashes:
-            result = crashed(player, options.crashes)
+            result = crashed(player, options.crashes, options.climates)
         elif options.soak:
             result = soaked(options.soak, options.jobs)
         elif options.replay:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +13,9 @@ MINUTES = 12
 HEALED_MIN = 3  # in which the last crash is healed
 
 
-def crashes(player: Player, every: int = 1) -> Iterator[dict[str, Any]]:
+def crashes(player: Player, every: int = 1, climates: Sequence[int] = CLIMATES) -> Iterator[dict[str, Any]]:
     """Yield one result per boundary (or every so many): its number, the steps made, and what did not hold."""
-    for climate in CLIMATES:
+    for climate in climates:
         given = Episode(climate, 1, (), MINUTES)
         last = player.calm(replace(given, minutes=MINUTES - HEALED_MIN)).boundaries
         for number in range(1, last + 1, every):
