@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,7 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from cli.options import JsonOption
-from cli.output import UserError, complaints, console, emit, number, table
+from cli.output import UserError, complaints, console, emit, number, styled, table
 from cli.pricing import (
     AskedPrices,
     InstanceTypeOption,
@@ -19,96 +20,162 @@ from cli.pricing import (
     WorkerCpuOption,
     WorkerMemoryOption,
 )
+from cli.scan_access import (
+    CaFileOption,
+    TokenEnvOption,
+    TokenFileOption,
+    VerifyOption,
+    WebhookOption,
+    access_of,
+    webhook_of,
+)
 
 if TYPE_CHECKING:
     from scan.document import Scan
     from scan.judging import Wanted
     from settings.access import HttpAccess
 
-ADVICE = {"fixed": "fixed size", "perdix": "perdix", "keep": "keep"}
+ENGINES = {"flink": "flink", "kafka-streams": "kafka", "spark-structured-streaming": "spark"}
+MARK = " *"
+WIDE = 160  # characters of a terminal that takes the reasons in the table
+
+
+UrlArgument = Annotated[
+    str, typer.Argument(help="Address of a Prometheus, for example http://prometheus:9090.", show_default=False)
+]
+DaysOption = Annotated[float, typer.Option("--days", help="How much of the past is read.", min=1, max=14)]
+JobsOption = Annotated[
+    list[str] | None, typer.Option("--job", help="This job only; repeat for more.", show_default="all")
+]
+LatencyOption = Annotated[
+    float | None,
+    typer.Option(
+        "--latency-objective",
+        help="Objective for p95, ms.",
+        show_default="5,000, or twice a job's usual latency where that is more",
+        min=1,
+    ),
+]
+BudgetOption = Annotated[
+    float, typer.Option("--error-budget", help="Share of the seconds that may be above it.", min=0.0, max=1.0)
+]
+ThoroughOption = Annotated[
+    bool, typer.Option("--thorough", help="Play the policy every minute of all of the time: minutes per job.")
+]
+WorkerPriceOption = Annotated[
+    float | None, typer.Option("--worker-price", help="Of one worker for an hour.", show_default="none", min=0)
+]
+CsvOption = Annotated[Path | None, typer.Option("--csv", help="Write the table to this file.", show_default=False)]
+HtmlOption = Annotated[
+    Path | None, typer.Option("--html", help="Write a page to hand on: money first, a picture per job.")
+]
+WriteOption = Annotated[
+    Path | None,
+    typer.Option("--write", help="Write job files that only advise into this folder, such as conf/jobs."),
+]
+ProcessesOption = Annotated[
+    int | None, typer.Option("--workers", help="Processes at a time.", show_default="as many as cores", min=1)
+]
 
 
 def scan(
-    url: Annotated[str, typer.Argument(help="Address of a Prometheus, for example http://prometheus:9090.")],
+    url: UrlArgument,
     *,
-    days: Annotated[float, typer.Option("--days", help="How much of the past is read.", min=1, max=14)] = 7.0,
-    job: Annotated[
-        list[str] | None, typer.Option("--job", help="This job only; repeat for more.", show_default="all")
-    ] = None,
-    latency_ms: Annotated[
-        float | None,
-        typer.Option(
-            "--latency-objective",
-            help="Objective for p95, ms.",
-            show_default="5,000, or twice a job's usual latency where that is more",
-            min=1,
-        ),
-    ] = None,
-    error_budget: Annotated[
-        float, typer.Option("--error-budget", help="Share of the seconds that may be above it.", min=0.0, max=1.0)
-    ] = 0.05,
-    thorough: Annotated[
-        bool, typer.Option("--thorough", help="Play the policy every minute of all of the time: minutes per job.")
-    ] = False,
-    worker_price: Annotated[
-        float | None, typer.Option("--worker-price", help="Of one worker for an hour.", show_default="none", min=0)
-    ] = None,
+    days: DaysOption = 7.0,
+    job: JobsOption = None,
+    latency_ms: LatencyOption = None,
+    error_budget: BudgetOption = 0.05,
+    thorough: ThoroughOption = False,
+    worker_price: WorkerPriceOption = None,
     prices: PricesOption = None,
     instance_type: InstanceTypeOption = None,
     worker_cpu: WorkerCpuOption = None,
     worker_memory_mb: WorkerMemoryOption = None,
-    token_file: Annotated[
-        Path | None, typer.Option("--token-file", help="File with a bearer token.", show_default=False)
-    ] = None,
-    token_env: Annotated[
-        str | None, typer.Option("--token-env", help="Variable of the environment with one.", show_default=False)
-    ] = None,
-    ca_file: Annotated[
-        Path | None, typer.Option("--ca-file", help="Certificate authorities to trust.", show_default="the system's")
-    ] = None,
-    verify_tls: Annotated[bool, typer.Option("--verify-tls/--no-verify-tls", help="Check the certificate.")] = True,
-    processes: Annotated[
-        int | None, typer.Option("--workers", help="Processes at a time.", show_default="as many as cores", min=1)
-    ] = None,
+    token_file: TokenFileOption = None,
+    token_env: TokenEnvOption = None,
+    ca_file: CaFileOption = None,
+    verify_tls: VerifyOption = True,
+    csv_file: CsvOption = None,
+    html_file: HtmlOption = None,
+    write: WriteOption = None,
+    webhook: WebhookOption = None,
+    processes: ProcessesOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Find the stream jobs of a Prometheus, and say what each would save: as a fixed size, and with perdix.
 
     Jobs of Flink, Kafka Streams and Spark Structured Streaming are found by their engines' own metrics. Nothing is
-    changed, and nothing has to be set up. What is assumed: docs/scan.md.
+    changed, and nothing has to be set up; files that are there already are not overwritten by --write. Forty jobs take
+    about a minute. What is assumed: docs/scan.md.
 
-    Example: perdix scan http://prometheus:9090 --days 7 --prices aws-ec2-us-east-1
+    Example: perdix scan http://prometheus:9090 --days 7 --prices aws-ec2-us-east-1 --html savings.html
     """
     from control.clock import WallClock
     from scan.judging import Wanted
 
     asked_prices = AskedPrices(prices, instance_type, worker_cpu, worker_memory_mb, None)
     asked_prices.check(worker_price)
-    access = _access(url, token_file=token_file, token_env=token_env, ca_file=ca_file, verify_tls=verify_tls)
+    outputs = Outputs(_writable("--csv", csv_file), _writable("--html", html_file), write, webhook_of(webhook))
+    access = access_of(url, token_file=token_file, token_env=token_env, ca_file=ca_file, verify_tls=verify_tls)
     wanted = Wanted(access, WallClock().now_s(), days, latency_ms, error_budget, thorough)
     found = _scanned(wanted, set(job or ()), asked_prices, worker_price, processes)
     from scan.document import document
 
-    emit("perdix.scan/1", document(found), as_json=as_json, show=lambda: _show(document(found)))
+    told = document(found)
+    told["files"], problems = outputs.write(found, told)
+    emit("perdix.scan/1", told, as_json=as_json, show=lambda: _show(told))
+    for problem in problems:
+        complaints.print(styled("not done:", "yellow"), problem, highlight=False)
+    if problems:
+        raise typer.Exit(1)
 
 
-def _access(
-    url: str, *, token_file: Path | None, token_env: str | None, ca_file: Path | None, verify_tls: bool
-) -> HttpAccess:
-    from pydantic import ValidationError
+@dataclass(frozen=True)
+class Outputs:
+    """What is written or sent beside the table."""
 
-    from settings.access import HttpAccess
-    from settings.secrets import without_user
+    csv: Path | None
+    html: Path | None
+    jobs: Path | None
+    webhook: HttpAccess | None
 
-    given = {"token_file": token_file, "token_env": token_env, "ca_file": ca_file, "verify_tls": verify_tls}
-    try:
-        return HttpAccess.model_validate({"url": url, **given})
-    except ValidationError as error:
-        wrong = error.errors()[0]
-        place = "--" + str(wrong["loc"][0]).replace("_", "-") if wrong["loc"] else "options"
-        place = f"address '{without_user(url)}'" if place == "--url" else place
-        hint = "; write it as http://prometheus:9090" if place.startswith("address") else ""
-        raise UserError(f"{place}: {wrong['msg'].removeprefix('Value error, ')}{hint}") from None
+    def write(self, found: Scan, told: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """Write and send; returns what there is now, and in words what could not be done."""
+        from policies.build import check_policy
+        from scan.job_files import write_job_files
+        from scan.page import page
+        from scan.table_file import write_csv
+        from scan.webhook import WebhookError, send
+
+        files: dict[str, Any] = {"csv": None, "html": None, "jobs": [], "left": [], "webhook": False}
+        problems: list[str] = []
+        try:
+            if self.csv is not None:
+                write_csv(self.csv, told)
+                files["csv"] = self.csv
+            if self.html is not None:
+                self.html.write_text(page(told, found.jobs), encoding="utf-8")
+                files["html"] = self.html
+            if self.jobs is not None:
+                written = write_job_files(self.jobs, found.wanted, found.jobs, check_policy)
+                files |= {"jobs": list(written.files), "left": list(written.left)}
+        except OSError as error:
+            problems.append(f"{error.filename}: cannot be written: {error.strerror}")
+        if self.webhook is not None:
+            try:
+                send(self.webhook, told)
+                files["webhook"] = True
+            except WebhookError as error:
+                problems.append(str(error))
+        return files, problems
+
+
+def _writable(option: str, path: Path | None) -> Path | None:
+    """Return a path whose folder is there: what cannot be written must not be found out after a minute."""
+    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+        what = "is a folder" if path.is_dir() else f"its folder {path.absolute().parent} is not there"
+        raise UserError(f"{option} {path}: {what}; name another file")
+    return path
 
 
 def _scanned(
@@ -176,38 +243,57 @@ def _progress_bar(jobs: int) -> Iterator[Callable[[float, int], None]]:
 
 
 def _show(found: Mapping[str, Any]) -> None:
+    wide = console.width >= WIDE
     money = found["price"] is not None
-    currency = found["price"]["currency"] if money else ""
-    saved = f"saved a month, {currency or 'cost'}" if money else "saved a month, worker-h"
-    columns = ["job", "engine", "now", "fixed", "perdix", "advice", saved, "late", "sure", "why"]
+    saved = f"saved/month, {found['price']['currency'] or 'cost'}" if money else "saved/month, worker-h"
+    columns = ["job", "engine", "workers now", "fixed size", "with perdix", saved, "late", "sure"]
     rows = [_cells(row, money=money) for row in found["jobs"]]
-    table(f"{found['url']}, the last {found['days']:g} days", columns, rows)
+    whys = [_why(row) for row in found["jobs"]]
+    title = f"{found['url']}, the last {found['days']:g} days"
+    if wide:
+        table(title, [*columns, "why"], [[*row, why] for row, why in zip(rows, whys, strict=True)])
+    else:
+        table(title, columns, rows)
+        for row, why in zip(found["jobs"], whys, strict=True):
+            console.print(styled(f"{row['job']}:", "bold"), why, highlight=False)
     console.print(_sentence(found), highlight=False)
-    for note in found["notes"]:
+    for note in (*found["notes"], *_files(found["files"])):
         console.print(note, highlight=False)
 
 
 def _cells(row: Mapping[str, Any], *, money: bool) -> list[str]:
+    """Return a row of the table; what is advised is marked with a star."""
     if row["advice"] is None:
-        return [row["job"], row["engine"], "-", "-", "-", "not judged", "-", "-", "-", row["why"]]
+        return [row["job"], ENGINES[row["engine"]], "-", "-", "-", "-", "-", "-"]
     now, perdix, fixed = row["now"], row["perdix"], row["fixed"]
     saved = row["saved_cost_per_month"] if money else row["saved_worker_h_per_month"]
     return [
         row["job"],
-        row["engine"],
+        ENGINES[row["engine"]],
         _workers(now["average_workers"], now["peak_workers"]),
-        str(fixed["workers"]),
-        _workers(perdix["average_workers"], perdix["peak_workers"]),
-        ADVICE[row["advice"]],
+        str(fixed["workers"]) + (MARK if row["advice"] == "fixed" else ""),
+        _workers(perdix["average_workers"], perdix["peak_workers"]) + (MARK if row["advice"] == "perdix" else ""),
         f"{saved:,.0f}",
-        f"{100 * row['late_share']:.1f} %",
+        _late(row),
         row["confidence"]["grade"],
-        f"{row['why']} ({row['confidence']['grade']}: {row['confidence']['reason']})",
     ]
 
 
+def _late(row: Mapping[str, Any]) -> str:
+    """Return the lateness to expect, and what it is at most where a fixed size is advised on little knowledge."""
+    late, most = row["late_share"], row["fixed"]["late_share_at_low_end"]
+    expected = f"{100 * late:.1f} %"
+    return f"{expected}, at most {100 * most:.0f} %" if row["advice"] == "fixed" and most > late + 0.005 else expected
+
+
+def _why(row: Mapping[str, Any]) -> str:
+    if row["advice"] is None:
+        return f"not judged: {row['why']}"
+    return f"{row['why']} ({row['confidence']['grade']}: {row['confidence']['reason']})"
+
+
 def _workers(average: float, peak: int) -> str:
-    return f"{number(average)} (peak {peak})" if abs(average - peak) > 0.05 else str(peak)
+    return f"{average:.1f}, peak {peak}" if abs(average - peak) > 0.05 else str(peak)
 
 
 def _sentence(found: Mapping[str, Any]) -> str:
@@ -216,6 +302,20 @@ def _sentence(found: Mapping[str, Any]) -> str:
     worker_h = f"{summary['saved_worker_h_per_month']:,.0f} worker-hours"
     told = worker_h if saved is None else f"{saved:,.0f} {found['price']['currency']} ({worker_h})".replace("  ", " ")
     return (
-        f"{summary['judged']} of {summary['jobs']} jobs judged in {found['seconds']:.0f} s: {told} saved a month, "
-        f"{number(summary['workers_advised'])} workers on average instead of {number(summary['workers_now'])}."
+        f"{summary['judged']} of {summary['jobs']} jobs judged in {found['seconds']:.0f} s. {MARK.strip()} is advised: "
+        f"it saves {told} a month, {number(summary['workers_advised'])} workers on average instead of "
+        f"{number(summary['workers_now'])}."
     )
+
+
+def _files(files: Mapping[str, Any]) -> Iterator[str]:
+    if files["csv"]:
+        yield f"table: {files['csv']}"
+    if files["html"]:
+        yield f"page: {files['html']}"
+    if files["jobs"]:
+        yield f"{len(files['jobs'])} job files written to {files['jobs'][0].parent}; they only advise"
+    for path in files["left"]:
+        yield f"{path}: was there before, and stays as it is"
+    if files["webhook"]:
+        yield "summary sent to the webhook"

@@ -15,13 +15,14 @@ import numpy as np
 from policies.wording import workers
 from replay.best_static import best_static, kept
 from scan.confidence import Confidence, confidence
-from scan.learning import Learned
+from scan.learning import CannotJudgeError, Learned
 from scan.own_physics import OwnPhysics, at_low_end, objectives_of, own_physics
 from scan.with_perdix import WithPerdix, with_perdix
-from settings.stream_job import Objectives
+from settings.stream_job import Bounds, Objectives
 
 Kind = Literal["fixed", "perdix", "keep"]
 WORTH: Final = 0.9  # of the fixed size's workers, up to which the policy is advised
+HOPELESS: Final = 0.5  # share of the seconds: what is late so often at any size is not for want of workers
 SAME: Final = 0.05  # of the workers now: less is no saving
 
 
@@ -56,12 +57,15 @@ class Advice:
     ----------
     kind
         ``fixed``: the fixed size; ``perdix``: the shipped policy; ``keep``: what runs is about what is needed.
+    bounds
+        Between which the policy may choose.
     late_share_now
         Share of the measured time that was late; ``None`` where neither latency nor lag was measured.
     """
 
     kind: Kind
     objectives: Objectives
+    bounds: Bounds
     average_workers_now: float
     peak_workers_now: int
     late_share_now: float | None
@@ -113,13 +117,15 @@ def advise(
     objectives = objectives_of(learned, latency_ms, error_budget)
     job = own_physics(name, learned, objectives)
     fixed = _fixed_size(job, learned)
-    perdix = with_perdix(job, fixed.workers, fixed.late_share, thorough=thorough, on_progress=on_progress)
+    bounds = bounds_of(learned, fixed)
+    perdix = with_perdix(job, fixed.workers, fixed.late_share, bounds, thorough=thorough, on_progress=on_progress)
     late_now = late_share_now(learned, objectives.latency_p95_ms)
     weighed = _Weighed(learned, fixed, perdix, late_now, error_budget)
     kind = weighed.kind()
     return Advice(
         kind,
         objectives,
+        bounds,
         learned.average_workers,
         learned.peak_workers,
         late_now,
@@ -129,6 +135,11 @@ def advise(
         weighed.why(kind),
         (*job.notes, *_assumed(learned), *learned.notes),
     )
+
+
+def bounds_of(learned: Learned, fixed: FixedSize) -> Bounds:
+    """Return the bounds of a job file: up to what ran, or to what holds even where the capacity is overestimated."""
+    return Bounds(minimum=1, maximum=max(learned.peak_workers, fixed.workers_at_low_end, fixed.workers))
 
 
 def late_share_now(learned: Learned, objective_ms: float) -> float | None:
@@ -142,12 +153,18 @@ def late_share_now(learned: Learned, objective_ms: float) -> float | None:
 
 def _fixed_size(job: OwnPhysics, learned: Learned) -> FixedSize:
     found = best_static(job.case())
+    late = found.played.outcome.share_above_objective
+    if not found.held and late > HOPELESS:
+        raise CannotJudgeError(
+            f"no size up to {workers(learned.maximum)} would hold the objective (late {late:.0%} of the time): "
+            "its load is more than that, or something else than its workers holds it up"
+        )
     unit = job.capacities[0] / learned.capacities[1].per_s
     low = job.with_capacities(at_low_end(learned.capacities, unit))
     safe = best_static(low.case())
     unlucky = kept(low.case(), found.scale_out).outcome.share_above_objective
-    late = found.played.outcome.share_above_objective
-    return FixedSize(found.scale_out, found.held, late, max(unlucky, late), max(safe.scale_out, found.scale_out))
+    safely = max(safe.scale_out, found.scale_out) if safe.held else learned.maximum
+    return FixedSize(found.scale_out, found.held, late, max(unlucky, late), safely)
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ class FoundJob:
     @property
     def labels(self) -> dict[str, str]:
         """The selector of a job file: with the topic where that is known."""
-        return {**self.selector, **({} if self.topic is None else {"topic": self.topic})}
+        return dict(sorted({**self.selector, **({} if self.topic is None else {"topic": self.topic})}.items()))
 
 
 @dataclass(frozen=True)
@@ -86,12 +86,13 @@ def find_jobs(client: Asks, engines: Mapping[str, EngineQueries], now_s: float, 
     Raises
     ------
     PrometheusError
-        When the server cannot be reached, or lets nobody in.
+        When the server cannot be reached, lets nobody in, or refuses what is asked for every engine.
     """
     end_s = np.floor(now_s / HOUR_S) * HOUR_S
     start_s = end_s - days * DAY_S
     jobs: list[FoundJob] = []
     notes: list[str] = []
+    refused: list[PrometheusError] = []
     for engine, queries in engines.items():
         if queries.jobs is None:
             notes.append(f"{engine}: conf/queries/{engine}.yaml does not say how its jobs are found (key 'jobs')")
@@ -101,7 +102,10 @@ def find_jobs(client: Asks, engines: Mapping[str, EngineQueries], now_s: float, 
         except PrometheusError as error:
             if error.kind not in _OF_ONE_QUERY:
                 raise
+            refused.append(error)
             notes.append(f"{engine}: its jobs cannot be looked for: {error}")
+    if refused and len(refused) == len(engines):
+        raise refused[0]  # this is no Prometheus, rather than one that refuses a query
     return Found(named_apart(jobs), tuple(notes))
 
 
@@ -112,7 +116,7 @@ def _of_engine(client: Asks, engine: str, naming: JobNaming, span: tuple[float, 
     asked.append(client.query_range(naming.running(), now_s, now_s, HOUR_S))  # since the hour began
     for series in (one for answer in asked for one in answer if len(one)):
         key = tuple(sorted((name, value) for name, value in series.labels.items() if value))
-        first_s, last_s = series.times_ms[0] / 1000.0, series.times_ms[-1] / 1000.0
+        first_s, last_s = float(series.times_ms[0]) / 1000.0, float(series.times_ms[-1]) / 1000.0
         before = seen.get(key, (first_s, last_s))
         seen[key] = min(before[0], first_s), max(before[1], last_s)
     seen.pop((), None)  # series without any of the labels: nobody could ask for them alone

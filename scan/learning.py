@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from models.capacity.contract import Estimate
+from models.capacity.pairing import epoch_s
 from models.capacity.scale_outs import ScaleOuts
 from models.forecasting.contract import Workload
 from scan.reading import Past
@@ -29,6 +30,7 @@ LEAST_S: Final = 6 * 3_600.0  # of load that must be known
 LEAST_COVERAGE: Final = 0.5  # share of the time between the first and the last known load
 ROOM: Final = 2.0  # times the most workers that ran: how far sizes are looked at
 ROOM_WORKERS: Final = 2
+MOST_ROOM: Final = 4  # times that, where the load is more than it takes
 CALM: Final = 0.5  # quantile of the latency that counts as the usual one
 MANY_WORKERS: Final = 2_000  # of one job: more is a fault of its metrics, rather
 
@@ -141,7 +143,7 @@ def learn(past: Past, asked_s: float) -> Learned:
         load=load,
         load_is_derived=derived,
         asked_s=asked_s,
-        capacities=_capacities(past, workers),
+        capacities=_capacities(past, workers, float(np.nanmax(load.per_s))),
         workers=workers,
         restarts=restarts_of(past.of_job),
         usual_latency_ms=_usual(past.of_job.job_metric(LATENCY.name)),
@@ -175,7 +177,7 @@ def _load(of_job: pd.DataFrame, step_s: float) -> tuple[Workload, bool]:
     rows = workload_features(of_job, step_s)
     if rows.empty:
         return Workload(0.0, step_s, np.empty(0)), derived
-    ends_s = rows["ts"].to_numpy().astype("datetime64[us]").astype(np.int64) / 1e6
+    ends_s = epoch_s(rows["ts"])
     rates = rows[WORKLOAD.name].to_numpy(dtype=np.float64)
     return Workload(float(ends_s[0]) - step_s, step_s, rates).plausible(), derived
 
@@ -207,7 +209,7 @@ def _workers(past: Past, load: Workload) -> Values:
     return np.asarray(np.round(measured[known])[place], dtype=np.float64)
 
 
-def _capacities(past: Past, workers: Values) -> Mapping[int, Estimate]:
+def _capacities(past: Past, workers: Values, peak_per_s: float) -> Mapping[int, Estimate]:
     of_job, of_workers = tables(past.of_workers)
     features = capacity_features(of_workers, of_job)
     try:
@@ -217,7 +219,10 @@ def _capacities(past: Past, workers: Values) -> Mapping[int, Estimate]:
     most = int(workers.max())
     if most > MANY_WORKERS:
         raise CannotJudgeError(f"it is said to have {most:,} workers; perdix looks at {MANY_WORKERS:,} at most")
-    table = model.table(int(np.ceil(ROOM * most)) + ROOM_WORKERS) if model.known else {}
+    highest = int(np.ceil(ROOM * most)) + ROOM_WORKERS
+    table = model.table(highest) if model.known else {}
+    if table and table[highest].per_s < peak_per_s:
+        table = model.table(min(int(np.ceil(highest * 1.5 * peak_per_s / table[highest].per_s)), MOST_ROOM * highest))
     if not table:
         raise CannotJudgeError("its workers are so idle that their capacity cannot be told from their CPU load")
     return table

@@ -1,7 +1,7 @@
 """What is read of one job: its past at a fitting step, as two aligned windows.
 
 Metrics of workers are many, and their minutes only have to be seen now and then to learn a capacity. So these are asked
-at a step five times as long as the job's own.
+at a step fifteen times as long as the job's own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from telemetry.series import Series
 from telemetry.window import Window
 
 MINUTE_S: Final = 60.0
-COARSER: Final = 5  # steps of the job's metrics in one of its workers'
+COARSER: Final = 15  # steps of the job's metrics in one of its workers'
 OF_JOB: Final = (WORKLOAD.name, LAG.name, LATENCY.name, SCALE_OUT.name, UPTIME.name)
 OF_WORKERS: Final = (THROUGHPUT.name, CPU.name, SCALE_OUT.name, UPTIME.name)
 ALL_WORKERS: Final = "all"

@@ -1,9 +1,9 @@
 """What the shipped policy would make of a job: played through the real tick, on the job's own load and capacity.
 
 A tick costs milliseconds, and a week has ten thousand minutes. So by default the policy is played over the busiest day
-of the job, looking every ten minutes, and the rest of the time is reckoned by proportion: workers that it needed on
-that day over those of a size that follows the load with hindsight, times that size's workers over all of the time.
-Played thoroughly, it looks every minute of all of the time.
+of the job, looking every quarter of an hour, and the rest of the time is reckoned by proportion: the workers that it
+needed on that day over those of a size that follows the load with hindsight, times the workers of that size over all of
+the time. Played thoroughly, it looks every minute of all of the time.
 """
 
 from __future__ import annotations
@@ -15,17 +15,21 @@ from typing import Final, Literal
 import numpy as np
 
 from replay.case import TICK_INTERVAL_S, Contender
+from replay.figures import late
+from replay.outcome import Course
+from replay.pace import LONGEST_TICK_S
 from replay.run import play
 from scan.own_physics import OwnPhysics
-from settings.stream_job import PolicySettings
+from settings.stream_job import Bounds, PolicySettings
 from telemetry.window import Values
 from twin.emission import Scraping
 
 DAY_S: Final = 86_400
 HOUR_S: Final = 3_600
 FOLLOWED_MIN: Final = 15  # minutes for which a size that follows the load is kept
-LOOKS_EVERY_S: Final = 600
+LOOKS_EVERY_S: Final = LONGEST_TICK_S
 TWIN_STEP_S: Final = 10
+WARM_S: Final = 3 * HOUR_S  # before what is counted
 SCRAPED_S: Final = 30.0
 WORTH: Final = 0.9  # of the fixed size: who follows the load and needs more than that share gains too little
 
@@ -33,7 +37,7 @@ Method = Literal["played", "sampled", "not needed"]
 SENTENCES: Final[dict[Method, str]] = {
     "played": "the shipped policy, played every minute over all of the time",
     "sampled": (
-        "an estimate: the shipped policy was played over the busiest day, looking every 10 minutes; the rest of the "
+        "an estimate: the shipped policy was played over the busiest day, looking every 15 minutes; the rest of the "
         "time is reckoned by proportion to a size that follows the load (--thorough plays all of it)"
     ),
     "not needed": "not played: even a size that follows the load with hindsight would save less than 10 %",
@@ -74,6 +78,7 @@ def with_perdix(
     job: OwnPhysics,
     fixed: int,
     fixed_late: float,
+    bounds: Bounds,
     *,
     thorough: bool = False,
     on_progress: Callable[[float], None] = lambda _: None,
@@ -84,36 +89,47 @@ def with_perdix(
     ----------
     fixed, fixed_late
         The best fixed size, and the share of the seconds in which it is late.
+    bounds
+        Between which it may choose.
     thorough
         Play all of the time, every minute; the job takes minutes then.
     on_progress
         Called with the share that is done, 0 to 1.
     """
-    followed = following(job.minutes, job.capacities)
+    followed = following(job.minutes, job.capacities[: bounds.maximum])
     all_of_it = float(followed.mean())
     if all_of_it > WORTH * fixed and not thorough:
         return WithPerdix(float(fixed), fixed, fixed_late, 0.0, "not needed", np.empty(0))
-    begin_s, hours = (0, job.hours) if thorough else (busiest_day_s(job.minutes), min(job.hours, 24.0))
-    part = job.part(begin_s, int(HOUR_S * hours))
+    from_s, until_s = 0, int(HOUR_S * job.hours)
+    if not thorough:
+        from_s = busiest_day_s(job.minutes)
+        until_s = min(from_s + DAY_S, until_s)
     looks_s = TICK_INTERVAL_S if thorough else LOOKS_EVERY_S
-    contender = Contender("perdix", PolicySettings(), looks_s)
-    case = replace(part.case(contender), step_s=TWIN_STEP_S, scraping=Scraping(interval_s=SCRAPED_S))
-    ticks = int(HOUR_S * hours / looks_s)
-    played = play(case, on_tick=lambda number: on_progress(number / ticks))
-    outcome, workers = played.outcome, _minutes(played.course.workers)
-    first = begin_s // 60
-    of_part = float(followed[first : first + len(workers)].mean())
-    average = outcome.average_workers if thorough else all_of_it * outcome.average_workers / of_part
+    begin_s = max(from_s - WARM_S, 0)  # a loop that has just been started knows nothing yet
+    course = _played(job.part(begin_s, until_s - begin_s), bounds, looks_s, on_progress)
+    kept = course.times_s >= course.times_s[0] + from_s - begin_s
+    workers, latency_ms, lag = course.workers[kept], course.latency_p95_ms[kept], course.lag_records[kept]
+    of_part = float(followed[from_s // 60 : until_s // 60].mean())
+    average = float(workers.mean()) if thorough else all_of_it * float(workers.mean()) / of_part
+    late_share = float(late(latency_ms, lag, job.objectives.latency_p95_ms).mean())
     return WithPerdix(
         average,
         int(workers.max()),
-        outcome.share_above_objective,
-        outcome.rescales * 24.0 / outcome.hours,
+        late_share,
+        np.count_nonzero(np.diff(workers)) * DAY_S / (until_s - from_s),
         "played" if thorough else "sampled",
-        workers,
-        begin_s,
-        outcome.held,
+        _minutes(workers),
+        from_s,
+        late_share <= job.objectives.error_budget,
     )
+
+
+def _played(job: OwnPhysics, bounds: Bounds, looks_s: int, on_progress: Callable[[float], None]) -> Course:
+    """Return the course of a job under the shipped policy."""
+    case = job.case(Contender("perdix", PolicySettings(), looks_s))
+    case = replace(case, bounds=bounds, step_s=TWIN_STEP_S, scraping=Scraping(interval_s=SCRAPED_S))
+    ticks = HOUR_S * job.hours / looks_s
+    return play(case, on_tick=lambda number: on_progress(number / ticks)).course
 
 
 def following(minutes: Values, capacities: Values) -> Values:

@@ -1,0 +1,110 @@
+"""How fast ``perdix scan`` is over real HTTP, and how near its sizes come to the best fixed ones of the zoo's jobs.
+
+Run ``python -m benchmarks.scan --seed 61001 --jobs 40 --days 7``. Each job's past is prepared first (minutes; kept in
+``--folder``), then the command itself is run and timed, then the best fixed size of each is searched on the true twin,
+under the objective that the scan says it judged by.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.scan.past import BEGIN_S, DAY_S, HOUR_S
+from benchmarks.scan.prepared import prepare, truth
+from benchmarks.scan.server import serving
+from benchmarks.zoo.jobs import TRACE, kind_of
+from benchmarks.zoo.traces import available
+from cli.output import number, table
+from replay.side_by_side import Raised, Task, side_by_side
+from settings.home import Home
+
+Row = dict[str, Any]
+WITHIN = 1  # worker
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    asked = _parser().parse_args(arguments)
+    folder = Path(asked.folder) if asked.folder else Home.from_environment().root / "scan-benchmark"
+    folder.mkdir(parents=True, exist_ok=True)
+    numbers = [k for k in range(2 * asked.jobs) if kind_of(asked.seed, k) != TRACE or available()][: asked.jobs]
+    files = [folder / f"{asked.seed}-{k}-{asked.days:g}.pickle" for k in numbers]
+    todo = [(asked.seed, k, asked.days, path) for k, path in zip(numbers, files, strict=True) if not path.exists()]
+    for one in side_by_side([Task(prepare, task) for task in todo], processes=asked.processes):
+        if isinstance(one, Raised):
+            print(one.reason, file=sys.stderr)
+            return 1
+    scanned, wall_s = _scanned(files, asked)
+    truths = _truths(scanned, numbers, asked, folder)
+    _show(scanned, truths, wall_s)
+    if asked.json:
+        Path(asked.json).write_text(json.dumps({"wall_s": wall_s, "scan": scanned, "truths": truths}, indent=1))
+    return 0
+
+
+def _scanned(files: Sequence[Path], asked: argparse.Namespace) -> tuple[Row, float]:
+    """Run the command as a user does, and return its document and how long it took, start included."""
+    end_s = BEGIN_S + asked.days * DAY_S
+    shift_s = (time.time() - end_s) // HOUR_S * HOUR_S
+    with serving(files, shift_s) as url:
+        command = [sys.executable, "-m", "cli.main", "scan", url, "--days", f"{asked.days:g}", "--json"]
+        began_s = time.perf_counter()
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        wall_s = time.perf_counter() - began_s
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return json.loads(done.stdout), wall_s
+
+
+def _truths(scanned: Row, numbers: Sequence[int], asked: argparse.Namespace, folder: Path) -> dict[str, Row]:
+    rows = {row["job"]: row for row in scanned["jobs"]}
+    tasks, names = [], []
+    for k in numbers:
+        row = rows.get(f"zoo-{asked.seed}-{k}")
+        if row is not None and row["advice"] is not None:
+            tasks.append(Task(truth, (asked.seed, k, asked.days, row["objective"], folder)))
+            names.append(row["job"])
+    found = side_by_side(tasks, processes=asked.processes)
+    return {
+        name: one if isinstance(one, dict) else {"failed": str(one)} for name, one in zip(names, found, strict=True)
+    }
+
+
+def _show(scanned: Row, truths: dict[str, Row], wall_s: float) -> None:
+    cells, near, held = [], 0, 0
+    for row in scanned["jobs"]:
+        known = truths.get(row["job"], {})
+        if row["advice"] is None or "workers" not in known:
+            cells.append([row["job"], known.get("kind", "-"), "-", "-", "-", "-", "-", row["why"] or known["failed"]])
+            continue
+        size, best = row["fixed"]["workers"], known["workers"]
+        held += known["held"]
+        near += known["held"] and abs(size - best) <= WITHIN
+        now, grade = row["now"], row["confidence"]["grade"]
+        found = [row["job"], known["kind"], number(now["average_workers"]), size, best, size - best, grade]
+        cells.append([*found, f"perdix {row['perdix']['average_workers']:.1f} ({row['perdix']['method']})"])
+    table("sizes", ["job", "kind", "now", "scan", "best", "off", "grade", "about"], cells)
+    judged = scanned["summary"]["judged"]
+    print(f"{scanned['summary']['jobs']} jobs, {scanned['days']:g} days each: {wall_s:.1f} s, {judged} judged")
+    print(f"within {WITHIN} worker of the best fixed size: {near} of {held} jobs ({100 * near / max(held, 1):.0f} %)")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=61_001)
+    parser.add_argument("--jobs", type=int, default=40)
+    parser.add_argument("--days", type=float, default=7.0)
+    parser.add_argument("--json", default=None, help="file for the figures")
+    parser.add_argument("--folder", default=None, help="of what was prepared; default PERDIX_HOME/scan-benchmark")
+    parser.add_argument("--processes", type=int, default=2, help="at a time, to prepare and to search")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,151 @@
+"""``perdix scan`` as a user calls it, over real HTTP against a twin's Prometheus."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.known_errors import known_errors
+from cli.main import app
+from cli.output import run_guarded
+from settings.stream_job import load_stream_job
+from twin.emission import Scraping
+from twin.job import JobTwin
+from twin.living import LivingTwin, SimulatedClock
+from twin.parameters import load_twin
+from twin.prometheus_face import PrometheusFace
+
+SCHEMA_KEYS = {
+    *("schema", "url", "from_s", "until_s", "days", "error_budget", "price", "summary", "jobs", "assumptions"),
+    *("notes", "seconds", "files"),
+}
+
+
+@pytest.fixture(scope="module")
+def face() -> Iterator[PrometheusFace]:
+    """A day of two jobs until now: one that keeps twelve workers, and one that stopped after eight hours."""
+    now_s = int(time.time())
+    begin_s = now_s - 86_400 - 600
+    ads = JobTwin(load_twin("ads"), 3, start_s=begin_s, scale_out=12)
+    clock = SimulatedClock(float(now_s))
+    living = LivingTwin({"ads": ads}, clock, scraping=Scraping(interval_s=30.0))
+    with PrometheusFace(living) as served:
+        yield served
+
+
+def scan(*arguments: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, ["scan", *arguments, "--workers", "1"])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def refused(*arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
+    def run() -> None:
+        app(["scan", *arguments, "--workers", "1"], standalone_mode=False)
+
+    assert run_guarded(run, known_errors) == 2
+    return " ".join(capsys.readouterr().err.split())
+
+
+@pytest.fixture(scope="module")
+def outputs(face: PrometheusFace, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, Path]:
+    """Everything that one scan writes."""
+    folder = tmp_path_factory.mktemp("scan")
+    options = ["--csv", str(folder / "t.csv"), "--html", str(folder / "t.html"), "--write", str(folder / "jobs")]
+    text = scan(face.url, "--days", "1", "--worker-price", "0.05", "--json", *options)
+    return json.loads(text), folder
+
+
+def test_a_twin_is_found_read_learned_and_judged(outputs):
+    found, _ = outputs
+    assert set(found) == SCHEMA_KEYS
+    (row,) = found["jobs"]
+    assert (row["job"], row["engine"]) == ("ads", "flink")
+    assert row["selector"] == {"job_name": "ads", "namespace": "ads", "topic": "ads"}
+    assert row["now"] == {"average_workers": 12.0, "peak_workers": 12, "late_share": row["now"]["late_share"]}
+    assert row["fixed"]["workers"] < 12
+    assert row["saved_cost_per_month"] > 0
+    assert row["confidence"]["grade"] in "ABCD"
+
+
+def test_files_are_written_and_a_job_file_is_one_that_the_controller_accepts(outputs):
+    found, folder = outputs
+    assert found["files"]["jobs"] == [str(folder / "jobs" / "ads.yaml")]
+    assert load_stream_job(folder / "jobs" / "ads.yaml").mode == "advise"
+    assert (folder / "t.csv").read_text().startswith("job,engine,advice")
+    assert "a month" in (folder / "t.html").read_text()
+
+
+def test_a_second_scan_leaves_job_files_and_says_so(face, tmp_path):
+    (tmp_path / "ads.yaml").write_text("mode: act\n")
+    said = scan(face.url, "--days", "1", "--write", str(tmp_path))
+    assert "was there before" in " ".join(said.split())
+    assert (tmp_path / "ads.yaml").read_text() == "mode: act\n"
+    assert "1 of 1 jobs judged" in " ".join(said.split())
+
+
+class Answering:
+    """A server that answers everything with one status and body."""
+
+    def __init__(self, status: int, body: bytes, kind: str = "application/json"):
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(status)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            do_POST = do_GET
+
+            def log_message(self, *_):
+                pass
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+
+EMPTY = b'{"status":"success","data":{"resultType":"matrix","result":[]}}'
+
+
+@pytest.mark.parametrize(
+    ("server", "said"),
+    [
+        (Answering(401, b"{}"), "--token-file or --token-env"),
+        (Answering(200, b"<html>Grafana</html>", "text/html"), "give the address of Prometheus itself"),
+        (Answering(200, EMPTY), "no job of Flink, Kafka Streams or Spark"),
+    ],
+)
+def test_a_server_that_is_no_use_is_told_with_its_fix(server, said, capsys):
+    assert said in refused(server.url, capsys=capsys)
+
+
+def test_a_wrong_address_is_told_without_a_trace(capsys):
+    assert "is the address right" in refused("http://127.0.0.1:9", capsys=capsys)
+    assert "write it as http://prometheus:9090" in refused("prometheus:9090", capsys=capsys)
+
+
+def test_a_job_that_is_not_there_is_told(face, capsys):
+    assert "no job is called orders" in refused(face.url, "--days", "1", "--job", "orders", capsys=capsys)
+
+
+def test_what_cannot_be_written_is_told_before_the_work(capsys):
+    assert "its folder" in refused("http://127.0.0.1:9", "--html", "/no/such/folder/t.html", capsys=capsys)
+
+
+def test_no_secret_of_a_webhook_is_printed(face, capsys):
+    hook = Answering(404, b"no_service")
+    url = f"{hook.url}/services/T000/B000/s3cr3tpart"
+    result = CliRunner().invoke(app, ["scan", face.url, "--days", "1", "--webhook", url, "--workers", "1"])
+    assert result.exit_code == 1
+    assert "answers HTTP 404" in " ".join((result.output + result.stderr).split())
+    assert "s3cr3tpart" not in result.output + result.stderr
+    assert "s3cr3tpart" not in refused(face.url, "--webhook", "ftp://host/s3cr3tpart", capsys=capsys)

@@ -1,0 +1,152 @@
+"""Advice: on a job's own load and capacity, and never more than these can carry."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from replay.best_static import best_static
+from scan.advice import advise, late_share_now
+from scan.confidence import confidence
+from scan.learning import CannotJudgeError, Restarts
+from scan.own_physics import objectives_of, own_physics
+from scan.with_perdix import busiest_day_s, following
+from tests.scan.made import capacities, daily, learned, load
+from twin.job import JobTwin
+
+
+def advised(of, **changes):
+    return advise("orders", of, **{"latency_ms": None, "error_budget": 0.05, **changes})
+
+
+def test_the_twin_has_the_capacities_that_were_learned():
+    of = learned()
+    job = own_physics("orders", of, objectives_of(of, None, 0.05))
+    twin = JobTwin(job.parameters)
+    ratios = [twin.true_capacity(n) / twin.true_capacity(1) for n in (1, 5, of.maximum)]
+    assert ratios == pytest.approx([of.capacities[n].per_s / of.capacities[1].per_s for n in (1, 5, of.maximum)])
+
+
+def test_a_steady_load_gets_the_fewest_workers_that_carry_it():
+    found = advised(learned())
+    assert found.fixed.workers == 6
+    assert found.fixed.held
+    assert found.kind == "fixed"
+    assert found.saved_workers == 6
+    assert found.perdix.method == "not needed"
+
+
+def test_a_job_of_a_record_in_ten_seconds_is_judged_as_one_of_a_million():
+    slow = learned(load(lambda hours: 0.55 + 0.0 * hours), capacities=capacities(each_per_s=0.1))
+    assert advised(slow).fixed.workers == advised(learned()).fixed.workers
+
+
+def test_a_job_that_is_too_small_gets_more_and_the_reason_says_so():
+    lag = np.full(1_440, 90_000.0)
+    found = advised(learned(workers=4, lag_records=lag, throughput_per_s=np.full(1_440, 400.0)))
+    assert found.late_share_now == 1.0
+    assert found.saved_workers < 0
+    assert found.why.startswith("too small today")
+
+
+def test_what_runs_is_kept_where_it_is_what_is_needed():
+    assert advised(learned(workers=6)).kind == "keep"
+
+
+@pytest.mark.slow
+def test_a_load_that_swings_is_followed_by_the_shipped_policy_within_its_bounds():
+    found = advised(learned(load(daily)))
+    assert found.kind == "perdix"
+    assert found.perdix.method == "sampled"
+    assert found.perdix.average_workers < 0.9 * found.fixed.workers
+    assert found.perdix.late_share <= 0.05
+    assert found.bounds.minimum <= found.perdix.workers.min()
+    assert found.perdix.workers.max() <= found.bounds.maximum
+    assert "follows" in found.why
+
+
+def test_a_load_beyond_every_size_is_not_judged():
+    with pytest.raises(CannotJudgeError, match="no size up to 26 workers"):
+        advised(learned(load(lambda hours: 9_000.0 + 0.0 * hours)))
+
+
+def test_lateness_at_the_low_end_of_the_capacity_is_told_with_the_size_that_is_safe():
+    found = advised(learned(capacities=capacities(width=0.3)))
+    assert found.fixed.late_share_at_low_end > found.fixed.late_share
+    assert found.fixed.workers_at_low_end > found.fixed.workers
+    assert found.bounds.maximum >= found.fixed.workers_at_low_end
+
+
+def test_the_objective_is_what_was_asked_for_or_twice_what_is_usual():
+    assert objectives_of(learned(), 2_000.0, 0.05).latency_p95_ms == 2_000.0
+    assert objectives_of(learned(), None, 0.05).latency_p95_ms == 5_000.0
+    assert objectives_of(learned(usual_latency_ms=8_000.0), None, 0.05).latency_p95_ms == 16_000.0
+
+
+def test_today_is_late_by_latency_or_where_there_is_none_by_what_waits():
+    latency = np.where(np.arange(1_440) < 144, 9_000.0, 100.0)
+    assert late_share_now(learned(latency_ms=latency), 5_000.0) == pytest.approx(0.1)
+    assert late_share_now(learned(), 5_000.0) is None
+
+
+@settings(max_examples=8)
+@given(st.integers(100, 1_000), st.floats(1.0, 2.4))
+def test_more_load_never_needs_fewer_workers(rate_per_s, more):
+    def size(per_s):
+        of = learned(load(lambda hours: per_s + 0.0 * hours, minutes=400))
+        return best_static(own_physics("orders", of, objectives_of(of, None, 0.05)).case()).scale_out
+
+    assert size(rate_per_s) <= size(more * rate_per_s)
+
+
+@given(st.lists(st.floats(0.0, 3_000.0), min_size=1, max_size=200))
+def test_who_follows_with_hindsight_carries_every_minute_that_any_size_carries(minutes):
+    rates, takes = np.array(minutes), np.array([one.per_s for one in capacities().values()])
+    workers = following(rates, takes).astype(int)
+    assert workers.shape == rates.shape
+    assert ((takes[workers - 1] >= rates) | (workers == len(takes))).all()
+
+
+def test_the_busiest_day_is_the_one_with_the_most_records():
+    rates = np.full(3 * 1_440, 10.0)
+    rates[1_800:2_400] = 100.0
+    begin = busiest_day_s(rates) // 60
+    assert begin <= 1_800
+    assert begin + 1_440 >= 2_400
+
+
+class TestConfidence:
+    def test_a_size_that_ran_for_days_and_is_known_well_gets_an_a(self):
+        of = learned(load(minutes=7 * 1_440), capacities=capacities(width=0.05, seen=6))
+        assert confidence(of, 6).grade == "A"
+
+    @pytest.mark.parametrize(
+        ("of", "grade", "reason"),
+        [
+            (learned(load(minutes=7 * 1_440), capacities=capacities(width=0.05)), "B", "never ran here"),
+            (learned(load(minutes=7 * 1_440), capacities=capacities(width=0.3, seen=6)), "C", "±30%"),
+            (learned(load(minutes=7 * 1_440), capacities=capacities(width=0.6, seen=6)), "D", "±60%"),
+            (learned(capacities=capacities(width=0.05, seen=6)), "C", "only 1.0 days"),
+        ],
+    )
+    def test_what_is_less_known_gets_less_and_the_reason_says_what(self, of, grade, reason):
+        found = confidence(of, 6)
+        assert found.grade == grade
+        assert reason in found.reason
+
+    def test_gaps_cost_a_grade(self):
+        rates = load(minutes=7 * 1_440).per_s.copy()
+        rates[100:1_600] = np.nan
+        of = learned(replace(load(), per_s=rates), capacities=capacities(width=0.05, seen=6))
+        assert confidence(of, 6).grade == "B"
+
+
+def test_restarts_that_were_seen_are_replayed_and_told():
+    of = learned(restarts=Restarts(3, 45.0))
+    job = own_physics("orders", of, objectives_of(of, None, 0.05))
+    assert job.parameters.restart.out.median_s == 45.0
+    assert any("45 s" in note for note in advised(of).notes)

@@ -1,0 +1,109 @@
+"""Learning from a past: what is known of a good one, and in which words a bad one is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from scan.learning import CannotJudgeError, learn, restarts_of
+from scan.reading import ALL_WORKERS, Past
+from settings.stream_job import Bounds
+from telemetry.plausible import plausible_ranges, screened
+from telemetry.window import Window
+
+DAY_S = 86_400.0
+WORKERS = ("tm-1", "tm-2")
+LINE = 0.1  # CPU of an idle worker
+
+
+def past(hours=24, cpu_scale=1.0, **of_job):
+    """Two workers that take 1,000 records/s each at CPU 1, with a load that swings between 400 and 1,200/s."""
+    fine, coarse = window(hours, 60.0), window(hours, 300.0)
+    rates = {len(one): 800.0 + 400.0 * np.sin(one / 9_000.0) for one in (fine, coarse)}
+    metrics = {
+        "workload_per_s": rates[len(fine)],
+        "scale_out": np.full(len(fine), 2.0),
+        "uptime_s": fine - fine[0] + 10_000.0,
+        "latency_p95_ms": np.full(len(fine), 700.0),
+        **of_job,
+    }
+    whole = Window("j", 60.0, fine, (ALL_WORKERS,), metrics, {"throughput_per_s": rates[len(fine)][:, None]})
+    each = np.column_stack([rates[len(coarse)] / 2.0] * 2)
+    cpu = LINE + (1.0 - LINE) * each / 1_000.0
+    of_workers = Window(
+        "j",
+        300.0,
+        coarse,
+        WORKERS,
+        {"scale_out": np.full(len(coarse), 2.0), "uptime_s": coarse - coarse[0] + 10_000.0},
+        {"throughput_per_s": each, "cpu_load": cpu_scale * cpu},
+    )
+    return Past(whole, screened(of_workers, plausible_ranges(Bounds())))
+
+
+def window(hours, step_s):
+    return step_s * np.arange(1.0, hours * 3_600.0 / step_s + 1)
+
+
+def test_load_capacity_and_workers_are_learned():
+    found = learn(past(), DAY_S)
+    assert found.capacities[2].per_s == pytest.approx(2_000.0, rel=0.1)
+    assert found.capacities[2].seen
+    assert not found.capacities[3].seen
+    assert found.average_workers == found.peak_workers == 2
+    assert found.known_share == pytest.approx(1.0, abs=0.01)
+    assert not found.load_is_derived
+    assert found.usual_latency_ms == pytest.approx(700.0)
+    assert np.nanmax(found.load.per_s) == pytest.approx(1_200.0, rel=0.02)
+
+
+def test_sizes_beyond_those_that_ran_are_looked_at():
+    assert learn(past(), DAY_S).maximum > 2 * 2
+
+
+def test_without_a_topic_the_load_is_what_was_consumed():
+    n = len(window(24, 60.0))
+    found = learn(past(workload_per_s=np.full(n, np.nan)), DAY_S)
+    assert found.load_is_derived
+    assert np.nanmax(found.load.per_s) == pytest.approx(1_200.0, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (past(cpu_scale=100.0), "is it in percent"),
+        (past(hours=2), "only 2 h of its load"),
+        (past(cpu_scale=np.nan), "no cpu_load in Prometheus"),
+        (past(workload_per_s=np.zeros(len(window(24, 60.0)))), "nothing arrived"),
+        (
+            past(workload_per_s=np.where(np.arange(1_440) % 10 < 7, np.nan, 5.0)),
+            "known for only",
+        ),
+    ],
+)
+def test_what_cannot_be_judged_is_refused_with_its_reason(bad, said):
+    with pytest.raises(CannotJudgeError, match=said):
+        learn(bad, DAY_S)
+
+
+def test_without_any_throughput_nothing_is_guessed():
+    good = past()
+    empty = replace(good.of_job, worker_metrics={}, workers=(), job_metrics={})
+    with pytest.raises(CannotJudgeError, match="no throughput_per_s"):
+        learn(replace(good, of_job=empty), DAY_S)
+
+
+def test_restarts_are_seen_by_the_uptime_and_their_standstill_by_the_throughput():
+    times_s = window(2, 60.0)
+    uptime = times_s + 5_000.0
+    throughput = np.full(len(times_s), 100.0)
+    stopped = (times_s > 3_000.0) & (times_s <= 3_240.0)
+    uptime[stopped], throughput[stopped] = np.nan, np.nan
+    uptime[times_s > 3_240.0] = times_s[times_s > 3_240.0] - 3_230.0
+    seen = restarts_of(
+        Window("j", 60.0, times_s, (ALL_WORKERS,), {"uptime_s": uptime}, {"throughput_per_s": throughput[:, None]})
+    )
+    assert seen.seen == 1
+    assert seen.standstill_s == pytest.approx(230.0, abs=60.0)

@@ -1,0 +1,145 @@
+"""What is made of a scan: document, table, page, job files and message."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from policies.build import check_policy
+from replay.pricing import pricing_named
+from scan.job_files import text_of, write_job_files
+from scan.page import page
+from scan.saving import MONTH_H, price_of_list
+from scan.table_file import write_csv
+from scan.webhook import WebhookError, message, send
+from settings.access import HttpAccess
+from settings.stream_job import load_stream_job
+from tests.scan.made import EURO, found_job, judged, scanned, told, unjudged
+
+ORDERS = judged()
+
+
+class TestDocument:
+    def test_savings_are_the_workers_that_are_no_longer_needed_for_a_month(self):
+        found = told(ORDERS, price=EURO)
+        assert found["summary"]["saved_worker_h_per_month"] == pytest.approx(6 * MONTH_H)
+        assert found["summary"]["saved_cost_per_month"] == pytest.approx(6 * MONTH_H * EURO.per_h)
+
+    def test_without_a_price_there_is_no_cost(self):
+        assert told(ORDERS)["summary"]["saved_cost_per_month"] is None
+
+    def test_jobs_that_cannot_be_judged_stand_in_it_last_and_are_not_counted(self):
+        found = told(unjudged(), ORDERS)
+        assert [row["job"] for row in found["jobs"]] == ["orders", "mystery"]
+        assert found["jobs"][1]["why"] == "no cpu_load in Prometheus"
+        assert found["summary"]["judged"] == 1
+        assert set(found["jobs"][0]) == set(found["jobs"][1])
+
+    def test_a_list_of_prices_tells_what_a_worker_costs(self):
+        price = price_of_list(pricing_named("aws-ec2-us-east-1"), 40)
+        assert price.currency == "USD"
+        assert 0.0 < price.per_h < 1.0
+
+
+def test_the_csv_holds_a_row_per_job_and_no_formula(tmp_path):
+    write_csv(tmp_path / "t.csv", told(ORDERS, unjudged("=cmd()")))
+    with (tmp_path / "t.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert rows[0]["fixed_workers"] == "6"
+    assert rows[1]["job"] == "'=cmd()"
+    assert rows[1]["fixed_workers"] == ""
+
+
+class TestPage:
+    def test_it_says_the_money_first_and_asks_nothing_of_any_server(self):
+        made = page(told(ORDERS, unjudged(), price=EURO), [ORDERS, unjudged()])
+        saved = f"{6 * MONTH_H * EURO.per_h:,.0f}"
+        assert made.index(saved) < made.index("Job by job")
+        assert "data:image/png;base64," in made
+        assert not re.search(r"(?:src|href)=\"(?!data:)", made)
+        assert "<script" not in made
+        assert "no cpu_load in Prometheus" in made
+
+    def test_a_name_from_outside_is_no_markup(self):
+        evil = unjudged("<img src=x>")
+        assert "<img src=x>" not in page(told(evil), [evil])
+
+
+class TestJobFiles:
+    def test_a_file_is_accepted_only_advises_and_holds_what_was_found(self, tmp_path):
+        scan = scanned(ORDERS, unjudged())
+        written = write_job_files(tmp_path / "jobs", scan.wanted, scan.jobs, check_policy)
+        (path,) = written.files
+        job = load_stream_job(path, check_policy)
+        assert (job.name, job.mode, job.target.kind) == ("orders", "advise", "advisory")
+        assert job.prometheus.selector == {"job_name": "orders", "namespace": "shop", "topic": "orders"}
+        assert job.bounds.maximum == 12
+
+    def test_a_file_that_is_there_stays_as_it_is(self, tmp_path):
+        (tmp_path / "orders.yaml").write_text("mode: act\n")
+        written = write_job_files(tmp_path, scanned(ORDERS).wanted, [ORDERS])
+        assert written.files == ()
+        assert written.left == (tmp_path / "orders.yaml",)
+        assert (tmp_path / "orders.yaml").read_text() == "mode: act\n"
+
+    def test_no_password_of_the_address_stands_in_it(self):
+        scan = scanned(ORDERS, url="http://me:hunter22@prometheus:9090")
+        text = text_of(scan.wanted, ORDERS.job, ORDERS.advice)
+        assert "hunter22" not in text
+        assert "left out" in text
+
+    def test_a_topic_that_is_not_known_is_asked_for(self):
+        text = text_of(scanned(ORDERS).wanted, found_job(topic=None), ORDERS.advice)
+        assert "add topic: NAME" in text
+
+
+class Hook:
+    """A server that keeps what it is sent, and answers with a status."""
+
+    def __init__(self, status):
+        kept = self.kept = []
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                kept.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                self.send_response(status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.access = HttpAccess(url=f"http://127.0.0.1:{self.server.server_port}/services/T0/B0/s3cr3tpart")
+
+
+class TestWebhook:
+    def test_the_summary_arrives_in_slacks_form(self):
+        hook = Hook(200)
+        send(hook.access, told(ORDERS, price=EURO))
+        (sent,) = hook.kept
+        assert sent["text"].startswith("perdix would save")
+        assert "EUR" in sent["text"]
+        assert all(block["text"]["type"] == "mrkdwn" for block in sent["blocks"])
+
+    def test_a_refusal_names_the_host_and_not_the_secret(self):
+        with pytest.raises(WebhookError, match=r"127\.0\.0\.1 answers HTTP 404") as refused:
+            send(Hook(404).access, told(ORDERS))
+        assert "s3cr3tpart" not in str(refused.value)
+
+    def test_forty_jobs_fit_into_what_slack_takes(self):
+        found = told(ORDERS)
+        sent = message({**found, "jobs": [{**found["jobs"][0], "job": "x" * 63}] * 40})
+        assert all(len(block["text"]["text"]) <= 3_000 for block in sent["blocks"])
+        assert len(sent["blocks"]) <= 50
+
+    def test_a_name_from_outside_is_no_markup(self):
+        found = told(ORDERS)
+        sent = message({**found, "jobs": [{**found["jobs"][0], "job": "<!channel>"}]})
+        assert "<!channel>" not in json.dumps(sent)
