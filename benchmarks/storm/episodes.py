@@ -45,7 +45,7 @@ def episode(seed: int, number: int, kinds: Collection[str] = frozenset(KINDS)) -
     """Return episode ``number`` of a seed: the same for the same numbers and kinds."""
     rng = np.random.default_rng([seed, number])
     climate = int(rng.integers(CLIMATES))
-    controllers = int(rng.choice([1, 1, 1, 2, 2, 3]))
+    controllers = int(rng.choice([1, 1, 2, 2, 2, 3]))
     names = [f"c{k}" for k in range(controllers)]
     jobs = [f"job-{k}" for k in range(JOBS)]
     return Episode(climate, controllers, drawn(rng, STORM_MIN, jobs, names, kinds))

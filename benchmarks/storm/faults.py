@@ -152,7 +152,7 @@ KINDS: Mapping[str, Kind] = {
 
 MISSING = frozenset({"no metrics", "stale metrics"})
 CONTRADICTORY = frozenset({"duplicated metrics", "absurd metric", "false metric", "workers missing"})
-ASLEEP = ("asleep before asking", "asleep while sending")
+ASLEEP = ("asleep before asking", "asleep before asking", "asleep while sending")  # by their weight
 ALL = "all"
 
 
@@ -188,6 +188,7 @@ def drawn(
         amount, what = kind.draw(rng)
         faults.append(Fault(name, where, begins, lasts, amount, what))
     asleep = [kind for kind in ASLEEP if kind in kinds]
-    if asleep and len(controllers) > 1 and rng.random() < 0.7:  # what a lease is there for
-        faults.append(Fault(str(rng.choice(asleep)), controllers[0], int(rng.integers(1, minutes // 2)), minutes // 2))
+    for one in controllers:  # what a lease is there for
+        if asleep and len(controllers) > 1 and rng.random() < 0.9:
+            faults.append(Fault(str(rng.choice(asleep)), one, int(rng.integers(1, minutes // 4)), 3 * minutes // 4))
     return tuple(sorted(faults, key=lambda one: (one.from_min, one.kind, one.where)))

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from benchmarks.storm.answers import BAD_ANSWERS, absurd, garbage, refusal
 from benchmarks.storm.climate import EPISODE_MIN, MINUTE_S, START_S, Place
@@ -25,13 +24,13 @@ from benchmarks.storm.process import INTERVAL_S, Killed, Process
 from benchmarks.storm.scrapes import Scrapes
 from control.state import StateStore
 from control.state_schema import StateError
-from targets.contract import Running, Target
+from targets.contract import Guard, Running, Target, unguarded
 
 LYING = frozenset(
     {"stale read", "absurd read", "forgotten write", "garbage", "lost answer", "never settles", "forgets", "by hand"}
 )
 FROZEN_S = 10.0
-ASLEEP_S = 190.0
+ASLEEP_S, AWAKE_S = 190.0, 360.0
 LEAST_LEASE_S = 10.0  # that a lease lasts beyond what a request may take: who is later than that may be overtaken
 HUNG_S = 10.0  # of processor time: a step takes a hundredth of a second
 
@@ -49,6 +48,7 @@ class Controller:
     late_s: float = 0.0  # by which its present request left late
     job: str = ""  # whose target it asks
     done: set[Fault] = field(default_factory=set)
+    awake_until_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -300,14 +300,11 @@ class World:
             controller.done.add(pause)
             self.pass_time(60.0 * pause.minutes)
 
-    def _slept(self, controller: Controller, kind: str) -> bool:
-        """Sleep here for longer than a lease lasts, once per fault of that kind; return whether that was so."""
-        fault = self.active(kind, controller.name)
-        if fault is None or fault in controller.done:
-            return False
-        controller.done.add(fault)
-        self.pass_time(ASLEEP_S)
-        return True
+    def _slept(self, controller: Controller, kind: str) -> None:
+        """Sleep here for longer than a lease lasts, but not soon again."""
+        if self.active(kind, controller.name) is not None and self.now_s >= controller.awake_until_s:
+            self.pass_time(ASLEEP_S)
+            controller.awake_until_s = self.now_s + AWAKE_S
 
     def _store_fault(self, controller: Controller) -> bool:
         return any(
@@ -405,7 +402,7 @@ class World:
 
 
 class Drowsy:
-    """A target whose controller may fall asleep just before it asks."""
+    """A target whose controller may fall asleep at the last moment: before it looks whether it may still ask."""
 
     def __init__(self, inner: Target, sleep: Callable[[], object]) -> None:
         self._inner, self._sleep = inner, sleep
@@ -414,10 +411,16 @@ class Drowsy:
         """Return what runs."""
         return self._inner.read()
 
-    def scale(self, *asked: Any, **more: Any) -> Running:
+    def scale(
+        self, scale_out: int, key: str, mix: Mapping[str, int] | None = None, guard: Guard = unguarded
+    ) -> Running:
         """Ask, a little later perhaps."""
-        self._sleep()
-        return self._inner.scale(*asked, **more)
+
+        def late() -> None:
+            self._sleep()
+            guard()
+
+        return self._inner.scale(scale_out, key, mix, late)
 
     def close(self) -> None:
         """Close the target."""
