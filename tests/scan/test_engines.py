@@ -1,0 +1,118 @@
+"""Kafka Streams and Spark jobs, by the names that their exporters use, over real HTTP; one bad job stops no other."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from scan.judging import Wanted, judge_jobs
+from scan.scanning import found_in
+from settings.access import HttpAccess
+from tests.scan.raw_prometheus import SCRAPED_S, RawPrometheus
+
+NOW_S = 1_790_000_000.0 // 3_600 * 3_600 + 600
+MINUTES = 26 * 60
+RATE = 300.0 + 150.0 * np.sin(np.arange(MINUTES) / 120.0)  # records/s of one worker; 1,000 at CPU 1
+CPU = 0.1 + 0.9 * RATE / 1_000.0
+CONSUMED = "kafka_consumer_fetch_manager_metrics_records_consumed_total"
+
+
+def counted(rates):
+    return np.cumsum(SCRAPED_S * rates)
+
+
+def kafka_streams(application, workers=3, cpu=CPU, topic="orders"):
+    raw = []
+    for k in range(workers):
+        place = {
+            "namespace": "shop",
+            "application": application,
+            "job": "streams",
+            "instance": f"{application}-{k}:9404",
+        }
+        client = {"client_id": f"{application}-{k}-StreamThread-1-consumer", "topic": topic, "partition": str(k)}
+        raw += [
+            ("kafka_stream_thread_process_total", place, counted(RATE)),
+            (CONSUMED, {**place, **client}, counted(RATE)),
+            ("kafka_consumer_fetch_manager_metrics_records_lag", {**place, **client}, np.full(MINUTES, 5.0)),
+            ("process_cpu_usage", place, cpu),
+            ("process_uptime_seconds", place, 1e5 + SCRAPED_S * np.arange(MINUTES)),
+        ]
+    return raw
+
+
+def broker(topic, rates):
+    return (
+        "kafka_server_brokertopicmetrics_messagesin_total",
+        {"topic": topic, "instance": "kafka:9404"},
+        counted(rates),
+    )
+
+
+def spark(job, executors=2):
+    place = {"namespace": "shop", "job": job, "instance": "driver:4040"}
+    raw = [
+        ("metrics_app_1_driver_spark_streaming_q_inputRate_total_Value", place, executors * RATE),
+        ("process_start_time_seconds", place, np.full(MINUTES, NOW_S - 1e6)),
+    ]
+    for k in range(executors):
+        here = {**place, "executor_id": str(k)}
+        raw += [
+            ("metrics_executor_maxTasks", here, np.full(MINUTES, 2.0)),
+            ("spark_executor_recordsread_count", here, counted(RATE)),
+            ("spark_executor_cputime_count", here, counted(2e9 * CPU)),
+        ]
+    return raw
+
+
+@pytest.fixture(scope="module")
+def judged():
+    raw = [
+        *kafka_streams("payments"),
+        broker("orders", 3 * RATE),
+        broker("clicks", 40.0 + 0.0 * RATE),
+        *kafka_streams("percent", workers=1, cpu=100 * CPU, topic="other"),
+        *spark("clickstream"),
+    ]
+    server = RawPrometheus(NOW_S, raw)
+    wanted = Wanted(HttpAccess(url=server.url), NOW_S, 1.0)
+    found = found_in(wanted)
+    judged = judge_jobs(wanted, found.jobs, processes=1)
+    server.close()
+    return {one.job.name: one for one in judged}
+
+
+def test_a_kafka_streams_application_is_found_with_its_topic_and_judged(judged):
+    one = judged["payments"]
+    assert (one.job.engine, one.job.topic, one.job.scrape_interval_s) == ("kafka-streams", "orders", 60.0)
+    assert one.job.selector == {"namespace": "shop", "application": "payments", "job": "streams"}
+    assert one.advice.average_workers_now == 3.0
+    assert one.advice.late_share_now == 0.0
+    assert one.capacities[3][1] == pytest.approx(3_000.0, rel=0.15)
+
+
+def test_a_spark_query_is_found_and_judged_although_its_latency_was_refused(judged):
+    one = judged["clickstream"]
+    assert one.job.engine == "spark-structured-streaming"
+    assert one.advice.average_workers_now == 2.0
+    assert one.capacities[2][1] == pytest.approx(2_000.0, rel=0.15)
+    assert any("latency_p95_ms" in note for note in one.advice.notes)
+
+
+def test_a_job_whose_cpu_cannot_be_stands_beside_the_others_with_its_reason(judged):
+    one = judged["percent"]
+    assert one.advice is None
+    assert "is it in percent? set scale: 0.01" in one.reason
+
+
+def test_neither_spark_nor_mlflow_nor_dagster_is_imported():
+    code = (
+        "import sys, cli.main, cli.scan, scan.scanning, scan.page, scan.webhook, scan.job_files;"
+        "heavy = {'pyspark', 'mlflow', 'dagster', 'great_expectations', 'statsforecast', 'pmdarima'};"
+        "print(*(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
