@@ -34,7 +34,7 @@ class _PlainConsole(Console):
         return super().render_str(printable(text), **options)
 
 
-WHOLE_NAME = 24  # characters of the first column that are not broken into lines
+WHOLE_NAME = 16  # characters of the first column that are not broken into lines
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 console = _PlainConsole()
 complaints = _PlainConsole(stderr=True)
@@ -93,10 +93,8 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) 
     grid = Table(title=title, title_justify="left", header_style="bold")
     for index, column in enumerate(columns):
         numeric = index > 0 and all(isinstance(row[index], int | float) or _numeric(str(row[index])) for row in rows)
-        widest = max((len(str(row[0])) for row in rows), default=0) if index == 0 else 0
-        grid.add_column(
-            column, justify="right" if numeric else "left", overflow="fold", min_width=min(widest, WHOLE_NAME)
-        )
+        whole = index == 0 and max((len(str(row[0])) for row in rows), default=0) <= WHOLE_NAME
+        grid.add_column(column, justify="right" if numeric else "left", overflow="fold", no_wrap=whole)
     for row in rows:
         grid.add_row(*(number(cell) if isinstance(cell, int | float) else str(cell) for cell in row))
     console.print(grid)

@@ -33,10 +33,15 @@ from cli.scan_access import (
 if TYPE_CHECKING:
     from scan.document import Scan
     from scan.judging import Wanted
+    from scan.scanning import PriceOf
     from settings.access import HttpAccess
 
 ENGINES = {"flink": "flink", "kafka-streams": "kafka", "spark-structured-streaming": "spark"}
 MARK = " *"
+BRACKETS = (
+    "In brackets: the peak of the workers, and the lateness of a fixed size whose capacity is at the low end of its "
+    "interval."
+)
 WIDE = 160  # characters of a terminal that takes the reasons in the table
 
 
@@ -104,9 +109,8 @@ def scan(
 ) -> None:
     """Find the stream jobs of a Prometheus, and say what each would save: as a fixed size, and with perdix.
 
-    Jobs of Flink, Kafka Streams and Spark Structured Streaming are found by their engines' own metrics. Nothing is
-    changed, and nothing has to be set up; files that are there already are not overwritten by --write. Forty jobs take
-    about a minute. What is assumed: docs/scan.md.
+    Jobs of Flink, Kafka Streams and Spark Structured Streaming are found by their engines' own metrics. Nothing has to
+    be set up, and nothing is changed. Forty jobs take about a minute. What is assumed: docs/scan.md.
 
     Example: perdix scan http://prometheus:9090 --days 7 --prices aws-ec2-us-east-1 --html savings.html
     """
@@ -117,8 +121,8 @@ def scan(
     asked_prices.check(worker_price)
     outputs = Outputs(_writable("--csv", csv_file), _writable("--html", html_file), write, webhook_of(webhook))
     access = access_of(url, token_file=token_file, token_env=token_env, ca_file=ca_file, verify_tls=verify_tls)
-    wanted = Wanted(access, WallClock().now_s(), days, latency_ms, error_budget, thorough)
-    found = _scanned(wanted, set(job or ()), asked_prices, worker_price, processes)
+    wanted = Wanted(access, WallClock().now_s(), days, latency_ms, error_budget)
+    found = _scanned(wanted, set(job or ()), _price_of(asked_prices, worker_price), processes, thorough=thorough)
     from scan.document import document
 
     told = document(found)
@@ -178,21 +182,23 @@ def _writable(option: str, path: Path | None) -> Path | None:
     return path
 
 
-def _scanned(
-    wanted: Wanted, only: set[str], prices: AskedPrices, worker_price: float | None, processes: int | None
-) -> Scan:
+def _price_of(prices: AskedPrices, worker_price: float | None) -> PriceOf:
+    """Return what a worker costs where so many run; a list that cannot be is told before a minute of work."""
+    from scan.saving import WorkerPrice, price_of_list
+
+    pricing = prices.pricing()
+    if pricing is not None:
+        pricing.check()
+        return lambda workers: price_of_list(pricing, workers)
+    given = None if worker_price is None else WorkerPrice(worker_price, "", "as given with --worker-price")
+    return lambda _: given
+
+
+def _scanned(wanted: Wanted, only: set[str], price_of: PriceOf, processes: int | None, *, thorough: bool) -> Scan:
     import time
 
-    from scan.saving import WorkerPrice, price_of_list
     from scan.scanning import NOTHING, found_in, scan
     from telemetry.prometheus_answers import PrometheusError
-
-    pricing = prices.pricing()  # first: a list that cannot be must not be found out after a minute
-
-    def price_of(workers: int) -> WorkerPrice | None:
-        if pricing is not None:
-            return price_of_list(pricing, workers)
-        return None if worker_price is None else WorkerPrice(worker_price, "", "as given with --worker-price")
 
     began_s = time.perf_counter()
     try:
@@ -205,6 +211,7 @@ def _scanned(
         return scan(
             wanted,
             found,
+            thorough=thorough,
             price_of=price_of,
             stopwatch_s=time.perf_counter,
             began_s=began_s,
@@ -245,8 +252,8 @@ def _progress_bar(jobs: int) -> Iterator[Callable[[float, int], None]]:
 def _show(found: Mapping[str, Any]) -> None:
     wide = console.width >= WIDE
     money = found["price"] is not None
-    saved = f"saved/month, {found['price']['currency'] or 'cost'}" if money else "saved/month, worker-h"
-    columns = ["job", "engine", "workers now", "fixed size", "with perdix", saved, "late", "sure"]
+    saved = f"saved, {found['price']['currency'] or 'cost'}" if money else "saved, worker-h"
+    columns = ["job", "engine", "now", "fixed", "perdix", saved, "late %", "sure"]
     rows = [_cells(row, money=money) for row in found["jobs"]]
     whys = [_why(row) for row in found["jobs"]]
     title = f"{found['url']}, the last {found['days']:g} days"
@@ -282,8 +289,8 @@ def _cells(row: Mapping[str, Any], *, money: bool) -> list[str]:
 def _late(row: Mapping[str, Any]) -> str:
     """Return the lateness to expect, and what it is at most where a fixed size is advised on little knowledge."""
     late, most = row["late_share"], row["fixed"]["late_share_at_low_end"]
-    expected = f"{100 * late:.1f} %"
-    return f"{expected}, at most {100 * most:.0f} %" if row["advice"] == "fixed" and most > late + 0.005 else expected
+    expected = f"{100 * late:.1f}"
+    return f"{expected} ({100 * most:.0f})" if row["advice"] == "fixed" and most > late + 0.005 else expected
 
 
 def _why(row: Mapping[str, Any]) -> str:
@@ -293,7 +300,7 @@ def _why(row: Mapping[str, Any]) -> str:
 
 
 def _workers(average: float, peak: int) -> str:
-    return f"{average:.1f}, peak {peak}" if abs(average - peak) > 0.05 else str(peak)
+    return f"{average:.1f} ({peak})" if abs(average - peak) > 0.05 else str(peak)
 
 
 def _sentence(found: Mapping[str, Any]) -> str:
@@ -301,11 +308,9 @@ def _sentence(found: Mapping[str, Any]) -> str:
     saved = summary["saved_cost_per_month"]
     worker_h = f"{summary['saved_worker_h_per_month']:,.0f} worker-hours"
     told = worker_h if saved is None else f"{saved:,.0f} {found['price']['currency']} ({worker_h})".replace("  ", " ")
-    return (
-        f"{summary['judged']} of {summary['jobs']} jobs judged in {found['seconds']:.0f} s. {MARK.strip()} is advised: "
-        f"it saves {told} a month, {number(summary['workers_advised'])} workers on average instead of "
-        f"{number(summary['workers_now'])}."
-    )
+    workers = f"{number(summary['workers_advised'])} workers on average instead of {number(summary['workers_now'])}"
+    judged = f"{summary['judged']} of {summary['jobs']} jobs judged in {found['seconds']:.0f} s."
+    return f"{judged} {BRACKETS} {MARK.strip()} is advised: it saves {told} a month, {workers}."
 
 
 def _files(files: Mapping[str, Any]) -> Iterator[str]:

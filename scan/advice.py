@@ -99,7 +99,7 @@ def advise(
     *,
     latency_ms: float | None,
     error_budget: float,
-    thorough: bool = False,
+    looks_s: int | None = None,
     on_progress: Callable[[float], None] = lambda _: None,
 ) -> Advice:
     """Return what is advised for a job.
@@ -108,6 +108,8 @@ def advise(
     ----------
     latency_ms
         Objective for the p95 latency; ``None``: 5 s, or twice what is usual where that is more.
+    looks_s
+        How often the policy looks at the busiest day, seconds; ``None``: all of the time is played, every minute.
 
     Raises
     ------
@@ -118,7 +120,7 @@ def advise(
     job = own_physics(name, learned, objectives)
     fixed = _fixed_size(job, learned)
     bounds = bounds_of(learned, fixed)
-    perdix = with_perdix(job, fixed.workers, fixed.late_share, bounds, thorough=thorough, on_progress=on_progress)
+    perdix = with_perdix(job, fixed.workers, fixed.late_share, bounds, looks_s=looks_s, on_progress=on_progress)
     late_now = late_share_now(learned, objectives.latency_p95_ms)
     weighed = _Weighed(learned, fixed, perdix, late_now, error_budget)
     kind = weighed.kind()

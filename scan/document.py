@@ -9,7 +9,6 @@ from typing import Any, Final
 from scan.advice import Advice
 from scan.judging import Judged, Wanted
 from scan.saving import WorkerPrice, cost_per_month, worker_h_per_month
-from scan.with_perdix import SENTENCES
 from telemetry.http_access import shown
 
 SCHEMA: Final = "perdix.scan/1"
@@ -95,7 +94,7 @@ def _known(advice: Advice, price: WorkerPrice | None) -> dict[str, Any]:
             "rescales_per_day": perdix.rescales_per_day,
             "held": perdix.held,
             "method": perdix.method,
-            "about": SENTENCES[perdix.method],
+            "about": perdix.about,
             **_saved(advice.average_workers_now - perdix.average_workers, price),
         },
         "workers": advice.workers,

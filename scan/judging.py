@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from replay.pace import LONGEST_TICK_S
 from replay.side_by_side import Raised, Task, Tell, side_by_side
 from scan.advice import Advice, advise
 from scan.finding import FoundJob
@@ -41,8 +42,9 @@ class Wanted:
         Objective for the p95 latency; ``None``: assumed from what is usual.
     error_budget
         Share of the seconds that may be above it, 0 to 1.
-    thorough
-        Play the shipped policy over all of the time, every minute.
+    looks_s
+        How often the shipped policy looks at each job's busiest day, seconds; ``None``: all of the time is played,
+        every minute.
     """
 
     access: HttpAccess
@@ -50,7 +52,7 @@ class Wanted:
     days: float
     latency_ms: float | None = None
     error_budget: float = 0.05
-    thorough: bool = False
+    looks_s: int | None = LONGEST_TICK_S
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,7 @@ def _advised(wanted: Wanted, job: FoundJob, learned: Learned, tell: Tell) -> Jud
         learned,
         latency_ms=wanted.latency_ms,
         error_budget=wanted.error_budget,
-        thorough=wanted.thorough,
+        looks_s=wanted.looks_s,
         on_progress=lambda share: tell(READ_SHARE + (1.0 - READ_SHARE) * share),
     )
     tell(1.0)

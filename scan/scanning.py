@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Final
 
 from scan.document import Scan
@@ -10,6 +11,7 @@ from scan.finding import ENGINES, Found, FoundJob, find_jobs, named_apart
 from scan.judging import Wanted, connected, judge_jobs
 from scan.saving import WorkerPrice
 from scan.topics import with_topics
+from scan.with_perdix import looks_every_s
 from telemetry.queries import load_queries
 
 PriceOf = Callable[[int], WorkerPrice | None]
@@ -51,6 +53,7 @@ def scan(
     wanted: Wanted,
     found: Found,
     *,
+    thorough: bool = False,
     price_of: PriceOf = lambda _: None,
     stopwatch_s: Callable[[], float],
     began_s: float,
@@ -61,11 +64,14 @@ def scan(
 
     Parameters
     ----------
+    thorough
+        Play the shipped policy every minute of all of the time: minutes per job.
     price_of
         Price of a worker where so many run.
     stopwatch_s, began_s
         Seconds of any clock, and when the scan began by it.
     """
+    wanted = replace(wanted, looks_s=None if thorough else looks_every_s(len(found.jobs)))
     jobs = judge_jobs(wanted, found.jobs, processes=processes, on_progress=on_progress)
     running = sum(one.advice.average_workers_now for one in jobs if one.advice is not None)
     return Scan(wanted, tuple(jobs), price_of(round(running)), found.notes, stopwatch_s() - began_s)

@@ -1,7 +1,7 @@
 """What the shipped policy would make of a job: played through the real tick, on the job's own load and capacity.
 
 A tick costs milliseconds, and a week has ten thousand minutes. So by default the policy is played over the busiest day
-of the job, looking every quarter of an hour, and the rest of the time is reckoned by proportion: the workers that it
+of the job, looking every few minutes, and the rest of the time is reckoned by proportion: the workers that it
 needed on that day over those of a size that follows the load with hindsight, times the workers of that size over all of
 the time. Played thoroughly, it looks every minute of all of the time.
 """
@@ -20,6 +20,7 @@ from replay.outcome import Course
 from replay.pace import LONGEST_TICK_S
 from replay.run import play
 from scan.own_physics import OwnPhysics
+from settings.durations import in_words
 from settings.stream_job import Bounds, PolicySettings
 from telemetry.window import Values
 from twin.emission import Scraping
@@ -27,21 +28,13 @@ from twin.emission import Scraping
 DAY_S: Final = 86_400
 HOUR_S: Final = 3_600
 FOLLOWED_MIN: Final = 15  # minutes for which a size that follows the load is kept
-LOOKS_EVERY_S: Final = LONGEST_TICK_S
+LOOKS_EVERY_S: Final = ((10, 300), (20, 600))  # where so many jobs are judged at most; else every LONGEST_TICK_S
 TWIN_STEP_S: Final = 10
 WARM_S: Final = 3 * HOUR_S  # before what is counted
 SCRAPED_S: Final = 30.0
 WORTH: Final = 0.9  # of the fixed size: who follows the load and needs more than that share gains too little
 
 Method = Literal["played", "sampled", "not needed"]
-SENTENCES: Final[dict[Method, str]] = {
-    "played": "the shipped policy, played every minute over all of the time",
-    "sampled": (
-        "an estimate: the shipped policy was played over the busiest day, looking every 15 minutes; the rest of the "
-        "time is reckoned by proportion to a size that follows the load (--thorough plays all of it)"
-    ),
-    "not needed": "not played: even a size that follows the load with hindsight would save less than 10 %",
-}
 
 
 @dataclass(frozen=True)
@@ -58,6 +51,8 @@ class WithPerdix:
         In what was played.
     method
         How it is known.
+    looks_s
+        How often the policy looked, seconds.
     workers
         Of each minute that was played, shape ``(minutes,)``; empty where nothing was.
     from_s
@@ -72,6 +67,19 @@ class WithPerdix:
     workers: Values
     from_s: int = 0
     held: bool = True
+    looks_s: int = TICK_INTERVAL_S
+
+    @property
+    def about(self) -> str:
+        """How it is known, in a sentence."""
+        if self.method == "not needed":
+            return "not played: even a size that follows the load with hindsight would save less than 10 %"
+        if self.method == "played":
+            return "the shipped policy, played every minute over all of the time"
+        return (
+            f"an estimate: the shipped policy was played over the busiest day, looking every {in_words(self.looks_s)}; "
+            "the rest is reckoned by proportion to a size that follows the load (--thorough plays all of the time)"
+        )
 
 
 def with_perdix(
@@ -80,7 +88,7 @@ def with_perdix(
     fixed_late: float,
     bounds: Bounds,
     *,
-    thorough: bool = False,
+    looks_s: int | None = None,
     on_progress: Callable[[float], None] = lambda _: None,
 ) -> WithPerdix:
     """Return what the shipped policy makes of a job.
@@ -91,11 +99,14 @@ def with_perdix(
         The best fixed size, and the share of the seconds in which it is late.
     bounds
         Between which it may choose.
-    thorough
-        Play all of the time, every minute; the job takes minutes then.
+    looks_s
+        How often the policy looks at the busiest day, seconds; ``None``: every minute of all of the time is played, and
+        the job takes minutes then.
     on_progress
         Called with the share that is done, 0 to 1.
     """
+    thorough = looks_s is None
+    looks_s = looks_s or TICK_INTERVAL_S
     followed = following(job.minutes, job.capacities[: bounds.maximum])
     all_of_it = float(followed.mean())
     if all_of_it > WORTH * fixed and not thorough:
@@ -104,7 +115,6 @@ def with_perdix(
     if not thorough:
         from_s = busiest_day_s(job.minutes)
         until_s = min(from_s + DAY_S, until_s)
-    looks_s = TICK_INTERVAL_S if thorough else LOOKS_EVERY_S
     begin_s = max(from_s - WARM_S, 0)  # a loop that has just been started knows nothing yet
     course = _played(job.part(begin_s, until_s - begin_s), bounds, looks_s, on_progress)
     kept = course.times_s >= course.times_s[0] + from_s - begin_s
@@ -121,7 +131,13 @@ def with_perdix(
         _minutes(workers),
         from_s,
         late_share <= job.objectives.error_budget,
+        looks_s,
     )
+
+
+def looks_every_s(jobs: int) -> int:
+    """Return how often the policy may look where so many jobs are judged in about a minute, seconds."""
+    return next((looks_s for most, looks_s in LOOKS_EVERY_S if jobs <= most), LONGEST_TICK_S)
 
 
 def _played(job: OwnPhysics, bounds: Bounds, looks_s: int, on_progress: Callable[[float], None]) -> Course:

@@ -77,7 +77,8 @@ def _truths(scanned: Row, numbers: Sequence[int], asked: argparse.Namespace, fol
 
 
 def _show(scanned: Row, truths: dict[str, Row], wall_s: float) -> None:
-    cells, near, held = [], 0, 0
+    cells, near, held, small = [], 0, 0, 0
+    by_grade: dict[str, list[bool]] = {}
     for row in scanned["jobs"]:
         known = truths.get(row["job"], {})
         if row["advice"] is None or "workers" not in known:
@@ -87,12 +88,17 @@ def _show(scanned: Row, truths: dict[str, Row], wall_s: float) -> None:
         held += known["held"]
         near += known["held"] and abs(size - best) <= WITHIN
         now, grade = row["now"], row["confidence"]["grade"]
+        small += known["held"] and size < best
+        if known["held"]:
+            by_grade.setdefault(grade, []).append(abs(size - best) <= WITHIN)
         found = [row["job"], known["kind"], number(now["average_workers"]), size, best, size - best, grade]
         cells.append([*found, f"perdix {row['perdix']['average_workers']:.1f} ({row['perdix']['method']})"])
     table("sizes", ["job", "kind", "now", "scan", "best", "off", "grade", "about"], cells)
     judged = scanned["summary"]["judged"]
     print(f"{scanned['summary']['jobs']} jobs, {scanned['days']:g} days each: {wall_s:.1f} s, {judged} judged")
     print(f"within {WITHIN} worker of the best fixed size: {near} of {held} jobs ({100 * near / max(held, 1):.0f} %)")
+    print("by grade:", ", ".join(f"{grade} {sum(one)} of {len(one)}" for grade, one in sorted(by_grade.items())))
+    print(f"smaller than the best fixed size: {small}")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -30,10 +31,10 @@ SCHEMA_KEYS = {
 
 @pytest.fixture(scope="module")
 def face() -> Iterator[PrometheusFace]:
-    """A day of two jobs until now: one that keeps twelve workers, and one that stopped after eight hours."""
+    """A day of a job with a steady load until now, which keeps twelve workers."""
     now_s = int(time.time())
     begin_s = now_s - 86_400 - 600
-    ads = JobTwin(load_twin("ads"), 3, start_s=begin_s, scale_out=12)
+    ads = JobTwin(load_twin("ads"), 3, start_s=begin_s, scale_out=12, arrivals=lambda _, count: np.full(count, 2e5))
     clock = SimulatedClock(float(now_s))
     living = LivingTwin({"ads": ads}, clock, scraping=Scraping(interval_s=30.0))
     with PrometheusFace(living) as served:

@@ -62,7 +62,7 @@ def found_job(name="orders", **changes):
 
 def judged(name="orders", of=None, **changes):
     of = of or learned()
-    advice = advise(name, of, latency_ms=None, error_budget=0.05)
+    advice = advise(name, of, latency_ms=None, error_budget=0.05, looks_s=900)
     times_s = START_S + 900.0 * np.arange(96)
     quarters = of.load.per_s[:MINUTES].reshape(-1, 15).max(axis=1)
     course = Course(times_s, quarters, np.full(96, 12.0), np.empty(0), np.empty(0))

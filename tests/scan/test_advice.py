@@ -20,7 +20,7 @@ from twin.job import JobTwin
 
 
 def advised(of, **changes):
-    return advise("orders", of, **{"latency_ms": None, "error_budget": 0.05, **changes})
+    return advise("orders", of, **{"latency_ms": None, "error_budget": 0.05, "looks_s": 900, **changes})
 
 
 def test_the_twin_has_the_capacities_that_were_learned():
