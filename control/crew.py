@@ -6,10 +6,10 @@ how jobs are served (:mod:`control.fleet`).
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import signal
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ class Crew(Generic[Turn, Outcome]):
         self._man(max(len(self._members), processes_for(len(jobs), self._at_most)))
         parts: list[list[StreamJob]] = [[] for _ in self._members]
         for job in jobs:
-            parts[zlib.crc32(job.name.encode()) % len(parts)].append(job)
+            parts[_place(job.name, len(parts))].append(job)
         busy: dict[Connection, tuple[_Member, list[StreamJob]]] = {}
         for member, part in zip(self._members, parts, strict=True):
             try:
@@ -125,6 +125,10 @@ class Crew(Generic[Turn, Outcome]):
         member.to_it.close()
         self._members[self._members.index(member)] = self._started()
         return Lost(tuple(jobs), why)
+
+
+def _place(job: str, count: int) -> int:
+    return int.from_bytes(hashlib.blake2b(job.encode(), digest_size=8).digest(), "big") % count
 
 
 @dataclass(frozen=True)

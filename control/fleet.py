@@ -24,7 +24,7 @@ from control.champions import write_whole
 from control.clock import HostClock, Moment, moment
 from control.crew import Crew
 from control.job_files import JobFiles
-from control.lease import PREFIX, Lease, StaleLease, acquire, holder_of, release
+from control.lease import PREFIX, Lease, StaleLease, acquire_all, holder_of, release
 from control.read_ahead import batches, target_call
 from control.reconcile import Progress
 from control.state_journal import JobStatus, Status, Tick
@@ -310,16 +310,14 @@ class _Fleet:
         """Tick every job: one after the other, or as soon as what they ask servers has been answered."""
         if self.io.ahead is None:
             for job in jobs:
-                late = self._late(job, soft_deadline_s)
-                yield job, late or self._served(job, self._claimed(job))
+                yield job, self._served(job, self._claimed([job], soft_deadline_s)[0])
             return
         claims: dict[str, Lease] = {}
         refused: list[Served] = []
 
         def mine(batch: Sequence[StreamJob]) -> list[StreamJob]:
             """Claim the jobs of a batch just before they are read; nobody reads what another controller holds."""
-            for job in batch:
-                claimed = self._late(job, soft_deadline_s) or self._claimed(job)
+            for job, claimed in zip(batch, self._claimed(batch, soft_deadline_s), strict=True):
                 if isinstance(claimed, Lease):
                     claims[job.name] = claimed
                 else:
@@ -348,18 +346,22 @@ class _Fleet:
         yield from self.io.ahead.served(map(mine, batches(jobs)), self.io, self.clock, serve)
         yield from refused
 
-    def _claimed(self, job: StreamJob) -> Lease | JobStatus:
-        """Take a job's lease, or say why it is not served."""
+    def _claimed(self, jobs: Sequence[StreamJob], soft_deadline_s: float) -> list[Lease | JobStatus]:
+        """Take the leases of jobs, or say of each why it is not served."""
         now = moment(self.clock)
+        spent_s = now.elapsed_s - self.started.elapsed_s
+        if spent_s > soft_deadline_s:
+            return [_late(job, now.wall_s, soft_deadline_s) for job in jobs]
         try:
             # Counted from the tick's start: a job that is served late now and early the next time meets no lease of
             # this controller's own.
-            spent_s = now.elapsed_s - self.started.elapsed_s
             ttl_s = max(min(LEASE_S, LEASE_SHARE * self.io.tick_interval_s) - spent_s, SHORTEST_S)
-            lease = acquire(self.io.store, lease_name(job), self.holder, now, ttl_s)
-            return self._observing(job, now) if lease is None else lease
+            taken = acquire_all(self.io.store, map(lease_name, jobs), self.holder, now, ttl_s)
         except Exception as error:  # one job's failure must not stop the others
-            return self._broken(job, now.wall_s, error)
+            if len(jobs) == 1:
+                return [self._broken(jobs[0], now.wall_s, error)]
+            return [self._claimed([job], soft_deadline_s)[0] for job in jobs]
+        return [taken[lease_name(job)] or self._observing(job, now) for job in jobs]
 
     def _served(self, job: StreamJob, claimed: Lease | JobStatus) -> TickReport | JobStatus:
         """Tick one job; whatever goes wrong stays with that job."""
@@ -415,7 +417,10 @@ class _Fleet:
         return _late(job, self.clock.now_s(), soft_deadline_s)
 
     def _observing(self, job: StreamJob, now: Moment) -> JobStatus:
-        held = holder_of(self.io.store, lease_name(job), now)
+        try:
+            held = holder_of(self.io.store, lease_name(job), now)
+        except Exception as error:  # one job's failure must not stop the others
+            return self._broken(job, now.wall_s, error)
         who = "another controller" if held is None else held.holder
         left_s = None if held is None else held.left_s(now)
         more = "" if left_s is None else f" for {left_s:.0f} s more"

@@ -10,6 +10,7 @@ renewed for as long as it lasts, on the watcher's own elapsed time, is over (dec
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -65,22 +66,37 @@ def acquire(store: StateStore, name: str, holder: str, at: Moment, ttl_s: float)
     Lease or None
         ``None`` while somebody holds it, or when another one was faster.
     """
+    return acquire_all(store, [name], holder, at, ttl_s)[name]
+
+
+def acquire_all(
+    store: StateStore, names: Iterable[str], holder: str, at: Moment, ttl_s: float
+) -> dict[str, Lease | None]:
+    """Take leases as :func:`acquire` does, many in one transaction, which costs little more than one alone."""
     if ttl_s <= 0:
         raise ValueError(f"ttl_s must be positive, found {ttl_s}")
+    wanted = list(names)
     try:
         with store.database.writing() as connection:
-            known = connection.execute(_LOCKED, {"of_name": name}).one_or_none()
-            if known is None:
-                token = 1
-                row = {"holder": holder, "acquired_s": at.wall_s, **_until(at, ttl_s)}
-                connection.execute(leases.insert().values(name=name, token=token, renewals=0, **row))
-            elif _is_over(connection, known, at, one_machine=store.database.one_machine):
-                token = int(known.token) + 1
-                row = {"holder": holder, "acquired_s": at.wall_s, **_until(at, ttl_s)}
-                connection.execute(leases.update().where(leases.c.name == name).values(token=token, **row))
-            else:
-                return None
-    except IntegrityError:  # two inserted the first row at once
+            return {name: _taken(store, connection, name, holder, at=at, ttl_s=ttl_s) for name in wanted}
+    except IntegrityError:  # two inserted the first row of a lease at once
+        if len(wanted) == 1:
+            return {wanted[0]: None}
+    return {name: acquire(store, name, holder, at, ttl_s) for name in wanted}
+
+
+def _taken(
+    store: StateStore, connection: sa.Connection, name: str, holder: str, *, at: Moment, ttl_s: float
+) -> Lease | None:
+    known = connection.execute(_LOCKED, {"of_name": name}).one_or_none()
+    row = {"holder": holder, "acquired_s": at.wall_s, **_until(at, ttl_s)}
+    if known is None:
+        token = 1
+        connection.execute(leases.insert().values(name=name, token=token, renewals=0, **row))
+    elif _is_over(connection, known, at, one_machine=store.database.one_machine):
+        token = int(known.token) + 1
+        connection.execute(leases.update().where(leases.c.name == name).values(token=token, **row))
+    else:
         return None
     return Lease(name, holder, token, at.elapsed_s + ttl_s, at.boot)
 

@@ -144,11 +144,11 @@ def solve(sizes: Sizes, course: Course, prices: Prices, runs: int, backlog: floa
         for k in range(len(costs) - 1, -1, -1):
             ahead.append(_best(costs[k] + grid.between(ahead[-1], below[k], share[k])))
     ahead.reverse()
-    stay, go = _first(steps, grid, 0, ahead[0], runs=runs, backlog=backlog)
+    stay, go = _first(steps, grid, slice(0, 1), ahead[0][None], runs=runs, backlogs=np.array([backlog]))
     late_s = _late_if_kept(steps, backlog)
     over_s = len(course) * STAGE_S + prices.tail_s
     keep = sizes.workers * over_s + prices.late * (late_s + prices.tail_s * sizes.overtaken)
-    return Programme(stay.total, go.total, keep, late_s, tuple(ahead))
+    return Programme(stay.total[0], go.total[0], keep, late_s, tuple(ahead))
 
 
 def follow(
@@ -161,18 +161,41 @@ def follow(
     runs, chosen
         Indexes among the sizes: of what runs, and of the first step.
     """
-    grid, steps, stages = _Grid.of(course, backlog), _Steps.of(sizes, course, prices), []
-    for stage, ahead in enumerate(found.ahead):
-        stay, go = _first(steps, grid, stage, ahead, runs=runs, backlog=backlog)
-        if stage:
-            cheapest = int(go.total.argmin())
-            chosen = cheapest if go.total[cheapest] < stay.total[runs] else runs
-        step = stay if chosen == runs else go
-        cost, paid = float(step.cost[chosen]), float(steps.paid[stage, _STAY if chosen == runs else _OUT, chosen])
-        late_s = (cost - paid) / prices.late if prices.late > 0 else 0.0
-        stages.append(Stage(int(sizes.workers[chosen]), float(course.per_s[stage]), late_s, cost))
-        backlog, runs = float(step.left[chosen]), chosen
+    grid, steps, stages = _Grid.of(course, backlog), _Steps.of(sizes, course, prices), list[Stage]()
+    ahead = np.stack(found.ahead)
+    while len(stages) < len(course):
+        first = len(stages)
+        waits = _kept(sizes, course, first, runs=runs, backlog=backlog)
+        stay, go = _first(steps, grid, slice(first, len(course)), ahead[first:], runs=runs, backlogs=waits)
+        cheapest = go.total.argmin(axis=1)
+        if first == 0:
+            cheapest[0] = chosen
+        each = np.arange(len(cheapest))
+        moves = go.total[each, cheapest] < stay.total[:, runs]
+        if first == 0:
+            moves[0] = chosen != runs
+        end = int(moves.argmax()) if moves.any() else len(moves)
+        stages += [_stage(steps, stay, first, k, runs) for k in range(end)]
+        if end < len(moves):
+            runs = int(cheapest[end])
+            stages.append(_stage(steps, go, first, end, runs))
+            backlog = float(go.left[end, runs])
     return tuple(stages)
+
+
+def _kept(sizes: Sizes, course: Course, first: int, *, runs: int, backlog: float) -> Values:
+    """Return what waits at the beginning of each stage from ``first`` on, while what runs is kept."""
+    waits, spare = [backlog], float(sizes.per_s[runs]) - course.per_s
+    for each in spare[first:-1].tolist():
+        waits.append(max(waits[-1] - each * STAGE_S, 0.0))
+    return np.array(waits)
+
+
+def _stage(steps: _Steps, step: _Step, first: int, k: int, size: int) -> Stage:
+    """Return stage ``first + k`` of a plan whose step goes to a size."""
+    cost, load = float(step.cost[k, size]), float(steps.course.per_s[first + k])
+    late_s = (cost - float(step.paid[k, size])) / steps.prices.late if steps.prices.late > 0 else 0.0
+    return Stage(int(steps.sizes.workers[size]), load, late_s, cost)
 
 
 @dataclass(frozen=True)
@@ -256,22 +279,44 @@ class _Steps:
 
 @dataclass(frozen=True)
 class _Step:
-    """A first step to each size: what its stage costs, with all that follows, and what waits then; ``(sizes,)``."""
+    """A step to each size in some stages; arrays of shape ``(stages, sizes)``.
+
+    Attributes
+    ----------
+    cost, total, paid
+        What the stage costs, with all that follows, and beside lateness.
+    left
+        What waits at its end.
+    """
 
     cost: Values
     total: Values
+    paid: Values
     left: Values
 
 
-def _first(steps: _Steps, grid: _Grid, stage: int, ahead: Values, *, runs: int, backlog: float) -> tuple[_Step, _Step]:
-    """Return what staying at each size comes to in a stage, and what going to it from what runs does."""
-    costs, left = (part[0] for part in steps.from_backlogs(slice(stage, stage + 1), np.array([backlog])))
-    totals = costs + grid.between(ahead, *grid.places(left))
-    stay = _Step(costs[_STAY, :, 0], totals[_STAY, :, 0], left[_STAY, :, 0])
-    move, each = np.where(steps.sizes.workers > steps.sizes.workers[runs], _OUT, _IN), np.arange(len(left[0]))
-    total = totals[move, each, 0]
-    total[runs] = np.inf
-    return stay, _Step(costs[move, each, 0], total, left[move, each, 0])
+def _first(
+    steps: _Steps, grid: _Grid, stages: slice, ahead: Values, *, runs: int, backlogs: Values
+) -> tuple[_Step, _Step]:
+    """Return what staying at each size comes to in some stages, and what going to it from what runs does.
+
+    Parameters
+    ----------
+    ahead
+        Least cost from the end of each of the stages on, shape ``(stages, sizes, LEVELS)``.
+    backlogs
+        What waits at the beginning of each.
+    """
+    costs, left = (part[..., 0] for part in steps.from_backlogs(stages, backlogs[:, None, None, None]))
+    below, share = grid.places(left)
+    stage, size = np.arange(len(ahead))[:, None, None], np.arange(ahead.shape[1])
+    follows = ahead[stage, size, below] * (1.0 - share) + ahead[stage, size, below + 1] * share
+    totals, paid = costs + follows, steps.paid[stages]
+    stay = _Step(costs[:, _STAY], totals[:, _STAY], paid[:, _STAY], left[:, _STAY])
+    move = np.where(steps.sizes.workers > steps.sizes.workers[runs], _OUT, _IN)
+    go = _Step(*(part[:, move, size] for part in (costs, totals, paid, left)))
+    go.total[:, runs] = np.inf
+    return stay, go
 
 
 def _exceeds(sizes: Sizes, load: Values, log_sd: Values) -> Values:

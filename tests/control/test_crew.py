@@ -1,0 +1,154 @@
+"""Processes that serve a fleet: real ones, as they are started, killed and replaced."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from control import crew as crews
+from control.champions import GivenChampions
+from control.crew import JOBS_EACH, Crew, Lost, processes_for
+from control.fleet import LoopFault, serve_elsewhere, tick_fleet
+from control.live import Targets
+from control.read_ahead import Hanging, ReadAhead
+from control.sources import LiveSource
+from control.state import StateStore
+from control.state_journal import Status
+from control.tick_io import TickIO
+from settings.stream_job import PrometheusSource, StreamJob
+from settings.targets import TwinSettings
+from tests.control.rig import HIGH, START_S, a_job, constant, parameters
+from twin.emission import Scraping
+from twin.job import JobTwin
+from twin.living import LivingTwin, SimulatedClock
+from twin.prometheus_face import PrometheusFace
+from twin.workloads import arrivals_from
+
+JOBS = [a_job(name=f"job-{number}") for number in range(12)]
+NAMES = {job.name for job in JOBS}
+
+
+@contextmanager
+def nothing() -> Iterator[TickIO]:
+    yield None  # type: ignore[misc] - these serve without
+
+
+def obey(jobs: Sequence[StreamJob], _io: TickIO, turn: str) -> tuple[int, set[str]]:
+    """Serve, or do what a process does when things go wrong, if it has the first job."""
+    if turn != "serve" and JOBS[0] in jobs:
+        if turn == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if turn == "hang":
+            time.sleep(60.0)
+        raise RecursionError("deep")
+    return os.getpid(), {job.name for job in jobs}
+
+
+@pytest.fixture(scope="module")
+def crew() -> Iterator[Crew[str, tuple[int, set[str]]]]:
+    with closing(Crew(nothing, obey, at_most=2)) as made:
+        made._man(2)
+        yield made
+
+
+def served(crew: Crew, turn: str) -> dict[int, set[str]]:
+    return dict(one for one in crew.turn(JOBS, turn) if not isinstance(one, Lost))
+
+
+def test_every_job_is_served_by_the_same_process_turn_after_turn(crew: Crew) -> None:
+    first, second = served(crew, "serve"), served(crew, "serve")
+    assert first == second
+    assert len(first) == 2
+    assert os.getpid() not in first
+    assert sorted(name for names in first.values() for name in names) == sorted(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [("die", "killed, or out of memory"), ("hang", "did not answer"), ("raise", "RecursionError: deep")],
+)
+def test_jobs_whose_process_fails_are_named_and_served_the_next_time(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch, what: str, why: str
+) -> None:
+    monkeypatch.setattr(crews, "LONGEST_S", 3.0)
+    found = list(crew.turn(JOBS, what))
+    (lost,) = [one for one in found if isinstance(one, Lost)]
+    assert why in lost.why
+    assert JOBS[0] in lost.jobs
+    (others,) = [names for one in found if not isinstance(one, Lost) for names in one[1:]]
+    assert {job.name for job in lost.jobs} | others == NAMES
+    monkeypatch.undo()
+    assert set.union(*served(crew, "serve").values()) == NAMES
+
+
+@given(st.integers(0, 10_000), st.integers(1, 64))
+def test_there_are_as_many_processes_as_jobs_need_and_no_more_than_allowed(jobs: int, at_most: int) -> None:
+    found = processes_for(jobs, at_most)
+    assert 1 <= found <= at_most
+    assert found == at_most or found * JOBS_EACH >= jobs
+
+
+def test_more_jobs_never_need_fewer_processes() -> None:
+    found = [processes_for(jobs, 4) for jobs in range(0, 2_000, 50)]
+    assert all(before <= after for before, after in pairwise(found))
+    assert processes_for(JOBS_EACH, 4) == 1, "a small fleet is served by the process that is there"
+
+
+@contextmanager
+def opened(url: str) -> Iterator[TickIO]:
+    with closing(StateStore(url)) as store, closing(LiveSource()) as source, closing(Targets()) as targets:
+        yield TickIO(source, store, GivenChampions(), targets, ahead=ReadAhead(source, Hanging()))
+
+
+def test_a_fleet_is_served_by_a_crew_as_by_one_process_and_outlives_one_that_is_killed(tmp_path) -> None:
+    urls = [f"sqlite:///{tmp_path / name}.db" for name in ("alone", "together")]
+    clock = SimulatedClock(START_S + 1_800)
+    with ExitStack() as stack:
+        jobs = [stack.enter_context(_living(f"job-{number}", clock)) for number in range(5)]
+        alone, together = (stack.enter_context(opened(url)) for url in urls)
+        crew = stack.enter_context(closing(Crew(partial(opened, urls[1]), serve_elsewhere, at_most=2)))
+        crew._man(2)
+        one = tick_fleet(jobs, alone, clock, holder="a")
+        many = tick_fleet(jobs, replace(together, crew=crew), clock, holder="a")
+        assert {name: _as_stored(status) for name, status in many.statuses.items()} == {
+            name: _as_stored(status) for name, status in one.statuses.items()
+        }
+        assert many.summary()["reasons"] == one.summary()["reasons"]
+        assert set(many.reports) == {job.name for job in jobs}
+        assert set(together.store.journal.statuses()) == {job.name for job in jobs}
+        clock.advance(60.0)
+        crew._members[0].process.kill()
+        hurt = tick_fleet(jobs, replace(together, crew=crew), clock, holder="a")
+        assert hurt.faults == (LoopFault.PROCESS,)
+        assert {status.status for status in hurt.others.values()} == {Status.BROKEN}
+        assert hurt.reports, "the other process has served its jobs"
+        clock.advance(60.0)
+        assert set(tick_fleet(jobs, replace(together, crew=crew), clock, holder="a").reports) == set(many.reports)
+
+
+def _as_stored(status):
+    """Return a status without what differs between two stores; means over a minute may be means of means."""
+    details = {**status.details, "decision_id": None}
+    means = [round(value) for path in ("mean_per_s", "upper_per_s") for value in details["forecast"][path].values()]
+    return status.status, status.sentence, {**details, "forecast": means}
+
+
+@contextmanager
+def _living(name: str, clock: SimulatedClock) -> Iterator[StreamJob]:
+    arrivals = arrivals_from(constant(HIGH), START_S)
+    twin = JobTwin(parameters().model_copy(update={"name": name}), 3, start_s=START_S, scale_out=2, arrivals=arrivals)
+    living = LivingTwin({name: twin}, clock, scraping=Scraping(interval_s=5.0))
+    with PrometheusFace(living) as face:
+        selector = {"namespace": name, "job_name": name, "topic": name}
+        prometheus = PrometheusSource(url=face.url, selector=selector, scrape_interval_s=5.0)
+        yield a_job(name=name, prometheus=prometheus, target=TwinSettings(url=face.url), mode="advise")
