@@ -206,6 +206,9 @@ class _Weighed:
             )
         if kind == "keep":
             return f"about what it needs: {fixed} would hold the objective"
+        if self.fixed.workers_at_low_end > self.fixed.workers and self.fixed.late_share_at_low_end > self.error_budget:
+            safe = workers(self.fixed.workers_at_low_end)
+            return f"{fixed} should carry the peak of {peak:,.0f}/s; go there step by step, {safe} are safe"
         if self.perdix.method == "not needed":
             return f"{fixed} carry the peak of {peak:,.0f}/s and are needed nearly always, so no rescaling pays"
         return f"{fixed} carry the peak of {peak:,.0f}/s, and rescaling would save little more"
@@ -219,7 +222,9 @@ def _assumed(learned: Learned) -> tuple[str, ...]:
     if learned.restarts.standstill_s is None:
         found.append("no restart was seen: one is assumed to take 28 s out and 16 s in")
     else:
-        found.append(f"a restart takes {learned.restarts.standstill_s:.0f} s (median of {learned.restarts.seen} seen)")
+        found.append(
+            f"a restart takes about {learned.restarts.standstill_s:.0f} s (median of {learned.restarts.seen} seen)"
+        )
     if learned.usual_latency_ms is None:
         found.append("no latency is measured, so lateness is that of records which wait")
     return tuple(found)

@@ -12,6 +12,7 @@ from scan.saving import WorkerPrice, cost_per_month, worker_h_per_month
 from telemetry.http_access import shown
 
 SCHEMA: Final = "perdix.scan/1"
+WELL_KNOWN: Final = ("A", "B")  # grades
 ASSUMPTIONS: Final = (
     "each job's own recorded load is replayed on its own capacity, which is learned from CPU and throughput of its "
     "workers; no other job's physics stands in",
@@ -133,4 +134,7 @@ def _summary(scan: Scan) -> dict[str, Any]:
         "cost_now_per_month": cost_per_month(now, scan.price),
         "too_small": sum(one.fixed.workers > one.peak_workers_now and one.saved_workers < 0 for one in advised),
         **_saved(now - then, scan.price),
+        "well_known": _saved(
+            sum(one.saved_workers for one in advised if one.confidence.grade in WELL_KNOWN), scan.price
+        ),
     }

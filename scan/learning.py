@@ -231,7 +231,7 @@ def _capacities(past: Past, workers: Values, peak_per_s: float) -> Mapping[int, 
 def restarts_of(window: Window) -> Restarts:
     """Return the restarts that a window shows: where the uptime fell, or went up after it was gone."""
     uptime, throughput = window.job_metric(UPTIME.name), _throughput(window)
-    known = np.flatnonzero(np.isfinite(uptime))
+    known = np.flatnonzero(np.isfinite(uptime) & (uptime > 0))  # Flink shows 0 while a job is not yet running again
     if len(known) < 2:
         return Restarts()
     started_s = window.times_s[known] - uptime[known]
