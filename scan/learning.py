@@ -156,20 +156,24 @@ def learn(past: Past, asked_s: float) -> Learned:
 
 def _check_there(past: Past) -> None:
     """Refuse a job of which something that is needed was never seen, or cannot be."""
-    rejected = {one.metric: one.sentence() for window in (past.of_job, past.of_workers) for one in window.rejected}
     if np.isnan(_throughput(past.of_job)).all() and np.isnan(past.of_job.job_metric(WORKLOAD.name)).all():
-        raise CannotJudgeError(_missing(THROUGHPUT.name, rejected, "what it consumes is not known"))
+        raise CannotJudgeError(_missing(THROUGHPUT.name, past, "what it consumes is not known"))
     if np.isnan(past.of_workers.worker_metric(CPU.name)).all():
-        raise CannotJudgeError(_missing(CPU.name, rejected, "how busy its workers are is not known"))
+        raise CannotJudgeError(_missing(CPU.name, past, "how busy its workers are is not known"))
     if np.isnan(past.of_workers.worker_metric(THROUGHPUT.name)).all():
-        raise CannotJudgeError(_missing(THROUGHPUT.name, rejected, "what each worker consumes is not known"))
+        raise CannotJudgeError(_missing(THROUGHPUT.name, past, "what each worker consumes is not known"))
 
 
-def _missing(metric: str, rejected: Mapping[str, str], so: str) -> str:
-    if metric not in rejected:
-        return f"no {metric} in Prometheus, so {so}; see the query of {metric} in conf/queries"
-    hint = "; is it in percent? set scale: 0.01 in conf/queries" if metric == CPU.name else ""
-    return f"no usable {metric}: {rejected[metric]}{hint}"
+def _missing(metric: str, past: Past, so: str) -> str:
+    """Return why a metric is missing: it cannot be true, it was refused, or it is not there."""
+    rejected = {one.metric: one.sentence() for window in (past.of_job, past.of_workers) for one in window.rejected}
+    if metric in rejected:
+        hint = "; is it in percent? divide its query in conf/queries by 100" if metric == CPU.name else ""
+        return f"no usable {metric}: {rejected[metric]}{hint}"
+    refused = next((warning for warning in past.warnings if warning.startswith(f"{metric}: ")), None)
+    if refused is not None:
+        return f"{refused}; where that is too much for the server, give fewer --days"
+    return f"no {metric} in Prometheus, so {so}; see the query of {metric} in conf/queries"
 
 
 def _load(of_job: pd.DataFrame, step_s: float) -> tuple[Workload, bool]:

@@ -105,7 +105,7 @@ def test_a_spark_query_is_found_and_judged_although_its_latency_was_refused(judg
 def test_a_job_whose_cpu_cannot_be_stands_beside_the_others_with_its_reason(judged):
     one = judged["percent"]
     assert one.advice is None
-    assert "is it in percent? set scale: 0.01" in one.reason
+    assert "is it in percent? divide its query in conf/queries by 100" in one.reason
 
 
 def test_neither_spark_nor_mlflow_nor_dagster_is_imported():

@@ -95,6 +95,12 @@ def test_without_any_throughput_nothing_is_guessed():
         learn(replace(good, of_job=empty), DAY_S)
 
 
+def test_what_the_server_refused_is_told_as_refused_and_not_as_absent():
+    refused = replace(past(cpu_scale=np.nan), warnings=("cpu_load: http://p refuses the query: too many samples",))
+    with pytest.raises(CannotJudgeError, match="too many samples; where that is too much for the server, give fewer"):
+        learn(refused, DAY_S)
+
+
 def test_restarts_are_seen_by_the_uptime_and_their_standstill_by_the_throughput():
     times_s = window(2, 60.0)
     uptime = times_s + 5_000.0
