@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,14 @@ Row = dict[str, Any]
 WITHIN = 1  # worker
 
 
+@dataclass(frozen=True)
+class Took:
+    """How long the command took, and what it and its processes computed; seconds."""
+
+    wall_s: float
+    cpu_s: float
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     folder = Path(asked.folder) if asked.folder else Home.from_environment().root / "scan-benchmark"
@@ -40,26 +50,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(one, Raised):
             print(one.reason, file=sys.stderr)
             return 1
-    scanned, wall_s = _scanned(files, asked)
+    scanned, took = _scanned(files, asked)
     truths = _truths(scanned, numbers, asked, folder)
-    _show(scanned, truths, wall_s)
+    _show(scanned, truths, took)
     if asked.json:
-        Path(asked.json).write_text(json.dumps({"wall_s": wall_s, "scan": scanned, "truths": truths}, indent=1))
+        Path(asked.json).write_text(
+            json.dumps({"wall_s": took.wall_s, "cpu_s": took.cpu_s, "scan": scanned, "truths": truths}, indent=1)
+        )
     return 0
 
 
-def _scanned(files: Sequence[Path], asked: argparse.Namespace) -> tuple[Row, float]:
+def _scanned(files: Sequence[Path], asked: argparse.Namespace) -> tuple[Row, Took]:
     """Run the command as a user does, and return its document and how long it took, start included."""
     end_s = BEGIN_S + asked.days * DAY_S
     shift_s = (time.time() - end_s) // HOUR_S * HOUR_S
     with serving(files, shift_s) as url:
         command = [sys.executable, "-m", "cli.main", "scan", url, "--days", f"{asked.days:g}", "--json"]
-        began_s = time.perf_counter()
+        began_s, before_s = time.perf_counter(), _cpu_s()
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        wall_s = time.perf_counter() - began_s
+        took = Took(time.perf_counter() - began_s, _cpu_s() - before_s)
     if done.returncode:
         raise SystemExit(done.stderr)
-    return json.loads(done.stdout), wall_s
+    return json.loads(done.stdout), took
+
+
+def _cpu_s() -> float:
+    """Return what processes that have ended have computed, seconds: not the server, which is ended later."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _truths(scanned: Row, numbers: Sequence[int], asked: argparse.Namespace, folder: Path) -> dict[str, Row]:
@@ -76,7 +94,7 @@ def _truths(scanned: Row, numbers: Sequence[int], asked: argparse.Namespace, fol
     }
 
 
-def _show(scanned: Row, truths: dict[str, Row], wall_s: float) -> None:
+def _show(scanned: Row, truths: dict[str, Row], took: Took) -> None:
     cells, near, held, small = [], 0, 0, 0
     by_grade: dict[str, list[bool]] = {}
     for row in scanned["jobs"]:
@@ -94,8 +112,9 @@ def _show(scanned: Row, truths: dict[str, Row], wall_s: float) -> None:
         found = [row["job"], known["kind"], number(now["average_workers"]), size, best, size - best, grade]
         cells.append([*found, f"perdix {row['perdix']['average_workers']:.1f} ({row['perdix']['method']})"])
     table("sizes", ["job", "kind", "now", "scan", "best", "off", "grade", "about"], cells)
-    judged = scanned["summary"]["judged"]
-    print(f"{scanned['summary']['jobs']} jobs, {scanned['days']:g} days each: {wall_s:.1f} s, {judged} judged")
+    summary = scanned["summary"]
+    what = f"{summary['jobs']} jobs, {scanned['days']:g} days each"
+    print(f"{what}: {took.wall_s:.1f} s ({took.cpu_s:.0f} s of CPU), {summary['judged']} judged")
     print(f"within {WITHIN} worker of the best fixed size: {near} of {held} jobs ({100 * near / max(held, 1):.0f} %)")
     print("by grade:", ", ".join(f"{grade} {sum(one)} of {len(one)}" for grade, one in sorted(by_grade.items())))
     print(f"smaller than the best fixed size: {small}")
