@@ -34,7 +34,7 @@ def confidence(learned: Learned, workers: int) -> Confidence:
     ]
     if not estimate.seen and judged[0][0] == 0:
         judged[0] = (1, judged[0][1])  # what never ran is never certain
-    place, reason = max(judged, key=lambda one: one[0])
+    place, reason = max(judged, key=lambda graded: graded[0])
     if place == 0:
         return Confidence("A", f"{_count(workers)} ran here, and {known_days:.0f} days of load are known")
     return Confidence(ORDER[place], reason)

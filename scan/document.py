@@ -44,7 +44,7 @@ class Scan:
 def document(scan: Scan) -> dict[str, Any]:
     """Return everything but the courses; keys are described in ``docs/json.md``. What is not known is ``None``."""
     wanted = scan.wanted
-    rows = [_row(one, scan.price) for one in by_saving(scan.jobs)]
+    rows = [_row(judged, scan.price) for judged in by_saving(scan.jobs)]
     return {
         "url": shown(wanted.access),
         "from_s": wanted.now_s - wanted.days * 86_400.0,
@@ -63,7 +63,12 @@ def document(scan: Scan) -> dict[str, Any]:
 def by_saving(jobs: Sequence[Judged]) -> list[Judged]:
     """Return the jobs with what saves most first, and those that cannot be judged last."""
     return sorted(
-        jobs, key=lambda one: (one.advice is None, -one.advice.saved_workers if one.advice else 0.0, one.job.name)
+        jobs,
+        key=lambda judged: (
+            judged.advice is None,
+            -judged.advice.saved_workers if judged.advice else 0.0,
+            judged.job.name,
+        ),
     )
 
 
@@ -124,17 +129,19 @@ def _saved(workers: float, price: WorkerPrice | None) -> dict[str, float | None]
 
 def _summary(scan: Scan) -> dict[str, Any]:
     """Return sums over the jobs that were judged."""
-    advised = [one.advice for one in scan.jobs if one.advice is not None]
-    now, then = sum(one.average_workers_now for one in advised), sum(one.workers for one in advised)
+    advised = [judged.advice for judged in scan.jobs if judged.advice is not None]
+    now, then = sum(advice.average_workers_now for advice in advised), sum(advice.workers for advice in advised)
     return {
         "jobs": len(scan.jobs),
         "judged": len(advised),
         "workers_now": now,
         "workers_advised": then,
         "cost_now_per_month": cost_per_month(now, scan.price),
-        "too_small": sum(one.fixed.workers > one.peak_workers_now and one.saved_workers < 0 for one in advised),
+        "too_small": sum(
+            advice.fixed.workers > advice.peak_workers_now and advice.saved_workers < 0 for advice in advised
+        ),
         **_saved(now - then, scan.price),
         "well_known": _saved(
-            sum(one.saved_workers for one in advised if one.confidence.grade in WELL_KNOWN), scan.price
+            sum(advice.saved_workers for advice in advised if advice.confidence.grade in WELL_KNOWN), scan.price
         ),
     }

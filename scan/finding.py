@@ -114,7 +114,7 @@ def _of_engine(client: Asks, engine: str, naming: JobNaming, span: tuple[float, 
     seen: dict[tuple[tuple[str, str], ...], tuple[float, float]] = {}
     asked = [client.query_range(naming.running(), start_s, end_s, HOUR_S)]
     asked.append(client.query_range(naming.running(), now_s, now_s, HOUR_S))  # since the hour began
-    for series in (one for answer in asked for one in answer if len(one)):
+    for series in (row for answer in asked for row in answer if len(row)):
         key = tuple(sorted((name, value) for name, value in series.labels.items() if value))
         first_s, last_s = float(series.times_ms[0]) / 1000.0, float(series.times_ms[-1]) / 1000.0
         before = seen.get(key, (first_s, last_s))

@@ -40,13 +40,13 @@ def write_job_files(
     folder.mkdir(parents=True, exist_ok=True)
     files: list[Path] = []
     left: list[Path] = []
-    for one in jobs:
-        if one.advice is None:
+    for judged in jobs:
+        if judged.advice is None:
             continue
-        path = folder / f"{one.job.name}.yaml"
+        path = folder / f"{judged.job.name}.yaml"
         try:
             with path.open("x", encoding="utf-8") as stream:
-                stream.write(text_of(wanted, one.job, one.advice))
+                stream.write(text_of(wanted, judged.job, judged.advice))
         except FileExistsError:
             left.append(path)
             continue

@@ -118,8 +118,8 @@ def judge_jobs(
     count = min(processes or os.cpu_count() or 1, max(len(jobs), 1))
     found = side_by_side(tasks, processes=count, on_progress=on_progress)
     return [
-        one if isinstance(one, Judged) else Judged(job, reason=_defect(one))
-        for job, one in zip(jobs, found, strict=True)
+        ended if isinstance(ended, Judged) else Judged(job, reason=_defect(ended))
+        for job, ended in zip(jobs, found, strict=True)
     ]
 
 
@@ -174,7 +174,7 @@ def _advised(wanted: Wanted, job: FoundJob, learned: Learned, tell: Tell) -> Jud
         on_progress=lambda share: tell(READ_SHARE + (1.0 - READ_SHARE) * share),
     )
     tell(1.0)
-    table = {n: (one.low_per_s, one.per_s, one.high_per_s) for n, one in learned.capacities.items()}
+    table = {n: (estimate.low_per_s, estimate.per_s, estimate.high_per_s) for n, estimate in learned.capacities.items()}
     return Judged(job, advice, course=_course(learned, advice), capacities=table)
 
 

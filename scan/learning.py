@@ -166,7 +166,9 @@ def _check_there(past: Past) -> None:
 
 def _missing(metric: str, past: Past, so: str) -> str:
     """Return why a metric is missing: it cannot be true, it was refused, or it is not there."""
-    rejected = {one.metric: one.sentence() for window in (past.of_job, past.of_workers) for one in window.rejected}
+    rejected = {
+        values.metric: values.sentence() for window in (past.of_job, past.of_workers) for values in window.rejected
+    }
     if metric in rejected:
         hint = "; is it in percent? divide its query in conf/queries by 100" if metric == CPU.name else ""
         return f"no usable {metric}: {rejected[metric]}{hint}"

@@ -26,7 +26,7 @@ def page(document: Mapping[str, Any], jobs: Sequence[Judged]) -> str:
     jobs
         The same jobs, in any order, with their courses.
     """
-    drawn = {one.job.name: picture(one) for one in jobs}
+    drawn = {judged.job.name: picture(judged) for judged in jobs}
     pictures = {name: base64.b64encode(png).decode() for name, png in drawn.items() if png is not None}
     environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined)
     environment.filters |= {

@@ -49,7 +49,7 @@ def picture(judged: Judged) -> bytes | None:
 
 
 def _days(times_s: Values) -> Values:
-    return np.asarray(date2num([datetime.fromtimestamp(float(one), UTC) for one in times_s]), dtype=np.float64)
+    return np.asarray(date2num([datetime.fromtimestamp(float(time_s), UTC) for time_s in times_s]), dtype=np.float64)
 
 
 def _dates(axes: Axes) -> None:

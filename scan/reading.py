@@ -119,11 +119,11 @@ class _Asked:
         found = self.client.pull_jobs(self.queries, asked)[""]
         if isinstance(found, PrometheusError):
             raise found
-        return [one for one in found.series if len(one)], found.warnings
+        return [series for series in found.series if len(series)], found.warnings
 
     def whole_throughput(self, step_s: float) -> list[Series]:
-        """Read what all workers consumed together: the server adds it up, so that it is one series."""
+        """Read what all workers consumed together: the server adds it up, so that it is series series."""
         window_s = rate_window_s(max(self.job.scrape_interval_s, step_s / SCRAPES))
         promql = f"sum({self.queries.promql(THROUGHPUT.name, self.job.labels, window_s)})"
         found = self.client.query_range(promql, self.start_s, self.end_s, step_s)
-        return [replace(one, metric=THROUGHPUT.name, worker=ALL_WORKERS) for one in found[:1] if len(one)]
+        return [replace(series, metric=THROUGHPUT.name, worker=ALL_WORKERS) for series in found[:1] if len(series)]

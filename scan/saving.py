@@ -39,7 +39,7 @@ def price_of_list(pricing: Pricing, workers: int) -> WorkerPrice:
     """
     pricing.check()
     found, left_out = quotes(pricing.prices, pricing.worker, max(workers, 1))
-    fitting = [one for one in found if pricing.instance_type in (None, one.instance_type)]
+    fitting = [quote for quote in found if pricing.instance_type in (None, quote.instance_type)]
     if not fitting:
         raise SettingsError(f"prices '{pricing.prices.name}': {next(iter(left_out.values()), 'no instance type fits')}")
     best = fitting[0]

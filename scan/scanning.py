@@ -73,5 +73,5 @@ def scan(
     """
     wanted = replace(wanted, looks_s=None if thorough else looks_every_s(len(found.jobs)))
     jobs = judge_jobs(wanted, found.jobs, processes=processes, on_progress=on_progress)
-    running = sum(one.advice.average_workers_now for one in jobs if one.advice is not None)
+    running = sum(judged.advice.average_workers_now for judged in jobs if judged.advice is not None)
     return Scan(wanted, tuple(jobs), price_of(round(running)), found.notes, stopwatch_s() - began_s)

@@ -36,9 +36,9 @@ def with_topics(
     hours = round((end_s - start_s) / HOUR_S) + 1
     try:
         rates = {
-            one.labels[TOPIC]: _by_hour(one.times_ms / 1000.0, one.values, start_s, hours)
-            for one in client.query_range(promql, start_s, end_s, HOUR_S)
-            if one.labels.get(TOPIC) and not _internal(one.labels[TOPIC])
+            series.labels[TOPIC]: _by_hour(series.times_ms / 1000.0, series.values, start_s, hours)
+            for series in client.query_range(promql, start_s, end_s, HOUR_S)
+            if series.labels.get(TOPIC) and not _internal(series.labels[TOPIC])
         }
         asked = Asked(
             {job.name: (THROUGHPUT.name,) for job in jobs},
@@ -57,7 +57,7 @@ def with_topics(
         if not isinstance(pulled, Pulled) or not pulled.series:
             found.append(job)
             continue
-        parts = [_by_hour(one.times_ms / 1000.0, one.values, start_s, hours) for one in pulled.series]
+        parts = [_by_hour(series.times_ms / 1000.0, series.values, start_s, hours) for series in pulled.series]
         whole = np.where(np.isnan(parts).all(axis=0), np.nan, np.nansum(parts, axis=0))
         found.append(replace(job, topic=matching_topic(whole, rates)))
     return tuple(found), ()

@@ -46,9 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     numbers = [k for k in range(2 * asked.jobs) if kind_of(asked.seed, k) != TRACE or available()][: asked.jobs]
     files = [folder / f"{asked.seed}-{k}-{asked.days:g}.pickle" for k in numbers]
     todo = [(asked.seed, k, asked.days, path) for k, path in zip(numbers, files, strict=True) if not path.exists()]
-    for one in side_by_side([Task(prepare, task) for task in todo], processes=asked.processes):
-        if isinstance(one, Raised):
-            print(one.reason, file=sys.stderr)
+    for ended in side_by_side([Task(prepare, task) for task in todo], processes=asked.processes):
+        if isinstance(ended, Raised):
+            print(ended.reason, file=sys.stderr)
             return 1
     scanned, took = _scanned(files, asked)
     truths = _truths(scanned, numbers, asked, folder)
@@ -90,7 +90,7 @@ def _truths(scanned: Row, numbers: Sequence[int], asked: argparse.Namespace, fol
             names.append(row["job"])
     found = side_by_side(tasks, processes=asked.processes)
     return {
-        name: one if isinstance(one, dict) else {"failed": str(one)} for name, one in zip(names, found, strict=True)
+        name: row if isinstance(row, dict) else {"failed": str(row)} for name, row in zip(names, found, strict=True)
     }
 
 
@@ -116,7 +116,9 @@ def _show(scanned: Row, truths: dict[str, Row], took: Took) -> None:
     what = f"{summary['jobs']} jobs, {scanned['days']:g} days each"
     print(f"{what}: {took.wall_s:.1f} s ({took.cpu_s:.0f} s of CPU), {summary['judged']} judged")
     print(f"within {WITHIN} worker of the best fixed size: {near} of {held} jobs ({100 * near / max(held, 1):.0f} %)")
-    print("by grade:", ", ".join(f"{grade} {sum(one)} of {len(one)}" for grade, one in sorted(by_grade.items())))
+    print(
+        "by grade:", ", ".join(f"{grade} {sum(within)} of {len(within)}" for grade, within in sorted(by_grade.items()))
+    )
     print(f"smaller than the best fixed size: {small}")
 
 

@@ -108,8 +108,8 @@ def answers(seed: int, number: int, days: float, tell: Callable[[float], None]) 
     name = job.parameters.name
     end_s = BEGIN_S + int(days * DAY_S)
     asked: dict[str, tuple[str, float, float, float, float | None]] = {}
-    for one in asked_of(name, days, float(end_s)):
-        asked.setdefault(one[0], one)  # which jobs run is asked of the hours, and then of this moment
+    for question in asked_of(name, days, float(end_s)):
+        asked.setdefault(question[0], question)  # which jobs run is asked of the hours, and then of this moment
     plan = sizes(job, seed, number)
     twin = JobTwin(
         job.parameters,
@@ -120,7 +120,7 @@ def answers(seed: int, number: int, days: float, tell: Callable[[float], None]) 
     )
     clock = SimulatedClock(float(BEGIN_S))
     # Exporters that restart would have to remember what they had counted for all of the week: they only fall silent.
-    silences = tuple(replace(one, restarted=False) for one in job.scraping.silences)
+    silences = tuple(replace(silence, restarted=False) for silence in job.scraping.silences)
     scraping = Scraping(interval_s=SCRAPED_S, loss=job.scraping.loss, silences=silences)
     living = LivingTwin({name: twin}, clock, scraping=scraping, keep_s=10**9)
     parts: dict[tuple[str, tuple[tuple[str, str], ...]], list[tuple[Values, Values]]] = {}

@@ -39,8 +39,8 @@ def serving(files: Sequence[Path], shift_s: float) -> Iterator[str]:
 def _serve(told: Connection, files: Sequence[Path], shift_s: float) -> None:
     known: dict[str, list[Answer]] = {}
     for path in files:
-        for one in pickle.loads(path.read_bytes()):
-            known.setdefault(one.promql, []).append(one)
+        for answer in pickle.loads(path.read_bytes()):
+            known.setdefault(answer.promql, []).append(answer)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -50,7 +50,7 @@ def _serve(told: Connection, files: Sequence[Path], shift_s: float) -> None:
             start_s, end_s, step_s = (float(asked[name]) for name in ("start", "end", "step"))
             steps_s = start_s + step_s * np.arange(int((end_s - start_s) / step_s + 1e-9) + 1)
             answers = known.get(asked["query"]) or _of_several(known, asked["query"])
-            rows = [_row(one, steps_s - shift_s, steps_s) for one in answers]
+            rows = [_row(answer, steps_s - shift_s, steps_s) for answer in answers]
             found = [row for row in rows if row["values"]]
             body = orjson.dumps({"status": "success", "data": {"resultType": "matrix", "result": found}})
             self.send_response(200)
@@ -77,15 +77,15 @@ def _of_several(known: Mapping[str, Sequence[Answer]], promql: str) -> list[Answ
         alone = promql.replace(f"({', '.join(many)}, ", "(")
         for name, values in many.items():
             alone = alone.replace(f'{name}=~"{"|".join(values)}"', f'{name}="{mine[name]}"')
-        found += [replace(one, labels={**one.labels, **mine}) for one in known.get(alone, [])]
+        found += [replace(answer, labels={**answer.labels, **mine}) for answer in known.get(alone, [])]
     return found
 
 
-def _row(one: Answer, steps_s: np.ndarray[Any, Any], said_s: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """Return one series at some steps: the newest value that is at most one step old."""
-    places = np.floor((steps_s - one.first_s) / one.step_s + 1e-6).astype(np.int64)
-    there = (places >= 0) & (places < len(one.values))
-    values = np.where(there, one.values[np.clip(places, 0, len(one.values) - 1)], np.nan)
+def _row(answer: Answer, steps_s: np.ndarray[Any, Any], said_s: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """Return answer series at some steps: the newest value that is at most answer step old."""
+    places = np.floor((steps_s - answer.first_s) / answer.step_s + 1e-6).astype(np.int64)
+    there = (places >= 0) & (places < len(answer.values))
+    values = np.where(there, answer.values[np.clip(places, 0, len(answer.values) - 1)], np.nan)
     known = np.flatnonzero(~np.isnan(values))
     pairs = zip(said_s[known].tolist(), values[known].tolist(), strict=True)
-    return {"metric": one.labels, "values": [(time_s, repr(value)) for time_s, value in pairs]}
+    return {"metric": answer.labels, "values": [(time_s, repr(value)) for time_s, value in pairs]}

@@ -18,8 +18,8 @@ def answered() -> list[Answer]:
 
 
 def test_all_that_a_scan_asks_is_answered(answered: list[Answer]) -> None:
-    asked = {one[0] for one in asked_of(NAME, 1.0, float(BEGIN_S + DAY_S))}
-    lacking = asked - {one.promql for one in answered}
+    asked = {question[0] for question in asked_of(NAME, 1.0, float(BEGIN_S + DAY_S))}
+    lacking = asked - {answer.promql for answer in answered}
     assert not lacking
 
 

@@ -66,7 +66,7 @@ def judged(name="orders", of=None, **changes):
     times_s = START_S + 900.0 * np.arange(96)
     quarters = of.load.per_s[:MINUTES].reshape(-1, 15).max(axis=1)
     course = Course(times_s, quarters, np.full(96, 12.0), np.empty(0), np.empty(0))
-    table = {n: (one.low_per_s, one.per_s, one.high_per_s) for n, one in of.capacities.items()}
+    table = {n: (estimate.low_per_s, estimate.per_s, estimate.high_per_s) for n, estimate in of.capacities.items()}
     return replace(Judged(found_job(name), advice, course=course, capacities=table), **changes)
 
 

@@ -46,13 +46,13 @@ class RawPrometheus:
 
     def series(self, matchers, from_s, to_s):
         found = []
-        for one in self.read:
-            labels = {NAME: one.metric, **one.labels}
+        for series in self.read:
+            labels = {NAME: series.metric, **series.labels}
             if not all(matcher.matches(labels.get(matcher.label, "")) for matcher in matchers):
                 continue
-            inside = (one.times_ms >= 1_000 * from_s) & (one.times_ms <= 1_000 * to_s)
+            inside = (series.times_ms >= 1_000 * from_s) & (series.times_ms <= 1_000 * to_s)
             if inside.any():
-                found.append(Series(one.metric, None, one.times_ms[inside], one.values[inside], one.labels))
+                found.append(Series(series.metric, None, series.times_ms[inside], series.values[inside], series.labels))
         return found
 
     def close(self):

@@ -105,7 +105,7 @@ def test_more_load_never_needs_fewer_workers(rate_per_s, more):
 
 @given(st.lists(st.floats(0.0, 3_000.0), min_size=1, max_size=200))
 def test_who_follows_with_hindsight_carries_every_minute_that_any_size_carries(minutes):
-    rates, takes = np.array(minutes), np.array([one.per_s for one in capacities().values()])
+    rates, takes = np.array(minutes), np.array([estimate.per_s for estimate in capacities().values()])
     workers = following(rates, takes).astype(int)
     assert workers.shape == rates.shape
     assert ((takes[workers - 1] >= rates) | (workers == len(takes))).all()

@@ -82,30 +82,30 @@ def judged():
     found = found_in(wanted)
     judged = judge_jobs(wanted, found.jobs, processes=1)
     server.close()
-    return {one.job.name: one for one in judged}
+    return {job.job.name: job for job in judged}
 
 
 def test_a_kafka_streams_application_is_found_with_its_topic_and_judged(judged):
-    one = judged["payments"]
-    assert (one.job.engine, one.job.topic, one.job.scrape_interval_s) == ("kafka-streams", "orders", 60.0)
-    assert one.job.selector == {"namespace": "shop", "application": "payments", "job": "streams"}
-    assert one.advice.average_workers_now == 3.0
-    assert one.advice.late_share_now == 0.0
-    assert one.capacities[3][1] == pytest.approx(3_000.0, rel=0.15)
+    job = judged["payments"]
+    assert (job.job.engine, job.job.topic, job.job.scrape_interval_s) == ("kafka-streams", "orders", 60.0)
+    assert job.job.selector == {"namespace": "shop", "application": "payments", "job": "streams"}
+    assert job.advice.average_workers_now == 3.0
+    assert job.advice.late_share_now == 0.0
+    assert job.capacities[3][1] == pytest.approx(3_000.0, rel=0.15)
 
 
 def test_a_spark_query_is_found_and_judged_although_its_latency_was_refused(judged):
-    one = judged["clickstream"]
-    assert one.job.engine == "spark-structured-streaming"
-    assert one.advice.average_workers_now == 2.0
-    assert one.capacities[2][1] == pytest.approx(2_000.0, rel=0.15)
-    assert any("latency_p95_ms" in note for note in one.advice.notes)
+    job = judged["clickstream"]
+    assert job.job.engine == "spark-structured-streaming"
+    assert job.advice.average_workers_now == 2.0
+    assert job.capacities[2][1] == pytest.approx(2_000.0, rel=0.15)
+    assert any("latency_p95_ms" in note for note in job.advice.notes)
 
 
 def test_a_job_whose_cpu_cannot_be_stands_beside_the_others_with_its_reason(judged):
-    one = judged["percent"]
-    assert one.advice is None
-    assert "is it in percent? divide its query in conf/queries by 100" in one.reason
+    job = judged["percent"]
+    assert job.advice is None
+    assert "is it in percent? divide its query in conf/queries by 100" in job.reason
 
 
 def test_neither_spark_nor_mlflow_nor_dagster_is_imported():

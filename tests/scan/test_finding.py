@@ -31,7 +31,7 @@ class Server:
             return []
         value = 40.0 if "count_over_time" in promql else 1.0
         times_ms = np.array([round(1_000 * (end_s - 7_200)), round(1_000 * end_s)])
-        return [Series("", None, times_ms, np.full(2, value), dict(one)) for one in self.labels]
+        return [Series("", None, times_ms, np.full(2, value), dict(labels)) for labels in self.labels]
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -21,7 +21,7 @@ LINE = 0.1  # CPU of an idle worker
 def past(hours=24, cpu_scale=1.0, **of_job):
     """Two workers that take 1,000 records/s each at CPU 1, with a load that swings between 400 and 1,200/s."""
     fine, coarse = window(hours, 60.0), window(hours, 300.0)
-    rates = {len(one): 800.0 + 400.0 * np.sin(one / 9_000.0) for one in (fine, coarse)}
+    rates = {len(times_s): 800.0 + 400.0 * np.sin(times_s / 9_000.0) for times_s in (fine, coarse)}
     metrics = {
         "workload_per_s": rates[len(fine)],
         "scale_out": np.full(len(fine), 2.0),
