@@ -18,6 +18,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any, Generic, TypeVar
 
+from joblib import cpu_count
+
 from control.tick_io import TickIO
 from settings.stream_job import StreamJob
 
@@ -41,9 +43,11 @@ class Lost:
 
 
 def processes_for(jobs: int, at_most: int | None = None) -> int:
-    """Return how many processes serve so many jobs: as many as they need, within the cores this process may use."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(min(-(-jobs // JOBS_EACH), at_most or cores), 1)
+    """Return how many processes serve so many jobs: as many as they need, within the cores that this one may use."""
+    needed = max(-(-jobs // JOBS_EACH), 1)
+    if needed == 1:
+        return 1
+    return min(needed, at_most or int(cpu_count()))  # of a container: its limit
 
 
 class Crew(Generic[Turn, Outcome]):
