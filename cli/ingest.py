@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,16 +11,28 @@ import typer
 
 from cli.options import JsonOption
 from cli.output import UserError, console, emit, number, styled, table
-from cli.stores import home, lake
+from cli.stores import home, known, lake, stream_jobs
+from control.clock import WallClock
 from settings.product import load_product_settings
 from settings.stream_job import NAME
 from telemetry.exports.naming import Hint, HintError
+from telemetry.landing import ExportFile, land, landed
 from telemetry.metrics import CANONICAL
 
 
 def ingest(
-    paths: Annotated[list[Path], typer.Argument(help="Export files or folders.", show_default=False)],
-    job: Annotated[str, typer.Option("--job", help="Stream job that the exports belong to.", show_default=False)],
+    paths: Annotated[list[Path] | None, typer.Argument(help="Export files or folders.", show_default=False)] = None,
+    *,
+    job: Annotated[
+        str | None, typer.Option("--job", help="Stream job that the exports belong to.", show_default=False)
+    ] = None,
+    from_prometheus: Annotated[
+        bool,
+        typer.Option("--from-prometheus", help="Read the Prometheus of the job files instead."),
+    ] = False,
+    days: Annotated[
+        int, typer.Option("--days", help="With --from-prometheus: how far back, in days.", min=1, max=400)
+    ] = 14,
     metric: Annotated[
         str | None,
         typer.Option("--metric", help=f"What a file without metric names holds: {', '.join(CANONICAL)}."),
@@ -29,12 +42,21 @@ def ingest(
 ) -> None:
     """Read Prometheus exports into the lake; bad rows are quarantined with file, line and reason.
 
-    Formats, plain or gzip, told by their content: query_range JSON, VictoriaMetrics JSON lines, OpenMetrics text and
+    Formats, plain or gzip, detected automatically: query_range JSON, VictoriaMetrics JSON lines, OpenMetrics text and
     tsdb dumps, Grafana CSV, canonical Parquet. Ingesting a file twice changes nothing. Exit code 1 when no file could
-    be read.
+    be read, or nothing could be pulled of any job.
 
     Example: perdix ingest cpu_1.csv throughput_1.csv --job ramp
+
+    Example: perdix ingest --from-prometheus --days 14
     """
+    if from_prometheus:
+        if paths or metric:
+            raise UserError("--from-prometheus reads no files: leave out files and --metric")
+        _backfill(job, days, as_json=as_json)
+        return
+    if not paths or job is None:
+        raise UserError("name export files and --job, or --from-prometheus")
     if not NAME.fullmatch(job):
         raise UserError(f"'{job}' cannot be a job's name: use letters, digits, '.', '_' or '-', at most 63")
     for path in paths:
@@ -44,30 +66,69 @@ def ingest(
         hint = Hint(metric=metric, timezone=timezone)
     except HintError as error:
         raise UserError(str(error)) from None
-    report, days, problems = ingest_files(paths, job, hint, show=not as_json)
-    document = {**report, "days": days, "problems": problems}
+    document = ingest_files(paths, job, hint, show=not as_json)
     emit("perdix.ingest/1", document, as_json=as_json, show=lambda: _show(document))
-    if report["failed"]:
+    if document["failed"]:
         raise typer.Exit(1)
 
 
-def ingest_files(paths: list[Path], job: str, hint: Hint, *, show: bool) -> tuple[dict[str, Any], list[str], list[str]]:
-    """Land and ingest files, then observe the days they reach. Returns the report, the days, failed checks."""
+def _backfill(job: str | None, days: int, *, as_json: bool) -> None:
+    """Pull jobs' own Prometheus ranges, and ingest them like exports; what fails of one job leaves the others."""
+    from telemetry.live_range import landing_file, pull_missing
+
+    place, live = home(), {name: one for name, one in stream_jobs().items() if one.prometheus is not None}
+    names = [known(job, live, "job with a Prometheus", "write conf/jobs/<job>.yaml with 'prometheus'")] if job else live
+    if not names:
+        raise UserError("no job file names a Prometheus: write conf/jobs/<job>.yaml (see conf/jobs/README.md)")
+    pulls, documents = [], []
+    with console.status("asking Prometheus ...") if not as_json else _nothing() as shown:
+        jobs, now_s = [live[name] for name in names], WallClock().now_s()
+        for one in pull_missing(jobs, place, lake(), now_s, history_days=days, again=True):
+            pulls.append(one)
+            if shown is not None:
+                shown.update(f"asking Prometheus ... {len(pulls)} of {len(jobs)}: {one.job}")
+    for one in pulls:
+        document: dict[str, Any] = {"job": one.job, "failed": True, "samples": one.samples, "problems": []}
+        if one.days:
+            files = [landing_file(place, one.job, day) for day in one.days]
+            document |= _ingested(
+                [file for file in landed(place, one.job) if file.path in files], one.job, show=not as_json
+            )
+        document["problems"] = [*one.problems, *document["problems"]]
+        document["pulled"] = one.sentence()
+        documents.append(document)
+    emit(
+        "perdix.backfill/1", {"days": days, "jobs": documents}, as_json=as_json, show=lambda: _show_backfill(documents)
+    )
+    if all(document["failed"] for document in documents):
+        raise typer.Exit(1)
+
+
+def ingest_files(paths: list[Path], job: str, hint: Hint, *, show: bool) -> dict[str, Any]:
+    """Land and ingest files, then observe the days they reach.
+
+    Returns
+    -------
+    dict
+        The report as JSON, with the ``days`` that were reached and ``problems``: the checks that failed.
+    """
+    return _ingested(land(home(), paths, job), job, hint, show=show)
+
+
+def _ingested(files: Sequence[ExportFile], job: str, hint: Hint | None = None, *, show: bool) -> dict[str, Any]:
     import dagster as dg
 
     from assets import partitions
     from assets.ingest import ingest_metadata
     from cli import runs
     from telemetry import ingest as ingestion
-    from telemetry.landing import land
     from telemetry.spark_session import spark_session
 
     place, settings = home(), load_product_settings()
-    landed = land(place, paths, job)
     with console.status("starting Spark (about ten seconds) ...") if show else _nothing():
         spark = spark_session(place, settings.spark.master, settings.spark.conf)
-    with console.status(f"reading {len(landed)} file(s) ...") if show else _nothing():
-        report = ingestion.ingest(spark, lake(), landed, job, hint=hint)
+    with console.status(f"{job}: reading {len(files)} file(s) ...") if show else _nothing():
+        report = ingestion.ingest(spark, lake(), files, job, hint=hint)
     document = report.to_dict()
     days = list(report.days)
     problems: list[str] = []
@@ -84,7 +145,7 @@ def ingest_files(paths: list[Path], job: str, hint: Hint, *, show: bool) -> tupl
         for stretch in stretches([day for day in days if day >= first]):
             result = runs.run_job("observe_day", stretch, opened, console if show else None)
             problems += runs.failed_checks(result)
-    return document, days, problems
+    return {**document, "days": days, "problems": problems}
 
 
 def stretches(days: list[str]) -> list[tuple[str, str]]:
@@ -94,6 +155,21 @@ def stretches(days: list[str]) -> list[tuple[str, str]]:
         before = str(date.fromisoformat(day) - timedelta(days=1))
         found = [*found[:-1], (found[-1][0], day)] if found and found[-1][1] == before else [*found, (day, day)]
     return found
+
+
+def _show_backfill(documents: Sequence[dict[str, Any]]) -> None:
+    rows = [
+        [
+            one["job"],
+            one["pulled"],
+            number(one["totals"]["kept"]) if "totals" in one else "-",
+            "; ".join(one["problems"]),
+        ]
+        for one in documents
+    ]
+    table("read from Prometheus", ["job", "range", "kept", "problems"], rows)
+    if not all(one["failed"] for one in documents):
+        console.print("next: perdix train", highlight=False)
 
 
 def _show(document: dict[str, Any]) -> None:

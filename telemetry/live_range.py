@@ -81,6 +81,7 @@ def pull_missing(
     now_s: float,
     *,
     history_days: int,
+    again: bool = False,
     connect: Connect = Prometheus,
 ) -> Iterator[PulledRange]:
     """Pull what the lake lacks of each job that has a Prometheus, one after the other.
@@ -94,13 +95,15 @@ def pull_missing(
         Epoch seconds until which is pulled.
     history_days
         How far back it goes at most: so far where the lake holds nothing of a job.
+    again
+        Pull what was pulled before once more, too, for gaps in it; never what exports that were ingested by hand hold.
     """
     down: dict[str, str] = {}
     for job in jobs:
         if job.prometheus is None:
             continue
         server = job.prometheus.model_dump_json(exclude={"selector", "scrape_interval_s"})
-        from_s, until_s = missing_range(lake, job.name, now_s, history_days)
+        from_s, until_s = missing_range(lake, job.name, now_s, history_days, again=again)
         if server in down:
             yield PulledRange(job.name, from_s, until_s, problems=(down[server],), server_failed=True)
             continue
@@ -110,12 +113,13 @@ def pull_missing(
         yield pulled
 
 
-def missing_range(lake: Lake, job: str, now_s: float, history_days: int) -> tuple[float, float]:
+def missing_range(lake: Lake, job: str, now_s: float, history_days: int, *, again: bool = False) -> tuple[float, float]:
     """Return from when until when the lake lacks a job: after its newest sample, at most ``history_days`` back.
 
-    Epoch seconds. A sample from the future, of a clock that ran ahead, does not count.
+    Epoch seconds. A sample from the future, of a clock that ran ahead, does not count; nor, ``again``, what was pulled.
     """
-    known = [last_s + PASSED_MS / 1000 for last_s in _last_sample_s(lake, job).values() if last_s <= now_s]
+    last_s = _by_hand(lake, job) if again else _last_sample_s(lake, job).values()
+    known = [at_s + PASSED_MS / 1000 for at_s in last_s if at_s <= now_s]
     return max([now_s - history_days * DAY_S, *known]), now_s
 
 
@@ -125,8 +129,7 @@ def day_range(lake: Lake, job: str, day: str) -> tuple[float, float]:
     Epoch seconds. The same samples under other labels would be other series, and rates of several series are summed.
     """
     start_s = datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC).timestamp()
-    last_s = _last_sample_s(lake, job)
-    by_hand = [at_s + PASSED_MS / 1000 for source, at_s in last_s.items() if not source.startswith(_PREFIX)]
+    by_hand = [at_s + PASSED_MS / 1000 for at_s in _by_hand(lake, job)]
     return max([start_s, *by_hand]), start_s + DAY_S - PASSED_MS / 1000
 
 
@@ -210,6 +213,11 @@ def _last_sample_s(lake: Lake, job: str) -> dict[str, float]:
     """Return the epoch second of each source's newest sample."""
     rows = lake.read("sources", job, columns=["source", "last_ts"]).to_pylist()
     return {row["source"]: row["last_ts"].timestamp() for row in rows if row["last_ts"] is not None}
+
+
+def _by_hand(lake: Lake, job: str) -> list[float]:
+    """Return the epoch second of the newest sample of each source that was not pulled."""
+    return [at_s for source, at_s in _last_sample_s(lake, job).items() if not source.startswith(_PREFIX)]
 
 
 def _days(from_s: float, until_s: float, step_s: float) -> Iterator[tuple[str, float, float]]:

@@ -90,6 +90,13 @@ class TestWhatIsMissing:
         assert NOW_S - 2 * HOUR_S < from_s < NOW_S - 2 * HOUR_S + 1
         assert until_s == NOW_S
 
+    def test_again_it_begins_where_exports_by_hand_end_whatever_was_pulled_since(self, home: Home) -> None:
+        lake = with_source(home, "prometheus-2026-03-04.json.gz", NOW_S - 2 * HOUR_S)
+        assert missing_range(lake, "wordcount", NOW_S, 1, again=True)[0] == NOW_S - DAY_S
+        lake = with_source(home, "by-hand.csv", NOW_S - 4 * HOUR_S)
+        from_s, _ = missing_range(lake, "wordcount", NOW_S, 1, again=True)
+        assert NOW_S - 4 * HOUR_S < from_s < NOW_S - 4 * HOUR_S + 1
+
     def test_a_sample_from_the_future_does_not_stop_the_pull(self, home: Home) -> None:
         lake = with_source(home, "clock-ahead.csv", NOW_S + HOUR_S)
         assert missing_range(lake, "wordcount", NOW_S, 1)[0] == NOW_S - DAY_S

@@ -1,0 +1,70 @@
+"""``perdix ingest --from-prometheus``: a live job's past out of its own Prometheus, over real HTTP."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.main import app
+from control.clock import WallClock
+from tests.cli.test_commands import documented
+from tests.control.rig import HIGH, constant, parameters
+from twin.emission import Scraping
+from twin.job import JobTwin
+from twin.living import LivingTwin
+from twin.prometheus_face import PrometheusFace
+from twin.workloads import arrivals_from
+
+JOB = """\
+name: {name}
+mode: advise
+bounds: {{minimum: 1, maximum: 8}}
+prometheus: {{url: "{url}", selector: {{namespace: {name}, job_name: {name}, topic: {name}}}, scrape_interval_s: 60}}
+target: {{kind: advisory}}
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home with two live jobs: ``orders``, whose Prometheus knows two hours, and ``gone``, whose does not answer."""
+    clock = WallClock()
+    start_s = int(clock.now_s()) - 7_200
+    made = parameters().model_copy(update={"name": "orders"})
+    twin = JobTwin(made, 3, start_s=start_s, scale_out=2, arrivals=arrivals_from(constant(HIGH / 4), start_s))
+    monkeypatch.setenv("PERDIX_HOME", str(tmp_path))
+    (tmp_path / "jobs").mkdir()
+    with PrometheusFace(LivingTwin({"orders": twin}, clock, scraping=Scraping(interval_s=60.0))) as face:
+        for name, url in (("orders", face.url), ("gone", "http://127.0.0.1:9")):
+            (tmp_path / "jobs" / f"{name}.yaml").write_text(JOB.format(name=name, url=url), encoding="utf-8")
+        yield tmp_path
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.usefixtures("spark")
+def test_what_prometheus_knows_of_a_live_job_becomes_features_and_a_dead_server_is_named(home: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = CliRunner().invoke(app, ["ingest", "--from-prometheus", "--days", "1", "--json"])
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert set(document) - {"schema"} == documented()["perdix.backfill/1"]
+    of = {one["job"]: one for one in document["jobs"]}
+    assert of["gone"]["failed"]
+    assert "cannot be reached" in of["gone"]["problems"][0]
+    assert not of["orders"]["failed"]
+    assert of["orders"]["totals"]["kept"] == of["orders"]["samples"] > 8 * 60
+    assert list((home / "lake" / "workload_features").rglob("*.parquet")), "ready for a training"
+
+
+@pytest.mark.usefixtures("home")
+def test_where_no_server_answers_the_command_fails(home: Path) -> None:
+    (home / "jobs" / "orders.yaml").unlink()
+    result = CliRunner().invoke(app, ["ingest", "--from-prometheus"])
+    assert result.exit_code == 1
+    assert "gone" in result.output
