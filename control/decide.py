@@ -22,6 +22,8 @@ from targets.contract import Running
 
 LITTLE_CPU = 0.5  # of the hottest worker: below, nobody needs more workers for lack of CPU
 MUCH_CPU = 0.9  # of the hottest worker: above, more workers are needed whatever the rates say
+IDLE_CPU = 0.2  # that a worker may use whatever it does
+MOST_CPU = 1.1  # of a worker, worked out from what is used now: more than it has, whatever is off by a little
 LITTLE_WAITS_S = 5.0  # of the load in the consumer lag: what flickers, and no backlog
 SHORTEST_GRACE_S = 30.0  # Flink's own cooldown
 RESTARTS = 5.0  # times the longer downtime of a rescale: until the job is as it will be
@@ -224,7 +226,8 @@ def _founded(proposed: Decision, situation: Situation) -> Decision:
     if early is not None:
         return _held(proposed, situation, Reason.HOLD_UNKNOWN, early)
     if not _adds(proposed, situation):
-        return proposed
+        busy = _busy(proposed, situation)
+        return proposed if busy is None else _held(proposed, situation, Reason.HOLD_BLIND, busy)
     idle = _idle(situation)
     return proposed if idle is None else _held(proposed, situation, Reason.HOLD_IDLE, idle)
 
@@ -260,6 +263,25 @@ def _idle(situation: Situation) -> str | None:
     return (
         f"The hottest worker uses {hottest:.0%} of its CPU, next to nothing waits, and the forecast would take it to "
         f"{expected:.0%}: no ground for more workers."
+    )
+
+
+def _busy(proposed: Decision, situation: Situation) -> str | None:
+    """Return in words that the workers now use more CPU than those that would stay have, else ``None``.
+
+    Then the rates of which the policy believes that they fit, or what it learned of the workers, are not so.
+    """
+    if proposed.mix or situation.mix or situation.cpu_load is None or proposed.scale_out < 1:
+        return None
+    highest, now_per_s = situation.forecast.maximum_per_s(), situation.workload_per_s
+    falls = min(highest / now_per_s, 1.0) if now_per_s > 0 and highest > 0 else 1.0
+    shares = situation.scale_out * falls / proposed.scale_out
+    each = max(situation.cpu_load - IDLE_CPU, 0.0) * shares + IDLE_CPU
+    if situation.scale_out > situation.bounds.maximum or not each > MOST_CPU:
+        return None
+    return (
+        f"Blind: workload {now_per_s:,.0f}/s and CPU load {situation.cpu_load:.0%} contradict each other: on "
+        f"{workers(proposed.scale_out, {})} what is used now would take {each:.0%} of the CPU of each."
     )
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 SERVED_MIN = 3
 LEARNED_BYTES = 400_000  # of a job, as stored
 ROWS_PER_TICK = 3.0
+SLEPT_S = 45.0  # a little less than a lease lasts
 WELL = frozenset({Status.ACTING})
 NOTED = {Event.APPLIED: State.APPLIED, Event.CONFIRMED: State.CONFIRMED}
 
@@ -91,9 +92,12 @@ class Watch:
 
     # ---- after each tick -------------------------------------------------------------------------------------------
 
-    def ticked(self, report: FleetReport, auditor: StateStore) -> None:
-        """Judge what a tick of one controller reported."""
-        world, minute = self._world, self._world.minute
+    def ticked(self, report: FleetReport, auditor: StateStore, lasted_s: float) -> None:
+        """Judge what a tick of one controller reported that ``lasted_s``.
+
+        One that slept longer than leases last reports what was: others have decided and asked since.
+        """
+        world, minute, slept = self._world, self._world.minute, lasted_s >= SLEPT_S
         for name, one in report.reports.items():
             if one.decision is not None and self.remembers:
                 made = (round(minute), one.decision.scale_out, one.decision.reason.value)
@@ -101,9 +105,9 @@ class Watch:
             if one.status in WELL:
                 self._served_min[name] = minute
             runs = world.deployments[name].twin.scale_out
-            if one.event is Event.CONFIRMED and one.running != runs and not world.lying(name):
+            if one.event is Event.CONFIRMED and one.running != runs and not slept and not world.lying(name):
                 self._tell("ledger", f"{name}: confirmed at {one.running}, {runs} run")
-            if one.event in NOTED:
+            if one.event in NOTED and not slept:
                 desired = auditor.ledger.desired(name)
                 state = None if desired is None else desired.decision.state
                 if state is not NOTED[one.event]:

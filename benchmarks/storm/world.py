@@ -219,14 +219,14 @@ class World:
         if restart is not None and restart not in controller.done:
             controller.done.add(restart)
             self._end(controller)
-        controller.busy = True
+        began_s, controller.busy = self.now_s, True
         self._running.append(controller)
         try:
             with _patience():
                 if controller.process is None:
                     controller.process = self._started(controller)
                 report = controller.process.tick(self._ordered, self._heartbeat(controller))
-            self.watch.ticked(report, self._auditor)
+            self.watch.ticked(report, self._auditor, self.now_s - began_s)
         except Killed:
             self._end(controller)
         except HungError:

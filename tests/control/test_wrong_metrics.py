@@ -224,6 +224,23 @@ def test_a_load_and_a_throughput_that_fall_while_the_cpu_does_not_are_no_ground_
     assert recall(store, "orders").memory.capacity.capacity(6).per_s == pytest.approx(51_700.0, rel=0.05), "as before"
 
 
+def test_a_load_and_a_throughput_that_are_halved_soon_after_a_rescale_do_not_make_fewer_workers_enough(
+    store: StateStore,
+) -> None:
+    """What the workers of a size that has hardly run do at their CPU is not known yet; what they use now is."""
+    rig = Rig.of(store, BUSY, scale_out=5, grace_s=0.0)
+    rig.minutes(14)
+    assert (rig.twin.scale_out, rig.twin.totals.lag) == (6, 0)
+    half_workload = since(rig.now_s, of_job("workload_per_s", lambda values: 0.5 * values))
+    rig.source.change = half_workload
+    rig.minutes(5)
+    half_throughput = since(rig.now_s, of_workers("throughput_per_s", lambda values: 0.5 * values))
+    rig.source.change = both(half_workload, half_throughput)
+    reports = rig.minutes(6)
+    assert rig.twin.scale_out >= 6, "42,000/s arrive"
+    assert any("CPU load" in one.sentence and "contradict each other: on" in one.sentence for one in reports)
+
+
 def test_both_numbers_are_told_by_status_and_ledger(store: StateStore) -> None:
     rig = busy(store)
     rig.source.change = since(rig.now_s, WRONG["the workload drops to a tenth"])
