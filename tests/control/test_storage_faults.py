@@ -185,7 +185,9 @@ def test_faults_are_counted_for_prometheus(tmp_path: Path, store: StateStore) ->
         for sample in family.samples
         if sample.name == "perdix_loop_faults_total"
     }
-    assert counted == {"champions": 0, "job_files": 0, "read_ahead": 0, "journal": 1, "heartbeat": 2}
+    assert counted == {
+        "champions": 0, "job_files": 0, "read_ahead": 0, "journal": 1, "heartbeat": 2, "process": 0
+    }  # fmt: skip
 
 
 def test_odd_text_in_a_targets_error_is_stored_and_stops_nobody(store: StateStore, rig: Rig) -> None:
