@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from functools import reduce
+from functools import partial, reduce
 from operator import and_, or_
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from assets.checked_frames import Frame, checked_rows, facts_of
+from assets.checked_frames import Frame, checked_rows, counted_rows, facts_of
 from assets.expectation_suite import Rule, Suite
 from settings.yaml_files import SettingsError
 
@@ -91,14 +91,17 @@ def run_suite(frame: Frame, suite: Suite, *, now_s: float) -> list[ExpectationOu
     SettingsError
         When Great Expectations does not know an expectation or refuses its arguments; names file and line.
     """
-    wanted = dict.fromkeys([*suite.key, *suite.shown, *(name for rule in suite.rules for name in rule.columns)])
-    rows = checked_rows(frame, suite.table, list(wanted))
+    judged_columns = list(dict.fromkeys(name for rule in suite.rules for name in rule.columns))
+    rows = partial(checked_rows, frame, suite.table, list(dict.fromkeys([*suite.key, *suite.shown, *judged_columns])))
     outcomes: dict[str, ExpectationOutcome] = {}
     if suite.rules:
-        outcomes = _validated(rows, suite, suite.rules, _COUNTS)
+        looks_at_one = all(len(rule.columns) == 1 for rule in suite.rules)
+        counted = counted_rows(frame, suite.table, judged_columns) if looks_at_one else rows()
+        outcomes = _validated(counted, suite, suite.rules, _COUNTS)
         broken = [rule for rule in suite.rules if not outcomes[rule.name].success and outcomes[rule.name].unexpected]
-        for name, outcome in (_validated(rows, suite, broken, _EXAMPLES) if broken else {}).items():
-            outcomes[name] = replace(outcome, examples=_rows_like(rows, outcome, suite.shown))
+        whole = rows() if broken else None
+        for name, outcome in (_validated(whole, suite, broken, _EXAMPLES) if broken else {}).items():
+            outcomes[name] = replace(outcome, examples=_rows_like(whole, outcome, suite.shown))
     if suite.facts:
         facts = facts_of(frame, suite.key, now_s)
         judged = _validated(pd.DataFrame([facts]), suite, suite.facts, _COUNTS)
