@@ -97,7 +97,7 @@ class Circumstances:
     memory_ratio
         Share of its heap that the fullest worker uses; ``None`` where it is not measured.
     unchecked
-        Whether the job was restarted so lately that nobody can tell whether its metrics agree.
+        Why nobody can tell whether fewer workers would do, in words; ``None`` where that can be told.
     """
 
     running: Running
@@ -110,7 +110,7 @@ class Circumstances:
     capacity_per_s: Callable[[int], float | None] | None = None
     contradiction: str | None = None
     memory_ratio: float | None = None
-    unchecked: bool = False
+    unchecked: str | None = None
 
 
 @dataclass(frozen=True)
@@ -294,11 +294,10 @@ def _contradicted(decision: Decision, situation: Situation, circumstances: Circu
 
 
 def _unchecked(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:
-    """Hold a scale-in while nothing could tell that what asks for it is wrong: a job catches up after a restart."""
-    if not circumstances.unchecked or not decision.rescales(situation) or _adds(decision, situation):
+    """Hold a scale-in while nothing could tell that what asks for it is wrong: a job restarts, or catches up."""
+    why = circumstances.unchecked
+    if why is None or not decision.rescales(situation) or _adds(decision, situation):
         return decision
-    restarted = "Just restarted" if situation.uptime_s is None else f"Restarted {situation.uptime_s:.0f} s ago"
-    why = f"{restarted}; whether what is measured since then is true cannot be told yet."
     return _held(decision, situation, Reason.HOLD_GRACE, why)
 
 

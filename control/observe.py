@@ -13,7 +13,7 @@ from models.capacity.workers import Against
 from models.forecasting.contract import Workload
 from settings.stream_job import StreamJob
 from telemetry import metrics
-from telemetry.agreement import contradicting, surroundings, unjudged
+from telemetry.agreement import contradicting, surroundings, understated, unjudged
 from telemetry.plausible import Plausible, screened
 from telemetry.quality import Quality, assess
 from telemetry.window import Values, Window
@@ -44,7 +44,8 @@ class Observation:
     still
         Whether the job is known to stand still.
     unchecked
-        Whether the job was restarted so lately that its metrics cannot be held against each other yet.
+        Why nobody can tell whether fewer workers would do, in words: the job was restarted so lately that its metrics
+        cannot be held against each other yet, or a backlog shows that more arrives than is told. ``None``: they can.
     """
 
     window: Window | None
@@ -63,7 +64,7 @@ class Observation:
     contradiction: str | None = None
     still: bool = False
     memory_ratio: float | None = None
-    unchecked: bool = False
+    unchecked: str | None = None
 
     @property
     def clear(self) -> bool:
@@ -138,7 +139,7 @@ def observe(
         memory_ratio=last_finite(tick.job_metric(metrics.MEMORY.name)),
         contradiction=contradiction,
         still=bool(still[-1]),
-        unchecked=bool(_unjudged(job, window, interrupted)[-NEWEST_STEPS:].all()),
+        unchecked=_unchecked(job, window, interrupted),
     )
 
 
@@ -154,14 +155,24 @@ def _contradicting(job: StreamJob, window: Window, interrupted: NDArray[np.bool_
     )
 
 
-def _unjudged(job: StreamJob, window: Window, interrupted: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return where that cannot be told of a window, as the job has just been restarted, shape ``(n,)``."""
-    return unjudged(
+def _unchecked(job: StreamJob, window: Window, interrupted: NDArray[np.bool_]) -> str | None:
+    lag, checkpoint_s = window.job_metric(metrics.LAG.name), job.objectives.checkpoint_interval_s
+    young = unjudged(window.step_s, lag, interrupted=interrupted, checkpoint_interval_s=checkpoint_s)
+    if young[-NEWEST_STEPS:].all():
+        uptime_s = last_finite(window.job_metric(metrics.UPTIME.name))
+        restarted = "Just restarted" if uptime_s is None else f"Restarted {uptime_s:.0f} s ago"
+        return f"{restarted}; whether what is measured since then is true cannot be told yet."
+    hidden = understated(
         window.step_s,
-        window.job_metric(metrics.LAG.name),
+        window.job_metric(metrics.WORKLOAD.name),
+        total_throughput(window),
+        lag,
         interrupted=interrupted,
-        checkpoint_interval_s=job.objectives.checkpoint_interval_s,
+        checkpoint_interval_s=checkpoint_s,
     )
+    if not hidden[-NEWEST_STEPS:].any():
+        return None
+    return "A backlog is worked off so slowly that far more must arrive than the workload tells."
 
 
 def _just_restarted(window: Window) -> NDArray[np.bool_]:

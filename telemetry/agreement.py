@@ -6,6 +6,7 @@ and what is decided where they do not agree (``control``).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -21,6 +22,7 @@ SPAN_S: Final = 60.0
 LONGEST_SPAN_S: Final = 180.0
 COMMITS: Final = 3.0  # checkpoint intervals in a span: some exporters see the lag fall only when offsets are committed
 MEASURED: Final = 0.8  # share of a span's samples without which it is not judged
+UNTOLD: Final = 0.6  # of the workload: what must arrive besides, by the pace of a backlog, until that is too much
 CHANCE: Final = 3.0  # standard deviations of a count of records
 
 
@@ -49,6 +51,24 @@ def contradicting(
         for span in _spans(step_s, checkpoint_interval_s)
     ]
     return np.asarray(np.logical_or.reduce(found))
+
+
+def understated(
+    step_s: float, workload: Values, throughput: Values, lag: Values, *, interrupted: Mask, checkpoint_interval_s: float
+) -> Mask:
+    """Return where a backlog is worked off so slowly that far more must arrive than the workload tells, shape ``(n,)``.
+
+    :func:`contradicting` takes a lag that falls by half of what is worked beyond the workload for an explanation, since
+    exporters tell of lags late. So a workload that is told as half may hide behind a backlog. This is stricter: enough
+    to keep workers, too much to learn by. Parameters as there.
+    """
+    if len(workload) < 2 or not np.isfinite(lag).any():
+        return np.zeros(len(workload), dtype=np.bool_)
+    span = max(_spans(step_s, checkpoint_interval_s))
+    seen = _Seen.over(span, step_s, workload, throughput, lag)
+    falls = seen.drained & (seen.worked > seen.arrived)
+    besides = seen.worked - seen.arrived + np.minimum(seen.least, 0.0)
+    return np.asarray(seen.judged & falls & (besides > UNTOLD * seen.arrived) & _whole(interrupted, span))
 
 
 def unjudged(step_s: float, lag: Values, *, interrupted: Mask, checkpoint_interval_s: float) -> Mask:
@@ -88,23 +108,43 @@ def _steps(step_s: float, checkpoint_interval_s: float) -> int:
     return max(2, round(span_s / step_s))
 
 
+@dataclass(frozen=True)
+class _Seen:
+    """What arrived and was worked in the span before each step, in records, and how the lag moved; shape ``(n,)``."""
+
+    judged: Mask  # enough is measured, and the two are apart by more than chance
+    arrived: Values
+    worked: Values
+    least: Values
+    most: Values
+
+    @classmethod
+    def over(cls, steps: int, step_s: float, workload: Values, throughput: Values, lag: Values) -> _Seen:
+        both = np.isfinite(workload) & np.isfinite(throughput)
+        counts = _trailing_sums(both.astype(np.float64), steps)
+        arrived = step_s * _trailing_sums(np.where(both, workload, 0.0), steps)
+        worked = step_s * _trailing_sums(np.where(both, throughput, 0.0), steps)
+        apart = np.abs(arrived - worked)
+        judged = counts >= MEASURED * steps
+        judged &= apart > (APART - 1.0) * np.minimum(arrived, worked)
+        judged &= apart > CHANCE * np.sqrt(arrived + worked)
+        if not judged.any():
+            return cls(judged, arrived, worked, np.zeros(len(lag)), np.zeros(len(lag)))
+        least, most = _moves(lag, steps, max(1, round(SPAN_S / step_s)))
+        return cls(judged & np.isfinite(least), arrived, worked, least, most)
+
+    @property
+    def drained(self) -> Mask:
+        return np.asarray(-self.least >= EXPLAINED * (self.worked - self.arrived))
+
+    @property
+    def piled_up(self) -> Mask:
+        return np.asarray(self.most >= EXPLAINED * (self.arrived - self.worked))
+
+
 def _over(steps: int, step_s: float, workload: Values, throughput: Values, lag: Values) -> Mask:
-    n = len(workload)
-    both = np.isfinite(workload) & np.isfinite(throughput)
-    counts = _trailing_sums(both.astype(np.float64), steps)
-    judged = counts >= MEASURED * steps
-    arrived = step_s * _trailing_sums(np.where(both, workload, 0.0), steps)
-    worked = step_s * _trailing_sums(np.where(both, throughput, 0.0), steps)
-    apart = np.abs(arrived - worked)
-    judged &= apart > (APART - 1.0) * np.minimum(arrived, worked)
-    judged &= apart > CHANCE * np.sqrt(arrived + worked)
-    if not judged.any():
-        return np.zeros(n, dtype=np.bool_)
-    least, most = _moves(lag, steps, max(1, round(SPAN_S / step_s)))
-    drained = -least >= EXPLAINED * (worked - arrived)
-    piled_up = most >= EXPLAINED * (arrived - worked)
-    known = np.isfinite(least)
-    return np.asarray(judged & known & np.where(worked > arrived, ~drained, ~piled_up))
+    seen = _Seen.over(steps, step_s, workload, throughput, lag)
+    return np.asarray(seen.judged & np.where(seen.worked > seen.arrived, ~seen.drained, ~seen.piled_up))
 
 
 def _trailing_sums(values: Values, steps: int) -> Values:

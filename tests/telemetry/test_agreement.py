@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from telemetry.agreement import contradicting, surroundings
+from telemetry.agreement import contradicting, surroundings, understated
 
 STEP_S = 5.0
 N = 48
@@ -46,6 +46,24 @@ def test_a_throughput_that_moves_alone_is_found(wrong):
 def test_a_backlog_that_is_worked_off_explains_more_throughput_than_workload():
     throughput = from_row(20, 10_000.0, 18_000.0)
     assert not judged(10_000.0, throughput, waiting(10_000.0, throughput, first=2e6)).any()
+
+
+@pytest.mark.parametrize(("told", "found"), [(0.2, True), (0.5, True), (0.8, False), (1.0, False), (1.5, False)])
+def test_behind_a_backlog_a_workload_that_is_told_far_too_small_is_found(told, found):
+    """16,000/s arrive and 36,000/s are worked: a fall of the lag that explains most of it hides half a workload."""
+    columns = (np.broadcast_to(np.asarray(one, float), N).copy() for one in (told * 16_000.0, 36_000.0))
+    lag, none = waiting(16_000.0, 36_000.0, first=2e7), np.zeros(N, dtype=bool)
+    hidden = understated(STEP_S, *columns, lag, interrupted=none, checkpoint_interval_s=10.0)
+    assert hidden[24:].all() if found else not hidden.any()
+
+
+def test_a_backlog_whose_lag_is_told_late_understates_nothing():
+    lag = waiting(10_000.0, 36_000.0, first=2e7)
+    late = np.concatenate([np.full(6, lag[0]), lag[:-6]])
+    none = np.zeros(N, dtype=bool)
+    columns = np.full(N, 10_000.0), np.full(N, 36_000.0)
+    found = understated(STEP_S, *columns, late, interrupted=none, checkpoint_interval_s=10.0)
+    assert not found[24:].any()
 
 
 def test_a_job_that_falls_behind_explains_more_workload_than_throughput():
