@@ -10,7 +10,8 @@ import hashlib
 import logging
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from multiprocessing import connection, get_context
@@ -66,30 +67,42 @@ class Crew(Generic[Turn, Outcome]):
     def __init__(self, opening: Opening, serve: Serve[Turn, Outcome], at_most: int | None = None) -> None:
         self._opening, self._serve, self._at_most = opening, serve, at_most
         self._members: list[_Member] = []
+        self._turns = threading.Lock()  # ticks of a sensor that times out overlap
 
     def wanted_for(self, jobs: int) -> bool:
         """Whether so many jobs need more than one process; once they did, they keep them."""
         return len(self._members) > 1 or processes_for(jobs, self._at_most) > 1
 
-    def turn(self, jobs: Sequence[StreamJob], turn: Turn) -> Iterator[Outcome | Lost]:
-        """Let every process serve its jobs, and yield what came of it in whatever order they end."""
-        self._man(max(len(self._members), processes_for(len(jobs), self._at_most)))
+    def turn(self, jobs: Sequence[StreamJob], turn: Turn) -> Generator[Outcome | Lost, None, None]:
+        """Let every process serve its jobs, and yield what came of it in whatever order they end.
+
+        A turn that begins before another has ended waits for it. Whoever does not wait for all of it closes it: what
+        is still under way is ended, so that its answer is not taken for one of the next turn.
+        """
+        with self._turns:
+            self._man(max(len(self._members), processes_for(len(jobs), self._at_most)))
+            busy = {member.to_it: (member, part) for member, part in zip(self._members, self._parts(jobs), strict=True)}
+            try:
+                for member, part in list(busy.values()):
+                    try:
+                        member.to_it.send((part, turn))
+                    except OSError:
+                        del busy[member.to_it]
+                        yield self._lost(member, part, "its process has ended")
+                while busy:
+                    ready = connection.wait(list(busy), LONGEST_S)
+                    for one in [one for one in busy if not ready or one in ready]:
+                        member, part = busy.pop(one)
+                        yield self._ended(member, part) if ready else self._lost(member, part, _HUNG)
+            finally:
+                for member, part in busy.values():
+                    self._lost(member, part, "nobody waited for it")
+
+    def _parts(self, jobs: Sequence[StreamJob]) -> list[list[StreamJob]]:
         parts: list[list[StreamJob]] = [[] for _ in self._members]
         for job in jobs:
             parts[_place(job.name, len(parts))].append(job)
-        busy: dict[Connection, tuple[_Member, list[StreamJob]]] = {}
-        for member, part in zip(self._members, parts, strict=True):
-            try:
-                member.to_it.send((part, turn))
-            except OSError:
-                yield self._lost(member, part, "its process has ended")
-                continue
-            busy[member.to_it] = (member, part)
-        while busy:
-            ready = connection.wait(list(busy), LONGEST_S)
-            for one in [one for one in busy if not ready or one in ready]:
-                member, part = busy.pop(one)
-                yield self._ended(member, part) if ready else self._lost(member, part, _HUNG)
+        return parts
 
     def close(self) -> None:
         """End every process, and wait for it."""

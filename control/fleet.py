@@ -10,7 +10,7 @@ import gc
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
@@ -22,7 +22,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from control.calls import Call
 from control.champions import write_whole
 from control.clock import HostClock, Moment, moment
-from control.crew import Crew
+from control.crew import Crew, Lost
 from control.job_files import JobFiles
 from control.lease import PREFIX, Lease, StaleLease, acquire_all, holder_of, release
 from control.read_ahead import batches, target_call
@@ -256,14 +256,16 @@ def serve_elsewhere(jobs: Sequence[StreamJob], io: TickIO, turn: Turn) -> Part:
 
 def _served_by(crew: ServesElsewhere, jobs: Sequence[StreamJob], turn: Turn) -> Part:
     part = Part()
-    for found in crew.turn(jobs, turn):
-        if isinstance(found, Part):
-            part = part.joined(found)
-            continue
-        now_s, why = turn.clock.now_s(), f"Not served: {found.why}; in the next tick again."
-        lost = {job.name: JobStatus(job.name, Status.BROKEN, now_s, why) for job in found.jobs}
-        part = part.joined(Part(others=lost, notes=(found.why,), faults=(LoopFault.PROCESS,)))
+    with closing(crew.turn(jobs, turn)) as outcomes:
+        for found in outcomes:
+            part = part.joined(found if isinstance(found, Part) else _unserved(found, turn.clock.now_s()))
     return part
+
+
+def _unserved(lost: Lost, now_s: float) -> Part:
+    why = f"Not served: {lost.why}; in the next tick again."
+    others = {job.name: JobStatus(job.name, Status.BROKEN, now_s, why) for job in lost.jobs}
+    return Part(others=others, notes=(lost.why,), faults=(LoopFault.PROCESS,))
 
 
 def _sort_in(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -53,7 +53,7 @@ class ServesElsewhere(Protocol):
         """Whether so many jobs are better served there."""
         ...
 
-    def turn(self, jobs: Sequence[StreamJob], turn: Any) -> Iterator[Any]:
+    def turn(self, jobs: Sequence[StreamJob], turn: Any) -> Generator[Any, None, None]:
         """Serve the jobs, and yield what came of it, or who was lost."""
         ...
 

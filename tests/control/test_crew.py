@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -40,7 +41,7 @@ NAMES = {job.name for job in JOBS}
 
 @contextmanager
 def nothing() -> Iterator[TickIO]:
-    yield None  # type: ignore[misc] - these serve without
+    yield None
 
 
 def obey(jobs: Sequence[StreamJob], _io: TickIO, turn: str) -> tuple[int, set[str]]:
@@ -89,6 +90,34 @@ def test_jobs_whose_process_fails_are_named_and_served_the_next_time(
     assert {job.name for job in lost.jobs} | others == NAMES
     monkeypatch.undo()
     assert set.union(*served(crew, "serve").values()) == NAMES
+
+
+def slow(jobs: Sequence[StreamJob], _io: TickIO, turn: str) -> tuple[str, set[str]]:
+    """Serve, and take a moment over it."""
+    time.sleep(0.3)
+    return turn, {job.name for job in jobs}
+
+
+def test_a_turn_that_nobody_waited_for_to_its_end_leaves_no_answer_to_the_next() -> None:
+    with closing(Crew(nothing, slow, at_most=2)) as crew:
+        crew._man(2)
+        abandoned = crew.turn(JOBS, "first")
+        assert next(abandoned)[0] == "first"
+        abandoned.close()
+        assert {one[0] for one in crew.turn(JOBS, "second")} == {"second"}
+
+
+def test_turns_that_overlap_as_those_of_a_sensor_may_get_their_own_answers() -> None:
+    with closing(Crew(nothing, slow, at_most=2)) as crew, ThreadPoolExecutor(1) as pool:
+        crew._man(2)
+        first = crew.turn(JOBS, "first")
+        answers = [next(first)]
+        second = pool.submit(lambda: list(crew.turn(JOBS, "second")))
+        assert wait([second], 1.5).not_done, "it waits until the first has ended"
+        answers += first
+    for turn, given_by in (("first", answers), ("second", second.result())):
+        assert [one[0] for one in given_by] == [turn, turn]
+        assert set.union(*(one[1] for one in given_by)) == NAMES
 
 
 @given(st.integers(0, 10_000), st.integers(1, 64))
