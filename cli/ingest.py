@@ -13,6 +13,7 @@ from cli.options import JsonOption
 from cli.output import UserError, console, emit, number, styled, table
 from cli.stores import home, known, lake, stream_jobs
 from control.clock import WallClock
+from settings.plain_error import PlainError
 from settings.product import load_product_settings
 from settings.stream_job import NAME
 from telemetry.exports.naming import Hint, HintError
@@ -90,16 +91,17 @@ def _backfill(job: str | None, days: int, *, as_json: bool) -> None:
     for one in pulls:
         document: dict[str, Any] = {"job": one.job, "failed": True, "samples": one.samples, "problems": []}
         if one.days:
-            files = [landing_file(place, one.job, day) for day in one.days]
-            document |= _ingested(
-                [file for file in landed(place, one.job) if file.path in files], one.job, show=not as_json
-            )
+            written = [landing_file(place, one.job, day) for day in one.days]
+            files = [file for file in landed(place, one.job) if file.path in written]
+            try:
+                document |= _ingested(files, one.job, show=not as_json)
+            except (PlainError, OSError) as error:  # the next job may do better
+                document["problems"].append(str(error))
         document["problems"] = [*one.problems, *document["problems"]]
         document["pulled"] = one.sentence()
         documents.append(document)
-    emit(
-        "perdix.backfill/1", {"days": days, "jobs": documents}, as_json=as_json, show=lambda: _show_backfill(documents)
-    )
+    found = {"days": days, "jobs": documents}
+    emit("perdix.backfill/1", found, as_json=as_json, show=lambda: _show_backfill(documents))
     if all(document["failed"] for document in documents):
         raise typer.Exit(1)
 

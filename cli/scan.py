@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,6 +29,7 @@ from cli.scan_access import (
     access_of,
     webhook_of,
 )
+from settings.plain_error import PlainError
 
 if TYPE_CHECKING:
     from scan.document import Scan
@@ -149,29 +150,38 @@ class Outputs:
         from scan.job_files import write_job_files
         from scan.page import page
         from scan.table_file import write_csv
-        from scan.webhook import WebhookError, send
+        from scan.webhook import send
 
         files: dict[str, Any] = {"csv": None, "html": None, "jobs": [], "left": [], "webhook": False}
         problems: list[str] = []
-        try:
+        with _noting(problems):
             if self.csv is not None:
                 write_csv(self.csv, told)
                 files["csv"] = self.csv
+        with _noting(problems):
             if self.html is not None:
                 self.html.write_text(page(told, found.jobs), encoding="utf-8")
                 files["html"] = self.html
+        with _noting(problems):
             if self.jobs is not None:
                 written = write_job_files(self.jobs, found.wanted, found.jobs, check_policy)
                 files |= {"jobs": list(written.files), "left": list(written.left)}
-        except OSError as error:
-            problems.append(f"{error.filename}: cannot be written: {error.strerror}")
-        if self.webhook is not None:
-            try:
+        with _noting(problems):
+            if self.webhook is not None:
                 send(self.webhook, told)
                 files["webhook"] = True
-            except WebhookError as error:
-                problems.append(str(error))
         return files, problems
+
+
+@contextmanager
+def _noting(problems: list[str]) -> Iterator[None]:
+    """Note why something could not be written or sent, and go on: the rest of a scan is worth having."""
+    try:
+        yield
+    except OSError as error:
+        problems.append(f"{error.filename}: cannot be written: {error.strerror}")
+    except PlainError as error:
+        problems.append(str(error))
 
 
 def _writable(option: str, path: Path | None) -> Path | None:
@@ -183,7 +193,7 @@ def _writable(option: str, path: Path | None) -> Path | None:
 
 
 def _price_of(prices: AskedPrices, worker_price: float | None) -> PriceOf:
-    """Return what a worker costs where so many run; a list that cannot be is told before a minute of work."""
+    """Return the price of a worker in a fleet of a size; an unusable price list is refused before the scan begins."""
     from scan.saving import WorkerPrice, price_of_list
 
     pricing = prices.pricing()
@@ -207,6 +217,8 @@ def _scanned(wanted: Wanted, only: set[str], price_of: PriceOf, processes: int |
         raise UserError(f"{error}{_fix(error.kind)}") from None
     if not found.jobs:
         raise UserError(_nothing(only, found.notes, NOTHING))
+    missing = only - {one.name for one in found.jobs}
+    found = replace(found, notes=(*found.notes, *(f"no job is called {name}" for name in sorted(missing))))
     with _progress_bar(len(found.jobs)) as tell:
         return scan(
             wanted,

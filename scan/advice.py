@@ -17,11 +17,10 @@ from replay.best_static import best_static, kept
 from scan.confidence import Confidence, confidence
 from scan.learning import CannotJudgeError, Learned
 from scan.own_physics import OwnPhysics, at_low_end, objectives_of, own_physics
-from scan.with_perdix import WithPerdix, with_perdix
+from scan.with_perdix import WORTH, WithPerdix, with_perdix
 from settings.stream_job import Bounds, Objectives
 
 Kind = Literal["fixed", "perdix", "keep"]
-WORTH: Final = 0.9  # of the fixed size's workers, up to which the policy is advised
 HOPELESS: Final = 0.5  # share of the seconds: what is late so often at any size is not for want of workers
 SAME: Final = 0.05  # of the workers now: less is no saving
 

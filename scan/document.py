@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from scan.advice import Advice
+from scan.finding import DAY_S
 from scan.judging import Judged, Wanted
 from scan.saving import WorkerPrice, cost_per_month, worker_h_per_month
 from telemetry.http_access import shown
@@ -47,7 +48,7 @@ def document(scan: Scan) -> dict[str, Any]:
     rows = [_row(judged, scan.price) for judged in by_saving(scan.jobs)]
     return {
         "url": shown(wanted.access),
-        "from_s": wanted.now_s - wanted.days * 86_400.0,
+        "from_s": wanted.now_s - wanted.days * DAY_S,
         "until_s": wanted.now_s,
         "days": wanted.days,
         "error_budget": wanted.error_budget,

@@ -25,7 +25,6 @@ COUNTED_S: Final = 600.0  # over which samples are counted, to know how often a 
 USUAL_SCRAPE_S: Final = 15.0
 SCRAPES_S: Final = (1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0)
 _UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9._-]+")
-_OF_ONE_QUERY: Final = frozenset({"rejected", "malformed"})
 
 
 class Asks(Protocol):
@@ -100,7 +99,7 @@ def find_jobs(client: Asks, engines: Mapping[str, EngineQueries], now_s: float, 
         try:
             jobs += _of_engine(client, engine, queries.jobs, (start_s, end_s, now_s))
         except PrometheusError as error:
-            if error.kind not in _OF_ONE_QUERY:
+            if error.of_the_server:
                 raise
             refused.append(error)
             notes.append(f"{engine}: its jobs cannot be looked for: {error}")

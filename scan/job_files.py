@@ -45,12 +45,17 @@ def write_job_files(
             continue
         path = folder / f"{judged.job.name}.yaml"
         try:
-            with path.open("x", encoding="utf-8") as stream:
-                stream.write(text_of(wanted, judged.job, judged.advice))
+            stream = path.open("x", encoding="utf-8")
         except FileExistsError:
             left.append(path)
             continue
-        load_stream_job(path, check_policy)
+        try:
+            with stream:
+                stream.write(text_of(wanted, judged.job, judged.advice))
+            load_stream_job(path, check_policy)
+        except BaseException:  # half a file, or one that is refused, would be left alone by the next scan
+            path.unlink(missing_ok=True)
+            raise
         files.append(path)
     return Written(tuple(files), tuple(left))
 

@@ -12,7 +12,7 @@ import numpy as np
 from replay.pace import LONGEST_TICK_S
 from replay.side_by_side import Raised, Task, Tell, side_by_side
 from scan.advice import Advice, advise
-from scan.finding import FoundJob
+from scan.finding import DAY_S, FoundJob
 from scan.learning import CannotJudgeError, Learned, learn
 from scan.reading import read_past
 from settings.access import HttpAccess
@@ -23,12 +23,10 @@ from telemetry.prometheus_answers import PrometheusError
 from telemetry.queries import load_queries
 from telemetry.window import Values
 
-DAY_S: Final = 86_400.0
 GONE_S: Final = 2 * 3_600.0  # without metrics: the job does not run any more
 BIN_S: Final = 900.0  # of the courses that are drawn
 READ_SHARE: Final = 0.5  # of a job's work, for progress
 READS: Final = 3
-_OF_THE_SERVER: Final = frozenset({"unreachable", "timeout", "overloaded", "unauthorised"})
 GIVEN_UP_AFTER: Final = 2  # jobs in a row that the server failed
 
 
@@ -141,7 +139,7 @@ def _judged(asked: tuple[Wanted, FoundJob], tell: Tell) -> Judged:
     except CannotJudgeError as error:
         return Judged(job, reason=str(error))
     except PrometheusError as error:
-        if error.kind in _OF_THE_SERVER:
+        if error.of_the_server:
             _failed.append(str(error))
         return Judged(job, reason=str(error))
 

@@ -17,15 +17,15 @@ from models.capacity.contract import Estimate
 from models.capacity.pairing import epoch_s
 from models.capacity.scale_outs import ScaleOuts
 from models.forecasting.contract import Workload
+from scan.finding import DAY_S
 from scan.reading import Past
 from settings.durations import in_words
 from settings.plain_error import PlainError
 from telemetry.features import capacity_features, workload_features
-from telemetry.metrics import CPU, LATENCY, SCALE_OUT, THROUGHPUT, UPTIME, WORKLOAD
+from telemetry.metrics import CPU, LAG, LATENCY, SCALE_OUT, THROUGHPUT, UPTIME, WORKLOAD
 from telemetry.observations import tables
 from telemetry.window import Values, Window
 
-DAY_S: Final = 86_400.0
 LEAST_S: Final = 6 * 3_600.0  # of load that must be known
 LEAST_COVERAGE: Final = 0.5  # share of the time between the first and the last known load
 ROOM: Final = 2.0  # times the most workers that ran: how far sizes are looked at
@@ -148,7 +148,7 @@ def learn(past: Past, asked_s: float) -> Learned:
         restarts=restarts_of(past.of_job),
         usual_latency_ms=_usual(past.of_job.job_metric(LATENCY.name)),
         latency_ms=_at(past.of_job, past.of_job.job_metric(LATENCY.name), load),
-        lag_records=_at(past.of_job, past.of_job.job_metric("consumer_lag_records"), load),
+        lag_records=_at(past.of_job, past.of_job.job_metric(LAG.name), load),
         throughput_per_s=_at(past.of_job, _throughput(past.of_job), load),
         notes=past.warnings,
     )

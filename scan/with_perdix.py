@@ -32,7 +32,7 @@ LOOKS_EVERY_S: Final = ((10, 300), (20, 600))  # where so many jobs are judged a
 TWIN_STEP_S: Final = 10
 WARM_S: Final = 3 * HOUR_S  # before what is counted
 SCRAPED_S: Final = 30.0
-WORTH: Final = 0.9  # of the fixed size: who follows the load and needs more than that share gains too little
+WORTH: Final = 0.9  # of the fixed size's workers: who follows the load and needs a larger share gains too little
 
 Method = Literal["played", "sampled", "not needed"]
 

@@ -36,7 +36,6 @@ DAY_S: Final = 86_400
 NEEDED_TO_TRAIN: Final = (WORKLOAD.name, THROUGHPUT.name, CPU.name)  # asked for, so that a missing label is reported
 NOT_LEARNED_FROM: Final = MEMORY.name
 PASSED_MS: Final = 1  # what is pulled begins this long after the newest sample
-_OF_THE_SERVER: Final = frozenset({"unreachable", "timeout", "overloaded", "unauthorised"})
 _PREFIX: Final = "prometheus-"
 
 Connect = Callable[[PrometheusSource], Prometheus]
@@ -180,7 +179,7 @@ class _Pull:
                 series = self._series(wanted, first_s, last_s)
             except PrometheusError as error:
                 problems.append(str(error))
-                server_failed = error.kind in _OF_THE_SERVER
+                server_failed = error.of_the_server
                 if server_failed:
                     break
                 continue  # one day may be refused (by a server that looks back so far only), and the next answered

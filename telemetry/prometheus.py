@@ -34,7 +34,6 @@ _KINDS: Final[Mapping[Trouble, ErrorKind]] = {
     "too large": "rejected",
     "unaskable": "rejected",
 }
-_OF_ONE_QUERY: Final = frozenset({"rejected", "malformed"})
 
 
 @dataclass(frozen=True)
@@ -259,7 +258,7 @@ class Prometheus:
             try:
                 self._answer(question, queries, asked, found)
             except PrometheusError as error:
-                if error.kind not in _OF_ONE_QUERY:
+                if error.of_the_server:
                     raise
                 if len(question.names()) == 1:
                     found.refuse(question, error)
@@ -268,7 +267,7 @@ class Prometheus:
                     try:
                         self._answer(one, queries, asked, found)
                     except PrometheusError as refused:
-                        if refused.kind not in _OF_ONE_QUERY:
+                        if refused.of_the_server:
                             raise
                         found.refuse(one, refused)
         return found.pulled()

@@ -28,6 +28,11 @@ class PrometheusError(PlainError):
         super().__init__(message)
         self.kind: ErrorKind = kind
 
+    @property
+    def of_the_server(self) -> bool:
+        """Whether the server failed, so that whatever else it is asked fails, too; else it refused one question."""
+        return self.kind not in ("rejected", "malformed")
+
 
 def document_of(status: int, content_type: str, body: bytes, name: str) -> dict[str, Any]:
     """Return the JSON of a success; anything else as the error that it is."""

@@ -16,6 +16,10 @@ from typer.testing import CliRunner
 from cli.known_errors import known_errors
 from cli.main import app
 from cli.output import run_guarded
+from cli.scan import Outputs
+from scan.document import Scan, document
+from scan.judging import Wanted
+from settings.access import HttpAccess
 from settings.stream_job import load_stream_job
 from twin.emission import Scraping
 from twin.job import JobTwin
@@ -140,6 +144,21 @@ def test_a_job_that_is_not_there_is_told(face, capsys):
 
 def test_what_cannot_be_written_is_told_before_the_work(capsys):
     assert "its folder" in refused("http://127.0.0.1:9", "--html", "/no/such/folder/t.html", capsys=capsys)
+
+
+def test_a_name_that_no_job_has_is_noted_beside_those_that_were_found(face):
+    found = json.loads(scan(face.url, "--days", "1", "--job", "ads", "--job", "adz", "--json"))
+    assert [row["job"] for row in found["jobs"]] == ["ads"]
+    assert "no job is called adz" in found["notes"]
+
+
+def test_a_table_that_cannot_be_written_keeps_no_page_from_being_written(tmp_path):
+    access = HttpAccess.model_validate({"url": "http://prometheus:9090"})
+    found = Scan(Wanted(access, 1e9, 1.0), (), None, (), 1.0)
+    outputs = Outputs(tmp_path / "gone" / "t.csv", tmp_path / "t.html", None, None)
+    files, problems = outputs.write(found, document(found))
+    assert (files["csv"], files["html"]) == (None, tmp_path / "t.html")
+    assert "t.csv: cannot be written" in problems[0]
 
 
 def test_no_secret_of_a_webhook_is_printed(face, capsys):

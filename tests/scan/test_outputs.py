@@ -19,6 +19,7 @@ from scan.table_file import write_csv
 from scan.webhook import WebhookError, message, send
 from settings.access import HttpAccess
 from settings.stream_job import load_stream_job
+from settings.yaml_files import SettingsError
 from tests.scan.made import EURO, found_job, judged, scanned, told, unjudged
 
 ORDERS = judged()
@@ -79,6 +80,14 @@ class TestJobFiles:
         assert (job.name, job.mode, job.target.kind) == ("orders", "advise", "advisory")
         assert job.prometheus.selector == {"job_name": "orders", "namespace": "shop", "topic": "orders"}
         assert job.bounds.maximum == 12
+
+    def test_one_that_would_be_refused_is_not_left_for_the_next_scan_to_spare(self, tmp_path):
+        def refuse(_policy):
+            raise SettingsError("no such policy")
+
+        with pytest.raises(SettingsError):
+            write_job_files(tmp_path, scanned(ORDERS).wanted, [ORDERS], refuse)
+        assert list(tmp_path.iterdir()) == []
 
     def test_a_file_that_is_there_stays_as_it_is(self, tmp_path):
         (tmp_path / "orders.yaml").write_text("mode: act\n")
