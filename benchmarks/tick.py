@@ -31,10 +31,11 @@ import orjson
 from benchmarks.fleet_server import fleet_server, move_to
 from control.champions import ChampionRow, FleetChampions, GivenChampions
 from control.crew import Crew
-from control.fleet import FleetCrew, serve_elsewhere, tick_fleet
+from control.fleet import tick_fleet
 from control.live import Targets
 from control.memories import Memories
 from control.read_ahead import Hanging, ReadAhead
+from control.serving import FleetCrew, serve_elsewhere
 from control.sources import LiveSource, MetricsSource, Reading
 from control.state import StateStore
 from control.state_journal import Status

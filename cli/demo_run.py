@@ -22,7 +22,8 @@ from cli.twin_jobs import SCRAPE_INTERVAL_S, write_twin_jobs
 from control.clock import WallClock
 from control.explain import explain
 from control.explain_text import render
-from control.fleet import FleetReport, tick_fleet
+from control.fleet import tick_fleet
+from control.fleet_report import FleetReport
 from control.live import holder_name, live_io
 from settings.home import Home
 from settings.product import load_product_settings

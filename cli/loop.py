@@ -27,7 +27,7 @@ from settings.durations import seconds_of
 from settings.product import load_product_settings
 
 if TYPE_CHECKING:
-    from control.fleet import FleetReport
+    from control.fleet_report import FleetReport
     from control.job_files import FollowedFiles, JobFiles
 
 

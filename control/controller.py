@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Protocol
 
 from control.clock import HostClock
-from control.fleet import SOFT_DEADLINE_S, FleetReport, tick_fleet
+from control.fleet import SOFT_DEADLINE_S, tick_fleet
+from control.fleet_report import FleetReport
 from control.job_files import JobFiles
 from control.tick_io import TickIO
 

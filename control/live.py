@@ -12,9 +12,9 @@ from pathlib import Path
 
 from control.champions import ChampionRegistry, Champions
 from control.crew import Crew
-from control.fleet import FleetCrew, serve_elsewhere
 from control.job_files import FollowedFiles, JobFiles
 from control.read_ahead import Hanging, ReadAhead
+from control.serving import FleetCrew, serve_elsewhere
 from control.sources import LiveSource
 from control.state import StateStore
 from control.tick_io import TickIO

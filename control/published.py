@@ -32,7 +32,7 @@ from prometheus_client.samples import Sample
 
 from control import published_names as names
 from control.clock import Clock
-from control.fleet import LoopFault
+from control.fleet_report import LoopFault
 from control.job_files import FollowedFiles, JobFiles
 from control.published_names import METRICS, Kind, Metric
 from control.published_state import Cause, Published, PublishedState, Snapshot, TickRow, UnreadableError, Wanted

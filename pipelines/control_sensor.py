@@ -15,7 +15,8 @@ import dagster as dg
 from assets.partitions import stream_jobs
 from assets.resources import Workspace
 from control.clock import WallClock
-from control.fleet import FleetReport, tick_fleet
+from control.fleet import tick_fleet
+from control.fleet_report import FleetReport
 from control.job_files import FollowedFiles
 from control.live import holder_name, job_files, live_io
 from control.tick_io import TickIO

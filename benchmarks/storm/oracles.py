@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.storm.climate import EXACT
 from benchmarks.storm.faults import CONTRADICTORY, KINDS, MISSING, Fault
-from control.fleet import FleetReport
+from control.fleet_report import FleetReport
 from control.reconcile import Event
 from control.state import StateStore
 from control.state_journal import Status

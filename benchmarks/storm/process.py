@@ -10,7 +10,8 @@ from typing import TypeVar
 from benchmarks.storm.disk import Disk
 from control.calls import Call, Calls
 from control.champions import Champions
-from control.fleet import FleetReport, tick_fleet
+from control.fleet import tick_fleet
+from control.fleet_report import FleetReport
 from control.live import Targets
 from control.read_ahead import Hanging, JobsSource, ReadAhead
 from control.state import StateStore

@@ -19,9 +19,11 @@ from hypothesis import strategies as st
 from control import crew as crews
 from control.champions import GivenChampions
 from control.crew import JOBS_EACH, Crew, Lost, processes_for
-from control.fleet import LoopFault, serve_elsewhere, tick_fleet
+from control.fleet import tick_fleet
+from control.fleet_report import LoopFault
 from control.live import Targets
 from control.read_ahead import Hanging, ReadAhead
+from control.serving import serve_elsewhere
 from control.sources import LiveSource
 from control.state import StateStore
 from control.state_journal import Status

@@ -11,9 +11,10 @@ import pytest
 from control import tick as ticking
 from control.clock import Moment, moment
 from control.controller import run
-from control.fleet import RETRAIN_EXPIRES_S, lease_name, tick_fleet
+from control.fleet import RETRAIN_EXPIRES_S, tick_fleet
 from control.job_files import JobFiles
 from control.lease import acquire
+from control.serving import lease_name
 from control.state import StateStore
 from control.state_journal import Status
 from control.tick_io import TickIO

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from control.fleet import LoopFault, tick_fleet
+from control.fleet import tick_fleet
+from control.fleet_report import LoopFault
 from control.job_files import FollowedFiles, JobFiles
 from control.state import StateStore
 from control.state_journal import Status

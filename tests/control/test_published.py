@@ -15,7 +15,8 @@ from prometheus_client import generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as openmetrics_text
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from control.fleet import FleetReport, tick_fleet
+from control.fleet import tick_fleet
+from control.fleet_report import FleetReport
 from control.job_files import FollowedFiles
 from control.published import Freshness, PublishedCollector, registry_of, serving
 from control.published_names import METRICS, Shown, table

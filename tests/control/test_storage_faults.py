@@ -11,7 +11,8 @@ import pytest
 import sqlalchemy as sa
 
 from control.controller import run
-from control.fleet import FleetReport, LoopFault, tick_fleet
+from control.fleet import tick_fleet
+from control.fleet_report import FleetReport, LoopFault
 from control.job_files import FollowedFiles, JobFiles
 from control.published import PublishedCollector
 from control.published_state import PublishedState

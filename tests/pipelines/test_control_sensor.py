@@ -6,7 +6,7 @@ import warnings
 
 import dagster as dg
 
-from control.fleet import FleetReport
+from control.fleet_report import FleetReport
 from control.state_journal import Status
 from control.tick_io import TickReport
 
