@@ -45,7 +45,7 @@ class Observation:
         Whether the job is known to stand still.
     unchecked
         Why nobody can tell whether fewer workers would do, in words: the job was restarted so lately that its metrics
-        cannot be held against each other yet, or a backlog shows that more arrives than is told. ``None``: they can.
+        cannot be held against each other yet, or a backlog drains too slowly for the reported workload. ``None``: they can.
     """
 
     window: Window | None
@@ -172,7 +172,7 @@ def _unchecked(job: StreamJob, window: Window, interrupted: NDArray[np.bool_]) -
     )
     if not hidden[-NEWEST_STEPS:].any():
         return None
-    return "A backlog is worked off so slowly that far more must arrive than the workload tells."
+    return "The backlog drains so slowly that far more must arrive than the reported workload."
 
 
 def _just_restarted(window: Window) -> NDArray[np.bool_]:

@@ -150,7 +150,7 @@ class TickReport:
     rejected: Mapping[str, int] = field(default_factory=dict)
 
     def in_short(self) -> TickReport:
-        """Return the report with as much of forecast, capacities and decision as the journal and people are told."""
+        """Return the report with only the parts of forecast, capacities and decision that are journalled or shown."""
         forecast, decision = self.forecast, self.decision
         capacities = {n: one for n, one in self.capacities.items() if n == self.running}
         if decision is not None:

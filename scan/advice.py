@@ -1,6 +1,6 @@
 """What is advised for one job: the best fixed size, the shipped policy, what each is expected to cost in lateness.
 
-Belongs here: which of them is advised, and why. Does not belong here: how sure that is (:mod:`scan.confidence`), money
+Belongs here: which of them is advised, and why. Does not belong here: the confidence in it (:mod:`scan.confidence`), money
 (:mod:`scan.saving`) and how it is shown.
 """
 

@@ -36,7 +36,7 @@ MANY_WORKERS: Final = 2_000  # of one job: more is a fault of its metrics, rathe
 
 
 class CannotJudgeError(PlainError):
-    """Nothing can be recommended for a job. The message says why and what would mend it."""
+    """No recommendation is possible for a job. The message gives the reason and the fix."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def learn(past: Past, asked_s: float) -> Learned:
     Raises
     ------
     CannotJudgeError
-        Naming what is missing or cannot be, and what would mend it.
+        Naming what is missing or implausible, and the fix.
     """
     _check_there(past)
     of_job, _ = tables(past.of_job)

@@ -51,10 +51,10 @@ def price_of_list(pricing: Pricing, workers: int) -> WorkerPrice:
 
 
 def worker_h_per_month(workers: float) -> float:
-    """Return the worker-hours of a month with so many workers on average."""
+    """Return the worker-hours per month of an average number of workers."""
     return workers * MONTH_H
 
 
 def cost_per_month(workers: float, price: WorkerPrice | None) -> float | None:
-    """Return what so many workers on average cost in a month; ``None`` without a price."""
+    """Return the cost per month of an average number of workers; ``None`` without a price."""
     return None if price is None else worker_h_per_month(workers) * price.per_h

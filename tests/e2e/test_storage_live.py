@@ -25,6 +25,7 @@ from cli.processes import free_port
 from control.clock import WallClock
 from control.state import StateStore
 from control.state_ledger import State
+from control.state_schema import StateError
 from settings.home import PROJECT
 from tests.control.rig import HIGH, constant, parameters
 from twin.emission import Scraping
@@ -163,7 +164,7 @@ def postgres(tmp_path: Path) -> Iterator[tuple[Server, str]]:
 def _opens(url: str) -> bool:
     try:
         StateStore(url).close()
-    except Exception:
+    except StateError:
         return False
     return True
 
