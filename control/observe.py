@@ -45,7 +45,7 @@ class Observation:
         Whether the job is known to stand still.
     unchecked
         Why nobody can tell whether fewer workers would do, in words: the job was restarted so lately that its metrics
-        cannot be held against each other yet, or a backlog drains too slowly for the reported workload. ``None``: they can.
+        cannot be held against each other yet, or a backlog drains too slowly for the reported workload; else ``None``.
     """
 
     window: Window | None

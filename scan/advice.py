@@ -1,7 +1,7 @@
 """What is advised for one job: the best fixed size, the shipped policy, what each is expected to cost in lateness.
 
-Belongs here: which of them is advised, and why. Does not belong here: the confidence in it (:mod:`scan.confidence`), money
-(:mod:`scan.saving`) and how it is shown.
+Belongs here: which of them is advised, and why. Does not belong here: the confidence in it (:mod:`scan.confidence`),
+money (:mod:`scan.saving`) and how it is shown.
 """
 
 from __future__ import annotations
