@@ -75,7 +75,7 @@ def acquire_all(
     """Take leases as :func:`acquire` does, many in one transaction, which costs little more than one alone."""
     if ttl_s <= 0:
         raise ValueError(f"ttl_s must be positive, found {ttl_s}")
-    wanted = list(names)
+    wanted = sorted(names)  # always in one order, or two controllers might wait for each other's rows
     try:
         with store.database.writing() as connection:
             return {name: _taken(store, connection, name, holder, at=at, ttl_s=ttl_s) for name in wanted}

@@ -168,12 +168,9 @@ def follow(
         waits = _kept(sizes, course, first, runs=runs, backlog=backlog)
         stay, go = _first(steps, grid, slice(first, len(course)), ahead[first:], runs=runs, backlogs=waits)
         cheapest = go.total.argmin(axis=1)
+        moves = go.total[np.arange(len(cheapest)), cheapest] < stay.total[:, runs]
         if first == 0:
-            cheapest[0] = chosen
-        each = np.arange(len(cheapest))
-        moves = go.total[each, cheapest] < stay.total[:, runs]
-        if first == 0:
-            moves[0] = chosen != runs
+            cheapest[0], moves[0] = chosen, chosen != runs
         end = int(moves.argmax()) if moves.any() else len(moves)
         stages += [_stage(steps, stay, first, k, runs) for k in range(end)]
         if end < len(moves):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -11,6 +13,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -28,6 +31,7 @@ from control.sources import LiveSource
 from control.state import StateStore
 from control.state_journal import Status
 from control.tick_io import TickIO
+from settings.home import PROJECT
 from settings.stream_job import PrometheusSource, StreamJob
 from settings.targets import TwinSettings
 from tests.control.rig import HIGH, START_S, a_job, constant, parameters
@@ -120,6 +124,33 @@ def test_turns_that_overlap_as_those_of_a_sensor_may_get_their_own_answers() -> 
     for turn, given_by in (("first", answers), ("second", second.result())):
         assert [one[0] for one in given_by] == [turn, turn]
         assert set.union(*(one[1] for one in given_by)) == NAMES
+
+
+ORPHANS = """
+import sys, time
+from tests.control.test_crew import JOBS, Crew, nothing, obey
+if __name__ == "__main__":
+    crew = Crew(nothing, obey, at_most=2)
+    crew._man(2)
+    print(*(one[0] for one in crew.turn(JOBS, "serve")), flush=True)
+    time.sleep(60)
+"""
+
+
+def test_processes_end_with_the_first_one_even_where_that_is_killed(tmp_path) -> None:
+    script = tmp_path / "crew.py"
+    script.write_text(ORPHANS, encoding="utf-8")
+    where = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    first = subprocess.Popen([sys.executable, str(script)], cwd=PROJECT, env=where, stdout=subprocess.PIPE, text=True)
+    assert first.stdout is not None
+    members = [int(pid) for pid in first.stdout.readline().split()]
+    assert len(members) == 2
+    first.kill()
+    first.wait()
+    until = time.monotonic() + 10.0
+    while any(Path(f"/proc/{pid}").exists() for pid in members):
+        assert time.monotonic() < until, "they outlive it"
+        time.sleep(0.1)
 
 
 @given(st.integers(0, 10_000), st.integers(1, 64))
