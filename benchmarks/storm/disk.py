@@ -6,10 +6,13 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
+from unittest.mock import patch
 
 import sqlalchemy as sa
 
+from control import state_schema
 from control.state import StateStore
+from control.state_schema import _open
 
 LOCKED, FULL = "database is locked", "database or disk is full"
 READ_ONLY, GONE = "attempt to write a readonly database", "unable to open database file"
@@ -30,28 +33,22 @@ class Disk:
     def __init__(self, before: Before) -> None:
         self._before = before
         self._connections: list[sqlite3.Connection] = []
-        self._listening: list[tuple[Any, str, Any]] = []
 
     def open(self, url: str) -> StateStore:
         """Open a store whose every statement passes here, from the first on."""
-        listeners: dict[str, Callable[..., Any]] = {
-            "connect": self._connected,
-            "do_execute": self._execute,
-            "do_executemany": self._execute,
-            "do_execute_no_params": self._execute_bare,
-            "commit": self._commit,
-        }
-        for name, listener in listeners.items():
-            sa.event.listen(sa.Engine, name, listener)
-        try:
-            store = StateStore(url)
-            engine = store.database._engine
-            for name, listener in listeners.items():
-                sa.event.listen(engine, name, listener)
-            return store
-        finally:
-            for name, listener in listeners.items():
-                sa.event.remove(sa.Engine, name, listener)
+
+        def engine_of_mine(store_url: sa.URL) -> sa.Engine:
+            engine = _open(store_url)
+            sa.event.listen(engine, "connect", self._connected)
+            sa.event.listen(engine, "do_execute", self._execute)
+            sa.event.listen(engine, "do_executemany", self._execute)
+            sa.event.listen(engine, "do_execute_no_params", self._execute_bare)
+            sa.event.listen(engine, "commit", self._commit)
+            return engine
+
+        # While this one waits for a frozen store, others open theirs: nobody may listen to every engine.
+        with patch.object(state_schema, "_open", engine_of_mine):
+            return StateStore(url)
 
     def pull_the_plug(self) -> None:
         """Close every connection as the end of a process does: what was not committed is gone."""

@@ -85,7 +85,8 @@ class Watch:
 
     def _harmful(self, deployment: Deployment, entry: Entry, fault: Fault) -> None:
         twin, to = deployment.twin, entry.intent.scale_out
-        arrives = float(twin.arrivals(twin.now_s, 1)[0])
+        # A request may leave minutes after its decision, when more arrives: what metrics said then is judged.
+        arrives = min(float(twin.arrivals(int(at_s), 1)[0]) for at_s in (entry.intent.made_s, twin.now_s))
         if twin.true_capacity(to) < 0.9 * arrives:
             told = f"{entry.intent.job}: {entry.intent.from_scale_out} -> {to} while {arrives:.0f}/s arrive"
             self._tell("no scale-in on contradictory data", f"{told}, on {fault.kind} {fault.what} {fault.amount:g}")

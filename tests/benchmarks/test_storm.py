@@ -60,6 +60,21 @@ def test_a_planted_bug_is_found(plant: str, faults: tuple[Fault, ...]):
     assert Player().play(Episode(2, 2, faults, 12), compared=False).violations == ()
 
 
+def test_a_store_that_is_frozen_for_one_controller_is_open_for_one_that_starts_meanwhile():
+    frozen = Fault("store frozen", "c0", 1, 3)
+    assert Player().play(Episode(2, 2, (frozen,), 6), compared=False).violations == ()
+
+
+def test_a_request_that_leaves_late_is_judged_by_what_arrived_when_it_was_decided():
+    given = episode(96_002, 40)
+    faults = tuple(
+        one
+        for one in given.faults
+        if one.kind.startswith("asleep") or (one.kind, one.from_min) in {("no metrics", 18), ("duplicated metrics", 30)}
+    )
+    assert Player().play(Episode(given.climate, given.controllers, faults, 40), compared=False).violations == ()
+
+
 @pytest.mark.parametrize(("climate", "first"), [(AT_ONCE, "POST"), (WAITING, "PUT")])
 def test_a_checkpoint_is_made_where_the_cluster_can_use_it(climate: int, first: str, tmp_path, monkeypatch):
     sent = requests_of(climate, (), tmp_path, monkeypatch)
