@@ -28,7 +28,10 @@ UNTOLD_TTL_S = 60.0  # of a lease that an older perdix took, which does not tell
 
 _NAME = leases.c.name == sa.bindparam("of_name")
 _ROW = sa.select(leases).where(_NAME)
-_LOCKED = _ROW.with_for_update()
+_LOCKED = sa.select(leases).where(leases.c.name.in_(sa.bindparam("names", expanding=True)))
+# Always in one order, or two controllers might wait for each other's rows.
+_LOCKED = _LOCKED.order_by(leases.c.name).with_for_update()
+_TAKE = leases.update().where(_NAME)
 _WATCH = keep_last(lease_watches, lease_watches.c.keys())
 
 
@@ -75,10 +78,10 @@ def acquire_all(
     """Take leases as :func:`acquire` does, many in one transaction, which costs little more than one alone."""
     if ttl_s <= 0:
         raise ValueError(f"ttl_s must be positive, found {ttl_s}")
-    wanted = sorted(names)  # always in one order, or two controllers might wait for each other's rows
+    wanted = sorted(names)
     try:
         with store.database.writing() as connection:
-            return {name: _taken(store, connection, name, holder, at=at, ttl_s=ttl_s) for name in wanted}
+            return _taken(store, connection, wanted, holder, at=at, ttl_s=ttl_s)
     except IntegrityError:  # two inserted the first row of a lease at once
         if len(wanted) == 1:
             return {wanted[0]: None}
@@ -86,19 +89,21 @@ def acquire_all(
 
 
 def _taken(
-    store: StateStore, connection: sa.Connection, name: str, holder: str, *, at: Moment, ttl_s: float
-) -> Lease | None:
-    known = connection.execute(_LOCKED, {"of_name": name}).one_or_none()
+    store: StateStore, connection: sa.Connection, wanted: list[str], holder: str, *, at: Moment, ttl_s: float
+) -> dict[str, Lease | None]:
+    known = {row.name: row for row in connection.execute(_LOCKED, {"names": wanted})}
+    over = [name for name, row in known.items() if _is_over(connection, row, at, one_machine=store.database.one_machine)]
+    tokens = {name: 1 for name in wanted if name not in known}
     row = {"holder": holder, "acquired_s": at.wall_s, **_until(at, ttl_s)}
-    if known is None:
-        token = 1
-        connection.execute(leases.insert().values(name=name, token=token, renewals=0, **row))
-    elif _is_over(connection, known, at, one_machine=store.database.one_machine):
-        token = int(known.token) + 1
-        connection.execute(leases.update().where(leases.c.name == name).values(token=token, **row))
-    else:
-        return None
-    return Lease(name, holder, token, at.elapsed_s + ttl_s, at.boot)
+    if tokens:
+        connection.execute(leases.insert(), [{"name": name, "token": 1, "renewals": 0, **row} for name in tokens])
+    if over:
+        tokens |= {name: int(known[name].token) + 1 for name in over}
+        connection.execute(_TAKE, [{"of_name": name, "token": tokens[name], **row} for name in over])
+    return {
+        name: Lease(name, holder, tokens[name], at.elapsed_s + ttl_s, at.boot) if name in tokens else None
+        for name in wanted
+    }
 
 
 def renew(store: StateStore, lease: Lease, at: Moment, ttl_s: float) -> Lease:

@@ -84,6 +84,22 @@ class _Shared:
         return self.reading()  # nothing is half done when its one statement fails
 
 
+@dataclass(frozen=True)
+class _Seen:
+    """One open transaction that only reads."""
+
+    connection: sa.Connection
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        yield self.connection
+
+    def writing(self) -> AbstractContextManager[sa.Connection]:
+        raise RuntimeError("this transaction only reads")
+
+    writing_once = writing
+
+
 class StateStore:
     """Opens (and on first use makes) the state behind an SQLAlchemy URL; safe to share between threads.
 
@@ -137,6 +153,12 @@ class StateStore:
         """
         with self._transactions.writing() as connection:
             yield self._over(_Shared(connection))
+
+    @contextmanager
+    def seen(self) -> Iterator[StateStore]:
+        """Open one transaction that only reads over several calls: to begin one costs as much as to read."""
+        with self._transactions.reading() as connection:
+            yield self._over(_Seen(connection))
 
     def prune(self, now_s: float, retention: Retention | None = None) -> int:
         """Forget what is older than the retention; open decisions, desired scales and documents stay."""

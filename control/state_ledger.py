@@ -56,8 +56,12 @@ _DESIRED = quick(
 _QUEUE = sa.select(desired_scales.c.job).where(_WANTED).with_for_update()
 _KNOWN = sa.select(decisions.c.decision_id).where(_ID)
 _DECISION = sa.select(decisions).where(_ID)
-_RESCALES = quick(sa.select(sa.func.count()).where(_JOB, decisions.c.applied_s >= sa.bindparam("from_s")))
-_LAST_RESCALE = quick(sa.select(sa.func.max(decisions.c.applied_s)).where(_JOB))
+_RESCALES = quick(
+    sa.select(
+        sa.select(sa.func.max(decisions.c.applied_s)).where(_JOB).scalar_subquery(),
+        sa.select(sa.func.count()).where(_JOB, decisions.c.applied_s >= sa.bindparam("from_s")).scalar_subquery(),
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -323,15 +327,11 @@ class Ledger:
         with self.transactions.reading() as connection:
             return [_entry(tuple(row)) for row in connection.execute(query)]
 
-    def rescales(self, job: str, since_s: float) -> int:
-        """Return how many decisions were applied since ``since_s``: what counts against the budget."""
+    def rescales(self, job: str, since_s: float) -> tuple[float | None, int]:
+        """Return when a decision was last applied, and how many were since ``since_s``: what the budget counts."""
         with self.transactions.reading() as connection:
-            return int(connection.execute(_RESCALES, {"of_job": job, "from_s": since_s}).scalar_one())
-
-    def last_rescale_s(self, job: str) -> float | None:
-        """Return when a decision was last applied."""
-        with self.transactions.reading() as connection:
-            return connection.execute(_LAST_RESCALE, {"of_job": job}).scalar()
+            ((last_s, count),) = connection.execute(_RESCALES, {"of_job": job, "from_s": since_s}).all()
+        return last_s, int(count)
 
     def prune(self, before_s: float, quiet_before_s: float) -> int:
         """Forget closed decisions made before ``before_s``, and ``held`` or ``advised`` ones before ``quiet_before_s``.

@@ -65,9 +65,10 @@ def begin(job: StreamJob, io: TickIO, now_s: float, tenure: Tenure | None = None
     store = io.store if tenure is None else tenure.fenced
     stages = _Stages(io.stopwatch_s)
     with stages("recall"):
-        remembered = io.memories.recall(store, job.name)
+        with store.seen() as seen:
+            remembered = io.memories.recall(seen, job.name)
+            pause = seen.journal.pauses(now_s).get(job.name)
         memory = remembered.memory
-        pause = store.journal.pauses(now_s).get(job.name)
         act = job.mode == "act" and job.target.kind != "advisory"
         paused = why_paused(job, pause, now_s)
         setting = Setting(job, now_s, act, paused, io.tick_interval_s, io.policy_of, io.believes, store.lasts)
@@ -214,10 +215,10 @@ def _ledgered(store: StateStore, setting: Setting, memory: JobMemory) -> Ledgere
     job, day_s = setting.job.name, setting.now_s - DAY_S
     if not setting.act:
         return Ledgered(memory.followed.last_s, memory.followed.within(day_s))
-    last_s = store.ledger.last_rescale_s(job)
+    last_s, count = store.ledger.rescales(job, day_s)
     if last_s is not None and last_s > setting.now_s + CLOCK_BACK_S:
         last_s = None  # noted before the clock was set back: nobody can say how long ago
-    return Ledgered(last_s, store.ledger.rescales(job, day_s))
+    return Ledgered(last_s, count)
 
 
 def _intent(

@@ -80,13 +80,16 @@ class Arima:
 
         Needs at least ``d + 1`` values; the filter warms up on the rest.
         """
-        state = self._state_after(np.diff(series, n=self.d) - self.mean)
+        levels = [series]
+        for _ in range(self.d):
+            levels.append(levels[-1][1:] - levels[-1][:-1])
+        state = self._state_after(levels[-1] - self.mean)
         moves = np.full(steps, self.mean)
         if len(state):
             phi, _ = self._polynomials
             moves -= lfilter([1.0], phi, np.zeros(steps), zi=state)[0]
-        for level in range(self.d - 1, -1, -1):
-            moves = np.diff(series, n=level)[-1] + np.cumsum(moves)
+        for level in reversed(levels[:-1]):
+            moves = level[-1] + np.cumsum(moves)
         return moves
 
     def _state_after(self, centred: Values) -> Values:

@@ -23,14 +23,16 @@ def mean_preserving(knots_s: Values, means: Values, edges_s: Values) -> Values:
     edges_s
         Boundaries of the wanted steps, inside the knots.
     """
-    amounts = np.concatenate([[0.0], np.cumsum(means * np.diff(knots_s))])
+    amounts = np.zeros(len(knots_s))
+    np.cumsum(means * (knots_s[1:] - knots_s[:-1]), out=amounts[1:])
     before, after = np.concatenate([means[:1], means]), np.concatenate([means, means[-1:]])
     rates = (before + after) / 2
     if len(means) > 1:
         rates[0] += (means[0] - means[1]) / 2
         rates[-1] += (means[-1] - means[-2]) / 2
-    rates = np.clip(rates, 0.0, 3.0 * np.minimum(before, after))
-    return np.asarray(np.diff(_hermite(knots_s, amounts, rates, edges_s)) / np.diff(edges_s))
+    rates = np.minimum(np.maximum(rates, 0.0), 3.0 * np.minimum(before, after))
+    found = _hermite(knots_s, amounts, rates, edges_s)
+    return np.asarray((found[1:] - found[:-1]) / (edges_s[1:] - edges_s[:-1]))
 
 
 def _hermite(knots: Values, values: Values, slopes: Values, at: Values) -> Values:
@@ -38,10 +40,10 @@ def _hermite(knots: Values, values: Values, slopes: Values, at: Values) -> Value
 
     A tick asks for sixteen of them, and SciPy spends most of each on checks.
     """
-    width = np.diff(knots)
-    rise = np.diff(values) / width
+    width = knots[1:] - knots[:-1]  # as np.diff, at a third of its cost: so is all that follows
+    rise = (values[1:] - values[:-1]) / width
     bend = (slopes[:-1] + slopes[1:] - 2 * rise) / width
-    piece = np.clip(np.searchsorted(knots, at, side="right") - 1, 0, len(width) - 1)
+    piece = np.minimum(np.maximum(knots.searchsorted(at, side="right") - 1, 0), len(width) - 1)
     along = at - knots[piece]
     found = values[piece] + slopes[piece] * along
     power = along * along

@@ -92,7 +92,7 @@ class Perdix:
         backlog = situation.lag_records or 0.0
         found = solve(sizes, course, prices, runs, backlog)
         chosen = _cheapest(situation, sizes, found, memory, limits=limits)
-        stages = follow(sizes, course, prices, found, runs=runs, chosen=chosen, backlog=backlog)
+        stages = follow(found, runs=runs, chosen=chosen, backlog=backlog)
         plan = _Plan(sizes, found, runs, chosen, stages, spent.left(situation.objectives.error_budget), limits)
         return _told(self.name, situation, plan, memory)
 

@@ -94,6 +94,8 @@ class Programme:
         Seconds that are expected to be late within the course then, shape ``(sizes,)``.
     ahead
         Least cost from the beginning of each later stage on, and after the last; each of shape ``(sizes, LEVELS)``.
+    steps, grid
+        What it was worked out with.
     """
 
     stay: Values
@@ -101,6 +103,8 @@ class Programme:
     keep: Values
     late_s: Values
     ahead: tuple[Values, ...]
+    steps: _Steps
+    grid: _Grid
 
 
 @dataclass(frozen=True)
@@ -148,12 +152,10 @@ def solve(sizes: Sizes, course: Course, prices: Prices, runs: int, backlog: floa
     late_s = _late_if_kept(steps, backlog)
     over_s = len(course) * STAGE_S + prices.tail_s
     keep = sizes.workers * over_s + prices.late * (late_s + prices.tail_s * sizes.overtaken)
-    return Programme(stay.total[0], go.total[0], keep, late_s, tuple(ahead))
+    return Programme(stay.total[0], go.total[0], keep, late_s, tuple(ahead), steps, grid)
 
 
-def follow(
-    sizes: Sizes, course: Course, prices: Prices, found: Programme, *, runs: int, chosen: int, backlog: float
-) -> tuple[Stage, ...]:
+def follow(found: Programme, *, runs: int, chosen: int, backlog: float) -> tuple[Stage, ...]:
     """Return the stages of the cheapest plan that begins with ``chosen``, as it is expected to go.
 
     Parameters
@@ -161,11 +163,11 @@ def follow(
     runs, chosen
         Indexes among the sizes: of what runs, and of the first step.
     """
-    grid, steps, stages = _Grid.of(course, backlog), _Steps.of(sizes, course, prices), list[Stage]()
-    ahead = np.stack(found.ahead)
+    steps, grid, stages = found.steps, found.grid, list[Stage]()
+    course, ahead = steps.course, np.stack(found.ahead)
     while len(stages) < len(course):
         first = len(stages)
-        waits = _kept(sizes, course, first, runs=runs, backlog=backlog)
+        waits = _kept(steps.sizes, course, first, runs=runs, backlog=backlog)
         stay, go = _first(steps, grid, slice(first, len(course)), ahead[first:], runs=runs, backlogs=waits)
         cheapest = go.total.argmin(axis=1)
         moves = go.total[np.arange(len(cheapest)), cheapest] < stay.total[:, runs]
@@ -396,9 +398,10 @@ def _after(steps: _Steps, grid: _Grid) -> Values:
 
 def _late_if_kept(steps: _Steps, backlog: float) -> Values:
     """Return the seconds that each size would be late within the course, shape ``(sizes,)``."""
-    capacity, backlogs = steps.sizes.per_s, np.full(len(steps.sizes.per_s), backlog)
-    late_s = np.zeros(len(capacity))
-    for load, exceeds in zip(steps.course.per_s.tolist(), steps.exceeds, strict=True):
-        late, backlogs = _waits(capacity, steps.prices.allowed_s, load, exceeds, backlogs)
-        late_s += late
-    return late_s
+    capacity, load = steps.sizes.per_s, steps.course.per_s[:, None]
+    backlogs = np.full(steps.exceeds.shape, backlog)
+    works_off = (capacity - load) * STAGE_S
+    for k in range(len(backlogs) - 1):
+        np.maximum(backlogs[k] - works_off[k], 0.0, out=backlogs[k + 1])
+    late_s, _ = _waits(capacity, steps.prices.allowed_s, load, steps.exceeds, backlogs)
+    return np.asarray(late_s.sum(axis=0))

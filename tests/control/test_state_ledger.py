@@ -90,8 +90,7 @@ def test_the_way_of_a_decision_that_goes_well(store: StateStore) -> None:
 def test_a_controller_that_died_after_the_target_accepted_may_confirm_from_the_intent(store: StateStore) -> None:
     store.ledger.record(intent())
     assert store.ledger.confirmed(intent().decision_id, NOW_S + 60)
-    assert store.ledger.last_rescale_s("wordcount") == NOW_S + 60
-    assert store.ledger.rescales("wordcount", NOW_S) == 1
+    assert store.ledger.rescales("wordcount", NOW_S) == (NOW_S + 60, 1)
 
 
 def test_a_failed_attempt_waits_longer_each_time_and_keeps_the_desired_scale_out(store: StateStore) -> None:
@@ -131,7 +130,7 @@ def test_an_applied_decision_that_the_target_lost_is_tried_again_and_still_count
     assert entry is not None
     assert entry.state is State.INTENT
     store.ledger.applied(intent().decision_id, NOW_S + 120)
-    assert store.ledger.rescales("wordcount", NOW_S) == 1
+    assert store.ledger.rescales("wordcount", NOW_S)[1] == 1
 
 
 def test_a_new_decision_supersedes_the_open_one_and_takes_over_the_desired_scale_out(store: StateStore) -> None:
@@ -162,7 +161,7 @@ def test_only_a_change_that_may_be_made_becomes_desired(
     store.ledger.record(intent(**change))
     assert [entry.state for entry in store.ledger.decisions("wordcount")] == [state]
     assert (store.ledger.desired("wordcount") is not None) == (state is State.INTENT)
-    assert store.ledger.rescales("wordcount", 0.0) == 0
+    assert store.ledger.rescales("wordcount", 0.0) == (None, 0)
 
 
 def test_an_advice_does_not_disturb_what_is_under_way(store: StateStore) -> None:
@@ -189,10 +188,8 @@ def test_rescales_are_counted_by_when_they_were_applied(store: StateStore) -> No
         store.ledger.record(made)
         store.ledger.applied(made.decision_id, made.made_s + 2)
     now_s = NOW_S + 29 * 3600 + 60
-    assert store.ledger.rescales("wordcount", now_s - 86_400) == 24
-    assert store.ledger.rescales("ysb", 0.0) == 0
-    assert store.ledger.last_rescale_s("wordcount") == NOW_S + 29 * 3600 + 2
-    assert store.ledger.last_rescale_s("ysb") is None
+    assert store.ledger.rescales("wordcount", now_s - 86_400) == (NOW_S + 29 * 3600 + 2, 24)
+    assert store.ledger.rescales("ysb", 0.0) == (None, 0)
 
 
 def test_outcomes_add_up(store: StateStore) -> None:

@@ -45,6 +45,15 @@ def test_any_number_of_processes_may_open_an_empty_database_at_once(state_url: s
     store.close()
 
 
+def test_several_calls_share_a_transaction_that_only_reads(store: StateStore) -> None:
+    with store.seen() as seen:
+        assert seen.ledger.decisions("wordcount") == []
+        store.ledger.record(intent())
+        with pytest.raises(RuntimeError, match="only reads"):
+            seen.ledger.record(intent())
+    assert len(store.ledger.decisions("wordcount")) == 1
+
+
 def test_many_threads_may_write_at_once(store: StateStore) -> None:
     with ThreadPoolExecutor(8) as pool:
         stored = list(pool.map(lambda number: store.ledger.record(intent(window_end_s=float(number % 20))), range(80)))

@@ -106,7 +106,8 @@ def test_a_recovery_is_never_shorter_than_its_downtime(down, every, rate, at_s, 
     assume(isinstance(outcome, Recovered))
     assert 0.0 <= outcome.downtime_s <= outcome.recovery_s
     assert outcome.stopped_s >= at_s
-    assert outcome.downtime_s == pytest.approx(down, abs=every + 2)
+    # A step too early, where the first sample after the action shows the stop, and half a step at its end.
+    assert outcome.downtime_s == pytest.approx(down, abs=1.5 * every + 2)
 
 
 def test_missing_samples_are_not_an_outage():

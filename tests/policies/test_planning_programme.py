@@ -149,7 +149,7 @@ def test_it_takes_milliseconds(count, allowed_ms):
 def followed(sizes, course, prices, runs, backlog=0.0):
     found = solve(sizes, course, prices, runs, backlog)
     chosen = cheapest(found, runs)
-    return follow(sizes, course, prices, found, runs=runs, chosen=chosen, backlog=backlog), found, chosen
+    return follow(found, runs=runs, chosen=chosen, backlog=backlog), found, chosen
 
 
 def test_the_plan_that_is_told_costs_what_was_promised():
