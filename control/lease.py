@@ -92,7 +92,9 @@ def _taken(
     store: StateStore, connection: sa.Connection, wanted: list[str], holder: str, *, at: Moment, ttl_s: float
 ) -> dict[str, Lease | None]:
     known = {row.name: row for row in connection.execute(_LOCKED, {"names": wanted})}
-    over = [name for name, row in known.items() if _is_over(connection, row, at, one_machine=store.database.one_machine)]
+    over = [
+        name for name, row in known.items() if _is_over(connection, row, at, one_machine=store.database.one_machine)
+    ]
     tokens = {name: 1 for name in wanted if name not in known}
     row = {"holder": holder, "acquired_s": at.wall_s, **_until(at, ttl_s)}
     if tokens:

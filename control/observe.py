@@ -13,7 +13,7 @@ from models.capacity.workers import Against
 from models.forecasting.contract import Workload
 from settings.stream_job import StreamJob
 from telemetry import metrics
-from telemetry.agreement import contradicting, surroundings, understated, unjudged
+from telemetry.agreement import contradicting, surroundings, understated, unexplained, unjudged
 from telemetry.plausible import Plausible, screened
 from telemetry.quality import Quality, assess
 from telemetry.window import Values, Window
@@ -156,23 +156,24 @@ def _contradicting(job: StreamJob, window: Window, interrupted: NDArray[np.bool_
 
 
 def _unchecked(job: StreamJob, window: Window, interrupted: NDArray[np.bool_]) -> str | None:
+    """Return in words why nothing can tell whether metrics that ask for fewer workers are true, else ``None``."""
     lag, checkpoint_s = window.job_metric(metrics.LAG.name), job.objectives.checkpoint_interval_s
     young = unjudged(window.step_s, lag, interrupted=interrupted, checkpoint_interval_s=checkpoint_s)
     if young[-NEWEST_STEPS:].all():
         uptime_s = last_finite(window.job_metric(metrics.UPTIME.name))
         restarted = "Just restarted" if uptime_s is None else f"Restarted {uptime_s:.0f} s ago"
         return f"{restarted}; whether what is measured since then is true cannot be told yet."
-    hidden = understated(
-        window.step_s,
-        window.job_metric(metrics.WORKLOAD.name),
-        total_throughput(window),
-        lag,
-        interrupted=interrupted,
-        checkpoint_interval_s=checkpoint_s,
-    )
-    if not hidden[-NEWEST_STEPS:].any():
-        return None
-    return "The backlog drains so slowly that far more must arrive than the reported workload."
+    workload, throughput = window.job_metric(metrics.WORKLOAD.name), total_throughput(window)
+    for judge, why in (
+        (understated, "The backlog drains so slowly that far more must arrive than the reported workload."),
+        (unexplained, "Workload and throughput are apart, and no consumer lag is measured that would say why."),
+    ):
+        found = judge(
+            window.step_s, workload, throughput, lag, interrupted=interrupted, checkpoint_interval_s=checkpoint_s
+        )
+        if found[-NEWEST_STEPS:].any():
+            return why
+    return None
 
 
 def _just_restarted(window: Window) -> NDArray[np.bool_]:

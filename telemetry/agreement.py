@@ -71,6 +71,20 @@ def understated(
     return np.asarray(seen.judged & falls & (besides > UNTOLD * seen.arrived) & _whole(interrupted, span))
 
 
+def unexplained(
+    step_s: float, workload: Values, throughput: Values, lag: Values, *, interrupted: Mask, checkpoint_interval_s: float
+) -> Mask:
+    """Return where workload and throughput are apart and no lag is measured that would say why, shape ``(n,)``.
+
+    :func:`contradicting` judges nothing there. Parameters as there.
+    """
+    if len(workload) < 2:
+        return np.zeros(len(workload), dtype=np.bool_)
+    span = max(_spans(step_s, checkpoint_interval_s))
+    seen = _Seen.over(span, step_s, workload, throughput, lag)
+    return np.asarray(seen.apart & ~np.isfinite(seen.least) & _whole(interrupted, span))
+
+
 def unjudged(step_s: float, lag: Values, *, interrupted: Mask, checkpoint_interval_s: float) -> Mask:
     """Return where :func:`contradicting` judges nothing because the job has just been interrupted, shape ``(n,)``.
 
@@ -112,7 +126,7 @@ def _steps(step_s: float, checkpoint_interval_s: float) -> int:
 class _Seen:
     """What arrived and was worked in the span before each step, in records, and how the lag moved; shape ``(n,)``."""
 
-    judged: Mask  # enough is measured, and the two are apart by more than chance
+    apart: Mask  # enough is measured of the two, and they are apart by more than chance
     arrived: Values
     worked: Values
     least: Values
@@ -124,14 +138,17 @@ class _Seen:
         counts = _trailing_sums(both.astype(np.float64), steps)
         arrived = step_s * _trailing_sums(np.where(both, workload, 0.0), steps)
         worked = step_s * _trailing_sums(np.where(both, throughput, 0.0), steps)
-        apart = np.abs(arrived - worked)
-        judged = counts >= MEASURED * steps
-        judged &= apart > (APART - 1.0) * np.minimum(arrived, worked)
-        judged &= apart > CHANCE * np.sqrt(arrived + worked)
-        if not judged.any():
-            return cls(judged, arrived, worked, np.zeros(len(lag)), np.zeros(len(lag)))
-        least, most = _moves(lag, steps, max(1, round(SPAN_S / step_s)))
-        return cls(judged & np.isfinite(least), arrived, worked, least, most)
+        gap = np.abs(arrived - worked)
+        apart = counts >= MEASURED * steps
+        apart &= gap > (APART - 1.0) * np.minimum(arrived, worked)
+        apart &= gap > CHANCE * np.sqrt(arrived + worked)
+        if not (apart.any() and np.isfinite(lag).any()):
+            return cls(apart, arrived, worked, *np.full((2, len(lag)), np.nan))
+        return cls(apart, arrived, worked, *_moves(lag, steps, max(1, round(SPAN_S / step_s))))
+
+    @property
+    def judged(self) -> Mask:
+        return np.asarray(self.apart & np.isfinite(self.least))
 
     @property
     def drained(self) -> Mask:

@@ -276,6 +276,19 @@ def test_right_after_a_restart_nothing_is_scaled_in_as_nothing_can_tell_whether_
     assert rig.twin.scale_out >= 5, "42,000/s arrive"
 
 
+def test_where_the_lag_is_lost_and_throughput_is_not_the_workload_nothing_is_scaled_in(store: StateStore) -> None:
+    """Only the lag could say why; ``ds2-global`` takes what is done per second of useful time for the capacity."""
+    ds2 = PolicySettings(name="ds2-global")
+    falling = np.concatenate([constant(BUSY, 0.35), np.linspace(BUSY, 0.75 * BUSY, 900), constant(0.75 * BUSY, 1.0)])
+    rig = Rig.of(store, falling, scale_out=6, policy=ds2, grace_s=0.0)
+    rig.minutes(10)
+    without_lag = of_job("consumer_lag_records", lambda values: np.full_like(values, np.nan))
+    rig.source.change = both(without_lag, since(rig.now_s + 120.0, WRONG["throughput is told twice"]))
+    reports = rig.minutes(20)
+    assert rig.twin.scale_out >= 4, "31,500/s arrive, of 9,000/s each takes"
+    assert any("no consumer lag is measured that would say why" in one.sentence for one in reports)
+
+
 def test_a_scale_in_waits_until_what_is_measured_after_a_restart_can_be_checked(store: StateStore) -> None:
     four = PolicySettings(name="static", options={"scale_out": 4})
     rig = Rig.of(store, LOW, scale_out=6, policy=four, grace_s=0.0, interval_s=15.0)

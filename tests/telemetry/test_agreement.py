@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from telemetry.agreement import contradicting, surroundings, understated
+from telemetry.agreement import contradicting, surroundings, understated, unexplained
 
 STEP_S = 5.0
 N = 48
@@ -92,6 +92,22 @@ def test_offsets_that_are_committed_every_ten_seconds_are_no_contradiction():
 
 def test_without_a_lag_nothing_is_contradicted():
     assert not judged(15_000.0, 45_000.0, NAN).any()
+
+
+@pytest.mark.parametrize(
+    ("throughput", "found"), [(30_000.0, True), (22_500.0, True), (16_000.0, False), (5_000.0, True)]
+)
+def test_without_a_lag_nobody_can_say_why_throughput_is_not_the_workload(throughput, found):
+    columns = (np.full(N, one) for one in (15_000.0, throughput, NAN))
+    apart = unexplained(STEP_S, *columns, interrupted=np.zeros(N, dtype=bool), checkpoint_interval_s=10.0)
+    assert apart[12:].all() if found else not apart.any()
+
+
+def test_where_the_lag_is_measured_it_says_why():
+    throughput = from_row(20, 10_000.0, 18_000.0)
+    columns = np.full(N, 10_000.0), throughput, waiting(10_000.0, throughput, first=2e6)
+    none = np.zeros(N, dtype=bool)
+    assert not unexplained(STEP_S, *columns, interrupted=none, checkpoint_interval_s=10.0).any()
 
 
 def test_a_minute_with_a_standstill_is_not_judged_because_the_job_reads_again_what_it_had_read():
