@@ -15,6 +15,7 @@ from control.state import DAY_S
 from models.forecasting.foresight import LEAST_MINUTES
 from models.recovery.downtime import Downtimes
 from policies.contract import Decision, Policy, Reason, Situation
+from policies.late_at import LateAt
 from policies.standing_still import stand_still, unforeseeable
 from policies.wording import workers
 from settings.stream_job import GRACE_S, StreamJob
@@ -219,7 +220,8 @@ def _founded(proposed: Decision, situation: Situation) -> Decision:
     """
     stands = not (situation.mix or situation.sizes or situation.events) and proposed.reason not in NO_GROUND
     if stands and unforeseeable(situation):
-        proposed = replace(stand_still(situation, proposed.policy), memory=proposed.memory)
+        late_at = LateAt.of_memory(proposed.memory) if "late_at" in proposed.memory else None
+        proposed = replace(stand_still(situation, proposed.policy, late_at), memory=proposed.memory)
     if not proposed.rescales(situation):
         return proposed
     early = _early(situation)

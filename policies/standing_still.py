@@ -16,6 +16,7 @@ from models.capacity.contract import Estimate
 from models.forecasting.contract import Values
 from models.forecasting.foresight import HALF_LIFE, MINUTE_S
 from policies.contract import Candidate, Decision, Reason, Situation
+from policies.late_at import LateAt
 from policies.wording import per_s, workers
 
 LEAST_AHEAD_S = 480.0  # foreseen for less, a load is over before a rescale has paid
@@ -61,14 +62,20 @@ def late_shares(minutes: Values, capacities_per_s: Values, allowed_s: float) -> 
     return np.where(np.isnan(capacities[:, 0]), np.nan, shares)
 
 
-def stand_still(situation: Situation, policy: str) -> Decision:
-    """Return the decision to stand at the smallest size that was within the error budget over the last hours."""
+def stand_still(situation: Situation, policy: str, late_at: LateAt | None = None) -> Decision:
+    """Return the decision to stand at the smallest size that was within the error budget over the last hours.
+
+    Parameters
+    ----------
+    late_at
+        How late the sizes that ran were measured to be; ``None`` where the policy does not remember that.
+    """
     allowed_s = WAITS * situation.objectives.latency_p95_ms / 1_000.0
     budget, runs = situation.objectives.error_budget, situation.scale_out
     sizes = sorted(situation.capacities)
     counted_on = np.array([_counted_on(situation.capacities[n], runs) for n in sizes])
     shares = dict(zip(sizes, late_shares(situation.minutes, counted_on, allowed_s).tolist(), strict=True))
-    size, why = _size(situation, shares, budget)
+    size, why = _size(situation, shares, LateAt() if late_at is None else late_at)
     candidates = tuple(_candidate(situation, n, share, budget) for n, share in shares.items())
     reason = Reason.HOLD_UNFORESEEABLE if size == runs else Reason.of_change(runs, size)
     assert situation.foresight is not None
@@ -85,17 +92,20 @@ def _counted_on(estimate: Estimate, runs: int) -> float:
     return float(estimate.per_s**CAREFUL * estimate.low_per_s ** (1.0 - CAREFUL))
 
 
-def _size(situation: Situation, shares: Mapping[int, float], budget: float) -> tuple[int, str]:
+def _size(situation: Situation, shares: Mapping[int, float], late_at: LateAt) -> tuple[int, str]:
     """Return the size to stand at, and why."""
-    bounds, runs = situation.bounds, situation.scale_out
+    bounds, runs, budget = situation.bounds, situation.scale_out, situation.objectives.error_budget
     if not bounds.minimum <= runs <= bounds.maximum:
         return bounds.clamp(runs), "the bounds allow no other"
     if math.isnan(shares.get(runs, math.nan)):
         return runs, "nothing is known of their capacity yet"
     inside = {n: share for n, share in shares.items() if bounds.minimum <= n <= bounds.maximum}
     if _overspent(situation, shares[runs], budget):
-        return _larger(situation, inside, budget)
-    return _smaller(situation, inside, budget)
+        spent = f"{runs} would have been late in {shares[runs]:.1%} of the last minutes"
+        return _larger(situation, inside, budget, spent)
+    if late_at.overspent(runs, budget):
+        return _larger(situation, inside, budget, f"{runs} were late for more than the error budget of the last hours")
+    return _smaller(situation, {n: late_at.share(n, share) for n, share in inside.items()}, budget)
 
 
 def _overspent(situation: Situation, share: float, budget: float) -> bool:
@@ -109,9 +119,8 @@ def _behind(situation: Situation) -> bool:
     return (situation.lag_records or 0.0) > BEHIND_S * situation.workload_per_s
 
 
-def _larger(situation: Situation, shares: Mapping[int, float], budget: float) -> tuple[int, str]:
+def _larger(situation: Situation, shares: Mapping[int, float], budget: float, spent: str) -> tuple[int, str]:
     runs = situation.scale_out
-    spent = f"{runs} would have been late in {shares[runs]:.1%} of the last minutes"
     if situation.since_rescale_s < RESPITE_S and not _behind(situation):
         return runs, f"{spent}, but were rescaled not long ago"
     larger = [n for n in shares if n > runs]

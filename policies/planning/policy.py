@@ -15,6 +15,7 @@ from models.capacity.contract import Estimate
 from models.forecasting.foresight import HALF_LIFE
 from policies.contract import Candidate, Decision, Planned, Reason, Situation
 from policies.holding import blindness, hold
+from policies.late_at import LateAt
 from policies.planning.analogues import late_after
 from policies.planning.budget import Spent
 from policies.planning.course import STAGE_S, course_of
@@ -160,12 +161,16 @@ def _remembered(situation: Situation) -> dict[str, Any]:
         lateness = lateness.seen(busy, late)
     rival = Rival.of_memory(situation.memory)
     rival = rival.counted(situation.now_s, situation.scale_out, late, longest_s=longest_s)
+    at_this_size = curable * late if situation.since_rescale_s > SETTLED_S else None
+    late_at = LateAt.of_memory(situation.memory)
+    late_at = late_at.counted(situation.now_s, situation.scale_out, at_this_size, longest_s=longest_s)
     return {
         "spent": spent.to_state(),
         "rival": rival.to_state(),
         "behind_s": behind_s,
         "lateness": lateness.to_state(),
         "stays": stays.to_state(),
+        "late_at": late_at.to_state(),
     }
 
 

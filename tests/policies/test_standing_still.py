@@ -9,6 +9,7 @@ from models.forecasting.contract import Forecast
 from models.forecasting.foresight import foresight
 from models.recovery.downtime import Downtimes
 from policies.contract import Reason, Situation
+from policies.late_at import LateAt
 from policies.standing_still import LEAST_MINUTES, PATIENCE_S, late_shares, stand_still, unforeseeable
 from settings.stream_job import Bounds, Objectives
 
@@ -55,6 +56,23 @@ def test_a_size_that_holds_is_stood_at_whatever_the_last_minute_was():
         decision = stand_still(situation(5, workload_per_s=last), "daedalus")
         assert (decision.scale_out, decision.reason) == (5, Reason.HOLD_UNFORESEEABLE)
         assert "cannot be foreseen" in decision.sentence
+
+
+def test_a_size_that_was_measured_to_be_late_too_often_is_left_whatever_its_minutes_say():
+    """Bursts within a minute do not show in its mean."""
+    late, not_for_long = (LateAt({5: (0.055 * seen_s, seen_s)}, 1e6) for seen_s in (22_000.0, 12_000.0))
+    assert stand_still(situation(5), "perdix", LateAt()).scale_out == 5
+    assert stand_still(situation(5), "perdix", not_for_long).scale_out == 5, "lateness comes in bursts"
+    decision = stand_still(situation(5), "perdix", late)
+    assert (decision.scale_out, decision.reason) == (6, Reason.SCALE_OUT)
+
+
+def test_and_not_gone_back_to_soon():
+    late = LateAt({5: (0.055 * 20_000.0, 20_000.0), 6: (0.0, 20_000.0)}, 1e6)
+    assert stand_still(situation(6), "perdix", late).scale_out == 6
+    forgotten = LateAt({6: (0.0, 20_000.0)}, 1e6)
+    assert stand_still(situation(9, since_rescale_s=PATIENCE_S), "perdix", late).scale_out == 6
+    assert stand_still(situation(9, since_rescale_s=PATIENCE_S), "perdix", forgotten).scale_out == 5
 
 
 def test_a_size_that_overspends_the_budget_is_left_for_the_smallest_that_does_not():
