@@ -10,7 +10,7 @@ import typer
 
 from cli.options import JobArgument, JsonOption
 from cli.output import UserError, clock_time, console, emit, number, table
-from cli.stores import home, known, lake, state, stream_job, stream_jobs
+from cli.stores import home, known, lake, say_skipped, state, stream_job, stream_jobs, usable_files
 from settings.product import load_product_settings
 
 if TYPE_CHECKING:
@@ -195,7 +195,10 @@ def explain(
 
     at_s = _moment(at) if at else None
     with state() as store:
-        known(job, {*store.journal.statuses(), *stream_jobs()}, "job", "no tick has been made yet: perdix tick")
+        files = usable_files(but=job)
+        known(job, {*store.journal.statuses(), *files.jobs}, "job", "no tick has been made yet: perdix tick", files)
+        if job in files.faults:
+            say_skipped(files.faults[job])
         explanation = explained(store, job, at_s)
     emit(
         "perdix.explain/1",

@@ -40,7 +40,7 @@ class Counted:
 
 
 def counted_twice(server: Server, selector: Labels) -> Counted | None:
-    """Return why a sum over a job's series counts too much: scraped twice, or of several jobs. ``None``: it does not."""
+    """Return why a sum over a job's series counts too much: scraped twice, or of several jobs, or ``None``."""
     naming = server.queries.jobs
     if naming is None or not naming.series.endswith("}"):
         return None

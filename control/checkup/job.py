@@ -72,24 +72,19 @@ def check_job(
     queries = queries_of(job.engine)
     reading = _Reading({fact.metric: fact for fact in _unasked(job, source, queries)})
     began_s = stopwatch_s()
-    address = shown(source)
+    address, trouble = shown(source), None
     try:
         with closing(connect(source)) as client:
             client.query_range("time()", now_s - 1.0, now_s, 1.0)
-            asking = _Asking(job, source, queries, client, now_s)
-            for metric in reading.facts:
-                if stopwatch_s() - began_s > most_s:
-                    break
-                asking.ask(metric, reading)
-            late = stopwatch_s() - began_s > most_s
-            facts, overall = judged(asking.job, asking.server, reading.facts, reading.series, now_s)
-            facts = facts if late else tuple(asking.labelled(fact) for fact in facts)
-    except PrometheusError as error:
-        if error.of_the_server or not reading.series:
-            facts = tuple(reading.facts.values())
-            return JobCheckup(job.name, address, facts, False, str(error), fix_of(error, source))
-        raise
-    if late:
+            asking = _Asking(job, source, queries, client, now_s, lambda: stopwatch_s() - began_s > most_s)
+            trouble = asking.ask_all(reading)
+            facts, overall = judged(job, asking.server(trouble), reading.facts, reading.series, now_s)
+            facts = tuple(asking.labelled(fact, trouble) for fact in facts)
+    except PrometheusError as error:  # it does not answer at all
+        return JobCheckup(job.name, address, tuple(reading.facts.values()), False, str(error), fix_of(error, source))
+    if isinstance(trouble, PrometheusError):
+        return JobCheckup(job.name, address, facts, True, str(trouble), fix_of(trouble, source))
+    if trouble is not None:
         problem = f"{address} took more than {most_s:.0f} s for {len(reading.series)} of {len(facts)} queries"
         return JobCheckup(job.name, address, facts, True, problem, "look at its load, or at how many series it holds")
     return JobCheckup(job.name, address, facts, True, *overall)
@@ -111,6 +106,10 @@ def _unasked(job: StreamJob, source: PrometheusSource, queries: EngineQueries) -
             yield replace(fact, query=promql)
 
 
+class _Late(Exception):  # noqa: N818 - it is no error of anybody's
+    """The time for a job is over."""
+
+
 @dataclass(frozen=True)
 class _Asking:
     job: StreamJob
@@ -118,16 +117,29 @@ class _Asking:
     queries: EngineQueries
     client: Prometheus
     now_s: float
+    late: Callable[[], bool]
 
     @property
     def end_s(self) -> float:
         step_s = self.source.scrape_interval_s
         return math.floor(self.now_s / step_s) * step_s
 
-    @property
-    def server(self) -> Server:
+    def server(self, trouble: Exception | None) -> Server:
+        """Return whom to ask for hints: nobody any more where there was trouble."""
         step_s = self.source.scrape_interval_s
-        return Server(self.client, self.queries, self.end_s - HINT_STEPS * step_s, self.end_s, step_s)
+        late = self.late if trouble is None else lambda: True
+        return Server(self.client, self.queries, self.end_s - HINT_STEPS * step_s, self.end_s, step_s, late)
+
+    def ask_all(self, reading: _Reading) -> Exception | None:
+        """Ask every query; return why that ended early, or ``None``."""
+        for metric in reading.facts:
+            if self.late():
+                return _Late()
+            try:
+                self.ask(metric, reading)
+            except PrometheusError as error:
+                return error
+        return None
 
     def ask(self, metric: str, reading: _Reading) -> None:
         """Ask one query; raises ``PrometheusError`` where the server, and not the query, failed."""
@@ -146,9 +158,9 @@ class _Asking:
         where = f"correct the query of {metric} in conf/queries/{self.queries.engine}.yaml"
         reading.facts[metric] = replace(fact, verdict=Verdict.REFUSED, found=str(found), fix=where)
 
-    def labelled(self, fact: QueryFact) -> QueryFact:
+    def labelled(self, fact: QueryFact, trouble: Exception | None) -> QueryFact:
         """Return a fact of a query that found nothing with the label that is wrong, where one is."""
         if fact.verdict is not Verdict.MISSING:
             return fact
-        fix = wrong_label(self.server, fact.metric, self.source.selector)
+        fix = wrong_label(self.server(trouble), fact.metric, self.source.selector)
         return replace(fact, fix=fix) if fix else fact

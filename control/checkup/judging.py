@@ -106,18 +106,22 @@ def _judged(seen: _Seen, fact: QueryFact) -> QueryFact:
         words = f"newest value is {old} old, {seen.allowed_s:.0f} s are allowed"
         stopped = "look at Prometheus' targets page: is the exporter scraped, and does the job run?"
         return replace(told, verdict=Verdict.STALE, found=words, fix=stopped)
-    rejected = [one for one in seen.window.rejected if one.metric == fact.metric]
+    rejected = sum(one.values.size for one in seen.window.rejected if one.metric == fact.metric)
     if rejected:
-        return _implausible(seen, replace(told, rejected=sum(one.values.size for one in rejected)))
+        return _implausible(seen, replace(told, rejected=rejected))
+    return _counted(seen, told, fresh) or _doubted(seen, told)
+
+
+def _counted(seen: _Seen, fact: QueryFact, fresh: Sequence[Series]) -> QueryFact | None:
+    """Return a fact of series that count too much; ``None`` where none do."""
     twice = told_twice(fact.metric, fresh)
     if twice:
         verdict = Verdict.DUPLICATED if fact.metric in SUMMED else Verdict.DOUBTFUL
-        return replace(told, verdict=verdict, found=twice, fix=ONE_OF_THEM)
-    if fact.metric == metrics.THROUGHPUT.name and seen.job.prometheus is not None:
-        counted = counted_twice(seen.server, seen.job.prometheus.selector)
-        if counted is not None:
-            return replace(told, verdict=Verdict.DUPLICATED, found=counted.found, fix=counted.fix)
-    return _doubted(seen, told)
+        return replace(fact, verdict=verdict, found=twice, fix=ONE_OF_THEM)
+    if fact.metric != metrics.THROUGHPUT.name or seen.job.prometheus is None:
+        return None
+    counted = counted_twice(seen.server, seen.job.prometheus.selector)
+    return None if counted is None else replace(fact, verdict=Verdict.DUPLICATED, found=counted.found, fix=counted.fix)
 
 
 def _implausible(seen: _Seen, fact: QueryFact) -> QueryFact:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,13 +22,20 @@ LISTED: Final = 5
 
 @dataclass(frozen=True)
 class Server:
-    """A server that answers, and when it is asked: ``start_s`` to ``end_s``, epoch seconds, every ``step_s``."""
+    """A server that answers, and when it is asked: ``start_s`` to ``end_s``, epoch seconds, every ``step_s``.
+
+    Attributes
+    ----------
+    late
+        Whether it is asked no more.
+    """
 
     client: Prometheus
     queries: EngineQueries
     start_s: float
     end_s: float
     step_s: float
+    late: Callable[[], bool] = lambda: False
 
     @property
     def window_s(self) -> float:
@@ -36,7 +43,12 @@ class Server:
         return rate_window_s(self.step_s)
 
     def series(self, promql: str) -> Sequence[tuple[Mapping[str, str], float]]:
-        """Return labels and mean of each series that goes on; none where the server refuses: a hint is worth no error."""
+        """Return labels and mean of each series that goes on; none where the server refuses or the time is over.
+
+        A hint is worth neither an error nor waiting.
+        """
+        if self.late():
+            return ()
         try:
             found = self.client.query_range(promql, self.start_s, self.end_s, self.step_s, lookback_s=2.0 * self.step_s)
         except PrometheusError:
