@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from cli.findings import Finding, in_sentence
+from cli.findings import BETWEEN, Finding, fixes, in_sentence
 from cli.twin_jobs import is_twin_job
 from control.calls import Call, Calls
 from control.checkup.facts import JobCheckup, QueryFact, Verdict
@@ -93,9 +94,12 @@ def _of_server(home: Home, server: str, found: Sequence[JobCheckup | Exception])
     if all(is_twin_job(_path(home, one.job)) for one in down):
         gone = f"the simulator of the demo is not running (its jobs: {names})"
         return Finding(check, ok=True, found=gone, better="perdix dev starts one that goes on", queries=queries)
-    place = _place(home, down[0].job, "prometheus")
     return Finding(
-        check, ok=False, found=f"{down[0].problem}; needed by {names}", mend=down[0].fix + place, queries=queries
+        check,
+        ok=False,
+        found=f"{down[0].problem}; needed by {names}",
+        mend=_placed(home, down[0].job, down[0].fix),
+        queries=queries,
     )
 
 
@@ -103,14 +107,13 @@ def _of_job(home: Home, checkup: JobCheckup) -> Finding:
     facts, check = checkup.queries, f"metrics of {checkup.job}"
     broken = [one for one in facts if not one.ok]
     doubts = [one for one in facts if one.verdict is Verdict.DOUBTFUL]
-    doubt = "; ".join(f"{one.metric}: {one.found}; {one.fix}" for one in doubts)
+    doubt = BETWEEN.join(f"{one.metric}: {one.found}; {one.fix}" for one in doubts)
     if checkup.ok:
         return Finding(check, ok=True, found=_counted(facts), doubt=doubt, queries=facts)
-    found = "; ".join(filter(None, (checkup.problem, in_sentence(broken))))
-    fixes = [
-        _placed(home, checkup.job, one) for one in dict.fromkeys((checkup.fix, *(one.fix for one in broken))) if one
-    ]
-    return Finding(check, ok=False, found=found, mend="; ".join(fixes), doubt=doubt, queries=facts)
+    found = BETWEEN.join(filter(None, (checkup.problem, in_sentence(broken))))
+    named = [*filter(None, (checkup.fix,)), *fixes(broken)]
+    mend = BETWEEN.join(_placed(home, checkup.job, one) for one in named)
+    return Finding(check, ok=False, found=found, mend=mend, doubt=doubt, queries=facts)
 
 
 def _counted(facts: Sequence[QueryFact]) -> str:
@@ -121,16 +124,13 @@ def _counted(facts: Sequence[QueryFact]) -> str:
 
 def _placed(home: Home, job: str, fix: str) -> str:
     """Return a fix with the line of the job file that it is about, if it is about one."""
-    if "prometheus.selector" in fix:
-        return fix + _place(home, job, "prometheus", "selector")
-    return fix + _place(home, job, "prometheus") if "prometheus." in fix else fix
-
-
-def _place(home: Home, job: str, *keys: str) -> str:
+    key = re.search(r"\bprometheus\.(\w+)", fix)
+    if key is None:
+        return fix
     try:
-        return f" ({place_in(_path(home, job), *keys)})"
+        return f"{fix} ({place_in(_path(home, job), 'prometheus', key[1])})"
     except SettingsError:  # it has been taken away meanwhile
-        return ""
+        return fix
 
 
 def _path(home: Home, job: str) -> Path:

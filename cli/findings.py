@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cli.output import console, number, styled, table
-from control.checkup.facts import QueryFact, Verdict
+from control.checkup.facts import HARMLESS, QueryFact, Verdict
 from settings.durations import in_words
+
+BETWEEN = "; "  # findings and fixes of one check
 
 
 @dataclass(frozen=True)
@@ -36,33 +38,43 @@ class Finding:
 def show(finding: Finding, *, in_full: bool) -> None:
     """Print a finding for people; of queries all where ``in_full``, else those that are not well."""
     mark = styled("ok    ", "green") if finding.ok else styled("broken", "red")
-    console.print(mark, f"{finding.check}: {finding.found}", highlight=False)
     asked = [one for one in finding.queries if one.verdict is not Verdict.NOT_ASKED]
+    console.print(mark, f"{finding.check}: {finding.found}", highlight=False)
     shown = asked if in_full else [one for one in asked if not one.ok]
     if shown:
         table("", ["metric", "series", "newest", "age", "verdict"], [_row(one) for one in shown])
-    if not finding.ok and finding.mend:
-        console.print(f"       fix: {finding.mend}", highlight=False)
-    for word, text in (("check", finding.doubt), ("better", finding.better)):
+    for fix in () if finding.ok else finding.mend.split(BETWEEN):
+        if fix:
+            console.print(f"       fix: {fix}", highlight=False)
+    for word, text in (("check ", finding.doubt), ("better: ", finding.better)):
         if text:
-            console.print(f"       {word}: {text}" if word == "better" else f"       {word} {text}", highlight=False)
+            console.print(f"       {word}{text}", highlight=False)
 
 
 def in_sentence(facts: Iterable[QueryFact]) -> str:
-    """Return what was found of queries in one line: those with the same finding and fix together."""
-    alike: dict[tuple[str, str], list[str]] = {}
+    """Return what was found of queries in one line: those of which the same was found together."""
+    alike: dict[str, list[str]] = {}
     for one in facts:
-        alike.setdefault((one.found, one.fix), []).append(one.metric)
-    return "; ".join(f"{', '.join(names)}: {found}" for (found, _), names in alike.items())
+        alike.setdefault(one.found, []).append(one.metric)
+    return BETWEEN.join(f"{', '.join(names)}: {found}" for found, names in alike.items())
+
+
+def fixes(facts: Iterable[QueryFact]) -> list[str]:
+    """Return the fix of each query; what fixes several is named once, and only then without the query's name."""
+    alike: dict[str, list[str]] = {}
+    for one in facts:
+        if one.fix:
+            alike.setdefault(one.fix, []).append(one.metric)
+    return [fix if len(names) > 1 else f"{names[0]}: {fix}" for fix, names in alike.items()]
 
 
 def _row(fact: QueryFact) -> list[str]:
     unit = "" if fact.unit == "ratio" else f" {fact.unit}"
     newest = "-" if fact.newest is None else f"{number(fact.newest)}{unit}"
     age = "-" if fact.age_s is None else in_words(fact.age_s)
-    verdict = fact.verdict.value
-    if not fact.ok:
-        verdict = f"{verdict}: {fact.found}"
-    elif fact.verdict is Verdict.MISSING:
-        verdict = "missing, not needed"
+    verdict = fact.verdict.value.replace("_", " ")
+    if fact.ok and fact.verdict not in HARMLESS:
+        verdict = f"{verdict}, not needed"
+    if fact.rejected:
+        verdict = f"{verdict}, {number(fact.rejected)} values rejected"
     return [fact.metric, str(fact.series), newest, age, verdict]

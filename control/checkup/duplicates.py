@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -73,5 +73,6 @@ def _apart(series: Sequence[Labels]) -> str:
     return _listed(names)
 
 
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(f"label '{name}'" for name in names)
+def _listed(names: Sequence[str]) -> str:
+    quoted = ", ".join(f"'{name}'" for name in names)
+    return f"label {quoted}" if len(names) == 1 else f"labels {quoted}"

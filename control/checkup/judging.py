@@ -129,12 +129,12 @@ def _implausible(seen: _Seen, fact: QueryFact) -> QueryFact:
         (one for one in seen.window.rejected if one.metric == fact.metric), key=lambda one: float(one.times_s.max())
     )
     unit = units.of_value(fact.metric, float(np.median(rejected.values)), seen.ranges[fact.metric])
-    many = f", as are {fact.rejected:,} values of the last hour" if fact.rejected > 1 else ""
+    many = f" ({fact.rejected:,} values of the last hour are)" if fact.rejected > 1 else ""
     fix = f"correct the query of {fact.metric} in conf/queries/{seen.server.queries.engine}.yaml"
     return replace(
         fact,
         verdict=Verdict.IMPLAUSIBLE,
-        found=f"{rejected.sentence()}{many}",
+        found=f"{rejected.sentence().removeprefix(f'{fact.metric} ')}{many}",
         fix=fix if unit is None else unit.question(seen.where),
     )
 

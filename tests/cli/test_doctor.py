@@ -115,7 +115,7 @@ def test_a_server_that_is_gone_is_one_finding_for_all_its_jobs(place: Path) -> N
     (broken,) = findings(place)
     assert (broken.ok, broken.check) == (False, f"prometheus {GONE}")
     assert "needed by ads, bids" in broken.found
-    assert re.search(r"start it, or correct prometheus.url \(\S+ads\.yaml:2\)", broken.mend)
+    assert re.search(r"start it, or correct prometheus.url \(\S+ads\.yaml:3\)", broken.mend)
     assert {one.verdict for one in broken.queries} == {Verdict.NOT_ASKED}
     assert {one.job for one in broken.queries} == {"ads", "bids"}
 

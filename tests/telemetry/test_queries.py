@@ -46,7 +46,8 @@ class TestShipped:
         assert 'numRecordsIn{operator_name=~"Source.*", job_name="ads"}[60s]' in text
 
     def test_a_scale_is_part_of_the_query_of_one_job_and_of_every_topic(self, tmp_path):
-        text = "worker: {labels: [pod]}\nqueries:\n  workload_per_s:\n    - {needs: [topic], promql: 'sum(a{$selector})', scale: 0.001}\n"
+        query = "{needs: [topic], promql: 'sum(a{$selector})', scale: 0.001}"
+        text = f"worker: {{labels: [pod]}}\nqueries: {{workload_per_s: [{query}]}}\n"
         queries = load_queries("flink", write(tmp_path, text))
         assert queries.promql("workload_per_s", {"topic": "ads"}, 60) == '(sum(a{topic="ads"})) * 0.001'
         assert queries.for_each("topic", "workload_per_s", 60) == '(sum(a{topic=~".+"})) * 0.001'
