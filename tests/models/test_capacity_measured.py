@@ -70,7 +70,7 @@ def test_report_of_the_ramp():
     assert [estimate.scale_out for estimate in report] == list(range(1, 13))
     assert report[0].per_s == pytest.approx(61_757, rel=0.05)
     assert report[0].seen
-    assert "observed just now at 1 worker" in report[0].basis
+    assert "observed in the minute before at 1 worker" in report[0].basis
     # Twelve times one worker is 34 % above what twelve workers did three days earlier: the interval must own that.
     assert report[11].low_per_s < 488_277 < report[11].high_per_s
 

@@ -73,7 +73,7 @@ def test_other_scale_outs_are_the_mean_worker_times_n_less_what_being_many_costs
     here = model.capacity(4)
     assert here.seen
     assert here.per_s == pytest.approx(4 * 50_000 * 0.95, rel=0.03)
-    assert here.basis.startswith("observed just now at 4 workers, CPU up to about 0.7")
+    assert here.basis.startswith("observed in the minute before at 4 workers, CPU up to about 0.7")
     for n in (1, 2, 8, 12):
         other = model.capacity(n)
         assert not other.seen
