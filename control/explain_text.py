@@ -117,13 +117,20 @@ def _sizes(told: Document) -> dict[int, dict[str, Any]]:
 def _table(sizes: Mapping[int, Document], intent: Intent, told: Document) -> Iterator[str]:
     """Yield the sizes around the one that is wanted, each with what it can process and why it is not the one."""
     if any(one.get("mix") for one in told.get("candidates", ())):
-        yield from list(_candidates(told["candidates"]))[: ROWS + 1]
+        yield from _candidates(_beside_accepted(told["candidates"]))
         return
     shown = _around(list(sizes), intent.scale_out, intent.from_scale_out)
     if shown:
         yield "  workers  can process  verdict"
     for n in shown:
         yield f"  {n:>7}  {_rate(sizes[n].get('per_s')):>11}  {_verdict(n, sizes[n], intent)}".rstrip()
+
+
+def _beside_accepted(candidates: Sequence[Document]) -> Sequence[Document]:
+    ordered = sorted(candidates, key=lambda one: one["scale_out"])
+    accepted = next((at for at, one in enumerate(ordered) if one["rejected_by"] is None), 0)
+    first = max(0, min(accepted - ROWS // 2, len(ordered) - ROWS))
+    return ordered[first : first + ROWS]
 
 
 def _around(sizes: Sequence[int], wanted: int, running: int) -> list[int]:

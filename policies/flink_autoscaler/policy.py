@@ -158,7 +158,7 @@ def _demand(situation: Situation, found: Evaluated) -> str:
     running = workers(situation.scale_out)
     true = f"{running} can process {_rate(found.true_per_s)}"
     if math.isinf(found.true_per_s):
-        true = f"of {running} nothing is known, for nothing came in"
+        true = f"{running}: nothing came in to measure by"
     return f"{_rate(demand.target_per_s)}{backlog} are due, {true}"
 
 

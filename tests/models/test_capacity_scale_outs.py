@@ -137,7 +137,7 @@ def test_a_stale_memory_loses_to_fresh_evidence():
     remembered = 8 * 30_000 * 0.95
     assert abs(soon.capacity(8).per_s - remembered) < 0.5 * abs(late.capacity(8).per_s - remembered)
     assert abs(late.capacity(8).per_s - linear) < abs(soon.capacity(8).per_s - linear)
-    assert "30 days ago" in late.capacity(8).basis
+    assert "30 days before" in late.capacity(8).basis
 
 
 def test_workers_that_lose_by_being_many_are_extrapolated_so():
