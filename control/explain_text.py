@@ -6,13 +6,14 @@ A number is one number: what a table says of a size is what the policy counted o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from control.explain import Explanation
 from control.state_journal import Status
 from control.state_ledger import Entry, Intent, State
+from policies.contract import Reason
 from policies.planning.course import STAGE_S
 from policies.wording import workers
 from settings.durations import in_words
@@ -66,6 +67,8 @@ def _unusual(explanation: Explanation) -> str:
     """Return what of a job's status its decision does not tell, in words."""
     status, pause = explanation.status, explanation.pause
     if pause is not None:
+        if explanation.entry is not None and explanation.entry.intent.reason == Reason.HOLD_PAUSED:
+            return ""
         return f"paused until {_time(pause.until_s)}. {pause.why}".rstrip()
     told = explanation.entry is not None and status is not None and status.sentence == explanation.entry.intent.sentence
     if status is None or status.status in USUAL or told:
@@ -119,7 +122,8 @@ def _table(sizes: Mapping[int, Document], intent: Intent, told: Document) -> Ite
     if any(one.get("mix") for one in told.get("candidates", ())):
         yield from _candidates(_beside_accepted(told["candidates"]))
         return
-    shown = _around(list(sizes), intent.scale_out, intent.from_scale_out)
+    proposed = (told.get("proposed") or {}).get("scale_out", intent.scale_out)
+    shown = _around(list(sizes), intent.scale_out, {intent.from_scale_out, proposed})
     if shown:
         yield "  workers  can process  verdict"
     for n in shown:
@@ -133,17 +137,21 @@ def _beside_accepted(candidates: Sequence[Document]) -> Sequence[Document]:
     return ordered[first : first + ROWS]
 
 
-def _around(sizes: Sequence[int], wanted: int, running: int) -> list[int]:
+def _around(sizes: Sequence[int], wanted: int, also: Collection[int]) -> list[int]:
     nearest = sorted(sizes, key=lambda n: (abs(n - wanted), n))[:ROWS]
-    return sorted({*nearest, *(n for n in sizes if n == running)})
+    return sorted({*nearest, *(n for n in sizes if n in also)})
 
 
 def _verdict(n: int, size: Document, intent: Intent) -> str:
-    rejected = size.get("rejected_by")
+    rejected, proposed = size.get("rejected_by"), intent.explanation.get("proposed") or {}
+    why = "" if rejected is None else f"rejected: {rejected}"
+    if why and n == intent.scale_out:  # a guard holds what the policy would leave
+        why = f"the policy {why}"
     parts = [
         "runs" if n == intent.from_scale_out else "",
-        "wanted" if n == intent.scale_out and (intent.rescales or rejected is None) else "",
-        "" if rejected is None else f"rejected: {rejected}",
+        "wanted" if n == intent.scale_out else "",
+        "the policy wants it" if proposed.get("scale_out") == n else "",
+        why,
         "" if size.get("recovery_s") is None or rejected is not None else f"recovery in {size['recovery_s']:,.0f} s",
     ]
     return ", ".join(filter(None, parts))

@@ -220,6 +220,20 @@ def test_an_old_decision_says_how_old_it_is_and_that_nobody_ticks(rig: Rig, stor
     assert "perdix controller" in text
 
 
+def test_what_a_guard_holds_is_told_beside_what_the_policy_wants(store: StateStore) -> None:
+    rig = Rig.of(store, BUSY, scale_out=2)
+    store.journal.pause("orders", rig.now_s + 600, rig.now_s, "load test")
+    rig.minutes(2)
+    found = explain(store, "orders")
+    assert found.entry is not None
+    wanted = found.entry.intent.explanation["proposed"]["scale_out"]
+    text = render(found)
+    assert text.startswith("orders: 2 workers stay. Paused: ")
+    assert "load test" in text.splitlines()[0]
+    assert re.search(r"^ +2 +[\d,]+/s  runs, wanted, the policy rejected: ", text, re.M)
+    assert re.search(rf"^ +{wanted} +[\d,]+/s  the policy wants it", text, re.M)
+
+
 def test_a_blind_job_says_so_first(store: StateStore) -> None:
     rig = Rig.of(store, LOW, scale_out=2)
     rig.minutes(2)
