@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.doctor_metrics import metrics_of_jobs
-from cli.findings import Finding, show
+from cli.doctor_metrics import AT_ONCE, PER_SERVER, metrics_of_jobs
+from cli.findings import BETWEEN, Finding, show
 from cli.options import JsonOption
 from cli.output import emit
 from cli.stores import NO_FILE, known
@@ -21,6 +21,8 @@ from settings.home import Home
 
 if TYPE_CHECKING:
     from control.job_files import JobFiles
+    from settings.stream_job import StreamJob
+    from settings.targets import FlinkSettings
 
 SHOWN_IN_FULL = 10  # jobs of which every query is shown; of more only what is not well
 
@@ -140,25 +142,37 @@ def _configuration(_: Home, files: JobFiles) -> Iterator[Finding]:
 
 
 def _flink(_: Home, files: JobFiles) -> Iterator[Finding]:
-    from control.decide import SHORTEST_GRACE_S
+    """Yield a finding per job that Flink runs, in the order of the files; one that hangs delays no other."""
+    from control.calls import Call, Calls
     from settings.targets import FlinkSettings
+
+    targets = {job.name: job.target for job in files.jobs.values() if isinstance(job.target, FlinkSettings)}
+
+    def call(name: str, target: FlinkSettings) -> Call[Finding]:
+        job = files.jobs[name]
+        return Call(str(target.url), lambda: _flink_of(job, target), lambda finding: [finding])
+
+    found = {one.check: one for one in Calls(AT_ONCE, PER_SERVER).run(call(*one) for one in targets.items())}
+    yield from (found[f"flink of {name}"] for name in targets)
+
+
+def _flink_of(job: StreamJob, target: FlinkSettings) -> Finding:
+    from control.decide import SHORTEST_GRACE_S
     from targets.contract import TargetError
     from targets.flink import FlinkTarget
 
-    for job in files.jobs.values():
-        if not isinstance(job.target, FlinkSettings):
-            continue
-        check = f"flink of {job.name}"
-        try:
-            with FlinkTarget(job.target, job.name) as flink:
-                rescaling, advice = flink.looked_over(SHORTEST_GRACE_S if job.grace_s is None else job.grace_s)
-        except TargetError as error:
-            yield Finding(check, ok=False, found=str(error), mend="start it, or correct 'target' in the job's file")
-            continue
-        when = "as soon as slots are there" if rescaling.at_once else "at a checkpoint once slots are there"
-        found = f"rescales {when}, and not within {rescaling.cooldown_s:.0f} s of the last deployment"
-        needed, wanted = ("; ".join(one.sentence for one in advice if one.needed is kind) for kind in (True, False))
-        yield Finding(check, ok=not needed, found=found, mend=needed, better=wanted)
+    check = f"flink of {job.name}"
+    try:
+        with FlinkTarget(target, job.name) as flink:
+            rescaling, advice = flink.looked_over(SHORTEST_GRACE_S if job.grace_s is None else job.grace_s)
+    except TargetError as error:
+        return Finding(check, ok=False, found=str(error), mend="start it, or correct 'target' in the job's file")
+    except Exception as error:  # a defect that one job meets must not end the checks of others
+        return Finding(check, ok=False, found=f"{type(error).__name__}: {error}", mend="see the message")
+    when = "as soon as slots are there" if rescaling.at_once else "at a checkpoint once slots are there"
+    found = f"rescales {when}, and not within {rescaling.cooldown_s:.0f} s of the last deployment"
+    needed, wanted = (BETWEEN.join(one.sentence for one in advice if one.needed is kind) for kind in (True, False))
+    return Finding(check, ok=not needed, found=found, mend=needed, better=wanted)
 
 
 def _spark(*_: object) -> Iterator[Finding]:
