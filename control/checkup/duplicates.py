@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from control.checkup.selectors import TOPIC, Server
+from control.checkup.selectors import Server, raw_series
 from telemetry.joining import REPLICA_LABELS
 from telemetry.metrics import CANONICAL, Scope
-from telemetry.query_text import matchers
 from telemetry.series import Series
 
 ONE_OF_THEM: Final = "scrape it once, or choose one of them by that label in prometheus.selector"
@@ -41,12 +40,10 @@ class Counted:
 
 def counted_twice(server: Server, selector: Labels) -> Counted | None:
     """Return why a sum over a job's series counts too much: scraped twice, or of several jobs, or ``None``."""
-    naming = server.queries.jobs
-    if naming is None or not naming.series.endswith("}"):
+    raw, naming = raw_series(server, selector), server.queries.jobs
+    if raw is None or naming is None:
         return None
-    theirs = {name: value for name, value in selector.items() if name != TOPIC}
-    inside = f", {matchers(theirs)}" if theirs else ""
-    series = [labels for labels, _ in server.series(f"{naming.series[:-1]}{inside}}}")]
+    series = [labels for labels, _ in server.series(raw)]
     alike: dict[frozenset[tuple[str, str]], list[Labels]] = {}
     for labels in series:
         dropped = SCRAPE_LABELS if _named_without_scrape(server, labels) else REPLICA_LABELS

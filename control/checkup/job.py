@@ -11,7 +11,7 @@ from typing import Final
 
 from control.checkup.facts import JobCheckup, QueryFact, Verdict
 from control.checkup.judging import judged
-from control.checkup.selectors import Server, wrong_label
+from control.checkup.selectors import Server, wrong_interval, wrong_label
 from control.checkup.server import fix_of
 from control.sources import LONGEST_READ_S, NEEDED_TO_DECIDE, connected
 from settings.stream_job import PrometheusSource, StreamJob
@@ -33,7 +33,6 @@ class _Reading:
 
     facts: dict[str, QueryFact] = field(default_factory=dict)
     series: dict[str, tuple[Series, ...]] = field(default_factory=dict)
-    warnings: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def check_job(
@@ -79,7 +78,7 @@ def check_job(
             asking = _Asking(job, source, queries, client, now_s, lambda: stopwatch_s() - began_s > most_s)
             trouble = asking.ask_all(reading)
             facts, overall = judged(job, asking.server(trouble), reading.facts, reading.series, now_s)
-            facts = tuple(asking.labelled(fact, trouble) for fact in facts)
+            facts = tuple(asking.explained(fact, trouble) for fact in facts)
     except PrometheusError as error:  # it does not answer at all
         return JobCheckup(job.name, address, tuple(reading.facts.values()), False, str(error), fix_of(error, source))
     if isinstance(trouble, PrometheusError):
@@ -158,9 +157,10 @@ class _Asking:
         where = f"correct the query of {metric} in conf/queries/{self.queries.engine}.yaml"
         reading.facts[metric] = replace(fact, verdict=Verdict.REFUSED, found=str(found), fix=where)
 
-    def labelled(self, fact: QueryFact, trouble: Exception | None) -> QueryFact:
-        """Return a fact of a query that found nothing with the label that is wrong, where one is."""
+    def explained(self, fact: QueryFact, trouble: Exception | None) -> QueryFact:
+        """Return a fact of a query that found nothing with the label or scrape interval that is wrong, if one is."""
         if fact.verdict is not Verdict.MISSING:
             return fact
-        fix = wrong_label(self.server(trouble), fact.metric, self.source.selector)
+        server, selector = self.server(trouble), self.source.selector
+        fix = wrong_label(server, fact.metric, selector) or wrong_interval(server, selector)
         return replace(fact, fix=fix) if fix else fact

@@ -29,6 +29,7 @@ from telemetry.window import Values, Window
 TICK_S = 60.0
 NEWEST_S = 300.0  # over which latency, lag and rates are looked at together
 SUMMED = frozenset({metrics.THROUGHPUT.name, metrics.WORKLOAD.name, metrics.LAG.name})
+NOT_SCRAPED = "look at Prometheus' targets page: is each worker scraped?"
 CLOCK_AHEAD = "a clock is ahead: compare this machine's time with the server's"
 
 
@@ -68,14 +69,15 @@ def judged(
     each = {metric: _judged(seen, fact) for metric, fact in facts.items()}
     if all(one.verdict in {Verdict.MISSING, Verdict.UNANSWERABLE} for one in each.values()):
         nothing = "no query finds a series: does the job run, and is this the Prometheus that scrapes it?"
-        return tuple(each.values()), (nothing, "correct prometheus.selector")
+        return tuple(each.values()), (nothing, "start the job, or correct prometheus.selector")
     shown = observe(job, _Given(Reading(aligned)), now_s, since_s, TICK_S, ranges=ranges)
     each = _held_together(seen, each, shown)
     unexplained = shown.quality.blind and all(one.ok for one in each.values())
-    problem = "; ".join(shown.quality.problems) if unexplained else ""
-    if aligned.ahead and not problem:
-        problem = f"{aligned.ahead} samples lie in the future"
-    return tuple(each.values()), (problem, CLOCK_AHEAD if aligned.ahead else "")
+    if unexplained:
+        return tuple(each.values()), ("; ".join(shown.quality.problems), NOT_SCRAPED)
+    if aligned.ahead:
+        return tuple(each.values()), (f"{aligned.ahead} samples lie in the future", CLOCK_AHEAD)
+    return tuple(each.values()), ("", "")
 
 
 @dataclass(frozen=True)

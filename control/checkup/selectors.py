@@ -13,11 +13,13 @@ from telemetry.metrics import WORKLOAD
 from telemetry.prometheus import Prometheus
 from telemetry.prometheus_answers import PrometheusError
 from telemetry.queries import EngineQueries
-from telemetry.query_text import rate_window_s
+from telemetry.query_text import duration, matchers, rate_window_s
 
 TOPIC: Final = "topic"
 FITS: Final = 0.1  # relative difference of rates up to which a topic may be the one that a job reads
 LISTED: Final = 5
+COUNTED_S: Final = 600.0  # over which samples are counted, to know how often a job is scraped
+LESS_OFTEN: Final = 2.0  # times the interval of the job file, from which that is why rates find too little
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,28 @@ def wrong_label(server: Server, metric: str, selector: Mapping[str, str]) -> str
         if label not in text.needs and rest and server.series(queries.rendered(text, rest, server.window_s)):
             return f"its series have no label '{label}': take it out of prometheus.selector"
     return ""
+
+
+def raw_series(server: Server, selector: Mapping[str, str]) -> str | None:
+    """Return the selector of the series that each job of the engine has, of this job; ``None`` where none is known."""
+    naming = server.queries.jobs
+    if naming is None or not naming.series.endswith("}"):
+        return None
+    theirs = {name: value for name, value in selector.items() if name != TOPIC}
+    return f"{naming.series[:-1]}{', ' if theirs else ''}{matchers(theirs)}}}"
+
+
+def wrong_interval(server: Server, selector: Mapping[str, str]) -> str:
+    """Return the fix of a job that is scraped less often than its file says, so that rates find too few samples."""
+    raw, naming = raw_series(server, selector), server.queries.jobs
+    if raw is None or naming is None:
+        return ""
+    counts = server.series(f"max by ({naming.names[0]}) (count_over_time({raw}[{duration(COUNTED_S)}]))")
+    most = max((count for _, count in counts), default=0.0)
+    every_s = COUNTED_S / most if most > 0 else 0.0
+    if every_s < LESS_OFTEN * server.step_s:
+        return ""
+    return f"is it scraped every {every_s:.0f} s? Then set prometheus.scrape_interval_s to that"
 
 
 def fitting_topic(server: Server, consumed_per_s: float, present: str) -> str:

@@ -141,6 +141,21 @@ def test_a_wrong_unit_is_found_with_its_scale(
     assert fix in found.fix
 
 
+def test_a_scrape_interval_that_is_too_short_is_why_rates_find_nothing(face: PrometheusFace) -> None:
+    job = a_job(face)
+    assert job.prometheus is not None
+    often = job.model_copy(update={"prometheus": job.prometheus.model_copy(update={"scrape_interval_s": 2.0})})
+    found = fact(checked(often), "throughput_per_s")
+    assert found.verdict is Verdict.MISSING
+    assert found.fix == "is it scraped every 15 s? Then set prometheus.scrape_interval_s to that"
+
+
+def test_a_job_that_shows_nothing_at_all_may_not_run(face: PrometheusFace) -> None:
+    found = checked(a_job(face, job_name="x", namespace="y", topic="z"))
+    assert "no query finds a series: does the job run" in found.problem
+    assert found.fix == "start the job, or correct prometheus.selector"
+
+
 def test_what_cannot_be_is_counted_and_told_with_its_range(face: PrometheusFace) -> None:
     found = fact(checked(a_job(face), queries_of=lambda _: changed("cpu_load", "{} * 100")), "cpu_load")
     assert found.rejected > 100
