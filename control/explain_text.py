@@ -120,7 +120,7 @@ def _sizes(told: Document) -> dict[int, dict[str, Any]]:
 def _table(sizes: Mapping[int, Document], intent: Intent, told: Document) -> Iterator[str]:
     """Yield the sizes around the one that is wanted, each with what it can process and why it is not the one."""
     if any(one.get("mix") for one in told.get("candidates", ())):
-        yield from _candidates(_beside_accepted(told["candidates"]))
+        yield from _candidates(_beside_accepted(told["candidates"]), _chosen(intent))
         return
     proposed = (told.get("proposed") or {}).get("scale_out", intent.scale_out)
     shown = _around(list(sizes), intent.scale_out, {intent.from_scale_out, proposed})
@@ -176,7 +176,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     yield from _rejected(told.get("rejected", {}))
     yield from _believed(told.get("believed"), explanation, _sizes(told))
     yield from _planned(told)
-    yield from _candidates(told.get("candidates", ()))
+    yield from _candidates(told.get("candidates", ()), _chosen(entry.intent))
     yield from _came_of(entry)
     last = explanation.last_rescale
     if last is not None and last.decision_id != entry.decision_id:
@@ -309,14 +309,20 @@ def _against_fixed(against: Document) -> str:
     )
 
 
-def _candidates(candidates: Sequence[Document]) -> Iterator[str]:
+def _candidates(candidates: Sequence[Document], chosen: Collection[int]) -> Iterator[str]:
+    """Yield each candidate with its verdict; ``chosen`` are the scale-outs that the policy or a guard came to."""
     if candidates:
         yield "Examined: workers, what the policy counts on, verdict"
     for one in sorted(candidates, key=lambda one: one["scale_out"]):
         recovery = "" if one["recovery_s"] is None else f", recovery in {one['recovery_s']:,.0f} s"
-        verdict = "accepted" if one["rejected_by"] is None else f"rejected: {one['rejected_by']}"
+        holds = "accepted" if one["scale_out"] in chosen else "not rejected, and not the one"
+        verdict = holds if one["rejected_by"] is None else f"rejected: {one['rejected_by']}"
         which = workers(one["scale_out"], one["mix"]) if one.get("mix") else f"{one['scale_out']:>3}"
         yield f"  {which} {_rate(one['capacity_per_s']):>11}  {verdict}{recovery}"
+
+
+def _chosen(intent: Intent) -> set[int]:
+    return {intent.scale_out, (intent.explanation.get("proposed") or {}).get("scale_out", intent.scale_out)}
 
 
 def _came_of(entry: Entry) -> Iterator[str]:
