@@ -20,6 +20,7 @@ from settings.durations import in_words
 
 Document = Mapping[str, Any]
 ROWS: Final = 5  # of the short table: sizes around the one that is wanted
+LATELY_S: Final = 3_600.0  # values that were rejected before are left to the long text
 SILENT_S: Final = 300.0  # without a tick, until that is said
 USUAL: Final = frozenset({Status.ACTING, Status.ADVISE})  # of these the decision tells all
 
@@ -54,6 +55,8 @@ def _short(explanation: Explanation, now_s: float | None) -> Iterator[str]:
         yield silent
     yield from _came_of(entry)
     yield from _seen(told.get("seen", {}))
+    lately_s = (entry.last_s or intent.made_s) - LATELY_S
+    yield from _rejected({name: one for name, one in told.get("rejected", {}).items() if one["newest_s"] > lately_s})
     yield from _table(_sizes(told), intent, told)
     last = explanation.last_rescale
     if last is not None and last.decision_id != entry.decision_id:
