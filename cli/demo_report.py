@@ -42,7 +42,7 @@ def write_report(
         labels=LABELS,
         policies=POLICIES,
         picture=base64.b64encode(drawn).decode(),
-        explained={name: render(one) for name, one in explained.items()},
+        explained={name: render(one, verbose=True) for name, one in explained.items()},
         made=clock_time(max((one.entry.intent.made_s for one in explained.values() if one.entry), default=0.0)),
     )
     html.write_text(page, encoding="utf-8")

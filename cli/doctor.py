@@ -1,4 +1,4 @@
-"""``perdix doctor``: is everything here that perdix needs, and if not, what mends it."""
+"""``perdix doctor``: is everything here that perdix needs, and if not, what fixes it."""
 
 from __future__ import annotations
 
@@ -6,81 +6,76 @@ import importlib
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.doctor_metrics import AT_ONCE, PER_SERVER, metrics_of_jobs
+from cli.findings import BETWEEN, Finding, show
 from cli.options import JsonOption
-from cli.output import console, emit, styled
-from control.clock import WallClock
+from cli.output import emit
+from cli.stores import NO_FILE, known
 from settings.home import Home
 
+if TYPE_CHECKING:
+    from control.job_files import JobFiles
+    from settings.stream_job import StreamJob
+    from settings.targets import FlinkSettings
 
-@dataclass(frozen=True)
-class Finding:
-    """One check: what was found, the mend when it is not well, and what would be better when it is."""
+SHOWN_IN_FULL = 10  # jobs of which every query is shown; of more only what is not well
 
-    check: str
-    ok: bool
-    found: str
-    mend: str = ""
-    better: str = ""
+Check = Callable[[Home, "JobFiles"], Iterator[Finding]]
 
 
 def doctor(
     spark: Annotated[bool, typer.Option(help="Also start Spark and run a task (about 20 s).")] = True,
+    job: Annotated[
+        str | None, typer.Option("--job", help="Check the metrics and the target of this job only.", show_default="all")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check Python, Java, Spark, the stores, the configuration, each job's Prometheus and Flink; say how to mend.
+    """Check Python, Java, Spark, the stores, the configuration, every query of every job, and Flink; name each fix.
 
-    Example: perdix doctor --no-spark --json
+    Example: perdix doctor --job ads
     """
+    from control import live
+
     home = Home.from_environment()
-    checks = [
-        _python,
-        _packages,
-        _java,
-        _state,
-        _mlflow,
-        _configuration,
-        _prometheus,
-        _flink,
-        *([_spark] if spark else []),
-    ]
-    findings = []
-    for check in checks:
-        for finding in _guarded(check, home):
+    files = live.stream_jobs(home)
+    if job is not None:
+        files = replace(files, jobs={known(job, files.jobs, "job", NO_FILE, files): files.jobs[job]}, faults={})
+    of_machine: list[Check] = [] if job else [_python, _packages, _java, _state, _mlflow, _configuration]
+    findings: list[Finding] = []
+    for check in (*of_machine, metrics_of_jobs, _flink, *([_spark] if spark and not job else [])):
+        for finding in _guarded(check, home, files):
             findings.append(finding)
             if not as_json:
-                mark = styled("ok    ", "green") if finding.ok else styled("broken", "red")
-                console.print(mark, f"{finding.check}: {finding.found}", highlight=False)
-                if not finding.ok and finding.mend:
-                    console.print(f"       mend: {finding.mend}", highlight=False)
-                if finding.better:
-                    console.print(f"       better: {finding.better}", highlight=False)
+                show(finding, in_full=job is not None or len(files.jobs) <= SHOWN_IN_FULL)
     well = all(finding.ok for finding in findings)
-    emit("perdix.doctor/1", {"ok": well, "findings": findings}, as_json=as_json, show=lambda: None)
+    queries = [fact for finding in findings for fact in finding.queries]
+    told = [{name: value for name, value in vars(finding).items() if name != "queries"} for finding in findings]
+    document = {"ok": well, "findings": told, "queries": queries}
+    emit("perdix.doctor/1", document, as_json=as_json, show=lambda: None)
     if not well:
         raise typer.Exit(1)
 
 
-def _guarded(check: Callable[[Home], Iterator[Finding]], home: Home) -> Iterator[Finding]:
+def _guarded(check: Check, home: Home, files: JobFiles) -> Iterator[Finding]:
     name = check.__name__.strip("_")
     try:
-        yield from check(home)
+        yield from check(home, files)
     except Exception as error:  # a doctor that falls over its patient is no help
         yield Finding(name, ok=False, found=f"{type(error).__name__}: {error}", mend="see the message")
 
 
-def _python(_: Home) -> Iterator[Finding]:
+def _python(*_: object) -> Iterator[Finding]:
     version = sys.version.split()[0]
     yield Finding("python", (3, 11) <= sys.version_info[:2] < (3, 14), version, "use Python 3.11, 3.12 or 3.13")
 
 
-def _packages(_: Home) -> Iterator[Finding]:
+def _packages(*_: object) -> Iterator[Finding]:
     from importlib.metadata import PackageNotFoundError, version
 
     missing, found = [], []
@@ -100,7 +95,7 @@ def _packages(_: Home) -> Iterator[Finding]:
     )
 
 
-def _java(home: Home) -> Iterator[Finding]:
+def _java(home: Home, _: JobFiles) -> Iterator[Finding]:
     from telemetry.java import NoJava, find_java
 
     try:
@@ -111,7 +106,7 @@ def _java(home: Home) -> Iterator[Finding]:
         yield Finding("java", ok=True, found=f"{java.version}, {java.origin}")
 
 
-def _state(home: Home) -> Iterator[Finding]:
+def _state(home: Home, _: JobFiles) -> Iterator[Finding]:
     from control.state import StateStore
 
     store = StateStore(home.make().state_url)
@@ -122,7 +117,7 @@ def _state(home: Home) -> Iterator[Finding]:
     yield Finding("state store", ok=True, found=f"readable, {len(statuses)} jobs known")
 
 
-def _mlflow(home: Home) -> Iterator[Finding]:
+def _mlflow(home: Home, _: JobFiles) -> Iterator[Finding]:
     from models.registry import FLEET_MODELS, RegistryError, prepare
 
     try:
@@ -137,64 +132,50 @@ def _mlflow(home: Home) -> Iterator[Finding]:
     yield Finding("mlflow", ok=True, found=said)
 
 
-def _configuration(home: Home) -> Iterator[Finding]:
-    from control.live import stream_jobs
+def _configuration(_: Home, files: JobFiles) -> Iterator[Finding]:
     from settings.product import load_product_settings
     from telemetry.queries import load_series_map
 
     load_product_settings()
     load_series_map()
-    files = stream_jobs(home)
     yield Finding("stream jobs", not files.complaints, ", ".join(files.jobs) or "none yet", "; ".join(files.complaints))
 
 
-def _prometheus(home: Home) -> Iterator[Finding]:
-    from control.live import stream_jobs
-    from control.sources import connected
-    from telemetry.http_access import shown
-    from telemetry.prometheus_answers import PrometheusError
-
-    for job in stream_jobs(home).jobs.values():
-        check = f"prometheus of {job.name}"
-        if job.prometheus is None:
-            yield Finding(check, ok=True, found="none configured: trained on exports only")
-            continue
-        now_s = WallClock().now_s()
-        try:
-            with closing(connected(job.prometheus)) as client:
-                client.query_range("time()", now_s - 1, now_s, 1)
-        except PrometheusError as error:
-            yield Finding(
-                check, ok=False, found=str(error), mend="start it, or mend 'prometheus.url' in the job's file"
-            )
-        else:
-            yield Finding(check, ok=True, found=f"{shown(job.prometheus)} answers")
-
-
-def _flink(home: Home) -> Iterator[Finding]:
-    from control.decide import SHORTEST_GRACE_S
-    from control.live import stream_jobs
+def _flink(_: Home, files: JobFiles) -> Iterator[Finding]:
+    """Yield a finding per job that Flink runs, in the order of the files; one that hangs delays no other."""
+    from control.calls import Call, Calls
     from settings.targets import FlinkSettings
+
+    targets = {job.name: job.target for job in files.jobs.values() if isinstance(job.target, FlinkSettings)}
+
+    def call(name: str, target: FlinkSettings) -> Call[Finding]:
+        job = files.jobs[name]
+        return Call(str(target.url), lambda: _flink_of(job, target), lambda finding: [finding])
+
+    found = {one.check: one for one in Calls(AT_ONCE, PER_SERVER).run(call(*one) for one in targets.items())}
+    yield from (found[f"flink of {name}"] for name in targets)
+
+
+def _flink_of(job: StreamJob, target: FlinkSettings) -> Finding:
+    from control.decide import SHORTEST_GRACE_S
     from targets.contract import TargetError
     from targets.flink import FlinkTarget
 
-    for job in stream_jobs(home).jobs.values():
-        if not isinstance(job.target, FlinkSettings):
-            continue
-        check = f"flink of {job.name}"
-        try:
-            with FlinkTarget(job.target, job.name) as flink:
-                rescaling, advice = flink.looked_over(SHORTEST_GRACE_S if job.grace_s is None else job.grace_s)
-        except TargetError as error:
-            yield Finding(check, ok=False, found=str(error), mend="start it, or mend 'target' in the job's file")
-            continue
-        when = "as soon as slots are there" if rescaling.at_once else "at a checkpoint once slots are there"
-        found = f"rescales {when}, and not within {rescaling.cooldown_s:.0f} s of the last deployment"
-        needed, wanted = ("; ".join(one.sentence for one in advice if one.needed is kind) for kind in (True, False))
-        yield Finding(check, ok=not needed, found=found, mend=needed, better=wanted)
+    check = f"flink of {job.name}"
+    try:
+        with FlinkTarget(target, job.name) as flink:
+            rescaling, advice = flink.looked_over(SHORTEST_GRACE_S if job.grace_s is None else job.grace_s)
+    except TargetError as error:
+        return Finding(check, ok=False, found=str(error), mend="start it, or correct 'target' in the job's file")
+    except Exception as error:  # a defect that one job meets must not end the checks of others
+        return Finding(check, ok=False, found=f"{type(error).__name__}: {error}", mend="see the message")
+    when = "as soon as slots are there" if rescaling.at_once else "at a checkpoint once slots are there"
+    found = f"rescales {when}, and not within {rescaling.cooldown_s:.0f} s of the last deployment"
+    needed, wanted = (BETWEEN.join(one.sentence for one in advice if one.needed is kind) for kind in (True, False))
+    return Finding(check, ok=not needed, found=found, mend=needed, better=wanted)
 
 
-def _spark(_: Home) -> Iterator[Finding]:
+def _spark(*_: object) -> Iterator[Finding]:
     """Start Spark in a process of its own, so that its JVM ends with the check."""
     code = (
         "from settings.home import Home; from telemetry.spark_session import spark_session;"
@@ -207,7 +188,7 @@ def _spark(_: Home) -> Iterator[Finding]:
     )
     if answer.returncode:
         last = (answer.stderr.strip().splitlines() or ["no output"])[-1]
-        yield Finding("spark", ok=False, found=last, mend="mend java first; then run with PERDIX_DEBUG=1")
+        yield Finding("spark", ok=False, found=last, mend="fix java first; then run with PERDIX_DEBUG=1")
         return
     version, python = answer.stdout.split()[-2:]
     yield Finding("spark", python == sys.executable, f"{version}, workers run {python}", "unset PYSPARK_PYTHON")

@@ -10,7 +10,7 @@ import typer
 
 from cli.options import JobArgument, JsonOption
 from cli.output import UserError, clock_time, console, emit, number, table
-from cli.stores import home, known, lake, state, stream_job, stream_jobs
+from cli.stores import home, known, lake, say_skipped, state, stream_job, stream_jobs, usable_files
 from settings.product import load_product_settings
 
 if TYPE_CHECKING:
@@ -184,24 +184,33 @@ def _show_forecast(job: str, made: Forecast, version: int, model: Forecaster, wh
 def explain(
     job: JobArgument,
     at: Annotated[str | None, typer.Option("--at", help="Moment, for example 2026-01-31T03:12:00Z.")] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="All that was seen, believed, examined and rejected.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Say why a job was scaled (or not): what was seen, believed, examined and rejected, and how it turned out.
+    """Say in a sentence what is wanted of a job and why, with the sizes around it; --verbose tells all of it.
 
     Example: perdix explain wordcount --at 2026-01-31T03:12:00Z
     """
+    from control.clock import WallClock
     from control.explain import explain as explained
     from control.explain_text import render
 
     at_s = _moment(at) if at else None
     with state() as store:
-        known(job, {*store.journal.statuses(), *stream_jobs()}, "job", "no tick has been made yet: perdix tick")
+        files = usable_files(but=job)
+        known(job, {*store.journal.statuses(), *files.jobs}, "job", "no tick has been made yet: perdix tick", files)
+        if job in files.faults:
+            say_skipped(files.faults[job])
         explanation = explained(store, job, at_s)
     emit(
         "perdix.explain/1",
         {name: value for name, value in explanation.to_dict().items() if name != "schema"},
         as_json=as_json,
-        show=lambda: console.print(render(explanation), highlight=False, markup=False),
+        show=lambda: console.print(
+            render(explanation, verbose=verbose, now_s=WallClock().now_s()), highlight=False, markup=False
+        ),
     )
 
 

@@ -11,7 +11,7 @@ import typer
 
 from cli.options import JsonOption
 from cli.output import UserError, console, emit, number, styled, table
-from cli.stores import home, known, lake, stream_jobs
+from cli.stores import home, known, lake, usable_files
 from control.clock import WallClock
 from settings.plain_error import PlainError
 from settings.product import load_product_settings
@@ -77,8 +77,9 @@ def _backfill(job: str | None, days: int, *, as_json: bool) -> None:
     """Pull jobs' own Prometheus ranges, and ingest them like exports; what fails of one job leaves the others."""
     from telemetry.live_range import landing_file, pull_missing
 
-    place, live = home(), {name: one for name, one in stream_jobs().items() if one.prometheus is not None}
-    names = [known(job, live, "job with a Prometheus", "write conf/jobs/<job>.yaml with 'prometheus'")] if job else live
+    described, mend = usable_files(but=job), "write conf/jobs/<job>.yaml with 'prometheus'"
+    place, live = home(), {name: one for name, one in described.jobs.items() if one.prometheus is not None}
+    names = [known(job, live, "job with a Prometheus", mend, described)] if job else live
     if not names:
         raise UserError("no job file names a Prometheus: write conf/jobs/<job>.yaml (see conf/jobs/README.md)")
     pulls, documents = [], []

@@ -21,7 +21,7 @@ from cli.output import (
 )
 from cli.processes import LOOPBACK
 from cli.signals import stopping
-from cli.stores import home, known, state, stream_jobs, usable_files
+from cli.stores import NO_FILE, WRITE_ONE, home, job_of_file, known, state, usable_files
 from control.clock import WallClock
 from settings.durations import seconds_of
 from settings.product import load_product_settings
@@ -148,7 +148,7 @@ def pause(
     seconds = seconds_of(duration)
     if not seconds:
         raise UserError(f"--for {duration}: not a duration; write it as 90m, 6h or 1d12h")
-    known(job, stream_jobs(), "job", "no job has a file yet: write conf/jobs/<job>.yaml")
+    job_of_file(job)
     now_s = WallClock().now_s()
     with state() as store:
         store.journal.pause(job, now_s + seconds, now_s, why)
@@ -193,13 +193,10 @@ def show_tick(report: FleetReport) -> None:
 
 
 def _chosen(job: str | None) -> JobFiles:
-    files = usable_files()
+    files = usable_files(but=job)
     if job is None:
         if not files.names:
-            raise UserError("no stream job has a file yet: write conf/jobs/<job>.yaml (see conf/jobs/README.md)")
+            raise UserError(f"no stream job has a file yet: {WRITE_ONE}")
         return files
-    if job in files.faults:
-        raise UserError(files.faults[job])
-    return replace(
-        files, jobs={job: files.jobs[known(job, files.jobs, "job", "write conf/jobs/<job>.yaml")]}, faults={}
-    )
+    known(job, files.jobs, "job", NO_FILE, files)
+    return replace(files, jobs={job: files.jobs[job]}, faults={})

@@ -12,7 +12,7 @@ import typer
 
 from cli.options import JobArgument, JsonOption
 from cli.output import UserError, clock_time, complaints, console, emit_line, number, table
-from cli.stores import known, state, stream_jobs
+from cli.stores import job_of_file, state
 from settings.stream_job import StreamJob
 from settings.targets import FlinkSettings
 
@@ -83,8 +83,7 @@ def operators(
 
 
 def _flink_job(name: str, *, act: bool) -> tuple[StreamJob, FlinkSettings]:
-    jobs = stream_jobs()
-    job = jobs[known(name, jobs, "job", "no job has a file yet: write conf/jobs/<job>.yaml")]
+    job = job_of_file(name)
     if not isinstance(job.target, FlinkSettings):
         raise UserError(
             f"job '{name}': its target is of kind '{job.target.kind}', and only Flink's REST API knows operators; set "

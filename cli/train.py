@@ -9,7 +9,7 @@ import typer
 
 from cli.options import JsonOption
 from cli.output import console, emit, table
-from cli.stores import home, known, lake, stream_jobs
+from cli.stores import home, known, lake, usable_files
 
 MODELS = {"forecast": "wape", "capacity": "capacity_mape"}
 OF_SAMPLES = {"performance": "relative_rmse"}  # where a job's sizes were sampled
@@ -28,11 +28,12 @@ def train(
 
     Example: perdix train --job ads
     """
-    live = [name for name, one in stream_jobs().items() if one.prometheus is not None]
+    files = usable_files(but=job)
+    live = [name for name, one in files.jobs.items() if one.prometheus is not None]
     ingested, sampled = list(dict.fromkeys([*lake().jobs("workload_features"), *live])), sampled_jobs()
     mend = "ingest exports first (perdix ingest FILES --job NAME), or write conf/jobs/<job>.yaml with its Prometheus"
     every = list(dict.fromkeys([*ingested, *sampled]))
-    jobs = [known(job, every, "job", mend)] if job else every
+    jobs = [known(job, every, "job", mend, files)] if job else every
     if not jobs:
         known("", [], "job", mend)
     document = train_jobs(

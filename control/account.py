@@ -21,6 +21,7 @@ PLAN_TOLD_S = (0.0, 300.0, 840.0, 1_740.0)  # beginnings of the minutes that are
 CAPACITIES_TOLD = 24
 CANDIDATES_TOLD = 24
 EVENTS_TOLD = 8
+WHOLE_FROM = 1_000.0  # a number that a sentence tells to the last digit must not be another one in the table beside it
 
 
 def account(
@@ -32,7 +33,10 @@ def account(
     *,
     rejected: Rejections,
 ) -> dict[str, Any]:
-    """Return a JSON-serialisable account (about 2 kB for a job of 12 workers); numbers have four significant digits."""
+    """Return a JSON-serialisable account (about 2 kB for a job of 12 workers).
+
+    Numbers have four significant digits, those from 1,000 on all before the point, as sentences of decisions have.
+    """
     told: dict[str, Any] = {"seen": _seen(observation), "notes": list(notes)}
     if rejected.of:
         told["rejected"] = rejected.to_state()
@@ -186,4 +190,4 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
 def _short(value: float | None) -> float | None:
     if value is None or not math.isfinite(value):
         return None
-    return float(f"{value:.4g}")
+    return float(round(value)) if abs(value) >= WHOLE_FROM else float(f"{value:.4g}")

@@ -15,7 +15,7 @@ from policies.contract import Candidate, Decision, Reason, Situation
 from policies.daedalus_options import KEPT_S, DaedalusOptions
 from policies.expected_stay import expected_stay_s
 from policies.holding import blindness, hold
-from policies.wording import per_s, records, seconds, workers
+from policies.wording import per_s, records, recovery, seconds, workers
 
 _NORMAL = NormalDist()
 WAITING_S = 1800.0  # how far what waits is compared where no scale-out holds: twice the paper's forecast
@@ -121,7 +121,7 @@ class Daedalus:
         """Return the first rule after ``capacity > mean workload`` that rejects a candidate, in the paper's order."""
         capacity, target_s = candidate.capacity_per_s, self._target_s(situation)
         if recovery_s > target_s:
-            return f"recovery would take {seconds(recovery_s)}, the target is {seconds(target_s)}"
+            return f"recovery {recovery(recovery_s)}, the target is {seconds(target_s)}"
         meanwhile = situation.forecast.maximum_per_s(recovery_s, self.options.quantile)
         if capacity < meanwhile:
             return (

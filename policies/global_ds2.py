@@ -156,7 +156,7 @@ class GlobalDs2:
         steps = (
             (result, combined, f"the {self.options.combine} of {len(results)} results"),
             (combined, worthwhile, "ignoring so small a change"),
-            (worthwhile, chosen, "the bounds"),
+            (worthwhile, chosen, "the bound of the job"),
         )
         turns = "".join(f"; {why} makes it {after}" for was, after, why in steps if was != after)
         rejected = [Candidate(was, each_per_s * was, None, why) for was, after, why in steps if was != after]
@@ -177,7 +177,9 @@ class GlobalDs2:
         allowed = self.options.target_rate_ratio
         if allowed is None or result > situation.scale_out or short <= allowed:
             return result, ""
-        return self._whole(exact * short), f" (raised by {short:.3g}, as so much more arrives than is processed)"
+        more = f"{short:.3g}"
+        why = "" if more == "1" else f" (raised by {more}, as so much more arrives than is processed)"
+        return self._whole(exact * short), why
 
     def _whole(self, exact: float) -> int:
         return max(1, math.ceil(min(exact, HIGHEST) * (1.0 - self.options.tolerance)))

@@ -90,7 +90,7 @@ class Hpa:
         steps = (
             (recommended, stable, "the stabilisation window"),
             (stable, limited, "the rate limit"),
-            (limited, chosen, "the bounds"),
+            (limited, chosen, "the bound of the job"),
         )
         rejected = [
             _candidate(situation, before, f"{why} asks for {after}") for before, after, why in steps if before != after

@@ -20,7 +20,7 @@ from policies.contract import Candidate, Decision, Reason, Situation
 from policies.evaluation_interval import evaluated, profile_or_hold
 from policies.forecast_quantile import ForecastQuantile
 from policies.holding import hold
-from policies.wording import per_s, seconds, workers
+from policies.wording import per_s, recovery, seconds, workers
 from settings.strict import Strict
 
 Values = NDArray[np.float64]
@@ -166,7 +166,7 @@ class Phoebe:
         """Return the rule that rejects a candidate, in the paper's order."""
         target_s = self._target_s(situation)
         if not recovery_s <= target_s:
-            return f"recovery from a failure would take {seconds(recovery_s)}, the target is {seconds(target_s)}"
+            return f"recovery from a failure {recovery(recovery_s)}, the target is {seconds(target_s)}"
         if not normal:
             said = "" if math.isnan(latency_ms) else f" ({latency_ms:,.0f} ms)"
             return f"the latency at {per_s(projected)} would not be normal{said}"

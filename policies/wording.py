@@ -23,6 +23,11 @@ def seconds(duration_s: float) -> str:
     return f"{duration_s:,.0f} s" if duration_s >= 10 else f"{duration_s:.2g} s"
 
 
+def recovery(recovery_s: float) -> str:
+    """Return in words how long a recovery would take."""
+    return f"would take {seconds(recovery_s)}" if math.isfinite(recovery_s) else "would never catch up"
+
+
 def workers(scale_out: int, mix: Mapping[str, int] | None = None) -> str:
     """Return a number of workers, with their sizes where they differ: ``3 workers (1 large, 2 small)``."""
     number = "1 worker" if scale_out == 1 else f"{scale_out:,} workers"

@@ -42,7 +42,7 @@ def document_of(status: int, content_type: str, body: bytes, name: str) -> dict[
         document = None
     said = document.get("error") if isinstance(document, dict) else None
     if status in {401, 403, 407}:
-        raise PrometheusError("unauthorised", f"{name} lets us not in (HTTP {status}); check prometheus.token_file")
+        raise PrometheusError("unauthorised", f"{name} refuses access (HTTP {status}); check prometheus.token_file")
     if status == 429 or status >= 500:
         raise PrometheusError("overloaded", f"{name} answers HTTP {status}: {said or 'overloaded or broken'}")
     if 300 <= status < 400:

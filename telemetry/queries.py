@@ -197,6 +197,12 @@ class EngineQueries(Strict):
         asked = next((text for text in self.queries.get(metric, []) if label in text.needs), None)
         return None if asked is None else asked.for_each(label, window_s)
 
+    def for_each_of(self, label: str, metric: str, selector: Mapping[str, str], window_s: float) -> str:
+        """Return the query of a job's metric for every value of one of its labels; raises as :meth:`promql` does."""
+        text = self.text(metric, selector)
+        rest = {name: value for name, value in text.kept(selector).items() if name != label}
+        return text.for_each(label, window_s, rest, self.worker.labels, self.worker.lacks)
+
     def rendered(self, text: QueryText, kept: Selector, window_s: float) -> str:
         """Return a question of this engine as PromQL."""
         return text.render(kept, window_s, self.worker.labels, self.worker.lacks)

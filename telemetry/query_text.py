@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from string import Template
+from typing import Annotated
 
 from pydantic import Field, field_validator
 
@@ -21,13 +22,15 @@ class QueryText(Strict):
     """One way to ask for a metric.
 
     ``needs`` are selector labels without which the question would be wrong; ``only`` keeps just these labels of the
-    selector, ``without`` drops these (a broker's series carry a topic, but not the job's labels).
+    selector, ``without`` drops these (a broker's series carry a topic, but not the job's labels). Results times
+    ``scale`` have the metric's unit: 0.01 where an exporter tells percent of a ratio.
     """
 
     promql: str
     needs: list[str] = Field(default_factory=list)
     only: list[str] | None = None
     without: list[str] = Field(default_factory=list)
+    scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
 
     @field_validator("promql")
     @classmethod
@@ -78,19 +81,45 @@ class QueryText(Strict):
             "job": ", ".join(differing(kept)),
             "job_of_worker": ", ".join(differing(of_worker)),
         }
-        return Template(_without_comma(self.promql, filled)).substitute(
+        return self._filled(filled, window_s, worker_labels)
+
+    def for_each(
+        self,
+        label: str,
+        window_s: float,
+        rest: Selector | None = None,
+        worker_labels: Iterable[str] = (),
+        lacking: Iterable[str] = (),
+    ) -> str:
+        """Return the query for every value of a label: a result per value, which is among its labels.
+
+        Parameters
+        ----------
+        rest
+            The other labels that are asked with; none when left out. For the others see :meth:`render`.
+        """
+        lacking, rest = set(lacking), rest or {}
+        of_worker = {name: value for name, value in rest.items() if name not in lacking}
+        each, named = (("", "") if label in lacking else (f'{label}=~".+"', label)) if rest else ("", "")
+        filled = {
+            "selector": ",".join(filter(None, (f'{label}=~".+"', matchers(rest)))),
+            "of_worker": ",".join(filter(None, (each, matchers(of_worker)))),
+            "job": label,
+            "job_of_worker": named,
+        }
+        return self._filled(filled, window_s, worker_labels)
+
+    def _filled(self, filled: Mapping[str, str], window_s: float, worker_labels: Iterable[str]) -> str:
+        text = Template(_without_comma(self.promql, filled)).substitute(
             filled,
             window=duration(window_s),
             minute=duration(max(60.0, window_s)),
             worker=", ".join(worker_labels),
         )
+        return self._scaled(text)
 
-    def for_each(self, label: str, window_s: float) -> str:
-        """Return the query for every value of a label: a result per value, which is among its labels."""
-        filled = {"selector": f'{label}=~".+"', "job": label, "of_worker": "", "job_of_worker": ""}
-        return Template(_without_comma(self.promql, filled)).substitute(
-            filled, window=duration(window_s), minute=duration(max(60.0, window_s)), worker=""
-        )
+    def _scaled(self, text: str) -> str:
+        return text if self.scale == 1.0 else f"({text}) * {self.scale!r}"
 
 
 def differing(selector: Selector) -> tuple[str, ...]:

@@ -5,15 +5,26 @@ from __future__ import annotations
 import math
 
 from models.capacity.evidence import OBSERVED, Curve, Evidence
+from telemetry.moments import moment
+
+EXTRAPOLATED = "extrapolated: never ran at this size"
 
 
-def of_evidence(evidence: Evidence, now_s: float, notes: tuple[str, ...] = ()) -> str:
-    """Return the basis of a scale-out that was observed, or that a regressor spoke of."""
+def of_evidence(evidence: Evidence, now_s: float | None, notes: tuple[str, ...] = ()) -> str:
+    """Return the basis of a scale-out that was observed, or that a regressor spoke of.
+
+    Parameters
+    ----------
+    now_s
+        Epoch seconds from which its age counts, of a decision; ``None``: it is told by its date, as of exports that may
+        be of any year.
+    """
     if evidence.source != OBSERVED:
-        return f"learnt by {evidence.source} from other scale-outs, not seen"
+        return f"learnt by {evidence.source} from other scale-outs, {EXTRAPOLATED}"
     workers = "1 worker" if evidence.scale_out == 1 else f"{evidence.scale_out} workers"
     reach = f"CPU up to about {min(evidence.cpu_reach, 1.0):.2f}"
-    return "; ".join([f"observed {age(now_s - evidence.at_s)} at {workers}, {reach}", *notes])
+    when = f"until {moment(evidence.at_s)}" if now_s is None else age(now_s - evidence.at_s)
+    return "; ".join([f"observed {when} at {workers}, {reach}", *notes])
 
 
 LITTLE_LOST = 0.02
@@ -22,7 +33,7 @@ LITTLE_LOST = 0.02
 def of_curve(curve: Curve, scale_out: int) -> str:
     """Return the basis of a scale-out that was not seen: the average per worker, and what being many costs."""
     mean = math.exp(curve.log_value(scale_out)) / scale_out
-    text = f"{scale_out} x mean worker of {mean:,.0f}/s, not seen"
+    text = f"{scale_out} x mean worker of {mean:,.0f}/s, {EXTRAPOLATED}"
     if curve.points > 1 and curve.exponent < -0.005:
         text += f" (workers lose {100 * (1 - 2**curve.exponent):.0f} % per doubling)"
     return text
@@ -36,9 +47,9 @@ def limited(text: str, lost: float) -> str:
 
 
 def age(seconds: float) -> str:
-    """Return an age in the unit that a reader would choose."""
+    """Return how long before a decision something was, in the unit that a reader would choose."""
     if seconds < 90:
-        return "just now"
+        return "in the minute before"
     if seconds < 5400:
-        return f"{seconds / 60:.0f} min ago"
-    return f"{seconds / 3600:.0f} h ago" if seconds < 2 * 86_400 else f"{seconds / 86_400:.0f} days ago"
+        return f"{seconds / 60:.0f} min before"
+    return f"{seconds / 3600:.0f} h before" if seconds < 2 * 86_400 else f"{seconds / 86_400:.0f} days before"

@@ -49,4 +49,4 @@ def capacity_report(features: pd.DataFrame, maximum: int, cpu_below: float | Non
     if maximum < 1:
         raise ValueError(f"capacity is reported for 1 worker or more, not up to {maximum}")
     model = ScaleOuts.from_features(features if cpu_below is None else below_cpu(features, cpu_below))
-    return list(model.table(max(maximum, model.scale_out or 1, *model.memory)).values())
+    return list(model.table(max(maximum, model.scale_out or 1, *model.memory), dated=True).values())

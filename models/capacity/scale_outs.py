@@ -282,22 +282,26 @@ class ScaleOuts:
         """Return what ``scale_out`` workers take, records/s; ``None`` where nothing is known."""
         return self.capacity(scale_out).per_s if self.known else None
 
-    def table(self, maximum: int, minimum: int = 1, *, partitions: int | None = None) -> dict[int, Estimate]:
+    def table(
+        self, maximum: int, minimum: int = 1, *, partitions: int | None = None, dated: bool = False
+    ) -> dict[int, Estimate]:
         """Return the estimates from ``minimum`` to ``maximum`` workers; empty when nothing is known.
 
         Parameters
         ----------
         partitions
             Of the source, where that is known: a worker reads whole ones.
+        dated
+            Whether their basis names dates, in place of ages that count from the newest minute.
         """
         if not self.known:
             return {}
         if minimum < 1:
             raise ValueError(f"capacity is asked for 1 worker or more, not {minimum}")
         skew = self._skew if partitions is None else Skew.seen(self._observed, partitions)
-        return {n: self._estimate(n, skew) for n in range(minimum, maximum + 1)}
+        return {n: self._estimate(n, skew, dated=dated) for n in range(minimum, maximum + 1)}
 
-    def _estimate(self, scale_out: int, skew: Skew | None) -> Estimate:
+    def _estimate(self, scale_out: int, skew: Skew | None, *, dated: bool = False) -> Estimate:
         log_value, variance = self._answer(scale_out)
         lost = 0.0
         if skew is not None and scale_out > skew.of:
@@ -311,7 +315,7 @@ class ScaleOuts:
             math.exp(log_value - half),
             math.exp(log_value + half),
             known is not None and known.source == OBSERVED,
-            basis.limited(self._basis(scale_out), lost),
+            basis.limited(self._basis(scale_out, dated=dated), lost),
         )
 
     @cached_property
@@ -412,13 +416,13 @@ class ScaleOuts:
         shared = (own * evidence.shared_sd + other * self._curve.shared_sd) / (own + other)
         return log_value, max(1.0 / (own + other), shared**2) + redrawn * (not stays_on)
 
-    def _basis(self, scale_out: int) -> str:
-        evidence = self._evidence.get(scale_out)
+    def _basis(self, scale_out: int, *, dated: bool) -> str:
+        evidence, now_s = self._evidence.get(scale_out), None if dated else self._now_s
         if evidence is None:
             return basis.of_curve(self._curve, scale_out)
         if scale_out != self.scale_out or self._total is None:
-            return basis.of_evidence(evidence, self._now_s)
-        return basis.of_evidence(evidence, self._now_s, self._total.warnings)
+            return basis.of_evidence(evidence, now_s)
+        return basis.of_evidence(evidence, now_s, self._total.warnings)
 
     # -- state ---------------------------------------------------------------------------------------------------------
 

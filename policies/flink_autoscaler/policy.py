@@ -155,8 +155,11 @@ def _counters(sample: Sample) -> tuple[float, float]:
 def _demand(situation: Situation, found: Evaluated) -> str:
     demand = found.demand
     backlog = f" and {_rate(demand.catch_up_per_s)} of backlog" if demand.catch_up_per_s > 0 else ""
-    true = "nothing came in to measure by" if math.isinf(found.true_per_s) else f"can process {_rate(found.true_per_s)}"
-    return f"{_rate(demand.target_per_s)}{backlog} are due, {workers(situation.scale_out)}: {true}"
+    running = workers(situation.scale_out)
+    true = f"{running} can process {_rate(found.true_per_s)}"
+    if math.isinf(found.true_per_s):
+        true = f"{running}: nothing came in to measure by"
+    return f"{_rate(demand.target_per_s)}{backlog} are due, {true}"
 
 
 def _outcome(wish: VertexDecision, found: Evaluated, current: int) -> str:

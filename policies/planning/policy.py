@@ -312,13 +312,16 @@ def _told(policy: str, situation: Situation, plan: _Plan, memory: Mapping[str, A
     if stands and reason is Reason.HOLD_GOOD:
         reason = Reason.HOLD_FIXED
     highest = max(one.load_per_s for one in plan.stages)
-    course = f"The load goes from {per_s(situation.workload_per_s)} to at most {per_s(highest)}"
+    now_per_s, minutes = situation.workload_per_s, len(plan.stages)
+    course = f"The load rises from {per_s(now_per_s)} to {per_s(highest)} within {minutes} minutes"
+    if per_s(highest) == per_s(now_per_s) or highest < now_per_s:
+        course = f"The load stays at {per_s(now_per_s)} or below for {minutes} minutes"
     late = f"{workers(scale_out)} would be late for {seconds(float(found.late_s[chosen]))} of it"
     against = f"{workers(situation.scale_out)} for {seconds(float(found.late_s[runs]))}"
     left = f"{max(plan.budget_left, 0.0):.0%} of the error budget is left"
     compared = f", {against}" if chosen != runs else ""
     rival = f"; not below {plan.limits.at_least:.0f}, which did better than the plans for hours" if stands else ""
-    sentence = f"{course} within {len(plan.stages)} minutes; {late}{compared}; {left}{rival}."
+    sentence = f"{course}; {late}{compared}; {left}{rival}."
     planned = tuple(
         Planned(STAGE_S * k, one.load_per_s, one.workers, one.late_s / STAGE_S, one.cost)
         for k, one in enumerate(plan.stages)

@@ -2,14 +2,17 @@
 
 import json
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from control.explain import explain
+from control.explain import Explanation, explain
 from control.explain_text import render
 from control.memories import Memories
 from control.state import StateStore
+from control.state_journal import JobStatus, Status
 from control.state_ledger import Entry
 from control.tick_io import TickReport
 from policies.contract import Reason
@@ -63,7 +66,7 @@ def test_what_perdix_ran_is_told_against_the_best_fixed_size(store: StateStore) 
     told = explain(store, "orders").to_dict()["decision"]["against_fixed"]
     assert told["workers"] == pytest.approx(rig.twin.history.column("scale_out")[-3600:].mean(), rel=0.1)
     assert told["late_share"] < 0.05
-    text = render(explain(store, "orders"))
+    text = render(explain(store, "orders"), verbose=True)
     fixed = f"the best fixed size, {told['fixed_workers']:.0f}, would have been late in {told['fixed_late_share']:.1%}"
     assert f"Last hours: {told['workers']:.1f} workers on average, late in {told['late_share']:.1%}; {fixed}" in text
 
@@ -82,7 +85,7 @@ def test_the_past_is_explained_by_the_decision_that_held_then(rig: Rig, store: S
 
 def test_the_text_has_the_numbers_and_the_rules(rig: Rig, store: StateStore) -> None:
     entry, scaled = recovered(rig, store)
-    text = render(explain(store, "orders", entry.intent.made_s))
+    text = render(explain(store, "orders", entry.intent.made_s), verbose=True)
     assert re.search(r"\d to \d workers \(scale_out, by daedalus\)", text)
     assert scaled.decision.sentence in text
     assert "rejected: " in text
@@ -105,14 +108,14 @@ def test_an_ensemble_tells_who_counts_and_what_the_workload_stays_below(store: S
     )
     assert forecast["maximum_per_s"] <= forecast["maximum_p90_per_s"] <= forecast["maximum_p95_per_s"]
     assert forecast["horizon_wape"] > forecast["wape"]
-    text = render(explain(store, "orders"))
-    assert re.search(r"at most [\d,]+/s ahead \(p90 [\d,]+/s, p95 [\d,]+/s\)", text)
+    text = render(explain(store, "orders"), verbose=True)
+    assert re.search(r"15-minute peak: mean [\d,]+/s, p90 [\d,]+/s, p95 [\d,]+/s", text)
     assert re.search(r"Members by weight: [a-z-]+ \d+% \(WAPE [\d.]+%\), ", text)
     assert re.search(r"recent WAPE [\d.]+% in the first minute and [\d.]+% over the horizon", text)
 
 
 def test_a_held_decision_points_to_the_last_rescale(rig: Rig, store: StateStore) -> None:
-    text = render(explain(store, "orders"))
+    text = render(explain(store, "orders"), verbose=True)
     assert "Last rescale: " in text
 
 
@@ -120,11 +123,11 @@ def test_a_blind_tick_and_a_pause_are_explained(store: StateStore) -> None:
     rig = Rig.of(store, LOW, scale_out=2)
     rig.source.error = "http://prometheus:9090 did not answer in time"
     rig.minutes(1)
-    assert "did not answer in time" in render(explain(store, "orders"))
+    assert "did not answer in time" in render(explain(store, "orders"), verbose=True)
     rig.source.error = None
     store.journal.pause("orders", rig.now_s + 600, rig.now_s, "load test")
     rig.minutes(1)
-    text = render(explain(store, "orders"))
+    text = render(explain(store, "orders"), verbose=True)
     assert "Paused until" in text
     assert "load test" in text
 
@@ -134,3 +137,114 @@ def test_an_unknown_job_is_no_error(store: StateStore) -> None:
     assert explanation.entry is None
     assert "no decision is in the ledger" in render(explanation)
     assert explanation.to_dict()["decision"] is None
+
+
+# ---- on call, at 03:12 -----------------------------------------------------------------------------------------------
+
+POLICIES = ("perdix", "daedalus", "hpa", "flink-autoscaler", "ds2-global", "static", "visp", "phoebe", "twres")
+
+
+@pytest.fixture(scope="module", params=POLICIES)
+def story(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StateStore]:
+    """Twelve minutes of a load that rises fourfold, under one policy."""
+    store = StateStore(f"sqlite:///{tmp_path_factory.mktemp('story') / 'state.db'}")
+    rising = np.concatenate([constant(LOW, 0.5), constant(BUSY, 1.0)])
+    policy = PolicySettings(name=request.param, options={"scale_out": 8} if request.param == "static" else {})
+    rig = Rig.of(store, rising, scale_out=2, champions=champion(constant(LOW, 0.5), START_S + 1800), policy=policy)
+    rig.memories = Memories()
+    rig.minutes(12)
+    yield store
+    store.close()
+
+
+def all_told(store: StateStore) -> Iterator[Explanation]:
+    for entry in store.ledger.decisions("orders"):
+        yield explain(store, "orders", entry.intent.made_s)
+
+
+def test_it_is_read_in_half_a_minute(story: StateStore) -> None:
+    for one in all_told(story):
+        assert one.entry is not None
+        text = render(one)
+        lines = text.splitlines()
+        assert len(lines) <= 16, text
+        assert len(text.split()) <= 200, text
+        assert lines[0].startswith("orders: ")
+        assert one.entry.intent.sentence in lines[0]
+        assert ("to" if one.entry.intent.rescales else "stay") in lines[0].split(". ")[0]
+        assert lines[-1].endswith("--verbose")
+
+
+RATE = r"([\d,]+)/s"
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_a_number_means_the_same_in_table_and_reason(story: StateStore, verbose: bool) -> None:
+    for one in all_told(story):
+        text = render(one, verbose=verbose)
+        for row in re.finditer(rf"^ +(?P<size>\d+) +(?P<rate>[\d,]+)/s +.*rejected: {RATE} (?:do not|are)", text, re.M):
+            assert row["rate"] == row[3], text
+        assert one.entry is not None
+        of_sentence = re.match(rf"(\d+) workers \({RATE}", one.entry.intent.sentence)
+        if of_sentence:
+            row = re.search(rf"^ +{of_sentence[1]} +{RATE}", text, re.M)
+            assert row is not None, text
+            assert row[1] == of_sentence[2], text
+
+
+def test_what_is_seen_is_told_with_the_digits_of_the_sentence(story: StateStore) -> None:
+    for one in all_told(story):
+        assert one.entry is not None
+        for load in re.findall(rf"mean workload of {RATE}", one.entry.intent.sentence):
+            assert f"workload {load}/s" in render(one)
+
+
+def test_words_are_those_of_the_field(story: StateStore) -> None:
+    told = [render(one, verbose=verbose) for one in all_told(story) for verbose in (False, True)]
+    for text in told:
+        for odd in ("just now", "not seen", "at most", "for ever", "the bounds makes", "raised by 1,", "nan", "inf/s"):
+            assert odd not in text, text
+
+
+def test_candidates_are_in_the_order_of_their_size(story: StateStore) -> None:
+    for one in all_told(story):
+        rows = re.findall(r"^ +(\d+) +(?:[\d,]+/s|-) ", render(one, verbose=True), re.M)
+        assert [int(n) for n in rows] == sorted(int(n) for n in rows)
+
+
+def test_an_old_decision_says_how_old_it_is_and_that_nobody_ticks(rig: Rig, store: StateStore) -> None:
+    found = explain(store, "orders")
+    assert "no tick since" not in render(found, now_s=rig.now_s + 60)
+    text = render(found, now_s=rig.now_s + 3 * 3600)
+    assert "no tick since: 3 h" in text
+    assert "perdix controller" in text
+
+
+def test_what_a_guard_holds_is_told_beside_what_the_policy_wants(store: StateStore) -> None:
+    rig = Rig.of(store, BUSY, scale_out=2)
+    store.journal.pause("orders", rig.now_s + 600, rig.now_s, "load test")
+    rig.minutes(2)
+    found = explain(store, "orders")
+    assert found.entry is not None
+    wanted = found.entry.intent.explanation["proposed"]["scale_out"]
+    text = render(found)
+    assert text.startswith("orders: 2 workers stay. Paused: ")
+    assert "load test" in text.splitlines()[0]
+    assert re.search(r"^ +2 +[\d,]+/s  runs, wanted, the policy rejected: ", text, re.M)
+    assert re.search(rf"^ +{wanted} +[\d,]+/s  the policy wants it", text, re.M)
+
+
+def test_a_blind_job_says_so_first(store: StateStore) -> None:
+    rig = Rig.of(store, LOW, scale_out=2)
+    rig.minutes(2)
+    rig.source.error = "http://prometheus:9090 did not answer in time"
+    rig.minutes(1)
+    found = explain(store, "orders")
+    blind = "Blind: http://prometheus:9090 did not answer in time."
+    assert render(found).splitlines()[0] == f"orders: 1 worker stays. {blind}"
+    status = JobStatus("orders", Status.BLIND, rig.now_s, blind)
+    assert render(replace(found, status=status)).splitlines()[0] == f"orders: 1 worker stays. {blind}"
+    status = replace(status, status=Status.UNREACHABLE, sentence="The target cannot be read: HTTP 503.")
+    lines = render(replace(found, status=status)).splitlines()
+    assert lines[0] == "orders: unreachable. The target cannot be read: HTTP 503."
+    assert lines[1].startswith("Before that: 1 worker stays.")

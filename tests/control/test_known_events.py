@@ -70,7 +70,7 @@ def test_perdix_scales_out_before_an_event_that_it_knows_of(store: StateStore) -
     assert [(one["name"], one["factor"], one["share"]) for one in told] == [("batch", 3.0, 1.0)]
     begins = datetime.fromtimestamp(FIRST_S, UTC)
     expected = f"Known event batch, {begins:%Y-%m-%d %H:%M:%S} UTC for 20 min: 3 times the load, believed to 100%"
-    assert expected in render(explain(store, "orders"))
+    assert expected in render(explain(store, "orders"), verbose=True)
     until(rig, FIRST_S + 40 * 60)
     assert recall(store, "orders").memory.known_events.share("batch") > 0.9
     late = rig.twin.history.column("latency_p95_ms")[-40 * 60 :] > rig.job.objectives.latency_p95_ms
@@ -95,7 +95,7 @@ def test_an_event_that_never_comes_is_no_longer_scaled_out_for(store: StateStore
     rig = job_of(store, hourly(1.0), events=event(), policy=PolicySettings(name=policy))
     rig.memories = Memories()
     until(rig, FIRST_S + 6 * HOUR_S - 60)
-    told = render(explain(store, "orders"))
+    told = render(explain(store, "orders"), verbose=True)
     assert scale_outs_before(rig, 0)
     assert not scale_outs_before(rig, 6), applied(rig)
     assert recall(store, "orders").memory.known_events.share("batch") < 0.1

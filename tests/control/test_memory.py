@@ -117,7 +117,7 @@ def test_a_job_that_is_nearly_idle_keeps_the_workers_that_its_state_needs(store:
     assert rig.twin.scale_out == 3, applied(rig)
     assert rig.reports[-1].decision is not None
     assert rig.reports[-1].decision.reason is Reason.HOLD_MEMORY
-    told = render(explain(store, "orders"))
+    told = render(explain(store, "orders"), verbose=True)
     assert "memory 83%" in told
     assert "with 1 worker it would be about 230%, above the limit of 90%" in told
 

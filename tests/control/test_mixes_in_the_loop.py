@@ -67,9 +67,14 @@ def test_a_mix_is_decided_asked_for_seen_and_told(store: StateStore) -> None:
     assert entry.intent.versions[PERFORMANCE] == 2
     assert Event.CONFIRMED in {report.event for report in reports}
     assert reports[-1].to_dict()["running_mix"] == mixes[0]
-    told = render(explain(store, "orders", entry.intent.made_s))
+    told = render(explain(store, "orders", entry.intent.made_s), verbose=True)
     assert "4 workers (4 medium) to " in told
-    assert re.search(r"\n  \d workers \(.*\): accepted", told)
+    accepted = r"\n  \d workers \(.*\) +[\d,]+/s  accepted"
+    assert re.search(accepted, told)
+    short = render(explain(store, "orders", entry.intent.made_s))
+    assert re.search(accepted, short)
+    assert short.startswith("orders: 4 workers (4 medium) to ")
+    assert len(short.splitlines()) <= 16
     assert re.search(r"medium \(1\.2 cores, 128 MB, 0\.054/h\): [89],\d{3}/s each", told)
     assert entry.observed_recovery_s is None or entry.observed_recovery_s > 0
 

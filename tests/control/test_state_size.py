@@ -108,7 +108,7 @@ def test_explain_tells_how_long_it_has_held(store: StateStore) -> None:
     found = explain(store, "orders")
     assert found.entry is not None
     assert found.entry.ticks > 1
-    text = render(found)
+    text = render(found, verbose=True)
     assert f"The same in {found.entry.ticks} ticks until " in text
     assert "Seen: workload" in text
     assert found.to_dict()["decision"]["ticks"] == found.entry.ticks

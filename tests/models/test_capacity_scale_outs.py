@@ -73,7 +73,7 @@ def test_other_scale_outs_are_the_mean_worker_times_n_less_what_being_many_costs
     here = model.capacity(4)
     assert here.seen
     assert here.per_s == pytest.approx(4 * 50_000 * 0.95, rel=0.03)
-    assert here.basis.startswith("observed just now at 4 workers, CPU up to about 0.7")
+    assert here.basis.startswith("observed in the minute before at 4 workers, CPU up to about 0.7")
     for n in (1, 2, 8, 12):
         other = model.capacity(n)
         assert not other.seen
@@ -137,7 +137,7 @@ def test_a_stale_memory_loses_to_fresh_evidence():
     remembered = 8 * 30_000 * 0.95
     assert abs(soon.capacity(8).per_s - remembered) < 0.5 * abs(late.capacity(8).per_s - remembered)
     assert abs(late.capacity(8).per_s - linear) < abs(soon.capacity(8).per_s - linear)
-    assert "30 days ago" in late.capacity(8).basis
+    assert "30 days before" in late.capacity(8).basis
 
 
 def test_workers_that_lose_by_being_many_are_extrapolated_so():

@@ -45,7 +45,7 @@ class TestTheSearch:
     def test_a_scale_out_is_taken_ahead_of_a_forecast_rise(self, situate: Situate) -> None:
         decision = decide(situate(load=3_500.0, scale_out=4, forecast=late_peak(3_500.0, 5_500.0, 60)))
         assert (decision.scale_out, decision.reason) == (6, Reason.SCALE_OUT)
-        assert rejections(decision)[5] == "recovery would take for ever, the target is 600 s"
+        assert rejections(decision)[5] == "recovery would never catch up, the target is 600 s"
 
     def test_the_current_scale_out_is_kept_where_it_is_the_smallest_that_holds(self, situate: Situate) -> None:
         decision = decide(situate(load=4_500.0, scale_out=5))

@@ -33,7 +33,7 @@ class TestWhenNothingHolds:
         assert decision.reason is Reason.SCALE_MAXIMUM
         assert decision.recovery_s is None
         assert math.isinf(decision.candidates[-1].recovery_s or 0.0)
-        assert "recovery would take for ever" in decision.sentence
+        assert "recovery would never catch up" in decision.sentence
 
     def test_the_greatest_capacity_is_taken_with_the_fewest_workers(self, situate: Situate) -> None:
         saturated = {n: min(1_000.0 * n, 8_000.0) - (500.0 if n > 10 else 0.0) for n in range(1, 13)}

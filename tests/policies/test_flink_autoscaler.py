@@ -80,7 +80,7 @@ def test_it_sizes_for_the_target_utilisation_of_the_busiest_worker(situate: Situ
     decision = Played(situate(scale_out=5), **QUICK, **EAGER).ticks(8, **rates(5_000.0, 0.9))[-1]
     assert (decision.scale_out, decision.reason) == (7, Reason.SCALE_OUT)
     assert decision.sentence == (
-        "5,000/s are due, 5 workers: can process 5,556/s; 7 workers are wanted, "
+        "5,000/s are due, 5 workers can process 5,556/s; 7 workers are wanted, "
         "outside the band from 6,250/s to 12,500/s."
     )
     rejected, chosen = decision.candidates

@@ -49,9 +49,12 @@ def test_target_rate_over_true_rate(situate: Situate, busy: float, load: float, 
 
 def test_the_sentence_and_the_candidates_tell_the_sum(situate: Situate) -> None:
     decision = decide(measured(situate, busy=1.0, load=14_000.0))
-    assert decision.sentence == "14,000/s at 720/s of useful time per instance take 20 workers; the bounds makes it 12."
+    assert (
+        decision.sentence
+        == "14,000/s at 720/s of useful time per instance take 20 workers; the bound of the job makes it 12."
+    )
     first, last = decision.candidates
-    assert (first.scale_out, first.rejected_by) == (20, "the bounds")
+    assert (first.scale_out, first.rejected_by) == (20, "the bound of the job")
     assert (last.scale_out, last.capacity_per_s, last.rejected_by) == (12, 12 * 720.0, None)
 
 

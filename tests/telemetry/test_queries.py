@@ -45,6 +45,21 @@ class TestShipped:
         assert "PerSecond" not in text
         assert 'numRecordsIn{operator_name=~"Source.*", job_name="ads"}[60s]' in text
 
+    def test_a_scale_is_part_of_the_query_of_one_job_and_of_every_topic(self, tmp_path):
+        query = "{needs: [topic], promql: 'sum(a{$selector})', scale: 0.001}"
+        text = f"worker: {{labels: [pod]}}\nqueries: {{workload_per_s: [{query}]}}\n"
+        queries = load_queries("flink", write(tmp_path, text))
+        assert queries.promql("workload_per_s", {"topic": "ads"}, 60) == '(sum(a{topic="ads"})) * 0.001'
+        assert queries.for_each("topic", "workload_per_s", 60) == '(sum(a{topic=~".+"})) * 0.001'
+
+    @pytest.mark.parametrize("scale", ["0", "-1", ".inf", "percent"])
+    def test_a_scale_that_is_no_factor_is_refused_with_its_line(self, tmp_path, scale):
+        text = (
+            f"worker: {{labels: [pod]}}\nqueries:\n  cpu_load:\n    - promql: 'a{{$selector}}'\n      scale: {scale}\n"
+        )
+        with pytest.raises(SettingsError, match=r"flink\.yaml:5: 'queries\.cpu_load\.0\.scale'"):
+            load_queries("flink", write(tmp_path, text))
+
     def test_flink_sums_lag_only_while_all_source_subtasks_report(self):
         text = load_queries("flink").promql("consumer_lag_records", {}, 60)
         assert text.startswith("sum by () (flink_taskmanager_job_task_operator_pendingRecords{}) and (count by () (")

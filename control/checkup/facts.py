@@ -1,0 +1,93 @@
+"""What was found of each query of a job, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """What a query's answer is worth; stable names for programs."""
+
+    OK = "ok"
+    DOUBTFUL = "doubtful"  # it may be right, and most often is not
+    MISSING = "missing"  # no series
+    STALE = "stale"  # no sample that is new enough to decide by
+    IMPLAUSIBLE = "implausible"  # values outside what the metric can be
+    DUPLICATED = "duplicated"  # series that count the same twice
+    CONTRADICTORY = "contradictory"  # not true together with another metric
+    REFUSED = "refused"  # the server does not take the query
+    UNANSWERABLE = "unanswerable"  # the selector lacks a label
+    NOT_ASKED = "not_asked"  # the server did not answer before
+
+
+HARMLESS = frozenset({Verdict.OK, Verdict.DOUBTFUL})
+OPTIONAL = frozenset({Verdict.MISSING, Verdict.STALE, Verdict.UNANSWERABLE})  # of a metric that nothing needs
+
+
+@dataclass(frozen=True)
+class QueryFact:
+    """One query of one job.
+
+    Attributes
+    ----------
+    query
+        PromQL as it was asked; empty where it cannot be asked.
+    needed
+        Whether nothing is decided without it.
+    series
+        How many series have a sample that is new enough; of a stale query, how many there were within the hour.
+    newest
+        Newest value in ``unit``: of workers' series the sum of their throughput, else their mean. ``None``: none.
+    age_s
+        Seconds since the newest value.
+    rejected
+        Samples of the last hour outside what the metric can be.
+    found, fix
+        In words; both empty where all is well.
+    """
+
+    job: str
+    metric: str
+    query: str
+    needed: bool
+    unit: str
+    series: int = 0
+    newest: float | None = None
+    age_s: float | None = None
+    rejected: int = 0
+    verdict: Verdict = Verdict.OK
+    found: str = ""
+    fix: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether perdix can work with it: it is well, doubtful, or a metric that is missed but not needed."""
+        return self.verdict in HARMLESS or (not self.needed and self.verdict in OPTIONAL)
+
+
+@dataclass(frozen=True)
+class JobCheckup:
+    """A job's metrics, looked over.
+
+    Attributes
+    ----------
+    server
+        Address without secrets.
+    answers
+        Whether the server answers queries at all.
+    problem, fix
+        What is wrong with the server or with the metrics as a whole, in words; empty where nothing is.
+    """
+
+    job: str
+    server: str
+    queries: tuple[QueryFact, ...]
+    answers: bool = True
+    problem: str = ""
+    fix: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether a tick can decide by these metrics."""
+        return not self.problem and all(one.ok for one in self.queries)

@@ -1,0 +1,208 @@
+"""``perdix doctor`` on the metrics of jobs: what it prints, its JSON, and that no server delays another."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from cli import doctor_metrics
+from cli.doctor_metrics import metrics_of_jobs
+from cli.findings import Finding
+from cli.known_errors import known_errors
+from cli.main import app
+from cli.output import run_guarded
+from cli.twin_jobs import write_twin_jobs
+from control.checkup.facts import JobCheckup, QueryFact, Verdict
+from control.live import stream_jobs
+from settings.home import Home
+from settings.stream_job import StreamJob
+from twin.emission import Scraping
+from twin.job import JobTwin
+from twin.living import LivingTwin, SimulatedClock
+from twin.parameters import load_twin
+from twin.prometheus_face import PrometheusFace
+from twin.workloads import arrivals_from
+
+GONE = "http://127.0.0.1:9"
+FACTS = {"job", "metric", "query", "needed", "unit", "series", "newest", "age_s", "rejected", "verdict", "found", "fix"}
+
+
+@pytest.fixture(scope="module")
+def face() -> Iterator[PrometheusFace]:
+    now_s = int(time.time())
+    arrivals = arrivals_from(np.full(7_200, 20_000.0), now_s - 900)
+    twin = JobTwin(load_twin("wordcount"), 3, start_s=now_s - 900, scale_out=4, arrivals=arrivals)
+    twin.step(900)
+    with PrometheusFace(LivingTwin({"wordcount": twin}, SimulatedClock(now_s), scraping=Scraping(5.0))) as face:
+        yield face
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home; its job files are written by :func:`write`."""
+    monkeypatch.setenv("PERDIX_HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "200")
+    (tmp_path / "jobs").mkdir()
+    return tmp_path
+
+
+def write(place: Path, name: str, url: str, **labels: str) -> None:
+    selector = {"namespace": "wordcount", "job_name": "wordcount", "topic": "wordcount", **labels}
+    document = {"prometheus": {"url": url, "selector": selector, "scrape_interval_s": 5}}
+    (place / "jobs" / f"{name}.yaml").write_text(json.dumps(document, indent=1))
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    answer = CliRunner().invoke(app, ["doctor", "--no-spark", *arguments])
+    if answer.exception and not isinstance(answer.exception, SystemExit):
+        raise answer.exception
+    return answer.exit_code, answer.stdout
+
+
+def as_json(*arguments: str) -> dict[str, Any]:
+    return dict(json.loads(run(*arguments, "--json")[1]))
+
+
+def findings(place: Path) -> list[Finding]:
+    """Those on metrics alone: the other checks of the machine take seconds."""
+    home = Home(place)
+    return list(metrics_of_jobs(home, stream_jobs(home)))
+
+
+def test_the_queries_of_a_job_are_shown_with_series_value_unit_and_age(place: Path, face: PrometheusFace) -> None:
+    write(place, "wordcount", face.url)
+    code, text = run("--job", "wordcount")
+    assert code == 0
+    assert re.search(r"ok +prometheus http://127.0.0.1:\d+: answers", text)
+    assert re.search(r"ok +metrics of wordcount: \d+ queries, all well", text) or "perdix can do without" in text
+    assert re.search(r"throughput_per_s .* 4 .* (19|20),\d{3} records/s .* \d+ s .* ok", text)
+
+
+def test_json_has_the_facts_of_each_query(place: Path, face: PrometheusFace) -> None:
+    write(place, "wordcount", face.url)
+    said = as_json("--job", "wordcount")
+    facts = {one["metric"]: one for one in said["queries"]}
+    assert set(facts["cpu_load"]) == FACTS
+    assert facts["cpu_load"]["verdict"] == "ok"
+    assert facts["cpu_load"]["series"] == 4
+    assert 0 < facts["cpu_load"]["newest"] < 1
+    assert facts["latency_p95_ms"]["unit"] == "ms"
+
+
+def test_a_wrong_label_is_said_once_with_the_line_of_the_file(place: Path, face: PrometheusFace) -> None:
+    write(place, "wordcount", face.url, job_name="wordcont")
+    code, text = run("--job", "wordcount")
+    assert code == 1
+    said = " ".join(text.split())
+    fix = "no series has job_name 'wordcont': set prometheus.selector.job_name to 'wordcount'"
+    assert said.count(fix) == 1
+    assert re.search(r"fix: no series has job_name .* \(\S+wordcount\.yaml:4\)", said)
+    assert "broken metrics of wordcount: throughput_per_s, cpu_load" in said
+
+
+def test_a_server_that_is_gone_is_one_finding_for_all_its_jobs(place: Path) -> None:
+    for name in ("ads", "bids"):
+        write(place, name, GONE)
+    (broken,) = findings(place)
+    assert (broken.ok, broken.check) == (False, f"prometheus {GONE}")
+    assert "needed by ads, bids" in broken.found
+    assert re.search(r"start it, or correct prometheus.url \(\S+ads\.yaml:3\)", broken.mend)
+    assert {one.verdict for one in broken.queries} == {Verdict.NOT_ASKED}
+    assert {one.job for one in broken.queries} == {"ads", "bids"}
+
+
+def test_the_simulator_of_a_demo_that_is_over_is_not_broken(place: Path) -> None:
+    names = write_twin_jobs(Home(place), GONE, mode="act")
+    (server,) = findings(place)
+    assert server.ok
+    assert "the simulator of the demo is not running" in server.found
+    assert all(name in server.found for name in names)
+    assert "perdix dev" in server.better
+
+
+def test_a_job_of_its_own_name_is_looked_at_alone(place: Path, face: PrometheusFace) -> None:
+    write(place, "wordcount", face.url)
+    write(place, "gone", GONE)
+    said = as_json("--job", "wordcount")
+    assert said["ok"]
+    assert {one["job"] for one in said["queries"]} == {"wordcount"}
+    assert not [one for one in said["findings"] if one["check"] in {"python", "java", "mlflow"}]
+
+
+def test_a_job_whose_file_cannot_be_used_is_told_with_its_fault(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "jobs" / "ads.yaml").write_text("engin: flink\n")
+    assert run_guarded(lambda: app(["doctor", "--job", "ads"], standalone_mode=False), known_errors) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "ads.yaml:1: unknown key 'engin'; did you mean 'engine'?" in said
+    assert "no job has a file" not in said
+
+
+def test_a_job_without_prometheus_is_no_fault(place: Path) -> None:
+    (place / "jobs" / "dark.yaml").write_text("{}\n")
+    (found,) = [one for one in as_json("--job", "dark")["findings"] if one["check"] == "metrics of dark"]
+    assert found["ok"]
+    assert "none configured" in found["found"]
+
+
+def test_a_doubt_is_shown_and_fails_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(place, "ads", GONE)
+
+    def check(job: StreamJob, _: float) -> JobCheckup:
+        doubt = QueryFact(job.name, "latency_p95_ms", "q", False, "ms", 1, 1.04, 3.0)
+        doubt = QueryFact(
+            **{**vars(doubt), "verdict": Verdict.DOUBTFUL, "found": "1.04 ms", "fix": "is it in seconds?"}
+        )
+        return JobCheckup(job.name, GONE, (doubt,))
+
+    monkeypatch.setattr(doctor_metrics, "check_job", check)
+    code, text = run("--job", "ads")
+    assert code == 0
+    assert "check latency_p95_ms: 1.04 ms; is it in seconds?" in " ".join(text.split())
+
+
+def test_a_slow_server_delays_no_other_and_is_not_asked_by_all_its_jobs(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(12):
+        write(place, f"slow-{number}", "http://slow:9090")
+    write(place, "well", "http://well:9090")
+    well, asked = threading.Event(), []
+
+    def check(job: StreamJob, _: float) -> JobCheckup:
+        assert job.prometheus is not None
+        asked.append(job.name)
+        if job.name == "well":
+            well.set()
+            return JobCheckup(job.name, "http://well:9090", ())
+        assert well.wait(5), "the other server waits for this one"
+        return JobCheckup(job.name, "http://slow:9090", (), False, "http://slow:9090 did not answer in time", "wait")
+
+    monkeypatch.setattr(doctor_metrics, "check_job", check)
+    assert [one.check for one in findings(place) if not one.ok] == ["prometheus http://slow:9090"]
+    assert len(asked) <= 1 + doctor_metrics.PER_SERVER
+
+
+def test_what_one_job_meets_costs_no_other_its_checks(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(place, "ads", "http://one:9090")
+    write(place, "bids", "http://two:9090")
+
+    def check(job: StreamJob, _: float) -> JobCheckup:
+        if job.name == "ads":
+            raise RuntimeError("a defect")
+        return JobCheckup(job.name, "http://two:9090", ())
+
+    monkeypatch.setattr(doctor_metrics, "check_job", check)
+    found = {one.check: one for one in findings(place)}
+    assert "a defect" in found["metrics of ads"].found
+    assert found["metrics of bids"].ok

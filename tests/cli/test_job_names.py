@@ -1,0 +1,63 @@
+"""A job file that cannot be used is that, and never "no job has a file"."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli.known_errors import known_errors
+from cli.main import app
+from cli.output import run_guarded
+
+COMMANDS = (
+    ["pause", "ads", "--for", "1h"],
+    ["explain", "ads"],
+    ["tick", "--job", "ads"],
+    ["operators", "ads"],
+    ["ingest", "--from-prometheus", "--job", "ads"],
+    ["train", "--job", "ads"],
+    ["doctor", "--job", "ads"],
+)
+
+
+def said(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    assert run_guarded(lambda: app(arguments, standalone_mode=False), known_errors) == 2
+    return " ".join(capsys.readouterr().err.split())
+
+
+@pytest.fixture
+def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PERDIX_HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "300")
+    folder = tmp_path / "jobs"
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=lambda arguments: arguments[0])
+def test_a_malformed_file_is_named_with_line_and_fix(
+    arguments: list[str], jobs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (jobs / "ads.yaml").write_text("engin: flink\n")
+    text = said(arguments, capsys)
+    assert text.count("ads.yaml:1: unknown key 'engin'; did you mean 'engine'?") == 1
+    assert "has a file" not in text
+    assert "no tick" not in text
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=lambda arguments: arguments[0])
+def test_a_name_that_no_file_has_gets_the_nearest_one_though_that_file_is_malformed(
+    arguments: list[str], jobs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (jobs / "adds.yaml").write_text("engin: flink\n")
+    text = said(arguments, capsys)
+    assert "did you mean 'adds'?" in text
+    assert "has a file" not in text
+
+
+@pytest.mark.parametrize(
+    "arguments", [["pause", "ads", "--for", "1h"], ["operators", "ads"], ["doctor", "--job", "ads"]]
+)
+def test_without_any_file_that_is_said(arguments: list[str], jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "no job has a file yet: write conf/jobs/<job>.yaml" in said(arguments, capsys)

@@ -1,0 +1,305 @@
+"""Every query of a job, asked at the twin's real Prometheus face: what is wrong with it, and what fixes it."""
+
+import re
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from control.checkup.facts import JobCheckup, QueryFact, Verdict
+from control.checkup.job import check_job
+from control.checkup.server import fix_of
+from control.sources import connected
+from settings.stream_job import PrometheusSource, StreamJob
+from telemetry.metrics import CANONICAL
+from telemetry.prometheus import Prometheus
+from telemetry.prometheus_answers import PrometheusError
+from telemetry.queries import EngineQueries, load_queries
+from telemetry.series import Series
+from tests.telemetry.wire_server import Wire, answer_of
+from twin.emission import Scraping
+from twin.job import JobTwin
+from twin.living import LivingTwin, SimulatedClock
+from twin.parameters import load_twin
+from twin.prometheus_face import PrometheusFace, Trouble
+from twin.workloads import arrivals_from
+
+START_S = 1_760_000_000
+NOW_S = START_S + 1_500
+STEP_S = 15.0
+OWN = {"namespace": "wordcount", "job_name": "wordcount", "topic": "wordcount"}
+RATES = {"wordcount": 20_000.0, "traffic": 60_000.0}
+
+
+@pytest.fixture(scope="module")
+def face() -> Iterator[PrometheusFace]:
+    twins = {
+        name: JobTwin(
+            load_twin(name), 3, start_s=START_S, scale_out=4, arrivals=arrivals_from(np.full(7_200, rate), START_S)
+        )
+        for name, rate in RATES.items()
+    }
+    with PrometheusFace(LivingTwin(twins, SimulatedClock(NOW_S), scraping=Scraping(STEP_S))) as face:
+        yield face
+
+
+def a_job(face: PrometheusFace, **labels: str) -> StreamJob:
+    source = PrometheusSource(url=face.url, selector={**OWN, **labels}, scrape_interval_s=STEP_S)
+    return StreamJob(name="wordcount", prometheus=source)
+
+
+def checked(job: StreamJob, now_s: float = NOW_S, **given: Any) -> JobCheckup:
+    return check_job(job, now_s, **given)
+
+
+def fact(checkup: JobCheckup, metric: str) -> QueryFact:
+    return next(one for one in checkup.queries if one.metric == metric)
+
+
+def changed(metric: str, promql: str) -> EngineQueries:
+    """Flink's queries with another text for one metric; ``{}`` stands for the shipped one."""
+    queries = load_queries("flink")
+    texts = [text.model_copy(update={"promql": promql.format(f"({text.promql})")}) for text in queries.queries[metric]]
+    return queries.model_copy(update={"queries": {**queries.queries, metric: texts}})
+
+
+def test_every_query_of_a_well_job_shows_what_it_found(face: PrometheusFace) -> None:
+    found = checked(a_job(face))
+    assert found.ok, [one for one in found.queries if not one.ok]
+    assert {one.metric for one in found.queries} == set(load_queries("flink").queries)
+    assert not [one for one in found.queries if one.verdict is not Verdict.OK and one.metric != "memory_ratio"]
+    throughput = fact(found, "throughput_per_s")
+    assert throughput.series == 4
+    assert throughput.newest == pytest.approx(20_000, rel=0.05)
+    assert throughput.unit == "records/s"
+    assert throughput.age_s is not None
+    assert 0 <= throughput.age_s < 2 * STEP_S
+    assert 'job_name="wordcount"' in throughput.query
+    assert fact(found, "cpu_load").newest == pytest.approx(0.5, abs=0.4)
+
+
+def test_a_label_that_no_series_has_is_named_with_the_nearest(face: PrometheusFace) -> None:
+    found = checked(a_job(face, job_name="wordcont"))
+    assert not found.ok
+    missing = fact(found, "throughput_per_s")
+    assert missing.verdict is Verdict.MISSING
+    assert (missing.series, missing.newest) == (0, None)
+    assert missing.fix == "no series has job_name 'wordcont': set prometheus.selector.job_name to 'wordcount'"
+    assert fact(found, "workload_per_s").ok
+
+
+def test_a_topic_that_does_not_exist_is_named_with_the_nearest(face: PrometheusFace) -> None:
+    found = fact(checked(a_job(face, topic="wordcuont")), "workload_per_s")
+    assert found.verdict is Verdict.MISSING
+    assert found.fix == "no series has topic 'wordcuont': set prometheus.selector.topic to 'wordcount'"
+
+
+def test_a_label_that_series_lack_is_to_be_left_out(face: PrometheusFace) -> None:
+    found = checked(a_job(face, team="ads"))
+    assert fact(found, "throughput_per_s").fix == "its series have no label 'team': take it out of prometheus.selector"
+
+
+def test_the_topic_of_another_job_contradicts_the_throughput_and_the_right_one_is_named(face: PrometheusFace) -> None:
+    found = checked(a_job(face, topic="traffic"))
+    assert not found.ok
+    workload = fact(found, "workload_per_s")
+    assert workload.verdict is Verdict.CONTRADICTORY
+    assert "workload 60,000/s and throughput 20,000/s contradict each other" in workload.found.replace("59,9", "60,0")
+    assert workload.fix == "topic 'wordcount' has the rate that the job reads: set prometheus.selector.topic to it"
+
+
+def test_a_selector_without_a_topic_says_which_label_is_needed(face: PrometheusFace) -> None:
+    job = a_job(face)
+    assert job.prometheus is not None
+    selector = {name: value for name, value in OWN.items() if name != "topic"}
+    found = checked(job.model_copy(update={"prometheus": job.prometheus.model_copy(update={"selector": selector})}))
+    workload = fact(found, "workload_per_s")
+    assert (workload.ok, workload.verdict) == (False, Verdict.UNANSWERABLE)
+    assert "needs the label topic" in workload.found
+    assert workload.fix == "add topic to prometheus.selector"
+
+
+@pytest.mark.parametrize(
+    ("metric", "promql", "words", "fix"),
+    [
+        ("cpu_load", "{} * 100", "outside 0 to 1.5", "is it in percent? Set scale: 0.01"),
+        ("busy_ratio", "{} * 1000", "outside 0 to 1.5", "is it in milliseconds per second? Set scale: 0.001"),
+        ("uptime_s", "{} * 1000", "rises by 1,000 a second", "is it in milliseconds? Set scale: 0.001"),
+        ("latency_p95_ms", "{} / 1000", "of the objective", "is it in seconds? Set scale: 1000"),
+        ("latency_p95_ms", "{} * 1000", "only", "is it in microseconds? Set scale: 0.001"),
+    ],
+)
+def test_a_wrong_unit_is_found_with_its_scale(
+    face: PrometheusFace, metric: str, promql: str, words: str, fix: str
+) -> None:
+    found = fact(checked(a_job(face), queries_of=lambda _: changed(metric, promql)), metric)
+    assert found.verdict in {Verdict.IMPLAUSIBLE, Verdict.DOUBTFUL}
+    assert words in found.found
+    assert fix in found.fix
+
+
+def test_a_scrape_interval_that_is_too_short_is_why_rates_find_nothing(face: PrometheusFace) -> None:
+    job = a_job(face)
+    assert job.prometheus is not None
+    often = job.model_copy(update={"prometheus": job.prometheus.model_copy(update={"scrape_interval_s": 2.0})})
+    found = fact(checked(often), "throughput_per_s")
+    assert found.verdict is Verdict.MISSING
+    assert found.fix == "is it scraped every 15 s? Then set prometheus.scrape_interval_s to that"
+
+
+def test_a_job_that_shows_nothing_at_all_may_not_run(face: PrometheusFace) -> None:
+    found = checked(a_job(face, job_name="x", namespace="y", topic="z"))
+    assert "no query finds a series: does the job run" in found.problem
+    assert found.fix == "start the job, or correct prometheus.selector"
+
+
+def test_what_cannot_be_is_counted_and_told_with_its_range(face: PrometheusFace) -> None:
+    found = fact(checked(a_job(face), queries_of=lambda _: changed("cpu_load", "{} * 100")), "cpu_load")
+    assert found.rejected > 100
+    assert found.newest is not None
+    assert found.newest > 10
+    assert not found.ok
+    assert re.match(r"[\d.]+ is outside 0 to 1\.5 \([\d,]+ values of the last hour are\)", found.found)
+
+
+def test_a_scale_beside_the_query_fixes_the_unit(face: PrometheusFace) -> None:
+    queries = changed("cpu_load", "{} * 100")
+    texts = [text.model_copy(update={"scale": 0.01}) for text in queries.queries["cpu_load"]]
+    mended = queries.model_copy(update={"queries": {**queries.queries, "cpu_load": texts}})
+    found = fact(checked(a_job(face), queries_of=lambda _: mended), "cpu_load")
+    assert found.verdict is Verdict.OK
+
+
+def test_a_metric_that_the_exporter_does_not_publish_is_missing(face: PrometheusFace) -> None:
+    found = checked(a_job(face), queries_of=lambda _: changed("cpu_load", "nobody_publishes_this{{$selector}}"))
+    cpu = fact(found, "cpu_load")
+    assert (cpu.ok, cpu.verdict, cpu.needed) == (False, Verdict.MISSING, True)
+    assert cpu.fix == "publish it, or correct the query of cpu_load in conf/queries/flink.yaml"
+    found = checked(a_job(face), queries_of=lambda _: changed("busy_ratio", "nobody_publishes_this{{$selector}}"))
+    busy = fact(found, "busy_ratio")
+    assert (busy.ok, busy.verdict, busy.needed) == (True, Verdict.MISSING, False)
+    assert found.ok
+
+
+def test_a_query_that_the_server_refuses_is_told_with_its_answer(face: PrometheusFace) -> None:
+    found = fact(checked(a_job(face), queries_of=lambda _: changed("cpu_load", "sum(((")), "cpu_load")
+    assert found.verdict is Verdict.REFUSED
+    assert "refuses the query" in found.found
+    assert "conf/queries/flink.yaml" in found.fix
+
+
+def test_scrapes_that_stand_still_are_stale(face: PrometheusFace) -> None:
+    face.trouble = Trouble(newest_s=NOW_S - 600)
+    try:
+        found = checked(a_job(face))
+    finally:
+        face.trouble = Trouble()
+    stale = fact(found, "throughput_per_s")
+    assert stale.verdict is Verdict.STALE
+    assert stale.age_s == pytest.approx(600, abs=61)
+    assert "newest value is 10 min old, 45 s are allowed" in stale.found
+    assert "targets page" in stale.fix
+
+
+class Twice(Prometheus):
+    """A server that scrapes each worker's throughput twice."""
+
+    def pull_jobs(self, queries: Any, asked: Any) -> Any:
+        found = super().pull_jobs(queries, asked)
+        return {job: replace(one, series=tuple(self._twice(one.series))) for job, one in found.items()}
+
+    def _twice(self, series: tuple[Series, ...]) -> Iterator[Series]:
+        for one in series:
+            yield one
+            if one.metric == "throughput_per_s":
+                yield replace(one, labels={**one.labels, "instance": "again:9249"})
+
+
+def test_series_that_count_a_worker_twice_are_found(face: PrometheusFace) -> None:
+    found = fact(checked(a_job(face), connect=Twice), "throughput_per_s")
+    assert (found.ok, found.verdict, found.series) == (False, Verdict.DUPLICATED, 8)
+    assert "2 series for each of 4 workers" in found.found
+    assert "label 'instance'" in found.found
+
+
+class ScrapedTwice(Prometheus):
+    """A server whose raw series are there under two scrape jobs, which sums hide."""
+
+    def query_range(self, promql: str, *args: Any, **more: Any) -> list[Series]:
+        found = super().query_range(promql, *args, **more)
+        if not promql.startswith("flink_taskmanager_job_task_operator_numRecordsIn{"):
+            return found
+        return [replace(one, labels={**one.labels, "job": job}) for one in found for job in ("flink", "pods")]
+
+
+def test_series_under_two_scrape_jobs_are_found_though_a_sum_hides_them(face: PrometheusFace) -> None:
+    found = fact(checked(a_job(face), connect=ScrapedTwice), "throughput_per_s")
+    assert (found.ok, found.verdict, found.series) == (False, Verdict.DUPLICATED, 4)
+    assert found.found == "its series are there 2 times and differ in label 'job': counted 2 times"
+
+
+def test_a_selector_that_matches_two_jobs_names_the_label_that_tells_them_apart(face: PrometheusFace) -> None:
+    job = a_job(face)
+    assert job.prometheus is not None
+    source = job.prometheus.model_copy(update={"selector": {"topic": "wordcount"}})
+    found = fact(checked(job.model_copy(update={"prometheus": source})), "throughput_per_s")
+    assert not found.ok
+    assert found.found == "the selector matches 2 jobs, which differ in labels 'namespace', 'job_name'"
+    assert found.fix == "add namespace and job_name to prometheus.selector"
+
+
+def test_a_server_that_does_not_listen_is_one_problem_and_no_query_is_asked() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    found = checked(StreamJob(name="ads", prometheus=PrometheusSource(url=url, selector=OWN)), connect=connected)
+    assert not found.ok
+    assert not found.answers
+    assert "cannot be reached" in found.problem
+    assert found.fix == "start it, or correct prometheus.url"
+    assert {one.verdict for one in found.queries} == {Verdict.NOT_ASKED}
+
+
+@pytest.mark.parametrize(
+    ("answer", "scheme", "problem", "fix"),
+    [
+        (answer_of(b"no", status=b"401 Unauthorized"), "http", "HTTP 401", "set prometheus.token_file or token_env"),
+        (answer_of(b"<html>", status=b"200 OK"), "http", "a web page", "Prometheus itself, without a login page"),
+        (answer_of(b"{}", status=b"404 Not Found"), "http", "HTTP 404", "correct prometheus.url"),
+        (answer_of(b"plain"), "https", "SSL", "write http:// in prometheus.url"),
+    ],
+)
+def test_a_server_that_lets_nobody_in_says_what_to_set(answer: bytes, scheme: str, problem: str, fix: str) -> None:
+    server = Wire(answer)
+    try:
+        url = server.url.replace("http", scheme, 1)
+        found = checked(StreamJob(name="ads", prometheus=PrometheusSource(url=url, selector=OWN)))
+    finally:
+        server.close()
+    assert not found.ok
+    assert problem in found.problem
+    assert fix in found.fix
+
+
+def test_a_certificate_that_nobody_trusts_names_ca_file() -> None:
+    error = PrometheusError(
+        "unreachable", "https://p cannot be reached: [SSL: CERTIFICATE_VERIFY_FAILED] self-signed certificate"
+    )
+    assert fix_of(error, PrometheusSource(url="https://p")) == "name its authority in prometheus.ca_file"
+    resolve = PrometheusError("unreachable", "http://p cannot be reached: [Errno -2] Name or service not known")
+    assert "cannot be resolved" in fix_of(resolve, PrometheusSource(url="http://p"))
+
+
+def test_a_slow_server_is_given_up_within_its_time(face: PrometheusFace) -> None:
+    ticks = iter(range(0, 1_000, 9))
+    found = checked(a_job(face), stopwatch_s=lambda: float(next(ticks)), most_s=20.0)
+    asked = [one for one in found.queries if one.verdict is not Verdict.NOT_ASKED]
+    assert 0 < len(asked) < len(found.queries)
+    assert not found.ok
+    assert "20 s" in found.problem
+
+
+def test_each_metric_has_its_unit_in_the_facts(face: PrometheusFace) -> None:
+    assert all(one.unit == CANONICAL[one.metric].unit for one in checked(a_job(face)).queries)
