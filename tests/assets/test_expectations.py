@@ -1,9 +1,11 @@
 """Suites judged by the real Great Expectations, on pandas and on Spark alike."""
 
+import gc
 import json
 import math
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -13,8 +15,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from assets import expectation_validator, expectations
 from assets.checked_frames import checked_rows, facts_of
-from assets.expectation_suite import Suite, load_suites
+from assets.expectation_suite import Suite, load_suite, load_suites
 from assets.expectations import ExpectationOutcome, run_suite, write_outcomes
 from assets.judged_frames import judged_frame
 from settings.home import PROJECT, Home
@@ -200,6 +203,57 @@ def test_everything_is_written_beside_the_data(suites: dict[str, Suite], tmp_pat
     assert (written["table"], written["success"], written["blocks"]) == ("samples", False, True)
     assert [item["name"] for item in written["outcomes"]] == [outcome.name for outcome in outcomes]
     assert [item.name for item in path.parent.iterdir()] == ["2026-01-01.json"]
+
+
+QUANTILES = """table: job_observations
+key: [job, ts]
+rules:
+  - name: most_cpu_loads_are_low
+    expect: expect_column_quantile_values_to_be_between
+    kwargs: {column: cpu_load_max, quantile_ranges: {quantiles: [0.5], value_ranges: [[0, 0.5]]}}
+    meaning: Half of the workers are at their limit.
+"""
+
+
+def test_what_an_expectation_finds_need_not_be_numbers(tmp_path: Path) -> None:
+    """Great Expectations cannot store the result of this one, and used to end all others with it."""
+    (tmp_path / "observations.yaml").write_text(QUANTILES)
+    (outcome,) = run_suite(observations(), load_suite(tmp_path / "observations.yaml"), now_s=NOW_S)
+    assert (outcome.success, outcome.error) == (False, None)
+    assert outcome.observed == {"quantiles": [0.5], "values": [0.6]}
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [samples(), with_value("cpu_load", 55.0, 0.8)(samples()), samples().drop(columns=["value"])],
+    ids=["good", "bad", "a column is missing"],
+)
+def test_a_second_run_finds_what_a_first_one_does(suites: dict[str, Suite], frame: pd.DataFrame) -> None:
+    """What is kept of the first one is about the expectations, and nothing about the table."""
+    expectation_validator._kept.clear()
+    first = judged(frame, suites["samples"])
+    other = with_value("cpu_load", 7.0, 0.2)(samples(60))
+    assert judged(other, suites["samples"])["cpu_load_is_a_ratio"].unexpected == 12
+    assert judged(frame, suites["samples"]) == first
+
+
+def test_no_table_is_held_when_its_judging_is_over(suites: dict[str, Suite], monkeypatch: pytest.MonkeyPatch) -> None:
+    expectation_validator._kept.clear()
+    held = []
+
+    def seen(frame: Any, *args: Any) -> Any:
+        held.append(weakref.ref(frame))
+        return expectation_validator.validated(frame, *args)
+
+    monkeypatch.setattr(expectations, "validated", seen)
+    judged(with_value("cpu_load", 55.0)(samples()), suites["samples"])
+    gc.collect()
+    assert [reference() for reference in held] == [None, None, None]  # counts, examples, facts
+
+
+def test_judging_prints_nothing(suites: dict[str, Suite], capfd: pytest.CaptureFixture[str]) -> None:
+    judged(with_value("cpu_load", 55.0)(samples()).drop(columns=["mask"]), suites["samples"])
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.fixture(scope="module")
