@@ -45,6 +45,7 @@ __all__ = ["Lake", "LakeError", "Manifest", "source_key"]
 _STAGING = "_staging"
 _LIVING = ".lock"  # in each staging folder, held by its writer: what nobody holds was left by a crash
 _READ_ATTEMPTS = 10
+_CODED_ROWS = 1 << 20  # rows read in one piece: each piece has dictionaries of its own, to be made one later
 
 
 class Lake:
@@ -258,7 +259,7 @@ class Lake:
             ),
             partition_base_dir=str(self.root / spec.name),
         )
-        return dataset.to_table(columns=schema.names)
+        return dataset.to_table(columns=schema.names, **({"batch_size": _CODED_ROWS} if coded else {}))
 
     @contextmanager
     def _locked(self, name: str) -> Iterator[None]:

@@ -342,6 +342,65 @@ def test_facts_of_a_table_without_rows_are_not_known() -> None:
     assert facts["duplicate_share"] is None
 
 
+def keyed(**changes: Any) -> pd.DataFrame:
+    """Three rows of series 1 and three of series 2, in the types of the lake."""
+    frame = pd.DataFrame(
+        {
+            "job": "orders",
+            "series_id": [1, 1, 1, 2, 2, 2],
+            "ts": pd.date_range("2026-01-01", periods=6, freq="15s", tz="UTC"),
+            "day": "2026-01-01",
+        }
+    )
+    return frame.assign(**changes).astype({"job": "category", "day": "category"})
+
+
+@pytest.mark.parametrize(
+    ("frame", "different"),
+    [
+        (keyed(), 6),
+        (keyed(ts=pd.Timestamp("2026-01-01", tz="UTC")), 2),
+        (keyed(series_id=[1, 2, 1, 2, 1, 2]), 6),  # no series stands together, and still none is there twice
+        (keyed(series_id=[1, 2, 1, 2, 1, 2], ts=pd.Timestamp("2026-01-01", tz="UTC")), 2),
+        (pd.concat([keyed(), keyed()]), 6),  # each part rises
+        (pd.concat([keyed(), keyed().iloc[:2]]), 6),
+        (keyed().iloc[::-1], 6),
+        (pd.concat([keyed(), keyed().assign(job=pd.Categorical(["ads"] * 6))]).astype({"job": "category"}), 12),
+        (keyed(ts=pd.to_datetime([None] * 6, utc=True)), 2),
+        (keyed(job=["orders", None, None, "orders", None, None]), 6),
+        (keyed(job=None), 6),
+        (keyed().iloc[:1], 1),
+        (keyed().astype({"series_id": "float64"}), 6),
+        (keyed().astype({"series_id": "object", "job": "object", "ts": "object"}), 6),
+    ],
+)
+def test_keys_are_counted_however_the_rows_stand(frame: pd.DataFrame, different: int) -> None:
+    facts = facts_of(frame, ["job", "series_id", "ts"], NOW_S)
+    assert facts["duplicate_share"] == pytest.approx(1 - different / len(frame))
+
+
+@pytest.mark.parametrize("repeated", [1, 50])  # as few rows as are looked at one by one, and many that stand together
+@pytest.mark.parametrize(
+    ("changes", "wrong"),
+    [
+        ({}, 0),
+        ({"day": ["2026-01-01"] * 5 + ["2026-01-02"]}, 1),
+        ({"day": "2025-12-31"}, 6),
+        ({"day": ["2026-01-01"] * 4 + ["no day", None]}, 2),
+        ({"ts": pd.date_range("2026-01-01", periods=6, freq="12h", tz="UTC")}, 4),
+        ({"ts": pd.to_datetime([None, *["2026-01-01"] * 5], utc=True)}, 1),
+        ({"ts": pd.to_datetime(["2026-01-01T23:59:59.999999", None] * 3, utc=True)}, 3),
+        ({"ts": pd.date_range("2026-01-01T23:30", periods=6, freq="1s", tz="Etc/GMT+1")}, 6),
+    ],
+)
+def test_rows_of_another_day_than_their_partition_are_counted(
+    changes: dict[str, Any], wrong: int, repeated: int
+) -> None:
+    frame = keyed(**changes)
+    frame = frame.loc[frame.index.repeat(repeated)]
+    assert facts_of(frame, ["job"], NOW_S)["wrong_day_share"] == pytest.approx(wrong / 6)
+
+
 def test_only_wanted_columns_are_looked_at() -> None:
     rows = checked_rows(samples(), "samples", ["ts", "cpu_load", "uptime_s"])
     assert list(rows.columns) == ["ts", "cpu_load", "uptime_s"]
