@@ -251,6 +251,45 @@ def test_no_table_is_held_when_its_judging_is_over(suites: dict[str, Suite], mon
     assert [reference() for reference in held] == [None, None, None]  # counts, examples, facts
 
 
+def usual_way(frame: pd.DataFrame, asked: list[Any], result_format: dict[str, Any]) -> list[dict[str, Any]]:
+    """What Great Expectations finds when it is used as its manual says."""
+    gx = expectation_validator.great_expectations()
+    context = gx.get_context(mode="ephemeral")
+    batch = context.data_sources.add_pandas("t").add_dataframe_asset("t").add_batch_definition_whole_dataframe("t")
+    suite = context.suites.add(gx.ExpectationSuite(name="s", expectations=asked))
+    definition = gx.ValidationDefinition(name="v", data=batch, suite=suite)
+    found = definition.run(batch_parameters={"dataframe": frame}, result_format=result_format)
+    return [item.to_json_dict() for item in found.results]
+
+
+@pytest.mark.parametrize("most_examples", [0, 20])
+def test_great_expectations_finds_the_same_when_used_as_its_manual_says(
+    suites: dict[str, Suite], most_examples: int
+) -> None:
+    """Also in a second run, which asks no expectation what it needs. Without one column, to see a failure, too."""
+    frame = observations().assign(cpu_load_max=0.4).drop(columns=["consumer_lag_records"])
+    suite = suites["job_observations"]
+    result_format = {"result_format": "BASIC", "partial_unexpected_count": most_examples}
+
+    def told(found: list[dict[str, Any]]) -> dict[str, Any]:
+        return {
+            item["expectation_config"]["meta"]["rule"]: (
+                item["success"],
+                item["result"],
+                expectations._error_of(item["exception_info"]),
+            )
+            for item in found
+        }
+
+    def asked() -> list[Any]:
+        return [expectations._expectation(suite, rule) for rule in suite.rules]
+
+    usual = told(usual_way(frame, asked(), result_format))
+    assert {success for success, _, _ in usual.values()} == {True, False}
+    for _ in range(2):
+        assert told(expectation_validator.validated(frame, asked(), result_format)) == usual
+
+
 def test_judging_prints_nothing(suites: dict[str, Suite], capfd: pytest.CaptureFixture[str]) -> None:
     judged(with_value("cpu_load", 55.0)(samples()).drop(columns=["mask"]), suites["samples"])
     assert capfd.readouterr() == ("", "")
