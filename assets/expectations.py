@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import difflib
 import json
-import logging
 import math
 import os
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import partial, reduce
@@ -26,6 +23,7 @@ import pandas as pd
 
 from assets.checked_frames import Frame, checked_rows, counted_rows, facts_of
 from assets.expectation_suite import Rule, Suite
+from assets.expectation_validator import great_expectations, validated
 from settings.yaml_files import SettingsError
 
 MOST_EXAMPLES = 20
@@ -134,26 +132,14 @@ def write_outcomes(outcomes: Sequence[ExpectationOutcome], path: Path, *, suite:
 def _validated(
     frame: Frame, suite: Suite, rules: Sequence[Rule], result_format: Mapping[str, Any]
 ) -> dict[str, ExpectationOutcome]:
-    gx = _great_expectations()
-    with _quiet():
-        context = gx.get_context(mode="ephemeral")
-        context.variables.progress_bars = {"globally": False}
-        sources = context.data_sources
-        source = sources.add_pandas("t") if isinstance(frame, pd.DataFrame) else sources.add_spark("t", persist=False)
-        batch = source.add_dataframe_asset("t").add_batch_definition_whole_dataframe("t")
-        expectations = [_expectation(suite, rule) for rule in rules]
-        definition = gx.ValidationDefinition(
-            name="v", data=batch, suite=context.suites.add(gx.ExpectationSuite(name="s", expectations=expectations))
-        )
-        result = definition.run(batch_parameters={"dataframe": frame}, result_format=dict(result_format))
     # By name: Great Expectations reorders results.
     named = {rule.name: rule for rule in rules}
-    found = [item.to_json_dict() for item in result.results]
+    found = validated(frame, [_expectation(suite, rule) for rule in rules], result_format)
     return {name: _outcome(named[name], item) for item in found if (name := item["expectation_config"]["meta"]["rule"])}
 
 
 def _expectation(suite: Suite, rule: Rule) -> Any:
-    expectations = _great_expectations().expectations
+    expectations = great_expectations().expectations
     known = {name: value for name, value in vars(expectations).items() if name.startswith("Expect")}
     wanted = "".join(part.capitalize() for part in rule.expect.split("_"))
     names = {name.lower(): name for name in known}
@@ -240,24 +226,3 @@ def _rows_like(rows: Frame, outcome: ExpectationOutcome, shown: Sequence[str]) -
 
 def _snake(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
-
-
-def _great_expectations() -> Any:
-    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
-    with warnings.catch_warnings():
-        # It imports sre_constants, which Python 3.11 deprecates: a fault that warnings-as-errors would make fatal.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        import great_expectations
-    return great_expectations
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep Great Expectations from logging what the outcomes say anyway, stack traces included."""
-    logger = logging.getLogger("great_expectations")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)

@@ -45,6 +45,7 @@ __all__ = ["Lake", "LakeError", "Manifest", "source_key"]
 _STAGING = "_staging"
 _LIVING = ".lock"  # in each staging folder, held by its writer: what nobody holds was left by a crash
 _READ_ATTEMPTS = 10
+_CODED_ROWS = 1 << 20  # rows read in one piece: each piece has dictionaries of its own, to be made one later
 
 
 class Lake:
@@ -62,6 +63,7 @@ class Lake:
         *,
         columns: Sequence[str] | None = None,
         days: Iterable[str | date] | None = None,
+        coded: bool = False,
     ) -> pa.Table:
         """Return live rows as an Arrow table; empty, with the right schema, where there are none.
 
@@ -73,6 +75,8 @@ class Lake:
             Columns wanted (partition keys count as columns); all when ``None``.
         days
             Days (``date`` or ISO text) wanted of a table that is partitioned by day.
+        coded
+            Each text as the number of an entry of a dictionary, as the files hold it: half the time for samples.
 
         Raises
         ------
@@ -80,7 +84,7 @@ class Lake:
             For an unknown table or column.
         """
         spec = find_table(table)
-        schema = spec.schema
+        schema = _coded(spec.schema) if coded else spec.schema
         if columns is not None:
             if unknown := [name for name in columns if name not in schema.names]:
                 raise LakeError(f"table '{table}' has no column {unknown}; it has {schema.names}")
@@ -88,7 +92,7 @@ class Lake:
         wanted = None if days is None else list(days)
         for _ in range(_READ_ATTEMPTS):
             try:
-                return self._scan(spec, schema, job, wanted)
+                return self._scan(spec, schema, job, wanted, coded)
             except FileNotFoundError:  # a writer replaced the partition after we had read its manifest: look again
                 continue
         raise LakeError(f"table '{table}' is being rewritten faster than it can be read; read it again")
@@ -236,19 +240,26 @@ class Lake:
     def _folder(self, spec: Table, keys: Mapping[str, str]) -> Path:
         return self.root.joinpath(spec.name, *(f"{key}={keys[key]}" for key in spec.partition))
 
-    def _scan(self, spec: Table, schema: pa.Schema, job: str | None, days: list[str | date] | None) -> pa.Table:
-        files = self.files(spec.name, job, days=days)
+    def _scan(
+        self, spec: Table, schema: pa.Schema, job: str | None, days: list[str | date] | None, coded: bool
+    ) -> pa.Table:
+        parts = self.manifests(spec.name, job, days=days)
+        files = [str(self._folder(spec, part.keys) / name) for part in parts for name in part.files]
         if not files:
             return schema.empty_table()
-        keys = pa.schema([spec.schema.field(key) for key in spec.partition])
+        held = _coded(spec.schema) if coded else spec.schema
+        texts = [field.name for field in spec.columns if pa.types.is_string(field.type)] if coded else []
+        known = {key: pa.array(sorted({part.keys[key] for part in parts})) for key in spec.partition} if coded else None
         dataset = ds.dataset(
-            [str(path) for path in files],
-            schema=spec.schema,
-            format="parquet",
-            partitioning=ds.partitioning(keys, flavor="hive"),
+            files,
+            schema=held,
+            format=ds.ParquetFileFormat(dictionary_columns=texts),
+            partitioning=ds.partitioning(
+                pa.schema([held.field(key) for key in spec.partition]), flavor="hive", dictionaries=known
+            ),
             partition_base_dir=str(self.root / spec.name),
         )
-        return dataset.to_table(columns=schema.names)
+        return dataset.to_table(columns=schema.names, **({"batch_size": _CODED_ROWS} if coded else {}))
 
     @contextmanager
     def _locked(self, name: str) -> Iterator[None]:
@@ -257,6 +268,11 @@ class Lake:
         with (locks / name).open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+
+
+def _coded(schema: pa.Schema) -> pa.Schema:
+    text = pa.dictionary(pa.int32(), pa.string())
+    return pa.schema([field.with_type(text) if pa.types.is_string(field.type) else field for field in schema])
 
 
 def _sweep(staging: Path) -> None:

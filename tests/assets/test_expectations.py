@@ -1,9 +1,11 @@
 """Suites judged by the real Great Expectations, on pandas and on Spark alike."""
 
+import gc
 import json
 import math
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -13,8 +15,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from assets import expectation_validator, expectations
 from assets.checked_frames import checked_rows, facts_of
-from assets.expectation_suite import Suite, load_suites
+from assets.expectation_suite import Suite, load_suite, load_suites
 from assets.expectations import ExpectationOutcome, run_suite, write_outcomes
 from assets.judged_frames import judged_frame
 from settings.home import PROJECT, Home
@@ -202,6 +205,96 @@ def test_everything_is_written_beside_the_data(suites: dict[str, Suite], tmp_pat
     assert [item.name for item in path.parent.iterdir()] == ["2026-01-01.json"]
 
 
+QUANTILES = """table: job_observations
+key: [job, ts]
+rules:
+  - name: most_cpu_loads_are_low
+    expect: expect_column_quantile_values_to_be_between
+    kwargs: {column: cpu_load_max, quantile_ranges: {quantiles: [0.5], value_ranges: [[0, 0.5]]}}
+    meaning: Half of the workers are at their limit.
+"""
+
+
+def test_what_an_expectation_finds_need_not_be_numbers(tmp_path: Path) -> None:
+    """Great Expectations cannot store the result of this one, and used to end all others with it."""
+    (tmp_path / "observations.yaml").write_text(QUANTILES)
+    (outcome,) = run_suite(observations(), load_suite(tmp_path / "observations.yaml"), now_s=NOW_S)
+    assert (outcome.success, outcome.error) == (False, None)
+    assert outcome.observed == {"quantiles": [0.5], "values": [0.6]}
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [samples(), with_value("cpu_load", 55.0, 0.8)(samples()), samples().drop(columns=["value"])],
+    ids=["good", "bad", "a column is missing"],
+)
+def test_a_second_run_finds_what_a_first_one_does(suites: dict[str, Suite], frame: pd.DataFrame) -> None:
+    """What is kept of the first one is about the expectations, and nothing about the table."""
+    expectation_validator._kept.clear()
+    first = judged(frame, suites["samples"])
+    other = with_value("cpu_load", 7.0, 0.2)(samples(60))
+    assert judged(other, suites["samples"])["cpu_load_is_a_ratio"].unexpected == 12
+    assert judged(frame, suites["samples"]) == first
+
+
+def test_no_table_is_held_when_its_judging_is_over(suites: dict[str, Suite], monkeypatch: pytest.MonkeyPatch) -> None:
+    expectation_validator._kept.clear()
+    held = []
+
+    def seen(frame: Any, *args: Any) -> Any:
+        held.append(weakref.ref(frame))
+        return expectation_validator.validated(frame, *args)
+
+    monkeypatch.setattr(expectations, "validated", seen)
+    judged(with_value("cpu_load", 55.0)(samples()), suites["samples"])
+    gc.collect()
+    assert [reference() for reference in held] == [None, None, None]  # counts, examples, facts
+
+
+def usual_way(frame: pd.DataFrame, asked: list[Any], result_format: dict[str, Any]) -> list[dict[str, Any]]:
+    """What Great Expectations finds when it is used as its manual says."""
+    gx = expectation_validator.great_expectations()
+    context = gx.get_context(mode="ephemeral")
+    batch = context.data_sources.add_pandas("t").add_dataframe_asset("t").add_batch_definition_whole_dataframe("t")
+    suite = context.suites.add(gx.ExpectationSuite(name="s", expectations=asked))
+    definition = gx.ValidationDefinition(name="v", data=batch, suite=suite)
+    found = definition.run(batch_parameters={"dataframe": frame}, result_format=result_format)
+    return [item.to_json_dict() for item in found.results]
+
+
+@pytest.mark.parametrize("most_examples", [0, 20])
+def test_great_expectations_finds_the_same_when_used_as_its_manual_says(
+    suites: dict[str, Suite], most_examples: int
+) -> None:
+    """Also in a second run, which asks no expectation what it needs. Without one column, to see a failure, too."""
+    frame = observations().assign(cpu_load_max=0.4).drop(columns=["consumer_lag_records"])
+    suite = suites["job_observations"]
+    result_format = {"result_format": "BASIC", "partial_unexpected_count": most_examples}
+
+    def told(found: list[dict[str, Any]]) -> dict[str, Any]:
+        return {
+            item["expectation_config"]["meta"]["rule"]: (
+                item["success"],
+                item["result"],
+                expectations._error_of(item["exception_info"]),
+            )
+            for item in found
+        }
+
+    def asked() -> list[Any]:
+        return [expectations._expectation(suite, rule) for rule in suite.rules]
+
+    usual = told(usual_way(frame, asked(), result_format))
+    assert {success for success, _, _ in usual.values()} == {True, False}
+    for _ in range(2):
+        assert told(expectation_validator.validated(frame, asked(), result_format)) == usual
+
+
+def test_judging_prints_nothing(suites: dict[str, Suite], capfd: pytest.CaptureFixture[str]) -> None:
+    judged(with_value("cpu_load", 55.0)(samples()).drop(columns=["mask"]), suites["samples"])
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return spark_session(Home(tmp_path_factory.mktemp("home")), "local[2]")
@@ -286,6 +379,65 @@ def test_facts_of_a_table_without_rows_are_not_known() -> None:
     facts = facts_of(samples().iloc[:0], ["job", "series_id", "ts"], NOW_S)
     assert facts["rows"] == 0.0
     assert facts["duplicate_share"] is None
+
+
+def keyed(**changes: Any) -> pd.DataFrame:
+    """Three rows of series 1 and three of series 2, in the types of the lake."""
+    frame = pd.DataFrame(
+        {
+            "job": "orders",
+            "series_id": [1, 1, 1, 2, 2, 2],
+            "ts": pd.date_range("2026-01-01", periods=6, freq="15s", tz="UTC"),
+            "day": "2026-01-01",
+        }
+    )
+    return frame.assign(**changes).astype({"job": "category", "day": "category"})
+
+
+@pytest.mark.parametrize(
+    ("frame", "different"),
+    [
+        (keyed(), 6),
+        (keyed(ts=pd.Timestamp("2026-01-01", tz="UTC")), 2),
+        (keyed(series_id=[1, 2, 1, 2, 1, 2]), 6),  # no series stands together, and still none is there twice
+        (keyed(series_id=[1, 2, 1, 2, 1, 2], ts=pd.Timestamp("2026-01-01", tz="UTC")), 2),
+        (pd.concat([keyed(), keyed()]), 6),  # each part rises
+        (pd.concat([keyed(), keyed().iloc[:2]]), 6),
+        (keyed().iloc[::-1], 6),
+        (pd.concat([keyed(), keyed().assign(job=pd.Categorical(["ads"] * 6))]).astype({"job": "category"}), 12),
+        (keyed(ts=pd.to_datetime([None] * 6, utc=True)), 2),
+        (keyed(job=["orders", None, None, "orders", None, None]), 6),
+        (keyed(job=None), 6),
+        (keyed().iloc[:1], 1),
+        (keyed().astype({"series_id": "float64"}), 6),
+        (keyed().astype({"series_id": "object", "job": "object", "ts": "object"}), 6),
+    ],
+)
+def test_keys_are_counted_however_the_rows_stand(frame: pd.DataFrame, different: int) -> None:
+    facts = facts_of(frame, ["job", "series_id", "ts"], NOW_S)
+    assert facts["duplicate_share"] == pytest.approx(1 - different / len(frame))
+
+
+@pytest.mark.parametrize("repeated", [1, 50])  # as few rows as are looked at one by one, and many that stand together
+@pytest.mark.parametrize(
+    ("changes", "wrong"),
+    [
+        ({}, 0),
+        ({"day": ["2026-01-01"] * 5 + ["2026-01-02"]}, 1),
+        ({"day": "2025-12-31"}, 6),
+        ({"day": ["2026-01-01"] * 4 + ["no day", None]}, 2),
+        ({"ts": pd.date_range("2026-01-01", periods=6, freq="12h", tz="UTC")}, 4),
+        ({"ts": pd.to_datetime([None, *["2026-01-01"] * 5], utc=True)}, 1),
+        ({"ts": pd.to_datetime(["2026-01-01T23:59:59.999999", None] * 3, utc=True)}, 3),
+        ({"ts": pd.date_range("2026-01-01T23:30", periods=6, freq="1s", tz="Etc/GMT+1")}, 6),
+    ],
+)
+def test_rows_of_another_day_than_their_partition_are_counted(
+    changes: dict[str, Any], wrong: int, repeated: int
+) -> None:
+    frame = keyed(**changes)
+    frame = frame.loc[frame.index.repeat(repeated)]
+    assert facts_of(frame, ["job"], NOW_S)["wrong_day_share"] == pytest.approx(wrong / 6)
 
 
 def test_only_wanted_columns_are_looked_at() -> None:

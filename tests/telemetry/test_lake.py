@@ -82,6 +82,28 @@ def test_columns_may_be_chosen(lake):
     }
 
 
+def observed(worker, names):
+    times = pd.date_range(DAY, periods=len(names), freq="15s", tz="UTC")
+    frame = pd.DataFrame({"series_id": range(len(names)), "metric": names, "worker": worker, "ts": times})
+    return frame.assign(value=1.5, mask=None)
+
+
+def test_coded_texts_are_the_same_texts(lake):
+    """Each file has a dictionary of its own, and each partition a word that the others do not know."""
+    lake.put("samples", {"job": "a", "day": DAY, "source": "x"}, observed("w1", ["cpu_load", "scale_out", "cpu_load"]))
+    lake.put("samples", {"job": "a", "day": "2026-02-01", "source": "y"}, observed(None, ["scale_out", "uptime_s"]))
+    lake.put("samples", {"job": "b", "day": DAY, "source": "x"}, observed(["w2", None], ["uptime_s", "näme"]))
+    plain = lake.read("samples")
+    coded = lake.read("samples", coded=True)
+    assert coded.to_pylist() == plain.to_pylist()
+    frame = coded.to_pandas()
+    assert set(frame.select_dtypes("category")) == {"metric", "worker", "mask", "job", "day", "source"}
+    assert frame.astype(object).equals(plain.to_pandas().astype(object))
+    days = {"days": ["2026-02-01"], "columns": ["day", "metric"]}
+    assert lake.read("samples", coded=True, **days).to_pylist() == lake.read("samples", **days).to_pylist()
+    assert lake.read("samples", "nobody", coded=True).to_pandas()["metric"].tolist() == []
+
+
 @pytest.mark.parametrize(
     ("call", "says"),
     [
