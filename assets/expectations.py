@@ -134,7 +134,7 @@ def write_outcomes(outcomes: Sequence[ExpectationOutcome], path: Path, *, suite:
 def _validated(
     frame: Frame, suite: Suite, rules: Sequence[Rule], result_format: Mapping[str, Any]
 ) -> dict[str, ExpectationOutcome]:
-    gx = _great_expectations()
+    gx = import_great_expectations()
     with _quiet():
         context = gx.get_context(mode="ephemeral")
         context.variables.progress_bars = {"globally": False}
@@ -153,7 +153,7 @@ def _validated(
 
 
 def _expectation(suite: Suite, rule: Rule) -> Any:
-    expectations = _great_expectations().expectations
+    expectations = import_great_expectations().expectations
     known = {name: value for name, value in vars(expectations).items() if name.startswith("Expect")}
     wanted = "".join(part.capitalize() for part in rule.expect.split("_"))
     names = {name.lower(): name for name in known}
@@ -242,7 +242,8 @@ def _snake(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
 
 
-def _great_expectations() -> Any:
+def import_great_expectations() -> Any:
+    """Return the library; the first call takes two seconds, which may pass while something else is waited for."""
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     with warnings.catch_warnings():
         # It imports sre_constants, which Python 3.11 deprecates: a fault that warnings-as-errors would make fatal.
