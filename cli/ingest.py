@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cli.how_long import counted, ingest_s, say_beforehand
 from cli.options import JsonOption
 from cli.output import UserError, console, emit, number, styled, table
 from cli.stores import home, known, lake, stream_jobs
@@ -130,6 +131,9 @@ def _ingested(files: Sequence[ExportFile], job: str, hint: Hint | None = None, *
     from telemetry import ingest as ingestion
 
     place = home()
+    if show:
+        read = sum(file.path.stat().st_size for file in files if not file.problem)
+        say_beforehand(f"{job}: {counted(len(files), 'file')}", ingest_s(read))
     with ExitStack() as stack:
         with console.status("starting Spark ...") if show else _nothing():
             starting = stack.enter_context(ThreadPoolExecutor(1)).submit(_session, place)

@@ -312,8 +312,12 @@ def _setup(
 
 
 def _run(setup: Setup, processes: int | None) -> Campaign:
+    from cli.how_long import COARSE_S_PER_H, REPLAYED_S_PER_H, counted, replay_s, say_beforehand
     from cli.replay_text import progress_bar
     from replay.campaign import run_campaign
 
+    runs = len(setup.labels) * len(setup.seeds)
+    per_h_s = COARSE_S_PER_H if setup.pace.coarse else REPLAYED_S_PER_H
+    say_beforehand(f"{counted(runs, 'run')} of {setup.hours:g} h", replay_s(runs, setup.hours, processes, per_h_s))
     with progress_bar(setup.simulated_s) as tell:
         return run_campaign(setup, processes=processes, on_progress=tell)

@@ -31,7 +31,7 @@ class Promise:
 
 # Command without its comment -> what it must print. A command that is not here fails the test.
 PROMISED = {
-    "python -m twin.serve --job ads --port 9099 --hours 24 &": Promise("ads at http://127.0.0.1:9099"),
+    "python -m twin.serve --job ads --port 9099 --hours 8 &": Promise("ads at http://127.0.0.1:9099"),
     "perdix ingest conf/examples/exports --job ads": Promise("15,580 read = 15,278 kept + 302 masked + 0 quarantined"),
     "perdix capacity ads --cpu-below 0.7": Promise("how it is known"),
     "perdix train --job ads": Promise("perdix-forecast version 1"),
