@@ -6,8 +6,7 @@ from cli.output import complaints, styled
 
 START_S = 5.0  # imports, pictures, MLflow
 SPARK_S = 10.0  # a JVM, and the imports of what the checks need
-A_JOB_S = {"train": 12.0, "train_many": 1.5}  # to fit and judge every family; beyond a few jobs the thorough ones rest
-FEW_JOBS = 20
+JOB_S, JOB_OF_MANY_S, FEW_JOBS = 12.0, 1.5, 20  # to fit and judge all families; of many jobs without the thorough ones
 BYTES_PER_S = 8e6  # of exports
 REPLAYED_S_PER_H = 1.5  # of a processor, for an hour of a job under a policy
 COARSE_S_PER_H = 0.012  # the same in the coarse time of months
@@ -31,8 +30,8 @@ def replay_s(runs: int, hours: float, processes: int | None, per_h_s: float = RE
 
 def train_s(jobs: int) -> float:
     """Return the seconds that a training takes."""
-    some = min(jobs, FEW_JOBS) * A_JOB_S["train"] if jobs <= FEW_JOBS else jobs * A_JOB_S["train_many"]
-    return SPARK_S + START_S + some / cores()
+    job_s = JOB_S if jobs <= FEW_JOBS else JOB_OF_MANY_S
+    return SPARK_S + START_S + jobs * job_s / cores()
 
 
 def ingest_s(read: int) -> float:
