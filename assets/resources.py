@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 
-from control.job_files import JobFiles
-from control.live import stream_jobs
 from settings.home import Home, conf_folder
 from settings.product import ProductSettings, load_product_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from control.job_files import JobFiles
     from models.registry import Registry
     from telemetry.lake import Lake
 
@@ -37,8 +36,10 @@ class Workspace(dg.ConfigurableResource):  # type: ignore[type-arg]
         """Return the product settings."""
         return load_product_settings(self.conf_folder() / "perdix.yaml")
 
-    def stream_jobs(self) -> JobFiles:
+    def stream_jobs(self) -> "JobFiles":
         """Return every job that has a usable file, and what is wrong with the other files."""
+        from control.live import stream_jobs  # two seconds of imports that an ingest of exports need not pay
+
         return stream_jobs(self.paths(), self.conf_folder())
 
     def lake(self) -> "Lake":

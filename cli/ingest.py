@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cli.how_long import counted, ingest_s, say_beforehand
 from cli.options import JsonOption
 from cli.output import UserError, console, emit, number, styled, table
 from cli.stores import home, known, lake, usable_files
@@ -19,6 +22,12 @@ from settings.stream_job import NAME
 from telemetry.exports.naming import Hint, HintError
 from telemetry.landing import ExportFile, land, landed
 from telemetry.metrics import CANONICAL
+
+if TYPE_CHECKING:
+    from dagster import DagsterInstance
+    from pyspark.sql import SparkSession
+
+    from settings.home import Home
 
 
 def ingest(
@@ -119,36 +128,62 @@ def ingest_files(paths: list[Path], job: str, hint: Hint, *, show: bool) -> dict
 
 
 def _ingested(files: Sequence[ExportFile], job: str, hint: Hint | None = None, *, show: bool) -> dict[str, Any]:
+    from cli import runs
+    from telemetry import ingest as ingestion
+
+    place = home()
+    if show:
+        read = sum(file.path.stat().st_size for file in files if not file.problem)
+        say_beforehand(f"{job}: {counted(len(files), 'file')}", ingest_s(read))
+    with ExitStack() as stack:
+        with console.status("starting Spark ...") if show else _nothing():
+            starting = stack.enter_context(ThreadPoolExecutor(1)).submit(_session, place)
+            _import_what_follows()
+            opened = stack.enter_context(runs.instance(place))
+            spark = starting.result()
+        with console.status(f"{job}: reading {len(files)} file(s) ...") if show else _nothing():
+            report = ingestion.ingest(spark, lake(), files, job, hint=hint)
+        document, days = report.to_dict(), list(report.days)
+        problems = _observed(document, job, days, opened, show=show)
+    return {**document, "days": days, "problems": problems}
+
+
+def _session(place: Home) -> SparkSession:
+    """Start Spark; called beside the imports, because a JVM takes as long to start as they do."""
+    from telemetry.spark_session import spark_session
+
+    settings = load_product_settings().spark
+    return spark_session(place, settings.master, settings.conf)
+
+
+def _import_what_follows() -> None:
+    """Import what the checks and the assets need while Spark starts."""
+    from assets.expectation_validator import great_expectations
+    from pipelines import ingesting  # noqa: F401
+
+    great_expectations()
+
+
+def _observed(document: dict[str, Any], job: str, days: list[str], opened: DagsterInstance, *, show: bool) -> list[str]:
+    """Tell Dagster of the samples, and check, observe and derive features of their days; returns what is wrong."""
     import dagster as dg
 
     from assets import partitions
     from assets.ingest import ingest_metadata
     from cli import runs
-    from telemetry import ingest as ingestion
-    from telemetry.spark_session import spark_session
 
-    place, settings = home(), load_product_settings()
-    with console.status("starting Spark (about ten seconds) ...") if show else _nothing():
-        spark = spark_session(place, settings.spark.master, settings.spark.conf)
-    with console.status(f"{job}: reading {len(files)} file(s) ...") if show else _nothing():
-        report = ingestion.ingest(spark, lake(), files, job, hint=hint)
-    document = report.to_dict()
-    days = list(report.days)
     problems: list[str] = []
-    with runs.instance(place) as opened:
-        opened.add_dynamic_partitions("stream_jobs", [job])
-        for day in days:
-            facts = {**ingest_metadata([document]), "day": day}
-            opened.report_runless_asset_event(dg.AssetMaterialization("samples", partition=day, metadata=facts))
-        first = partitions.days.start.date().isoformat()
-        if days and days[0] < first:
-            problems.append(
-                f"{days[0]} is before {first}: these times count from a start and are no dates; not observed"
-            )
-        for stretch in stretches([day for day in days if day >= first]):
-            result = runs.run_job("observe_day", stretch, opened, console if show else None)
-            problems += runs.failed_checks(result)
-    return {**document, "days": days, "problems": problems}
+    opened.add_dynamic_partitions("stream_jobs", [job])
+    for day in days:
+        facts = {**ingest_metadata([document]), "day": day}
+        opened.report_runless_asset_event(dg.AssetMaterialization("samples", partition=day, metadata=facts))
+    first = partitions.days.start.date().isoformat()
+    if days and days[0] < first:
+        problems.append(f"{days[0]} is before {first}: these times count from a start and are no dates; not observed")
+    for stretch in stretches([day for day in days if day >= first]):
+        result = runs.run_job("observe_day", stretch, opened, console if show else None)
+        problems += runs.failed_checks(result)
+    return problems
 
 
 def stretches(days: list[str]) -> list[tuple[str, str]]:
@@ -197,7 +232,5 @@ def _show(document: dict[str, Any]) -> None:
         console.print(f"next: perdix capacity {document['job']}, perdix train --job {document['job']}", highlight=False)
 
 
-def _nothing() -> Any:
-    from contextlib import nullcontext
-
+def _nothing() -> AbstractContextManager[None]:
     return nullcontext()

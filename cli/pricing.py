@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from replay.pricing import Pricing
 
 WORKER_CORES, WORKER_MEMORY_MB = 1.0, 2048.0
+PANEL = "Prices"  # the group of these options in a help
 
 PricesOption = Annotated[
     str | None,
     typer.Option(
         "--prices",
+        rich_help_panel=PANEL,
         help="Price list by which hosts are leased for the workers: a name (see perdix prices), or a YAML file.",
         show_default="none",
     ),
@@ -25,23 +27,37 @@ PricesOption = Annotated[
 InstanceTypeOption = Annotated[
     str | None,
     typer.Option(
-        "--instance-type", help="With --prices: on which hosts.", show_default="cheapest: what comes out so per policy"
+        "--instance-type",
+        rich_help_panel=PANEL,
+        help="With --prices: on which hosts.",
+        show_default="cheapest: what comes out so per policy",
     ),
 ]
 WorkerCpuOption = Annotated[
     float | None,
-    typer.Option("--worker-cpu", help="With --prices: cores of a worker.", show_default=f"{WORKER_CORES:g}", min=0.001),
+    typer.Option(
+        "--worker-cpu",
+        rich_help_panel=PANEL,
+        help="With --prices: cores of a worker.",
+        show_default=f"{WORKER_CORES:g}",
+        min=0.001,
+    ),
 ]
 WorkerMemoryOption = Annotated[
     float | None,
     typer.Option(
-        "--worker-memory", help="With --prices: MB of a worker.", show_default=f"{WORKER_MEMORY_MB:g}", min=1.0
+        "--worker-memory",
+        rich_help_panel=PANEL,
+        help="With --prices: MB of a worker.",
+        show_default=f"{WORKER_MEMORY_MB:g}",
+        min=1.0,
     ),
 ]
 ReleaseOption = Annotated[
     str | None,
     typer.Option(
         "--release",
+        rich_help_panel=PANEL,
         help="With --prices: when idle hosts are given back: at-once, after-SECONDS, or end-of-unit (of billing).",
         show_default="at-once",
     ),

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cli.how_long import say_beforehand
 from cli.options import JsonOption
 from cli.output import console, emit, number, table
+
+if TYPE_CHECKING:
+    from profiling.plan import Plan
+
+USUAL_RATES = 20
 
 
 def profile(
@@ -63,7 +69,9 @@ def profile(
         "fail": fail,
         "seed": seed,
     }
-    plan_of(ProfileConfig(**config), load_twin(twin))  # what is wrong is said before anything is begun
+    plan = plan_of(ProfileConfig(**config), load_twin(twin))  # what is wrong is said before anything is begun
+    if not as_json:
+        say_beforehand(*_work_of(plan))
     with runs.instance(home()) as opened:
         opened.add_dynamic_partitions("stream_jobs", [name])
         result = runs.run_job(
@@ -71,6 +79,15 @@ def profile(
         )
     document = _document(name, runs.metadata(result))
     emit("perdix.profile/1", document, as_json=as_json, show=lambda: _show(document))
+
+
+def _work_of(plan: Plan) -> tuple[str, float]:
+    """Return what a profiling does in words, and the seconds that it takes: at most, where a job keeps up for long."""
+    from cli.how_long import PROFILED_S_PER_H, SPARK_S, counted
+
+    count, rates = len(plan.scale_outs), min(plan.most_steps, USUAL_RATES)
+    hours = count * (rates * (plan.settle_s + plan.measure_s) + plan.fail_s * plan.fail) / 3600.0
+    return f"{counted(count, 'deployment')} at up to {rates} rates each", SPARK_S + hours * PROFILED_S_PER_H
 
 
 def _document(job: str, told: dict[str, dict[str, Any]]) -> dict[str, Any]:

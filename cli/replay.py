@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperCommand
@@ -17,6 +17,41 @@ from cli.pricing import (
     WorkerCpuOption,
     WorkerMemoryOption,
 )
+from cli.replay_options import (
+    DataflowOption,
+    ErrorBudgetOption,
+    ExactOption,
+    FailuresOption,
+    FillGapsOption,
+    FirstSeedOption,
+    ForecasterOption,
+    FromOption,
+    HoursOption,
+    JsonFileOption,
+    LatencyOption,
+    MaximumOption,
+    MinimumOption,
+    MlflowOption,
+    NoiseOption,
+    OutOption,
+    PatternOption,
+    PeakUtilisationOption,
+    PicturesOption,
+    PolicyOption,
+    ProcessesOption,
+    RecoveryTimeOption,
+    RegimeOption,
+    SeedsOption,
+    SkewOption,
+    SlowNoiseOption,
+    StartOption,
+    StepOption,
+    ToOption,
+    TopologyOption,
+    TwinOption,
+    WorkerPriceOption,
+    WorkloadOption,
+)
 
 if TYPE_CHECKING:
     from typer import Context
@@ -28,6 +63,17 @@ if TYPE_CHECKING:
 
 STDOUT = "-"
 NO_FORECASTER = "none"
+EXAMPLES = """
+Example: perdix replay --workload ads --policy perdix,hpa-80,static-12 --seeds 3 --hours 6
+
+Example: perdix replay --workload counts.csv --step 30m --from 2d --to 9d
+
+Example: perdix replay --workload ads --prices aws-ec2-us-east-1 --worker-memory 4096 --release end-of-unit
+
+Example: perdix replay --dataflow heron-wordcount --policy ds2,dhalion,flink-autoscaler
+
+Example: perdix replay --topology manufacturing --pattern stepwise --policy btu:unit_min=60,threshold
+"""
 
 
 class JsonMayBeBare(TyperCommand):
@@ -45,185 +91,49 @@ class JsonMayBeBare(TyperCommand):
 
 def replay(
     *,
-    workload: Annotated[
-        str | None,
-        typer.Option(
-            "--workload",
-            help="CSV, Parquet or query_range file, a twin's name for its own workload, or an ingested job's.",
-            show_default="that of the twin",
-        ),
-    ] = None,
-    peak_utilisation: Annotated[
-        float | None,
-        typer.Option(
-            "--peak-utilisation",
-            help="Peak as a share of what the largest scale-out can take.",
-            show_default="0.75, or the twin's",
-            min=0.01,
-            max=2.0,
-        ),
-    ] = None,
-    dataflow: Annotated[
-        str | None,
-        typer.Option(
-            "--dataflow",
-            help="Instead: policies that size each operator, on a dataflow of conf/dataflows or of a YAML file.",
-            show_default=False,
-        ),
-    ] = None,
-    start: Annotated[
-        str | None,
-        typer.Option("--start", help="With --dataflow: operator=instances,...", show_default="those of its file"),
-    ] = None,
-    skew: Annotated[
-        float | None,
-        typer.Option(
-            "--skew",
-            help="With --dataflow: share of the records that one instance of each keyed operator gets.",
-            show_default="none",
-            min=0.01,
-            max=1.0,
-        ),
-    ] = None,
-    topology: Annotated[
-        str | None,
-        typer.Option(
-            "--topology",
-            help="Instead: policies that lease hosts, on a topology of conf/topologies or of a YAML file.",
-            show_default=False,
-        ),
-    ] = None,
-    pattern: Annotated[
-        str | None,
-        typer.Option(
-            "--pattern", help="With --topology: arrival patterns, separated by commas.", show_default="all of its file"
-        ),
-    ] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            "--policy",
-            "--policies",
-            help="Policies, separated by commas.",
-            show_default="perdix,hpa-80,static-MAX; of a dataflow ds2,dhalion,flink-autoscaler; "
-            "of a topology btu with units of 10, 30 and 60 min, threshold",
-        ),
-    ] = None,
-    seeds: Annotated[int, typer.Option("--seeds", help="How many seeds.", min=1, max=1_000)] = 1,
-    first_seed: Annotated[int, typer.Option("--first-seed", help="Seeds are counted from here.", min=0)] = 1,
-    hours: Annotated[
-        float | None,
-        typer.Option(
-            "--hours",
-            help="Length of each replay; of a longer trace its busiest window, or from --from on, or up to --to.",
-            show_default="6, or the dataflow's",
-            min=0.02,
-            max=20_000,
-        ),
-    ] = None,
-    from_: Annotated[
-        str | None,
-        typer.Option(
-            "--from", help="Begin of the part to replay: ISO time, or 36h, 2d after the first row.", show_default=False
-        ),
-    ] = None,
-    to: Annotated[
-        str | None, typer.Option("--to", help="End of the part to replay, as --from.", show_default=False)
-    ] = None,
-    step: Annotated[
-        str | None,
-        typer.Option("--step", help="Time from row to row of a trace without times: 60, 30m, 1h.", show_default=False),
-    ] = None,
-    twin: Annotated[
-        str | None,
-        typer.Option(
-            "--twin", help="Name in conf/twins, or a YAML file.", show_default="that of the workload, wordcount"
-        ),
-    ] = None,
-    regime: Annotated[
-        str | None,
-        typer.Option(
-            "--regime",
-            help="What rescales cost: a file of conf/regimes, for example in-place.",
-            show_default="as on the twin's own cluster",
-        ),
-    ] = None,
-    failures: Annotated[
-        int, typer.Option("--failures", help="Workers (of a topology: hosts) that crash in each replay.", min=0)
-    ] = 0,
-    forecaster: Annotated[
-        str | None,
-        typer.Option(
-            "--forecaster",
-            help="Family that each replay fits on the way, or 'ensemble'; 'none': the fallback's line throughout.",
-            show_default="damped-trend",
-        ),
-    ] = None,
-    noise: Annotated[
-        float | None,
-        typer.Option(
-            "--noise", help="From second to second, relative.", show_default="0.02, or the twin's", min=0, max=1
-        ),
-    ] = None,
-    slow_noise: Annotated[
-        float | None,
-        typer.Option("--slow-noise", help="Over minutes, relative.", show_default="0, or the twin's", min=0, max=1),
-    ] = None,
-    minimum: Annotated[int, typer.Option("--min", help="Fewest workers.", min=1)] = 1,
-    maximum: Annotated[
-        int | None, typer.Option("--max", help="Most workers.", show_default="the twin's", min=1)
-    ] = None,
-    recovery_time_s: Annotated[float, typer.Option("--recovery-time", help="Objective, seconds.", min=1)] = 600.0,
-    latency_ms: Annotated[float, typer.Option("--latency-objective", help="Objective for p95, ms.", min=1)] = 5_000.0,
-    error_budget: Annotated[
-        float,
-        typer.Option("--error-budget", help="Share of the seconds that may be above it.", min=0.0, max=1.0),
-    ] = 0.05,
-    worker_price: Annotated[
-        float | None,
-        typer.Option(
-            "--worker-price", help="Of one worker for an hour; 1: cost in worker-hours.", show_default="1", min=0
-        ),
-    ] = None,
+    workload: WorkloadOption = None,
+    peak_utilisation: PeakUtilisationOption = None,
+    hours: HoursOption = None,
+    from_: FromOption = None,
+    to: ToOption = None,
+    step: StepOption = None,
+    fill_gaps: FillGapsOption = False,
+    noise: NoiseOption = None,
+    slow_noise: SlowNoiseOption = None,
+    twin: TwinOption = None,
+    regime: RegimeOption = None,
+    policy: PolicyOption = None,
+    forecaster: ForecasterOption = None,
+    minimum: MinimumOption = 1,
+    maximum: MaximumOption = None,
+    recovery_time_s: RecoveryTimeOption = 600.0,
+    latency_ms: LatencyOption = 5000.0,
+    error_budget: ErrorBudgetOption = 0.05,
+    failures: FailuresOption = 0,
+    worker_price: WorkerPriceOption = None,
     prices: PricesOption = None,
     instance_type: InstanceTypeOption = None,
     worker_cpu: WorkerCpuOption = None,
     worker_memory_mb: WorkerMemoryOption = None,
     release: ReleaseOption = None,
-    exact: Annotated[
-        bool,
-        typer.Option("--exact", help="Play every second also where months of a trace with long steps are replayed."),
-    ] = False,
-    fill_gaps: Annotated[bool, typer.Option("--fill-gaps", help="Close long gaps of the workload by lines.")] = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Folder.", show_default="PERDIX_HOME/reports/replay-...")
-    ] = None,
-    processes: Annotated[
-        int | None, typer.Option("--workers", help="Processes at a time.", show_default="as many as cores", min=1)
-    ] = None,
-    pictures: Annotated[bool, typer.Option("--pictures/--no-pictures", help="Draw the four panels.")] = True,
-    mlflow: Annotated[bool, typer.Option("--mlflow/--no-mlflow", help="Record a run per policy.")] = True,
-    as_json: Annotated[
-        str | None,
-        typer.Option("--json", help="Write the document to this file; alone or with '-' to standard output."),
-    ] = None,
+    seeds: SeedsOption = 1,
+    first_seed: FirstSeedOption = 1,
+    exact: ExactOption = False,
+    processes: ProcessesOption = None,
+    dataflow: DataflowOption = None,
+    start: StartOption = None,
+    skew: SkewOption = None,
+    topology: TopologyOption = None,
+    pattern: PatternOption = None,
+    out: OutOption = None,
+    pictures: PicturesOption = True,
+    mlflow: MlflowOption = True,
+    as_json: JsonFileOption = None,
 ) -> None:
     """Replay policies on one workload against a digital twin, through the very tick that runs in production.
 
     Every policy sees the same arrivals, workers and luck for a seed. Options of a policy follow colons:
     daedalus:grace_s=120:tick_s=30. What the figures mean: docs/replay.md.
-
-    Example: perdix replay --workload ads --policy perdix,hpa-80,static-12 --seeds 3 --hours 6
-
-    Example: perdix replay --workload counts.csv --step 30m --from 2d --to 9d
-
-    Example: perdix replay --workload query_range.json --hours 24
-
-    Example: perdix replay --workload ads --prices aws-ec2-us-east-1 --worker-memory 4096 --release end-of-unit
-
-    Example: perdix replay --dataflow heron-wordcount --policy ds2,dhalion,flink-autoscaler
-
-    Example: perdix replay --topology manufacturing --pattern stepwise --policy btu:unit_min=60,threshold
     """
     from assets.history import ingested
     from cli import replay_hosts as hosts
@@ -402,8 +312,12 @@ def _setup(
 
 
 def _run(setup: Setup, processes: int | None) -> Campaign:
+    from cli.how_long import COARSE_S_PER_H, REPLAYED_S_PER_H, counted, replay_s, say_beforehand
     from cli.replay_text import progress_bar
     from replay.campaign import run_campaign
 
+    runs = len(setup.labels) * len(setup.seeds)
+    per_h_s = COARSE_S_PER_H if setup.pace.coarse else REPLAYED_S_PER_H
+    say_beforehand(f"{counted(runs, 'run')} of {setup.hours:g} h", replay_s(runs, setup.hours, processes, per_h_s))
     with progress_bar(setup.simulated_s) as tell:
         return run_campaign(setup, processes=processes, on_progress=tell)

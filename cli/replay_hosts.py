@@ -50,6 +50,7 @@ def family(name: str | None) -> str | None:
 
 def replay_hosts(asked: Asked, file: Path | None, *, on_stdout: bool) -> None:
     """Replay, write what came of it, and show it; exit code 1 when a replay did not come to its end."""
+    from cli.how_long import OPERATORS_S_PER_H, counted, replay_s, say_beforehand
     from cli.replay_hosts_text import show_hosts
     from cli.replay_results import tell as tell_of
     from cli.replay_text import progress_bar
@@ -57,7 +58,10 @@ def replay_hosts(asked: Asked, file: Path | None, *, on_stdout: bool) -> None:
     from replay.hosts_campaign import run_hosts_campaign
 
     setup = _setup(asked)
-    started_at_s = WallClock().now_s()
+    started_at_s, runs, hours = WallClock().now_s(), len(setup.cases()), setup.length_s / 3600.0
+    say_beforehand(
+        f"{counted(runs, 'run')} of {hours:.3g} h", replay_s(runs, hours, asked.processes, OPERATORS_S_PER_H)
+    )
     with progress_bar(float(len(setup.cases()) * setup.length_s)) as tell:
         campaign = run_hosts_campaign(setup, processes=asked.processes, on_progress=tell)
     document = _write(campaign, asked, started_at_s)

@@ -53,10 +53,7 @@ def run_job(
     UserError
         Naming the step that failed and what it said; the run stays in Dagster with its whole log.
     """
-    from pipelines.training_location import defs
-
-    definitions = defs()
-    job = definitions.resolve_job_def(name)
+    job = _definitions(name).resolve_job_def(name)
     with showing(_line(progress) if progress else None):
         result = job.execute_in_process(
             instance=opened,
@@ -70,6 +67,17 @@ def run_job(
     if not result.success:
         raise UserError(_failure(result))
     return result
+
+
+def _definitions(job: str) -> dg.Definitions:
+    """Return definitions that know a job, with no more imports than it needs."""
+    from pipelines.ingesting import JOBS, ingesting_defs
+
+    if job in {one.name for one in JOBS}:
+        return ingesting_defs()
+    from pipelines.training_location import defs
+
+    return defs()
 
 
 def metadata(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:

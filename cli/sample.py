@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cli.how_long import SPARK_S, say_beforehand
 from cli.options import JsonOption
 from cli.output import console, emit, number, table
 
@@ -48,6 +49,8 @@ def sample(
     )  # what is wrong is said before anything is begun
     if picture is not None and not picture.resolve().parent.is_dir():
         raise UserError(f"{picture}: there is no folder {picture.resolve().parent}; make it, or write elsewhere")
+    if not as_json:
+        say_beforehand(f"{name}: one worker after the other, of each size that the gradient leads to", SPARK_S)
     with runs.instance(home()) as opened:
         opened.add_dynamic_partitions("stream_jobs", [name])
         result = runs.run_job(

@@ -56,7 +56,11 @@ def train_jobs(jobs: list[str], *, show: bool, sampled: Sequence[str] = ()) -> d
         Jobs that get a performance model from their samples.
     """
     from cli import runs
+    from cli.how_long import counted, say_beforehand, train_s
 
+    if show:
+        every = list(dict.fromkeys([*jobs, *sampled]))
+        say_beforehand(f"training {counted(len(every), 'job')}", train_s(len(every)))
     wanted = [("train", MODELS, jobs), ("train_performance", OF_SAMPLES, list(sampled))]
     models: dict[str, Any] = {}
     with runs.instance(home()) as opened:

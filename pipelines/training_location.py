@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from assets import ingest, latency, observe, performance
+from assets import latency, performance
 from assets.profile import profiles
 from assets.recent_range import recent_range
 from assets.replay import policy_comparison
@@ -10,6 +10,7 @@ from assets.resources import Spark, Workspace
 from assets.sample import operator_samples
 from assets.training import CAPACITY, FORECAST, build_training
 from assets.validation import build_checks
+from pipelines.ingesting import INGESTING
 from pipelines.jobs import ingest_day, observe_day, profile, replay, sample, train, train_performance
 from pipelines.progress import progress_logger
 from pipelines.retrain_sensor import retrain_on_drift
@@ -24,10 +25,7 @@ def build_training_defs(workspace: Workspace | None = None) -> dg.Definitions:
     workspace = workspace or Workspace()
     return dg.Definitions(
         assets=[
-            ingest.exports,
-            ingest.samples,
-            observe.observations,
-            observe.features,
+            *INGESTING,
             recent_range,
             *build_training(FORECAST),
             *build_training(CAPACITY),

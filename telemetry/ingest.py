@@ -8,11 +8,9 @@ read is in the report and in the ``quarantine`` table; the other files go on.
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +28,8 @@ from telemetry.landing import ExportFile, export_files
 from telemetry.partitions import safe_key
 from telemetry.queries import SeriesMap, load_series_map
 from telemetry.spark_cluster import cause_of
-from telemetry.spark_source import ReadOptions, StagingSource
-from telemetry.staged_export import ExportPart, Receipt
+from telemetry.spark_source import ReadOptions, staged
+from telemetry.staged_export import ExportPart, Receipt, stage_part
 from telemetry.tables import QUARANTINE, SERIES, SOURCES, TIMESTAMP
 
 if TYPE_CHECKING:
@@ -147,9 +145,8 @@ def _stage(
     """Return the receipts of each source, or why there are none."""
     if not parts:
         return {}
-    spark.dataSource.register(StagingSource)
     try:
-        receipts = _run(spark, _tasks(parts), staging, options)
+        receipts = staged(spark, _tasks(parts), staging, options, stage_part)
     except Exception:  # a file took its Python worker down with it: find it, and read the others
         spark.range(1).count()  # raises when it is Spark itself that is gone
         return _one_by_one(spark, parts, staging, options)
@@ -163,23 +160,10 @@ def _one_by_one(
     for source in dict.fromkeys(part.source for part in parts):
         mine = [part for part in parts if part.source == source]
         try:
-            found[source] = _run(spark, [mine], staging, options)
+            found[source] = staged(spark, [mine], staging, options, stage_part)
         except Exception as error:
             found[source] = f"Spark could not read it: {cause_of(error)}"
     return found
-
-
-def _run(
-    spark: SparkSession, tasks: Sequence[Sequence[ExportPart]], staging: Path, options: ReadOptions
-) -> list[Receipt]:
-    frame = (
-        spark.read.format(StagingSource.name())
-        .option("parts", json.dumps([[asdict(part) for part in task] for task in tasks]))
-        .option("staging", str(staging.absolute()))
-        .option("read", options.to_json())
-        .load()
-    )
-    return [Receipt.from_json(row["receipt"]) for row in frame.collect()]
 
 
 def _by_source(receipts: Iterable[Receipt]) -> dict[str, list[Receipt]]:

@@ -15,6 +15,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 OLDEST = 17
@@ -111,6 +112,14 @@ def _packaged() -> Path | None:
 
 def _version(java: Path) -> int | None:
     """Return the major version that ``java`` says it is; ``None`` when it does not run."""
+    try:
+        return _version_of(java, java.stat().st_mtime_ns)
+    except OSError:
+        return None
+
+
+@lru_cache(maxsize=16)  # each asset asks for the session, and each answer would be a JVM
+def _version_of(java: Path, changed_ns: int) -> int | None:  # noqa: ARG001 - another file at this path is asked anew
     try:
         answer = subprocess.run(  # noqa: S603 - the Java that the user or the system names
             [str(java), "-version"], capture_output=True, text=True, timeout=30, check=False

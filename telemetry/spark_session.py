@@ -40,6 +40,10 @@ logger.utils.level = off
 """
 
 
+# For a JVM that lives for seconds and only hands work to Python: half of its start was compiling for long runs.
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
 def spark_conf(master: str, home: Home) -> dict[str, str]:
     """Return the session's configuration for ``master`` (``local[*]``, ``spark://...``, ``k8s://...``).
 
@@ -64,6 +68,7 @@ def spark_conf(master: str, home: Home) -> dict[str, str]:
     }
     if is_local(master):
         conf |= {
+            "spark.driver.extraJavaOptions": f"{conf['spark.driver.extraJavaOptions']} {_SHORT_LIVED}",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
             "spark.sql.shuffle.partitions": "4",
@@ -90,6 +95,7 @@ def prepare_environment(home: Home, master: str) -> Java:
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if is_local(master):  # executors on another host could not reach a driver that says it is at loopback
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ.setdefault("SPARK_LAUNCHER_OPTS", _SHORT_LIVED)  # of the JVM that only composes the other's command
     return java
 
 

@@ -1,23 +1,24 @@
-"""Spark data sources over exports: a file, some small files, or a slice of a large one per task.
+"""Exports read by Spark: a file, some small files, or a slice of a large one per task.
 
-``perdix_export`` yields the samples as Arrow record batches with an explicit schema, for looking at exports in Spark:
-``spark.read.format("perdix_export").load("folder")``. ``perdix_staging`` is what :mod:`telemetry.ingest` runs: each
-task reads its files once, writes samples, series and quarantined rows as Parquet beside the lake's tables, and yields
-one small receipt per file, from which the driver publishes. Rows do not pass through the JVM then. When this
-was chosen, prototypes were measured in turns on 2 cores, best of four, into Parquet of the same columns, in samples/s:
-four ``query_range`` documents of 1.3 M samples each, rows through the JVM 0.8 M, arrays exploded there 1.3 M, staged by
-the tasks 2.7 M, DuckDB 2.0 M; a single document 0.6, 0.9, 1.9 and 2.3 M. ``benchmarks/ingest.py`` measures
-the code as it is.
+``perdix_export`` is a data source that yields the samples as Arrow record batches with an explicit schema, for looking
+at exports in Spark: ``spark.read.format("perdix_export").load("folder")``. :func:`staged` is what
+:mod:`telemetry.ingest` runs: each task reads its files once, writes samples, series and quarantined rows as Parquet
+beside the lake's tables, and returns one small receipt per file, from which the driver publishes. Rows do not pass
+through the JVM then. When this was chosen, prototypes were measured in turns on 2 cores, best of four, into Parquet of
+the same columns, in samples/s: four ``query_range`` documents of 1.3 M samples each, rows through the JVM 0.8 M, arrays
+exploded there 1.3 M, staged by the tasks 2.7 M, DuckDB 2.0 M; a single document 0.6, 0.9, 1.9 and 2.3 M.
+``benchmarks/ingest.py`` measures the code as it is. Staging is no data source, because Spark starts two more Python
+processes for one, which only plan: 3 s of a processor's time before the first file is opened.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -27,9 +28,13 @@ from telemetry.exports.reading import ExportReading, file_stem
 from telemetry.exports.records import Limits
 from telemetry.queries import EngineQueries, SeriesMap, load_series_map
 from telemetry.sample_rows import plain_rows
-from telemetry.staged_export import ExportPart, stage_part
+from telemetry.staged_export import ExportPart, Receipt
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _BATCH_ROWS = 1 << 16
+Stage: TypeAlias = Callable[[ExportPart, Path, SeriesMap, Hint, Limits], Receipt]
 _SAMPLES_DDL = "series_id bigint, metric string, worker string, ts timestamp, value double, mask string"
 
 
@@ -64,43 +69,22 @@ class ReadOptions:
         return ReadOptions(SeriesMap(engines), Hint(**fields["hint"]), Limits(**fields["limits"]))
 
 
-class StagingSource(DataSource):  # type: ignore[misc]  # pyspark is read untyped
-    """One receipt per part. Options: ``parts`` and ``read`` (JSON), ``staging`` (a folder that every task reaches)."""
+def staged(
+    spark: SparkSession, tasks: Sequence[Sequence[ExportPart]], staging: Path, options: ReadOptions, stage: Stage
+) -> list[Receipt]:
+    """Run ``stage`` on every part, a Spark task for each of ``tasks``; every task must reach the folder ``staging``."""
+    texts = [json.dumps([asdict(part) for part in task]) for task in tasks]
+    folder, read = str(staging.absolute()), options.to_json()
 
-    @classmethod
-    def name(cls) -> str:
-        """Return the format's name."""
-        return "perdix_staging"
+    def receipts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        known = ReadOptions.from_json(read)
+        for batch in batches:
+            parts = [ExportPart(**part) for index in batch.column(0).to_pylist() for part in json.loads(texts[index])]
+            found = [stage(part, Path(folder), known.series_map, known.hint, known.limits).to_json() for part in parts]
+            yield pa.RecordBatch.from_arrays([pa.array(found, pa.string())], names=["receipt"])
 
-    def schema(self) -> str:
-        """Return the DDL of a receipt."""
-        return "receipt string"
-
-    def reader(self, schema: Any) -> StagingReader:  # noqa: ARG002 - Spark's signature
-        """Return the reader of the tasks in the options."""
-        options = self.options
-        return StagingReader(json.loads(options["parts"]), options["staging"], options["read"])
-
-
-class StagingReader(DataSourceReader):  # type: ignore[misc]  # pyspark is read untyped
-    """Runs :func:`telemetry.staged_export.stage_part` on every part."""
-
-    def __init__(self, tasks: list[list[dict[str, Any]]], staging: str, read: str) -> None:
-        self._tasks = tasks
-        self._staging = staging
-        self._read = read
-
-    def partitions(self) -> Sequence[InputPartition]:
-        """Return one partition per task."""
-        return [Parts(tuple(ExportPart(**part) for part in task)) for task in self._tasks]
-
-    def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
-        """Yield the receipts of the task's parts."""
-        assert isinstance(partition, Parts)
-        options = ReadOptions.from_json(self._read)
-        for part in partition.parts:
-            receipt = stage_part(part, Path(self._staging), options.series_map, options.hint, options.limits)
-            yield (receipt.to_json(),)
+    frame = spark.range(0, len(texts), 1, len(texts)).mapInArrow(receipts, "receipt string")
+    return [Receipt.from_json(row["receipt"]) for row in frame.collect()]
 
 
 class ExportSource(DataSource):  # type: ignore[misc]  # pyspark is read untyped

@@ -261,7 +261,9 @@ def test_doctor_says_where_no_flink_answers(home: Path, flink: FlinkCluster, mon
 def test_every_command_has_an_example_in_its_help() -> None:
     for registered in app.registered_commands:
         assert registered.callback is not None
-        assert f"Example: perdix {registered.name}" in (registered.callback.__doc__ or ""), registered.name
+        assert f"Example: perdix {registered.name}" in f"{registered.callback.__doc__}{registered.epilog}", (
+            registered.name
+        )
 
 
 def test_the_version_is_that_of_the_installed_package() -> None:

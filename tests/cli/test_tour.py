@@ -1,27 +1,66 @@
-"""The five-minute tour on measured exports: it ends with a champion's forecast, or says why there is none."""
+"""The README's tour from its own text, and what it does with measured exports: a champion, or a sentence why not."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from cli.main import app
+from tests.cli.tour import PROJECT, PROMISED, Clone, clone_of, tour, words
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.shared, pytest.mark.usefixtures("spark")]
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
+    with clone_of(tmp_path_factory.mktemp("clone")) as made:
+        yield made
 
 
-def said(*arguments: str) -> str:
+def invoked(*arguments: str) -> tuple[int, str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result = CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200"})
     if result.exception and not isinstance(result.exception, SystemExit):
         raise result.exception
-    return " ".join(result.stdout.split())
+    return result.exit_code, " ".join(result.stdout.split())
 
 
+def said(*arguments: str) -> str:
+    return invoked(*arguments)[1]
+
+
+def test_what_the_readme_prints_is_what_is_tried() -> None:
+    assert tour() == list(PROMISED), "add what a new command of the tour must print to tests/cli/tour.py"
+
+
+def test_a_command_that_nobody_tries_is_found() -> None:
+    text = (PROJECT / "README.md").read_text(encoding="utf-8")
+    more = tour(text.replace("\nperdix tick ", "\nperdix jobs  # more\nperdix tick "))
+    assert [command for command in more if command not in PROMISED] == ["perdix jobs"]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("command", [one for one, promise in PROMISED.items() if not promise.slow])
+def test_the_tour_works_as_printed(command: str, clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in clone.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(clone.folder)
+    if not command.startswith("perdix"):
+        assert PROMISED[command].said in clone.shell(command)
+        return
+    code, printed = invoked(*words(clone.here(command))[1:])
+    assert (code, clone.here(PROMISED[command].said) in printed) == (0, True), printed
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.shared
+@pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize(
     ("job", "files", "ends"),
     [
@@ -40,6 +79,10 @@ def test_real_exports_end_with_a_champion_or_with_a_sentence_why_not(
     assert ends in said("forecast", job)
 
 
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.shared
+@pytest.mark.usefixtures("spark")
 def test_exports_whose_times_count_from_zero_are_told_and_fail_nothing(
     shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

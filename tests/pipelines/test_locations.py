@@ -28,6 +28,11 @@ def test_importing_the_training_location_loads_no_library_that_it_uses_only_when
     assert imported_by("pipelines.training_location") & heavy == set()
 
 
+def test_what_an_ingest_needs_brings_no_models_along() -> None:
+    """A command of seconds: the models and the libraries that they fit with are two more seconds of imports."""
+    assert imported_by("pipelines.ingesting") & {"scipy", "mlflow", "replay", "policies", "profiling"} == set()
+
+
 @pytest.mark.parametrize("package", ["assets", "models", "pipelines", "cli", "control", "settings", "telemetry"])
 def test_packages_are_those_of_this_checkout(package: str) -> None:
     found = __import__(package)

@@ -16,7 +16,8 @@ from telemetry.exports.naming import Hint
 from telemetry.exports.records import Limits
 from telemetry.ingest import ingest
 from telemetry.lake import Lake, LakeError
-from telemetry.spark_source import ExportSource, StagingReader, StagingSource
+from telemetry.spark_source import ExportSource
+from telemetry.staged_export import stage_part
 from tests.telemetry.export_writers import FORMATS, WRITERS, Written, gzipped, openmetrics, query_range
 
 pytestmark = pytest.mark.spark
@@ -171,18 +172,12 @@ def test_problems_are_reported_and_the_other_files_go_on(spark, lake, tmp_path):
 def test_a_file_that_kills_its_worker_costs_only_itself(spark, lake, tmp_path, monkeypatch):
     """Native code that fails takes the Python worker down; then the files are read one by one."""
 
-    class KillingReader(StagingReader):
-        def read(self, partition):
-            for part in partition.parts:
-                if part.file == "killer.json":
-                    os._exit(7)
-            yield from super().read(partition)
+    def killing(part, *how):
+        if part.file == "killer.json":
+            os._exit(7)
+        return stage_part(part, *how)
 
-    class Killing(StagingSource):
-        def reader(self, schema):
-            return KillingReader(json.loads(self.options["parts"]), self.options["staging"], self.options["read"])
-
-    monkeypatch.setattr("telemetry.ingest.StagingSource", Killing)
+    monkeypatch.setattr("telemetry.ingest.stage_part", killing)
     for name in ("a.json", "killer.json", "z.json"):
         (tmp_path / name).write_bytes(query_range([around_midnight(name)]))
     report = ingest(spark, lake, [tmp_path / name for name in ("a.json", "killer.json", "z.json")], "job")

@@ -75,6 +75,17 @@ def test_the_launcher_itself_in_java_home_is_taken_as_it_is(tmp_path, alone):
     assert (first.home / "bin" / "java").read_text() == text
 
 
+def test_a_java_is_asked_once_and_another_one_at_its_place_anew(tmp_path, alone):
+    a_java(tmp_path / "j", "17.0.1")
+    asked = module._version_of.cache_info().misses
+    for _ in range(3):
+        assert find_java(tmp_path / "home", {"JAVA_HOME": str(tmp_path / "j")}).version == 17
+    assert module._version_of.cache_info().misses == asked + 1
+    os.utime(tmp_path / "j" / "bin" / "java", (1, 1))  # another one at this place
+    assert find_java(tmp_path / "home", {"JAVA_HOME": str(tmp_path / "j")}).version == 17
+    assert module._version_of.cache_info().misses == asked + 2
+
+
 @pytest.mark.slow
 @pytest.mark.spark
 def test_spark_runs_on_the_packaged_jre(tmp_path):

@@ -1,0 +1,33 @@
+"""What ships in ``conf/examples`` is what the committed command writes, and small."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+from settings.home import PROJECT
+from settings.stream_job import load_stream_job
+from twin.examples import JOB, write_examples
+
+SHIPPED = PROJECT / "conf" / "examples"
+
+
+def content(path: Path) -> bytes:
+    """Return what a file holds; how it is packed may differ from one zlib to the next."""
+    return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+
+
+def test_the_shipped_examples_are_written_from_their_seed(tmp_path: Path) -> None:
+    written = [path.relative_to(tmp_path) for path in write_examples(tmp_path, seed=7)]
+    by_hand = {Path(f"{JOB}.yaml")}
+    assert {path.relative_to(SHIPPED) for path in SHIPPED.rglob("*") if path.is_file()} - by_hand == set(written)
+    for path in written:
+        assert content(SHIPPED / path) == content(tmp_path / path), path
+
+
+def test_they_are_small_of_two_formats_and_of_one_job_that_is_only_advised() -> None:
+    files = [path for path in SHIPPED.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 300_000
+    assert {path.suffix for path in (SHIPPED / "exports").iterdir()} == {".csv", ".gz"}
+    job = load_stream_job(SHIPPED / f"{JOB}.yaml")
+    assert (job.name, job.mode) == (JOB, "advise")
