@@ -83,7 +83,8 @@ def read_share(partitions: int, scale_out: int) -> float:
 
 def _shares(excess: float, scale_out: int, of: int) -> Values:
     """Return the hottest worker's share at each of :data:`GROWTHS`; more workers never raise it."""
-    grown = (1.0 + excess * (scale_out / of) ** GROWTHS) / scale_out
+    tried = np.arange(min(of, scale_out), scale_out + 1)[:, None]
+    grown = ((1.0 + excess * (tried / of) ** GROWTHS) / tried).min(axis=0)
     return np.minimum(grown, (1.0 + excess) / of if scale_out >= of else 1.0)
 
 

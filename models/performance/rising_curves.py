@@ -61,10 +61,11 @@ def _highest(amounts: Values, rates: Values) -> tuple[Values, Values]:
 
 def _divided(amounts: Values, rates: Values, other: Values) -> IsotonicRegression:
     """Return the curve that makes the product with the other one come nearest to the rates."""
-    known = other > 0.0
+    weights = (other / max(other.max(), np.finfo(float).tiny)) ** 2  # of rates near 1e-200 no square is above 0
+    known = weights > 0.0
     if not known.any():
         return _rising(amounts, np.zeros(len(amounts)))
-    return _rising(amounts[known], rates[known] / other[known], other[known] ** 2)
+    return _rising(amounts[known], rates[known] / other[known], weights[known])
 
 
 def _rising(amounts: Values, values: Values, weights: Values | None = None) -> IsotonicRegression:

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from benchmarks.zoo.properties import drawn_parameters
@@ -85,6 +85,7 @@ def test_a_share_that_cannot_be_is_refused(share):
     st.lists(st.tuples(st.integers(1, 60), st.floats(0.001, 1.0), st.floats(1.0, 1e7)), min_size=1, max_size=6),
     st.none() | st.integers(1, 200),
 )
+@example([(3, 0.5, 1.0)], 3)
 def test_capacities_never_fall_with_the_scale_out_nor_grow_beyond_what_workers_take(found, partitions):
     table = of(*(ran(n, share, each) for n, share, each in found)).table(80, partitions=partitions)
     values = [estimate.per_s for estimate in table.values()]

@@ -11,7 +11,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from models.performance.contract import Sample
@@ -142,6 +142,7 @@ def test_scaled_rates_mend_what_c_1_does_to_support_vectors() -> None:
 @pytest.mark.parametrize("family", [MONOTONE, CURVES], ids=lambda one: one.family)
 @settings(max_examples=12, deadline=None)
 @given(st.lists(st.floats(0.0, 1e5), min_size=15, max_size=15), st.integers(0, 3))
+@example([*[0.0] * 14, 2.3e-197], 0)
 def test_more_resources_never_have_less_performance_where_the_family_says_so(
     family: Family, rates: list[float], seed: int
 ) -> None:

@@ -61,7 +61,7 @@ def test_finds_stop_downtime_and_recovery(down, lag):
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(0, 10_000), st.floats(0.005, 0.06))
+@given(st.integers(0, 10_000), st.floats(0.005, 0.05))
 def test_noise_is_neither_a_stop_nor_a_recovery(seed, noise):
     columns = job(noise=noise, seed=seed)
     outcome = watched(columns, at_s=395)
