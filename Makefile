@@ -10,7 +10,7 @@ FIND_PYTHON = for p in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
 	"$$p" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' >/dev/null 2>&1 && { echo "$$p"; break; }; done
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test coverage e2e testbed testbed-down lint dev doctor benchmarks mutations storm zoo lock clean
+.PHONY: help install demo test coverage e2e testbed testbed-down lint wheel dev doctor benchmarks mutations storm zoo lock clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -51,6 +51,10 @@ lint: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/dagster definitions validate -w workspace.yaml
+
+wheel: install ## everything as one wheel in dist/, for `pip install` elsewhere
+	@rm -rf build
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 
 dev: install ## Dagster UI + daemon, MLflow UI and a living twin on loopback; Ctrl-C ends all
 	@$(BIN)/perdix dev

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from telemetry.metrics import CANONICAL
-from telemetry.tables import TABLES
+from perdix.telemetry.metrics import CANONICAL
+from perdix.telemetry.tables import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -1,13 +1,13 @@
-"""Outcomes of expectations as Dagster asset checks. What an expectation means is in :mod:`assets.expectation_suite`."""
+"""Outcomes of expectations as Dagster asset checks; what one means is in :mod:`perdix.assets.expectation_suite`."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import dagster as dg
 
-from assets.expectation_suite import Suite
-from assets.expectations import ExpectationOutcome
-from assets.metadata import records
+from perdix.assets.expectation_suite import Suite
+from perdix.assets.expectations import ExpectationOutcome
+from perdix.assets.metadata import records
 
 
 def check_specs(

@@ -10,11 +10,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from assets.checked_frames import FACTS, checked_columns
-from settings.home import conf_folder
-from settings.strict import Strict
-from settings.yaml_files import SettingsError, load_model, read_yaml
-from telemetry.metrics import CANONICAL
+from perdix.assets.checked_frames import FACTS, checked_columns
+from perdix.settings.home import conf_part
+from perdix.settings.strict import Strict
+from perdix.settings.yaml_files import SettingsError, load_model, read_yaml
+from perdix.telemetry.metrics import CANONICAL
 
 Section = Literal["rules", "facts"]
 
@@ -79,7 +79,7 @@ class Suite(Strict):
     rules
         Judged on every row.
     facts
-        Judged on figures of the whole table, each a column of :data:`assets.checked_frames.FACTS`.
+        Judged on figures of the whole table, each a column of :data:`perdix.assets.checked_frames.FACTS`.
     """
 
     file: Path
@@ -142,7 +142,7 @@ def load_suites(folder: Path | None = None) -> Mapping[str, Suite]:
         When one cannot be used, or two judge the same table.
     """
     suites: dict[str, Suite] = {}
-    for path in sorted((folder or conf_folder() / "expectations").glob("*.yaml")):
+    for path in sorted((folder or conf_part("expectations")).glob("*.yaml")):
         suite = load_suite(path)
         if suite.table in suites:
             raise SettingsError(f"{path}:1: table '{suite.table}' is judged in {suites[suite.table].file} already")

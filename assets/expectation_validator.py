@@ -19,7 +19,7 @@ from typing import Any
 
 import pandas as pd
 
-from assets.checked_frames import Frame
+from perdix.assets.checked_frames import Frame
 
 _MOST_KEPT = 1_000  # expectations whose metrics are known; a suite has some ten
 

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from assets.checked_frames import Frame, checked_rows, counted_rows, facts_of
-from assets.expectation_suite import Rule, Suite
-from assets.expectation_validator import great_expectations, validated
-from settings.yaml_files import SettingsError
+from perdix.assets.checked_frames import Frame, checked_rows, counted_rows, facts_of
+from perdix.assets.expectation_suite import Rule, Suite
+from perdix.assets.expectation_validator import great_expectations, validated
+from perdix.settings.yaml_files import SettingsError
 
 MOST_EXAMPLES = 20
 _COUNTS = {"result_format": "BASIC", "partial_unexpected_count": 0}
@@ -73,9 +73,9 @@ def run_suite(frame: Frame, suite: Suite, *, now_s: float) -> list[ExpectationOu
     ----------
     frame
         Spark or pandas frame with the table's columns (and ``kind`` for samples with counters, see
-        :func:`assets.judged_frames.judged_frame`). A column that is missing fails the expectations that need it.
+        :func:`perdix.assets.judged_frames.judged_frame`). A column that is missing fails the expectations that need it.
     suite
-        See :func:`assets.expectation_suite.load_suite`.
+        See :func:`perdix.assets.expectation_suite.load_suite`.
     now_s
         Epoch seconds of the caller's clock.
 
@@ -221,7 +221,7 @@ def _rows_like(rows: Frame, outcome: ExpectationOutcome, shown: Sequence[str]) -
         picked = chosen.head(MOST_EXAMPLES).to_dict("records")
     else:
         picked = [row.asDict() for row in chosen.limit(MOST_EXAMPLES).collect()]
-    return tuple({name: _plain(value) for name, value in row.items()} for row in picked)
+    return tuple({str(name): _plain(value) for name, value in row.items()} for row in picked)
 
 
 def _snake(name: str) -> str:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter
 from numpy.typing import NDArray
 
-from models.forecasting.contract import Values
-from models.forecasting.judgement import Backtest
-from replay.canvas import BLUE, GREY, ORANGE, RED, SKY, canvas, rate_axis, to_png
+from perdix.models.forecasting.contract import Values
+from perdix.models.forecasting.judgement import Backtest
+from perdix.replay.canvas import BLUE, GREY, ORANGE, RED, SKY, canvas, rate_axis, to_png
 
 MOST_STRETCHES = 4
 
@@ -91,9 +92,9 @@ def _stretch(axes: Axes, backtest: Backtest, indices: NDArray[np.int_]) -> int:
         origin_s = float(backtest.origins_s[index])
         if origin_s < last_end_s - 1e-6:
             continue
-        times = minutes(origin_s + backtest.step_s * (0.5 + np.arange(backtest.actual.shape[1])))
+        times = (origin_s - first_s + backtest.step_s * (0.5 + np.arange(backtest.actual.shape[1]))) / 60.0
         last_end_s = origin_s + backtest.horizon_s
-        lines = (
+        lines: tuple[tuple[Values, dict[str, Any]], ...] = (
             (backtest.forecast[index], {"color": BLUE, "lw": 1.6, "label": f"forecast ({backtest.family})"}),
             (backtest.upper[index], {"color": ORANGE, "lw": 1.0, "ls": (0, (4, 2)), "label": "0.9 quantile"}),
             *(

@@ -8,9 +8,9 @@ from datetime import date, timedelta
 import numpy as np
 import pandas as pd
 
-from models.forecasting.contract import Workload
-from replay.asked import Ingested
-from telemetry.lake import Lake
+from perdix.models.forecasting.contract import Workload
+from perdix.replay.asked import Ingested
+from perdix.telemetry.lake import Lake
 
 WORKLOAD_STEP_S = 10.0
 EVERY_DAY = 36_500
@@ -111,4 +111,5 @@ def capacity_history(lake: Lake, job: str, history_days: int) -> pd.DataFrame:
     rows = lake.read("capacity_features", job, days=days or ["1970-01-01"]).to_pandas()
     if rows.empty:
         raise ValueError(f"no CPU load beside throughput of {job} is in the lake; ingest exports that hold both")
-    return rows.drop(columns=["job", "day"]).sort_values(["ts", "worker"]).reset_index(drop=True)
+    found: pd.DataFrame = rows.drop(columns=["job", "day"]).sort_values(["ts", "worker"]).reset_index(drop=True)
+    return found

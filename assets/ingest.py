@@ -4,13 +4,13 @@ from typing import Any
 
 import dagster as dg
 
-from assets.metadata import records
-from assets.partitions import days, one_run, stream_jobs
-from assets.resources import Spark, Workspace
-from control.clock import WallClock
-from settings.home import Home
-from settings.stream_job import NAME
-from telemetry.landing import landed
+from perdix.assets.metadata import records
+from perdix.assets.partitions import days, one_run, stream_jobs
+from perdix.assets.resources import Spark, Workspace
+from perdix.control.clock import WallClock
+from perdix.settings.home import Home
+from perdix.settings.stream_job import NAME
+from perdix.telemetry.landing import landed
 
 FILE_COLUMNS = ("job", "file", "format", "read", "kept", "masked", "quarantined", "unmapped", "seconds")
 
@@ -22,7 +22,7 @@ def exports(context: dg.AssetExecutionContext, workspace: Workspace) -> dg.Mater
     Jobs without a Prometheus are left to what was put there by hand (``perdix ingest``). A Prometheus that cannot be
     reached fails its own job only.
     """
-    from telemetry.live_range import day_range, pull_range
+    from perdix.telemetry.live_range import day_range, pull_range
 
     files = workspace.stream_jobs()
     jobs, problems = files.jobs, list(files.complaints)
@@ -58,7 +58,7 @@ def samples(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spar
     Reads the files that are new or changed; all their days are written, also those that were not asked for. A day
     whose files are in the lake already is only counted, so running it twice changes nothing.
     """
-    from telemetry.ingest import ingest, new_files
+    from perdix.telemetry.ingest import ingest, new_files
 
     home, lake, reports = workspace.paths(), workspace.lake(), []
     jobs, problems = landed_jobs(home)

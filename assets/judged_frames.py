@@ -14,9 +14,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from assets.checked_frames import Frame
-from assets.lake_frames import lake_frame
-from telemetry.lake import Lake
+from perdix.assets.checked_frames import Frame
+from perdix.assets.lake_frames import lake_frame
+from perdix.telemetry.lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame as SparkFrame
@@ -34,7 +34,7 @@ def judged_frame(
     jobs: Collection[str] | None = None,
     in_memory: int = MOST_ROWS_IN_MEMORY,
 ) -> Frame:
-    """Return a lake table for :func:`assets.expectations.run_suite`: pandas up to ``in_memory`` rows, else Spark.
+    """Return a lake table for ``perdix.assets.expectations.run_suite``: pandas up to ``in_memory`` rows, else Spark.
 
     Samples get the column ``kind`` (``gauge`` or ``counter``), because the bounds of a metric do not hold for counters:
     one of CPU seconds is far beyond what a CPU load can be, and right.
@@ -63,7 +63,7 @@ def judged_frame(
 
 def _kinds(series_ids: pd.Series, counters: pa.Array) -> pd.Categorical:
     codes = series_ids.isin(counters.to_pylist()).to_numpy() if len(counters) else np.zeros(len(series_ids), bool)
-    return pd.Categorical.from_codes(codes.astype("int8"), categories=["gauge", "counter"])
+    return pd.Categorical.from_codes(codes.astype("int8"), categories=["gauge", "counter"])  # type: ignore[arg-type]  # stubs
 
 
 def _counters(lake: Lake) -> pa.Array:

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from telemetry.partitions import source_key
+from perdix.telemetry.partitions import source_key
 
 
 @dataclass(frozen=True)

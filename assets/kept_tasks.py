@@ -1,6 +1,6 @@
 """Run long tasks on Spark so that they can be watched, cut and gone on with, and so that a dying worker costs one job.
 
-Each task writes its own answer (:mod:`assets.kept_answers`); the driver counts files while Spark works.
+Each task writes its own answer (:mod:`perdix.assets.kept_answers`); the driver counts files while Spark works.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any
 
-from assets.kept_answers import Kept, Progress, Watch
-from assets.spark_tasks import Key, Task, attempt, spread
-from assets.time_limit import time_limit
+from perdix.assets.kept_answers import Kept, Progress, Watch
+from perdix.assets.spark_tasks import Key, Task, attempt, spread
+from perdix.assets.time_limit import time_limit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

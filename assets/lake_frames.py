@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from telemetry.lake import Lake
-from telemetry.tables import TABLES
+from perdix.telemetry.lake import Lake
+from perdix.telemetry.tables import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,8 +1,8 @@
 """Learn latency and T_max from the newest profile of each job, then let the gate decide who is champion.
 
-As the models of :mod:`assets.training`, in two assets: ``latency_candidates`` judges every family on points left out
-and keeps what came of it, ``latency_champions`` records it in MLflow, registers the fleet and moves the aliases. A job
-that was never profiled fails alone.
+As the models of :mod:`perdix.assets.training`, in two assets: ``latency_candidates`` judges every family on points left
+out and keeps what came of it, ``latency_champions`` records it in MLflow, registers the fleet and moves the aliases. A
+job that was never profiled fails alone.
 """
 
 import time
@@ -12,17 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from assets.kept_answers import Kept
-from assets.partitions import one_run, stream_jobs
-from assets.resources import Workspace
-from assets.stopwatch import Stopwatch
-from assets.training import PICTURES_UP_TO, champion_file, name_of_run, publish
-from assets.training_metadata import candidate_metadata, each_job, reasons, tell_of_failures
-from assets.training_record import Trained, data_of_files, publication_on, read_trained, with_pictures_of_families
-from control.clock import WallClock
+from perdix.assets.kept_answers import Kept
+from perdix.assets.partitions import one_run, stream_jobs
+from perdix.assets.resources import Workspace
+from perdix.assets.stopwatch import Stopwatch
+from perdix.assets.training import PICTURES_UP_TO, champion_file, name_of_run, publish
+from perdix.assets.training_metadata import candidate_metadata, each_job, reasons, tell_of_failures
+from perdix.assets.training_record import (
+    Trained,
+    data_of_files,
+    publication_on,
+    read_trained,
+    with_pictures_of_families,
+)
+from perdix.control.clock import WallClock
 
 if TYPE_CHECKING:
-    from models.registry import Fleet, Publication
+    from perdix.models.registry import Fleet, Publication
 
 GROUP = "latency"
 PROFILES = dg.AssetKey("profiles")  # what measures
@@ -76,7 +82,7 @@ def latency_champions(context: dg.AssetExecutionContext, workspace: Workspace) -
     """Record the trainings of the run's jobs, and promote where the gate says so."""
 
     def publication(trained: list[Trained], before: "Fleet | None", tags: Mapping[str, str]) -> "Publication":
-        from models.profiling.rows import COLUMNS
+        from perdix.models.profiling.rows import COLUMNS
 
         made = publication_on(
             lambda usable: data_of_files(usable, "profile", workspace.paths().profiles, COLUMNS),
@@ -95,7 +101,7 @@ def latency_champions(context: dg.AssetExecutionContext, workspace: Workspace) -
 
 def _answer(key: dict[str, Any]) -> dict[str, Any]:
     """Train one job; what goes wrong with it is its answer, and stops no other."""
-    from assets.latency_tasks import train_latency
+    from perdix.assets.latency_tasks import train_latency
 
     began_s, began_cpu_s = time.perf_counter(), time.process_time()
     result, error, trace = {}, None, None

@@ -9,11 +9,11 @@ from matplotlib.colors import LogNorm
 from matplotlib.ticker import EngFormatter
 from numpy.typing import NDArray
 
-from models.latency.contract import LatencyModel
-from models.profiling import tmax
-from models.profiling.profile import ProfilePoint
-from models.profiling.tmax import HighestRates
-from replay.canvas import BLUE, GREY, ORANGE, RED, rate_axis, single, to_png
+from perdix.models.latency.contract import LatencyModel
+from perdix.models.profiling import tmax
+from perdix.models.profiling.profile import ProfilePoint
+from perdix.models.profiling.tmax import HighestRates
+from perdix.replay.canvas import BLUE, GREY, ORANGE, RED, rate_axis, single, to_png
 
 _RATES = 120  # rates at which the surface is drawn
 _BEYOND = 1.05  # of the highest rate and scale-out that were profiled
@@ -66,7 +66,7 @@ def latency_surface(
             zorder=3,
         )
     axes.set_xlabel("scale-out (workers)")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.locator_params(axis="x", integer=True)
     rate_axis(axes, "workload")
     axes.set_ylim(0.0, float(offered[-1]))
     axes.legend(loc="upper left", frameon=True, fontsize=8)
@@ -89,7 +89,7 @@ def highest_rates(job: str, maximum_per_s: Mapping[int, float]) -> bytes:
         axes.plot(sizes, found.per_s(sizes), color=_COLOURS[family], lw=1.4, label=f"{_LABELS[family]}{said}")
     axes.scatter(list(known), list(known.values()), s=30, color="black", zorder=3, label="measured")
     axes.set_xlabel("scale-out (workers)")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.locator_params(axis="x", integer=True)
     rate_axis(axes, "highest rate (T_max)")
     axes.legend(loc="upper left", frameon=False)
     axes.set_title(f"{job}: T_max of every scale-out from those that were profiled")

@@ -13,14 +13,14 @@ from typing import Any
 
 import orjson
 
-from assets.stopwatch import Stopwatch
-from assets.training_tasks import champion_of, drawn
-from models.latency.contract import LatencyModel
-from models.latency.selection import NOTES, LatencyCandidate, TrainedLatency, challenge, select_latency
-from models.latency.state import latency_from_state
-from models.profiling.profile import Profile
-from models.profiling.rows import newest_profile
-from models.registry.shared_models import to_text
+from perdix.assets.stopwatch import Stopwatch
+from perdix.assets.training_tasks import champion_of, drawn
+from perdix.models.latency.contract import LatencyModel
+from perdix.models.latency.selection import NOTES, LatencyCandidate, TrainedLatency, challenge, select_latency
+from perdix.models.latency.state import latency_from_state
+from perdix.models.profiling.profile import Profile
+from perdix.models.profiling.rows import newest_profile
+from perdix.models.registry.shared_models import to_text
 
 
 def train_latency(key: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def _candidate(candidate: LatencyCandidate, trained: TrainedLatency) -> dict[str
 
 
 def _pictures(profile: Profile, trained: TrainedLatency) -> dict[str, bytes]:
-    from assets.latency_pictures import highest_rates, latency_surface
+    from perdix.assets.latency_pictures import highest_rates, latency_surface
 
     def surface(model: LatencyModel) -> bytes:
         return latency_surface(profile.job, model, trained.points, trained.overloaded, trained.rates)

@@ -13,7 +13,7 @@ MOST_ROWS = 20
 MOST_PICTURE_BYTES = 100_000  # metadata is stored in the event log for ever
 
 
-def records(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> dg.TableMetadataValue:
+def records(rows: Sequence[Mapping[Any, Any]], columns: Sequence[str]) -> dg.TableMetadataValue:
     """Return at most twenty rows as a table; numbers keep their type so that the page aligns them."""
     schema = dg.TableSchema(columns=[dg.TableColumn(name, _kind(rows, name)) for name in columns])
     shown = [dg.TableRecord({name: _cell(row.get(name)) for name in columns}) for row in rows[:MOST_ROWS]]

@@ -12,9 +12,9 @@ from typing import Any
 import pandas as pd
 import pyarrow.compute as pc
 
-from telemetry.features import capacity_features, workload_features
-from telemetry.lake import Lake
-from telemetry.observations import observe
+from perdix.telemetry.features import capacity_features, workload_features
+from perdix.telemetry.lake import Lake
+from perdix.telemetry.observations import observe
 
 
 def write_observations(key: Mapping[str, Any]) -> dict[str, Any]:
@@ -32,7 +32,8 @@ def samples_with_kind(lake: Lake, job: str, day: str) -> pd.DataFrame:
     series = lake.read("series", job, columns=["series_id", "source", "labels", "kind", "mapped"])
     known = series.filter(pc.field("mapped")).drop_columns(["mapped"])
     samples = lake.read("samples", job, days=[day]).join(known, ["series_id", "source"], join_type="inner")
-    return samples.to_pandas()
+    frame: pd.DataFrame = samples.to_pandas()
+    return frame
 
 
 def write_features(key: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,12 +5,12 @@ from typing import Any
 
 import dagster as dg
 
-from assets import observation_tasks
-from assets.ingest import samples
-from assets.metadata import records
-from assets.partitions import days, one_run
-from assets.resources import Spark, Workspace
-from assets.spark_tasks import Answer, run_tasks
+from perdix.assets import observation_tasks
+from perdix.assets.ingest import samples
+from perdix.assets.metadata import records
+from perdix.assets.partitions import days, one_run
+from perdix.assets.resources import Spark, Workspace
+from perdix.assets.spark_tasks import Answer, run_tasks
 
 
 @dg.asset(

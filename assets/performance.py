@@ -1,8 +1,8 @@
 """Learn what workers of each size process from the newest samples of each job, then let the gate decide.
 
-As the models of :mod:`assets.training`, in two assets: ``performance_candidates`` judges every family on samples left
-out, the jobs dealt out to Spark's tasks, and keeps what came of it; ``performance_champions`` records it in MLflow,
-registers the fleet and moves the aliases. A job that was never sampled fails alone.
+As the models of :mod:`perdix.assets.training`, in two assets: ``performance_candidates`` judges every family on samples
+left out, the jobs dealt out to Spark's tasks, and keeps what came of it; ``performance_champions`` records it in
+MLflow, registers the fleet and moves the aliases. A job that was never sampled fails alone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from assets.kept_answers import Kept
-from assets.partitions import one_run, stream_jobs
-from assets.performance_tasks import train_performance
-from assets.resources import Spark, Workspace
-from assets.spark_training import train_on_spark
-from assets.stopwatch import Stopwatch
-from assets.training import PICTURES_UP_TO, champion_file, name_of_run, publish
-from assets.training_metadata import reasons
-from assets.training_record import Trained, data_of_files, publication_on, with_pictures_of_families
-from control.clock import WallClock
+from perdix.assets.kept_answers import Kept
+from perdix.assets.partitions import one_run, stream_jobs
+from perdix.assets.performance_tasks import train_performance
+from perdix.assets.resources import Spark, Workspace
+from perdix.assets.spark_training import train_on_spark
+from perdix.assets.stopwatch import Stopwatch
+from perdix.assets.training import PICTURES_UP_TO, champion_file, name_of_run, publish
+from perdix.assets.training_metadata import reasons
+from perdix.assets.training_record import Trained, data_of_files, publication_on, with_pictures_of_families
+from perdix.control.clock import WallClock
 
 if TYPE_CHECKING:
-    from models.registry import Candidate, Fleet, Publication
+    from perdix.models.registry import Candidate, Fleet, Publication
 
 GROUP = "performance"
 SAMPLES = dg.AssetKey("operator_samples")  # what is sampled
@@ -80,7 +80,7 @@ def performance_champions(context: dg.AssetExecutionContext, workspace: Workspac
     """Record the trainings of the run's jobs, and promote where the gate says so."""
 
     def publication(trained: list[Trained], before: "Fleet | None", tags: Mapping[str, str]) -> "Publication":
-        from models.sampling.rows import COLUMNS
+        from perdix.models.sampling.rows import COLUMNS
 
         folder, settings = workspace.paths().operator_samples, workspace.settings().training
         made = publication_on(

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from assets.stopwatch import Stopwatch
-from assets.training_tasks import champion_of, drawn
-from models.performance.families import family_of
-from models.performance.fitted import FittedPerformance
-from models.performance.gate import challenge
-from models.performance.selection import PerformanceCandidate, TrainedPerformance, select_performance
-from models.registry.shared_models import to_text
-from models.sampling.rows import newest_samples
+from perdix.assets.stopwatch import Stopwatch
+from perdix.assets.training_tasks import champion_of, drawn
+from perdix.models.performance.families import family_of
+from perdix.models.performance.fitted import FittedPerformance
+from perdix.models.performance.gate import challenge
+from perdix.models.performance.selection import PerformanceCandidate, TrainedPerformance, select_performance
+from perdix.models.registry.shared_models import to_text
+from perdix.models.sampling.rows import newest_samples
 
 
 def train_performance(key: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def _candidate(one: PerformanceCandidate, samples: int) -> dict[str, Any]:
 
 
 def _pictures(job: str, trained: TrainedPerformance) -> dict[str, bytes]:
-    from assets.performance_pictures import performance_curves
+    from perdix.assets.performance_pictures import performance_curves
 
     return {
         "performance.png": performance_curves(job, trained.model, trained.held_out[trained.winner]),

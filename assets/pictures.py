@@ -1,7 +1,7 @@
 """Pictures of a training for MLflow and Dagster, as PNG bytes. Each says its unit, and what a reader should see first.
 
-Those of one job's forecasts are in :mod:`assets.forecast_pictures`; how all look is in :mod:`replay.canvas`, with
-which the pictures of a replay are drawn, too.
+Those of one job's forecasts are in :mod:`perdix.assets.forecast_pictures`; how all look is in
+:mod:`perdix.replay.canvas`, with which the pictures of a replay are drawn, too.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import PercentFormatter
 
-from models.capacity.contract import Estimate
-from models.capacity.line import Fit
-from replay.canvas import BLUE, CYCLE, GREEN, GREY, ORANGE, rate_axis, single, to_png
+from perdix.models.capacity.contract import Estimate
+from perdix.models.capacity.line import Fit
+from perdix.replay.canvas import BLUE, CYCLE, GREEN, GREY, ORANGE, rate_axis, single, to_png
 
 _MOST_LEGEND = 12
 _MOST_DOTS = 300  # per worker: more only darken the picture
@@ -40,7 +40,7 @@ def capacity_over_scale_outs(
         at = sorted(truth_per_s)
         axes.plot(at, [truth_per_s[n] for n in at], color=GREEN, lw=1.2, marker="_", label="true capacity (twin)")
     axes.set_xlabel("scale-out (workers)")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.locator_params(axis="x", integer=True)
     rate_axis(axes, "capacity")
     axes.legend(loc="upper left", frameon=False)
     axes.set_title(_titled(job, "capacity, bars: 90 % interval"))

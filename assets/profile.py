@@ -1,7 +1,7 @@
 """A stream job profiled: deployments side by side at rising rates (Phoebe, 3.3), as an asset.
 
 Belongs here: which target is profiled, progress, and what the asset's page shows. Does not belong here: the profiling
-itself (:mod:`profiling`), and what is learned of it (:mod:`assets.latency`).
+itself (:mod:`perdix.profiling`), and what is learned of it (:mod:`perdix.assets.latency`).
 """
 
 from dataclasses import replace
@@ -12,17 +12,17 @@ import dagster as dg
 import numpy as np
 from pydantic import Field
 
-from assets.metadata import picture, records
-from assets.partitions import one_run, stream_jobs
-from assets.resources import Workspace
-from control.clock import WallClock
-from profiling.recording import Recording
-from settings.yaml_files import SettingsError
+from perdix.assets.metadata import picture, records
+from perdix.assets.partitions import one_run, stream_jobs
+from perdix.assets.resources import Workspace
+from perdix.control.clock import WallClock
+from perdix.profiling.recording import Recording
+from perdix.settings.yaml_files import SettingsError
 
 if TYPE_CHECKING:
-    from models.profiling.profile import Profile
-    from profiling.plan import Plan
-    from twin.parameters import TwinParameters
+    from perdix.models.profiling.profile import Profile
+    from perdix.profiling.plan import Plan
+    from perdix.twin.parameters import TwinParameters
 
 RECORDED_S = 600
 RATES = 20
@@ -80,16 +80,16 @@ def profile_job(
         When there is no such twin, or more workers are asked for than it has.
     ValueError
         When the plan makes no sense.
-    profiling.deployment.DeploymentError
+    perdix.profiling.deployment.DeploymentError
         When nothing could be measured.
     """
-    from models.profiling.rows import write_profile
-    from profiling import campaign
-    from profiling.twin_deployments import TwinDeployments
-    from twin.job import JobTwin
-    from twin.parameters import load_twin
+    from perdix.models.profiling.rows import write_profile
+    from perdix.profiling import campaign
+    from perdix.profiling.twin_deployments import TwinDeployments
+    from perdix.twin.job import JobTwin
+    from perdix.twin.parameters import load_twin
 
-    parameters = load_twin(config.twin or job, workspace.conf_folder() / "twins")
+    parameters = load_twin(config.twin or job, workspace.conf_part("twins"))
     now_s, twin = int(WallClock().now_s()), JobTwin(parameters, config.seed)
     found = campaign.profile(
         job,
@@ -109,8 +109,8 @@ def plan_of(config: ProfileConfig, parameters: "TwinParameters") -> "Plan":
     SettingsError
         When more workers are asked for than it has, or the range is empty.
     """
-    from profiling.plan import plan_for
-    from twin.job import JobTwin
+    from perdix.profiling.plan import plan_for
+    from perdix.twin.job import JobTwin
 
     most = parameters.workers.maximum
     if config.maximum > most:
@@ -125,8 +125,8 @@ def plan_of(config: ProfileConfig, parameters: "TwinParameters") -> "Plan":
 
 def recorded(context: dg.AssetExecutionContext, workspace: Workspace, job: str, now_s: int) -> "Recording | None":
     """Record the live workload of a stream job; ``None`` where it has no Prometheus, or nothing can be read there."""
-    from control.observe import workload_of
-    from control.sources import LiveSource, SourceError
+    from perdix.control.observe import workload_of
+    from perdix.control.sources import LiveSource, SourceError
 
     known = workspace.stream_jobs().jobs.get(job)
     if known is None or known.prometheus is None:
@@ -146,7 +146,7 @@ def recorded(context: dg.AssetExecutionContext, workspace: Workspace, job: str, 
 
 def found_metadata(found: "Profile", path: Path) -> dict[str, Any]:
     """Return what the asset's page shows of a profile."""
-    from assets.profile_pictures import profile_picture
+    from perdix.assets.profile_pictures import profile_picture
 
     known: dict[str, Any] = {} if found.downtime_s is None else {"downtime_s": found.downtime_s}
     return {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
-from models.profiling.profile import Profile
-from models.profiling.tmax import HighestRates
-from replay.canvas import BLUE, CYCLE, RED, canvas, rate_axis, to_png
+from perdix.models.profiling.profile import Profile
+from perdix.models.profiling.tmax import HighestRates
+from perdix.replay.canvas import BLUE, CYCLE, RED, canvas, rate_axis, to_png
 
 
 def profile_picture(profile: Profile) -> bytes:

@@ -1,8 +1,8 @@
 """Before a training: each live job's own Prometheus range, from its newest sample in the lake until now.
 
 So a retrain learns what drifted, and a live job needs no exports. The range goes the way of exports: landing folder,
-ingest, quarantine, checks, features (:mod:`assets.refresh`). What cannot be had is shown on the run, and the training
-goes on with what there is.
+ingest, quarantine, checks, features (:mod:`perdix.assets.refresh`). What cannot be had is shown on the run, and the
+training goes on with what there is.
 """
 
 from collections.abc import Iterable
@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from assets.expectation_suite import load_suites
-from assets.ingest import ingest_metadata
-from assets.metadata import records
-from assets.partitions import one_run, stream_jobs
-from assets.refresh import Refresh
-from assets.resources import Spark, Workspace
-from control.clock import WallClock
+from perdix.assets.expectation_suite import load_suites
+from perdix.assets.ingest import ingest_metadata
+from perdix.assets.metadata import records
+from perdix.assets.partitions import one_run, stream_jobs
+from perdix.assets.refresh import Refresh
+from perdix.assets.resources import Spark, Workspace
+from perdix.control.clock import WallClock
 
 if TYPE_CHECKING:
-    from telemetry.live_range import PulledRange
+    from perdix.telemetry.live_range import PulledRange
 
 NAME = "recent_range"
 COMPLETE, SOUND = "everything_was_pulled", "samples_are_sound"
@@ -44,7 +44,7 @@ def recent_range(context: dg.AssetExecutionContext, workspace: Workspace, spark:
 
     Jobs without a Prometheus are left to the exports that are ingested by hand.
     """
-    from telemetry.live_range import pull_missing
+    from perdix.telemetry.live_range import pull_missing
 
     files = workspace.stream_jobs()
     jobs = files.jobs
@@ -58,7 +58,7 @@ def recent_range(context: dg.AssetExecutionContext, workspace: Workspace, spark:
         context.log.info(f"{one.job}: {one.sentence()}")
         for problem in one.problems:
             context.log.warning(f"{one.job}: {problem}")
-    refresh = Refresh(home, lake, spark.session, load_suites(workspace.conf_folder() / "expectations"), now_s)
+    refresh = Refresh(home, lake, spark.session, load_suites(workspace.conf_part("expectations")), now_s)
     refresh.run({one.job: {*one.days, _day(one.from_s)} if one.days else () for one in pulled})
     for job, problems in refresh.problems.items():
         for problem in problems:

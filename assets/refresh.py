@@ -10,18 +10,18 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from assets import observation_tasks
-from assets.expectation_suite import Suite
-from assets.judged_frames import judged_frame
-from assets.spark_tasks import Task, run_tasks
-from settings.home import Home
-from telemetry.lake import Lake
-from telemetry.landing import landed
+from perdix.assets import observation_tasks
+from perdix.assets.expectation_suite import Suite
+from perdix.assets.judged_frames import judged_frame
+from perdix.assets.spark_tasks import Task, run_tasks
+from perdix.settings.home import Home
+from perdix.telemetry.lake import Lake
+from perdix.telemetry.landing import landed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from assets.expectations import ExpectationOutcome
+    from perdix.assets.expectations import ExpectationOutcome
 
 
 @dataclass
@@ -66,7 +66,7 @@ class Refresh:
         self._each("job_observations", days, observation_tasks.write_features)
 
     def _ingested(self, job: str) -> Sequence[str]:
-        from telemetry.ingest import ingest, new_files
+        from perdix.telemetry.ingest import ingest, new_files
 
         try:
             files = new_files(self.lake, job, landed(self.home, job))
@@ -106,7 +106,7 @@ class Refresh:
         return blocked
 
     def _judged(self, table: str, keys: Sequence[tuple[str, str]], jobs: Sequence[str]) -> list[ExpectationOutcome]:
-        from assets.expectations import run_suite
+        from perdix.assets.expectations import run_suite
 
         days = sorted({day for job, day in keys if job in jobs})
         return run_suite(

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from pydantic import Field
 
-from assets.metadata import picture, records
-from assets.resources import Workspace
-from control.clock import WallClock
-from settings.stream_job import Bounds, Objectives
-from settings.yaml_files import SettingsError
+from perdix.assets.metadata import picture, records
+from perdix.assets.resources import Workspace
+from perdix.control.clock import WallClock
+from perdix.settings.stream_job import Bounds, Objectives
+from perdix.settings.yaml_files import SettingsError
 
 if TYPE_CHECKING:
-    from models.registry import Recorded
-    from replay.campaign import Campaign, Setup
+    from perdix.models.registry import Recorded
+    from perdix.replay.campaign import Campaign, Setup
 
 COLUMNS = (
     "policy",
@@ -82,9 +82,9 @@ def policy_comparison(
     context: dg.AssetExecutionContext, workspace: Workspace, config: ReplayConfig
 ) -> dg.MaterializeResult:
     """Every policy on one workload against a twin: figures, pictures and an MLflow run each, beside the best plan."""
-    from replay.campaign import run_campaign
-    from replay.document import document, folder_name, write_series
-    from replay.pictures import draw_campaign
+    from perdix.replay.campaign import run_campaign
+    from perdix.replay.document import document, folder_name, write_series
+    from perdix.replay.pictures import draw_campaign
 
     began_s = WallClock().now_s()
     try:
@@ -107,20 +107,20 @@ def policy_comparison(
 
 
 def _setup(config: ReplayConfig, workspace: Workspace) -> "Setup":
-    from assets.history import ingested
-    from models.billing.packing import Resources
-    from replay.asked import twin_and_trace
-    from replay.campaign import Setup
-    from replay.contenders import contenders
-    from replay.part import part_of
-    from replay.pricing import pricing_named
-    from telemetry.lake import Lake
+    from perdix.assets.history import ingested
+    from perdix.models.billing.packing import Resources
+    from perdix.replay.asked import twin_and_trace
+    from perdix.replay.campaign import Setup
+    from perdix.replay.contenders import contenders
+    from perdix.replay.part import part_of
+    from perdix.replay.pricing import pricing_named
+    from perdix.telemetry.lake import Lake
 
     parameters, trace = twin_and_trace(
         config.workload,
         config.twin or None,
         round(3600 * config.hours),
-        folder=workspace.conf_folder() / "twins",
+        folder=workspace.conf_part("twins"),
         jobs=ingested(Lake(workspace.paths().lake)),
     )
     trace, _ = part_of(trace, config.hours)
@@ -150,7 +150,7 @@ def _setup(config: ReplayConfig, workspace: Workspace) -> "Setup":
             instance_type=config.instance_type,
             worker=worker,
             release=config.release,
-            folder=workspace.conf_folder() / "prices",
+            folder=workspace.conf_part("prices"),
         ),
     )
 
@@ -178,8 +178,8 @@ def _record(
     files: Sequence[Path],
 ) -> "Recorded | None":
     """Record in MLflow; hours of replays are not lost because it cannot be reached."""
-    from models.registry import RegistryError
-    from replay.tracking import record
+    from perdix.models.registry import RegistryError
+    from perdix.replay.tracking import record
 
     tags = {"dagster.run_id": context.run.run_id, "perdix.reason": context.run.tags.get("perdix/reason", "manual")}
     try:
@@ -192,8 +192,8 @@ def _record(
 def _metadata(
     found: Mapping[str, Any], folder: Path, comparison: bytes, recorded: "Recorded | None"
 ) -> dict[str, dg.MetadataValue | int | float]:
-    from replay.case import BEST_STATIC
-    from replay.tracking import metrics_of
+    from perdix.replay.case import BEST_STATIC
+    from perdix.replay.tracking import metrics_of
 
     figures = {one["policy"]: metrics_of(one) for one in found["summary"] if one["seeds"]}
     plotted = {

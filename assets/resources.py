@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 
-from settings.home import Home, conf_folder
-from settings.product import ProductSettings, load_product_settings
+from perdix.settings.home import Home, conf_folder, conf_part
+from perdix.settings.product import ProductSettings, load_product_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from control.job_files import JobFiles
-    from models.registry import Registry
-    from telemetry.lake import Lake
+    from perdix.control.job_files import JobFiles
+    from perdix.models.registry import Registry
+    from perdix.telemetry.lake import Lake
 
 
-class Workspace(dg.ConfigurableResource):  # type: ignore[type-arg]
+class Workspace(dg.ConfigurableResource):
     """The perdix home, the configuration, and what is opened from them."""
 
     home: str = ""  # empty: PERDIX_HOME
-    conf: str = ""  # empty: PERDIX_CONF, else the project's conf
+    conf: str = ""  # empty: PERDIX_CONF, else as conf_folder says
 
     def paths(self) -> Home:
         """Return the layout of the home folder."""
@@ -32,30 +32,34 @@ class Workspace(dg.ConfigurableResource):  # type: ignore[type-arg]
         """Return the folder of configuration."""
         return Path(self.conf) if self.conf else conf_folder()
 
+    def conf_part(self, name: str) -> Path:
+        """Return a folder of the configuration, or the one that comes with perdix."""
+        return conf_part(name, self.conf_folder())
+
     def settings(self) -> ProductSettings:
         """Return the product settings."""
         return load_product_settings(self.conf_folder() / "perdix.yaml")
 
     def stream_jobs(self) -> "JobFiles":
         """Return every job that has a usable file, and what is wrong with the other files."""
-        from control.live import stream_jobs  # two seconds of imports that an ingest of exports need not pay
+        from perdix.control.live import stream_jobs  # two seconds of imports that an ingest of exports need not pay
 
         return stream_jobs(self.paths(), self.conf_folder())
 
     def lake(self) -> "Lake":
         """Open the lake."""
-        from telemetry.lake import Lake
+        from perdix.telemetry.lake import Lake
 
         return Lake(self.paths().lake)
 
     def registry(self) -> "Registry":
         """Open the model registry, creating the embedded one on first use."""
-        from models.registry import prepare
+        from perdix.models.registry import prepare
 
         return prepare(self.paths(), os.environ.get("PERDIX_MLFLOW_UI"))
 
 
-class Spark(dg.ConfigurableResource):  # type: ignore[type-arg]
+class Spark(dg.ConfigurableResource):
     """A Spark session, started on first use with the interpreter and the Java that perdix found."""
 
     workspace: dg.ResourceDependency[Workspace]
@@ -65,8 +69,8 @@ class Spark(dg.ConfigurableResource):  # type: ignore[type-arg]
 
         Raises ``NoJava`` when the machine has none, and ``ClusterError`` when a cluster runs nothing within a minute.
         """
-        from telemetry.spark_cluster import is_local, require_tasks
-        from telemetry.spark_session import prepare_environment, spark_conf
+        from perdix.telemetry.spark_cluster import is_local, require_tasks
+        from perdix.telemetry.spark_session import prepare_environment, spark_conf
 
         home, settings = self.workspace.paths(), self.workspace.settings().spark
         prepare_environment(home, settings.master)

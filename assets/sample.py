@@ -1,7 +1,7 @@
 """An operator's sizes sampled on live traffic (QEScalor, 2.2), as an asset.
 
 Belongs here: which operator is sampled, progress, and what the asset's page shows. Does not belong here: the sampling
-itself (:mod:`profiling.sampling`), and what is learned of it (:mod:`models.performance`).
+itself (:mod:`perdix.profiling.sampling`), and what is learned of it (:mod:`perdix.models.performance`).
 """
 
 from pathlib import Path
@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from pydantic import Field
 
-from assets.metadata import picture, records
-from assets.partitions import one_run, stream_jobs
-from assets.resources import Workspace
-from control.clock import WallClock
-from settings.stream_job import NAME
-from settings.yaml_files import SettingsError
+from perdix.assets.metadata import picture, records
+from perdix.assets.partitions import one_run, stream_jobs
+from perdix.assets.resources import Workspace
+from perdix.control.clock import WallClock
+from perdix.settings.stream_job import NAME
+from perdix.settings.yaml_files import SettingsError
 
 if TYPE_CHECKING:
-    from models.sampling.contract import SamplingRule
-    from models.sampling.samples import OperatorSamples
-    from twin.operators.parameters import OperatorTwinParameters
+    from perdix.models.sampling.contract import SamplingRule
+    from perdix.models.sampling.samples import OperatorSamples
+    from perdix.twin.operators.parameters import OperatorTwinParameters
 
 COLUMNS = ("cpu_cores", "memory_mb", "per_s", "took_s", "why_failed")
 
@@ -72,14 +72,14 @@ def sample_job(
     ------
     SettingsError
         When there is no such operator or method.
-    profiling.sampling_instance.SamplingError
+    perdix.profiling.sampling_instance.SamplingError
         When not one size could be sampled.
     """
-    from models.sampling.rows import write_samples
-    from profiling.sampling import sample_operator
-    from profiling.twin_sampling import TwinSamplingInstances
+    from perdix.models.sampling.rows import write_samples
+    from perdix.profiling.sampling import sample_operator
+    from perdix.profiling.twin_sampling import TwinSamplingInstances
 
-    operator, rule = what_is_sampled(config, job, workspace.conf_folder())
+    operator, rule = what_is_sampled(config, job, workspace.conf_part("operators"))
     found = sample_operator(
         job,
         rule,
@@ -90,7 +90,7 @@ def sample_job(
     return found, write_samples(found, workspace.paths().operator_samples), operator
 
 
-def what_is_sampled(config: SampleConfig, job: str, conf: Path) -> "tuple[OperatorTwinParameters, SamplingRule]":
+def what_is_sampled(config: SampleConfig, job: str, operators: Path) -> "tuple[OperatorTwinParameters, SamplingRule]":
     """Return the operator's twin and the rule.
 
     Raises
@@ -98,8 +98,8 @@ def what_is_sampled(config: SampleConfig, job: str, conf: Path) -> "tuple[Operat
     SettingsError
         When there is no such operator or method, or the job cannot be called so.
     """
-    from models.sampling.course import rule_called
-    from twin.operators.parameters import load_operator
+    from perdix.models.sampling.course import rule_called
+    from perdix.twin.operators.parameters import load_operator
 
     if not NAME.fullmatch(job):
         raise SettingsError(f"'{job}' is no name of a stream job: letters, digits, '.', '_' and '-', 63 at most")
@@ -107,13 +107,13 @@ def what_is_sampled(config: SampleConfig, job: str, conf: Path) -> "tuple[Operat
         rule = rule_called(config.method)
     except ValueError as error:
         raise SettingsError(str(error)) from error
-    return load_operator(config.operator or job, conf / "operators"), rule
+    return load_operator(config.operator or job, operators), rule
 
 
 def samples_metadata(found: "OperatorSamples", path: Path, operator: "OperatorTwinParameters") -> dict[str, Any]:
     """Return what the asset's page shows of samples."""
-    from assets.sample_pictures import samples_picture
-    from models.sampling.rows import rows_of
+    from perdix.assets.sample_pictures import samples_picture
+    from perdix.models.sampling.rows import rows_of
 
     return {
         "sampled": picture(samples_picture(found, operator), f"{found.operator}: performance over cores and memory"),

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from models.sampling.samples import OperatorSamples
-from replay.canvas import BLUE, GREY, RED, canvas, rate_axis, to_png
-from twin.operators.parameters import OperatorTwinParameters
-from twin.operators.physics import true_performance
+from perdix.models.sampling.samples import OperatorSamples
+from perdix.replay.canvas import BLUE, GREY, RED, canvas, rate_axis, to_png
+from perdix.twin.operators.parameters import OperatorTwinParameters
+from perdix.twin.operators.physics import true_performance
 
 Point = tuple[float, float]
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from assets.shared_training import TABLE, SharedStore, fingerprint_of, fit_shared, sample_of
-from assets.spark_tasks import run_tasks
-from telemetry.lake import Lake
+from perdix.assets.shared_training import TABLE, SharedStore, fingerprint_of, fit_shared, sample_of
+from perdix.assets.spark_tasks import run_tasks
+from perdix.telemetry.lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,13 +15,13 @@ from typing import Any, Protocol, runtime_checkable
 
 import orjson
 
-from assets.history import newest_days, workload_history
-from models.forecasting.contract import Workload
-from models.forecasting.families import FAMILIES, families_named
-from models.forecasting.member import Member
-from models.forecasting.origins import stops_of
-from models.registry.shared_models import name_of, to_text
-from telemetry.lake import Lake, LakeError
+from perdix.assets.history import newest_days, workload_history
+from perdix.models.forecasting.contract import Workload
+from perdix.models.forecasting.families import FAMILIES, families_named
+from perdix.models.forecasting.member import Member
+from perdix.models.forecasting.origins import stops_of
+from perdix.models.registry.shared_models import name_of, to_text
+from perdix.telemetry.lake import Lake, LakeError
 
 SAMPLE = 64  # jobs
 TABLE = "workload_features"
@@ -34,7 +34,7 @@ class SharedModel:
     Attributes
     ----------
     name
-        What states call it (:func:`models.registry.shared_models.name_of`).
+        What states call it (:func:`perdix.models.registry.shared_models.name_of`).
     until_s
         Epoch seconds before which everything lies that it was fitted to.
     state

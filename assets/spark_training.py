@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from assets.kept_answers import Kept, Progress
-from assets.stopwatch import Stopwatch
-from assets.training_metadata import candidate_metadata, each_job, tell_of_failures
-from assets.training_record import Trained, iterate_trained
+from perdix.assets.kept_answers import Kept, Progress
+from perdix.assets.stopwatch import Stopwatch
+from perdix.assets.training_metadata import candidate_metadata, each_job, tell_of_failures
+from perdix.assets.training_record import Trained, iterate_trained
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +32,7 @@ def train_on_spark(
     dagster.Failure
         When not one job could be trained.
     """
-    from assets.kept_tasks import run_kept
+    from perdix.assets.kept_tasks import run_kept
 
     context.log.info(f"{name}: training {len(keys)} job(s)")
 

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from assets import training_tasks
-from assets.kept_answers import Kept
-from assets.observe import features
-from assets.partitions import one_run, stream_jobs
-from assets.recent_range import recent_range
-from assets.resources import Spark, Workspace
-from assets.shared_training import SharedStore, known_families, shared_families
-from assets.spark_training import train_on_spark
-from assets.stopwatch import Stopwatch
-from assets.training_metadata import champion_metadata, each_job, some_jobs
-from assets.training_record import Trained, publication_of, read_trained
-from control.clock import WallClock
+from perdix.assets import training_tasks
+from perdix.assets.kept_answers import Kept
+from perdix.assets.observe import features
+from perdix.assets.partitions import one_run, stream_jobs
+from perdix.assets.recent_range import recent_range
+from perdix.assets.resources import Spark, Workspace
+from perdix.assets.shared_training import SharedStore, known_families, shared_families
+from perdix.assets.spark_training import train_on_spark
+from perdix.assets.stopwatch import Stopwatch
+from perdix.assets.training_metadata import champion_metadata, each_job, some_jobs
+from perdix.assets.training_record import Trained, publication_of, read_trained
+from perdix.control.clock import WallClock
 
 if TYPE_CHECKING:
-    from models.registry import Fleet, Publication
+    from perdix.models.registry import Fleet, Publication
 
 PICTURES_UP_TO = 10  # jobs: beyond that a picture per job helps nobody
 RESUMED = "dagster/is_resume_retry"  # set by Dagster on a run that goes on from another's failure
@@ -122,8 +122,8 @@ def _folder(workspace: Workspace, model: Model) -> Path:
 
 def _drifts(context: dg.AssetExecutionContext, workspace: Workspace) -> Mapping[str, float]:
     """Return when each job's newest drift began, by the control loop; nothing where its state cannot be read."""
-    from control.state import StateStore
-    from control.state_schema import StateError
+    from perdix.control.state import StateStore
+    from perdix.control.state_schema import StateError
 
     try:
         store = StateStore(workspace.paths().state_url)
@@ -170,7 +170,7 @@ def _refuse_unknown_families(workspace: Workspace) -> None:
 
 def _fit_shared(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark) -> Path:
     """Fit what jobs share, unless that was done today; return the folder."""
-    from assets.shared_fits import fit_all_shared
+    from perdix.assets.shared_fits import fit_all_shared
 
     settings, store = workspace.settings().training, SharedStore(_folder(workspace, FORECAST) / "shared")
     if families := shared_families(settings.families_for(len(context.partition_keys))):
@@ -195,7 +195,7 @@ def champion_file(workspace: Workspace, registered: str) -> tuple[Path, int] | N
 
 def champion_fleet(workspace: Workspace, registered: str) -> "Fleet | None":
     """Return the champion's fleet, ``None`` when there is none yet."""
-    from models.registry import read_fleet
+    from perdix.models.registry import read_fleet
 
     found = champion_file(workspace, registered)
     return None if found is None else read_fleet(*found)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from assets.metadata import MOST_ROWS, picture, records
-from assets.training_record import Trained
+from perdix.assets.metadata import MOST_ROWS, picture, records
+from perdix.assets.training_record import Trained
 
 if TYPE_CHECKING:
-    from models.registry import Published
+    from perdix.models.registry import Published
 
 MOST_REASONS = 10
 MOST_FAILURES = 50  # told one by one; the rest are in their partitions

@@ -11,11 +11,11 @@ from typing import Any
 
 import pandas as pd
 
-from assets.kept_answers import read_answer
-from models.registry import Candidate, Fleet, JobDetail, Publication, TrainingData, merge_rows
-from models.registry.fleet_table import PROMOTE
-from telemetry.lake import Lake
-from telemetry.tables import TABLES
+from perdix.assets.kept_answers import read_answer
+from perdix.models.registry import Candidate, Fleet, JobDetail, Publication, TrainingData, merge_rows
+from perdix.models.registry.fleet_table import PROMOTE
+from perdix.telemetry.lake import Lake
+from perdix.telemetry.tables import TABLES
 
 NEVER_TRAINED = "has not been trained yet"
 _FLAGS = ("beats_naive", "in_sample")
@@ -238,7 +238,7 @@ def _per_job(family: str, trained: Sequence[Trained], empty: Mapping[str, None])
             figures = {name: value for name, value in figures.items() if name in _FLAGS}
         rows.append({"job": one.job, **empty, **figures, "error": error})
     frame = pd.DataFrame(rows)
-    flags = frame.columns.intersection(_FLAGS)
+    flags = frame.columns.intersection(list(_FLAGS))
     kinds = dict.fromkeys(frame.columns.difference(["job", "error", *flags]), float)
     return frame.astype({**kinds, **dict.fromkeys(flags, "boolean")})
 
@@ -250,7 +250,7 @@ def _error_picture(tables: Mapping[str, pd.DataFrame], score: str, chosen: Seque
     )
     if errors[score].notna().sum() == 0:
         return {}
-    from assets.pictures import candidates_error
+    from perdix.assets.pictures import candidates_error
 
     return {"candidates.png": candidates_error(errors, metric=score, title=_TITLES.get(score, score), chosen=chosen)}
 

@@ -17,20 +17,20 @@ import numpy as np
 import orjson
 import pandas as pd
 
-from assets.history import capacity_history, digest_of_days, workload_history
-from assets.shared_training import bound_families
-from assets.stopwatch import Stopwatch
-from models.capacity.scale_outs import ScaleOuts
-from models.capacity.selection import CapacityCandidate, TrainedCapacity, select_capacity
-from models.capacity.selection import challenge as challenge_capacity
-from models.forecasting.backtest import Backtest
-from models.forecasting.families import NAIVE
-from models.forecasting.retraining import retrain_forecasters
-from models.forecasting.selection import Candidate, challenge_champion
-from models.registry.errors import FleetCorrupt
-from models.registry.fleet_table import read_row
-from models.registry.shared_models import to_text
-from telemetry.lake import Lake
+from perdix.assets.history import capacity_history, digest_of_days, workload_history
+from perdix.assets.shared_training import bound_families
+from perdix.assets.stopwatch import Stopwatch
+from perdix.models.capacity.scale_outs import ScaleOuts
+from perdix.models.capacity.selection import CapacityCandidate, TrainedCapacity, select_capacity
+from perdix.models.capacity.selection import challenge as challenge_capacity
+from perdix.models.forecasting.backtest import Backtest
+from perdix.models.forecasting.families import NAIVE
+from perdix.models.forecasting.retraining import retrain_forecasters
+from perdix.models.forecasting.selection import Candidate, challenge_champion
+from perdix.models.registry.errors import FleetCorrupt
+from perdix.models.registry.fleet_table import read_row
+from perdix.models.registry.shared_models import to_text
+from perdix.telemetry.lake import Lake
 
 T = TypeVar("T")
 State = Mapping[str, Any]
@@ -65,7 +65,7 @@ def train_forecast(key: Mapping[str, Any]) -> dict[str, Any]:
     with watch.stage("challenge"):
         verdict = challenge_champion(trained, state, history, shared)
     with watch.stage("state"):
-        state = to_text(trained.champion.to_state()) if trained.champion else None
+        kept = to_text(trained.champion.to_state()) if trained.champion else None
     naive = trained.candidates.get(NAIVE)
     naive_wape = naive.backtest.wape() if naive and naive.backtest else math.nan
     judged = trained.judged
@@ -78,7 +78,7 @@ def train_forecast(key: Mapping[str, Any]) -> dict[str, Any]:
         "why": trained.sentence,
         "promote": verdict.promote,
         "verdict": f"{verdict.sentence}{lost}",
-        "state": state,
+        "state": kept,
         "rows": int(np.isfinite(history.per_s).sum()),
         "step_s": history.step_s,
         "origin_s": history.end_s,
@@ -123,7 +123,7 @@ def drawn(key: Mapping[str, Any], draw: Callable[[], Mapping[str, bytes]]) -> di
 
 
 def _forecast_pictures(job: str, judged: Backtest) -> dict[str, bytes]:
-    from assets import forecast_pictures
+    from perdix.assets import forecast_pictures
 
     return {
         "forecast_against_truth.png": forecast_pictures.forecast_against_truth(job, judged),
@@ -157,7 +157,7 @@ def train_capacity(key: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _capacity_pictures(job: str, rows: pd.DataFrame, trained: TrainedCapacity) -> dict[str, bytes]:
-    from assets import pictures
+    from perdix.assets import pictures
 
     model = trained.model
     here = rows[rows["scale_out"].round() == model.scale_out]

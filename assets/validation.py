@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import dagster as dg
 
-from assets.checks import suite_checks
-from assets.expectation_suite import Suite, load_suites
-from assets.expectations import ExpectationOutcome, run_suite, write_outcomes
-from assets.judged_frames import judged_frame
-from assets.partitions import days
-from assets.resources import Spark, Workspace
-from control.clock import WallClock
+from perdix.assets.checks import suite_checks
+from perdix.assets.expectation_suite import Suite, load_suites
+from perdix.assets.expectations import ExpectationOutcome, run_suite, write_outcomes
+from perdix.assets.judged_frames import judged_frame
+from perdix.assets.partitions import days
+from perdix.assets.resources import Spark, Workspace
+from perdix.control.clock import WallClock
 
 Judge = Callable[[dg.AssetCheckExecutionContext, Suite], list[ExpectationOutcome]]
 

@@ -16,16 +16,16 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from models.billing.bill import Bill, bill
-from models.billing.demand import Demand
-from models.billing.leases import Release
-from models.billing.packing import Resources
-from replay.asked import twin_and_trace
-from replay.campaign import Campaign, Setup, run_campaign
-from replay.contenders import contenders
-from replay.pricing import Pricing, priced
-from settings.prices import Billing, PriceList, load_prices
-from settings.stream_job import Bounds
+from perdix.models.billing.bill import Bill, bill
+from perdix.models.billing.demand import Demand
+from perdix.models.billing.leases import Release
+from perdix.models.billing.packing import Resources
+from perdix.replay.asked import twin_and_trace
+from perdix.replay.campaign import Campaign, Setup, run_campaign
+from perdix.replay.contenders import contenders
+from perdix.replay.pricing import Pricing, priced
+from perdix.settings.prices import Billing, PriceList, load_prices
+from perdix.settings.stream_job import Bounds
 
 POLICIES = "daedalus,hpa-80:tick_s=60,flink-autoscaler:tick_s=60,static-12"
 BILLINGS: Mapping[str, Billing] = {

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import measured
-from twin.job import JobTwin
-from twin.parameters import TwinParameters, Workers, load_twin
-from twin.workloads import arrivals_from
+from perdix.twin.job import JobTwin
+from perdix.twin.parameters import TwinParameters, Workers, load_twin
+from perdix.twin.workloads import arrivals_from
 
 Values = NDArray[np.float64]
 Row = tuple[str, float, Sequence[float], bool]  # name, observed, simulated per seed, whether the error is relative

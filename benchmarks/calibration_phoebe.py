@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from benchmarks import measured
 from benchmarks.calibration_daedalus import FULL_PER_S, Row
-from twin import physics
-from twin.job import JobTwin
-from twin.parameters import TwinParameters, Workers, load_twin
-from twin.workloads import arrivals_from
+from perdix.twin import physics
+from perdix.twin.job import JobTwin
+from perdix.twin.parameters import TwinParameters, Workers, load_twin
+from perdix.twin.workloads import arrivals_from
 
 Values = NDArray[np.float64]
 

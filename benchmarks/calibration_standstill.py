@@ -13,8 +13,8 @@ import numpy as np
 from benchmarks import measured
 from benchmarks.calibration_daedalus import Row
 from benchmarks.calibration_phoebe import TWINS, Values, of_the_day, recorded_ms, static_ms
-from twin import physics
-from twin.job import JobTwin
+from perdix.twin import physics
+from perdix.twin.job import JobTwin
 
 WINDOW_S = 500
 BEFORE_S = 200

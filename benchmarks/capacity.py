@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from models.capacity.line import Line
-from models.capacity.report import below_cpu
-from models.capacity.scale_outs import ScaleOuts
-from telemetry.features import capacity_features
-from telemetry.window import Window
+from perdix.models.capacity.line import Line
+from perdix.models.capacity.report import below_cpu
+from perdix.models.capacity.scale_outs import ScaleOuts
+from perdix.telemetry.features import capacity_features
+from perdix.telemetry.window import Window
 
 METRICS = Path(__file__).parents[1] / "../shared/data/metrics"
 RUNS = {

@@ -13,13 +13,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from models.capacity.scale_outs import ScaleOuts
-from models.forecasting.contract import Values
-from replay.twin_source import TwinSource
-from settings.stream_job import Bounds, PolicySettings, StreamJob
-from settings.targets import TwinSettings
-from twin.job import JobTwin
-from twin.parameters import load_twin
+from perdix.models.capacity.scale_outs import ScaleOuts
+from perdix.models.forecasting.contract import Values
+from perdix.replay.twin_source import TwinSource
+from perdix.settings.stream_job import Bounds, PolicySettings, StreamJob
+from perdix.settings.targets import TwinSettings
+from perdix.twin.job import JobTwin
+from perdix.twin.parameters import load_twin
 
 START_S = 1_760_000_000
 RUNS = (("wordcount", 4), ("wordcount", 12), ("ysb", 4), ("ysb", 12), ("ysb", 24), ("tsw", 12))

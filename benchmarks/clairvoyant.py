@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from replay.clairvoyant import Clairvoyant, Impossible, clairvoyant, instantaneous_minimum, physics_of
-from settings.stream_job import Bounds, Objectives
-from twin.job import JobTwin
-from twin.parameters import load_twin
-from twin.traces import read_trace
+from perdix.replay.clairvoyant import Clairvoyant, Impossible, clairvoyant, instantaneous_minimum, physics_of
+from perdix.settings.stream_job import Bounds, Objectives
+from perdix.twin.job import JobTwin
+from perdix.twin.parameters import load_twin
+from perdix.twin.traces import read_trace
 
 WORKLOADS = Path(__file__).parents[1] / "../shared/data/workloads"
 TRACES = {

@@ -20,12 +20,12 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import mean
 from typing import Any
 
-from replay.dataflow_case import DataflowCase, dataflow_contenders
-from replay.dataflow_outcome import DataflowOutcome, DataflowPlayed
-from replay.dataflow_run import play
-from replay.side_by_side import Task, Tell, side_by_side
-from twin.dataflow.optimum import optimum
-from twin.dataflow.parameters import DataflowParameters, load_dataflow
+from perdix.replay.dataflow_case import DataflowCase, dataflow_contenders
+from perdix.replay.dataflow_outcome import DataflowOutcome, DataflowPlayed
+from perdix.replay.dataflow_run import play
+from perdix.replay.side_by_side import Task, Tell, side_by_side
+from perdix.twin.dataflow.optimum import optimum
+from perdix.twin.dataflow.parameters import DataflowParameters, load_dataflow
 
 QUERIES = ("q1", "q2", "q3", "q5", "q8", "q11")
 STARTS = (8, 12, 16, 20, 24, 28)

@@ -15,16 +15,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.measured import DATA
-from models.drift import DriftState
-from models.forecasting.auto_arima import AutoArima
-from models.forecasting.contract import Values, Workload
-from models.forecasting.damped_trend import DampedTrend
-from models.forecasting.forecaster import Forecaster
-from models.forecasting.last_value import LastValue
-from models.forecasting.linear import Linear
-from models.forecasting.member import Member
-from models.horizon_drift import usual_share
-from models.realised import Missed
+from perdix.models.drift import DriftState
+from perdix.models.forecasting.auto_arima import AutoArima
+from perdix.models.forecasting.contract import Values, Workload
+from perdix.models.forecasting.damped_trend import DampedTrend
+from perdix.models.forecasting.forecaster import Forecaster
+from perdix.models.forecasting.last_value import LastValue
+from perdix.models.forecasting.linear import Linear
+from perdix.models.forecasting.member import Member
+from perdix.models.horizon_drift import usual_share
+from perdix.models.realised import Missed
 
 STEP_S, MINUTE, LEADS = 10.0, 6, 15
 HOUR = 60 * MINUTE

@@ -22,9 +22,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from benchmarks.measured import nexmark
-from models.dataflow.optimal import rounded_up
-from models.dataflow.rates import Values
-from models.dataflow.scaling_curve import ScalingCurve
+from perdix.models.dataflow.optimal import rounded_up
+from perdix.models.dataflow.rates import Values
+from perdix.models.dataflow.scaling_curve import ScalingCurve
 
 MOST = 26
 STEPS = 12  # a rule that has not come to rest by then never does

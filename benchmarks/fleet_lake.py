@@ -10,8 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from telemetry.lake import Lake
-from telemetry.tables import TIMESTAMP
+from perdix.telemetry.lake import Lake
+from perdix.telemetry.tables import TIMESTAMP
 
 TABLE = "workload_features"
 NEWEST_DAY = date(2026, 3, 8)  # a Sunday

@@ -18,10 +18,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 
-from twin import prometheus_api
-from twin.job import JobTwin
-from twin.living import LivingTwin, SimulatedClock
-from twin.parameters import load_twin
+from perdix.twin import prometheus_api
+from perdix.twin.job import JobTwin
+from perdix.twin.living import LivingTwin, SimulatedClock
+from perdix.twin.parameters import load_twin
 
 _QUERY = re.compile(r'(?P<metric>\w+)\{job(?:=~"(?P<many>[^"]*)"|="(?P<one>[^"]*)")\}')
 

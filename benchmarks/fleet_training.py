@@ -28,15 +28,15 @@ from typing import Any
 
 import dagster as dg
 
-from assets import training_tasks
-from assets.kept_answers import read_answer
-from assets.resources import Workspace
 from benchmarks.fleet_lake import job_names, write_fleet_lake
-from cli import runs
-from cli.output import console, styled
-from settings.home import PROJECT, Home
-from settings.product import TrainingSettings
-from telemetry.lake import Lake
+from perdix.assets import training_tasks
+from perdix.assets.kept_answers import read_answer
+from perdix.assets.resources import Workspace
+from perdix.cli import runs
+from perdix.cli.output import console, styled
+from perdix.settings.home import PROJECT, Home
+from perdix.settings.product import TrainingSettings
+from perdix.telemetry.lake import Lake
 
 ASSETS = [dg.AssetKey("forecast_candidates"), dg.AssetKey("forecast_champions")]
 PROFILED = 10  # jobs
@@ -77,8 +77,8 @@ def run(workspace: Workspace, jobs: list[str], instance: dg.DagsterInstance) -> 
     """Train all jobs in one run; return seconds by stage, and what the assets said."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        from pipelines.progress import showing  # noqa: PLC0415
-        from pipelines.training_location import build_training_defs  # noqa: PLC0415
+        from perdix.pipelines.progress import showing  # noqa: PLC0415
+        from perdix.pipelines.training_location import build_training_defs  # noqa: PLC0415
 
         job = build_training_defs(workspace).resolve_job_def("train")
         began_s = time.perf_counter()

@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from models.forecasting.backtest import Backtest, backtest
-from models.forecasting.contract import PROBABILITIES, Values, Workload
-from models.forecasting.families import ENSEMBLE, FAMILIES, NAIVE, families_named
+from perdix.models.forecasting.backtest import Backtest, backtest
+from perdix.models.forecasting.contract import PROBABILITIES, Values, Workload
+from perdix.models.forecasting.families import ENSEMBLE, FAMILIES, NAIVE, families_named
 
 TRACES = {
     "advertising": "advertising_6h_550K_max.csv",

@@ -5,8 +5,9 @@
     python -m benchmarks.forecast_cost --json                # JSON lines
 
 * selection: one call of pmdarima's auto_arima as Daedalus trains (its program: d by KPSS and ADF, p and q up to 5,
-  stepwise) on an hour of a second-level trace, against :func:`~models.forecasting.selection.train_forecasters` with all
-  families on the same hour: fits, backtest of every candidate, final fits. CPU seconds of one thread, imports left out.
+  stepwise) on an hour of a second-level trace, against :func:`~perdix.models.forecasting.selection.train_forecasters`
+  with all families on the same hour: fits, backtest of every candidate, final fits. CPU seconds of one thread, imports
+  left out.
 * tick: update by 60 s and forecast of 900 s by the ensemble, after histories of 1 h to 7 d of seconds.
 * state: length as JSON, and the time that a new process takes to read it and to forecast, its imports apart.
 """
@@ -29,10 +30,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.forecast import FOLDER, TRACES, load
-from models.forecasting.contract import Workload
-from models.forecasting.families import ENSEMBLE
-from models.forecasting.forecaster import Forecaster, fitted
-from models.forecasting.selection import train_forecasters
+from perdix.models.forecasting.contract import Workload
+from perdix.models.forecasting.families import ENSEMBLE
+from perdix.models.forecasting.forecaster import Forecaster, fitted
+from perdix.models.forecasting.selection import train_forecasters
 
 HOUR = 3600
 BEGIN_S = 2 * HOUR
@@ -41,7 +42,7 @@ TICK_S, TICKS = 60, 60
 COLD = """
 import json, sys, time
 began = time.perf_counter()
-from models.forecasting.forecaster import forecaster_from_state
+from perdix.models.forecasting.forecaster import forecaster_from_state
 imported = time.perf_counter()
 with open(sys.argv[1]) as file:
     made = forecaster_from_state(json.load(file))

@@ -8,9 +8,9 @@ from typing import TypedDict
 
 import numpy as np
 
-from replay.campaign import Setup, frontier_of
-from replay.frontier.curve import TOLD_AT
-from replay.frontier.played import played, without_luck
+from perdix.replay.campaign import Setup, frontier_of
+from perdix.replay.frontier.curve import TOLD_AT
+from perdix.replay.frontier.played import played, without_luck
 
 LUCK = {True: "as it is", False: "without luck"}
 

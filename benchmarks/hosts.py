@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
 
-from replay.hosts_campaign import HostsSetup, run_hosts_campaign
-from replay.hosts_case import FORECASTER, hosts_contenders
-from replay.hosts_outcome import HostsOutcome
-from twin.hosts.parameters import load_topology
+from perdix.replay.hosts_campaign import HostsSetup, run_hosts_campaign
+from perdix.replay.hosts_case import FORECASTER, hosts_contenders
+from perdix.replay.hosts_outcome import HostsOutcome
+from perdix.twin.hosts.parameters import load_topology
 
 TOPOLOGY = "manufacturing"
 PLAIN = "btu"

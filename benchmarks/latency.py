@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks import measured
-from models.latency.boosting import PublishedLatency
-from models.latency.contract import LatencyPredictions
-from models.latency.limit import MISSED_COSTS, UtilisationLimit
-from models.latency.overload import overloaded_points
-from models.latency.selection import Family, Judgement, held_out_predictions
-from models.latency.state import latency_from_state
-from models.latency.utilisation import UtilisationLatency
-from models.profiling import tmax
-from models.profiling.profile import ProfilePoint
+from perdix.models.latency.boosting import PublishedLatency
+from perdix.models.latency.contract import LatencyPredictions
+from perdix.models.latency.limit import MISSED_COSTS, UtilisationLimit
+from perdix.models.latency.overload import overloaded_points
+from perdix.models.latency.selection import Family, Judgement, held_out_predictions
+from perdix.models.latency.state import latency_from_state
+from perdix.models.latency.utilisation import UtilisationLatency
+from perdix.models.profiling import tmax
+from perdix.models.profiling.profile import ProfilePoint
 
 OVERLOADED_MS = 2_000.0  # of this job: normal latencies end at 1.66 s, the others begin at 3.5 s
 STATIC = (12, 24)  # workers of the static runs that mostly keep up

@@ -23,9 +23,9 @@ from rich.console import Console
 from rich.table import Table
 from ruamel.yaml import YAML
 
-from replay.pictures import draw
-from settings.home import CONF_VARIABLE, HOME_VARIABLE, PROJECT, Home
-from settings.stream_job import Bounds, Objectives
+from perdix.replay.pictures import draw
+from perdix.settings.home import CONF_VARIABLE, HOME_VARIABLE, PROJECT, Home
+from perdix.settings.stream_job import Bounds, Objectives
 from testbed.cluster import Cluster
 from testbed.contenders import Live, live
 from testbed.layout import Layout

@@ -11,7 +11,7 @@ Sizes: 0.6, 1.2, 1.8 and 2.4 cores with 256 MB (QEScalor, 3.1), with what the tw
 processes with them. Prices: cores and memory as the instance types of conf/prices/aws-ec2-us-east-1.yaml price them,
 per epoch, in what one core costs; 0.5 to start and 0.2 to stop a worker of whatever size, as the paper has one price of
 each. Traces are scaled so that their peak takes --workers of the smallest size; an epoch is a step of the trace (60 s
-for traces by second), 1,000 epochs at most. Without the data pack beside the project: traces of twin.workloads.
+for traces by second), 1,000 epochs at most. Without the data pack beside the project: traces of perdix.twin.workloads.
 
 With --forecast, every algorithm sees the same forecasts: at each epoch it plans 12 epochs ahead for the mean
 forecast, raised by as much as its 0.8 quantile is above it in the first epoch, and its first mix runs; over the last
@@ -35,18 +35,18 @@ from pathlib import Path
 
 import numpy as np
 
-from models.forecasting.contract import Values, Workload
-from models.forecasting.damped_trend import DampedTrend
-from models.forecasting.forecaster import Forecaster
-from models.forecasting.last_value import LastValue
-from models.forecasting.member import Member
-from models.forecasting.seasonal_trend import SeasonalTrend
-from models.mixes.problem import Problem, Sizes
-from models.mixes.qcesa import MixPlan, plan, single, steadied
-from settings.prices import load_prices
-from twin.operators.parameters import load_operator, operator_names
-from twin.operators.physics import true_performance
-from twin.workloads import Shape, WorkloadSpec, workload
+from perdix.models.forecasting.contract import Values, Workload
+from perdix.models.forecasting.damped_trend import DampedTrend
+from perdix.models.forecasting.forecaster import Forecaster
+from perdix.models.forecasting.last_value import LastValue
+from perdix.models.forecasting.member import Member
+from perdix.models.forecasting.seasonal_trend import SeasonalTrend
+from perdix.models.mixes.problem import Problem, Sizes
+from perdix.models.mixes.qcesa import MixPlan, plan, single, steadied
+from perdix.settings.prices import load_prices
+from perdix.twin.operators.parameters import load_operator, operator_names
+from perdix.twin.operators.physics import true_performance
+from perdix.twin.workloads import Shape, WorkloadSpec, workload
 
 DATA = Path(__file__).resolve().parents[1] / "../shared/data"
 CORES, MEMORY_MB = (0.6, 1.2, 1.8, 2.4), 256.0

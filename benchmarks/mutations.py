@@ -24,12 +24,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from telemetry.exports.naming import Hint
-from telemetry.exports.records import Limits
-from telemetry.queries import SeriesMap, load_series_map
-from telemetry.series import Series
-from telemetry.staged_export import ExportPart, Receipt, stage_part
-from twin.exports import WRITERS, write_exports
+from perdix.telemetry.exports.naming import Hint
+from perdix.telemetry.exports.records import Limits
+from perdix.telemetry.queries import SeriesMap, load_series_map
+from perdix.telemetry.series import Series
+from perdix.telemetry.staged_export import ExportPart, Receipt, stage_part
+from perdix.twin.exports import WRITERS, write_exports
 
 COUNT = 10_000
 START_MS = 1_700_000_000_000

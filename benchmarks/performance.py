@@ -26,15 +26,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.sampling import sampled
-from models.performance.contract import Sample
-from models.performance.cross_validation import REPEATS, Errors, best_parameters, held_out_rates
-from models.performance.families import FAMILIES, SUPPORT_VECTORS, Family, Parameters, family_of
-from models.performance.fitted import FittedPerformance
-from models.performance.sampled_range import outside
-from models.performance.samples import checked, rates_of, sizes_of
-from models.performance.selection import select_performance
-from twin.operators.parameters import OperatorTwinParameters, load_operator, operator_names
-from twin.operators.physics import true_performance
+from perdix.models.performance.contract import Sample
+from perdix.models.performance.cross_validation import REPEATS, Errors, best_parameters, held_out_rates
+from perdix.models.performance.families import FAMILIES, SUPPORT_VECTORS, Family, Parameters, family_of
+from perdix.models.performance.fitted import FittedPerformance
+from perdix.models.performance.sampled_range import outside
+from perdix.models.performance.samples import checked, rates_of, sizes_of
+from perdix.models.performance.selection import select_performance
+from perdix.twin.operators.parameters import OperatorTwinParameters, load_operator, operator_names
+from perdix.twin.operators.physics import true_performance
 
 Values = NDArray[np.float64]
 FIGURES = ("rmse", "rmse_spread", "mae", "mae_spread", "step_1", "inside", "corner")

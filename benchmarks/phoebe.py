@@ -16,14 +16,14 @@ import numpy as np
 
 from benchmarks.measured import DATA, phoebe
 from benchmarks.recovery_floor import with_floors
-from replay.asked import twin_and_trace
-from replay.campaign import Setup, run_campaign
-from replay.contenders import contenders
-from replay.outcome import Outcome, Played
-from replay.workload import Trace
-from settings.stream_job import Bounds, Objectives
-from twin.job import JobTwin
-from twin.parameters import TwinParameters, load_twin
+from perdix.replay.asked import twin_and_trace
+from perdix.replay.campaign import Setup, run_campaign
+from perdix.replay.contenders import contenders
+from perdix.replay.outcome import Outcome, Played
+from perdix.replay.workload import Trace
+from perdix.settings.stream_job import Bounds, Objectives
+from perdix.twin.job import JobTwin
+from perdix.twin.parameters import TwinParameters, load_twin
 
 JOBS = {"ysb": "ads", "tsw": "cars"}
 POLICIES = "phoebe,phoebe-paper,twres,hpa-35,daedalus,static-4,static-12,static-24"

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from replay.outcome import Course, Played, Recovery, Values
-from twin import physics
-from twin.job import JobTwin
-from twin.outages import draw_standstill_s
-from twin.parameters import TwinParameters
+from perdix.replay.outcome import Course, Played, Recovery, Values
+from perdix.twin import physics
+from perdix.twin.job import JobTwin
+from perdix.twin.outages import draw_standstill_s
+from perdix.twin.parameters import TwinParameters
 
 DRAWS = 400
 LONGEST_S = 3_600

@@ -20,13 +20,13 @@ import numpy as np
 from benchmarks.frontier_check import checked, off
 from benchmarks.measured import DATA
 from benchmarks.recovery_floor import with_floors
-from replay.asked import twin_and_trace
-from replay.campaign import Campaign, Setup, run_campaign
-from replay.case import BEST_STATIC
-from replay.contenders import contenders
-from replay.frontier.curve import TOLD_AT
-from replay.outcome import Outcome, Recovery
-from settings.stream_job import ERROR_BUDGET, Bounds, Objectives
+from perdix.replay.asked import twin_and_trace
+from perdix.replay.campaign import Campaign, Setup, run_campaign
+from perdix.replay.case import BEST_STATIC
+from perdix.replay.contenders import contenders
+from perdix.replay.frontier.curve import TOLD_AT
+from perdix.replay.outcome import Outcome, Recovery
+from perdix.settings.stream_job import ERROR_BUDGET, Bounds, Objectives
 
 TRACES = {
     "sine": ("sine_60000_6h.csv", "wordcount"),

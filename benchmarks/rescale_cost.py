@@ -35,9 +35,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from settings.targets import FlinkSettings
-from targets.flink import FlinkTarget
-from telemetry import metrics
+from perdix.settings.targets import FlinkSettings
+from perdix.targets.flink import FlinkTarget
+from perdix.telemetry import metrics
 from testbed import exported
 from testbed.cluster import Cluster
 from testbed.flink import JobManager

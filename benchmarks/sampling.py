@@ -26,12 +26,12 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
-from models.sampling.course import rule_called
-from models.sampling.samples import OperatorSamples
-from profiling.sampling import sample_operator
-from profiling.twin_sampling import TwinSamplingInstances
-from twin.operators.parameters import OperatorTwinParameters, load_operator, operator_names
-from twin.operators.physics import true_performance
+from perdix.models.sampling.course import rule_called
+from perdix.models.sampling.samples import OperatorSamples
+from perdix.profiling.sampling import sample_operator
+from perdix.profiling.twin_sampling import TwinSamplingInstances
+from perdix.twin.operators.parameters import OperatorTwinParameters, load_operator, operator_names
+from perdix.twin.operators.physics import true_performance
 
 Values = NDArray[np.float64]
 FIXED = ("fssa-2", "fssa-3", "fssa-4", "fssa-5")

@@ -20,23 +20,23 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.tick import champions
-from control.champions import FleetChampions, GivenChampions
-from control.fleet import tick_fleet
-from control.sources import Reading
-from control.state import StateStore
-from control.state_journal import JobStatus, Status, Tick
-from control.tick_io import TickIO
-from models.forecasting.families import ENSEMBLE, families_named
-from models.registry import FORECAST
-from replay.twin_source import TwinSource
-from settings.stream_job import Bounds, PolicySettings, StreamJob
-from settings.targets import TwinSettings
-from targets.contract import Target
-from targets.twin import LocalTwinTarget
-from twin.emission import Scraping
-from twin.job import JobTwin
-from twin.living import SimulatedClock
-from twin.parameters import load_twin, load_twins
+from perdix.control.champions import FleetChampions, GivenChampions
+from perdix.control.fleet import tick_fleet
+from perdix.control.sources import Reading
+from perdix.control.state import StateStore
+from perdix.control.state_journal import JobStatus, Status, Tick
+from perdix.control.tick_io import TickIO
+from perdix.models.forecasting.families import ENSEMBLE, families_named
+from perdix.models.registry import FORECAST
+from perdix.replay.twin_source import TwinSource
+from perdix.settings.stream_job import Bounds, PolicySettings, StreamJob
+from perdix.settings.targets import TwinSettings
+from perdix.targets.contract import Target
+from perdix.targets.twin import LocalTwinTarget
+from perdix.twin.emission import Scraping
+from perdix.twin.job import JobTwin
+from perdix.twin.living import SimulatedClock
+from perdix.twin.parameters import load_twin, load_twins
 
 START_S = 1_760_000_000
 WARM_S = 12 * 3_600

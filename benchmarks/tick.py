@@ -29,29 +29,29 @@ import numpy as np
 import orjson
 
 from benchmarks.fleet_server import fleet_server, move_to
-from control.champions import ChampionRow, FleetChampions, GivenChampions
-from control.crew import Crew
-from control.fleet import tick_fleet
-from control.live import Targets
-from control.memories import Memories
-from control.read_ahead import Hanging, ReadAhead
-from control.serving import FleetCrew, serve_elsewhere
-from control.sources import LiveSource, MetricsSource, Reading
-from control.state import StateStore
-from control.state_journal import Status
-from control.tick_io import TickIO
-from models.forecasting.contract import Workload
-from models.forecasting.families import ENSEMBLE, FAMILIES, families_named
-from models.forecasting.forecaster import Forecaster
-from models.forecasting.member import Member
-from models.registry import FORECAST
-from replay.twin_source import TwinSource
-from settings.stream_job import Bounds, PolicySettings, PrometheusSource, StreamJob
-from settings.targets import TwinSettings
-from targets.contract import Guard, Running, Target, unguarded
-from twin.job import JobTwin
-from twin.living import SimulatedClock
-from twin.parameters import load_twin
+from perdix.control.champions import ChampionRow, FleetChampions, GivenChampions
+from perdix.control.crew import Crew
+from perdix.control.fleet import tick_fleet
+from perdix.control.live import Targets
+from perdix.control.memories import Memories
+from perdix.control.read_ahead import Hanging, ReadAhead
+from perdix.control.serving import FleetCrew, serve_elsewhere
+from perdix.control.sources import LiveSource, MetricsSource, Reading
+from perdix.control.state import StateStore
+from perdix.control.state_journal import Status
+from perdix.control.tick_io import TickIO
+from perdix.models.forecasting.contract import Workload
+from perdix.models.forecasting.families import ENSEMBLE, FAMILIES, families_named
+from perdix.models.forecasting.forecaster import Forecaster
+from perdix.models.forecasting.member import Member
+from perdix.models.registry import FORECAST
+from perdix.replay.twin_source import TwinSource
+from perdix.settings.stream_job import Bounds, PolicySettings, PrometheusSource, StreamJob
+from perdix.settings.targets import TwinSettings
+from perdix.targets.contract import Guard, Running, Target, unguarded
+from perdix.twin.job import JobTwin
+from perdix.twin.living import SimulatedClock
+from perdix.twin.parameters import load_twin
 
 START_S = 1_760_000_000
 WARM_S = 14_400

@@ -10,10 +10,10 @@ import time
 import tracemalloc
 from collections.abc import Callable
 
-from twin.emission import Scraping, emit
-from twin.job import JobTwin
-from twin.parameters import load_twin, load_twins
-from twin.tending import tend
+from perdix.twin.emission import Scraping, emit
+from perdix.twin.job import JobTwin
+from perdix.twin.parameters import load_twin, load_twins
+from perdix.twin.tending import tend
 
 HOURS = 6
 SECONDS = 3_600 * HOURS

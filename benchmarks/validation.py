@@ -31,14 +31,14 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from assets.expectation_suite import Suite, load_suite
-from assets.expectations import ExpectationOutcome, run_suite
-from assets.judged_frames import MOST_ROWS_IN_MEMORY, judged_frame
-from settings.home import PROJECT, Home
-from telemetry.ingest import ingest
-from telemetry.lake import Lake
-from telemetry.metrics import CANONICAL, Scope
-from telemetry.spark_session import spark_session
+from perdix.assets.expectation_suite import Suite, load_suite
+from perdix.assets.expectations import ExpectationOutcome, run_suite
+from perdix.assets.judged_frames import MOST_ROWS_IN_MEMORY, judged_frame
+from perdix.settings.home import PROJECT, Home
+from perdix.telemetry.ingest import ingest
+from perdix.telemetry.lake import Lake
+from perdix.telemetry.metrics import CANONICAL, Scope
+from perdix.telemetry.spark_session import spark_session
 
 START_S, STEP_S = 1_767_225_600, 15  # 2026-01-01 00:00 UTC
 STEPS = 86_400 // STEP_S

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Self
 
-from models.horizon_drift import LEAST_FORECASTS, HorizonDrift
-from models.realised import Missed
+from perdix.models.horizon_drift import LEAST_FORECASTS, HorizonDrift
+from perdix.models.realised import Missed
 
 GOOD = 0.10  # Daedalus 3.2 and its program: below, a forecast is good
 USABLE = 0.25  # below, the model's own forecast is used; from here on the fallback
@@ -166,7 +166,7 @@ class DriftState:
         ----------
         usual
             Share of last value's error that the champion had in its backtest
-            (:func:`~models.horizon_drift.usual_share`).
+            (:func:`~perdix.models.horizon_drift.usual_share`).
         """
         return replace(
             self,

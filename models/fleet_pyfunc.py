@@ -53,7 +53,7 @@ class FleetModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]  # mlflow car
         return pd.concat([self._forecast(job, float(h), step_s) for job, h in wanted], ignore_index=True)
 
     def _forecast(self, job: str, horizon_s: float, step_s: float) -> pd.DataFrame:
-        from models.forecasting.forecaster import forecaster_from_state  # noqa: PLC0415  on the path once loaded
+        from perdix.models.forecasting.forecaster import forecaster_from_state  # noqa: PLC0415  on the path once loaded
 
         known = forecaster_from_state(json.loads(self._states[job])).given(self._shared)
         forecast = known.forecast(horizon_s, step_s)
@@ -67,7 +67,7 @@ class FleetModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]  # mlflow car
         )
 
     def _latencies(self, asked: pd.DataFrame) -> pd.DataFrame:
-        from models.latency.state import latency_from_state  # noqa: PLC0415
+        from perdix.models.latency.state import latency_from_state  # noqa: PLC0415
 
         answered = asked[["job", "scale_out", "rate_per_s"]].assign(latency_ms=np.nan, normal=False)
         for job in asked["job"].unique():
@@ -78,7 +78,7 @@ class FleetModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]  # mlflow car
         return answered
 
     def _performances(self, asked: pd.DataFrame) -> pd.DataFrame:
-        from models.performance.fitted import FittedPerformance  # noqa: PLC0415
+        from perdix.models.performance.fitted import FittedPerformance  # noqa: PLC0415
 
         answered = asked[["job", "cpu_cores", "memory_mb"]].assign(per_s=np.nan, extrapolated=True)
         for job in asked["job"].unique():
@@ -89,7 +89,7 @@ class FleetModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]  # mlflow car
         return answered
 
     def _capacity(self, job: str, scale_out: int) -> dict[str, Any]:
-        from models.capacity.scale_outs import ScaleOuts  # noqa: PLC0415
+        from perdix.models.capacity.scale_outs import ScaleOuts  # noqa: PLC0415
 
         estimate = ScaleOuts.from_state(json.loads(self._states[job])).capacity(scale_out)
         return {

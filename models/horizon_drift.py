@@ -13,10 +13,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from models.forecasting.contract import Values
-from models.forecasting.tail import EPSILON_S
-from models.forecasting.track_record import TrackRecord
-from models.realised import Missed
+from perdix.models.forecasting.contract import Values
+from perdix.models.forecasting.tail import EPSILON_S
+from perdix.models.forecasting.track_record import TrackRecord
+from perdix.models.realised import Missed
 
 SMOOTHING_S = 600.0  # horizons of neighbouring forecasts overlap: each alone says little
 LEAST_FORECASTS = 15
@@ -39,7 +39,7 @@ class Errors:
     newest_s
         Origin of the newest forecast, epoch seconds; 0 before the first.
     by_forecast, by_last_value, actual
-        Like those of :class:`~models.realised.Missed`.
+        Like those of :class:`~perdix.models.realised.Missed`.
     """
 
     newest_s: float = 0.0

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import dagster as dg
 
-from assets.resources import Workspace
-from pipelines.control_sensor import DECISIONS, control_loop
+from perdix.assets.resources import Workspace
+from perdix.pipelines.control_sensor import DECISIONS, control_loop
 
 
 def build_control_defs(workspace: Workspace | None = None) -> dg.Definitions:

@@ -9,20 +9,21 @@ import os
 from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 
-from assets.partitions import stream_jobs
-from assets.resources import Workspace
-from control.clock import WallClock
-from control.fleet import tick_fleet
-from control.fleet_report import FleetReport
-from control.job_files import FollowedFiles
-from control.live import holder_name, job_files, live_io
-from control.tick_io import TickIO
-from settings.home import Home
-from settings.product import ControlSettings, load_product_settings
-from settings.yaml_files import SettingsError
+from perdix.assets.partitions import stream_jobs
+from perdix.assets.resources import Workspace
+from perdix.control.clock import WallClock
+from perdix.control.fleet import tick_fleet
+from perdix.control.fleet_report import FleetReport
+from perdix.control.job_files import FollowedFiles
+from perdix.control.live import holder_name, job_files, live_io
+from perdix.control.tick_io import TickIO
+from perdix.settings.home import Home
+from perdix.settings.product import ControlSettings, load_product_settings
+from perdix.settings.yaml_files import SettingsError
 
 DECISIONS = dg.AssetKey("scaling_decisions")
 AUTOSTART = "PERDIX_AUTOSTART"
@@ -95,7 +96,7 @@ def tick_sentence(report: FleetReport) -> str:
     return f"{report.sentence()} Workers: {', '.join(running[:MOST_JOBS])}{more}." if running else report.sentence()
 
 
-def tick_metadata(report: FleetReport) -> dict[str, object]:
+def tick_metadata(report: FleetReport) -> dict[str, Any]:
     """Return a tick as metadata: numbers that the asset page plots over time, and a sentence per job."""
     summary = report.summary()
     served = report.reports.values()

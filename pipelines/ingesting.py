@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dagster as dg
 
-from assets import ingest, observe
-from assets.resources import Spark, Workspace
-from assets.validation import build_checks
-from pipelines.jobs import ingest_day, observe_day
-from pipelines.progress import progress_logger
-from pipelines.run_worker import name_main_module
+from perdix.assets import ingest, observe
+from perdix.assets.resources import Spark, Workspace
+from perdix.assets.validation import build_checks
+from perdix.pipelines.jobs import ingest_day, observe_day
+from perdix.pipelines.progress import progress_logger
+from perdix.pipelines.run_worker import name_main_module
 
 name_main_module()  # before a run in this process validates
 INGESTING = (ingest.exports, ingest.samples, observe.observations, observe.features)

@@ -29,7 +29,7 @@ class _Handler(logging.Handler):
 _handler = _Handler()
 
 
-@dg.logger(description="One line per step and per message of an asset, for runs in the foreground.")
+@dg.logger(None, description="One line per step and per message of an asset, for runs in the foreground.")
 def progress_logger(_: dg.InitLoggerContext) -> logging.Logger:
     """Log through whatever :func:`showing` has set; silent otherwise."""
     logger = logging.getLogger("perdix.progress")

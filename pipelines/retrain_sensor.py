@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from assets.partitions import stream_jobs
-from assets.resources import Workspace
-from pipelines.jobs import train
+from perdix.assets.partitions import stream_jobs
+from perdix.assets.resources import Workspace
+from perdix.pipelines.jobs import train
 
 RUN_KEY = "dagster/run_key"
 
@@ -21,10 +21,10 @@ def retrain_on_drift(
     request stays open until its run was seen to end, so a tick that is lost costs nothing: Dagster drops a run key that
     it knows. A failed run closes the request too; the loop asks again after its cooldown, under the next attempt.
     """
-    from control.clock import WallClock
-    from control.state import StateStore
-    from models.forecasting.retraining import judgeable_s
-    from telemetry.moments import moment
+    from perdix.control.clock import WallClock
+    from perdix.control.state import StateStore
+    from perdix.models.forecasting.retraining import judgeable_s
+    from perdix.telemetry.moments import moment
 
     store, now_s = StateStore(workspace.paths().state_url), WallClock().now_s()
     horizon_s = workspace.settings().training.horizon_s

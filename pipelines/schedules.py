@@ -7,11 +7,11 @@ from datetime import timedelta
 
 import dagster as dg
 
-from assets.ingest import landed_jobs
-from assets.partitions import days, stream_jobs
-from assets.resources import Workspace
-from pipelines.jobs import ingest_day, train
-from settings.product import load_product_settings
+from perdix.assets.ingest import landed_jobs
+from perdix.assets.partitions import days, stream_jobs
+from perdix.assets.resources import Workspace
+from perdix.pipelines.jobs import ingest_day, train
+from perdix.settings.product import load_product_settings
 
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"

@@ -2,20 +2,20 @@
 
 import dagster as dg
 
-from assets import latency, performance
-from assets.profile import profiles
-from assets.recent_range import recent_range
-from assets.replay import policy_comparison
-from assets.resources import Spark, Workspace
-from assets.sample import operator_samples
-from assets.training import CAPACITY, FORECAST, build_training
-from assets.validation import build_checks
-from pipelines.ingesting import INGESTING
-from pipelines.jobs import ingest_day, observe_day, profile, replay, sample, train, train_performance
-from pipelines.progress import progress_logger
-from pipelines.retrain_sensor import retrain_on_drift
-from pipelines.run_worker import name_main_module
-from pipelines.schedules import daily_ingest, daily_training
+from perdix.assets import latency, performance
+from perdix.assets.profile import profiles
+from perdix.assets.recent_range import recent_range
+from perdix.assets.replay import policy_comparison
+from perdix.assets.resources import Spark, Workspace
+from perdix.assets.sample import operator_samples
+from perdix.assets.training import CAPACITY, FORECAST, build_training
+from perdix.assets.validation import build_checks
+from perdix.pipelines.ingesting import INGESTING
+from perdix.pipelines.jobs import ingest_day, observe_day, profile, replay, sample, train, train_performance
+from perdix.pipelines.progress import progress_logger
+from perdix.pipelines.retrain_sensor import retrain_on_drift
+from perdix.pipelines.run_worker import name_main_module
+from perdix.pipelines.schedules import daily_ingest, daily_training
 
 name_main_module()  # before a run in this process validates
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from cli.output import UserError
-from replay.workload import Trace, recorded
-from settings.strict import Strict
-from twin.workloads import Shape, WorkloadSpec, workload
+from perdix.cli.output import UserError
+from perdix.replay.workload import Trace, recorded
+from perdix.settings.strict import Strict
+from perdix.twin.workloads import Shape, WorkloadSpec, workload
 
 Values = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -68,9 +68,9 @@ def trace_of(load: Load) -> Trace:
 
     Raises
     ------
-    ~cli.output.UserError
+    ~perdix.cli.output.UserError
         When neither a trace nor a shape was named, or both.
-    ~settings.yaml_files.SettingsError
+    ~perdix.settings.yaml_files.SettingsError
         Naming file, line and mend, when the trace cannot be read.
     """
     if (load.trace is None) == (load.shape in {None, "csv"}):
@@ -92,7 +92,7 @@ def rates(load: Load, trace: Trace) -> Values:
 
     Raises
     ------
-    ~cli.output.UserError
+    ~perdix.cli.output.UserError
         When the trace is too long to be played in one go, or shorter than a second once compressed.
     """
     once = int(trace.length_s / load.compress)

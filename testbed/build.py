@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli.output import UserError
+from perdix.cli.output import UserError
 from testbed.layout import SOURCES
 
 STAMP = ".built-from"
@@ -65,7 +65,7 @@ def build(module: Module, log: Path) -> None:
 
     Raises
     ------
-    ~cli.output.UserError
+    ~perdix.cli.output.UserError
         With the end of Maven's output, also kept in ``log``.
     """
     target = module.folder / "target"

@@ -12,7 +12,7 @@ from functools import partial
 
 import httpx
 
-from cli.output import UserError
+from perdix.cli.output import UserError
 from testbed import build, configuration, kafka, prerequisites, prometheus, quota
 from testbed.flink import JobManager, job_arguments, jobmanager_command, taskmanager_command
 from testbed.layout import Layout
@@ -56,7 +56,7 @@ class Cluster:
 
         Raises
         ------
-        ~cli.output.UserError
+        ~perdix.cli.output.UserError
             Naming what is missing, occupied or ill, with the end of its log.
         """
         prerequisites.require()
@@ -92,7 +92,7 @@ class Cluster:
 
         Raises
         ------
-        ~cli.output.UserError
+        ~perdix.cli.output.UserError
             When one is not part of the testbed, already runs, or does not become healthy.
         """
         self._known(names)
@@ -125,7 +125,7 @@ class Cluster:
 
         Raises
         ------
-        ~cli.output.UserError
+        ~perdix.cli.output.UserError
             When there is no such part, or it does not run.
         """
         self._known([name])

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from ruamel.yaml import YAML
 
-from cli.output import UserError
-from replay.contenders import contender
-from settings.home import CONF_VARIABLE, HOME_VARIABLE, PROJECT, Home
-from settings.stream_job import Bounds, Objectives, PolicySettings, PrometheusSource, StreamJob
-from settings.targets import FlinkSettings
+from perdix.cli.output import UserError
+from perdix.replay.contenders import contender
+from perdix.settings.home import CONF_VARIABLE, HOME_VARIABLE, PROJECT, Home
+from perdix.settings.stream_job import Bounds, Objectives, PolicySettings, PrometheusSource, StreamJob
+from perdix.settings.targets import FlinkSettings
 from testbed.build import AUTOSCALER_JAR
 from testbed.exported import STEP_S, selector
 from testbed.settings import Testbed
@@ -56,7 +56,7 @@ class Live:
     start
         Parallelism that it begins with; ``None``: as all others do.
     grace_s
-        As :attr:`replay.case.Contender.grace_s`.
+        As :attr:`perdix.replay.case.Contender.grace_s`.
     """
 
     label: str
@@ -79,8 +79,8 @@ def live(label: str, bounds: Bounds) -> Live:
 
     Raises
     ------
-    ~settings.yaml_files.SettingsError
-        As :func:`replay.contenders.contender`.
+    ~perdix.settings.yaml_files.SettingsError
+        As :func:`perdix.replay.contenders.contender`.
     """
     words, *pairs = label.split(":")
     if words != APACHE:

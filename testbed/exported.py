@@ -9,11 +9,11 @@ from pathlib import Path
 
 import httpx
 
-from settings.access import HttpAccess
-from telemetry.alignment import align
-from telemetry.prometheus import Prometheus
-from telemetry.queries import load_queries
-from telemetry.window import Window
+from perdix.settings.access import HttpAccess
+from perdix.telemetry.alignment import align
+from perdix.telemetry.prometheus import Prometheus
+from perdix.telemetry.queries import load_queries
+from perdix.telemetry.window import Window
 from testbed.settings import Testbed
 
 STEP_S = 1.0
@@ -30,7 +30,7 @@ def window(testbed: Testbed, start_s: float, end_s: float) -> Window:
 
     Raises
     ------
-    ~telemetry.prometheus_answers.PrometheusError
+    ~perdix.telemetry.prometheus_answers.PrometheusError
         When Prometheus cannot be asked.
     """
     with Prometheus(HttpAccess.model_validate({"url": testbed.prometheus_url})) as client:
@@ -43,7 +43,7 @@ def records_below(testbed: Testbed, start_s: float, end_s: float) -> dict[float,
 
     Raises
     ------
-    ~telemetry.prometheus_answers.PrometheusError
+    ~perdix.telemetry.prometheus_answers.PrometheusError
         When Prometheus cannot be asked.
     """
     promql = f'sum by (le) (increase({LE}{{job_name="{testbed.job}"}}[{round(end_s - start_s)}s]))'

@@ -7,8 +7,8 @@ from typing import Any
 
 import httpx
 
-from cli.output import UserError
-from targets.flink_answers import OVER, gist
+from perdix.cli.output import UserError
+from perdix.targets.flink_answers import OVER, gist
 from testbed import build
 from testbed.layout import Layout
 from testbed.settings import Testbed, Throttle
@@ -117,7 +117,7 @@ class JobManager:
 
         Raises
         ------
-        ~cli.output.UserError
+        ~perdix.cli.output.UserError
             With Flink's words when it refuses the jar or the arguments.
         """
         with jar.open("rb") as content:

@@ -10,7 +10,7 @@ from concurrent.futures import TimeoutError as NotInTime
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from cli.output import UserError
+from perdix.cli.output import UserError
 from testbed import build
 from testbed.layout import Layout
 from testbed.settings import HOST, Testbed
@@ -23,7 +23,7 @@ def format_storage(layout: Layout) -> None:
 
     Raises
     ------
-    ~cli.output.UserError
+    ~perdix.cli.output.UserError
         With what Kafka's tool says.
     """
     if (layout.kafka_data / "meta.properties").exists():
@@ -60,7 +60,7 @@ def create_topic(testbed: Testbed) -> None:
 
     Raises
     ------
-    ~cli.output.UserError
+    ~perdix.cli.output.UserError
         When it is there with another number of partitions, or the broker refuses.
     """
     client = _client(testbed)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from settings.yaml_files import SettingsError
+from perdix.settings.yaml_files import SettingsError
 from testbed.settings import Testbed
 
 SOURCES = Path(__file__).resolve().parent
@@ -82,7 +82,7 @@ class Layout:
 
         Raises
         ------
-        ~settings.yaml_files.SettingsError
+        ~perdix.settings.yaml_files.SettingsError
             When the folder cannot be written.
         """
         try:
@@ -111,7 +111,7 @@ class Layout:
 
         Raises
         ------
-        ~settings.yaml_files.SettingsError
+        ~perdix.settings.yaml_files.SettingsError
             When the file cannot be used.
         """
         try:

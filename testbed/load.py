@@ -14,7 +14,7 @@ from threading import Event
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from cli.output import UserError
+from perdix.cli.output import UserError
 from testbed import kafka
 from testbed.arrivals import Counts, Load
 from testbed.lines import lines
@@ -99,7 +99,7 @@ def play(
 
     Raises
     ------
-    ~cli.output.UserError
+    ~perdix.cli.output.UserError
         When the broker does not answer or has no such topic.
     """
     try:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pydantic import ValidationError
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from cli.output import UserError, complaints, console, emit
+from perdix.cli.output import UserError, complaints, console, emit
 from testbed.arrivals import Load, rates, trace_of, whole
 from testbed.cluster import Cluster
 from testbed.load import Second, Sent, play

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from control.observe import standing_still
-from replay.outcome import Course, Latency, Outcome, Played, Recovery
-from telemetry import metrics
-from telemetry.window import Window
+from perdix.control.observe import standing_still
+from perdix.replay.outcome import Course, Latency, Outcome, Played, Recovery
+from perdix.telemetry import metrics
+from perdix.telemetry.window import Window
 
 Values = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 
-from cli.output import UserError
+from perdix.cli.output import UserError
 
 OLDEST_JAVA = 17
 PACKAGES = {

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from cli.output import UserError
-from cli.signals import ENDS, handled, interrupt
+from perdix.cli.output import UserError
+from perdix.cli.signals import ENDS, handled, interrupt
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 PATIENCE_S = 15.0  # for a process to end by itself once it was asked to
@@ -58,7 +58,7 @@ class PidFiles:
 
         Raises
         ------
-        ~cli.output.UserError
+        ~perdix.cli.output.UserError
             When the command cannot be started or ends at once.
         """
         with (self.logs / f"{name}.log").open("wb") as log, Path(os.devnull).open("rb") as nothing, uninterrupted():

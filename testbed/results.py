@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from replay.outcome import Course, Latency, Outcome, Played, Recovery
+from perdix.replay.outcome import Course, Latency, Outcome, Played, Recovery
 from testbed.run import Run
 
 

@@ -10,14 +10,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cli.output import UserError
-from control.state import StateStore
-from control.state_ledger import Entry
-from replay.outcome import Played
-from settings.home import Home
-from settings.stream_job import Bounds, Objectives
-from settings.targets import FlinkSettings
-from targets.flink import FlinkTarget
+from perdix.cli.output import UserError
+from perdix.control.state import StateStore
+from perdix.control.state_ledger import Entry
+from perdix.replay.outcome import Played
+from perdix.settings.home import Home
+from perdix.settings.stream_job import Bounds, Objectives
+from perdix.settings.targets import FlinkSettings
+from perdix.targets.flink import FlinkTarget
 from testbed import exported
 from testbed.build import AUTOSCALER, build, stale
 from testbed.cluster import Cluster
@@ -100,7 +100,7 @@ def run(
 
     Raises
     ------
-    ~cli.output.UserError
+    ~perdix.cli.output.UserError
         When the testbed does not come up, or what scales or loads ends before its time.
     """
     testbed = cluster.testbed
@@ -200,7 +200,7 @@ def begin(cluster: Cluster, scale_out: int) -> None:
 
     Raises
     ------
-    ~cli.output.UserError
+    ~perdix.cli.output.UserError
         When it does not within two minutes.
     """
     testbed = cluster.testbed

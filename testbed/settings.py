@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from settings.strict import Strict
+from perdix.settings.strict import Strict
 
 HOST = "127.0.0.1"
 LARGEST_PORT = 65_535

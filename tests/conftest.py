@@ -11,8 +11,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from settings.home import Home
-from telemetry.spark_session import spark_session
+from perdix.settings.home import Home
+from perdix.telemetry.spark_session import spark_session
 
 # No deadline per example, and none for making them: other work on the same cores would decide whether a test passes.
 hypothesis.settings.register_profile("perdix", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])

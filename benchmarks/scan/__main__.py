@@ -23,9 +23,9 @@ from benchmarks.scan.prepared import prepare, truth
 from benchmarks.scan.server import serving
 from benchmarks.zoo.jobs import TRACE, kind_of
 from benchmarks.zoo.traces import available
-from cli.output import number, table
-from replay.side_by_side import Raised, Task, side_by_side
-from settings.home import Home
+from perdix.cli.output import number, table
+from perdix.replay.side_by_side import Raised, Task, side_by_side
+from perdix.settings.home import Home
 
 Row = dict[str, Any]
 WITHIN = 1  # worker
@@ -65,7 +65,7 @@ def _scanned(files: Sequence[Path], asked: argparse.Namespace) -> tuple[Row, Too
     end_s = BEGIN_S + asked.days * DAY_S
     shift_s = (time.time() - end_s) // HOUR_S * HOUR_S
     with serving(files, shift_s) as url:
-        command = [sys.executable, "-m", "cli.main", "scan", url, "--days", f"{asked.days:g}", "--json"]
+        command = [sys.executable, "-m", "perdix.cli.main", "scan", url, "--days", f"{asked.days:g}", "--json"]
         began_s, before_s = time.perf_counter(), _cpu_s()
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         took = Took(time.perf_counter() - began_s, _cpu_s() - before_s)

@@ -13,20 +13,20 @@ from typing import Any
 import numpy as np
 
 from benchmarks.zoo.jobs import ZooJob, draw, twin_seed
-from replay.run import START_S
-from scan.finding import FoundJob, find_jobs
-from scan.reading import read_past
-from scan.topics import with_topics
-from telemetry.prometheus import Asked, Pulled
-from telemetry.queries import EngineQueries, load_queries
-from telemetry.series import Series
-from telemetry.window import Values
-from twin.emission import Scraping
-from twin.job import JobTwin
-from twin.living import LivingTwin, SimulatedClock
-from twin.promql import parse
-from twin.promql_evaluation import evaluate
-from twin.workloads import arrivals_from
+from perdix.replay.run import START_S
+from perdix.scan.finding import FoundJob, find_jobs
+from perdix.scan.reading import read_past
+from perdix.scan.topics import with_topics
+from perdix.telemetry.prometheus import Asked, Pulled
+from perdix.telemetry.queries import EngineQueries, load_queries
+from perdix.telemetry.series import Series
+from perdix.telemetry.window import Values
+from perdix.twin.emission import Scraping
+from perdix.twin.job import JobTwin
+from perdix.twin.living import LivingTwin, SimulatedClock
+from perdix.twin.promql import parse
+from perdix.twin.promql_evaluation import evaluate
+from perdix.twin.workloads import arrivals_from
 
 DAY_S = 86_400
 HOUR_S = 3_600

@@ -9,10 +9,10 @@ from typing import Any
 
 from benchmarks.scan.past import answers, job_of
 from benchmarks.zoo.jobs import twin_seed
-from replay.best_static import best_static
-from replay.case import BEST_STATIC, Case, Contender
-from replay.side_by_side import Tell
-from settings.stream_job import Bounds, Objectives, PolicySettings
+from perdix.replay.best_static import best_static
+from perdix.replay.case import BEST_STATIC, Case, Contender
+from perdix.replay.side_by_side import Tell
+from perdix.settings.stream_job import Bounds, Objectives, PolicySettings
 
 Row = dict[str, Any]
 

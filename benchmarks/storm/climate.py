@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import orjson
 
-from settings.stream_job import Bounds, Objectives, PolicySettings, StreamJob
-from settings.targets import FlinkSettings, KubernetesSettings, TargetSettings, TwinSettings
-from twin.parameters import Keys, TwinParameters, Workers
-from twin.workloads import Arrivals, WorkloadSpec
+from perdix.settings.stream_job import Bounds, Objectives, PolicySettings, StreamJob
+from perdix.settings.targets import FlinkSettings, KubernetesSettings, TargetSettings, TwinSettings
+from perdix.twin.parameters import Keys, TwinParameters, Workers
+from perdix.twin.workloads import Arrivals, WorkloadSpec
 
 START_S = 1_760_000_000
 MINUTE_S = 60

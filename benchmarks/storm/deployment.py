@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from benchmarks.storm.climate import START_S, STEP_S, WARM_S, Place
 from benchmarks.storm.faults import Fault
-from twin.job import JobTwin
+from perdix.twin.job import JobTwin
 
 KEPT = 40
 BURST_S = 15  # a job that is held down crashes so often

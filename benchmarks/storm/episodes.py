@@ -14,7 +14,7 @@ from benchmarks.storm.climate import EPISODE_MIN, STORM_MIN, places
 from benchmarks.storm.faults import KINDS, Fault, drawn
 from benchmarks.storm.oracles import Violation
 from benchmarks.storm.world import Run, World
-from targets.contract import Target
+from perdix.targets.contract import Target
 
 CLIMATES = 12
 JOBS = 2

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.storm.answers import BAD_ANSWERS
-from telemetry import metrics
+from perdix.telemetry import metrics
 
 Draw = Callable[[np.random.Generator], tuple[float, str]]
 

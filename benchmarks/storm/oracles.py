@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from benchmarks.storm.climate import EXACT
 from benchmarks.storm.faults import CONTRADICTORY, KINDS, MISSING, Fault
-from control.fleet_report import FleetReport
-from control.reconcile import Event
-from control.state import StateStore
-from control.state_journal import Status
-from control.state_ledger import Entry, State
-from models.recovery.observation import TIMEOUT_S
-from policies.contract import Reason
+from perdix.control.fleet_report import FleetReport
+from perdix.control.reconcile import Event
+from perdix.control.state import StateStore
+from perdix.control.state_journal import Status
+from perdix.control.state_ledger import Entry, State
+from perdix.models.recovery.observation import TIMEOUT_S
+from perdix.policies.contract import Reason
 
 if TYPE_CHECKING:
     from benchmarks.storm.deployment import Deployment

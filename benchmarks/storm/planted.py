@@ -9,9 +9,9 @@ from typing import Any
 from unittest import mock
 
 from benchmarks.storm.episodes import Wrap
-from control import state_ledger, tenure
-from control.tenure import Tenure
-from targets.contract import Running, Target
+from perdix.control import state_ledger, tenure
+from perdix.control.tenure import Tenure
+from perdix.targets.contract import Running, Target
 
 
 class OtherKeys:

@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import TypeVar
 
 from benchmarks.storm.disk import Disk
-from control.calls import Call, Calls
-from control.champions import Champions
-from control.fleet import tick_fleet
-from control.fleet_report import FleetReport
-from control.live import Targets
-from control.read_ahead import Hanging, JobsSource, ReadAhead
-from control.state import StateStore
-from control.tick_io import TickIO
-from models.registry import FleetVersion, RegistryError
-from settings.stream_job import StreamJob
-from targets.build import build_target
-from targets.contract import Target
-from targets.flink import Pace
+from perdix.control.calls import Call, Calls
+from perdix.control.champions import Champions
+from perdix.control.fleet import tick_fleet
+from perdix.control.fleet_report import FleetReport
+from perdix.control.live import Targets
+from perdix.control.read_ahead import Hanging, JobsSource, ReadAhead
+from perdix.control.state import StateStore
+from perdix.control.tick_io import TickIO
+from perdix.models.registry import FleetVersion, RegistryError
+from perdix.settings.stream_job import StreamJob
+from perdix.targets.build import build_target
+from perdix.targets.contract import Target
+from perdix.targets.flink import Pace
 
 Result = TypeVar("Result")
 INTERVAL_S = 60.0

@@ -9,18 +9,18 @@ import numpy as np
 
 from benchmarks.storm.deployment import Deployment
 from benchmarks.storm.faults import Fault
-from control.sources import Reading, SourceError
-from settings.stream_job import StreamJob
-from telemetry.alignment import align
-from telemetry.series import Series
-from twin.emission import Scraping, emit
+from perdix.control.sources import Reading, SourceError
+from perdix.settings.stream_job import StreamJob
+from perdix.telemetry.alignment import align
+from perdix.telemetry.series import Series
+from perdix.twin.emission import Scraping, emit
 
 SCRAPING = Scraping(interval_s=15.0)
 
 
 @dataclass(frozen=True)
 class Scrapes:
-    """A :class:`control.sources.MetricsSource` over all deployments.
+    """A :class:`perdix.control.sources.MetricsSource` over all deployments.
 
     ``faults`` returns those of a job that go on now, with the second in which each began; ``true_s`` is the world's
     time, which a reader whose clock is wrong does not know.

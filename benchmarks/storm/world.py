@@ -22,9 +22,9 @@ from benchmarks.storm.network import RefusedError, Request, Response, SilenceErr
 from benchmarks.storm.oracles import Violation, Watch, concerned, quiet_since
 from benchmarks.storm.process import INTERVAL_S, Killed, Process
 from benchmarks.storm.scrapes import Scrapes
-from control.state import StateStore
-from control.state_schema import StateError
-from targets.contract import Guard, Running, Target, unguarded
+from perdix.control.state import StateStore
+from perdix.control.state_schema import StateError
+from perdix.targets.contract import Guard, Running, Target, unguarded
 
 LYING = frozenset(
     {"stale read", "absurd read", "forgotten write", "garbage", "lost answer", "never settles", "forgets", "by hand"}

@@ -20,10 +20,10 @@ from benchmarks.zoo.contenders import contender_of, usual_policies
 from benchmarks.zoo.document import document
 from benchmarks.zoo.single import play_single
 from benchmarks.zoo.text import show
-from cli.output import complaints, console
-from cli.replay_text import progress_bar
-from settings.home import Home
-from settings.yaml_files import SettingsError
+from perdix.cli.output import complaints, console
+from perdix.cli.replay_text import progress_bar
+from perdix.settings.home import Home
+from perdix.settings.yaml_files import SettingsError
 
 MANY_WORKERS = 1_000  # more than any job has: a label is checked before its job is known
 LEAST_HOURS, MOST_HOURS = 0.1, 720.0

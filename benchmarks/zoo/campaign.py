@@ -14,7 +14,7 @@ from benchmarks.zoo.contenders import BEST_STATIC
 from benchmarks.zoo.jobs import TRACE, kind_of
 from benchmarks.zoo.playing import Asked, play_one
 from benchmarks.zoo.results import Key, Results, Row, code_version
-from replay.side_by_side import OnProgress, Raised, Task, side_by_side
+from perdix.replay.side_by_side import OnProgress, Raised, Task, side_by_side
 
 FILE = "results.jsonl"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from replay.case import Contender
-from replay.contenders import TICK, contender
-from settings.stream_job import PolicySettings
+from perdix.replay.case import Contender
+from perdix.replay.contenders import TICK, contender
+from perdix.settings.stream_job import PolicySettings
 
 TICK_S = 60
 STATIC_MAX, BEST_STATIC = "static-max", "best-static"
@@ -30,7 +30,7 @@ def contender_of(label: str, maximum: int) -> Contender:
 
     Raises
     ------
-    ~settings.yaml_files.SettingsError
+    ~perdix.settings.yaml_files.SettingsError
         Naming the label and the nearest that is known.
     """
     if label in (STATIC_MAX, BEST_STATIC):

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from control.tick_io import TickReport
-from models.capacity.contract import Estimate
-from twin.job import JobTwin
+from perdix.control.tick_io import TickReport
+from perdix.models.capacity.contract import Estimate
+from perdix.twin.job import JobTwin
 
 EVERY = 5  # ticks: neighbours say much the same
 MINUTE_S = 60

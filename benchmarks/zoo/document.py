@@ -10,7 +10,7 @@ from benchmarks.zoo.contenders import usual_policies
 from benchmarks.zoo.picture import picture
 from benchmarks.zoo.results import Row, code_version
 from benchmarks.zoo.summary import summary
-from replay.canvas import to_png
+from perdix.replay.canvas import to_png
 
 
 def document(campaign: Campaign, rows: Sequence[Row]) -> dict[str, Any]:

@@ -12,14 +12,14 @@ from benchmarks.zoo import traces
 from benchmarks.zoo.contenders import TICK_S, contender_of
 from benchmarks.zoo.properties import drawn_parameters, objective_ms
 from benchmarks.zoo.workloads import DAY_S, MINUTE_S, SHAPES, Values
-from replay.case import Case
-from replay.contenders import needs_beliefs
-from replay.run import START_S
-from settings.stream_job import Bounds, Objectives
-from twin.emission import Scraping, Silence
-from twin.exposition import worker_name
-from twin.job import JobTwin
-from twin.parameters import TwinParameters
+from perdix.replay.case import Case
+from perdix.replay.contenders import needs_beliefs
+from perdix.replay.run import START_S
+from perdix.settings.stream_job import Bounds, Objectives
+from perdix.twin.emission import Scraping, Silence
+from perdix.twin.exposition import worker_name
+from perdix.twin.job import JobTwin
+from perdix.twin.parameters import TwinParameters
 
 TRACE, GAPS = "trace", "metric-gaps"
 KINDS = (*SHAPES, TRACE)

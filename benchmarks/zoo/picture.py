@@ -12,8 +12,8 @@ from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
 
 from benchmarks.zoo.contenders import BEST_STATIC
 from benchmarks.zoo.summary import against_best, ratio
-from replay.canvas import GREEN, RED, canvas
-from replay.comparison_picture import colours_of
+from perdix.replay.canvas import GREEN, RED, canvas
+from perdix.replay.comparison_picture import colours_of
 
 Document = Mapping[str, Any]
 

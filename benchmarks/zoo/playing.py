@@ -12,13 +12,13 @@ from benchmarks.zoo.contenders import BEST_STATIC
 from benchmarks.zoo.coverage import Counts, Witness
 from benchmarks.zoo.jobs import ZooJob, draw
 from benchmarks.zoo.results import Key, Results
-from replay.best_static import best_static
-from replay.case import Case
-from replay.figures import Truth, figures_of
-from replay.outcome import Played
-from replay.run import fresh_twin, job_of, last_arrival_s, play
-from replay.side_by_side import Tell
-from twin.job import JobTwin
+from perdix.replay.best_static import best_static
+from perdix.replay.case import Case
+from perdix.replay.figures import Truth, figures_of
+from perdix.replay.outcome import Played
+from perdix.replay.run import fresh_twin, job_of, last_arrival_s, play
+from perdix.replay.side_by_side import Tell
+from perdix.twin.job import JobTwin
 
 Row = dict[str, Any]
 

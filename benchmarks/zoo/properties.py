@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from twin.parameters import Latency, TwinParameters
+from perdix.twin.parameters import Latency, TwinParameters
 
 WORKERS = (3, 60)  # at most
 PER_S = (50.0, 100_000.0)  # of one worker

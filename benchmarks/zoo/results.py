@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from settings.home import PROJECT
+from perdix.settings.home import PROJECT
 
 SHAPING = ("settings", "telemetry", "models", "policies", "targets", "twin", "control", "profiling", "replay")
 OF_THE_ZOO = ("workloads", "traces", "jobs", "properties", "contenders", "coverage", "playing")  # not how it is shown
@@ -81,6 +81,6 @@ def code_version() -> str:
 
 def _sources() -> Iterable[Path]:
     for floor in SHAPING:
-        yield from (PROJECT / floor).rglob("*.py")
+        yield from (PROJECT / "perdix" / floor).rglob("*.py")
     for name in OF_THE_ZOO:
         yield PROJECT / "benchmarks/zoo" / f"{name}.py"

@@ -9,10 +9,10 @@ from benchmarks.zoo.contenders import BEST_STATIC
 from benchmarks.zoo.jobs import draw
 from benchmarks.zoo.playing import figures, run
 from benchmarks.zoo.traces import NoTracesError
-from cli.output import complaints, console, styled
-from cli.replay_text import progress_bar
-from replay.canvas import to_png
-from replay.course_picture import course_picture
+from perdix.cli.output import complaints, console, styled
+from perdix.cli.replay_text import progress_bar
+from perdix.replay.canvas import to_png
+from perdix.replay.course_picture import course_picture
 
 
 def play_single(seed: int, number: int, policies: Sequence[str], hours: float, folder: Path, data: Path) -> int:

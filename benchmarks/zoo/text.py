@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 
 from benchmarks.zoo.coverage import HERE
-from cli.output import console, styled
+from perdix.cli.output import console, styled
 
 Document = Mapping[str, Any]
 SHOWN = 8  # missed cases of a target

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.measured import DATA
 from benchmarks.zoo.workloads import DAY_S, Values
-from replay.workload import Trace, recorded
+from perdix.replay.workload import Trace, recorded
 
 PATTERNS = ("workloads/*.csv", "load-prediction/*_5min.csv")
 

@@ -2,5 +2,5 @@
 
 Pure. Belongs here: how many hosts carry which workers (``packing``, ``demand``), which hosts are leased when
 (``leases``), and what is paid for them (``bill``, ``quote``). Does not belong here: prices themselves
-(:mod:`settings.prices`), and rules that decide what to lease (:mod:`policies.hosts`).
+(:mod:`perdix.settings.prices`), and rules that decide what to lease (:mod:`perdix.policies.hosts`).
 """

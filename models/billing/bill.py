@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.billing.demand import Counts, Demand
-from models.billing.leases import Leases, Release, Values, leases
-from models.billing.packing import DoesNotFitError, Resources, per_host
-from settings.prices import PriceList
+from perdix.models.billing.demand import Counts, Demand
+from perdix.models.billing.leases import Leases, Release, Values, leases
+from perdix.models.billing.packing import DoesNotFitError, Resources, per_host
+from perdix.settings.prices import PriceList
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def bill(demand: Demand, prices: PriceList, instance_type: str, release: Release
 
     Raises
     ------
-    ~models.billing.packing.DoesNotFitError
+    ~perdix.models.billing.packing.DoesNotFitError
         When a worker is larger than an empty host.
     KeyError
         When the list has no such type.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.billing.packing import Resources, pack, per_host
+from perdix.models.billing.packing import Resources, pack, per_host
 
 Counts = NDArray[np.int64]
 
@@ -75,7 +75,7 @@ class Demand:
 
         Raises
         ------
-        ~models.billing.packing.DoesNotFitError
+        ~perdix.models.billing.packing.DoesNotFitError
             When a worker that is needed is larger than an empty host.
         """
         if len(self.sizes) == 1:

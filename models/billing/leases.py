@@ -27,7 +27,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from settings.prices import Billing
+from perdix.settings.prices import Billing
 
 Values = NDArray[np.float64]
 Rule = Literal["at-once", "end-of-unit"]

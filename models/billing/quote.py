@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from models.billing.bill import host_of
-from models.billing.packing import DoesNotFitError, Resources, per_host
-from settings.prices import PriceList
+from perdix.models.billing.bill import host_of
+from perdix.models.billing.packing import DoesNotFitError, Resources, per_host
+from perdix.settings.prices import PriceList
 
 
 @dataclass(frozen=True)

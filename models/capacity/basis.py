@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from models.capacity.evidence import OBSERVED, Curve, Evidence
-from telemetry.moments import moment
+from perdix.models.capacity.evidence import OBSERVED, Curve, Evidence
+from perdix.telemetry.moments import moment
 
 EXTRAPOLATED = "extrapolated: never ran at this size"
 

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from models.capacity.line import IdleShare
-from models.capacity.pairing import epoch_s
+from perdix.models.capacity.line import IdleShare
+from perdix.models.capacity.pairing import epoch_s
 
 Values = NDArray[np.float64]
 Table = Callable[[int], float]

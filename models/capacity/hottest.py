@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from models.capacity.line import BEND_ERROR, BETWEEN_SD, MODEL_ERROR, IdleShare, reach_of
+from perdix.models.capacity.line import BEND_ERROR, BETWEEN_SD, MODEL_ERROR, IdleShare, reach_of
 
 Values = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -47,7 +47,7 @@ def hottest_capacity(lines: Values, shares: Values, hottest_cpu: Values, idle: I
     ----------
     lines
         Of the workers, each with samples in which it processed something: the statistics of a
-        :class:`~models.capacity.line.Line` in its order, shape ``(6, workers)``.
+        :class:`~perdix.models.capacity.line.Line` in its order, shape ``(6, workers)``.
     shares
         What each worker processes of the job's records, shape ``(workers,)``, above 0.
     hottest_cpu

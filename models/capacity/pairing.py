@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from telemetry.metrics import CPU, SCALE_OUT, THROUGHPUT, UPTIME
-from telemetry.window import Window
+from perdix.telemetry.metrics import CPU, SCALE_OUT, THROUGHPUT, UPTIME
+from perdix.telemetry.window import Window
 
 Values = NDArray[np.float64]
 

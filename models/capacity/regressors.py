@@ -10,8 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
-from models.capacity.line import IdleShare, Line
-from models.capacity.scale_outs import ScaleOuts
+from perdix.models.capacity.line import IdleShare, Line
+from perdix.models.capacity.scale_outs import ScaleOuts
 
 Values = NDArray[np.float64]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from models.capacity.contract import Estimate
-from models.capacity.scale_outs import ScaleOuts
+from perdix.models.capacity.contract import Estimate
+from perdix.models.capacity.scale_outs import ScaleOuts
 
 
 def below_cpu(features: pd.DataFrame, cpu_below: float) -> pd.DataFrame:

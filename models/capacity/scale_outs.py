@@ -12,17 +12,17 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from models.capacity import basis
-from models.capacity.contract import Estimate
-from models.capacity.evidence import OBSERVED, REDRAWN_SKEW, Curve, Evidence, as_workers_add
-from models.capacity.hottest import STRANGERS
-from models.capacity.line import IdleShare
-from models.capacity.pairing import MINUTE_S, paired_minutes, runs_of_scale_out
-from models.capacity.skew import Skew
-from models.capacity.workers import Against, Total, Workers
-from settings.stream_job import MOST_WORKERS
-from telemetry.metrics import UPTIME
-from telemetry.window import Window
+from perdix.models.capacity import basis
+from perdix.models.capacity.contract import Estimate
+from perdix.models.capacity.evidence import OBSERVED, REDRAWN_SKEW, Curve, Evidence, as_workers_add
+from perdix.models.capacity.hottest import STRANGERS
+from perdix.models.capacity.line import IdleShare
+from perdix.models.capacity.pairing import MINUTE_S, paired_minutes, runs_of_scale_out
+from perdix.models.capacity.skew import Skew
+from perdix.models.capacity.workers import Against, Total, Workers
+from perdix.settings.stream_job import MOST_WORKERS
+from perdix.telemetry.metrics import UPTIME
+from perdix.telemetry.window import Window
 
 STATE_FORMAT = 1
 HALF_LIFE_S = 6 * 3600.0  # the lines forget: a new release of the job must be able to move them
@@ -44,7 +44,7 @@ Z90 = NormalDist().inv_cdf(0.95)
 
 @dataclass(frozen=True)
 class ScaleOuts:
-    """A :class:`~models.capacity.contract.CapacityModel` that learns online. Immutable: updates return another one.
+    """A :class:`~perdix.models.capacity.contract.CapacityModel` that learns online; updates return another one.
 
     Attributes
     ----------

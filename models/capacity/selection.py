@@ -11,11 +11,18 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from models.capacity.cross_validation import Fold, Score, capacity_score, high_cpu_fold, left_out_folds, newest_fold
-from models.capacity.evidence import Evidence
-from models.capacity.pairing import COLUMNS, scale_out_of
-from models.capacity.regressors import FAMILIES, Linear, Regressor, XGBoost
-from models.capacity.scale_outs import ScaleOuts
+from perdix.models.capacity.cross_validation import (
+    Fold,
+    Score,
+    capacity_score,
+    high_cpu_fold,
+    left_out_folds,
+    newest_fold,
+)
+from perdix.models.capacity.evidence import Evidence
+from perdix.models.capacity.pairing import COLUMNS, scale_out_of
+from perdix.models.capacity.regressors import FAMILIES, Linear, Regressor, XGBoost
+from perdix.models.capacity.scale_outs import ScaleOuts
 
 SHARES = ("cpu_share", "throughput_share")
 

@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.evidence import Evidence
+from perdix.models.capacity.evidence import Evidence
 
 Values = NDArray[np.float64]
 
@@ -85,7 +85,7 @@ def _shares(excess: float, scale_out: int, of: int) -> Values:
     """Return the hottest worker's share at each of :data:`GROWTHS`; more workers never raise it."""
     tried = np.arange(min(of, scale_out), scale_out + 1)[:, None]
     grown = ((1.0 + excess * (tried / of) ** GROWTHS) / tried).min(axis=0)
-    return np.minimum(grown, (1.0 + excess) / of if scale_out >= of else 1.0)
+    return np.asarray(np.minimum(grown, (1.0 + excess) / of if scale_out >= of else 1.0))
 
 
 def _share(evidence: Evidence) -> float:

@@ -11,8 +11,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from models.capacity.hottest import STRANGERS, hottest_capacity
-from models.capacity.line import IdleShare, Line, lines_of, merged, reach_of
+from perdix.models.capacity.hottest import STRANGERS, hottest_capacity
+from perdix.models.capacity.line import IdleShare, Line, lines_of, merged, reach_of
 
 Values = NDArray[np.float64]
 
@@ -67,8 +67,8 @@ class Workers:
     names
         Of the workers.
     table
-        Shape ``(8, workers)``: the six statistics of a :class:`~models.capacity.line.Line`, and the means over the same
-        samples of the hottest CPU load and of the job's throughput.
+        Shape ``(8, workers)``: the six statistics of a :class:`~perdix.models.capacity.line.Line`, and the means over
+        the same samples of the hottest CPU load and of the job's throughput.
     """
 
     names: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from models.dataflow.graph import Operator
+from perdix.models.dataflow.graph import Operator
 
 Mode = Literal["BALANCED", "EVENLY_SPREAD", "OFF"]
 

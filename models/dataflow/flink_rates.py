@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from models.dataflow.rates import InstanceWindow, Values
+from perdix.models.dataflow.rates import InstanceWindow, Values
 
 MS_PER_S = 1000.0
 

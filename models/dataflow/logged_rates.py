@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from models.dataflow.graph import Dataflow
-from models.dataflow.rates import OperatorRates
-from telemetry.ds2_files import Epoch, LoggedRates
+from perdix.models.dataflow.graph import Dataflow
+from perdix.models.dataflow.rates import OperatorRates
+from perdix.telemetry.ds2_files import Epoch, LoggedRates
 
 COLUMNS = (
     "true_processing_per_s",

@@ -13,9 +13,9 @@ from typing import Protocol
 
 import numpy as np
 
-from models.dataflow.graph import Dataflow, Operator
-from models.dataflow.rates import OperatorRates, Values
-from models.dataflow.rates_table import Counts, Flags, RatesTable
+from perdix.models.dataflow.graph import Dataflow, Operator
+from perdix.models.dataflow.rates import OperatorRates, Values
+from perdix.models.dataflow.rates_table import Counts, Flags, RatesTable
 
 PerSource = Mapping[str, float | Sequence[float] | Values]
 

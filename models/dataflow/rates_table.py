@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.dataflow.graph import Dataflow
-from models.dataflow.rates import OperatorRates, Values
+from perdix.models.dataflow.graph import Dataflow
+from perdix.models.dataflow.rates import OperatorRates, Values
 
 Counts = NDArray[np.int64]
 Flags = NDArray[np.bool_]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.dataflow.rates import InstanceWindow, OperatorRates, Values
+from perdix.models.dataflow.rates import InstanceWindow, OperatorRates, Values
 
 Flags = NDArray[np.bool_]
 

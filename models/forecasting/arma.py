@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg import LinAlgWarning, solve_discrete_lyapunov
 from scipy.signal import lfilter
 
-from models.forecasting.contract import Values
+from perdix.models.forecasting.contract import Values
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from models.forecasting.arma import Arima
-from models.forecasting.binned import LEAST_SERIES, LONGEST_BRIDGE_CELLS, bins_of, project
-from models.forecasting.contract import HORIZON_S, Values, Workload
-from models.forecasting.errors import wape
-from models.forecasting.member import Member, stretched
-from models.forecasting.order_search import Search, search
-from models.forecasting.tail import Tail
+from perdix.models.forecasting.arma import Arima
+from perdix.models.forecasting.binned import LEAST_SERIES, LONGEST_BRIDGE_CELLS, bins_of, project
+from perdix.models.forecasting.contract import HORIZON_S, Values, Workload
+from perdix.models.forecasting.errors import wape
+from perdix.models.forecasting.member import Member, stretched
+from perdix.models.forecasting.order_search import Search, search
+from perdix.models.forecasting.tail import Tail
 
 CANDIDATES = ((10.0, 1), (10.0, 2), (60.0, 1))  # bin in seconds, order of differencing
 LARGEST_SERIES = 360  # the last hour of 10 s, the last six of 60 s
@@ -30,7 +30,7 @@ class AutoArima(Member):
 
     Information criteria cannot choose between series that are binned or differenced differently. Bins of 10 s with two
     differences follow a smooth workload best, bins of 60 s with one a noisy workload (``benchmarks/forecast.py``).
-    Fitting is pmdarima's; filtering and forecasting are :class:`~models.forecasting.arma.Arima`'s.
+    Fitting is pmdarima's; filtering and forecasting are :class:`~perdix.models.forecasting.arma.Arima`'s.
     """
 
     family: ClassVar[str] = "auto-arima"

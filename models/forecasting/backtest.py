@@ -15,12 +15,12 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from models.forecasting.contract import HORIZON_S, Forecast, Values, Workload
-from models.forecasting.failures import NotForecastableError
-from models.forecasting.families import ENSEMBLE
-from models.forecasting.forecaster import Forecaster
-from models.forecasting.judgement import MAXIMUM, RECOVERY_S, Backtest
-from models.forecasting.member import Member, stretched
+from perdix.models.forecasting.contract import HORIZON_S, Forecast, Values, Workload
+from perdix.models.forecasting.failures import NotForecastableError
+from perdix.models.forecasting.families import ENSEMBLE
+from perdix.models.forecasting.forecaster import Forecaster
+from perdix.models.forecasting.judgement import MAXIMUM, RECOVERY_S, Backtest
+from perdix.models.forecasting.member import Member, stretched
 
 __all__ = ["Backtest", "Fits", "Walk", "backtest", "backtest_fitted", "fit_members"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.forecasting.arma import Arima
-from models.forecasting.contract import Values
-from models.forecasting.regrid import bridged, mean_preserving
-from models.forecasting.tail import Tail
+from perdix.models.forecasting.arma import Arima
+from perdix.models.forecasting.contract import Values
+from perdix.models.forecasting.regrid import bridged, mean_preserving
+from perdix.models.forecasting.tail import Tail
 
 LEAST_SERIES = 20
 LONGEST_BRIDGE_CELLS = 30

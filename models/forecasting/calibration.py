@@ -12,9 +12,9 @@ from typing import Self
 
 import numpy as np
 
-from models.forecasting.contract import PROBABILITIES, Values
-from models.forecasting.tail import Tail
-from models.forecasting.track_record import TrackRecord
+from perdix.models.forecasting.contract import PROBABILITIES, Values
+from perdix.models.forecasting.tail import Tail
+from perdix.models.forecasting.track_record import TrackRecord
 
 NORMAL_QUANTILES = (0.0, 0.8416, 1.2816, 1.6449)
 LEAST_ORIGINS = 8

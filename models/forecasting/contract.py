@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from models.forecasting.failures import NotForecastableError
+from perdix.models.forecasting.failures import NotForecastableError
 
 Values = NDArray[np.float64]
 PROBABILITIES = (0.5, 0.8, 0.9, 0.95)

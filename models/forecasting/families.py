@@ -6,18 +6,18 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
-from models.forecasting.auto_arima import AutoArima
-from models.forecasting.damped_trend import DampedTrend
-from models.forecasting.failures import positive
-from models.forecasting.fast_arima import Autoregression, FastArima, LocalArima, MinuteArima
-from models.forecasting.gaussian_process import LogGaussianProcess, PlainGaussianProcess
-from models.forecasting.lagged_trees import LaggedTrees
-from models.forecasting.last_value import LastValue
-from models.forecasting.linear import Linear
-from models.forecasting.member import Member
-from models.forecasting.seasonal_naive import SeasonalNaive
-from models.forecasting.seasonal_trend import SeasonalTrend
-from models.forecasting.statistical import ExponentialSmoothing, Theta
+from perdix.models.forecasting.auto_arima import AutoArima
+from perdix.models.forecasting.damped_trend import DampedTrend
+from perdix.models.forecasting.failures import positive
+from perdix.models.forecasting.fast_arima import Autoregression, FastArima, LocalArima, MinuteArima
+from perdix.models.forecasting.gaussian_process import LogGaussianProcess, PlainGaussianProcess
+from perdix.models.forecasting.lagged_trees import LaggedTrees
+from perdix.models.forecasting.last_value import LastValue
+from perdix.models.forecasting.linear import Linear
+from perdix.models.forecasting.member import Member
+from perdix.models.forecasting.seasonal_naive import SeasonalNaive
+from perdix.models.forecasting.seasonal_trend import SeasonalTrend
+from perdix.models.forecasting.statistical import ExponentialSmoothing, Theta
 
 FAMILIES: dict[str, type[Member]] = {
     family.family: family

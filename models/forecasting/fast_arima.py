@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from models.forecasting.arma import Arima
-from models.forecasting.binned import LEAST_SERIES, bins_of, project
-from models.forecasting.contract import HORIZON_S, Values, Workload
-from models.forecasting.fast_fit import fit_autoregression, fit_fixed, fit_stepwise
-from models.forecasting.member import Member, stretched
-from models.forecasting.tail import Tail
+from perdix.models.forecasting.arma import Arima
+from perdix.models.forecasting.binned import LEAST_SERIES, bins_of, project
+from perdix.models.forecasting.contract import HORIZON_S, Values, Workload
+from perdix.models.forecasting.fast_fit import fit_autoregression, fit_fixed, fit_stepwise
+from perdix.models.forecasting.member import Member, stretched
+from perdix.models.forecasting.tail import Tail
 
 LEAST_CELL_S = 10.0
 KEEP_S = 7200.0

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from models.forecasting.arma import Arima
-from models.forecasting.contract import Values
+from perdix.models.forecasting.arma import Arima
+from perdix.models.forecasting.contract import Values
 
 LARGEST_ORDER = 3
 STEPS_PER_LAG = 3  # differences, at least, to tell what one lag counts

@@ -10,9 +10,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from models.forecasting.calibration import Calibration
-from models.forecasting.contract import HORIZON_S, Forecast, Values, Workload
-from models.forecasting.failures import (
+from perdix.models.forecasting.calibration import Calibration
+from perdix.models.forecasting.contract import HORIZON_S, Forecast, Values, Workload
+from perdix.models.forecasting.failures import (
     DamagedStateError,
     NotForecastableError,
     StateVersionError,
@@ -20,12 +20,12 @@ from models.forecasting.failures import (
     positive,
     whole_state,
 )
-from models.forecasting.families import ENSEMBLE, families_named, member_from_state
-from models.forecasting.linear import Linear
-from models.forecasting.member import LEADS, Member, lead_s
-from models.forecasting.tail import Tail
-from models.forecasting.track_record import TrackRecord
-from models.forecasting.weighting import combine, weights_of
+from perdix.models.forecasting.families import ENSEMBLE, families_named, member_from_state
+from perdix.models.forecasting.linear import Linear
+from perdix.models.forecasting.member import LEADS, Member, lead_s
+from perdix.models.forecasting.tail import Tail
+from perdix.models.forecasting.track_record import TrackRecord
+from perdix.models.forecasting.weighting import combine, weights_of
 
 STATE_FORMAT = 2
 WALK_ORIGINS = 48
@@ -288,7 +288,7 @@ def forecaster_from_state(state: Mapping[str, Any]) -> Forecaster:
     Raises
     ------
     DamagedStateError
-        Naming what is wrong with it; :class:`~models.forecasting.failures.StateVersionError` for another format.
+        Naming what is wrong with it; :class:`~perdix.models.forecasting.failures.StateVersionError` for another format.
     """
     if not isinstance(state, Mapping):
         raise DamagedStateError(f"the state of a forecaster is damaged (it is {state!r:.40}, not a table); train again")

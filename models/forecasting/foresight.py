@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.forecasting.contract import Values
+from perdix.models.forecasting.contract import Values
 
 MINUTE_S = 60.0
 KEPT_S = 12 * 3600.0  # of minutes: what is learned from them

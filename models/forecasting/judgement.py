@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from models.forecasting.contract import Values
-from models.forecasting.errors import (
+from perdix.models.forecasting.contract import Values
+from perdix.models.forecasting.errors import (
     coverage,
     error_of_maximum,
     mae,
@@ -17,7 +17,7 @@ from models.forecasting.errors import (
     under_forecast_rate,
     wape,
 )
-from models.forecasting.member import LEADS
+from perdix.models.forecasting.member import LEADS
 
 RECOVERY_S = 600.0  # Daedalus's recovery target: the maximum that decides about a rescaling lies within it
 NEEDED_COVERAGE = 0.5  # of an origin's truth

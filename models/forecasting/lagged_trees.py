@@ -9,15 +9,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from models.forecasting.cells_ahead import rates_between
-from models.forecasting.contract import HORIZON_S, Values, Workload
-from models.forecasting.failures import NotForecastableError
-from models.forecasting.lag_features import FARTHEST_DAYS, LAGS, features
-from models.forecasting.log_scale import LogScale
-from models.forecasting.member import Member, lead_s
-from models.forecasting.seasons import DAY_S, filled
-from models.forecasting.tail import Tail
-from models.forecasting.tree_tables import TreeTables
+from perdix.models.forecasting.cells_ahead import rates_between
+from perdix.models.forecasting.contract import HORIZON_S, Values, Workload
+from perdix.models.forecasting.failures import NotForecastableError
+from perdix.models.forecasting.lag_features import FARTHEST_DAYS, LAGS, features
+from perdix.models.forecasting.log_scale import LogScale
+from perdix.models.forecasting.member import Member, lead_s
+from perdix.models.forecasting.seasons import DAY_S, filled
+from perdix.models.forecasting.tail import Tail
+from perdix.models.forecasting.tree_tables import TreeTables
 
 LEAST_DAYS = 2.0
 LEAST_ROWS = 20

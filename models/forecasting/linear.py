@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from models.forecasting.contract import HORIZON_S, Values, Workload
-from models.forecasting.member import Member, stretched
-from models.forecasting.tail import Tail
+from perdix.models.forecasting.contract import HORIZON_S, Values, Workload
+from perdix.models.forecasting.member import Member, stretched
+from perdix.models.forecasting.tail import Tail
 
 WINDOW_S = 60.0
 KEEP_S = 600.0

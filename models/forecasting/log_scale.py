@@ -8,9 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from models.forecasting.contract import Values
-from models.forecasting.failures import NotForecastableError
-from models.forecasting.gaussian_process import LogGaussianProcess
+from perdix.models.forecasting.contract import Values
+from perdix.models.forecasting.failures import NotForecastableError
+from perdix.models.forecasting.gaussian_process import LogGaussianProcess
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class LogScale:
     Attributes
     ----------
     floor_per_s, offset_per_s
-        Of the logarithm (:class:`~models.forecasting.gaussian_process.LogGaussianProcess`), records/s.
+        Of the logarithm (:class:`~perdix.models.forecasting.gaussian_process.LogGaussianProcess`), records/s.
     centre, spread
         Mean and standard deviation of the logarithms.
     """

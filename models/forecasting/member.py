@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from models.forecasting.contract import HORIZON_S, Values, Workload
-from models.forecasting.tail import Tail
+from perdix.models.forecasting.contract import HORIZON_S, Values, Workload
+from perdix.models.forecasting.tail import Tail
 
 LEADS = 15  # parts of the horizon in which errors are told apart: minutes of the papers' 15
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.forecasting.arma import Arima
-from models.forecasting.contract import Values
+from perdix.models.forecasting.arma import Arima
+from perdix.models.forecasting.contract import Values
 
 LARGEST_ORDER = 3
 ITERATIONS = 30

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.forecasting.contract import HORIZON_S, Values, Workload
-from models.forecasting.member import lead_s
+from perdix.models.forecasting.contract import HORIZON_S, Values, Workload
+from perdix.models.forecasting.member import lead_s
 
 BLOCKS = 4
 SCORED = 24  # origins in all blocks together

@@ -14,16 +14,16 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from models.forecasting.cells_ahead import rates_between
-from models.forecasting.contract import HORIZON_S, Values, Workload
-from models.forecasting.failures import NotForecastableError
-from models.forecasting.lag_features import CALENDAR, FARTHEST_DAYS, LAGS, features
-from models.forecasting.lagged_trees import GROWTH, changes, grown, spread_origins, standardised
-from models.forecasting.log_scale import LogScale
-from models.forecasting.member import Member, lead_s
-from models.forecasting.seasons import DAY_S, filled
-from models.forecasting.tail import Tail
-from models.forecasting.tree_tables import TreeTables
+from perdix.models.forecasting.cells_ahead import rates_between
+from perdix.models.forecasting.contract import HORIZON_S, Values, Workload
+from perdix.models.forecasting.failures import NotForecastableError
+from perdix.models.forecasting.lag_features import CALENDAR, FARTHEST_DAYS, LAGS, features
+from perdix.models.forecasting.lagged_trees import GROWTH, changes, grown, spread_origins, standardised
+from perdix.models.forecasting.log_scale import LogScale
+from perdix.models.forecasting.member import Member, lead_s
+from perdix.models.forecasting.seasons import DAY_S, filled
+from perdix.models.forecasting.tail import Tail
+from perdix.models.forecasting.tree_tables import TreeTables
 
 LARGEST_ROWS = 160_000  # origins of all jobs times leads
 ROUNDS = 200

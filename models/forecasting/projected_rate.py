@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from models.forecasting.contract import Forecast
+from perdix.models.forecasting.contract import Forecast
 
 Values = NDArray[np.float64]
 

@@ -12,12 +12,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.forecasting.backtest import Timer
-from models.forecasting.contract import HORIZON_S, Workload
-from models.forecasting.member import Member
-from models.forecasting.origins import least_steps, stops_of
-from models.forecasting.selection import LEAST_EVIDENCE, TrainedForecast, beats, train_forecasters
-from telemetry.moments import moment
+from perdix.models.forecasting.backtest import Timer
+from perdix.models.forecasting.contract import HORIZON_S, Workload
+from perdix.models.forecasting.member import Member
+from perdix.models.forecasting.origins import least_steps, stops_of
+from perdix.models.forecasting.selection import LEAST_EVIDENCE, TrainedForecast, beats, train_forecasters
+from perdix.telemetry.moments import moment
 
 FRESH_REFITS = (
     16  # on the walk: what is known of a new load grows from minute to minute, and a fit of so little is quick
@@ -41,7 +41,7 @@ def retrain_forecasters(
     seed: int = 0,
     timer: Timer = time.perf_counter,
 ) -> TrainedForecast:
-    """Fit and judge every family as :func:`~models.forecasting.selection.train_forecasters`, with a drift in mind.
+    """Fit and judge as :func:`~perdix.models.forecasting.selection.train_forecasters`, with a drift in mind.
 
     Each family is fitted twice: to all of the history, and to what came since the drift. The former know seasons, the
     latter are not held back by what is over. All are judged on the same windows since the drift, so a training that

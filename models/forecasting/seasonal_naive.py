@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from models.forecasting.contract import HORIZON_S, Values, Workload
-from models.forecasting.member import Member, lead_s
-from models.forecasting.regrid import mean_preserving
-from models.forecasting.tail import NEEDED_COVERAGE, Tail
+from perdix.models.forecasting.contract import HORIZON_S, Values, Workload
+from perdix.models.forecasting.member import Member, lead_s
+from perdix.models.forecasting.regrid import mean_preserving
+from perdix.models.forecasting.tail import NEEDED_COVERAGE, Tail
 
 
 @dataclass(frozen=True)

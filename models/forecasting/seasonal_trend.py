@@ -12,14 +12,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from models.forecasting.arma import Arima
-from models.forecasting.cells_ahead import rates_between
-from models.forecasting.contract import HORIZON_S, Values, Workload
-from models.forecasting.failures import NotForecastableError
-from models.forecasting.fast_fit import fit_stepwise
-from models.forecasting.member import Member, lead_s, stretched
-from models.forecasting.seasons import DAY_S, filled
-from models.forecasting.tail import Tail
+from perdix.models.forecasting.arma import Arima
+from perdix.models.forecasting.cells_ahead import rates_between
+from perdix.models.forecasting.contract import HORIZON_S, Values, Workload
+from perdix.models.forecasting.failures import NotForecastableError
+from perdix.models.forecasting.fast_fit import fit_stepwise
+from perdix.models.forecasting.member import Member, lead_s, stretched
+from perdix.models.forecasting.seasons import DAY_S, filled
+from perdix.models.forecasting.tail import Tail
 
 WEEK_S = 7 * DAY_S
 LEAST_DAYS, LEAST_WEEKS = 2.0, 2.0

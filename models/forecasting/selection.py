@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from models.forecasting.backtest import Fits, Timer, Walk, backtest, backtest_fitted, fit_members
-from models.forecasting.contract import HORIZON_S, Workload
-from models.forecasting.failures import DamagedStateError
-from models.forecasting.families import ENSEMBLE, NAIVE, families_named
-from models.forecasting.forecaster import Forecaster, forecaster_from_state
-from models.forecasting.judgement import Backtest
-from models.forecasting.member import Member
-from models.forecasting.origins import LEAST_SHARE, Stops, least_steps, stops_of
-from telemetry.moments import moment
+from perdix.models.forecasting.backtest import Fits, Timer, Walk, backtest, backtest_fitted, fit_members
+from perdix.models.forecasting.contract import HORIZON_S, Workload
+from perdix.models.forecasting.failures import DamagedStateError
+from perdix.models.forecasting.families import ENSEMBLE, NAIVE, families_named
+from perdix.models.forecasting.forecaster import Forecaster, forecaster_from_state
+from perdix.models.forecasting.judgement import Backtest
+from perdix.models.forecasting.member import Member
+from perdix.models.forecasting.origins import LEAST_SHARE, Stops, least_steps, stops_of
+from perdix.telemetry.moments import moment
 
 MARGIN = 0.02
 LONE_MARGIN = 0.5  # by which a family alone must beat all of them together
@@ -117,7 +117,7 @@ def train_forecasters(
         default.
     stops
         Where to judge; by default blocks in the second half of the history
-        (:func:`~models.forecasting.origins.stops_of`).
+        (:func:`~perdix.models.forecasting.origins.stops_of`).
     """
     history = history.plausible()
     families = families_named(ENSEMBLE) if families is None else families

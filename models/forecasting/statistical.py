@@ -1,8 +1,9 @@
 """Exponential smoothing and Theta, kept as the ARIMA models that they are.
 
-statsforecast fits; the filter and the forecast are :class:`~models.forecasting.arma.Arima`'s. Additive exponential
-smoothing without season is ARIMA(0, 1, 1), with trend ARIMA(0, 2, 2), with damped trend ARIMA(1, 1, 2) (Hyndman et al.
-2008, chapter 11); Theta is simple exponential smoothing with half the slope as drift (Hyndman and Billah 2003).
+statsforecast fits; the filter and the forecast are :class:`~perdix.models.forecasting.arma.Arima`'s. Additive
+exponential smoothing without season is ARIMA(0, 1, 1), with trend ARIMA(0, 2, 2), with damped trend ARIMA(1, 1, 2)
+(Hyndman et al. 2008, chapter 11); Theta is simple exponential smoothing with half the slope as drift (Hyndman and
+Billah 2003).
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from models.forecasting.arma import Arima
-from models.forecasting.binned import LEAST_SERIES, bins_of, project
-from models.forecasting.contract import HORIZON_S, Values, Workload
-from models.forecasting.failures import NotForecastableError
-from models.forecasting.member import Member, lead_s, stretched
-from models.forecasting.tail import Tail
+from perdix.models.forecasting.arma import Arima
+from perdix.models.forecasting.binned import LEAST_SERIES, bins_of, project
+from perdix.models.forecasting.contract import HORIZON_S, Values, Workload
+from perdix.models.forecasting.failures import NotForecastableError
+from perdix.models.forecasting.member import Member, lead_s, stretched
+from perdix.models.forecasting.tail import Tail
 
 CELLS_FITTED = 360
 KEEP_S = 7200.0

@@ -13,8 +13,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from models.forecasting.contract import Values, Workload
-from models.forecasting.failures import NotForecastableError, positive
+from perdix.models.forecasting.contract import Values, Workload
+from perdix.models.forecasting.failures import NotForecastableError, positive
 
 EPSILON_S = 1e-6
 NEEDED_COVERAGE = 0.5

@@ -9,10 +9,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from models.forecasting.contract import Values
-from models.forecasting.failures import positive
-from models.forecasting.packing import packed, rounded, unpacked
-from models.forecasting.tail import EPSILON_S, Tail
+from perdix.models.forecasting.contract import Values
+from perdix.models.forecasting.failures import positive
+from perdix.models.forecasting.packing import packed, rounded, unpacked
+from perdix.models.forecasting.tail import EPSILON_S, Tail
 
 ORIGINS_KEPT = 240  # four hours of origins a minute apart
 _RATES = ("forecasts", "combined", "actual", "peaks")

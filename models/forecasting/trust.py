@@ -13,8 +13,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from models.forecasting.contract import Forecast, Values
-from models.forecasting.tail import Tail
+from perdix.models.forecasting.contract import Forecast, Values
+from perdix.models.forecasting.tail import Tail
 
 LEADS_S = (300.0, 600.0, 900.0)
 MINUTE_S = 60.0

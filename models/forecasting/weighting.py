@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.forecasting.contract import Values
-from models.forecasting.track_record import TrackRecord
+from perdix.models.forecasting.contract import Values
+from perdix.models.forecasting.track_record import TrackRecord
 
 ALIKE = 1.2  # errors of up to so many times the least count nearly alike
 SHARPNESS = 8.0  # beyond, weights fall with the error to the power of minus this

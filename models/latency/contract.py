@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.profiling.tmax import HighestRates
+from perdix.models.profiling.tmax import HighestRates
 
 Values = NDArray[np.float64]
 

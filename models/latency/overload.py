@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from models.forecasting.contract import LARGEST_PER_S
-from models.latency.curve import LatencyCurve
-from models.profiling.profile import ProfilePoint
-from models.profiling.tmax import HighestRates
-from models.profiling.validity import KEEPS_UP
+from perdix.models.forecasting.contract import LARGEST_PER_S
+from perdix.models.latency.curve import LatencyCurve
+from perdix.models.profiling.profile import ProfilePoint
+from perdix.models.profiling.tmax import HighestRates
+from perdix.models.profiling.validity import KEEPS_UP
 
 Values = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -11,14 +11,14 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from models.latency.boosting import PublishedLatency
-from models.latency.contract import LatencyModel, LatencyPredictions, Values
-from models.latency.overload import highest_rates_of, measured, overloaded_points
-from models.latency.utilisation import UtilisationLatency
-from models.profiling import tmax
-from models.profiling.profile import Profile, ProfilePoint
-from models.profiling.profiled import Profiled
-from models.profiling.rows import profile_digest
+from perdix.models.latency.boosting import PublishedLatency
+from perdix.models.latency.contract import LatencyModel, LatencyPredictions, Values
+from perdix.models.latency.overload import highest_rates_of, measured, overloaded_points
+from perdix.models.latency.utilisation import UtilisationLatency
+from perdix.models.profiling import tmax
+from perdix.models.profiling.profile import Profile, ProfilePoint
+from perdix.models.profiling.profiled import Profiled
+from perdix.models.profiling.rows import profile_digest
 
 Flags = NDArray[np.bool_]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from models.latency import boosting, utilisation
-from models.latency.boosting import PublishedLatency
-from models.latency.contract import LatencyModel
-from models.latency.utilisation import UtilisationLatency
+from perdix.models.latency import boosting, utilisation
+from perdix.models.latency.boosting import PublishedLatency
+from perdix.models.latency.contract import LatencyModel
+from perdix.models.latency.utilisation import UtilisationLatency
 
 
 def latency_from_state(state: Mapping[str, Any]) -> LatencyModel:

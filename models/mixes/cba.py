@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from models.mixes.problem import Problem
-from models.mixes.qcesa import MixPlan, single
+from perdix.models.mixes.problem import Problem
+from perdix.models.mixes.qcesa import MixPlan, single
 
 
 def cba(problem: Problem, size: str) -> MixPlan:

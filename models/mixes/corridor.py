@@ -11,8 +11,8 @@ from functools import partial
 
 import numpy as np
 
-from models.mixes.problem import Mixes, Problem, Values
-from models.mixes.programme import Found, cheapest
+from perdix.models.mixes.problem import Mixes, Problem, Values
+from perdix.models.mixes.programme import Found, cheapest
 
 NEIGHBOURS = 1_000  # candidates in each epoch: all that differ by so many workers that there are no more
 MOST_APART = 3

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from models.mixes.candidates import Candidates, needed
-from models.mixes.problem import Mixes, Problem, Values
+from perdix.models.mixes.candidates import Candidates, needed
+from perdix.models.mixes.problem import Mixes, Problem, Values
 
 DOMINATORS = 64  # the cheapest candidates of an epoch that others are held against
 BLOCK_CELLS = 1 << 22  # changes that are priced at once

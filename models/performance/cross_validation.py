@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.performance.contract import Values
-from models.performance.families import Family, Parameters
+from perdix.models.performance.contract import Values
+from perdix.models.performance.families import Family, Parameters
 
 FOLDS = 10
 REPEATS = 10

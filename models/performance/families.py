@@ -106,7 +106,7 @@ def _line(parameters: Parameters, seed: int) -> Any:  # noqa: ARG001
 
 
 def _curves(parameters: Parameters, seed: int) -> Any:  # noqa: ARG001
-    from models.performance.rising_curves import RisingCurves  # noqa: PLC0415
+    from perdix.models.performance.rising_curves import RisingCurves  # noqa: PLC0415
 
     wanted: Mapping[str, Any] = parameters
     return RisingCurves(**wanted)

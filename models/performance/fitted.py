@@ -12,11 +12,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from models.performance.contract import Performances, Sample, Values
-from models.performance.cross_validation import one_thread
-from models.performance.families import Family, Parameters, family_of
-from models.performance.sampled_range import outside
-from models.performance.samples import checked, rates_of, sizes_of
+from perdix.models.performance.contract import Performances, Sample, Values
+from perdix.models.performance.cross_validation import one_thread
+from perdix.models.performance.families import Family, Parameters, family_of
+from perdix.models.performance.sampled_range import outside
+from perdix.models.performance.samples import checked, rates_of, sizes_of
 
 STATE_FORMAT = "perdix-performance-1"
 MOST_REMEMBERED = 64  # sizes that are asked at once, and such questions that are remembered
@@ -24,7 +24,7 @@ MOST_REMEMBERED = 64  # sizes that are asked at once, and such questions that ar
 
 @dataclass(frozen=True)
 class FittedPerformance:
-    """A :class:`models.performance.contract.PerformanceModel` of any family.
+    """A :class:`perdix.models.performance.contract.PerformanceModel` of any family.
 
     Attributes
     ----------

@@ -7,11 +7,11 @@ from typing import Literal
 
 import numpy as np
 
-from models.performance.contract import Sample, Values
-from models.performance.cross_validation import in_words
-from models.performance.fitted import FittedPerformance
-from models.performance.samples import rates_of
-from models.performance.selection import TrainedPerformance
+from perdix.models.performance.contract import Sample, Values
+from perdix.models.performance.cross_validation import in_words
+from perdix.models.performance.fitted import FittedPerformance
+from perdix.models.performance.samples import rates_of
+from perdix.models.performance.selection import TrainedPerformance
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,17 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from models.performance.contract import Sample, Values
-from models.performance.cross_validation import (
+from perdix.models.performance.contract import Sample, Values
+from perdix.models.performance.cross_validation import (
     REPEATS,
     Errors,
     best_parameters,
     folds_for,
     held_out_rates,
 )
-from models.performance.families import FAMILIES, FOREST, Family, Parameters
-from models.performance.fitted import FittedPerformance
-from models.performance.samples import checked, rates_of, samples_digest, sizes_of
+from perdix.models.performance.families import FAMILIES, FOREST, Family, Parameters
+from perdix.models.performance.fitted import FittedPerformance
+from perdix.models.performance.samples import checked, rates_of, samples_digest, sizes_of
 
 _SEARCH = 10_000  # added to the seed of the folds in which a grid is searched: no repeat that judges it has them
 

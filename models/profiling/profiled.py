@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from models.latency.contract import LatencyModel
-from models.latency.state import latency_from_state
-from models.profiling.tmax import HighestRates
+from perdix.models.latency.contract import LatencyModel
+from perdix.models.latency.state import latency_from_state
+from perdix.models.profiling.tmax import HighestRates
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from models.profiling.profile import Profile, ProfilePoint
-from telemetry.named_by_content import read_named, write_named
+from perdix.models.profiling.profile import Profile, ProfilePoint
+from perdix.telemetry.named_by_content import read_named, write_named
 
 COLUMNS = {
     "job": "string",

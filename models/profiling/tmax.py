@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 
-from models.forecasting.contract import LARGEST_PER_S
+from perdix.models.forecasting.contract import LARGEST_PER_S
 
 Values = NDArray[np.float64]
 

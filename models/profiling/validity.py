@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from models.profiling.profile import ProfilePoint
+from perdix.models.profiling.profile import ProfilePoint
 
 Values = NDArray[np.float64]
 

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from models.forecasting.contract import Forecast
-from models.recovery.prediction import forecast_rates
+from perdix.models.forecasting.contract import Forecast
+from perdix.models.recovery.prediction import forecast_rates
 
 
 def mean_delay_s(downtime_s: float, recovery_s: float, *, over_s: float) -> float:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.forecasting.contract import Forecast
-from models.recovery.prediction import backlog_of, candidates, forecast_rates
+from perdix.models.forecasting.contract import Forecast
+from perdix.models.recovery.prediction import backlog_of, candidates, forecast_rates
 
 Values = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ def geometric_recoveries_s(
     lag_records
         Processed in ``c(0)``, too. The paper has none.
     recent_workload_per_s, quantile
-        These and all the others as of :func:`models.recovery.prediction.predict_recoveries_s`, errors included.
+        These and all the others as of :func:`perdix.models.recovery.prediction.predict_recoveries_s`, errors included.
     close_to_zero_s
         Seconds below which a step is the last.
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.recovery.normal import STOPPED, Normal
+from perdix.models.recovery.normal import STOPPED, Normal
 
 Values = NDArray[np.float64]
 Mask = NDArray[np.bool_]

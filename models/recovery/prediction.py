@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.forecasting.contract import Forecast
+from perdix.models.forecasting.contract import Forecast
 
 Values = NDArray[np.float64]
 

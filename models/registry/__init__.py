@@ -6,10 +6,10 @@ versions merge. Does not belong here: fitting, backtesting, the verdict of the g
 Importing this package imports no MLflow (about 5 s): that happens at the first call that needs it.
 """
 
-from models.registry.comparison import Compared, Comparison, Recorded
-from models.registry.errors import FleetCorrupt, NotRegistered, RegistryError, RegistryUnavailable
-from models.registry.fleet_table import Fleet, merge_rows, read_fleet
-from models.registry.publication import (
+from perdix.models.registry.comparison import Compared, Comparison, Recorded
+from perdix.models.registry.errors import FleetCorrupt, NotRegistered, RegistryError, RegistryUnavailable
+from perdix.models.registry.fleet_table import Fleet, merge_rows, read_fleet
+from perdix.models.registry.publication import (
     CAPACITY,
     FLEET_MODELS,
     FORECAST,
@@ -22,7 +22,7 @@ from models.registry.publication import (
     Published,
     TrainingData,
 )
-from models.registry.store import Registry, prepare
+from perdix.models.registry.store import Registry, prepare
 
 __all__ = [
     "CAPACITY",

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from models.registry.publication import Parameter, TrainingData
-from models.registry.run_writer import RunWriter, origin_tags
+from perdix.models.registry.publication import Parameter, TrainingData
+from perdix.models.registry.run_writer import RunWriter, origin_tags
 
 _DESCRIPTION = "mlflow.note.content"
 

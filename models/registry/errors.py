@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from settings.plain_error import PlainError
+from perdix.settings.plain_error import PlainError
 
 
 class RegistryError(PlainError):

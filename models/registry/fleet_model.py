@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import warnings
 from collections.abc import Mapping
@@ -11,12 +12,12 @@ from typing import Any
 
 import pandas as pd
 
-from models.registry.fleet_table import FLEET_FILE, Fleet, write_fleet
-from models.registry.provenance import pins
-from models.registry.publication import CAPACITY, FORECAST, LATENCY, PERFORMANCE
-from settings.home import PROJECT
+from perdix.models.registry.fleet_table import FLEET_FILE, Fleet, write_fleet
+from perdix.models.registry.provenance import pins
+from perdix.models.registry.publication import CAPACITY, FORECAST, LATENCY, PERFORMANCE
+from perdix.settings.home import PACKAGE
 
-_PYFUNC = PROJECT / "models" / "fleet_pyfunc.py"
+_PYFUNC = PACKAGE / "models" / "fleet_pyfunc.py"
 # Copied into each version (some 300 kB), so that it can be served where perdix is not installed.
 _CODE = ("models", "telemetry", "settings")
 _REQUIREMENTS = ("mlflow", "numpy", "pandas", "pyarrow", "scipy")
@@ -104,7 +105,7 @@ def _save(folder: Path, name: str, fleet: Fleet, model_id: str, run_id: str) -> 
         python_model=str(_PYFUNC),
         artifacts={"fleet": str(table)},
         model_config={"name": name},
-        code_paths=[str(PROJECT / package) for package in _CODE],
+        code_paths=[str(_code(folder))],
         signature=_signature(name),
         input_example=_example(name, str(fleet.jobs["job"].iloc[0])),
         pip_requirements=pins(
@@ -113,6 +114,15 @@ def _save(folder: Path, name: str, fleet: Fleet, model_id: str, run_id: str) -> 
         mlflow_model=Model(model_id=model_id, run_id=run_id),
     )
     return digest
+
+
+def _code(folder: Path) -> Path:
+    """Write what a version needs of perdix into ``folder``, and return where."""
+    code = folder / "perdix"
+    for room in _CODE:
+        shutil.copytree(PACKAGE / room, code / room, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(PACKAGE / "__init__.py", code)
+    return code
 
 
 def _pyfunc() -> Any:

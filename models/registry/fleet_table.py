@@ -1,7 +1,7 @@
 """The fleet table: one row per job with the family and state of its model, and how two such tables merge.
 
-Models that several jobs share are rows of the same file (:mod:`models.registry.shared_models`), so that a version is
-one file with one digest; in memory they stand apart (:class:`Fleet`).
+Models that several jobs share are rows of the same file (:mod:`perdix.models.registry.shared_models`), so that a
+version is one file with one digest; in memory they stand apart (:class:`Fleet`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 import orjson
 import pandas as pd
 
-from models.registry.errors import FleetCorrupt
-from models.registry.shared_models import PREFIX, name_of, references
+from perdix.models.registry.errors import FleetCorrupt
+from perdix.models.registry.shared_models import PREFIX, name_of, references
 
 KEYS = ("job", "family", "state")
 VERDICT = "verdict"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 
 def git_commit(folder: Path) -> str | None:
-    """Return the commit checked out at ``folder``, ``None`` without git or outside of a checkout."""
+    """Return the commit checked out at ``folder``, ``None`` without git or where it is no checkout's top."""
     git = shutil.which("git")
-    if git is None:
+    if git is None or not (folder / ".git").exists():  # a wheel may lie within the checkout of something else
         return None
     try:
         answer = subprocess.run(  # noqa: S603  a fixed command

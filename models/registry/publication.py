@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from models.registry.fleet_table import Fleet
+from perdix.models.registry.fleet_table import Fleet
 
 FORECAST = "perdix-forecast"
 CAPACITY = "perdix-capacity"
@@ -88,8 +88,8 @@ class Publication:
     name
         Registered model, one of :data:`FLEET_MODELS`.
     fleet
-        One row per job, and the models that they share; see :func:`models.registry.merge_rows` for a retrain of some
-        jobs.
+        One row per job, and the models that they share; see :func:`perdix.models.registry.merge_rows` for a retrain of
+        some jobs.
     candidates
         Every family that was tried.
     data

@@ -1,6 +1,6 @@
 """A training as MLflow shows it: a parent run, a nested run per candidate family, and runs of single jobs.
 
-How a run is written is in :mod:`models.registry.run_writer`.
+How a run is written is in :mod:`perdix.models.registry.run_writer`.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from models.registry.aggregate import aggregate
-from models.registry.fleet_model import register
-from models.registry.fleet_table import VERSION, Fleet, checked_fleet
-from models.registry.publication import (
+from perdix.models.registry.aggregate import aggregate
+from perdix.models.registry.fleet_model import register
+from perdix.models.registry.fleet_table import VERSION, Fleet, checked_fleet
+from perdix.models.registry.publication import (
     FLEET_MODELS,
     Candidate,
     JobDetail,
     Publication,
     Published,
 )
-from models.registry.run_writer import RunWriter, origin_tags
+from perdix.models.registry.run_writer import RunWriter, origin_tags
 
 
 def publish(

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from models.registry.provenance import git_commit, installed
-from models.registry.publication import Parameter, Pictures, TrainingData
-from settings.home import PROJECT
+from perdix.models.registry.provenance import git_commit, installed
+from perdix.models.registry.publication import Parameter, Pictures, TrainingData
+from perdix.settings.home import PROJECT
 
 _DATASET_DIGEST_LENGTH = 36  # MLflow's column is no longer
 _SERIES_BATCH = 1_000  # metrics that one call may carry

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import quote
 
-from models.registry import tracking
-from models.registry.comparison import Comparison, Recorded, record
-from models.registry.errors import FleetCorrupt, NotRegistered, RegistryUnavailable
-from models.registry.fleet_table import FLEET_FILE, digest_of
-from models.registry.publication import FLEET_MODELS, FleetVersion, Publication, Published
-from models.registry.publishing import publish
-from settings.home import Home
+from perdix.models.registry import tracking
+from perdix.models.registry.comparison import Comparison, Recorded, record
+from perdix.models.registry.errors import FleetCorrupt, NotRegistered, RegistryUnavailable
+from perdix.models.registry.fleet_table import FLEET_FILE, digest_of
+from perdix.models.registry.publication import FLEET_MODELS, FleetVersion, Publication, Published
+from perdix.models.registry.publishing import publish
+from perdix.settings.home import Home
 
 CHAMPION, CHALLENGER, PREVIOUS = "champion", "challenger", "previous"
 DIGEST_TAG = "perdix.fleet_sha256"
@@ -76,7 +76,7 @@ class Registry:
         Raises
         ------
         ValueError
-            When the publication is not well-formed (see :class:`models.registry.Publication`).
+            When the publication is not well-formed (see :class:`perdix.models.registry.Publication`).
         RegistryUnavailable
             When MLflow fails on the way; the parent run is then marked FAILED and no alias was moved.
         """

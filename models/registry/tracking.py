@@ -13,7 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from models.registry.errors import NotRegistered, RegistryError, RegistryUnavailable
+from perdix.models.registry.errors import NotRegistered, RegistryError, RegistryUnavailable
 
 # MLflow's own defaults are 120 s and 7 retries: the control loop would hang for minutes on a dead server.
 _ENVIRONMENT = {

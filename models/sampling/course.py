@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from models.sampling.contract import SamplingRule, Sweep, Wanted
-from models.sampling.dynamic_step import DynamicStep
-from models.sampling.fixed_step import FixedStep
-from models.sampling.sizes import Grid, GridPoint
+from perdix.models.sampling.contract import SamplingRule, Sweep, Wanted
+from perdix.models.sampling.dynamic_step import DynamicStep
+from perdix.models.sampling.fixed_step import FixedStep
+from perdix.models.sampling.sizes import Grid, GridPoint
 
 Known = Mapping[GridPoint, float | None]  # records/s of what was tried; None where the size failed
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass, field
 
-from models.sampling.contract import Sweep, Wanted
+from perdix.models.sampling.contract import Sweep, Wanted
 
 _Between = Generator[Wanted, float | None, None]
 
@@ -63,7 +63,7 @@ class DynamicStep:
         return "dsa"
 
     def sweep(self, last: int, *, reaches_per_s: float | None = None) -> Sweep:
-        """Return a new sweep; see :class:`models.sampling.contract.SamplingRule`."""
+        """Return a new sweep; see :class:`perdix.models.sampling.contract.SamplingRule`."""
         course = _Course(self, reaches_per_s or 0.0)
         index, step, why = 0, 1, "the smallest size"
         while True:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from models.sampling.contract import Sweep, Wanted
+from perdix.models.sampling.contract import Sweep, Wanted
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class FixedStep:
         return f"fssa-{self.step}"
 
     def sweep(self, last: int, *, reaches_per_s: float | None = None) -> Sweep:
-        """Return a new sweep; see :class:`models.sampling.contract.SamplingRule`."""
+        """Return a new sweep; see :class:`perdix.models.sampling.contract.SamplingRule`."""
         del reaches_per_s  # it takes every step
         for index in range(0, last + 1, self.step):
             yield Wanted(index, self.step, "fixed step")

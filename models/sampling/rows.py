@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from models.performance.contract import Sample
-from models.sampling.samples import FailedSize, OperatorSamples
-from telemetry.named_by_content import read_named, write_named
+from perdix.models.performance.contract import Sample
+from perdix.models.sampling.samples import FailedSize, OperatorSamples
+from perdix.telemetry.named_by_content import read_named, write_named
 
 COLUMNS = {
     "operator": "string",

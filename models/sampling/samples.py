@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from models.performance.contract import Sample
+from perdix.models.performance.contract import Sample
 
 
 @dataclass(frozen=True)

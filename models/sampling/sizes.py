@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from settings.strict import Strict
+from perdix.settings.strict import Strict
 
 MOST_POINTS = 1_000
 _WHOLE = 1e-9  # a range may miss a whole number of units by rounding

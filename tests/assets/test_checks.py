@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from dagster import PreviewWarning
 
-from assets.checks import check_results, check_specs, suite_checks
-from assets.expectation_suite import Suite, load_suite
-from assets.expectations import ExpectationOutcome, run_suite
-from settings.home import PROJECT
+from perdix.assets.checks import check_results, check_specs, suite_checks
+from perdix.assets.expectation_suite import Suite, load_suite
+from perdix.assets.expectations import ExpectationOutcome, run_suite
+from perdix.settings.home import PROJECT
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from assets.expectation_suite import load_suite, load_suites
-from assets.expectations import verify_suite
-from settings.home import PROJECT
-from settings.yaml_files import SettingsError
+from perdix.assets.expectation_suite import load_suite, load_suites
+from perdix.assets.expectations import verify_suite
+from perdix.settings.home import PROJECT
+from perdix.settings.yaml_files import SettingsError
 
 HEAD = "table: samples\nkey: [job, series_id, ts]\n"
 RULE = """rules:

@@ -15,14 +15,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from assets import expectation_validator, expectations
-from assets.checked_frames import checked_rows, facts_of
-from assets.expectation_suite import Suite, load_suite, load_suites
-from assets.expectations import ExpectationOutcome, run_suite, write_outcomes
-from assets.judged_frames import judged_frame
-from settings.home import PROJECT, Home
-from telemetry.lake import Lake
-from telemetry.spark_session import spark_session
+from perdix.assets import expectation_validator, expectations
+from perdix.assets.checked_frames import checked_rows, facts_of
+from perdix.assets.expectation_suite import Suite, load_suite, load_suites
+from perdix.assets.expectations import ExpectationOutcome, run_suite, write_outcomes
+from perdix.assets.judged_frames import judged_frame
+from perdix.settings.home import PROJECT, Home
+from perdix.telemetry.lake import Lake
+from perdix.telemetry.spark_session import spark_session
 
 NOW_S = pd.Timestamp("2026-01-02", tz="UTC").timestamp()
 METRICS = {
@@ -447,5 +447,5 @@ def test_only_wanted_columns_are_looked_at() -> None:
 
 
 def test_importing_this_part_imports_no_great_expectations() -> None:
-    code = "import sys, assets.expectations, assets.checks; sys.exit('great_expectations' in sys.modules)"
+    code = "import sys, perdix.assets.expectations, perdix.assets.checks; sys.exit('great_expectations' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=False).returncode == 0

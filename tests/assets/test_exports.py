@@ -11,17 +11,17 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.resources import Workspace
-from settings.home import PROJECT, Home
-from telemetry.live_range import landing_file
-from twin.emission import Scraping
-from twin.living import SimulatedClock, revive
-from twin.parameters import load_twin
-from twin.prometheus_face import PrometheusFace
+from perdix.assets.resources import Workspace
+from perdix.settings.home import PROJECT, Home
+from perdix.telemetry.live_range import landing_file
+from perdix.twin.emission import Scraping
+from perdix.twin.living import SimulatedClock, revive
+from perdix.twin.parameters import load_twin
+from perdix.twin.prometheus_face import PrometheusFace
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
-    from assets.ingest import exports
+    from perdix.assets.ingest import exports
 
 DAY = "2026-03-04"
 NOW_S = datetime(2026, 3, 4, 15, tzinfo=UTC).timestamp()
@@ -31,7 +31,7 @@ JOB = "prometheus: {{url: '{url}', selector: {{namespace: ads, topic: ads, job_n
 def test_a_day_is_pulled_and_a_dead_server_fails_its_own_job_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("control.clock.WallClock.now_s", lambda _: NOW_S)
+    monkeypatch.setattr("perdix.control.clock.WallClock.now_s", lambda _: NOW_S)
     conf, home = tmp_path / "conf", Home(tmp_path / "home").make()
     (conf / "jobs").mkdir(parents=True)
     (conf / "queries").symlink_to(PROJECT / "conf" / "queries")

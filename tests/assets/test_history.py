@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from assets.history import as_observed, digest_of_days, workload_history
-from models.forecasting.contract import Workload
-from telemetry.lake import Lake
-from telemetry.tables import TIMESTAMP
+from perdix.assets.history import as_observed, digest_of_days, workload_history
+from perdix.models.forecasting.contract import Workload
+from perdix.telemetry.lake import Lake
+from perdix.telemetry.tables import TIMESTAMP
 
 DAYS = ("2026-03-01", "2026-03-02", "2026-03-03")
 MIDNIGHT_S = datetime(2026, 3, 1, tzinfo=UTC).timestamp()

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from assets.history import ingested
-from replay.asked import twin_and_trace
-from telemetry.lake import Lake
+from perdix.assets.history import ingested
+from perdix.replay.asked import twin_and_trace
+from perdix.telemetry.lake import Lake
 
 
 def test_all_of_it_that_is_in_the_lake_is_the_trace(tmp_path: Path) -> None:

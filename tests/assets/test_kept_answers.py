@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from assets.kept_answers import Kept, Progress, Watch, read_answer
+from perdix.assets.kept_answers import Kept, Progress, Watch, read_answer
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from assets.kept_answers import Kept, Progress, read_answer
-from assets.kept_tasks import run_kept
+from perdix.assets.kept_answers import Kept, Progress, read_answer
+from perdix.assets.kept_tasks import run_kept
 from tests.assets.failing_tasks import work
 
 pytestmark = pytest.mark.spark

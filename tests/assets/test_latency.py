@@ -12,23 +12,23 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.latency_pictures import highest_rates, latency_surface
-from assets.latency_tasks import train_latency
-from assets.resources import Workspace
-from models.latency.selection import select_latency
-from models.latency.state import latency_from_state
-from models.latency.utilisation import UtilisationLatency
-from models.profiling.profile import Profile
-from models.profiling.rows import write_profile
-from models.profiling.tmax import HighestRates
-from models.registry import LATENCY, read_fleet, tracking
-from settings.home import Home
+from perdix.assets.latency_pictures import highest_rates, latency_surface
+from perdix.assets.latency_tasks import train_latency
+from perdix.assets.resources import Workspace
+from perdix.models.latency.selection import select_latency
+from perdix.models.latency.state import latency_from_state
+from perdix.models.latency.utilisation import UtilisationLatency
+from perdix.models.profiling.profile import Profile
+from perdix.models.profiling.rows import write_profile
+from perdix.models.profiling.tmax import HighestRates
+from perdix.models.registry import LATENCY, read_fleet, tracking
+from perdix.settings.home import Home
 from tests.models.measured_profile import known_job
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
-    from assets import latency
-    from pipelines.jobs import profile as profile_job
+    from perdix.assets import latency
+    from perdix.pipelines.jobs import profile as profile_job
 
 PNG = b"\x89PNG"
 

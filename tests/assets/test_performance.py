@@ -12,23 +12,23 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.performance_pictures import performance_curves
-from assets.performance_tasks import train_performance
-from assets.resources import Spark, Workspace
-from models.performance.contract import Sample
-from models.performance.families import FAMILIES, FOREST, XGBOOST
-from models.performance.fitted import FittedPerformance
-from models.performance.samples import rates_of
-from models.registry import PERFORMANCE, read_fleet, tracking
-from models.sampling.rows import write_samples
-from models.sampling.samples import FailedSize, OperatorSamples
-from settings.home import Home
+from perdix.assets.performance_pictures import performance_curves
+from perdix.assets.performance_tasks import train_performance
+from perdix.assets.resources import Spark, Workspace
+from perdix.models.performance.contract import Sample
+from perdix.models.performance.families import FAMILIES, FOREST, XGBOOST
+from perdix.models.performance.fitted import FittedPerformance
+from perdix.models.performance.samples import rates_of
+from perdix.models.registry import PERFORMANCE, read_fleet, tracking
+from perdix.models.sampling.rows import write_samples
+from perdix.models.sampling.samples import FailedSize, OperatorSamples
+from perdix.settings.home import Home
 from tests.models.sampled import sampled, true_per_s
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
-    from assets import performance
-    from pipelines.jobs import train_performance as train_performance_job
+    from perdix.assets import performance
+    from perdix.pipelines.jobs import train_performance as train_performance_job
 
 PNG = b"\x89PNG"
 FEW = sampled(3)  # four sizes: as many folds

@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 from matplotlib.image import imread
 
-from assets import forecast_pictures, pictures
-from assets.metadata import MOST_PICTURE_BYTES
-from models.capacity.contract import Estimate
-from models.capacity.line import Line
-from models.forecasting.judgement import Backtest
-from replay.canvas import RED
+from perdix.assets import forecast_pictures, pictures
+from perdix.assets.metadata import MOST_PICTURE_BYTES
+from perdix.models.capacity.contract import Estimate
+from perdix.models.capacity.line import Line
+from perdix.models.forecasting.judgement import Backtest
+from perdix.replay.canvas import RED
 
 
 def judged(actual: np.ndarray | None = None) -> Backtest:

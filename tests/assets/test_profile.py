@@ -14,22 +14,22 @@ import dagster as dg
 import numpy as np
 import pytest
 
-from assets.profile_pictures import profile_picture
-from assets.resources import Workspace
-from models.profiling.profile import Profile
-from models.profiling.rows import newest_profile
-from settings.home import Home
-from settings.yaml_files import SettingsError
+from perdix.assets.profile_pictures import profile_picture
+from perdix.assets.resources import Workspace
+from perdix.models.profiling.profile import Profile
+from perdix.models.profiling.rows import newest_profile
+from perdix.settings.home import Home
+from perdix.settings.yaml_files import SettingsError
+from perdix.twin.emission import Scraping
+from perdix.twin.job import JobTwin
+from perdix.twin.living import LivingTwin, SimulatedClock
+from perdix.twin.parameters import load_twin
+from perdix.twin.prometheus_face import PrometheusFace
 from tests.models.measured_profile import known_job
-from twin.emission import Scraping
-from twin.job import JobTwin
-from twin.living import LivingTwin, SimulatedClock
-from twin.parameters import load_twin
-from twin.prometheus_face import PrometheusFace
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
-    from assets.profile import ProfileConfig, found_metadata, plan_of, profiles, recorded, rows_of_deployments
+    from perdix.assets.profile import ProfileConfig, found_metadata, plan_of, profiles, recorded, rows_of_deployments
 
 PNG = b"\x89PNG"
 QUICK = {"maximum": 3, "deployments": 2, "step_per_s": 12_000.0, "settle_s": 60, "measure_s": 60}

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from assets.expectation_suite import load_suites
-from assets.refresh import Refresh
-from settings.home import Home
-from telemetry.lake import Lake
+from perdix.assets.expectation_suite import load_suites
+from perdix.assets.refresh import Refresh
+from perdix.settings.home import Home
+from perdix.telemetry.lake import Lake
 
 DAY = "2026-03-04"
 START_S = int(datetime(2026, 3, 4, 12, tzinfo=UTC).timestamp())

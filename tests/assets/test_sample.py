@@ -13,18 +13,18 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from assets.resources import Workspace
-from assets.sample_pictures import samples_picture
-from models.performance.contract import Sample
-from models.sampling.rows import newest_samples
-from models.sampling.samples import FailedSize, OperatorSamples
-from settings.home import Home
-from settings.yaml_files import SettingsError
-from twin.operators.parameters import load_operator
+from perdix.assets.resources import Workspace
+from perdix.assets.sample_pictures import samples_picture
+from perdix.models.performance.contract import Sample
+from perdix.models.sampling.rows import newest_samples
+from perdix.models.sampling.samples import FailedSize, OperatorSamples
+from perdix.settings.home import Home
+from perdix.settings.yaml_files import SettingsError
+from perdix.twin.operators.parameters import load_operator
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
-    from assets.sample import SampleConfig, operator_samples, what_is_sampled
+    from perdix.assets.sample import SampleConfig, operator_samples, what_is_sampled
 
 PNG = b"\x89PNG"
 SMALL = """

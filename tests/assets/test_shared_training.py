@@ -13,9 +13,9 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from assets import shared_fits
-from assets.shared_fits import fit_all_shared
-from assets.shared_training import (
+from perdix.assets import shared_fits
+from perdix.assets.shared_fits import fit_all_shared
+from perdix.assets.shared_training import (
     SharedModel,
     SharedStore,
     bound_families,
@@ -24,15 +24,15 @@ from assets.shared_training import (
     sample_of,
     shared_families,
 )
-from assets.spark_tasks import Answer, attempt
-from models.forecasting.contract import Values, Workload
-from models.forecasting.families import FAMILIES, MEMBERS
-from models.forecasting.member import Member
-from models.forecasting.origins import stops_of
-from models.forecasting.tail import Tail
-from models.registry.shared_models import name_of
-from telemetry.lake import Lake
-from telemetry.tables import TIMESTAMP
+from perdix.assets.spark_tasks import Answer, attempt
+from perdix.models.forecasting.contract import Values, Workload
+from perdix.models.forecasting.families import FAMILIES, MEMBERS
+from perdix.models.forecasting.member import Member
+from perdix.models.forecasting.origins import stops_of
+from perdix.models.forecasting.tail import Tail
+from perdix.models.registry.shared_models import name_of
+from perdix.telemetry.lake import Lake
+from perdix.telemetry.tables import TIMESTAMP
 
 SETTINGS = {"history_days": 14, "horizon_s": 900.0, "seed": 7}
 DAY = datetime(2026, 3, 1, tzinfo=UTC)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from assets import spark_tasks
-from assets.spark_check import interpreter
-from assets.spark_tasks import attempt, run_tasks
+from perdix.assets import spark_tasks
+from perdix.assets.spark_check import interpreter
+from perdix.assets.spark_tasks import attempt, run_tasks
 from tests.assets.failing_tasks import work
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from assets.kept_answers import Kept
-from assets.training_record import Trained, iterate_trained, publication_of, read_trained
-from models.registry import FORECAST, Fleet, Publication
-from models.registry.shared_models import name_of
-from telemetry.lake import Lake
+from perdix.assets.kept_answers import Kept
+from perdix.assets.training_record import Trained, iterate_trained, publication_of, read_trained
+from perdix.models.registry import FORECAST, Fleet, Publication
+from perdix.models.registry.shared_models import name_of
+from perdix.telemetry.lake import Lake
 
 
 def answer(promote: bool = True, state: str | None = '{"order":[1,0,1]}', **metrics: float) -> dict[str, Any]:

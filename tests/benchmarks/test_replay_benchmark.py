@@ -6,14 +6,14 @@ import pytest
 
 from benchmarks.frontier_check import checked, off
 from benchmarks.replay import rows_of
-from replay.campaign import Campaign, Setup
-from replay.contenders import contenders
-from replay.frontier.curve import Frontier
-from replay.frontier.programme import Plan
-from replay.workload import own
-from settings.stream_job import Bounds, Objectives
+from perdix.replay.campaign import Campaign, Setup
+from perdix.replay.contenders import contenders
+from perdix.replay.frontier.curve import Frontier
+from perdix.replay.frontier.programme import Plan
+from perdix.replay.workload import own
+from perdix.settings.stream_job import Bounds, Objectives
+from perdix.twin.parameters import load_twin
 from tests.replay.played import played
-from twin.parameters import load_twin
 
 
 def setup(**changes: object) -> Setup:

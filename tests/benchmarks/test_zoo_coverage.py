@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from benchmarks.zoo.coverage import CLASSES, EVERY, Witness, class_of, pooled
-from control.state_journal import Status
-from control.tick_io import TickReport
-from models.capacity.contract import Estimate
+from perdix.control.state_journal import Status
+from perdix.control.tick_io import TickReport
+from perdix.models.capacity.contract import Estimate
+from perdix.twin.job import JobTwin
 from tests.control.rig import parameters
-from twin.job import JobTwin
 
 LOAD = 0.5
 

@@ -8,8 +8,8 @@ import pytest
 from benchmarks.zoo.contenders import STATIC_MAX, contender_of, default_policy, usual_policies
 from benchmarks.zoo.jobs import CALM, KINDS, QUIET, TRACE, ZooJob, draw, kind_of
 from benchmarks.zoo.traces import NoTracesError
-from settings.stream_job import StreamJob
-from twin.job import JobTwin
+from perdix.settings.stream_job import StreamJob
+from perdix.twin.job import JobTwin
 
 NOWHERE = Path("nowhere")
 SEEDS = (1, 2)

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.zoo.coverage import CLASSES
 from benchmarks.zoo.picture import picture
 from benchmarks.zoo.summary import summary
-from replay.canvas import to_png
+from perdix.replay.canvas import to_png
 
 Row = dict[str, Any]
 

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cli.main import app
-from control.clock import WallClock
+from perdix.cli.main import app
+from perdix.control.clock import WallClock
+from perdix.twin.emission import Scraping
+from perdix.twin.job import JobTwin
+from perdix.twin.living import LivingTwin
+from perdix.twin.prometheus_face import PrometheusFace
+from perdix.twin.workloads import arrivals_from
 from tests.cli.test_commands import documented
 from tests.control.rig import HIGH, constant, parameters
-from twin.emission import Scraping
-from twin.job import JobTwin
-from twin.living import LivingTwin
-from twin.prometheus_face import PrometheusFace
-from twin.workloads import arrivals_from
 
 JOB = """\
 name: {name}

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from cli.known_errors import known_errors
-from cli.main import app
-from cli.output import run_guarded
-from targets.flink_cluster import COOLDOWN, SCHEDULER
+from perdix.cli.known_errors import known_errors
+from perdix.cli.main import app
+from perdix.cli.output import run_guarded
+from perdix.targets.flink_cluster import COOLDOWN, SCHEDULER
 from tests.targets.flink_api import FlinkCluster, a_job
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "json.md"

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from cli.demo_ground import clear_ground
-from cli.output import UserError
-from cli.twin_jobs import write_twin_jobs
-from control.clock import Moment
-from control.lease import acquire
-from control.state import StateStore
-from control.state_journal import JobStatus, Status, Tick
-from settings.home import PROJECT, Home
+from perdix.cli.demo_ground import clear_ground
+from perdix.cli.output import UserError
+from perdix.cli.twin_jobs import write_twin_jobs
+from perdix.control.clock import Moment
+from perdix.control.lease import acquire
+from perdix.control.state import StateStore
+from perdix.control.state_journal import JobStatus, Status, Tick
+from perdix.settings.home import PROJECT, Home
 
 NAMES = ["ads", "traffic", "wordcount"]
 

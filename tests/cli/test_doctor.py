@@ -14,23 +14,23 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from cli import doctor_metrics
-from cli.doctor_metrics import metrics_of_jobs
-from cli.findings import Finding
-from cli.known_errors import known_errors
-from cli.main import app
-from cli.output import run_guarded
-from cli.twin_jobs import write_twin_jobs
-from control.checkup.facts import JobCheckup, QueryFact, Verdict
-from control.live import stream_jobs
-from settings.home import Home
-from settings.stream_job import StreamJob
-from twin.emission import Scraping
-from twin.job import JobTwin
-from twin.living import LivingTwin, SimulatedClock
-from twin.parameters import load_twin
-from twin.prometheus_face import PrometheusFace
-from twin.workloads import arrivals_from
+from perdix.cli import doctor_metrics
+from perdix.cli.doctor_metrics import metrics_of_jobs
+from perdix.cli.findings import Finding
+from perdix.cli.known_errors import known_errors
+from perdix.cli.main import app
+from perdix.cli.output import run_guarded
+from perdix.cli.twin_jobs import write_twin_jobs
+from perdix.control.checkup.facts import JobCheckup, QueryFact, Verdict
+from perdix.control.live import stream_jobs
+from perdix.settings.home import Home
+from perdix.settings.stream_job import StreamJob
+from perdix.twin.emission import Scraping
+from perdix.twin.job import JobTwin
+from perdix.twin.living import LivingTwin, SimulatedClock
+from perdix.twin.parameters import load_twin
+from perdix.twin.prometheus_face import PrometheusFace
+from perdix.twin.workloads import arrivals_from
 
 GONE = "http://127.0.0.1:9"
 FACTS = {"job", "metric", "query", "needed", "unit", "series", "newest", "age_s", "rejected", "verdict", "found", "fix"}

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from cli.known_errors import known_errors
-from cli.main import app
-from cli.output import run_guarded
+from perdix.cli.known_errors import known_errors
+from perdix.cli.main import app
+from perdix.cli.output import run_guarded
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "json.md"
 

@@ -7,8 +7,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from cli import how_long
-from cli.main import app
+from perdix.cli import how_long
+from perdix.cli.main import app
 
 
 @pytest.mark.parametrize(

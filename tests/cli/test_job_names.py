@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.known_errors import known_errors
-from cli.main import app
-from cli.output import run_guarded
+from perdix.cli.known_errors import known_errors
+from perdix.cli.main import app
+from perdix.cli.output import run_guarded
 
 COMMANDS = (
     ["pause", "ads", "--for", "1h"],

@@ -14,13 +14,13 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from cli.known_errors import known_errors
-from cli.main import app
-from cli.output import run_guarded
-from cli.processes import free_port
-from cli.signals import ENDS
-from control.state import StateStore
-from control.state_journal import JobStatus, Status, Tick
+from perdix.cli.known_errors import known_errors
+from perdix.cli.main import app
+from perdix.cli.output import run_guarded
+from perdix.cli.processes import free_port
+from perdix.cli.signals import ENDS
+from perdix.control.state import StateStore
+from perdix.control.state_journal import JobStatus, Status, Tick
 
 PROJECT = Path(__file__).resolve().parents[2]
 NEVER = "http://127.0.0.1:9"  # nothing listens there
@@ -47,7 +47,7 @@ def journalled(home: Path, now_s: float) -> None:
 
 @contextmanager
 def perdix(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "cli.main", *arguments]
+    command = [sys.executable, "-m", "perdix.cli.main", *arguments]
     child = subprocess.Popen(
         command, cwd=PROJECT, env=dict(os.environ), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from cli import output
-from cli.loop import Complaining
-from cli.output import UserError, console, run_guarded, styled, surviving_a_full_disk, table
-from control.job_files import FollowedFiles
+from perdix.cli import output
+from perdix.cli.loop import Complaining
+from perdix.cli.output import UserError, console, run_guarded, styled, surviving_a_full_disk, table
+from perdix.control.job_files import FollowedFiles
 
 ODD = "[/] [bold]x[/bold] :smile: \x1b[2J half a pair \ud800"
 SHOWN = r"[/] [bold]x[/bold] :smile: \x1b[2J half a pair \ud800"
@@ -46,7 +46,11 @@ def run_perdix(home: Path, *arguments: str, encoding: str = "utf-8") -> subproce
         "COLUMNS": "200",
     }
     return subprocess.run(
-        [sys.executable, "-m", "cli.main", *arguments], env=environment, capture_output=True, check=False, timeout=120
+        [sys.executable, "-m", "perdix.cli.main", *arguments],
+        env=environment,
+        capture_output=True,
+        check=False,
+        timeout=120,
     )
 
 

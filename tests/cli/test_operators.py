@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from cli.known_errors import known_errors
-from cli.main import app
-from cli.output import run_guarded
-from control.dataflow_memory import recall
-from control.state import StateStore
-from settings.home import Home
+from perdix.cli.known_errors import known_errors
+from perdix.cli.main import app
+from perdix.cli.output import run_guarded
+from perdix.control.dataflow_memory import recall
+from perdix.control.state import StateStore
+from perdix.settings.home import Home
 from tests.targets.flink_api import FlinkCluster, a_job
 
 NOW = ("--policy", "ds2:warm_up_s=0", "--interval", "1")

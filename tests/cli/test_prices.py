@@ -13,19 +13,19 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from cli.main import app
-from cli.output import UserError
-from cli.replay_text import show
-from replay.campaign import Campaign, Setup
-from replay.contenders import contenders
-from replay.document import document
-from replay.pricing import Pricing, priced
-from replay.workload import own
-from settings.prices import load_prices, price_list_names
-from settings.stream_job import Bounds
-from settings.yaml_files import SettingsError
+from perdix.cli.main import app
+from perdix.cli.output import UserError
+from perdix.cli.replay_text import show
+from perdix.replay.campaign import Campaign, Setup
+from perdix.replay.contenders import contenders
+from perdix.replay.document import document
+from perdix.replay.pricing import Pricing, priced
+from perdix.replay.workload import own
+from perdix.settings.prices import load_prices, price_list_names
+from perdix.settings.stream_job import Bounds
+from perdix.settings.yaml_files import SettingsError
+from perdix.twin.parameters import load_twin
 from tests.replay.played import played
-from twin.parameters import load_twin
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "json.md"
 QUICK = ("--policy", "static-12", "--hours", "0.05", "--workers", "1", "--no-mlflow", "--no-pictures")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.output import UserError
-from cli.processes import Processes, free_port
-from cli.signals import ENDS
+from perdix.cli.output import UserError
+from perdix.cli.processes import Processes, free_port
+from perdix.cli.signals import ENDS
 
 
 def alive(pid: int) -> bool:

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from cli.known_errors import known_errors
-from cli.main import app
-from cli.output import run_guarded
-from cli.profile import _show
-from control.champions import Champions
-from models.latency.selection import FAMILIES
-from models.profiling.rows import newest_profile
-from models.registry import LATENCY
-from settings.home import Home
+from perdix.cli.known_errors import known_errors
+from perdix.cli.main import app
+from perdix.cli.output import run_guarded
+from perdix.cli.profile import _show
+from perdix.control.champions import Champions
+from perdix.models.latency.selection import FAMILIES
+from perdix.models.profiling.rows import newest_profile
+from perdix.models.registry import LATENCY
+from perdix.settings.home import Home
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "json.md"
 QUICK = ("--deployments", "3", "--step", "80000", "--settle", "120", "--measure", "60")

@@ -16,14 +16,14 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from cli.known_errors import known_errors
-from cli.main import app
-from cli.output import run_guarded
-from cli.replay_text import PROFILING, _table
-from replay import campaign
-from replay.case import Case
-from replay.outcome import Played
-from settings.yaml_files import SettingsError
+from perdix.cli.known_errors import known_errors
+from perdix.cli.main import app
+from perdix.cli.output import run_guarded
+from perdix.cli.replay_text import PROFILING, _table
+from perdix.replay import campaign
+from perdix.replay.case import Case
+from perdix.replay.outcome import Played
+from perdix.settings.yaml_files import SettingsError
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs" / "json.md"
@@ -154,7 +154,16 @@ def test_pictures_and_mlflow_runs_are_made(call: Call, trace: Path) -> None:
 
 @pytest.mark.slow
 def test_the_command_spreads_over_processes(trace: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "cli.main", "replay", "--workload", str(trace), "--policy", "static-12,static-11"]
+    command = [
+        sys.executable,
+        "-m",
+        "perdix.cli.main",
+        "replay",
+        "--workload",
+        str(trace),
+        "--policy",
+        "static-12,static-11",
+    ]
     ended = subprocess.run(
         [*command, "--hours", "0.1", "--workers", "2", "--no-mlflow", "--no-pictures", "--json"],
         cwd=ROOT,
@@ -196,7 +205,7 @@ def test_one_that_fails_is_listed_and_the_exit_code_tells(
     [
         (["--workload", "wordcout"], "no such file, and no twin of that name; did you mean 'wordcount'?"),
         (["--workload", "absent.csv"], "no such file, and no twin of that name; twins: ads"),
-        (["--workload", "cli/main.py"], "main.py:3: no time in"),
+        (["--workload", "perdix/cli/main.py"], "main.py:3: no time in"),
         (["--twin", "wordcot"], "did you mean 'wordcount'?"),
         (["--twin", "absent.yaml"], "twin 'absent.yaml': not known, and no YAML file"),
         (["--policy", "hpa-80,best-static"], "takes part in every replay without being named; leave it out"),
@@ -334,7 +343,7 @@ def test_the_share_of_late_seconds_that_is_allowed_is_the_users(call: Call, trac
 def test_policies_that_do_not_fit_beside_each_other_go_into_the_next_table(
     call: Call, trace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cli.replay_text.console.width", 70)
+    monkeypatch.setattr("perdix.cli.replay_text.console.width", 70)
     said = call("--workload", str(trace), "--policy", "static-12,static-11,static-10", *QUICK).stdout
     tables = [line for line in said.splitlines() if "mean ± sd over seeds" in line]
     assert [line.split()[5:] for line in tables] == [["static-12", "static-11"], ["static-10", "best-static"]]

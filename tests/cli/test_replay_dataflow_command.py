@@ -12,12 +12,12 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from cli.known_errors import known_errors
-from cli.main import app
-from cli.output import run_guarded
-from twin.dataflow.ds2_logs import write_ds2_logs
-from twin.dataflow.job import DataflowTwin
-from twin.dataflow.parameters import load_dataflow
+from perdix.cli.known_errors import known_errors
+from perdix.cli.main import app
+from perdix.cli.output import run_guarded
+from perdix.twin.dataflow.ds2_logs import write_ds2_logs
+from perdix.twin.dataflow.job import DataflowTwin
+from perdix.twin.dataflow.parameters import load_dataflow
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "json.md"
 QUICK = ("--hours", "0.25", "--workers", "1", "--no-mlflow")

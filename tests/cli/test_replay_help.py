@@ -7,7 +7,7 @@ import re
 import typer
 from typer.testing import CliRunner
 
-from cli.main import app
+from perdix.cli.main import app
 
 GROUPS = [
     "Workload",

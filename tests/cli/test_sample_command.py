@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from cli.known_errors import known_errors
-from cli.main import app
-from cli.output import run_guarded
-from cli.sample import _show
-from models.sampling.rows import newest_samples
-from settings.home import Home
+from perdix.cli.known_errors import known_errors
+from perdix.cli.main import app
+from perdix.cli.output import run_guarded
+from perdix.cli.sample import _show
+from perdix.models.sampling.rows import newest_samples
+from perdix.settings.home import Home
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "json.md"
 

@@ -13,19 +13,19 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from cli.known_errors import known_errors
-from cli.main import app
-from cli.output import run_guarded
-from cli.scan import Outputs
-from scan.document import Scan, document
-from scan.judging import Wanted
-from settings.access import HttpAccess
-from settings.stream_job import load_stream_job
-from twin.emission import Scraping
-from twin.job import JobTwin
-from twin.living import LivingTwin, SimulatedClock
-from twin.parameters import load_twin
-from twin.prometheus_face import PrometheusFace
+from perdix.cli.known_errors import known_errors
+from perdix.cli.main import app
+from perdix.cli.output import run_guarded
+from perdix.cli.scan import Outputs
+from perdix.scan.document import Scan, document
+from perdix.scan.judging import Wanted
+from perdix.settings.access import HttpAccess
+from perdix.settings.stream_job import load_stream_job
+from perdix.twin.emission import Scraping
+from perdix.twin.job import JobTwin
+from perdix.twin.living import LivingTwin, SimulatedClock
+from perdix.twin.parameters import load_twin
+from perdix.twin.prometheus_face import PrometheusFace
 
 SCHEMA_KEYS = {
     *("schema", "url", "from_s", "until_s", "days", "error_budget", "price", "summary", "jobs", "assumptions"),

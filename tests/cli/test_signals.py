@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from cli.signals import ENDS, handled, interrupt, stopping
+from perdix.cli.signals import ENDS, handled, interrupt, stopping
 
 
 def handlers() -> list[object]:

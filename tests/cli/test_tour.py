@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cli.main import app
+from perdix.cli.main import app
 from tests.cli.tour import PROJECT, PROMISED, Clone, clone_of, tour, words
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from cli.known_errors import known_errors
-from cli.main import app
-from cli.output import run_guarded
-from cli.train import sampled_jobs
-from models.sampling.rows import write_samples
-from models.sampling.samples import OperatorSamples
-from settings.home import Home
+from perdix.cli.known_errors import known_errors
+from perdix.cli.main import app
+from perdix.cli.output import run_guarded
+from perdix.cli.train import sampled_jobs
+from perdix.models.sampling.rows import write_samples
+from perdix.models.sampling.samples import OperatorSamples
+from perdix.settings.home import Home
 from tests.models.sampled import sampled
 
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cli.processes import free_port
+from perdix.cli.processes import free_port
 
 PROJECT = Path(__file__).resolve().parents[2]
 FENCED = re.compile(r"^```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -31,7 +31,7 @@ class Promise:
 
 # Command without its comment -> what it must print. A command that is not here fails the test.
 PROMISED = {
-    "python -m twin.serve --job ads --port 9099 --hours 8 &": Promise("ads at http://127.0.0.1:9099"),
+    "python -m perdix.twin.serve --job ads --port 9099 --hours 8 &": Promise("ads at http://127.0.0.1:9099"),
     "perdix ingest conf/examples/exports --job ads": Promise("15,580 read = 15,278 kept + 302 masked + 0 quarantined"),
     "perdix capacity ads --cpu-below 0.7": Promise("how it is known"),
     "perdix train --job ads": Promise("perdix-forecast version 1"),
@@ -138,7 +138,7 @@ def clone_of(folder: Path) -> Iterator[Clone]:
     programs = folder / "bin"
     programs.mkdir()
     (programs / "perdix").write_text(
-        f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -c 'from cli.main import main; main()' \"$@\"\n"
+        f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -c 'from perdix.cli.main import main; main()' \"$@\"\n"
     )
     (programs / "perdix").chmod(0o755)
     made = Clone(

@@ -7,26 +7,26 @@ from typing import Any
 import numpy as np
 import orjson
 
-from control.champions import ChampionRow, ChampionSource, FleetChampions, GivenChampions
-from control.memories import Memories
-from control.sources import Reading, SourceError
-from control.state import StateStore
-from control.tick import tick
-from control.tick_io import TickIO, TickReport
-from models.forecasting.contract import Workload
-from models.forecasting.families import FAMILIES
-from models.forecasting.forecaster import Forecaster
-from models.registry import FORECAST
-from replay.twin_source import TwinSource
-from settings.stream_job import Bounds, Objectives, PolicySettings, StreamJob
-from settings.targets import TwinSettings
-from targets.contract import Guard, Running, TargetError, unguarded
-from targets.twin import LocalTwinTarget
-from telemetry.window import Window
-from twin.emission import Scraping
-from twin.job import JobTwin
-from twin.parameters import Heap, Keys, TwinParameters, TwinSize, Workers
-from twin.workloads import WorkloadSpec, arrivals_from
+from perdix.control.champions import ChampionRow, ChampionSource, FleetChampions, GivenChampions
+from perdix.control.memories import Memories
+from perdix.control.sources import Reading, SourceError
+from perdix.control.state import StateStore
+from perdix.control.tick import tick
+from perdix.control.tick_io import TickIO, TickReport
+from perdix.models.forecasting.contract import Workload
+from perdix.models.forecasting.families import FAMILIES
+from perdix.models.forecasting.forecaster import Forecaster
+from perdix.models.registry import FORECAST
+from perdix.replay.twin_source import TwinSource
+from perdix.settings.stream_job import Bounds, Objectives, PolicySettings, StreamJob
+from perdix.settings.targets import TwinSettings
+from perdix.targets.contract import Guard, Running, TargetError, unguarded
+from perdix.targets.twin import LocalTwinTarget
+from perdix.telemetry.window import Window
+from perdix.twin.emission import Scraping
+from perdix.twin.job import JobTwin
+from perdix.twin.parameters import Heap, Keys, TwinParameters, TwinSize, Workers
+from perdix.twin.workloads import WorkloadSpec, arrivals_from
 
 START_S = 1_760_000_000
 MINUTE = 60

@@ -8,17 +8,17 @@ import numpy as np
 import orjson
 import pytest
 
-from control.adoption import adopt, caught_up
-from control.champions import ChampionRow, FleetChampions, GivenChampions
-from control.job_memory import CHAMPION, Adopted, JobMemory, recall
-from control.memories import Memories
-from control.state import StateStore
-from models.forecasting.contract import Values, Workload
-from models.forecasting.families import FAMILIES
-from models.forecasting.forecaster import Forecaster, fitted
-from models.forecasting.last_value import LastValue
-from models.forecasting.tail import Tail
-from models.registry import CAPACITY, FORECAST
+from perdix.control.adoption import adopt, caught_up
+from perdix.control.champions import ChampionRow, FleetChampions, GivenChampions
+from perdix.control.job_memory import CHAMPION, Adopted, JobMemory, recall
+from perdix.control.memories import Memories
+from perdix.control.state import StateStore
+from perdix.models.forecasting.contract import Values, Workload
+from perdix.models.forecasting.families import FAMILIES
+from perdix.models.forecasting.forecaster import Forecaster, fitted
+from perdix.models.forecasting.last_value import LastValue
+from perdix.models.forecasting.tail import Tail
+from perdix.models.registry import CAPACITY, FORECAST
 from tests.control.rig import LOW, START_S, Rig, champion, champion_of, constant
 
 WARM_S = 1_800

@@ -4,7 +4,7 @@ import itertools
 import threading
 import time
 
-from control.calls import Call, Calls
+from perdix.control.calls import Call, Calls
 
 
 class Servers:

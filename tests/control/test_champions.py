@@ -8,10 +8,10 @@ import orjson
 import pandas as pd
 import pytest
 
-from control.champions import Champions, write_whole
-from models.registry import FORECAST, FleetVersion, RegistryUnavailable
-from models.registry.fleet_table import Fleet, checked_fleet, merge_rows, read_fleet, write_fleet
-from models.registry.shared_models import name_of
+from perdix.control.champions import Champions, write_whole
+from perdix.models.registry import FORECAST, FleetVersion, RegistryUnavailable
+from perdix.models.registry.fleet_table import Fleet, checked_fleet, merge_rows, read_fleet, write_fleet
+from perdix.models.registry.shared_models import name_of
 
 
 @dataclass

@@ -9,23 +9,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from control.checkup.facts import JobCheckup, QueryFact, Verdict
-from control.checkup.job import check_job
-from control.checkup.server import fix_of
-from control.sources import connected
-from settings.stream_job import PrometheusSource, StreamJob
-from telemetry.metrics import CANONICAL
-from telemetry.prometheus import Prometheus
-from telemetry.prometheus_answers import PrometheusError
-from telemetry.queries import EngineQueries, load_queries
-from telemetry.series import Series
+from perdix.control.checkup.facts import JobCheckup, QueryFact, Verdict
+from perdix.control.checkup.job import check_job
+from perdix.control.checkup.server import fix_of
+from perdix.control.sources import connected
+from perdix.settings.stream_job import PrometheusSource, StreamJob
+from perdix.telemetry.metrics import CANONICAL
+from perdix.telemetry.prometheus import Prometheus
+from perdix.telemetry.prometheus_answers import PrometheusError
+from perdix.telemetry.queries import EngineQueries, load_queries
+from perdix.telemetry.series import Series
+from perdix.twin.emission import Scraping
+from perdix.twin.job import JobTwin
+from perdix.twin.living import LivingTwin, SimulatedClock
+from perdix.twin.parameters import load_twin
+from perdix.twin.prometheus_face import PrometheusFace, Trouble
+from perdix.twin.workloads import arrivals_from
 from tests.telemetry.wire_server import Wire, answer_of
-from twin.emission import Scraping
-from twin.job import JobTwin
-from twin.living import LivingTwin, SimulatedClock
-from twin.parameters import load_twin
-from twin.prometheus_face import PrometheusFace, Trouble
-from twin.workloads import arrivals_from
 
 START_S = 1_760_000_000
 NOW_S = START_S + 1_500

@@ -19,27 +19,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control import crew as crews
-from control.champions import GivenChampions
-from control.crew import JOBS_EACH, Crew, Lost, processes_for
-from control.fleet import tick_fleet
-from control.fleet_report import LoopFault
-from control.live import Targets
-from control.read_ahead import Hanging, ReadAhead
-from control.serving import serve_elsewhere
-from control.sources import LiveSource
-from control.state import StateStore
-from control.state_journal import Status
-from control.tick_io import TickIO
-from settings.home import PROJECT
-from settings.stream_job import PrometheusSource, StreamJob
-from settings.targets import TwinSettings
+from perdix.control import crew as crews
+from perdix.control.champions import GivenChampions
+from perdix.control.crew import JOBS_EACH, Crew, Lost, processes_for
+from perdix.control.fleet import tick_fleet
+from perdix.control.fleet_report import LoopFault
+from perdix.control.live import Targets
+from perdix.control.read_ahead import Hanging, ReadAhead
+from perdix.control.serving import serve_elsewhere
+from perdix.control.sources import LiveSource
+from perdix.control.state import StateStore
+from perdix.control.state_journal import Status
+from perdix.control.tick_io import TickIO
+from perdix.settings.home import PROJECT
+from perdix.settings.stream_job import PrometheusSource, StreamJob
+from perdix.settings.targets import TwinSettings
+from perdix.twin.emission import Scraping
+from perdix.twin.job import JobTwin
+from perdix.twin.living import LivingTwin, SimulatedClock
+from perdix.twin.prometheus_face import PrometheusFace
+from perdix.twin.workloads import arrivals_from
 from tests.control.rig import HIGH, START_S, a_job, constant, parameters
-from twin.emission import Scraping
-from twin.job import JobTwin
-from twin.living import LivingTwin, SimulatedClock
-from twin.prometheus_face import PrometheusFace
-from twin.workloads import arrivals_from
 
 JOBS = [a_job(name=f"job-{number}") for number in range(12)]
 NAMES = {job.name for job in JOBS}

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from control.dataflow_loop import Look, looks
-from control.dataflow_situation import situation_between
-from models.dataflow.flink_rates import SubtaskCounters
-from policies.contract import Reason
-from policies.dataflow.build import build_dataflow_policy
-from policies.dataflow.contract import DataflowDecision, DataflowSituation
-from settings.stream_job import Bounds
-from targets.contract import Fault, Running, TargetError
-from targets.flink_dataflow import DataflowReading, OperatorReading
+from perdix.control.dataflow_loop import Look, looks
+from perdix.control.dataflow_situation import situation_between
+from perdix.models.dataflow.flink_rates import SubtaskCounters
+from perdix.policies.contract import Reason
+from perdix.policies.dataflow.build import build_dataflow_policy
+from perdix.policies.dataflow.contract import DataflowDecision, DataflowSituation
+from perdix.settings.stream_job import Bounds
+from perdix.targets.contract import Fault, Running, TargetError
+from perdix.targets.flink_dataflow import DataflowReading, OperatorReading
 
 BOUNDS = Bounds(minimum=1, maximum=12)
 WORDS_PER_LINE = 3.0

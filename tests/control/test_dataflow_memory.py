@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from control.dataflow_memory import APART_S, OPERATORS, recall, remember
-from control.state import StateStore
+from perdix.control.dataflow_memory import APART_S, OPERATORS, recall, remember
+from perdix.control.state import StateStore
 
 MEMORY = {"decisions": 2, "raised": {"count": 1.25}}
 

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control.decide import Avoided, Circumstances, decide
-from models.capacity.contract import Estimate
-from models.forecasting.contract import Forecast
-from models.forecasting.foresight import foresight
-from models.recovery.downtime import Downtimes
-from policies.contract import Candidate, Decision, Reason, Situation, SizedWorker
-from settings.stream_job import Bounds, Objectives
-from targets.contract import Running
+from perdix.control.decide import Avoided, Circumstances, decide
+from perdix.models.capacity.contract import Estimate
+from perdix.models.forecasting.contract import Forecast
+from perdix.models.forecasting.foresight import foresight
+from perdix.models.recovery.downtime import Downtimes
+from perdix.policies.contract import Candidate, Decision, Reason, Situation, SizedWorker
+from perdix.settings.stream_job import Bounds, Objectives
+from perdix.targets.contract import Running
 
 NOW_S = 1_000.0
 

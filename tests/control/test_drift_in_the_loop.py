@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from control.memories import Memories
-from control.state import StateStore
-from control.tick_io import TickReport
+from perdix.control.memories import Memories
+from perdix.control.state import StateStore
+from perdix.control.tick_io import TickReport
 from tests.control.rig import LOW, START_S, Rig, champion
 
 SIMPLE = ("last-value", "linear", "damped-trend")

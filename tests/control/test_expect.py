@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control.expect import expected_recovery_s
-from models.capacity.contract import Estimate
-from models.forecasting.contract import Forecast
-from models.recovery.downtime import Downtimes
-from policies.contract import Situation
-from settings.stream_job import Bounds, Objectives
+from perdix.control.expect import expected_recovery_s
+from perdix.models.capacity.contract import Estimate
+from perdix.models.forecasting.contract import Forecast
+from perdix.models.recovery.downtime import Downtimes
+from perdix.policies.contract import Situation
+from perdix.settings.stream_job import Bounds, Objectives
 
 DOWNTIMES = Downtimes.assumed(out_s=30.0, in_s=15.0, failure_s=40.0, lost_s=5.0)
 

@@ -8,15 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from control.explain import Explanation, explain
-from control.explain_text import render
-from control.memories import Memories
-from control.state import StateStore
-from control.state_journal import JobStatus, Status
-from control.state_ledger import Entry
-from control.tick_io import TickReport
-from policies.contract import Reason
-from settings.stream_job import PolicySettings
+from perdix.control.explain import Explanation, explain
+from perdix.control.explain_text import render
+from perdix.control.memories import Memories
+from perdix.control.state import StateStore
+from perdix.control.state_journal import JobStatus, Status
+from perdix.control.state_ledger import Entry
+from perdix.control.tick_io import TickReport
+from perdix.policies.contract import Reason
+from perdix.settings.stream_job import PolicySettings
 from tests.control.rig import LOW, START_S, Rig, champion, constant
 
 BUSY = 36_000.0

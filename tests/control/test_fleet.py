@@ -8,20 +8,20 @@ from pathlib import Path
 import orjson
 import pytest
 
-from control import tick as ticking
-from control.clock import Moment, moment
-from control.controller import run
-from control.fleet import RETRAIN_EXPIRES_S, tick_fleet
-from control.job_files import JobFiles
-from control.lease import acquire
-from control.serving import lease_name
-from control.state import StateStore
-from control.state_journal import Status
-from control.tick_io import TickIO
-from settings.stream_job import StreamJob
-from targets.contract import Target, TargetError
+from perdix.control import tick as ticking
+from perdix.control.clock import Moment, moment
+from perdix.control.controller import run
+from perdix.control.fleet import RETRAIN_EXPIRES_S, tick_fleet
+from perdix.control.job_files import JobFiles
+from perdix.control.lease import acquire
+from perdix.control.serving import lease_name
+from perdix.control.state import StateStore
+from perdix.control.state_journal import Status
+from perdix.control.tick_io import TickIO
+from perdix.settings.stream_job import StreamJob
+from perdix.targets.contract import Target, TargetError
+from perdix.twin.living import SimulatedClock
 from tests.control.rig import HIGH, LOW, Rig, a_job, applied
-from twin.living import SimulatedClock
 
 
 @dataclass

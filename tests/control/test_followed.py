@@ -5,10 +5,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control.followed import DAY_S, Followed
-from control.job_memory import FOLLOWED
-from control.state import StateStore
-from policies.contract import Reason
+from perdix.control.followed import DAY_S, Followed
+from perdix.control.job_memory import FOLLOWED
+from perdix.control.state import StateStore
+from perdix.policies.contract import Reason
 from tests.control.rig import HIGH, Rig
 
 

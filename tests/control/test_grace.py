@@ -2,9 +2,9 @@
 
 import pytest
 
-from control.decide import grace_of
-from models.recovery.downtime import Downtimes
-from settings.stream_job import PrometheusSource, StreamJob
+from perdix.control.decide import grace_of
+from perdix.models.recovery.downtime import Downtimes
+from perdix.settings.stream_job import PrometheusSource, StreamJob
 
 
 def job(scrape_interval_s: float | None = None, **settings: float) -> StreamJob:

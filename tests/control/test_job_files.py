@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from control.fleet import tick_fleet
-from control.fleet_report import LoopFault
-from control.job_files import FollowedFiles, JobFiles
-from control.state import StateStore
-from control.state_journal import Status
-from policies.build import check_policy
-from settings.yaml_files import SettingsError
+from perdix.control.fleet import tick_fleet
+from perdix.control.fleet_report import LoopFault
+from perdix.control.job_files import FollowedFiles, JobFiles
+from perdix.control.state import StateStore
+from perdix.control.state_journal import Status
+from perdix.policies.build import check_policy
+from perdix.settings.yaml_files import SettingsError
+from perdix.twin.living import SimulatedClock
 from tests.control.rig import LOW, Rig
-from twin.living import SimulatedClock
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{now}: &{now} [{', '.join([f'*{before}'] * 9)}]\n" for before, now in zip("abcdefgh", "bcdefghi", strict=True)

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from control.explain import explain
-from control.explain_text import render
-from control.job_memory import KNOWN_EVENTS, recall
-from control.memories import Memories
-from control.state import StateStore
-from policies.contract import Reason
-from settings.known_events import KnownEvent
-from settings.stream_job import PolicySettings
+from perdix.control.explain import explain
+from perdix.control.explain_text import render
+from perdix.control.job_memory import KNOWN_EVENTS, recall
+from perdix.control.memories import Memories
+from perdix.control.state import StateStore
+from perdix.policies.contract import Reason
+from perdix.settings.known_events import KnownEvent
+from perdix.settings.stream_job import PolicySettings
 from tests.control.rig import START_S, Rig, applied
 
 USUAL, MINUTES = 14_000.0, 20

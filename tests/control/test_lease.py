@@ -12,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from control.clock import Moment, WallClock
-from control.lease import Lease, StaleLease, acquire, holder_of, release, renew
-from control.state import StateStore
-from control.state_journal import Tick
-from control.state_learned import Kind
-from control.state_ledger import Intent
-from control.state_schema import leases
+from perdix.control.clock import Moment, WallClock
+from perdix.control.lease import Lease, StaleLease, acquire, holder_of, release, renew
+from perdix.control.state import StateStore
+from perdix.control.state_journal import Tick
+from perdix.control.state_learned import Kind
+from perdix.control.state_ledger import Intent
+from perdix.control.state_schema import leases
 
 BOOT = "kernel:one"
 SPAWN = multiprocessing.get_context("spawn")
@@ -218,7 +218,7 @@ def test_a_clock_that_is_set_neither_shortens_nor_lengthens_a_lease(store: State
 @pytest.fixture
 def shared(store: StateStore, monkeypatch: pytest.MonkeyPatch) -> StateStore:
     """A store that several machines share, as only PostgreSQL can be."""
-    monkeypatch.setattr("control.state_schema.Database.one_machine", False)
+    monkeypatch.setattr("perdix.control.state_schema.Database.one_machine", False)
     return store
 
 
@@ -288,7 +288,7 @@ def test_a_lease_of_an_older_perdix_is_watched_for_a_minute(store: StateStore) -
 def test_the_machine_s_elapsed_time_is_that_of_every_process_on_it() -> None:
     clock = WallClock()
     before_s = clock.elapsed_s()
-    asked = "from control.clock import WallClock; print(WallClock().boot, WallClock().elapsed_s())"
+    asked = "from perdix.control.clock import WallClock; print(WallClock().boot, WallClock().elapsed_s())"
     said = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout
     boot, elapsed_s = said.rsplit(maxsplit=1)
     if not boot.startswith("process:"):

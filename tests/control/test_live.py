@@ -6,27 +6,27 @@ from pathlib import Path
 
 import pytest
 
-from control.champions import GivenChampions
-from control.fleet import tick_fleet
-from control.live import Targets, live_io, stream_jobs
-from control.reconcile import Event
-from control.sources import LONGEST_READ_S, LiveSource, SourceError, since_s
-from control.state import StateStore
-from control.state_journal import Status
-from control.tick import tick
-from control.tick_io import TickIO
-from policies.contract import Reason
-from settings.home import Home
-from settings.product import ControlSettings
-from settings.stream_job import PolicySettings, PrometheusSource, StreamJob
-from settings.targets import AdvisorySettings, TwinSettings
-from telemetry.prometheus import Prometheus
+from perdix.control.champions import GivenChampions
+from perdix.control.fleet import tick_fleet
+from perdix.control.live import Targets, live_io, stream_jobs
+from perdix.control.reconcile import Event
+from perdix.control.sources import LONGEST_READ_S, LiveSource, SourceError, since_s
+from perdix.control.state import StateStore
+from perdix.control.state_journal import Status
+from perdix.control.tick import tick
+from perdix.control.tick_io import TickIO
+from perdix.policies.contract import Reason
+from perdix.settings.home import Home
+from perdix.settings.product import ControlSettings
+from perdix.settings.stream_job import PolicySettings, PrometheusSource, StreamJob
+from perdix.settings.targets import AdvisorySettings, TwinSettings
+from perdix.telemetry.prometheus import Prometheus
+from perdix.twin.emission import Scraping
+from perdix.twin.job import JobTwin
+from perdix.twin.living import LivingTwin, SimulatedClock
+from perdix.twin.prometheus_face import PrometheusFace, Trouble
+from perdix.twin.workloads import arrivals_from
 from tests.control.rig import HIGH, LOW, START_S, a_job, constant, parameters
-from twin.emission import Scraping
-from twin.job import JobTwin
-from twin.living import LivingTwin, SimulatedClock
-from twin.prometheus_face import PrometheusFace, Trouble
-from twin.workloads import arrivals_from
 
 SELECTOR = {"namespace": "orders", "job_name": "orders", "topic": "orders"}
 

@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from control.clock import moment
-from control.job_memory import AVOIDED, CHAMPION, KINDS, STORED_EVERY_S, Adopted, JobMemory, recall
-from control.lease import StaleLease, acquire
-from control.memories import Memories
-from control.state import StateStore
-from control.tenure import Tenure
-from control.tick import tick
-from models.forecasting.errors import wape
+from perdix.control.clock import moment
+from perdix.control.job_memory import AVOIDED, CHAMPION, KINDS, STORED_EVERY_S, Adopted, JobMemory, recall
+from perdix.control.lease import StaleLease, acquire
+from perdix.control.memories import Memories
+from perdix.control.state import StateStore
+from perdix.control.tenure import Tenure
+from perdix.control.tick import tick
+from perdix.models.forecasting.errors import wape
+from perdix.twin.living import SimulatedClock
 from tests.control.rig import LOW, Rig, champion
-from twin.living import SimulatedClock
 
 WARM_S = 5_400
 
@@ -84,7 +84,7 @@ def test_with_and_without_a_memory_the_same_is_decided() -> None:
 def test_a_memory_is_read_from_the_store_once(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     rig.minutes(2)
     asked = []
-    monkeypatch.setattr("control.memories.recall", lambda store, job: asked.append(job) or recall(store, job))
+    monkeypatch.setattr("perdix.control.memories.recall", lambda store, job: asked.append(job) or recall(store, job))
     rig.minutes(3)
     assert asked == []
 

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control.decide import Avoided, Circumstances, decide
-from control.explain import explain
-from control.explain_text import render
-from control.state import StateStore
-from policies.contract import Reason
-from settings.stream_job import Bounds, Objectives, PolicySettings
-from targets.contract import Running
-from telemetry.window import Window
+from perdix.control.decide import Avoided, Circumstances, decide
+from perdix.control.explain import explain
+from perdix.control.explain_text import render
+from perdix.control.state import StateStore
+from perdix.policies.contract import Reason
+from perdix.settings.stream_job import Bounds, Objectives, PolicySettings
+from perdix.targets.contract import Running
+from perdix.telemetry.window import Window
+from perdix.twin.parameters import Heap
 from tests.control.rig import LOW, Rig, applied
 from tests.control.test_decide import NOW_S, RUNS, Wanting, WantingSizes, of_sizes, situation
-from twin.parameters import Heap
 
 
 def wanting(wanted: int, used: float | None, current: int = 8, **changes: object):

@@ -9,22 +9,22 @@ import numpy as np
 import orjson
 import pytest
 
-from control.champions import ChampionRow, FleetChampions, GivenChampions
-from control.explain import explain
-from control.explain_text import render
-from control.job_memory import recall
-from control.reconcile import Event
-from control.state import StateStore
-from control.state_ledger import State
-from models.performance.contract import Sample
-from models.performance.families import FOREST
-from models.performance.fitted import FittedPerformance
-from models.registry import PERFORMANCE
-from policies.contract import Reason
-from settings.stream_job import PolicySettings, WorkerSize
-from targets.contract import TargetError
+from perdix.control.champions import ChampionRow, FleetChampions, GivenChampions
+from perdix.control.explain import explain
+from perdix.control.explain_text import render
+from perdix.control.job_memory import recall
+from perdix.control.reconcile import Event
+from perdix.control.state import StateStore
+from perdix.control.state_ledger import State
+from perdix.models.performance.contract import Sample
+from perdix.models.performance.families import FOREST
+from perdix.models.performance.fitted import FittedPerformance
+from perdix.models.registry import PERFORMANCE
+from perdix.policies.contract import Reason
+from perdix.settings.stream_job import PolicySettings, WorkerSize
+from perdix.targets.contract import TargetError
+from perdix.twin.parameters import TwinSize
 from tests.control.rig import Rig, constant
-from twin.parameters import TwinSize
 
 CORES = {"small": 0.6, "medium": 1.2, "large": 2.4}
 PER_S = {"small": 4_000.0, "medium": 9_000.0, "large": 16_000.0}

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from control.observe import observe
-from control.sources import Reading
-from settings.stream_job import StreamJob
-from telemetry.window import Window
+from perdix.control.observe import observe
+from perdix.control.sources import Reading
+from perdix.settings.stream_job import StreamJob
+from perdix.telemetry.window import Window
 
 JOB = StreamJob(name="orders")
 NAN = float("nan")

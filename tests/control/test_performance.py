@@ -8,14 +8,14 @@ import numpy as np
 import orjson
 import pytest
 
-from control.adoption import adopt
-from control.champions import ChampionRow, FleetChampions, GivenChampions
-from control.job_memory import PERFORMANCE as DOCUMENT
-from control.job_memory import JobMemory, changed, recall
-from control.state import StateStore
-from models.performance.families import XGBOOST
-from models.performance.fitted import FittedPerformance
-from models.registry import PERFORMANCE
+from perdix.control.adoption import adopt
+from perdix.control.champions import ChampionRow, FleetChampions, GivenChampions
+from perdix.control.job_memory import PERFORMANCE as DOCUMENT
+from perdix.control.job_memory import JobMemory, changed, recall
+from perdix.control.state import StateStore
+from perdix.models.performance.families import XGBOOST
+from perdix.models.performance.fitted import FittedPerformance
+from perdix.models.registry import PERFORMANCE
 from tests.control.rig import START_S
 from tests.models.sampled import sampled
 

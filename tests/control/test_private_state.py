@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from control.published_state import PublishedState
-from control.state import StateStore
-from control.state_journal import JobStatus, Status, Tick
-from control.state_schema import StateError
-from settings.home import Home
+from perdix.control.published_state import PublishedState
+from perdix.control.state import StateStore
+from perdix.control.state_journal import JobStatus, Status, Tick
+from perdix.control.state_schema import StateError
+from perdix.settings.home import Home
 
 
 @pytest.fixture(autouse=True)

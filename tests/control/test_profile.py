@@ -8,22 +8,22 @@ from typing import Any
 import orjson
 import pytest
 
-from control import believe
-from control.adoption import adopt
-from control.champions import ChampionRow, FleetChampions, GivenChampions
-from control.expect import expected_capacity_per_s
-from control.job_memory import PROFILE, JobMemory, changed, recall
-from control.observe import Observation
-from control.state import StateStore
-from models.capacity.contract import Estimate
-from models.latency.selection import FAMILIES
-from models.profiling.profiled import Profiled
-from models.profiling.tmax import HighestRates
-from models.recovery.downtime import Anticipated, Downtimes
-from models.registry import LATENCY
-from settings.stream_job import PolicySettings
-from targets.contract import Running
-from telemetry.quality import Quality
+from perdix.control import believe
+from perdix.control.adoption import adopt
+from perdix.control.champions import ChampionRow, FleetChampions, GivenChampions
+from perdix.control.expect import expected_capacity_per_s
+from perdix.control.job_memory import PROFILE, JobMemory, changed, recall
+from perdix.control.observe import Observation
+from perdix.control.state import StateStore
+from perdix.models.capacity.contract import Estimate
+from perdix.models.latency.selection import FAMILIES
+from perdix.models.profiling.profiled import Profiled
+from perdix.models.profiling.tmax import HighestRates
+from perdix.models.recovery.downtime import Anticipated, Downtimes
+from perdix.models.registry import LATENCY
+from perdix.settings.stream_job import PolicySettings
+from perdix.targets.contract import Running
+from perdix.telemetry.quality import Quality
 from tests.control.rig import START_S, Rig
 from tests.models.measured_profile import known_job
 

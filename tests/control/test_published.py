@@ -15,23 +15,23 @@ from prometheus_client import generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as openmetrics_text
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from control.fleet import tick_fleet
-from control.fleet_report import FleetReport
-from control.job_files import FollowedFiles
-from control.published import Freshness, PublishedCollector, registry_of, serving
-from control.published_names import METRICS, Shown, table
-from control.published_state import PublishedState
-from control.state import StateStore
-from control.state_journal import JobStatus, Status, Tick
-from control.state_ledger import Intent
-from control.state_schema import SCHEMA
-from policies.contract import Reason
-from settings.targets import AdvisorySettings
-from targets.advisory import AdvisoryTarget
-from targets.contract import TargetError
+from perdix.control.fleet import tick_fleet
+from perdix.control.fleet_report import FleetReport
+from perdix.control.job_files import FollowedFiles
+from perdix.control.published import Freshness, PublishedCollector, registry_of, serving
+from perdix.control.published_names import METRICS, Shown, table
+from perdix.control.published_state import PublishedState
+from perdix.control.state import StateStore
+from perdix.control.state_journal import JobStatus, Status, Tick
+from perdix.control.state_ledger import Intent
+from perdix.control.state_schema import SCHEMA
+from perdix.policies.contract import Reason
+from perdix.settings.targets import AdvisorySettings
+from perdix.targets.advisory import AdvisoryTarget
+from perdix.targets.contract import TargetError
+from perdix.twin.living import SimulatedClock
 from tests.control.rig import HIGH, LOW, Rig, champion, constant
 from tests.deploy.promql import promtool
-from twin.living import SimulatedClock
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
 NOW_S = 1_790_000_000.0

@@ -10,27 +10,27 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from control.champions import GivenChampions
-from control.fleet import tick_fleet
-from control.live import Targets
-from control.read_ahead import JOBS_AT_ONCE, Hanging, ReadAhead, Watched, batches
-from control.reconcile import Event
-from control.sources import LiveSource
-from control.state import StateStore
-from control.state_journal import Status
-from control.state_ledger import State
-from control.tick_io import TickIO
-from settings.stream_job import PolicySettings, PrometheusSource, StreamJob
-from settings.targets import AdvisorySettings, TwinSettings
-from targets.contract import Running, Target, TargetError
-from telemetry.metrics import CANONICAL
-from telemetry.prometheus import Prometheus
+from perdix.control.champions import GivenChampions
+from perdix.control.fleet import tick_fleet
+from perdix.control.live import Targets
+from perdix.control.read_ahead import JOBS_AT_ONCE, Hanging, ReadAhead, Watched, batches
+from perdix.control.reconcile import Event
+from perdix.control.sources import LiveSource
+from perdix.control.state import StateStore
+from perdix.control.state_journal import Status
+from perdix.control.state_ledger import State
+from perdix.control.tick_io import TickIO
+from perdix.settings.stream_job import PolicySettings, PrometheusSource, StreamJob
+from perdix.settings.targets import AdvisorySettings, TwinSettings
+from perdix.targets.contract import Running, Target, TargetError
+from perdix.telemetry.metrics import CANONICAL
+from perdix.telemetry.prometheus import Prometheus
+from perdix.twin.emission import Scraping
+from perdix.twin.job import JobTwin
+from perdix.twin.living import LivingTwin, SimulatedClock
+from perdix.twin.prometheus_face import PrometheusFace, Trouble
+from perdix.twin.workloads import arrivals_from
 from tests.control.rig import HIGH, START_S, a_job, constant, parameters
-from twin.emission import Scraping
-from twin.job import JobTwin
-from twin.living import LivingTwin, SimulatedClock
-from twin.prometheus_face import PrometheusFace, Trouble
-from twin.workloads import arrivals_from
 
 NAMES = ("orders", "clicks", "bills")
 

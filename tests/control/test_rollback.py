@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from control.job_memory import recall
-from control.reconcile import SETTLE_S, Event
-from control.state import StateStore
-from control.state_journal import Status
-from control.state_ledger import State
-from policies.contract import Reason
-from settings.stream_job import PolicySettings
-from targets.contract import Running, TargetError, unguarded
-from telemetry.window import Window
+from perdix.control.job_memory import recall
+from perdix.control.reconcile import SETTLE_S, Event
+from perdix.control.state import StateStore
+from perdix.control.state_journal import Status
+from perdix.control.state_ledger import State
+from perdix.policies.contract import Reason
+from perdix.settings.stream_job import PolicySettings
+from perdix.targets.contract import Running, TargetError, unguarded
+from perdix.telemetry.window import Window
 from tests.control.rig import LOW, MINUTE, FaultyTarget, Rig
 
 MINUTES_TO_SETTLE = int(SETTLE_S / MINUTE)
@@ -161,7 +161,7 @@ def test_a_crash_while_it_is_given_up_forgets_nothing(
     left_down(rig)
     rig.minutes(MINUTES_TO_SETTLE)
     with monkeypatch.context() as patch:
-        patch.setattr(f"control.state_ledger.{point}", _crash)
+        patch.setattr(f"perdix.control.state_ledger.{point}", _crash)
         with pytest.raises(KeyboardInterrupt):
             rig.minutes(1)
     assert sizes_asked(rig) == [5]

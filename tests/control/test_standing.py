@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from control.standing import standings
-from models.forecasting.contract import Workload
-from models.forecasting.forecaster import Forecaster
-from models.forecasting.last_value import LastValue
-from models.forecasting.linear import Linear
+from perdix.control.standing import standings
+from perdix.models.forecasting.contract import Workload
+from perdix.models.forecasting.forecaster import Forecaster
+from perdix.models.forecasting.last_value import LastValue
+from perdix.models.forecasting.linear import Linear
 
 
 def rising(seconds: int) -> Workload:

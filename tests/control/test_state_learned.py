@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from control.state import StateStore
-from control.state_learned import Kind
-from control.state_schema import learned as learned_table
-from models.forecasting.contract import Forecast
+from perdix.control.state import StateStore
+from perdix.control.state_learned import Kind
+from perdix.control.state_schema import learned as learned_table
+from perdix.models.forecasting.contract import Forecast
 
 CAPACITY, DRIFT = Kind("capacity"), Kind("drift")
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from control.state import StateStore
-from control.state_ledger import Intent, State
-from control.state_refusals import BACKOFF_LIMIT_S, backoff_s
+from perdix.control.state import StateStore
+from perdix.control.state_ledger import Intent, State
+from perdix.control.state_refusals import BACKOFF_LIMIT_S, backoff_s
 
 NOW_S = 1_700_000_000.0
 

@@ -4,10 +4,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from control.reconcile import Reconciler
-from control.state import StateStore
-from control.state_ledger import OPEN, Intent, State
-from targets.contract import Running, TargetError
+from perdix.control.reconcile import Reconciler
+from perdix.control.state import StateStore
+from perdix.control.state_ledger import OPEN, Intent, State
+from perdix.targets.contract import Running, TargetError
 
 QUICK = settings(max_examples=12, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck))
 START_S = 1_760_000_000.0

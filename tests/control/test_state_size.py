@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from control.explain import explain
-from control.explain_text import render
-from control.state import Retention, StateStore
-from control.state_journal import JobStatus, Status, Tick
-from control.state_learned import Kind
-from control.state_ledger import FOLD_S, Intent, State
-from control.state_packing import ACCOUNT, packed, unpacked
-from control.state_schema import decisions, learned
+from perdix.control.explain import explain
+from perdix.control.explain_text import render
+from perdix.control.state import Retention, StateStore
+from perdix.control.state_journal import JobStatus, Status, Tick
+from perdix.control.state_learned import Kind
+from perdix.control.state_ledger import FOLD_S, Intent, State
+from perdix.control.state_packing import ACCOUNT, packed, unpacked
+from perdix.control.state_schema import decisions, learned
 from tests.control.rig import LOW, Rig
 
 NOW_S = 1_700_000_000.0

@@ -10,17 +10,17 @@ import orjson
 import pytest
 import sqlalchemy as sa
 
-from control.controller import run
-from control.fleet import tick_fleet
-from control.fleet_report import FleetReport, LoopFault
-from control.job_files import FollowedFiles, JobFiles
-from control.published import PublishedCollector
-from control.published_state import PublishedState
-from control.state import StateStore
-from control.state_journal import JobStatus, Status, Tick
-from targets.contract import TargetError
+from perdix.control.controller import run
+from perdix.control.fleet import tick_fleet
+from perdix.control.fleet_report import FleetReport, LoopFault
+from perdix.control.job_files import FollowedFiles, JobFiles
+from perdix.control.published import PublishedCollector
+from perdix.control.published_state import PublishedState
+from perdix.control.state import StateStore
+from perdix.control.state_journal import JobStatus, Status, Tick
+from perdix.targets.contract import TargetError
+from perdix.twin.living import SimulatedClock
 from tests.control.rig import HIGH, LOW, Rig, applied
-from twin.living import SimulatedClock
 
 ODD = "half a pair \ud800, markup [/], \x1b[2J, NUL \x00"
 

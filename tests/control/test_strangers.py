@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from replay.case import Case, Contender
-from replay.run import play
-from settings.stream_job import Objectives, PolicySettings
-from twin.job import JobTwin
-from twin.parameters import Cpu, Keys, Latency, Restart, TwinParameters, Workers
-from twin.workloads import WorkloadSpec
+from perdix.replay.case import Case, Contender
+from perdix.replay.run import play
+from perdix.settings.stream_job import Objectives, PolicySettings
+from perdix.twin.job import JobTwin
+from perdix.twin.parameters import Cpu, Keys, Latency, Restart, TwinParameters, Workers
+from perdix.twin.workloads import WorkloadSpec
 
 HOURS = 4.0
 

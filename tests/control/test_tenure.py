@@ -5,20 +5,20 @@ from dataclasses import dataclass
 
 import pytest
 
-from control.clock import moment
-from control.lease import Lease, StaleLease, acquire, holder_of
-from control.reconcile import Event, Progress, Reconciler
-from control.state import StateStore
-from control.state_ledger import Intent, State
-from control.tenure import CALL_S, Tenure
-from settings.targets import FlinkSettings
-from targets.contract import Guard, Running, Target
-from targets.flink import FlinkTarget
-from targets.twin import LocalTwinTarget
+from perdix.control.clock import moment
+from perdix.control.lease import Lease, StaleLease, acquire, holder_of
+from perdix.control.reconcile import Event, Progress, Reconciler
+from perdix.control.state import StateStore
+from perdix.control.state_ledger import Intent, State
+from perdix.control.tenure import CALL_S, Tenure
+from perdix.settings.targets import FlinkSettings
+from perdix.targets.contract import Guard, Running, Target
+from perdix.targets.flink import FlinkTarget
+from perdix.targets.twin import LocalTwinTarget
+from perdix.twin.living import SimulatedClock
 from tests.control.rig import HIGH, Rig
 from tests.targets.flink_api import FlinkCluster, a_job
 from tests.targets.kubernetes_api import kubernetes_target
-from twin.living import SimulatedClock
 
 NOW_S = 1_700_000_000.0
 THREE_MINUTES_S = 180.0
@@ -139,7 +139,7 @@ def test_a_sleep_while_the_lease_is_renewed_is_noticed_before_anything_leaves(st
     first = on_flink("a", store, clock, flink)
     first.takes_over()
     first.decides(2, 4)
-    monkeypatch.setattr("control.state_ledger.Ledger.asked", lambda *_: clock.advance(11.0))
+    monkeypatch.setattr("perdix.control.state_ledger.Ledger.asked", lambda *_: clock.advance(11.0))
     with pytest.raises(StaleLease, match="renewed 11 s ago"):
         first.asks()
     assert flink.puts() == []

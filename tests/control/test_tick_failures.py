@@ -8,16 +8,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from control.decide import Avoided
-from control.job_memory import AVOIDED, CAPACITY, WORKLOAD, recall
-from control.reconcile import AVOID_S, Event
-from control.state import StateStore
-from control.state_journal import Status
-from control.state_ledger import Entry, Intent, State
-from policies.contract import Reason
-from settings.stream_job import Objectives, PolicySettings
-from targets.contract import TargetError
-from telemetry.window import Window
+from perdix.control.decide import Avoided
+from perdix.control.job_memory import AVOIDED, CAPACITY, WORKLOAD, recall
+from perdix.control.reconcile import AVOID_S, Event
+from perdix.control.state import StateStore
+from perdix.control.state_journal import Status
+from perdix.control.state_ledger import Entry, Intent, State
+from perdix.policies.contract import Reason
+from perdix.settings.stream_job import Objectives, PolicySettings
+from perdix.targets.contract import TargetError
+from perdix.telemetry.window import Window
 from tests.control.rig import HIGH, LOW, START_S, Rig, applied, champion, constant, masked
 
 # ---- the line that works -------------------------------------------------------------------------

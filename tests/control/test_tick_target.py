@@ -4,14 +4,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from control.job_memory import recall
-from control.reconcile import Event
-from control.state import StateStore
-from control.state_journal import Status
-from control.state_ledger import State
-from policies.contract import Reason
-from settings.stream_job import PolicySettings
-from targets.contract import TargetError
+from perdix.control.job_memory import recall
+from perdix.control.reconcile import Event
+from perdix.control.state import StateStore
+from perdix.control.state_journal import Status
+from perdix.control.state_ledger import State
+from perdix.policies.contract import Reason
+from perdix.settings.stream_job import PolicySettings
+from perdix.targets.contract import TargetError
 from tests.control.rig import HIGH, LOW, Rig, applied
 
 # ---- the target refuses, times out, or reaches less ----------------------------------------------
@@ -126,11 +126,11 @@ def test_somebody_else_who_scales_the_job_is_respected(store: StateStore) -> Non
 # ---- restart in the middle of a tick -------------------------------------------------------------
 
 POINTS = [
-    ("control.state_ledger.Ledger.record", "before the intent is stored"),
-    ("control.tick.Reconciler.carry_out", "between storing and asking"),
-    ("targets.twin.LocalTwinTarget.scale", "while asking"),
-    ("control.state_ledger.Ledger.applied", "after asking, before noting so"),
-    ("control.state_ledger.Ledger.confirmed", "before noting what runs"),
+    ("perdix.control.state_ledger.Ledger.record", "before the intent is stored"),
+    ("perdix.control.tick.Reconciler.carry_out", "between storing and asking"),
+    ("perdix.targets.twin.LocalTwinTarget.scale", "while asking"),
+    ("perdix.control.state_ledger.Ledger.applied", "after asking, before noting so"),
+    ("perdix.control.state_ledger.Ledger.confirmed", "before noting what runs"),
 ]
 
 

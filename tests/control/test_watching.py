@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from control.job_memory import recall
-from control.observe import newest, rows, standing_still, total_throughput
-from control.state import StateStore
-from control.state_ledger import Entry, Intent, State
-from control.watching import Watching, look, stopping_throughput
-from models.recovery.downtime import Downtimes
-from models.recovery.normal import Normal
-from policies.contract import Reason
-from settings.stream_job import PolicySettings
-from telemetry.window import Window
+from perdix.control.job_memory import recall
+from perdix.control.observe import newest, rows, standing_still, total_throughput
+from perdix.control.state import StateStore
+from perdix.control.state_ledger import Entry, Intent, State
+from perdix.control.watching import Watching, look, stopping_throughput
+from perdix.models.recovery.downtime import Downtimes
+from perdix.models.recovery.normal import Normal
+from perdix.policies.contract import Reason
+from perdix.settings.stream_job import PolicySettings
+from perdix.telemetry.window import Window
 from tests.control.rig import HIGH, LOW, Rig
 
 

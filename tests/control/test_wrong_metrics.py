@@ -6,17 +6,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from control.explain import explain
-from control.explain_text import render
-from control.job_memory import CAPACITY, MINUTES, WORKLOAD, recall
-from control.reconcile import Event
-from control.state import StateStore
-from control.state_journal import Status
-from policies.contract import Reason
-from settings.stream_job import Bounds, PolicySettings
-from targets.advisory import AdvisoryTarget
-from targets.contract import Running, TargetError
-from telemetry.window import Window
+from perdix.control.explain import explain
+from perdix.control.explain_text import render
+from perdix.control.job_memory import CAPACITY, MINUTES, WORKLOAD, recall
+from perdix.control.reconcile import Event
+from perdix.control.state import StateStore
+from perdix.control.state_journal import Status
+from perdix.policies.contract import Reason
+from perdix.settings.stream_job import Bounds, PolicySettings
+from perdix.targets.advisory import AdvisoryTarget
+from perdix.targets.contract import Running, TargetError
+from perdix.telemetry.window import Window
 from tests.control.rig import LOW, Rig, applied, constant
 
 BUSY = 42_000.0  # records/s: six workers

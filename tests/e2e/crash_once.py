@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from control.clock import WallClock
-from control.controller import run
-from control.live import live_io, stream_jobs
-from settings.home import Home
-from settings.product import ControlSettings
-from settings.stream_job import StreamJob
-from targets.contract import Guard, Running, Target, unguarded
+from perdix.control.clock import WallClock
+from perdix.control.controller import run
+from perdix.control.live import live_io, stream_jobs
+from perdix.settings.home import Home
+from perdix.settings.product import ControlSettings
+from perdix.settings.stream_job import StreamJob
+from perdix.targets.contract import Guard, Running, Target, unguarded
 
 
 class Dying:

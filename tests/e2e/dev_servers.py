@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from settings.home import HOME_VARIABLE, PROJECT
+from perdix.settings.home import HOME_VARIABLE, PROJECT
 
 STARTS_S = 600.0  # half a minute where nothing else runs
 ENDS_S = 120.0
@@ -37,8 +37,10 @@ class DevServers:
 
 
 @contextmanager
-def dev_servers(home: Path, hours: float) -> Iterator[DevServers]:
-    """Run ``perdix dev`` on free ports with an empty home, and end it as Ctrl-C does.
+def dev_servers(
+    home: Path, hours: float, *, program: Path | None = None, folder: Path = PROJECT
+) -> Iterator[DevServers]:
+    """Run ``perdix dev`` in a folder, on free ports with an empty home, and end it as Ctrl-C does.
 
     Raises
     ------
@@ -47,12 +49,12 @@ def dev_servers(home: Path, hours: float) -> Iterator[DevServers]:
     """
     home.mkdir(parents=True)
     environment = {name: value for name, value in os.environ.items() if name not in _OTHERS}
-    command = [str(Path(sys.executable).with_name("perdix")), "dev", "--hours", str(hours), "--json"]
+    command = [str(program or Path(sys.executable).with_name("perdix")), "dev", "--hours", str(hours), "--json"]
     said, complaints = home / "dev.json", home / "dev.log"
     with said.open("wb") as out, complaints.open("wb") as err:
         child = subprocess.Popen(
             command,
-            cwd=PROJECT,
+            cwd=folder,
             env={**environment, HOME_VARIABLE: str(home)},
             stdout=out,
             stderr=err,

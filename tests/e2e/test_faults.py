@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from settings.home import PROJECT
-from settings.stream_job import Bounds
+from perdix.settings.home import PROJECT
+from perdix.settings.stream_job import Bounds
 from testbed import prerequisites
 from testbed.cluster import PROMETHEUS, Cluster
 from testbed.layout import Layout

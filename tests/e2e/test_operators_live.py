@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from settings.home import PROJECT, Home
-from settings.targets import FlinkSettings
-from targets.flink import FlinkTarget
+from perdix.settings.home import PROJECT, Home
+from perdix.settings.targets import FlinkSettings
+from perdix.targets.flink import FlinkTarget
 from testbed import prerequisites
 from testbed.cluster import Cluster
 from testbed.layout import Layout
@@ -64,7 +64,7 @@ def test_ds2_converges_in_at_most_three_steps(cluster: Cluster, home: Home, star
     begin(cluster, start)
     words = ["operators", testbed.job, "--interval", "20", "--decisions", "5", "--apply", "--json"]
     told = subprocess.run(
-        [sys.executable, "-m", "cli.main", *words],
+        [sys.executable, "-m", "perdix.cli.main", *words],
         cwd=PROJECT, env={**os.environ, "PERDIX_HOME": str(home.root), "PERDIX_CONF": str(PROJECT / "conf")},
         capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip

@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from settings.home import Home
-from telemetry.spark_session import prepare_environment
+from perdix.settings.home import Home
+from perdix.telemetry.spark_session import prepare_environment
 
 
 @pytest.mark.e2e
@@ -17,8 +17,8 @@ def test_a_real_cluster_without_workers_is_told_apart_from_a_slow_one(tmp_path):
     home = Home(tmp_path / "home").make()
     java = prepare_environment(home, "spark://")
     program = (
-        "import sys; from pathlib import Path; from settings.home import Home\n"
-        "from telemetry import spark_cluster, spark_session\n"
+        "import sys; from pathlib import Path; from perdix.settings.home import Home\n"
+        "from perdix.telemetry import spark_cluster, spark_session\n"
         "wait = spark_cluster.require_tasks\n"
         "spark_session.require_tasks = lambda session: wait(session, within_s=1.0)\n"
         "spark_session.spark_session(Home(Path(sys.argv[1])), sys.argv[2])\n"

@@ -21,18 +21,18 @@ from typing import Any
 import httpx
 import pytest
 
-from cli.processes import free_port
-from control.clock import WallClock
-from control.state import StateStore
-from control.state_ledger import State
-from control.state_schema import StateError
-from settings.home import PROJECT
+from perdix.cli.processes import free_port
+from perdix.control.clock import WallClock
+from perdix.control.state import StateStore
+from perdix.control.state_ledger import State
+from perdix.control.state_schema import StateError
+from perdix.settings.home import PROJECT
+from perdix.twin.emission import Scraping
+from perdix.twin.job import JobTwin
+from perdix.twin.living import LivingTwin
+from perdix.twin.prometheus_face import PrometheusFace
+from perdix.twin.workloads import arrivals_from
 from tests.control.rig import HIGH, constant, parameters
-from twin.emission import Scraping
-from twin.job import JobTwin
-from twin.living import LivingTwin
-from twin.prometheus_face import PrometheusFace
-from twin.workloads import arrivals_from
 
 pytestmark = pytest.mark.e2e
 JOB = """\
@@ -65,7 +65,7 @@ class Rig:
     def controller(self) -> Iterator[Callable[[], list[dict[str, Any]]]]:
         """Let ``perdix controller`` run meanwhile; yields what returns the documents of its ticks so far."""
         log = self.home.parent / "controller.jsonl"
-        command = [sys.executable, "-m", "cli.main", "controller", "--interval", "2", "--json"]
+        command = [sys.executable, "-m", "perdix.cli.main", "controller", "--interval", "2", "--json"]
         with log.open("w") as out, (self.home.parent / "controller.err").open("w") as complaints:
             where = {**os.environ, "PERDIX_HOME": str(self.home), **self.where}
             process = subprocess.Popen(command, cwd=PROJECT, env=where, stdout=out, stderr=complaints)

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import httpx
 
-from settings.home import PROJECT, Home
-from settings.stream_job import Bounds, Objectives
-from settings.targets import FlinkSettings
-from targets.contract import Running
-from targets.flink import FlinkTarget
+from perdix.settings.home import PROJECT, Home
+from perdix.settings.stream_job import Bounds, Objectives
+from perdix.settings.targets import FlinkSettings
+from perdix.targets.contract import Running
+from perdix.targets.flink import FlinkTarget
 from testbed.cluster import Cluster
 from testbed.contenders import command, job_file, live
 from testbed.flink import JobManager
@@ -156,7 +156,7 @@ class Rig:
         )
         workspace = folder / "workspace.yaml"
         workspace.write_text(
-            "load_from:\n  - python_module: {module_name: pipelines.control_location, location_name: control}\n"
+            "load_from:\n  - python_module: {module_name: perdix.pipelines.control_location, location_name: control}\n"
         )
         (self.home.dagster).mkdir(parents=True, exist_ok=True)
         shutil.copy(PROJECT / "conf" / "dagster.yaml", self.home.dagster / "dagster.yaml")

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from models.forecasting.contract import Workload
-from models.forecasting.families import ENSEMBLE, FAMILIES, families_named
-from models.forecasting.forecaster import Forecaster, forecaster_from_state
-from models.forecasting.member import Member
-from models.forecasting.pooled_trees import PooledTrees
+from perdix.models.forecasting.contract import Workload
+from perdix.models.forecasting.families import ENSEMBLE, FAMILIES, families_named
+from perdix.models.forecasting.forecaster import Forecaster, forecaster_from_state
+from perdix.models.forecasting.member import Member
+from perdix.models.forecasting.pooled_trees import PooledTrees
 
 NAMES = [*FAMILIES, ENSEMBLE]
 START_S = 1_700_000_000.0

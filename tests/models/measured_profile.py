@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from models.profiling.profile import ProfilePoint
+from perdix.models.profiling.profile import ProfilePoint
 
 OVERLOADED_MS = 2_000.0
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.billing.bill import bill, bills, least_cost
-from models.billing.demand import Demand
-from models.billing.leases import Release
-from models.billing.packing import DoesNotFitError, Resources
-from models.billing.quote import quotes
-from settings.prices import Billing, InstanceType, PriceList, Reserved, load_prices
+from perdix.models.billing.bill import bill, bills, least_cost
+from perdix.models.billing.demand import Demand
+from perdix.models.billing.leases import Release
+from perdix.models.billing.packing import DoesNotFitError, Resources
+from perdix.models.billing.quote import quotes
+from perdix.settings.prices import Billing, InstanceType, PriceList, Reserved, load_prices
 
 WORKER = Resources(1.0, 2048.0)
 RELEASES = (Release("at-once"), Release("end-of-unit"), Release("at-once", 120.0))

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from models.billing.leases import Leases, Release, leases
-from settings.prices import Billing
+from perdix.models.billing.leases import Leases, Release, leases
+from perdix.settings.prices import Billing
 
 AT_ONCE, END_OF_UNIT = Release("at-once"), Release("end-of-unit")
 HOUR = Billing(unit_s=3600)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.billing.packing import DoesNotFitError, Resources, lower_bound, pack, per_host
+from perdix.models.billing.packing import DoesNotFitError, Resources, lower_bound, pack, per_host
 
 HOST = Resources(4.0, 7168.0)
 SIZES = st.builds(Resources, st.floats(0.1, 4.0), st.floats(64.0, 7168.0))

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.capacity.hottest import STRANGERS, hottest_capacity
-from models.capacity.line import IdleShare, Line
+from perdix.models.capacity.hottest import STRANGERS, hottest_capacity
+from perdix.models.capacity.line import IdleShare, Line
 
 CAPACITY = 50_000.0
 

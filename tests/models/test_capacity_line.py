@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from models.capacity.line import Line, lines_of, merged, reach_of
+from perdix.models.capacity.line import Line, lines_of, merged, reach_of
 
 cpu = st.floats(0.02, 1.0)
 sample = st.tuples(cpu, st.floats(0.0, 1e6), st.floats(0.05, 3.0))

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from benchmarks import capacity as benchmark
-from models.capacity.report import below_cpu, capacity_report
+from perdix.models.capacity.report import below_cpu, capacity_report
 
 shared = pytest.mark.skipif(not benchmark.METRICS.is_dir(), reason="no measured data beside the project")
 pytestmark = pytest.mark.shared

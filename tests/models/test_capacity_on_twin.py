@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from models.capacity.pairing import trailing_mean
-from models.capacity.scale_outs import ScaleOuts
-from telemetry.window import Window
-from twin.job import JobTwin
-from twin.parameters import TwinParameters
+from perdix.models.capacity.pairing import trailing_mean
+from perdix.models.capacity.scale_outs import ScaleOuts
+from perdix.telemetry.window import Window
+from perdix.twin.job import JobTwin
+from perdix.twin.parameters import TwinParameters
 
 PARAMETERS = TwinParameters.model_validate(
     {

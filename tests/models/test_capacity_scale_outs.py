@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.capacity.evidence import EFFICIENCY, Curve, Evidence, as_workers_add
-from models.capacity.pairing import trailing_mean
-from models.capacity.scale_outs import ScaleOuts
-from models.capacity.workers import Workers
-from telemetry.window import Window
+from perdix.models.capacity.evidence import EFFICIENCY, Curve, Evidence, as_workers_add
+from perdix.models.capacity.pairing import trailing_mean
+from perdix.models.capacity.scale_outs import ScaleOuts
+from perdix.models.capacity.workers import Workers
+from perdix.telemetry.window import Window
 
 IDLE = 0.09
 STEP_S = 10.0

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from xgboost import Booster
 
-from models.capacity.cross_validation import Score, capacity_score, high_cpu_fold, left_out_folds, newest_fold
-from models.capacity.regressors import FAMILIES, GradientBoosting, Linear, RandomForest, Ratio, XGBoost
-from models.capacity.scale_outs import ScaleOuts
-from models.capacity.selection import CapacityCandidate, challenge, select_capacity
+from perdix.models.capacity.cross_validation import Score, capacity_score, high_cpu_fold, left_out_folds, newest_fold
+from perdix.models.capacity.regressors import FAMILIES, GradientBoosting, Linear, RandomForest, Ratio, XGBoost
+from perdix.models.capacity.scale_outs import ScaleOuts
+from perdix.models.capacity.selection import CapacityCandidate, challenge, select_capacity
 
 IDLE = 0.09
 

@@ -9,12 +9,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from benchmarks.zoo.properties import drawn_parameters
-from models.capacity.evidence import Evidence
-from models.capacity.scale_outs import ScaleOuts
-from models.capacity.skew import Skew, read_share
-from twin.job import JobTwin
-from twin.parameters import Keys, TwinParameters, Workers
-from twin.workloads import WorkloadSpec
+from perdix.models.capacity.evidence import Evidence
+from perdix.models.capacity.scale_outs import ScaleOuts
+from perdix.models.capacity.skew import Skew, read_share
+from perdix.twin.job import JobTwin
+from perdix.twin.parameters import Keys, TwinParameters, Workers
+from perdix.twin.workloads import WorkloadSpec
 
 EACH = 1_000.0  # records/s that a worker takes
 

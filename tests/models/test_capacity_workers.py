@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.capacity.workers import KEPT_IN_STATE, Workers
+from perdix.models.capacity.workers import KEPT_IN_STATE, Workers
 
 IDLE = 0.09
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.dataflow.alignment import Mode, aligned
-from models.dataflow.graph import Operator
-from models.dataflow.slots import fitted_to_slots
+from perdix.models.dataflow.alignment import Mode, aligned
+from perdix.models.dataflow.graph import Operator
+from perdix.models.dataflow.slots import fitted_to_slots
 
 KEYED = Operator("v", ("u",), maximum=128, key_groups=128)
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.dataflow.graph import Dataflow, Operator
-from models.dataflow.optimal import Sizing, global_parallelism, optimal_parallelism
-from models.dataflow.rates import OperatorRates
+from perdix.models.dataflow.graph import Dataflow, Operator
+from perdix.models.dataflow.optimal import Sizing, global_parallelism, optimal_parallelism
+from perdix.models.dataflow.rates import OperatorRates
 
 NAN = float("nan")
 CHAIN = Dataflow.of_edges([("Source", "Op1"), ("Op1", "Op2")])

@@ -9,9 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.dataflow.flink_rates import SubtaskCounters, SubtaskReadings, counted, instance_window, readings_between
-from models.dataflow.rates import InstanceWindow
-from models.dataflow.useful_time import measured_rates, operator_rates
+from perdix.models.dataflow.flink_rates import (
+    SubtaskCounters,
+    SubtaskReadings,
+    counted,
+    instance_window,
+    readings_between,
+)
+from perdix.models.dataflow.rates import InstanceWindow
+from perdix.models.dataflow.useful_time import measured_rates, operator_rates
 
 NAN = float("nan")
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.dataflow.graph import Dataflow
-from models.dataflow.optimal import Sizing, optimal_parallelism
-from models.dataflow.rates import OperatorRates
-from models.dataflow.scaling_curve import WILDEST, ScalingCurve
+from perdix.models.dataflow.graph import Dataflow
+from perdix.models.dataflow.optimal import Sizing, optimal_parallelism
+from perdix.models.dataflow.rates import OperatorRates
+from perdix.models.dataflow.scaling_curve import WILDEST, ScalingCurve
 
 RATES = st.floats(1e-3, 1e9)
 SEEN = st.lists(st.tuples(st.integers(1, 60), RATES, st.floats(0, 1e6)), min_size=1, max_size=8)

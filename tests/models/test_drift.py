@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.drift import CLOSED_TICKS, COOLDOWN_TICKS, POOR_TICKS, DriftState
-from models.realised import Missed
+from perdix.models.drift import CLOSED_TICKS, COOLDOWN_TICKS, POOR_TICKS, DriftState
+from perdix.models.realised import Missed
 
 ERRORS = st.one_of(
     st.none(), st.floats(0.0, 2.0), st.just(math.inf), st.just(math.nan), st.sampled_from([0.05, 0.1, 0.25, 0.5])

@@ -11,11 +11,11 @@ import warnings
 import numpy as np
 import pytest
 
-from models.forecasting.arma import Arima
-from models.forecasting.auto_arima import AutoArima
-from models.forecasting.contract import Workload
-from models.forecasting.order_search import _numbers, search
-from models.forecasting.tail import Tail
+from perdix.models.forecasting.arma import Arima
+from perdix.models.forecasting.auto_arima import AutoArima
+from perdix.models.forecasting.contract import Workload
+from perdix.models.forecasting.order_search import _numbers, search
+from perdix.models.forecasting.tail import Tail
 
 
 def simulated(count: int, d: int, seed: int) -> np.ndarray:
@@ -102,7 +102,7 @@ def test_what_cannot_be_fitted_is_passed_over(monkeypatch):
             raise ValueError(f"no ARIMA with d = {d} could be fitted")
         return search(series, d)
 
-    monkeypatch.setattr("models.forecasting.auto_arima.search", fragile)
+    monkeypatch.setattr("perdix.models.forecasting.auto_arima.search", fragile)
     assert AutoArima.fit(history).arima.d == 2
     failing.add(2)
     with pytest.raises(ValueError, match=r"^bins of 10 s: no ARIMA with d = 1 .*; bins of 10 s: .* d = 2 .*60 s"):
@@ -130,10 +130,10 @@ def test_a_state_is_numbers():
 def test_the_loop_needs_no_fitting_library():
     program = (
         "import sys, numpy as np\n"
-        "from models.forecasting.families import AutoArima\n"
-        "from models.forecasting.arma import Arima\n"
-        "from models.forecasting.contract import Workload\n"
-        "from models.forecasting.forecaster import Forecaster, forecaster_from_state\n"
+        "from perdix.models.forecasting.families import AutoArima\n"
+        "from perdix.models.forecasting.arma import Arima\n"
+        "from perdix.models.forecasting.contract import Workload\n"
+        "from perdix.models.forecasting.forecaster import Forecaster, forecaster_from_state\n"
         "member = AutoArima(10.0, 7200.0, 10.0, Arima(1, 0, (.5,), (.2,), 1.0), 0)\n"
         "made = Forecaster.of([member], Workload(0.0, 10.0, np.linspace(1.0, 9.0, 720)))\n"
         "made = forecaster_from_state(made.update(Workload(7200.0, 1.0, np.ones(60))).to_state())\n"

@@ -6,11 +6,11 @@ import json
 import numpy as np
 import pytest
 
-from models.forecasting.backtest import backtest, backtest_fitted
-from models.forecasting.contract import Workload
-from models.forecasting.families import ENSEMBLE, FAMILIES, DampedTrend, LastValue, Linear
-from models.forecasting.forecaster import Forecaster
-from models.forecasting.origins import spaced_origins
+from perdix.models.forecasting.backtest import backtest, backtest_fitted
+from perdix.models.forecasting.contract import Workload
+from perdix.models.forecasting.families import ENSEMBLE, FAMILIES, DampedTrend, LastValue, Linear
+from perdix.models.forecasting.forecaster import Forecaster
+from perdix.models.forecasting.origins import spaced_origins
 
 QUICK = {family.family: family for family in (LastValue, Linear, DampedTrend)}
 

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from models.forecasting.calibration import Calibration
-from models.forecasting.contract import PROBABILITIES, Workload
-from models.forecasting.damped_trend import DampedTrend
-from models.forecasting.errors import coverage
-from models.forecasting.forecaster import Forecaster
-from models.forecasting.last_value import LastValue
-from models.forecasting.tail import Tail
-from models.forecasting.track_record import TrackRecord
+from perdix.models.forecasting.calibration import Calibration
+from perdix.models.forecasting.contract import PROBABILITIES, Workload
+from perdix.models.forecasting.damped_trend import DampedTrend
+from perdix.models.forecasting.errors import coverage
+from perdix.models.forecasting.forecaster import Forecaster
+from perdix.models.forecasting.last_value import LastValue
+from perdix.models.forecasting.tail import Tail
+from perdix.models.forecasting.track_record import TrackRecord
 
 LEAD_S, LEADS, ORIGINS = 60.0, 5, 200
 MIDDLES_S = LEAD_S * (np.arange(LEADS) + 0.5)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from models.forecasting.contract import Forecast, Workload
-from models.forecasting.families import ENSEMBLE, FAMILIES, families_named
-from models.forecasting.forecaster import Forecaster, fallback
-from models.forecasting.tail import Tail
+from perdix.models.forecasting.contract import Forecast, Workload
+from perdix.models.forecasting.families import ENSEMBLE, FAMILIES, families_named
+from perdix.models.forecasting.forecaster import Forecaster, fallback
+from perdix.models.forecasting.tail import Tail
 from tests.models.every_family import NAMES, START_S, behind, restored, weeks
 
 DAY_S = 86_400.0

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.forecasting.covariance import NAMES, Covariance, fitted
+from perdix.models.forecasting.covariance import NAMES, Covariance, fitted
 
 CELLS_S = st.sampled_from([60.0, 300.0, 900.0, 3600.0])
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.forecasting.errors import (
+from perdix.models.forecasting.errors import (
     coverage,
     error_of_maximum,
     mae,

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.forecasting.contract import LARGEST_PER_S, Workload
-from models.forecasting.failures import DamagedStateError, NotForecastableError, StateVersionError, checksum
-from models.forecasting.families import ENSEMBLE, DampedTrend, LastValue, Linear
-from models.forecasting.forecaster import STATE_FORMAT, Forecaster, fallback, forecaster_from_state
-from models.forecasting.selection import train_forecasters
+from perdix.models.forecasting.contract import LARGEST_PER_S, Workload
+from perdix.models.forecasting.failures import DamagedStateError, NotForecastableError, StateVersionError, checksum
+from perdix.models.forecasting.families import ENSEMBLE, DampedTrend, LastValue, Linear
+from perdix.models.forecasting.forecaster import STATE_FORMAT, Forecaster, fallback, forecaster_from_state
+from perdix.models.forecasting.selection import train_forecasters
 from tests.models.every_family import DAY, NAMES, START_S, STEP_S, behind, restored
 
 QUICK = {family.family: family for family in (LastValue, Linear, DampedTrend)}

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.forecasting.contract import Workload
-from models.forecasting.fast_arima import Autoregression, FastArima, LocalArima, MinuteArima
-from models.forecasting.fast_fit import LARGEST_INVERSE_ROOT, fit_autoregression, fit_fixed, invertible
-from models.forecasting.tail import Tail
+from perdix.models.forecasting.contract import Workload
+from perdix.models.forecasting.fast_arima import Autoregression, FastArima, LocalArima, MinuteArima
+from perdix.models.forecasting.fast_fit import LARGEST_INVERSE_ROOT, fit_autoregression, fit_fixed, invertible
+from perdix.models.forecasting.tail import Tail
 
 FAMILIES = [FastArima, LocalArima, MinuteArima, Autoregression]
 EDGES_S = np.arange(0.0, 901.0, 60.0)

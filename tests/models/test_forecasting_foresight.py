@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from models.forecasting.foresight import FURTHEST, LEAST_MINUTES, MINUTE_S, foresight
+from perdix.models.forecasting.foresight import FURTHEST, LEAST_MINUTES, MINUTE_S, foresight
 
 
 def white(seed, minutes=360, spread=0.3):

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.forecasting.contract import Workload
-from models.forecasting.gaussian_process import GaussianProcess, LogGaussianProcess, PlainGaussianProcess
-from models.forecasting.tail import Tail
+from perdix.models.forecasting.contract import Workload
+from perdix.models.forecasting.gaussian_process import GaussianProcess, LogGaussianProcess, PlainGaussianProcess
+from perdix.models.forecasting.tail import Tail
 
 HOUR_S, DAY_S = 3600.0, 86_400.0
 HALF_DAY_S = 12 * HOUR_S

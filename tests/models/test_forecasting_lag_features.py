@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.forecasting.lag_features import CALENDAR, LAGS, features
+from perdix.models.forecasting.lag_features import CALENDAR, LAGS, features
 
 HOUR_S = 3600.0
 SERIES = np.random.default_rng(0).normal(size=24 * 9)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.forecasting.contract import Workload
-from models.forecasting.lagged_trees import LaggedTrees
-from models.forecasting.pooled_trees import PooledTrees
-from models.forecasting.tail import Tail
+from perdix.models.forecasting.contract import Workload
+from perdix.models.forecasting.lagged_trees import LaggedTrees
+from perdix.models.forecasting.pooled_trees import PooledTrees
+from perdix.models.forecasting.tail import Tail
 
 HOUR_S = 3600.0
 HALF_DAY_S = 12 * HOUR_S

@@ -11,14 +11,14 @@ from functools import cache
 import numpy as np
 import pytest
 
-from models.forecasting.backtest import Backtest, Walk, backtest
-from models.forecasting.calibration import Calibration
-from models.forecasting.contract import Workload
-from models.forecasting.families import ENSEMBLE, DampedTrend, LastValue, Linear
-from models.forecasting.forecaster import Forecaster
-from models.forecasting.origins import stops_of
-from models.forecasting.selection import train_forecasters
-from models.forecasting.weighting import weights_of
+from perdix.models.forecasting.backtest import Backtest, Walk, backtest
+from perdix.models.forecasting.calibration import Calibration
+from perdix.models.forecasting.contract import Workload
+from perdix.models.forecasting.families import ENSEMBLE, DampedTrend, LastValue, Linear
+from perdix.models.forecasting.forecaster import Forecaster
+from perdix.models.forecasting.origins import stops_of
+from perdix.models.forecasting.selection import train_forecasters
+from perdix.models.forecasting.weighting import weights_of
 from tests.models.every_family import NAMES, START_S, STEP_S, all_of_them, weeks
 
 QUICK = {family.family: family for family in (LastValue, Linear, DampedTrend)}

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.forecasting.backtest import Backtest, backtest
-from models.forecasting.contract import Workload
-from models.forecasting.families import AutoArima, DampedTrend, LastValue, Linear
+from perdix.models.forecasting.backtest import Backtest, backtest
+from perdix.models.forecasting.contract import Workload
+from perdix.models.forecasting.families import AutoArima, DampedTrend, LastValue, Linear
 
 FOLDER = Path(__file__).resolve().parents[2] / "../shared/data/workloads"
 FILES = {

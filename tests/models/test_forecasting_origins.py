@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.forecasting.contract import Workload
-from models.forecasting.origins import SCORED, WARM_UP, least_steps, spaced_origins, stops_of
+from perdix.models.forecasting.contract import Workload
+from perdix.models.forecasting.origins import SCORED, WARM_UP, least_steps, spaced_origins, stops_of
 
 
 def history_of(seconds: float, step_s: float = 10.0) -> Workload:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.interpolate import CubicHermiteSpline
 
-from models.forecasting.regrid import _hermite, bridged, mean_preserving
+from perdix.models.forecasting.regrid import _hermite, bridged, mean_preserving
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=2, max_size=30), st.sampled_from([5, 10, 60]))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.forecasting.backtest import backtest_fitted
-from models.forecasting.contract import Workload
-from models.forecasting.families import ENSEMBLE, families_named
-from models.forecasting.retraining import judgeable_s, retrain_forecasters
-from models.forecasting.selection import challenge_champion, train_forecasters
+from perdix.models.forecasting.backtest import backtest_fitted
+from perdix.models.forecasting.contract import Workload
+from perdix.models.forecasting.families import ENSEMBLE, families_named
+from perdix.models.forecasting.retraining import judgeable_s, retrain_forecasters
+from perdix.models.forecasting.selection import challenge_champion, train_forecasters
 
 FAMILIES = families_named(ENSEMBLE)
 STEP_S = 10.0

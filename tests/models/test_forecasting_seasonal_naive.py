@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.forecasting.contract import Workload
-from models.forecasting.seasonal_naive import SeasonalNaive, WeeklyNaive
-from models.forecasting.tail import Tail
+from perdix.models.forecasting.contract import Workload
+from perdix.models.forecasting.seasonal_naive import SeasonalNaive, WeeklyNaive
+from perdix.models.forecasting.tail import Tail
 
 HOURS = np.arange(24 * 22)
 RATES = 100.0 + 10.0 * (HOURS % 24) + 500.0 * (HOURS // 24 % 7 == 5)

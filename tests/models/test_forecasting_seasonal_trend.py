@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from models.forecasting.contract import Workload
-from models.forecasting.seasonal_trend import SeasonalTrend
-from models.forecasting.tail import Tail
+from perdix.models.forecasting.contract import Workload
+from perdix.models.forecasting.seasonal_trend import SeasonalTrend
+from perdix.models.forecasting.tail import Tail
 
 HOUR_S = 3600.0
 HALF_DAY_S = 12 * HOUR_S

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.forecasting.contract import Workload
-from models.forecasting.seasons import filled
-from models.forecasting.tail import Tail
+from perdix.models.forecasting.contract import Workload
+from perdix.models.forecasting.seasons import filled
+from perdix.models.forecasting.tail import Tail
 
 HOUR_S = 3600.0
 DAYS = 100.0 + 50.0 * np.sin(2.0 * np.pi * np.arange(96) / 24.0)

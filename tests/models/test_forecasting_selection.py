@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.forecasting.backtest import Backtest
-from models.forecasting.contract import Workload
-from models.forecasting.families import ENSEMBLE, FAMILIES, DampedTrend, LastValue, Linear
-from models.forecasting.selection import Candidate, challenge, challenge_champion, train_forecasters, winner_of
+from perdix.models.forecasting.backtest import Backtest
+from perdix.models.forecasting.contract import Workload
+from perdix.models.forecasting.families import ENSEMBLE, FAMILIES, DampedTrend, LastValue, Linear
+from perdix.models.forecasting.selection import Candidate, challenge, challenge_champion, train_forecasters, winner_of
 
 QUICK = {family.family: family for family in (LastValue, Linear, DampedTrend)}
 

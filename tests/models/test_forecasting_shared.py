@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.forecasting import pooled_trees
-from models.forecasting.contract import Workload
-from models.forecasting.families import FAMILIES
-from models.forecasting.forecaster import Forecaster, forecaster_from_state
-from models.forecasting.last_value import LastValue
-from models.forecasting.pooled_trees import PooledTrees
+from perdix.models.forecasting import pooled_trees
+from perdix.models.forecasting.contract import Workload
+from perdix.models.forecasting.families import FAMILIES
+from perdix.models.forecasting.forecaster import Forecaster, forecaster_from_state
+from perdix.models.forecasting.last_value import LastValue
+from perdix.models.forecasting.pooled_trees import PooledTrees
 
 MINUTE_S, DAY = 60.0, 1_440
 

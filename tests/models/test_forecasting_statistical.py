@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.forecasting.contract import Workload
-from models.forecasting.statistical import ExponentialSmoothing, Theta, as_arima
-from models.forecasting.tail import Tail
+from perdix.models.forecasting.contract import Workload
+from perdix.models.forecasting.statistical import ExponentialSmoothing, Theta, as_arima
+from perdix.models.forecasting.tail import Tail
 
 BOTH = pytest.mark.parametrize("family", [ExponentialSmoothing, Theta])
 SERIES = 100.0 + np.cumsum(np.random.default_rng(0).normal(size=400))

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.forecasting.contract import Workload
-from models.forecasting.tail import Tail
+from perdix.models.forecasting.contract import Workload
+from perdix.models.forecasting.tail import Tail
 
 
 def seconds(*rates: float, start_s: float = 0.0, step_s: float = 1.0) -> Workload:

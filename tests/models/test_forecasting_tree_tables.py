@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import xgboost
 
-from models.forecasting.tree_tables import TreeTables
+from perdix.models.forecasting.tree_tables import TreeTables
 
 ROWS = np.random.default_rng(0).random((300, 6)).astype(np.float32)
 ROWS[::7, 2] = np.nan

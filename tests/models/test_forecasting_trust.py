@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from models.forecasting.contract import Forecast, Workload
-from models.forecasting.tail import Tail
-from models.forecasting.trust import Trust
+from perdix.models.forecasting.contract import Forecast, Workload
+from perdix.models.forecasting.tail import Tail
+from perdix.models.forecasting.trust import Trust
 
 
 def forecast(origin_s, change_per_s, level=100.0):

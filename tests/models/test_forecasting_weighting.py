@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from models.forecasting.track_record import TrackRecord
-from models.forecasting.weighting import combine, weights_of
+from perdix.models.forecasting.track_record import TrackRecord
+from perdix.models.forecasting.weighting import combine, weights_of
 
 LEAD_S, LEADS = 60.0, 3
 RATES = st.floats(0.0, 1e9, width=32)

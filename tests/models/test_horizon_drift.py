@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.drift import DriftState
-from models.forecasting.auto_arima import AutoArima
-from models.forecasting.contract import Values, Workload
-from models.forecasting.damped_trend import DampedTrend
-from models.forecasting.families import FAMILIES
-from models.forecasting.forecaster import Forecaster
-from models.forecasting.last_value import LastValue
-from models.forecasting.linear import Linear
-from models.forecasting.member import Member
-from models.forecasting.track_record import TrackRecord
-from models.horizon_drift import (
+from perdix.models.drift import DriftState
+from perdix.models.forecasting.auto_arima import AutoArima
+from perdix.models.forecasting.contract import Values, Workload
+from perdix.models.forecasting.damped_trend import DampedTrend
+from perdix.models.forecasting.families import FAMILIES
+from perdix.models.forecasting.forecaster import Forecaster
+from perdix.models.forecasting.last_value import LastValue
+from perdix.models.forecasting.linear import Linear
+from perdix.models.forecasting.member import Member
+from perdix.models.forecasting.track_record import TrackRecord
+from perdix.models.horizon_drift import (
     CEILING,
     GOOD,
     LEAST_FORECASTS,
@@ -34,7 +34,7 @@ from models.horizon_drift import (
     HorizonDrift,
     usual_share,
 )
-from models.realised import Missed
+from perdix.models.realised import Missed
 
 TRACES = Path(__file__).parents[2] / "../shared/data/workloads"
 STEP_S, MINUTE, LEADS = 10.0, 6, 15

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from models.forecasting.contract import Forecast, Workload
-from models.forecasting.known_events import KnownEvents, Reckoned
-from models.forecasting.tail import Tail
-from settings.known_events import Calendar, KnownEvent
+from perdix.models.forecasting.contract import Forecast, Workload
+from perdix.models.forecasting.known_events import KnownEvents, Reckoned
+from perdix.models.forecasting.tail import Tail
+from perdix.settings.known_events import Calendar, KnownEvent
 
 NOW_S = 1_760_000_000.0
 USUAL = 1_000.0

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from models.latency.boosting import Clusters, PublishedLatency
-from models.latency.state import latency_from_state
-from models.profiling.profile import ProfilePoint
+from perdix.models.latency.boosting import Clusters, PublishedLatency
+from perdix.models.latency.state import latency_from_state
+from perdix.models.profiling.profile import ProfilePoint
 from tests.models.measured_profile import OVERLOADED_MS, known_job, measured_profile
 
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from models.latency.utilisation import UtilisationLatency
-from models.profiling.profile import ProfilePoint
-from models.profiling.validity import valid_deployments
-from twin.job import JobTwin
-from twin.parameters import load_twin
-from twin.workloads import arrivals_from
+from perdix.models.latency.utilisation import UtilisationLatency
+from perdix.models.profiling.profile import ProfilePoint
+from perdix.models.profiling.validity import valid_deployments
+from perdix.twin.job import JobTwin
+from perdix.twin.parameters import load_twin
+from perdix.twin.workloads import arrivals_from
 
 SIZES = (2, 5, 8, 12)
 

@@ -7,11 +7,11 @@ import time
 import numpy as np
 import pytest
 
-from models.latency.limit import UtilisationLimit
-from models.latency.overload import overloaded_points
-from models.latency.state import latency_from_state
-from models.latency.utilisation import UtilisationLatency
-from models.profiling.profile import ProfilePoint
+from perdix.models.latency.limit import UtilisationLimit
+from perdix.models.latency.overload import overloaded_points
+from perdix.models.latency.state import latency_from_state
+from perdix.models.latency.utilisation import UtilisationLatency
+from perdix.models.profiling.profile import ProfilePoint
 from tests.models.measured_profile import OVERLOADED_MS, known_job, measured_profile
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from models.mixes.cba import cba
-from models.mixes.problem import Problem, Sizes
-from models.mixes.qcesa import plan, steadied
+from perdix.models.mixes.cba import cba
+from perdix.models.mixes.problem import Problem, Sizes
+from perdix.models.mixes.qcesa import plan, steadied
 
 R1, R2 = 0, 1
 

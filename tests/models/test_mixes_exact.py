@@ -10,10 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from models.mixes.candidates import candidates, dominated, most_needed
-from models.mixes.problem import Mixes, Problem, Sizes
-from models.mixes.qcesa import plan, single
-from models.mixes.relaxation import relaxed
+from perdix.models.mixes.candidates import candidates, dominated, most_needed
+from perdix.models.mixes.problem import Mixes, Problem, Sizes
+from perdix.models.mixes.qcesa import plan, single
+from perdix.models.mixes.relaxation import relaxed
 
 SURPLUS = 2  # workers of each size beyond what the candidate rule says may be needed
 

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from models.performance.contract import Sample
-from models.performance.families import (
+from perdix.models.performance.contract import Sample
+from perdix.models.performance.families import (
     ADABOOST,
     BOOSTING,
     CURVES,
@@ -28,9 +28,9 @@ from models.performance.families import (
     Family,
     family_of,
 )
-from models.performance.fitted import FittedPerformance
-from models.performance.samples import rates_of
-from settings.home import PROJECT
+from perdix.models.performance.fitted import FittedPerformance
+from perdix.models.performance.samples import rates_of
+from perdix.settings.home import PROJECT
 from tests.models.sampled import sampled, true_per_s
 
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda one: one.family)
@@ -170,7 +170,7 @@ def test_a_model_from_its_state_predicts_the_very_same(family: Family) -> None:
 def test_another_process_grows_the_same_trees() -> None:
     model = fitted(FOREST, sampled(noise=0.05), seed=7)
     code = (
-        "import json, sys; from models.performance.fitted import FittedPerformance;"
+        "import json, sys; from perdix.models.performance.fitted import FittedPerformance;"
         "model = FittedPerformance.from_state(json.load(sys.stdin));"
         "print(json.dumps(model.predict([1.1, 2.2], 900.0).per_s.tolist()))"
     )

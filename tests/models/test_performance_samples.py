@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.performance.sampled_range import outside
-from models.performance.samples import checked, rates_of, samples_digest, sizes_of
+from perdix.models.performance.sampled_range import outside
+from perdix.models.performance.samples import checked, rates_of, samples_digest, sizes_of
 from tests.models.sampled import sampled
 
 # ---- samples -----------------------------------------------------------------------------------------------------

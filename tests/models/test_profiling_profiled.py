@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.latency.selection import FAMILIES
-from models.profiling.profiled import Profiled
-from models.profiling.tmax import HighestRates
+from perdix.models.latency.selection import FAMILIES
+from perdix.models.profiling.profiled import Profiled
+from perdix.models.profiling.tmax import HighestRates
 from tests.models.measured_profile import known_job
 
 SIZES, RATES = np.array([2, 3, 8, 11]), np.array([15_000.0, 10_000.0, 90_000.0, 70_000.0])

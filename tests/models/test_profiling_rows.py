@@ -4,8 +4,15 @@ import math
 
 import pytest
 
-from models.profiling.profile import Profile, ProfilePoint
-from models.profiling.rows import newest_profile, profile_digest, profile_of, read_profile, rows_of, write_profile
+from perdix.models.profiling.profile import Profile, ProfilePoint
+from perdix.models.profiling.rows import (
+    newest_profile,
+    profile_digest,
+    profile_of,
+    read_profile,
+    rows_of,
+    write_profile,
+)
 
 
 def profile(job="cars", ended_s=10.0, **changes):

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from models.profiling.tmax import FAMILIES, HighestRates, leave_one_out
+from perdix.models.profiling.tmax import FAMILIES, HighestRates, leave_one_out
 from tests.models.measured_profile import measured_profile
 
 LINEAR = {2: 20_000.0, 5: 50_000.0, 8: 80_000.0, 11: 110_000.0}

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from models.profiling.profile import ProfilePoint
-from models.profiling.validity import expected_latency_ms, valid_deployments
+from perdix.models.profiling.profile import ProfilePoint
+from perdix.models.profiling.validity import expected_latency_ms, valid_deployments
 
 
 def point(scale_out, rate, latency, valid=True):

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from models.forecasting.contract import Forecast
-from models.forecasting.projected_rate import averaging_bins_per_s, projected_rate_per_s
+from perdix.models.forecasting.contract import Forecast
+from perdix.models.forecasting.projected_rate import averaging_bins_per_s, projected_rate_per_s
 
 
 def forecast(rates):

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.forecasting.contract import Forecast, Workload
-from models.realised import Missed, come_true
+from perdix.models.forecasting.contract import Forecast, Workload
+from perdix.models.realised import Missed, come_true
 
 
 def forecast(mean, origin_s=1000.0, step_s=1.0) -> Forecast:

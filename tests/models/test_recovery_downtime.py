@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.recovery.downtime import CEILING_S, FLOOR_S, MOST_LOST_S, MOST_SEEN, Anticipated, Downtimes
+from perdix.models.recovery.downtime import CEILING_S, FLOOR_S, MOST_LOST_S, MOST_SEEN, Anticipated, Downtimes
 
 
 def test_starts_as_in_the_paper():

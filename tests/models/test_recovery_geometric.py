@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from models.forecasting.contract import Forecast
-from models.recovery.geometric import geometric_recoveries_s
-from models.recovery.prediction import highest_utilisation, predict_recoveries_s
+from perdix.models.forecasting.contract import Forecast
+from perdix.models.recovery.geometric import geometric_recoveries_s
+from perdix.models.recovery.prediction import highest_utilisation, predict_recoveries_s
 
 
 def forecast(rates, step_s=1.0):

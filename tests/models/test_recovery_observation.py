@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from models.recovery.normal import Moments, Normal
-from models.recovery.observation import Recovered, RecoveryWatch, TimedOut
+from perdix.models.recovery.normal import Moments, Normal
+from perdix.models.recovery.observation import Recovered, RecoveryWatch, TimedOut
 
 METRICS = Path(__file__).parents[2] / "../shared/data/metrics"
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from models.forecasting.contract import Forecast
-from models.recovery.normal import Normal
-from models.recovery.observation import Recovered, RecoveryWatch
-from models.recovery.prediction import predict_recovery_s
-from twin.job import JobTwin
-from twin.parameters import TwinParameters
-from twin.workloads import workload
+from perdix.models.forecasting.contract import Forecast
+from perdix.models.recovery.normal import Normal
+from perdix.models.recovery.observation import Recovered, RecoveryWatch
+from perdix.models.recovery.prediction import predict_recovery_s
+from perdix.twin.job import JobTwin
+from perdix.twin.parameters import TwinParameters
+from perdix.twin.workloads import workload
 
 PARAMETERS = TwinParameters.model_validate(
     {

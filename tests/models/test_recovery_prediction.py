@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.forecasting.contract import Forecast
-from models.recovery.prediction import highest_utilisation, predict_recoveries_s, predict_recovery_s
+from perdix.models.forecasting.contract import Forecast
+from perdix.models.recovery.prediction import highest_utilisation, predict_recoveries_s, predict_recovery_s
 
 
 def forecast(rates, step_s=1.0):

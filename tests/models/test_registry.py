@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from models.registry import (
+from perdix.models.registry import (
     CAPACITY,
     FORECAST,
     Candidate,
@@ -31,8 +31,8 @@ from models.registry import (
     read_fleet,
     tracking,
 )
-from models.registry.shared_models import name_of, to_text
-from settings.home import PROJECT, Home
+from perdix.models.registry.shared_models import name_of, to_text
+from perdix.settings.home import PROJECT, Home
 
 # MLflow 3.17 asks SQLAlchemy 2.1 for a loader strategy that it deprecates; nothing that perdix could mend.
 pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
@@ -93,7 +93,7 @@ def publication() -> Callable[..., Publication]:
 
 
 def test_importing_the_registry_imports_no_mlflow() -> None:
-    code = "import sys, models.registry; sys.exit('mlflow' in sys.modules)"
+    code = "import sys, perdix.models.registry; sys.exit('mlflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=False).returncode == 0
 
 
@@ -290,8 +290,8 @@ def test_a_model_that_jobs_share_is_registered_once(registry: Registry, client, 
 def test_processes_that_start_at_once_make_one_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     code = (
-        "import sys; from pathlib import Path; from models.registry import prepare, FORECAST;"
-        "from settings.home import Home;"
+        "import sys; from pathlib import Path; from perdix.models.registry import prepare, FORECAST;"
+        "from perdix.settings.home import Home;"
         "print(prepare(Home(Path(sys.argv[1]))).current_version(FORECAST))"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "home")]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from models.registry import Compared, Comparison, Registry, RegistryError, TrainingData, prepare, tracking
-from settings.home import Home
+from perdix.models.registry import Compared, Comparison, Registry, RegistryError, TrainingData, prepare, tracking
+from perdix.settings.home import Home
 
 pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.registry.errors import FleetCorrupt
-from models.registry.fleet_table import (
+from perdix.models.registry.errors import FleetCorrupt
+from perdix.models.registry.fleet_table import (
     Fleet,
     checked_fleet,
     digest_of,
@@ -19,7 +19,7 @@ from models.registry.fleet_table import (
     read_row,
     write_fleet,
 )
-from models.registry.shared_models import name_of, references, to_text
+from perdix.models.registry.shared_models import name_of, references, to_text
 
 COLUMNS = ["job", "family", "state", "wape"]
 BOOSTERS = {name_of(text): text for text in (to_text({"trees": [1, 2]}), to_text({"trees": [3]}))}

@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from models.capacity.scale_outs import ScaleOuts
-from models.forecasting.contract import Workload
-from models.forecasting.forecaster import fitted, forecaster_from_state
-from models.latency.state import latency_from_state
-from models.latency.utilisation import UtilisationLatency
-from models.performance.families import FOREST
-from models.performance.fitted import FittedPerformance
-from models.registry import (
+from perdix.models.capacity.scale_outs import ScaleOuts
+from perdix.models.forecasting.contract import Workload
+from perdix.models.forecasting.forecaster import fitted, forecaster_from_state
+from perdix.models.latency.state import latency_from_state
+from perdix.models.latency.utilisation import UtilisationLatency
+from perdix.models.performance.families import FOREST
+from perdix.models.performance.fitted import FittedPerformance
+from perdix.models.registry import (
     CAPACITY,
     FORECAST,
     LATENCY,
@@ -29,7 +29,7 @@ from models.registry import (
     prepare,
     tracking,
 )
-from settings.home import PROJECT, Home
+from perdix.settings.home import PROJECT, Home
 from tests.models.measured_profile import known_job
 from tests.models.sampled import sampled
 
@@ -38,7 +38,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning"),
 ]
 
-# Without the checkout on the path, so that `models` can only come from the version itself.
+# Without the checkout on the path, so that `perdix` can only come from the version itself.
 ASK = """
 import sys
 sys.path = [entry for entry in sys.path if entry not in ("", sys.argv[1])]
@@ -46,8 +46,8 @@ sys.meta_path = [finder for finder in sys.meta_path if "__editable__" not in rep
 import mlflow, pandas as pd
 model = mlflow.pyfunc.load_model(sys.argv[2])
 answer = model.predict(pd.read_json(sys.argv[3], orient="split"))
-import models
-assert models.__file__.startswith(sys.argv[2]), models.__file__
+import perdix.models as ours
+assert ours.__file__.startswith(sys.argv[2]), ours.__file__
 answer.to_json(sys.argv[4], orient="split")
 """
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from models.sampling.contract import SamplingRule
-from models.sampling.course import next_size, rule_called
-from models.sampling.dynamic_step import DynamicStep
-from models.sampling.fixed_step import FixedStep
-from models.sampling.sizes import Axis, Grid, GridPoint
+from perdix.models.sampling.contract import SamplingRule
+from perdix.models.sampling.course import next_size, rule_called
+from perdix.models.sampling.dynamic_step import DynamicStep
+from perdix.models.sampling.fixed_step import FixedStep
+from perdix.models.sampling.sizes import Axis, Grid, GridPoint
 
 Performance = Callable[[int], float | None]
 

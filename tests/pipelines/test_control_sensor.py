@@ -6,13 +6,13 @@ import warnings
 
 import dagster as dg
 
-from control.fleet_report import FleetReport
-from control.state_journal import Status
-from control.tick_io import TickReport
+from perdix.control.fleet_report import FleetReport
+from perdix.control.state_journal import Status
+from perdix.control.tick_io import TickReport
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
-    from pipelines.control_sensor import MOST_JOBS, tick_metadata, tick_sentence
+    from perdix.pipelines.control_sensor import MOST_JOBS, tick_metadata, tick_sentence
 
 
 def report(**running: int | None) -> FleetReport:

@@ -17,24 +17,24 @@ import dagster as dg
 import numpy as np
 import pytest
 
-from assets.resources import Workspace
-from control.state import StateStore
-from models.registry import FORECAST
-from settings.home import PROJECT, Home
-from telemetry.lake import Lake
+from perdix.assets.resources import Workspace
+from perdix.control.state import StateStore
+from perdix.models.registry import FORECAST
+from perdix.settings.home import PROJECT, Home
+from perdix.telemetry.lake import Lake
+from perdix.twin.emission import Scraping
+from perdix.twin.job import JobTwin
+from perdix.twin.living import LivingTwin, SimulatedClock
+from perdix.twin.prometheus_face import PrometheusFace
+from perdix.twin.workloads import arrivals_from
 from tests.control.rig import parameters
-from twin.emission import Scraping
-from twin.job import JobTwin
-from twin.living import LivingTwin, SimulatedClock
-from twin.prometheus_face import PrometheusFace
-from twin.workloads import arrivals_from
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
-    from pipelines.control_sensor import control_loop
-    from pipelines.retrain_sensor import retrain_on_drift
-    from pipelines.schedules import daily_training
-    from pipelines.training_location import build_training_defs
+    from perdix.pipelines.control_sensor import control_loop
+    from perdix.pipelines.retrain_sensor import retrain_on_drift
+    from perdix.pipelines.schedules import daily_training
+    from perdix.pipelines.training_location import build_training_defs
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -130,7 +130,7 @@ def deployment(tmp_path: Path, spark: object, monkeypatch: pytest.MonkeyPatch) -
     (conf / "perdix.yaml").write_text(SETTINGS)
     clock = SimulatedClock(CHANGE_S - CALM_S)
     for reads in ("now_s", "elapsed_s"):  # leases run out by the second
-        monkeypatch.setattr(f"control.clock.WallClock.{reads}", lambda _: clock.now_s())
+        monkeypatch.setattr(f"perdix.control.clock.WallClock.{reads}", lambda _: clock.now_s())
     arrivals = arrivals_from(load(), CHANGE_S - PAST_S)
     twin = JobTwin(parameters(), 3, start_s=CHANGE_S - PAST_S, scale_out=5, arrivals=arrivals)
     living = LivingTwin({"orders": twin}, clock, scraping=Scraping(interval_s=10.0))

@@ -12,19 +12,19 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.resources import Workspace
-from cli.twin_jobs import write_twin_jobs
-from control.live import live_io
-from models.capacity.scale_outs import ScaleOuts
-from models.registry import CAPACITY, FORECAST, read_fleet
-from settings.home import PROJECT, Home
-from telemetry.lake import Lake
-from telemetry.landing import land
-from twin.emission import Scraping, emit
-from twin.exports import write_exports
-from twin.living import LivingTwin, SimulatedClock, revive
-from twin.parameters import load_twin
-from twin.prometheus_face import PrometheusFace
+from perdix.assets.resources import Workspace
+from perdix.cli.twin_jobs import write_twin_jobs
+from perdix.control.live import live_io
+from perdix.models.capacity.scale_outs import ScaleOuts
+from perdix.models.registry import CAPACITY, FORECAST, read_fleet
+from perdix.settings.home import PROJECT, Home
+from perdix.telemetry.lake import Lake
+from perdix.telemetry.landing import land
+from perdix.twin.emission import Scraping, emit
+from perdix.twin.exports import write_exports
+from perdix.twin.living import LivingTwin, SimulatedClock, revive
+from perdix.twin.parameters import load_twin
+from perdix.twin.prometheus_face import PrometheusFace
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -35,9 +35,9 @@ JOBS = {"ads": "victoria-metrics", "wordcount": "query-range"}
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
-    from pipelines.control_location import build_control_defs
-    from pipelines.control_sensor import control_loop
-    from pipelines.training_location import build_training_defs
+    from perdix.pipelines.control_location import build_control_defs
+    from perdix.pipelines.control_sensor import control_loop
+    from perdix.pipelines.training_location import build_training_defs
 
 
 @dataclass
@@ -237,7 +237,7 @@ class TestSensors:
         self, ticking: Line, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         ticking.clock.advance(60)
-        monkeypatch.setattr("control.clock.WallClock.now_s", lambda _: ticking.clock.now_s())
+        monkeypatch.setattr("perdix.control.clock.WallClock.now_s", lambda _: ticking.clock.now_s())
         definitions = build_control_defs(ticking.workspace)
         context = dg.build_sensor_context(
             instance=ticking.instance, definitions=definitions, resources={"workspace": ticking.workspace}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -20,20 +21,20 @@ def imported_by(module: str) -> set[str]:
 def test_the_control_location_imports_nothing_that_trains() -> None:
     heavy = {"pyspark", "great_expectations", "pmdarima", "sklearn", "xgboost", "mlflow", "matplotlib"}
     # dagster_pyspark itself imports pyspark (half a second); sessions are made by the training location only.
-    assert imported_by("pipelines.control_location") & (heavy - {"pyspark"}) == set()
+    assert imported_by("perdix.pipelines.control_location") & (heavy - {"pyspark"}) == set()
 
 
 def test_importing_the_training_location_loads_no_library_that_it_uses_only_when_it_runs() -> None:
     heavy = {"great_expectations", "pmdarima", "sklearn", "xgboost", "mlflow", "matplotlib"}
-    assert imported_by("pipelines.training_location") & heavy == set()
+    assert imported_by("perdix.pipelines.training_location") & heavy == set()
 
 
 def test_what_an_ingest_needs_brings_no_models_along() -> None:
     """A command of seconds: the models and the libraries that they fit with are two more seconds of imports."""
-    assert imported_by("pipelines.ingesting") & {"scipy", "mlflow", "replay", "policies", "profiling"} == set()
+    assert imported_by("perdix.pipelines.ingesting") & {"scipy", "mlflow", "replay", "policies", "profiling"} == set()
 
 
 @pytest.mark.parametrize("package", ["assets", "models", "pipelines", "cli", "control", "settings", "telemetry"])
 def test_packages_are_those_of_this_checkout(package: str) -> None:
-    found = __import__(package)
+    found = import_module(f"perdix.{package}")
     assert Path(found.__file__ or "").resolve().is_relative_to(PROJECT)

@@ -12,17 +12,17 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from assets.metadata import MOST_PICTURE_BYTES
-from assets.resources import Workspace
-from models.registry import tracking
-from settings.home import Home
+from perdix.assets.metadata import MOST_PICTURE_BYTES
+from perdix.assets.resources import Workspace
+from perdix.models.registry import tracking
+from perdix.settings.home import Home
 
 pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
-    from assets.replay import policy_comparison
-    from pipelines.training_location import build_training_defs
+    from perdix.assets.replay import policy_comparison
+    from perdix.pipelines.training_location import build_training_defs
 
 TINY = {"workload": "wordcount", "policies": "static-12,hpa-80", "seeds": 1, "hours": 0.2, "processes": 1}
 

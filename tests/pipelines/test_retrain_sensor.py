@@ -9,13 +9,13 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.resources import Workspace
-from control.state import StateStore
-from models.forecasting.retraining import judgeable_s
+from perdix.assets.resources import Workspace
+from perdix.control.state import StateStore
+from perdix.models.forecasting.retraining import judgeable_s
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
-    from pipelines.retrain_sensor import RUN_KEY, retrain_on_drift
+    from perdix.pipelines.retrain_sensor import RUN_KEY, retrain_on_drift
 
 NOW_S = 1_772_625_600.0  # 2026-03-04 12:00Z
 
@@ -32,7 +32,7 @@ def a_run() -> None:
 
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    monkeypatch.setattr("control.clock.WallClock.now_s", lambda _: NOW_S)
+    monkeypatch.setattr("perdix.control.clock.WallClock.now_s", lambda _: NOW_S)
     (tmp_path / "conf").mkdir()
     return Workspace(home=str(tmp_path / "home"), conf=str(tmp_path / "conf"))
 
@@ -68,7 +68,7 @@ def test_a_drift_waits_until_forecasts_can_be_judged_on_what_came_since(
     (skipped,) = asked(workspace, instance)
     assert isinstance(skipped, dg.SkipReason)
     assert "ads is trained at 2026-03-04 12:" in (skipped.skip_message or "")
-    monkeypatch.setattr("control.clock.WallClock.now_s", lambda _: judgeable_s(since_s))
+    monkeypatch.setattr("perdix.control.clock.WallClock.now_s", lambda _: judgeable_s(since_s))
     (request,) = asked(workspace, instance)
     assert isinstance(request, dg.RunRequest)
 

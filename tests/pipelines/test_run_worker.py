@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from settings.home import PROJECT
+from perdix.settings.home import PROJECT
 
 pytestmark = pytest.mark.slow
 
@@ -16,7 +16,7 @@ def test_great_expectations_can_be_imported_in_the_process_of_a_run() -> None:
     # A command's main module has neither file nor specification, as that of a process which multiprocessing spawned.
     code = (
         "import sys; assert sys.modules['__main__'].__spec__ is None;"
-        "import pipelines.training_location;"
+        "import perdix.pipelines.training_location;"
         "import great_expectations; print('still alive')"
     )
     ended = subprocess.run(

@@ -10,13 +10,13 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.resources import Workspace
-from settings.home import Home
+from perdix.assets.resources import Workspace
+from perdix.settings.home import Home
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
-    from pipelines.retrain_sensor import retrain_on_drift
-    from pipelines.schedules import daily_ingest, daily_training
+    from perdix.pipelines.retrain_sensor import retrain_on_drift
+    from perdix.pipelines.schedules import daily_ingest, daily_training
 
 MORNING = datetime(2026, 3, 5, 2, 30, tzinfo=UTC)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from policies.contract import Decision, Situation
-from policies.daedalus import Daedalus
-from policies.daedalus_options import AS_PRINTED, DaedalusOptions
+from perdix.policies.contract import Decision, Situation
+from perdix.policies.daedalus import Daedalus
+from perdix.policies.daedalus_options import AS_PRINTED, DaedalusOptions
 
 
 def decide(situation: Situation, **options: Any) -> Decision:

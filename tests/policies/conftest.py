@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.capacity.contract import Estimate
-from models.forecasting.contract import Forecast
-from models.recovery.downtime import Downtimes
-from policies.contract import Situation
-from settings.stream_job import Bounds, Objectives
+from perdix.models.capacity.contract import Estimate
+from perdix.models.forecasting.contract import Forecast
+from perdix.models.recovery.downtime import Downtimes
+from perdix.policies.contract import Situation
+from perdix.settings.stream_job import Bounds, Objectives
 
 NOW_S = 1_700_000_000.0
 Situate = Callable[..., Situation]

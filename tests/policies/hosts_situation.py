@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from models.forecasting.contract import Forecast
-from policies.hosts.contract import (
+from perdix.models.forecasting.contract import Forecast
+from perdix.policies.hosts.contract import (
     Host,
     HostsDecision,
     HostsSituation,

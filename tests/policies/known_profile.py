@@ -9,9 +9,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from models.latency.contract import LatencyPredictions
-from models.profiling.profiled import Profiled
-from models.profiling.tmax import LINE, HighestRates
+from perdix.models.latency.contract import LatencyPredictions
+from perdix.models.profiling.profiled import Profiled
+from perdix.models.profiling.tmax import LINE, HighestRates
 
 NORMAL_MS, OVERLOADED_MS = 500.0, 20_000.0
 

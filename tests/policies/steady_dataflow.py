@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from models.dataflow.graph import Dataflow, Operator
-from models.dataflow.rates import InstanceWindow
-from policies.dataflow.contract import DataflowDecision, DataflowPolicy, DataflowSituation
+from perdix.models.dataflow.graph import Dataflow, Operator
+from perdix.models.dataflow.rates import InstanceWindow
+from perdix.policies.dataflow.contract import DataflowDecision, DataflowPolicy, DataflowSituation
 
 NOW_S = 1_700_000_000.0
 WINDOW_S = 10.0

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.capacity.contract import Estimate
-from models.forecasting.contract import Forecast
-from models.recovery.downtime import Downtimes
-from policies.contract import Reason, Situation
-from policies.daedalus import Daedalus
-from policies.daedalus_options import AS_PRINTED, DaedalusOptions
+from perdix.models.capacity.contract import Estimate
+from perdix.models.forecasting.contract import Forecast
+from perdix.models.recovery.downtime import Downtimes
+from perdix.policies.contract import Reason, Situation
+from perdix.policies.daedalus import Daedalus
+from perdix.policies.daedalus_options import AS_PRINTED, DaedalusOptions
 from tests.policies.as_printed import decide, rejections
 
 Situate = Callable[..., Situation]

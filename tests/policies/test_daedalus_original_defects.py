@@ -18,30 +18,30 @@ from typing import Any
 import numpy as np
 import pytest
 
-from control.job_memory import CHAMPION, JobMemory, changed, recall
-from control.reconcile import ATTEMPTS, Event
-from control.sources import LONGEST_READ_S
-from control.state import StateStore
-from control.tick_io import TickReport
-from models.capacity.evidence import Evidence
-from models.capacity.line import IdleShare
-from models.capacity.scale_outs import ScaleOuts
-from models.capacity.workers import Workers
-from models.drift import POOR_TICKS
-from models.forecasting.auto_arima import AutoArima
-from models.forecasting.contract import Workload
-from models.forecasting.forecaster import fallback, fitted
-from models.forecasting.track_record import ORIGINS_KEPT, TrackRecord
-from models.recovery.downtime import CEILING_S, FLOOR_S, MOST_LOST_S, Downtimes
-from policies.contract import Decision, Reason, Situation
-from replay.case import Case, Contender
-from replay.run import play
-from replay.training import FIRST_S
-from settings.stream_job import PolicySettings
-from telemetry.window import Window
+from perdix.control.job_memory import CHAMPION, JobMemory, changed, recall
+from perdix.control.reconcile import ATTEMPTS, Event
+from perdix.control.sources import LONGEST_READ_S
+from perdix.control.state import StateStore
+from perdix.control.tick_io import TickReport
+from perdix.models.capacity.evidence import Evidence
+from perdix.models.capacity.line import IdleShare
+from perdix.models.capacity.scale_outs import ScaleOuts
+from perdix.models.capacity.workers import Workers
+from perdix.models.drift import POOR_TICKS
+from perdix.models.forecasting.auto_arima import AutoArima
+from perdix.models.forecasting.contract import Workload
+from perdix.models.forecasting.forecaster import fallback, fitted
+from perdix.models.forecasting.track_record import ORIGINS_KEPT, TrackRecord
+from perdix.models.recovery.downtime import CEILING_S, FLOOR_S, MOST_LOST_S, Downtimes
+from perdix.policies.contract import Decision, Reason, Situation
+from perdix.replay.case import Case, Contender
+from perdix.replay.run import play
+from perdix.replay.training import FIRST_S
+from perdix.settings.stream_job import PolicySettings
+from perdix.telemetry.window import Window
+from perdix.twin.parameters import RandomTime, Restart
 from tests.control.rig import HIGH, LOW, Rig, applied, champion, constant, masked, parameters
 from tests.policies.as_printed import decide
-from twin.parameters import RandomTime, Restart
 
 Situate = Callable[..., Situation]
 STATIC = "static"

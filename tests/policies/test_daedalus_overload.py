@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from policies.contract import Reason, Situation
-from settings.stream_job import Bounds
+from perdix.policies.contract import Reason, Situation
+from perdix.settings.stream_job import Bounds
 from tests.policies.as_printed import decide
 
 Situate = Callable[..., Situation]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from policies.daedalus_options import AS_PRINTED, DaedalusOptions
+from perdix.policies.daedalus_options import AS_PRINTED, DaedalusOptions
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "daedalus.md").read_text(encoding="utf-8")

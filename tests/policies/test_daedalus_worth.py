@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from policies.contract import Reason, Situation
+from perdix.policies.contract import Reason, Situation
 from tests.policies.as_printed import decide, rejections
 
 Situate = Callable[..., Situation]

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.dataflow.graph import Dataflow, Operator
-from models.dataflow.rates import InstanceWindow
-from policies.contract import Reason
-from policies.dataflow.build import DATAFLOW_POLICIES, build_dataflow_policy
-from policies.dataflow.contract import DataflowSituation
-from policies.dataflow.static import Static, StaticOptions
-from settings.yaml_files import SettingsError
+from perdix.models.dataflow.graph import Dataflow, Operator
+from perdix.models.dataflow.rates import InstanceWindow
+from perdix.policies.contract import Reason
+from perdix.policies.dataflow.build import DATAFLOW_POLICIES, build_dataflow_policy
+from perdix.policies.dataflow.contract import DataflowSituation
+from perdix.policies.dataflow.static import Static, StaticOptions
+from perdix.settings.yaml_files import SettingsError
 from tests.policies.steady_dataflow import NOW_S, heron_word_count, random_dataflow, random_start
 
 ONE_EACH = {"source": 1, "split": 1, "count": 1}

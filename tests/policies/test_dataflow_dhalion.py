@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.dataflow.graph import Dataflow, Operator
-from models.dataflow.rates import InstanceWindow
-from policies.contract import Reason
-from policies.dataflow.contract import DataflowDecision, DataflowSituation
-from policies.dataflow.dhalion import Dhalion, DhalionOptions
+from perdix.models.dataflow.graph import Dataflow, Operator
+from perdix.models.dataflow.rates import InstanceWindow
+from perdix.policies.contract import Reason
+from perdix.policies.dataflow.contract import DataflowDecision, DataflowSituation
+from perdix.policies.dataflow.dhalion import Dhalion, DhalionOptions
 from tests.policies.steady_dataflow import NOW_S, Truth, chain, configurations, follow, heron_word_count
 
 W = 60.0

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.dataflow.graph import Dataflow, Operator
-from models.dataflow.rates import InstanceWindow
-from policies.contract import Reason
-from policies.dataflow.build import build_dataflow_policy
-from policies.dataflow.contract import DataflowDecision, DataflowSituation
-from policies.dataflow.ds2 import Ds2
-from policies.dataflow.ds2_options import Ds2Options
-from policies.dataflow.skew import skew_of
-from settings.yaml_files import SettingsError
+from perdix.models.dataflow.graph import Dataflow, Operator
+from perdix.models.dataflow.rates import InstanceWindow
+from perdix.policies.contract import Reason
+from perdix.policies.dataflow.build import build_dataflow_policy
+from perdix.policies.dataflow.contract import DataflowDecision, DataflowSituation
+from perdix.policies.dataflow.ds2 import Ds2
+from perdix.policies.dataflow.ds2_options import Ds2Options
+from perdix.policies.dataflow.skew import skew_of
+from perdix.settings.yaml_files import SettingsError
 from tests.policies.steady_dataflow import NOW_S, Steady, Truth, chain, configurations, follow, heron_word_count
 
 ONE_EACH = {"source": 1, "split": 1, "count": 1}

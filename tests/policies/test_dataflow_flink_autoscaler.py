@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.dataflow.graph import Dataflow, Operator
-from policies.contract import Reason
-from policies.dataflow.contract import DataflowDecision, DataflowSituation
-from policies.dataflow.flink_autoscaler import FlinkAutoscaler
-from policies.dataflow.flink_memory import Memory
-from policies.flink_autoscaler.options import FlinkAutoscalerOptions
+from perdix.models.dataflow.graph import Dataflow, Operator
+from perdix.policies.contract import Reason
+from perdix.policies.dataflow.contract import DataflowDecision, DataflowSituation
+from perdix.policies.dataflow.flink_autoscaler import FlinkAutoscaler
+from perdix.policies.dataflow.flink_memory import Memory
+from perdix.policies.flink_autoscaler.options import FlinkAutoscalerOptions
 from tests.policies.steady_dataflow import NOW_S, Steady, Truth, chain, configurations, follow, heron_word_count
 
 ONE_EACH = {"source": 1, "split": 1, "count": 1}

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.forecasting.contract import Forecast
-from policies.expected_stay import expected_stay_s
+from perdix.models.forecasting.contract import Forecast
+from perdix.policies.expected_stay import expected_stay_s
 
 
 def forecast(rates: np.ndarray, step_s: float = 1.0) -> Forecast:

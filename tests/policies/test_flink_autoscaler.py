@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from policies.build import build_policy
-from policies.contract import Decision, Reason, Situation
-from policies.flink_autoscaler.memory import MOST_SAMPLES
-from policies.flink_autoscaler.options import FlinkAutoscalerOptions
-from policies.flink_autoscaler.policy import FlinkAutoscaler
-from settings.yaml_files import SettingsError
+from perdix.policies.build import build_policy
+from perdix.policies.contract import Decision, Reason, Situation
+from perdix.policies.flink_autoscaler.memory import MOST_SAMPLES
+from perdix.policies.flink_autoscaler.options import FlinkAutoscalerOptions
+from perdix.policies.flink_autoscaler.policy import FlinkAutoscaler
+from perdix.settings.yaml_files import SettingsError
 
 Situate = Callable[..., Situation]
 EAGER = {"utilisation_max": 0.8}  # by default nothing happens before a worker is saturated and a lag grows

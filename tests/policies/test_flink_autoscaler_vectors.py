@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from policies.flink_autoscaler.alignment import Limits, align
-from policies.flink_autoscaler.delay import PendingScaleDown
-from policies.flink_autoscaler.demand import Demand, band_per_s
-from policies.flink_autoscaler.evaluation import Evaluated, evaluate
-from policies.flink_autoscaler.graph import Graph, Measured, Sample, Vertex
-from policies.flink_autoscaler.history import Rescale, Restart, restart_s, scalability
-from policies.flink_autoscaler.job import JobState, decide_job, gate
-from policies.flink_autoscaler.options import FlinkAutoscalerOptions
-from policies.flink_autoscaler.vertex import VertexDecision, decide_vertex, scaled
-from policies.flink_autoscaler.window import observed_per_s
+from perdix.policies.flink_autoscaler.alignment import Limits, align
+from perdix.policies.flink_autoscaler.delay import PendingScaleDown
+from perdix.policies.flink_autoscaler.demand import Demand, band_per_s
+from perdix.policies.flink_autoscaler.evaluation import Evaluated, evaluate
+from perdix.policies.flink_autoscaler.graph import Graph, Measured, Sample, Vertex
+from perdix.policies.flink_autoscaler.history import Rescale, Restart, restart_s, scalability
+from perdix.policies.flink_autoscaler.job import JobState, decide_job, gate
+from perdix.policies.flink_autoscaler.options import FlinkAutoscalerOptions
+from perdix.policies.flink_autoscaler.vertex import VertexDecision, decide_vertex, scaled
+from perdix.policies.flink_autoscaler.window import observed_per_s
 
 LEGACY_EVEN, LEGACY_MOST = "LEGACY_EVENLY_SPREAD", "LEGACY_MAXIMISE_UTILISATION"
 COMMON = {"catch_up_s": 0.0, "max_down_factor": 1.0, "max_up_factor": 1e9, "scale_down_interval_s": 0.0}

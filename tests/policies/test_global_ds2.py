@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from policies.contract import Decision, Reason, Situation
-from policies.global_ds2 import GlobalDs2, GlobalDs2Options
+from perdix.policies.contract import Decision, Reason, Situation
+from perdix.policies.global_ds2 import GlobalDs2, GlobalDs2Options
 
 Situate = Callable[..., Situation]
 

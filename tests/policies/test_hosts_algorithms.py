@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.hosts.host_selection import UNSUITABLE, Need, Room, best_host, feasibility, suitability
-from policies.hosts.operator_selection import NEEDED, Standing, Weights, utilities
-from policies.hosts.scale_out_trigger import predicted_s, trigger
+from perdix.policies.hosts.host_selection import UNSUITABLE, Need, Room, best_host, feasibility, suitability
+from perdix.policies.hosts.operator_selection import NEEDED, Standing, Weights, utilities
+from perdix.policies.hosts.scale_out_trigger import predicted_s, trigger
 
 OPERATOR = Need(0.66, 452.0, "O1")
 GROWING_S = (0.5, 0.51, 0.52, 0.53, 0.54)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from policies.hosts.btu import Btu, BtuOptions
-from policies.hosts.build import HOSTS_POLICIES, build_hosts_policy
-from policies.hosts.contract import (
+from perdix.policies.hosts.btu import Btu, BtuOptions
+from perdix.policies.hosts.build import HOSTS_POLICIES, build_hosts_policy
+from perdix.policies.hosts.contract import (
     Instance,
     LeaseAgain,
     LeaseHost,
@@ -18,8 +18,8 @@ from policies.hosts.contract import (
     StartInstance,
     StopInstance,
 )
-from policies.hosts.spare import capped
-from settings.yaml_files import SettingsError
+from perdix.policies.hosts.spare import capped
+from perdix.settings.yaml_files import SettingsError
 from tests.policies.hosts_situation import (
     BUSY,
     LATE,

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.forecasting.contract import Forecast
-from policies.hosts.btu_forecast import BtuForecast, BtuForecastOptions
-from policies.hosts.contract import LeaseAgain, Migrate, ReleaseHost, Seen, StartInstance, StopInstance
-from policies.hosts.forecast_need import Draining, demand, highest_per_s
+from perdix.models.forecasting.contract import Forecast
+from perdix.policies.hosts.btu_forecast import BtuForecast, BtuForecastOptions
+from perdix.policies.hosts.contract import LeaseAgain, Migrate, ReleaseHost, Seen, StartInstance, StopInstance
+from perdix.policies.hosts.forecast_need import Draining, demand, highest_per_s
 from tests.policies.hosts_situation import NOW_S, UNIT_S, actions, forecast, host, instances, operator, situation
 
 A, B = operator("A"), operator("B")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from policies.hosts.build import HOSTS_POLICIES
-from replay.hosts_case import HostsCase, hosts_contenders
-from replay.hosts_run import play
-from twin.hosts.parameters import load_topology
+from perdix.policies.hosts.build import HOSTS_POLICIES
+from perdix.replay.hosts_case import HostsCase, hosts_contenders
+from perdix.replay.hosts_run import play
+from perdix.twin.hosts.parameters import load_topology
 
 
 @pytest.mark.parametrize("name", HOSTS_POLICIES)

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from policies.hosts.billing_unit import end_of_unit_s, margin_s
-from policies.hosts.btu import Btu
-from policies.hosts.contract import (
+from perdix.policies.hosts.billing_unit import end_of_unit_s, margin_s
+from perdix.policies.hosts.btu import Btu
+from perdix.policies.hosts.contract import (
     Instance,
     LeaseAgain,
     LeaseHost,
@@ -20,12 +20,12 @@ from policies.hosts.contract import (
     StartInstance,
     StopInstance,
 )
-from policies.hosts.fleet import Fleet
-from policies.hosts.host_selection import Need, Room, suitability
-from policies.hosts.operator_selection import NEEDED, Standing, utilities
-from policies.hosts.plan import Plan
-from policies.hosts.release import simulate
-from policies.hosts.scale_out_trigger import predicted_s, trigger
+from perdix.policies.hosts.fleet import Fleet
+from perdix.policies.hosts.host_selection import Need, Room, suitability
+from perdix.policies.hosts.operator_selection import NEEDED, Standing, utilities
+from perdix.policies.hosts.plan import Plan
+from perdix.policies.hosts.release import simulate
+from perdix.policies.hosts.scale_out_trigger import predicted_s, trigger
 from tests.policies.hosts_situation import BUSY, LATE, WELL, actions, host, instances, operator, situation
 
 A, B, C = operator("A"), operator("B"), operator("C")

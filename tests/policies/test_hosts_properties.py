@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.forecasting.contract import Forecast
-from policies.hosts.billing_unit import end_of_unit_s, is_due, margin_s
-from policies.hosts.build import HOSTS_POLICIES, build_hosts_policy
-from policies.hosts.contract import HostsSituation, Instance, LeaseAgain, ReleaseHost, Seen, StopInstance
+from perdix.models.forecasting.contract import Forecast
+from perdix.policies.hosts.billing_unit import end_of_unit_s, is_due, margin_s
+from perdix.policies.hosts.build import HOSTS_POLICIES, build_hosts_policy
+from perdix.policies.hosts.contract import HostsSituation, Instance, LeaseAgain, ReleaseHost, Seen, StopInstance
 from tests.policies.hosts_situation import NOW_S, actions, broken_rules, host, operator, situation
 
 durations = st.lists(st.one_of(st.floats(0, 5), st.sampled_from([math.nan, math.inf])), max_size=6)

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from policies.hosts.contract import Instance, LeaseHost, ReleaseHost, Seen, StartInstance, StopInstance
-from policies.hosts.threshold import Threshold
+from perdix.policies.hosts.contract import Instance, LeaseHost, ReleaseHost, Seen, StartInstance, StopInstance
+from perdix.policies.hosts.threshold import Threshold
 from tests.policies.hosts_situation import WELL, actions, broken_rules, host, instances, operator, situation
 
 A, B = operator("A"), operator("B")

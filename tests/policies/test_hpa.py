@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from policies.contract import Decision, Reason, Situation
-from policies.hpa import Hpa, HpaOptions
+from perdix.policies.contract import Decision, Reason, Situation
+from perdix.policies.hpa import Hpa, HpaOptions
 
 Situate = Callable[..., Situation]
 

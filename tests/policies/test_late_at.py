@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.late_at import BELIEVED_S, MEMORY_S, MOST_SIZES, LateAt
+from perdix.policies.late_at import BELIEVED_S, MEMORY_S, MOST_SIZES, LateAt
 
 MINUTE_S = 60.0
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from models.capacity.contract import Estimate
-from models.forecasting.contract import Forecast
-from models.recovery.downtime import Downtimes
-from policies.contract import Decision, Reason, Situation
-from policies.phoebe import AS_PRINTED, Phoebe, PhoebeOptions
+from perdix.models.capacity.contract import Estimate
+from perdix.models.forecasting.contract import Forecast
+from perdix.models.recovery.downtime import Downtimes
+from perdix.policies.contract import Decision, Reason, Situation
+from perdix.policies.phoebe import AS_PRINTED, Phoebe, PhoebeOptions
 from tests.policies.known_profile import KnownLatency, profile_of
 
 Situate = Callable[..., Situation]

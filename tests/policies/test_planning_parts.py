@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.forecasting.contract import Forecast
-from policies.planning.analogues import late_after
-from policies.planning.budget import AIM, Spent
-from policies.planning.course import course_of
-from policies.planning.lateness import Lateness, late_share
-from policies.planning.rival import Rival
-from policies.planning.stays import USUAL_S, Stays
+from perdix.models.forecasting.contract import Forecast
+from perdix.policies.planning.analogues import late_after
+from perdix.policies.planning.budget import AIM, Spent
+from perdix.policies.planning.course import course_of
+from perdix.policies.planning.lateness import Lateness, late_share
+from perdix.policies.planning.rival import Rival
+from perdix.policies.planning.stays import USUAL_S, Stays
 
 BUDGET = 0.05
 MINUTE_S = 60.0

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from policies.contract import Reason
-from policies.planning.policy import Perdix, PerdixOptions
+from perdix.policies.contract import Reason
+from perdix.policies.planning.policy import Perdix, PerdixOptions
 
 DAY = np.full(720, 3_500.0)
 

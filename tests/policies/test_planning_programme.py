@@ -6,8 +6,8 @@ import time
 import numpy as np
 import pytest
 
-from policies.planning.course import STAGE_S, Course
-from policies.planning.programme import Prices, Sizes, follow, solve
+from perdix.policies.planning.course import STAGE_S, Course
+from perdix.policies.planning.programme import Prices, Sizes, follow, solve
 
 PER_WORKER = 100.0
 

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from models.capacity.contract import Estimate
-from models.forecasting.contract import Forecast
-from models.recovery.downtime import Downtimes
-from policies.build import POLICIES, build_policy
-from policies.contract import Decision, Policy, Reason, Situation
-from policies.daedalus import Daedalus
-from policies.daedalus_options import AS_PRINTED
-from settings.stream_job import Bounds, Objectives
+from perdix.models.capacity.contract import Estimate
+from perdix.models.forecasting.contract import Forecast
+from perdix.models.recovery.downtime import Downtimes
+from perdix.policies.build import POLICIES, build_policy
+from perdix.policies.contract import Decision, Policy, Reason, Situation
+from perdix.policies.daedalus import Daedalus
+from perdix.policies.daedalus_options import AS_PRINTED
+from perdix.settings.stream_job import Bounds, Objectives
 from tests.policies.known_profile import profile_of
 
 NOW_S = 1_700_000_000.0

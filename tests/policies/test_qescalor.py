@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.forecasting.contract import Forecast
-from policies.build import build_policy
-from policies.contract import Decision, Reason, Situation, SizedWorker
-from policies.mix_problem import epoch_rates_per_s
+from perdix.models.forecasting.contract import Forecast
+from perdix.policies.build import build_policy
+from perdix.policies.contract import Decision, Reason, Situation, SizedWorker
+from perdix.policies.mix_problem import epoch_rates_per_s
 from tests.policies.conftest import NOW_S, situation_of
 
 SIZES = {

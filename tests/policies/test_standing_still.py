@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.capacity.contract import Estimate
-from models.forecasting.contract import Forecast
-from models.forecasting.foresight import foresight
-from models.recovery.downtime import Downtimes
-from policies.contract import Reason, Situation
-from policies.late_at import LateAt
-from policies.standing_still import LEAST_MINUTES, PATIENCE_S, late_shares, stand_still, unforeseeable
-from settings.stream_job import Bounds, Objectives
+from perdix.models.capacity.contract import Estimate
+from perdix.models.forecasting.contract import Forecast
+from perdix.models.forecasting.foresight import foresight
+from perdix.models.recovery.downtime import Downtimes
+from perdix.policies.contract import Reason, Situation
+from perdix.policies.late_at import LateAt
+from perdix.policies.standing_still import LEAST_MINUTES, PATIENCE_S, late_shares, stand_still, unforeseeable
+from perdix.settings.stream_job import Bounds, Objectives
 
 NOISE = 100.0 * np.maximum(1.0 + 0.4 * np.random.default_rng(3).standard_normal(400), 0.0)
 

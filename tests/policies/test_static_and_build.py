@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from policies.build import POLICIES, build_policy, check_policy
-from policies.contract import Reason, Situation
-from policies.static import Static, StaticOptions
-from settings.stream_job import load_stream_job
-from settings.yaml_files import SettingsError
+from perdix.policies.build import POLICIES, build_policy, check_policy
+from perdix.policies.contract import Reason, Situation
+from perdix.policies.static import Static, StaticOptions
+from perdix.settings.stream_job import load_stream_job
+from perdix.settings.yaml_files import SettingsError
 
 Situate = Callable[..., Situation]
 

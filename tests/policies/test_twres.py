@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from policies.contract import Decision, Reason, Situation
-from policies.twres import Twres, TwresOptions, highest_rates_per_s
+from perdix.policies.contract import Decision, Reason, Situation
+from perdix.policies.twres import Twres, TwresOptions, highest_rates_per_s
 from tests.policies.known_profile import profile_of
 
 Situate = Callable[..., Situation]

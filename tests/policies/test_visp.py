@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.build import build_policy
-from policies.contract import Decision, Reason, Situation
-from policies.visp import Visp
-from policies.visp_hosts import LeasedHost, Placement
-from policies.visp_options import VispOptions
-from settings.yaml_files import SettingsError
+from perdix.policies.build import build_policy
+from perdix.policies.contract import Decision, Reason, Situation
+from perdix.policies.visp import Visp
+from perdix.policies.visp_hosts import LeasedHost, Placement
+from perdix.policies.visp_options import VispOptions
+from perdix.settings.yaml_files import SettingsError
 from tests.policies.conftest import NOW_S, situation_of
 
 Situate = Callable[..., Situation]

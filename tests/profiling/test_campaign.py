@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from models.profiling.profile import Profile
-from profiling.campaign import Progress, profile
-from profiling.deployment import DeploymentError, Measured
-from profiling.plan import Plan
-from profiling.recording import Recording
+from perdix.models.profiling.profile import Profile
+from perdix.profiling.campaign import Progress, profile
+from perdix.profiling.deployment import DeploymentError, Measured
+from perdix.profiling.plan import Plan
+from perdix.profiling.recording import Recording
 
 PER_WORKER = 10_000.0  # records/s
 CALM_MS, BACKED_UP_MS = 500.0, 30_000.0

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from profiling.plan import Plan, equidistant, plan_for
+from perdix.profiling.plan import Plan, equidistant, plan_for
 
 
 def test_the_papers_plan_is_the_default() -> None:

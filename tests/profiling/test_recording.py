@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiling.recording import Recording
+from perdix.profiling.recording import Recording
 
 
 def flickering(seconds: int = 600, per_s: float = 10_000.0, noise: float = 0.1) -> np.ndarray:

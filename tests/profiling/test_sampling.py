@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.sampling.dynamic_step import DynamicStep
-from models.sampling.fixed_step import FixedStep
-from models.sampling.samples import OperatorSamples
-from models.sampling.sizes import Axis, Grid
-from profiling.convergence import Convergence
-from profiling.sampling import SamplingPlan, SamplingProgress, converged_performance, sample_operator
-from profiling.sampling_instance import Observed, SamplingError
-from profiling.twin_sampling import TwinSamplingInstances
-from twin.operators.parameters import load_operator
-from twin.operators.physics import true_performance
+from perdix.models.sampling.dynamic_step import DynamicStep
+from perdix.models.sampling.fixed_step import FixedStep
+from perdix.models.sampling.samples import OperatorSamples
+from perdix.models.sampling.sizes import Axis, Grid
+from perdix.profiling.convergence import Convergence
+from perdix.profiling.sampling import SamplingPlan, SamplingProgress, converged_performance, sample_operator
+from perdix.profiling.sampling_instance import Observed, SamplingError
+from perdix.profiling.twin_sampling import TwinSamplingInstances
+from perdix.twin.operators.parameters import load_operator
+from perdix.twin.operators.physics import true_performance
 
 LIVE_PER_S = 100_000.0
 PER_CORE = 10_000.0

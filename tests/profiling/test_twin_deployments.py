@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.profiling.profile import Profile
-from profiling.campaign import profile
-from profiling.plan import Plan
-from profiling.recording import Recording
-from profiling.twin_deployments import TwinDeployments
+from perdix.models.profiling.profile import Profile
+from perdix.profiling.campaign import profile
+from perdix.profiling.plan import Plan
+from perdix.profiling.recording import Recording
+from perdix.profiling.twin_deployments import TwinDeployments
+from perdix.twin.job import JobTwin
 from tests.control.rig import parameters
-from twin.job import JobTwin
 
 SIZES = (2, 5, 8)
 RECORDING = Recording(10_000.0 * (1.0 + 0.02 * np.random.default_rng(1).normal(size=600)))

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from models.billing.bill import Bill
-from replay.outcome import Course, Latency, Outcome, Played, Recovery
+from perdix.models.billing.bill import Bill
+from perdix.replay.outcome import Course, Latency, Outcome, Played, Recovery
 
 START_S = 1_760_000_400.0
 OUTCOME = Outcome(

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.forecasting.contract import Workload
-from replay.asked import Ingested, twin_and_trace
-from settings.yaml_files import SettingsError
+from perdix.models.forecasting.contract import Workload
+from perdix.replay.asked import Ingested, twin_and_trace
+from perdix.settings.yaml_files import SettingsError
 
 MEASURED = Workload(1_700_000_000.0, 60.0, np.array([10.0, 20.0, np.nan, 40.0, 30.0]))
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from replay.best_static import best_static, certainly_late
-from replay.case import Case, Contender
-from replay.outcome import Course, Played
-from replay.run import play
-from settings.stream_job import Bounds, Objectives, PolicySettings
+from perdix.replay.best_static import best_static, certainly_late
+from perdix.replay.case import Case, Contender
+from perdix.replay.outcome import Course, Played
+from perdix.replay.run import play
+from perdix.settings.stream_job import Bounds, Objectives, PolicySettings
+from perdix.twin.emission import Scraping
 from tests.control.rig import HIGH, LOW, constant, parameters
-from twin.emission import Scraping
 
 HOURS = 1.0
 SECONDS = round(3_600 * HOURS)

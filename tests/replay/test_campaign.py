@@ -10,20 +10,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from policies.build import POLICIES
-from policies.contract import Decision, Reason, Situation
-from policies.static import StaticOptions
-from replay.best_static import best_static
-from replay.campaign import Campaign, Setup, run_campaign
-from replay.case import FORECASTER
-from replay.contenders import contenders
-from replay.run import play
-from replay.side_by_side import Failed
-from replay.workload import own
-from settings.stream_job import Bounds
-from settings.yaml_files import SettingsError
-from twin.job import JobTwin
-from twin.parameters import TwinSize, load_twin
+from perdix.policies.build import POLICIES
+from perdix.policies.contract import Decision, Reason, Situation
+from perdix.policies.static import StaticOptions
+from perdix.replay.best_static import best_static
+from perdix.replay.campaign import Campaign, Setup, run_campaign
+from perdix.replay.case import FORECASTER
+from perdix.replay.contenders import contenders
+from perdix.replay.run import play
+from perdix.replay.side_by_side import Failed
+from perdix.replay.workload import own
+from perdix.settings.stream_job import Bounds
+from perdix.settings.yaml_files import SettingsError
+from perdix.twin.job import JobTwin
+from perdix.twin.parameters import TwinSize, load_twin
 
 HOURS = 0.25
 BOUNDS = Bounds(minimum=1, maximum=12)
@@ -80,7 +80,7 @@ def test_every_result_is_a_multiple_of_the_frontier_at_its_own_lateness(campaign
 
 
 def test_a_case_that_is_too_large_has_no_frontier_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("replay.frontier.curve.LARGEST", 12 * 899)
+    monkeypatch.setattr("perdix.replay.frontier.curve.LARGEST", 12 * 899)
     found = run_campaign(setup("static-12"), processes=1)
     assert found.frontiers == {}
     assert {one.outcome.of_frontier for one in found.played} == {None}

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from models.recovery.prediction import highest_utilisation
-from replay.clairvoyant import Clairvoyant, Impossible, Physics, clairvoyant, instantaneous_minimum, physics_of
-from settings.stream_job import Bounds, Objectives
-from twin.job import JobTwin
-from twin.parameters import Keys, RandomTime, Restart, TwinParameters, Workers
-from twin.traces import read_trace
-from twin.workloads import WorkloadSpec, arrivals_from
+from perdix.models.recovery.prediction import highest_utilisation
+from perdix.replay.clairvoyant import Clairvoyant, Impossible, Physics, clairvoyant, instantaneous_minimum, physics_of
+from perdix.settings.stream_job import Bounds, Objectives
+from perdix.twin.job import JobTwin
+from perdix.twin.parameters import Keys, RandomTime, Restart, TwinParameters, Workers
+from perdix.twin.traces import read_trace
+from perdix.twin.workloads import WorkloadSpec, arrivals_from
 
 LINEAR = Physics({n: 100.0 * n for n in range(1, 13)}, out_s=28, in_s=16, failure_s=28, checkpoint_interval_s=10)
 OBJECTIVES, BOUNDS = Objectives(), Bounds()

@@ -2,12 +2,12 @@
 
 import pytest
 
-from policies import phoebe
-from policies.build import POLICIES
-from policies.daedalus_options import AS_PRINTED, DaedalusOptions
-from replay.contenders import FORMS, contender, contenders
-from settings.stream_job import Bounds
-from settings.yaml_files import SettingsError
+from perdix.policies import phoebe
+from perdix.policies.build import POLICIES
+from perdix.policies.daedalus_options import AS_PRINTED, DaedalusOptions
+from perdix.replay.contenders import FORMS, contender, contenders
+from perdix.settings.stream_job import Bounds
+from perdix.settings.yaml_files import SettingsError
 
 BOUNDS = Bounds(minimum=2, maximum=12)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from replay.curves import averages, band, elapsed_h, extremes, latency_cdf, over_seeds
+from perdix.replay.curves import averages, band, elapsed_h, extremes, latency_cdf, over_seeds
 from tests.replay.played import course
 
 values = arrays(np.float64, st.integers(1, 3_000), elements=st.floats(-1e6, 1e6))

@@ -14,18 +14,18 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from policies.contract import Reason
-from policies.dataflow.contract import DataflowDecision, DataflowSituation
-from replay.canvas import to_png
-from replay.dataflow_campaign import DataflowSetup, run_dataflow_campaign
-from replay.dataflow_case import DataflowCase, DataflowContender, dataflow_contenders
-from replay.dataflow_document import dataflow_document, dataflow_folder_name, write_dataflow_series
-from replay.dataflow_outcome import oscillations
-from replay.dataflow_picture import dataflow_picture, draw_dataflow_campaign
-from replay.dataflow_run import play
-from replay.dataflow_tracking import dataflow_comparison
-from settings.yaml_files import SettingsError
-from twin.dataflow.parameters import DataflowParameters, load_dataflow
+from perdix.policies.contract import Reason
+from perdix.policies.dataflow.contract import DataflowDecision, DataflowSituation
+from perdix.replay.canvas import to_png
+from perdix.replay.dataflow_campaign import DataflowSetup, run_dataflow_campaign
+from perdix.replay.dataflow_case import DataflowCase, DataflowContender, dataflow_contenders
+from perdix.replay.dataflow_document import dataflow_document, dataflow_folder_name, write_dataflow_series
+from perdix.replay.dataflow_outcome import oscillations
+from perdix.replay.dataflow_picture import dataflow_picture, draw_dataflow_campaign
+from perdix.replay.dataflow_run import play
+from perdix.replay.dataflow_tracking import dataflow_comparison
+from perdix.settings.yaml_files import SettingsError
+from perdix.twin.dataflow.parameters import DataflowParameters, load_dataflow
 
 Rule = Callable[[DataflowSituation], Mapping[str, int]]
 

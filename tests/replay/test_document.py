@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.campaign import Campaign, Setup
-from replay.clairvoyant import Clairvoyant
-from replay.contenders import contenders
-from replay.document import document, folder_name, result, slug, summary, write_series
-from replay.frontier.curve import Frontier
-from replay.frontier.programme import Plan
-from replay.outcome import Course, Latency, Outcome, Played, Recovery
-from replay.side_by_side import Failed
-from replay.workload import own
-from settings.stream_job import Bounds
-from twin.parameters import load_twin
+from perdix.replay.campaign import Campaign, Setup
+from perdix.replay.clairvoyant import Clairvoyant
+from perdix.replay.contenders import contenders
+from perdix.replay.document import document, folder_name, result, slug, summary, write_series
+from perdix.replay.frontier.curve import Frontier
+from perdix.replay.frontier.programme import Plan
+from perdix.replay.outcome import Course, Latency, Outcome, Played, Recovery
+from perdix.replay.side_by_side import Failed
+from perdix.replay.workload import own
+from perdix.settings.stream_job import Bounds
+from perdix.twin.parameters import load_twin
 
 NAN = float("nan")
 # What the issue asks of every result, by name.

@@ -8,15 +8,15 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from replay.campaign import frontier_of
-from replay.case import Case, Contender
-from replay.frontier.curve import Frontier, corners
-from replay.frontier.known import known
-from replay.frontier.played import played, without_luck
-from replay.frontier.programme import Plan
-from settings.stream_job import Bounds, Objectives, PolicySettings
-from twin.job import JobTwin
-from twin.parameters import TwinParameters, load_twin
+from perdix.replay.campaign import frontier_of
+from perdix.replay.case import Case, Contender
+from perdix.replay.frontier.curve import Frontier, corners
+from perdix.replay.frontier.known import known
+from perdix.replay.frontier.played import played, without_luck
+from perdix.replay.frontier.programme import Plan
+from perdix.settings.stream_job import Bounds, Objectives, PolicySettings
+from perdix.twin.job import JobTwin
+from perdix.twin.parameters import TwinParameters, load_twin
 
 HOURS = 1.0
 OBJECTIVES = Objectives()

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from replay.hosts_forecast import FIRST_S, ArrivalForecasts
-from twin.hosts.system import Measured
+from perdix.replay.hosts_forecast import FIRST_S, ArrivalForecasts
+from perdix.twin.hosts.system import Measured
 
 EVERY_S = 15
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.hosts_outcome import Lease, bill, delayed_items, leases_of, time_to_adapt_s
-from settings.prices import Billing
-from twin.hosts.leased import LeasedHost
-from twin.hosts.ledger import Course
-from twin.hosts.parameters import Topology, load_topology
+from perdix.replay.hosts_outcome import Lease, bill, delayed_items, leases_of, time_to_adapt_s
+from perdix.settings.prices import Billing
+from perdix.twin.hosts.leased import LeasedHost
+from perdix.twin.hosts.ledger import Course
+from perdix.twin.hosts.parameters import Topology, load_topology
 
 PRICE_PER_H = 6.0  # 1, 3 and 6 for 10, 30 and 60 min
 

@@ -14,8 +14,8 @@ import pyarrow.dataset as ds
 import pytest
 from PIL import Image
 
-from policies.contract import Reason
-from policies.hosts.contract import (
+from perdix.policies.contract import Reason
+from perdix.policies.hosts.contract import (
     Action,
     HostsDecision,
     HostsSituation,
@@ -27,15 +27,15 @@ from policies.hosts.contract import (
     Step,
     StopInstance,
 )
-from replay.canvas import to_png
-from replay.hosts_campaign import HostsCampaign, HostsSetup, run_hosts_campaign
-from replay.hosts_case import HostsCase, hosts_contenders
-from replay.hosts_document import hosts_document, hosts_folder_name, write_hosts_series
-from replay.hosts_picture import draw_hosts_campaign, hosts_picture
-from replay.hosts_run import play
-from replay.hosts_tracking import flat_means, hosts_comparison
-from settings.yaml_files import SettingsError
-from twin.hosts.parameters import load_topology
+from perdix.replay.canvas import to_png
+from perdix.replay.hosts_campaign import HostsCampaign, HostsSetup, run_hosts_campaign
+from perdix.replay.hosts_case import HostsCase, hosts_contenders
+from perdix.replay.hosts_document import hosts_document, hosts_folder_name, write_hosts_series
+from perdix.replay.hosts_picture import draw_hosts_campaign, hosts_picture
+from perdix.replay.hosts_run import play
+from perdix.replay.hosts_tracking import flat_means, hosts_comparison
+from perdix.settings.yaml_files import SettingsError
+from perdix.twin.hosts.parameters import load_topology
 
 TOPOLOGY = load_topology("manufacturing")
 (BTU,) = hosts_contenders("btu:unit_min=10")

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from replay.workload import recorded
-from settings.yaml_files import SettingsError
+from perdix.replay.workload import recorded
+from perdix.settings.yaml_files import SettingsError
 
 BEGIN_S, STEP_S = 1_700_000_000, 30
 

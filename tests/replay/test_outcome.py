@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from replay.outcome import Outcome, objective_held
+from perdix.replay.outcome import Outcome, objective_held
 from tests.replay.played import OUTCOME, course, recovery
 
 

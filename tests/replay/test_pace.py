@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from replay.contenders import contenders
-from replay.pace import EVERY_SECOND, pace_of
+from perdix.replay.contenders import contenders
+from perdix.replay.pace import EVERY_SECOND, pace_of
 
 DAY_S = 86_400.0
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from replay.part import part_of
-from replay.workload import Trace, own
-from settings.yaml_files import SettingsError
-from twin.parameters import load_twin
+from perdix.replay.part import part_of
+from perdix.replay.workload import Trace, own
+from perdix.settings.yaml_files import SettingsError
+from perdix.twin.parameters import load_twin
 
 DAY_S = 86_400.0
 

@@ -12,10 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from replay.canvas import BLUE
-from replay.comparison_picture import FIXED, STATIC, colours_of, comparison
-from replay.course_picture import course_picture, recovery_picture
-from replay.pictures import draw
+from perdix.replay.canvas import BLUE
+from perdix.replay.comparison_picture import FIXED, STATIC, colours_of, comparison
+from perdix.replay.course_picture import course_picture, recovery_picture
+from perdix.replay.pictures import draw
 from tests.replay.played import group, played, recovery
 
 CURVE = (np.array([0.0, 0.05, 0.3]), np.array([8.0, 4.0, 3.0]))  # late, workers

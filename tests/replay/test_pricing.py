@@ -11,23 +11,23 @@ import duckdb
 import numpy as np
 import pytest
 
-from models.billing.leases import Release
-from models.billing.packing import Resources
-from replay.campaign import Campaign, Setup, run_campaign
-from replay.clairvoyant import Clairvoyant
-from replay.comparison_picture import comparison
-from replay.contenders import contenders
-from replay.document import document, folder_name, write_series
-from replay.outcome import Played
-from replay.pricing import Pricing, demand_of, priced, pricing_named, release_named
-from replay.tracking import comparison_of
-from replay.workload import own
-from settings.prices import PriceList, load_prices
-from settings.stream_job import Bounds, WorkerSize
-from settings.yaml_files import SettingsError
+from perdix.models.billing.leases import Release
+from perdix.models.billing.packing import Resources
+from perdix.replay.campaign import Campaign, Setup, run_campaign
+from perdix.replay.clairvoyant import Clairvoyant
+from perdix.replay.comparison_picture import comparison
+from perdix.replay.contenders import contenders
+from perdix.replay.document import document, folder_name, write_series
+from perdix.replay.outcome import Played
+from perdix.replay.pricing import Pricing, demand_of, priced, pricing_named, release_named
+from perdix.replay.tracking import comparison_of
+from perdix.replay.workload import own
+from perdix.settings.prices import PriceList, load_prices
+from perdix.settings.stream_job import Bounds, WorkerSize
+from perdix.settings.yaml_files import SettingsError
+from perdix.twin.job import Deployed
+from perdix.twin.parameters import load_twin
 from tests.replay.played import START_S, group, played
-from twin.job import Deployed
-from twin.parameters import load_twin
 
 VISP = Pricing(load_prices("visp-60"))
 SIZES = {

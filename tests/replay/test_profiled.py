@@ -8,18 +8,18 @@ from functools import cache
 import orjson
 import pytest
 
-from control.champions import GivenChampions
-from models.latency.boosting import PublishedLatency
-from models.latency.utilisation import UtilisationLatency
-from models.profiling.profiled import Profiled
-from replay.case import Case
-from replay.contenders import contender
-from replay.document import result
-from replay.outcome import Played
-from replay.profiled import profiled
-from replay.run import fresh_twin, job_of, play
-from settings.stream_job import Bounds
-from twin.parameters import load_twin
+from perdix.control.champions import GivenChampions
+from perdix.models.latency.boosting import PublishedLatency
+from perdix.models.latency.utilisation import UtilisationLatency
+from perdix.models.profiling.profiled import Profiled
+from perdix.replay.case import Case
+from perdix.replay.contenders import contender
+from perdix.replay.document import result
+from perdix.replay.outcome import Played
+from perdix.replay.profiled import profiled
+from perdix.replay.run import fresh_twin, job_of, play
+from perdix.settings.stream_job import Bounds
+from perdix.twin.parameters import load_twin
 
 
 def case(label: str, hours: float = 1.0) -> Case:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.recommendation import Side, Weighed, is_beaten, recommendation, weigh
-from settings.stream_job import Objectives
+from perdix.replay.recommendation import Side, Weighed, is_beaten, recommendation, weigh
+from perdix.settings.stream_job import Objectives
 
 OBJECTIVE = "the objective (p95 latency above 5 s in at most 5 % of the seconds, nothing left unprocessed)"
 

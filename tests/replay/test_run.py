@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from control.tick_io import TickReport
-from replay.case import Case, Contender
-from replay.outcome import Played
-from replay.run import START_S, failure_times_s, fresh_twin, job_of, play
-from settings.stream_job import Bounds, Objectives, PolicySettings
+from perdix.control.tick_io import TickReport
+from perdix.replay.case import Case, Contender
+from perdix.replay.outcome import Played
+from perdix.replay.run import START_S, failure_times_s, fresh_twin, job_of, play
+from perdix.settings.stream_job import Bounds, Objectives, PolicySettings
+from perdix.twin.parameters import RandomTime, Restart, TwinParameters
 from tests.control.rig import HIGH, LOW, constant, parameters
-from twin.parameters import RandomTime, Restart, TwinParameters
 
 WAVE_H, CALM_H = 1.5, 1 / 3
 HOURS = WAVE_H + CALM_H

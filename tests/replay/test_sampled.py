@@ -7,14 +7,14 @@ from functools import cache
 import numpy as np
 import pytest
 
-from replay.case import Case
-from replay.contenders import contender
-from replay.document import result
-from replay.outcome import Played
-from replay.run import fresh_twin, job_of, play
-from replay.sampled import sampled
-from settings.yaml_files import SettingsError
-from twin.parameters import load_twin
+from perdix.replay.case import Case
+from perdix.replay.contenders import contender
+from perdix.replay.document import result
+from perdix.replay.outcome import Played
+from perdix.replay.run import fresh_twin, job_of, play
+from perdix.replay.sampled import sampled
+from perdix.settings.yaml_files import SettingsError
+from perdix.twin.parameters import load_twin
 
 
 def case(label: str, twin: str = "enrich", hours: float = 0.75) -> Case:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from replay.side_by_side import Raised, Task, Tell, side_by_side
+from perdix.replay.side_by_side import Raised, Task, Tell, side_by_side
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -83,7 +83,7 @@ def test_processes_do_not_outlive_a_parent_that_is_killed(tmp_path: Path) -> Non
     program.write_text(
         "import os, sys, time\n"
         f"sys.path.insert(0, {str(ROOT)!r})\n"
-        "from replay.side_by_side import Task, side_by_side\n"
+        "from perdix.replay.side_by_side import Task, side_by_side\n"
         "def wait(name, tell):\n"
         "    with open(name, 'a') as file: file.write(f'{os.getpid()}\\n')\n"
         "    while True: time.sleep(0.01)\n"

@@ -11,17 +11,17 @@ from urllib.parse import unquote
 import numpy as np
 import pytest
 
-from models.registry import Registry, prepare, tracking
-from replay.campaign import Campaign, Setup
-from replay.contenders import contenders
-from replay.outcome import Played
-from replay.side_by_side import Failed
-from replay.tracking import EXPERIMENT, METRICS, POINTS, comparison_of, metrics_of, record
-from replay.workload import Trace
-from settings.home import Home
-from settings.stream_job import Bounds
+from perdix.models.registry import Registry, prepare, tracking
+from perdix.replay.campaign import Campaign, Setup
+from perdix.replay.contenders import contenders
+from perdix.replay.outcome import Played
+from perdix.replay.side_by_side import Failed
+from perdix.replay.tracking import EXPERIMENT, METRICS, POINTS, comparison_of, metrics_of, record
+from perdix.replay.workload import Trace
+from perdix.settings.home import Home
+from perdix.settings.stream_job import Bounds
+from perdix.twin.parameters import load_twin
 from tests.replay.played import BILL, played
-from twin.parameters import load_twin
 
 pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
 

@@ -6,14 +6,14 @@ import numpy as np
 import orjson
 import pytest
 
-from models.forecasting.families import ENSEMBLE, FAMILIES
-from models.forecasting.forecaster import forecaster_from_state
-from models.registry import CAPACITY, FORECAST
-from replay.run import START_S
-from replay.training import AGAIN_S, FIRST_S, TAKES_S, TrainedOnTheWay
+from perdix.models.forecasting.families import ENSEMBLE, FAMILIES
+from perdix.models.forecasting.forecaster import forecaster_from_state
+from perdix.models.registry import CAPACITY, FORECAST
+from perdix.replay.run import START_S
+from perdix.replay.training import AGAIN_S, FIRST_S, TAKES_S, TrainedOnTheWay
+from perdix.twin.job import JobTwin
+from perdix.twin.workloads import arrivals_from
 from tests.control.rig import HIGH, LOW, constant, parameters
-from twin.job import JobTwin
-from twin.workloads import arrivals_from
 
 FAMILY = "damped-trend"
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from replay.case import Case, Contender
-from replay.contenders import BY_MEASUREMENT, contender, needs_beliefs
-from replay.outcome import Played
-from replay.run import play
-from settings.stream_job import Objectives, PolicySettings
+from perdix.replay.case import Case, Contender
+from perdix.replay.contenders import BY_MEASUREMENT, contender, needs_beliefs
+from perdix.replay.outcome import Played
+from perdix.replay.run import play
+from perdix.settings.stream_job import Objectives, PolicySettings
 from tests.control.rig import HIGH, LOW, parameters
 
 HOURS = 0.6

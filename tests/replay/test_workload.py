@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.workload import Trace, arrivals, own, recorded
-from settings.yaml_files import SettingsError
-from twin.parameters import load_twin
+from perdix.replay.workload import Trace, arrivals, own, recorded
+from perdix.settings.yaml_files import SettingsError
+from perdix.twin.parameters import load_twin
 
 RATES = [100.0, 120.0, 140.0, 130.0]
 

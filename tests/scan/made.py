@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.capacity.contract import Estimate
-from models.forecasting.contract import Workload
-from scan.advice import advise
-from scan.document import Scan, document
-from scan.finding import FoundJob
-from scan.judging import Course, Judged, Wanted
-from scan.learning import Learned, Restarts
-from scan.saving import WorkerPrice
-from settings.access import HttpAccess
+from perdix.models.capacity.contract import Estimate
+from perdix.models.forecasting.contract import Workload
+from perdix.scan.advice import advise
+from perdix.scan.document import Scan, document
+from perdix.scan.finding import FoundJob
+from perdix.scan.judging import Course, Judged, Wanted
+from perdix.scan.learning import Learned, Restarts
+from perdix.scan.saving import WorkerPrice
+from perdix.settings.access import HttpAccess
 
 START_S = 1_790_000_400.0
 MINUTES = 1_440

@@ -9,9 +9,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 
-from telemetry.series import Series
-from twin import prometheus_api
-from twin.promql_evaluation import NAME
+from perdix.telemetry.series import Series
+from perdix.twin import prometheus_api
+from perdix.twin.promql_evaluation import NAME
 
 SCRAPED_S = 60.0
 

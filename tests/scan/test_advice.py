@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replay.best_static import best_static
-from scan.advice import advise, late_share_now
-from scan.confidence import confidence
-from scan.learning import CannotJudgeError, Restarts
-from scan.own_physics import objectives_of, own_physics
-from scan.with_perdix import busiest_day_s, following
+from perdix.replay.best_static import best_static
+from perdix.scan.advice import advise, late_share_now
+from perdix.scan.confidence import confidence
+from perdix.scan.learning import CannotJudgeError, Restarts
+from perdix.scan.own_physics import objectives_of, own_physics
+from perdix.scan.with_perdix import busiest_day_s, following
+from perdix.twin.job import JobTwin
 from tests.scan.made import capacities, daily, learned, load
-from twin.job import JobTwin
 
 
 def advised(of, **changes):

@@ -8,9 +8,9 @@ import sys
 import numpy as np
 import pytest
 
-from scan.judging import Wanted, judge_jobs
-from scan.scanning import found_in
-from settings.access import HttpAccess
+from perdix.scan.judging import Wanted, judge_jobs
+from perdix.scan.scanning import found_in
+from perdix.settings.access import HttpAccess
 from tests.scan.raw_prometheus import SCRAPED_S, RawPrometheus
 
 NOW_S = 1_790_000_000.0 // 3_600 * 3_600 + 600
@@ -110,7 +110,8 @@ def test_a_job_whose_cpu_cannot_be_stands_beside_the_others_with_its_reason(judg
 
 def test_neither_spark_nor_mlflow_nor_dagster_is_imported():
     code = (
-        "import sys, cli.main, cli.scan, scan.scanning, scan.page, scan.webhook, scan.job_files;"
+        "import sys, perdix.cli.main, perdix.cli.scan;"
+        "import perdix.scan.scanning, perdix.scan.page, perdix.scan.webhook, perdix.scan.job_files;"
         "heavy = {'pyspark', 'mlflow', 'dagster', 'great_expectations', 'statsforecast', 'pmdarima'};"
         "print(*(heavy & set(sys.modules)))"
     )

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scan.finding import ENGINES, FoundJob, find_jobs, nameable, named_apart, scrape_interval_s
-from settings.stream_job import NAME
-from telemetry.prometheus_answers import PrometheusError
-from telemetry.queries import load_queries
-from telemetry.series import Series
-from twin.promql import parse
+from perdix.scan.finding import ENGINES, FoundJob, find_jobs, nameable, named_apart, scrape_interval_s
+from perdix.settings.stream_job import NAME
+from perdix.telemetry.prometheus_answers import PrometheusError
+from perdix.telemetry.queries import load_queries
+from perdix.telemetry.series import Series
+from perdix.twin.promql import parse
 
 NOW_S = 1_790_000_000.0
 ALL = {engine: load_queries(engine) for engine in ENGINES}

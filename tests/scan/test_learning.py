@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scan.learning import CannotJudgeError, learn, restarts_of
-from scan.reading import ALL_WORKERS, Past
-from settings.stream_job import Bounds
-from telemetry.plausible import plausible_ranges, screened
-from telemetry.window import Window
+from perdix.scan.learning import CannotJudgeError, learn, restarts_of
+from perdix.scan.reading import ALL_WORKERS, Past
+from perdix.settings.stream_job import Bounds
+from perdix.telemetry.plausible import plausible_ranges, screened
+from perdix.telemetry.window import Window
 
 DAY_S = 86_400.0
 WORKERS = ("tm-1", "tm-2")

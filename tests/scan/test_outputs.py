@@ -10,16 +10,16 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from policies.build import check_policy
-from replay.pricing import pricing_named
-from scan.job_files import text_of, write_job_files
-from scan.page import page
-from scan.saving import MONTH_H, price_of_list
-from scan.table_file import write_csv
-from scan.webhook import WebhookError, message, send
-from settings.access import HttpAccess
-from settings.stream_job import load_stream_job
-from settings.yaml_files import SettingsError
+from perdix.policies.build import check_policy
+from perdix.replay.pricing import pricing_named
+from perdix.scan.job_files import text_of, write_job_files
+from perdix.scan.page import page
+from perdix.scan.saving import MONTH_H, price_of_list
+from perdix.scan.table_file import write_csv
+from perdix.scan.webhook import WebhookError, message, send
+from perdix.settings.access import HttpAccess
+from perdix.settings.stream_job import load_stream_job
+from perdix.settings.yaml_files import SettingsError
 from tests.scan.made import EURO, found_job, judged, scanned, told, unjudged
 
 ORDERS = judged()

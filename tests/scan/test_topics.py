@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scan.topics import matching_topic
+from perdix.scan.topics import matching_topic
 
 HOURS = np.arange(48.0)
 ORDERS = 1_000.0 + 500.0 * np.sin(HOURS / 4.0)

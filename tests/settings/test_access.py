@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from settings.access import AccessError, HttpAccess
+from perdix.settings.access import AccessError, HttpAccess
 
 URL = "https://metrics.example"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from settings.durations import in_words, seconds_of
+from perdix.settings.durations import in_words, seconds_of
 
 
 @pytest.mark.parametrize(

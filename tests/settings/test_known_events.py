@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from settings.known_events import Calendar, KnownEvent
-from settings.stream_job import StreamJob, load_stream_job
-from settings.yaml_files import SettingsError
+from perdix.settings.known_events import Calendar, KnownEvent
+from perdix.settings.stream_job import StreamJob, load_stream_job
+from perdix.settings.yaml_files import SettingsError
 
 HOUR_S = 3_600.0
 

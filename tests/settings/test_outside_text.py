@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settings.outside_text import printable, storable
+from perdix.settings.outside_text import printable, storable
 
 
 @pytest.mark.parametrize(

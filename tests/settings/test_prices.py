@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settings.prices import Billing, load_prices, price_list_names
-from settings.yaml_files import SettingsError
+from perdix.settings.prices import Billing, load_prices, price_list_names
+from perdix.settings.yaml_files import SettingsError
 
 GOOD = """\
 description: A test.

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settings.secrets import masked, without_user
-from settings.stream_job import load_stream_job
-from settings.yaml_files import SettingsError
+from perdix.settings.secrets import masked, without_user
+from perdix.settings.stream_job import load_stream_job
+from perdix.settings.yaml_files import SettingsError
 
 
 @pytest.mark.parametrize(

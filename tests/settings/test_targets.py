@@ -2,9 +2,9 @@
 
 import pytest
 
-from settings.stream_job import load_stream_job
-from settings.targets import AdvisorySettings, FlinkSettings, KubernetesSettings, TwinSettings
-from settings.yaml_files import SettingsError
+from perdix.settings.stream_job import load_stream_job
+from perdix.settings.targets import AdvisorySettings, FlinkSettings, KubernetesSettings, TwinSettings
+from perdix.settings.yaml_files import SettingsError
 
 
 def job_with(tmp_path, target):

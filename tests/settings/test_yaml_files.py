@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from settings.product import load_product_settings
-from settings.stream_job import Bounds, load_stream_job
-from settings.yaml_files import SettingsError, read_yaml
+from perdix.settings.product import load_product_settings
+from perdix.settings.stream_job import Bounds, load_stream_job
+from perdix.settings.yaml_files import SettingsError, read_yaml
 
 
 def job_file(folder: Path, text: str, name: str = "wordcount") -> Path:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from settings.stream_job import load_stream_job
-from settings.yaml_text import MOST_BYTES, MOST_DEPTH, SettingsError, read_yaml
+from perdix.settings.stream_job import load_stream_job
+from perdix.settings.yaml_text import MOST_BYTES, MOST_DEPTH, SettingsError, read_yaml
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{now}: &{now} [{', '.join([f'*{before}'] * 9)}]\n" for before, now in zip("abcdefgh", "bcdefghi", strict=True)

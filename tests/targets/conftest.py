@@ -1,7 +1,7 @@
 import pytest
 
-from twin.job import JobTwin
-from twin.parameters import TwinParameters
+from perdix.twin.job import JobTwin
+from perdix.twin.parameters import TwinParameters
 
 START_S = 1_700_000_000
 SMALL = {"cpu_cores": 0.6, "memory_mb": 512, "price_per_h": 0.03, "per_s": 600.0}

@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from settings.targets import KubernetesSettings
+from perdix.settings.targets import KubernetesSettings
 
 TOKEN = "s3cret-token-of-the-test"
 KINDS = {"deployments": "Deployment", "statefulsets": "StatefulSet", "flinkdeployments": "FlinkDeployment"}
@@ -228,7 +228,7 @@ class FakeKubernetes:
 @contextmanager
 def kubernetes_target(folder, *, replicas=2, timeout_s=5.0, **settings):
     """Give a target and the server it talks to: the one line that a suite needs."""
-    from targets.kubernetes import KubernetesTarget  # noqa: PLC0415 - the client takes its time to import
+    from perdix.targets.kubernetes import KubernetesTarget  # noqa: PLC0415 - the client takes its time to import
 
     of = {name: settings[name] for name in ("api_version", "resource") if name in settings}
     with FakeKubernetes() as server:

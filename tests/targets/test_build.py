@@ -1,10 +1,10 @@
 import pytest
 
-from settings.stream_job import StreamJob
-from targets.advisory import AdvisoryTarget
-from targets.build import build_target
-from targets.contract import TargetError
-from targets.twin import TwinTarget
+from perdix.settings.stream_job import StreamJob
+from perdix.targets.advisory import AdvisoryTarget
+from perdix.targets.build import build_target
+from perdix.targets.contract import TargetError
+from perdix.targets.twin import TwinTarget
 
 
 def test_each_kind_is_built():

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from control.fleet import tick_fleet
-from control.state import StateStore
-from settings.stream_job import PrometheusSource
-from settings.targets import FlinkSettings
-from targets.contract import TargetError
-from targets.flink import FlinkTarget
-from telemetry.prometheus import Prometheus
-from telemetry.prometheus_answers import PrometheusError
+from perdix.control.fleet import tick_fleet
+from perdix.control.state import StateStore
+from perdix.settings.stream_job import PrometheusSource
+from perdix.settings.targets import FlinkSettings
+from perdix.targets.contract import TargetError
+from perdix.targets.flink import FlinkTarget
+from perdix.telemetry.prometheus import Prometheus
+from perdix.telemetry.prometheus_answers import PrometheusError
+from perdix.twin.living import SimulatedClock
 from tests.control.rig import LOW, Rig
-from twin.living import SimulatedClock
 
 TOKEN = "ey.s3cr3t-token"
 PASSWORD = "s3cr3t-p4ss"

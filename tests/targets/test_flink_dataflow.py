@@ -5,9 +5,9 @@ import time
 import numpy as np
 import pytest
 
-from settings.targets import FlinkSettings
-from targets.contract import TargetError
-from targets.flink import FlinkTarget
+from perdix.settings.targets import FlinkSettings
+from perdix.targets.contract import TargetError
+from perdix.targets.flink import FlinkTarget
 from tests.targets.flink_api import FlinkCluster, Vertex, a_job
 
 SOURCE, COUNT = "Source: words -> split", "count -> sink"

@@ -2,9 +2,9 @@
 
 import pytest
 
-from settings.targets import FlinkSettings
-from targets.contract import Running, TargetError
-from targets.flink import FlinkTarget, Pace
+from perdix.settings.targets import FlinkSettings
+from perdix.targets.contract import Running, TargetError
+from perdix.targets.flink import FlinkTarget, Pace
 from tests.targets.flink_api import FlinkCluster, Vertex, a_job
 
 

@@ -4,11 +4,11 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from settings.targets import FlinkSettings, KubernetesSettings
-from targets.contract import TargetError
-from targets.flink import FlinkTarget
-from targets.kubernetes import KubernetesTarget
-from targets.twin import TwinTarget
+from perdix.settings.targets import FlinkSettings, KubernetesSettings
+from perdix.targets.contract import TargetError
+from perdix.targets.flink import FlinkTarget
+from perdix.targets.kubernetes import KubernetesTarget
+from perdix.targets.twin import TwinTarget
 from tests.targets.flink_api import FlinkCluster, a_job
 from tests.targets.hostile import BODIES, CODINGS, DEEP, STATUSES
 from tests.targets.kubernetes_api import kubernetes_target

@@ -4,15 +4,15 @@ from contextlib import closing
 
 import pytest
 
-from settings.targets import FlinkSettings
-from targets.advisory import AdvisoryTarget
-from targets.contract import TargetError
-from targets.flink import FlinkTarget
-from targets.twin import LocalTwinTarget, TwinTarget
+from perdix.settings.targets import FlinkSettings
+from perdix.targets.advisory import AdvisoryTarget
+from perdix.targets.contract import TargetError
+from perdix.targets.flink import FlinkTarget
+from perdix.targets.twin import LocalTwinTarget, TwinTarget
+from perdix.twin.living import LivingTwin, SimulatedClock
+from perdix.twin.prometheus_face import PrometheusFace
 from tests.targets.flink_api import FlinkCluster, a_job
 from tests.targets.kubernetes_api import kubernetes_target
-from twin.living import LivingTwin, SimulatedClock
-from twin.prometheus_face import PrometheusFace
 
 START_S = 1_700_000_000
 TELLING_SIZES_APART = pytest.mark.parametrize("target", ["advisory", "local-twin", "twin"], indirect=True)

@@ -3,10 +3,10 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from targets.contract import Running, TargetError
-from targets.twin import LocalTwinTarget, TwinTarget
-from twin.living import LivingTwin, SimulatedClock
-from twin.prometheus_face import PrometheusFace, Trouble
+from perdix.targets.contract import Running, TargetError
+from perdix.targets.twin import LocalTwinTarget, TwinTarget
+from perdix.twin.living import LivingTwin, SimulatedClock
+from perdix.twin.prometheus_face import PrometheusFace, Trouble
 
 START_S = 1_700_000_000
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from telemetry.exports.naming import Hint
-from telemetry.exports.reading import ExportReading, read_export
-from telemetry.exports.records import NamedSeries
-from telemetry.queries import SeriesMap, load_series_map
+from perdix.telemetry.exports.naming import Hint
+from perdix.telemetry.exports.reading import ExportReading, read_export
+from perdix.telemetry.exports.records import NamedSeries
+from perdix.telemetry.queries import SeriesMap, load_series_map
 
 
 @pytest.fixture(scope="session")

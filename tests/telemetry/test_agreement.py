@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from telemetry.agreement import contradicting, surroundings, understated, unexplained
+from perdix.telemetry.agreement import contradicting, surroundings, understated, unexplained
 
 STEP_S = 5.0
 N = 48

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from telemetry.alignment import align, natural_step_s
-from telemetry.series import Series
+from perdix.telemetry.alignment import align, natural_step_s
+from perdix.telemetry.series import Series
 
 SHARED = Path(__file__).parents[2] / "../shared/data/metrics/figures"
 NAN = float("nan")
@@ -241,7 +241,7 @@ class TestJoining:
             for i in range(10)
         ]
         whole = align("j", read, 0, 19, 1)
-        monkeypatch.setattr("telemetry.alignment.CELLS_AT_ONCE", 1)
+        monkeypatch.setattr("perdix.telemetry.alignment.CELLS_AT_ONCE", 1)
         pieces = align("j", read, 0, 19, 1)
         np.testing.assert_array_equal(whole.worker_metric("throughput_per_s"), pieces.worker_metric("throughput_per_s"))
 

@@ -9,9 +9,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from telemetry.exports.naming import Naming
-from telemetry.exports.reading import ExportReading, file_stem
-from telemetry.exports.records import Limits
+from perdix.telemetry.exports.naming import Naming
+from perdix.telemetry.exports.reading import ExportReading, file_stem
+from perdix.telemetry.exports.records import Limits
 from tests.telemetry.export_writers import WRITERS, Written, gzipped, openmetrics, query_range, victoriametrics
 
 START = 1_700_000_000_000

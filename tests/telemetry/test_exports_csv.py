@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from telemetry.exports.naming import Hint, HintError
-from telemetry.exports.time_text import parse_times
+from perdix.telemetry.exports.naming import Hint, HintError
+from perdix.telemetry.exports.time_text import parse_times
 
 
 def one(named):

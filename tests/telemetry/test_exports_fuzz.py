@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from telemetry.exports.naming import Naming
-from telemetry.exports.reading import ExportReading
-from telemetry.exports.records import Limits
+from perdix.telemetry.exports.naming import Naming
+from perdix.telemetry.exports.reading import ExportReading
+from perdix.telemetry.exports.records import Limits
 from tests.telemetry.export_writers import WRITERS, Written, gzipped
 
 START = 1_700_000_000_000

@@ -9,12 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.mutations import mutations
-from settings.home import Home
-from telemetry.exports.naming import Hint
-from telemetry.exports.records import Limits
-from telemetry.landing import land
-from telemetry.queries import SeriesMap
-from telemetry.staged_export import ExportPart, Receipt, stage_part
+from perdix.settings.home import Home
+from perdix.telemetry.exports.naming import Hint
+from perdix.telemetry.exports.records import Limits
+from perdix.telemetry.landing import land
+from perdix.telemetry.queries import SeriesMap
+from perdix.telemetry.staged_export import ExportPart, Receipt, stage_part
 from tests.telemetry.export_writers import Written, openmetrics, tsdb_dump
 
 START_MS = 1_700_000_000_000

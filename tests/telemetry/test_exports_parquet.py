@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from telemetry.sample_rows import STALE_NAN, sample_rows
+from perdix.telemetry.sample_rows import STALE_NAN, sample_rows
 from tests.telemetry.export_writers import gzipped
 
 T0 = 1_700_000_000_000

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from telemetry.features import capacity_features, step_means, workload_features
-from telemetry.observations import observe
-from telemetry.tables import CAPACITY_FEATURES, WORKLOAD_FEATURES
+from perdix.telemetry.features import capacity_features, step_means, workload_features
+from perdix.telemetry.observations import observe
+from perdix.telemetry.tables import CAPACITY_FEATURES, WORKLOAD_FEATURES
 
 SHARED = Path(__file__).parents[2] / "../shared/data/metrics"
 START = pd.Timestamp("2023-02-19 10:00:00", tz="UTC")

@@ -10,8 +10,8 @@ from contextlib import closing
 
 import pytest
 
-from settings.access import HttpAccess
-from telemetry.http_client import MIB, HttpClient, HttpError, Limits
+from perdix.settings.access import HttpAccess
+from perdix.telemetry.http_client import MIB, HttpClient, HttpError, Limits
 from tests.telemetry.wire_server import DRIPS, Wire, answer_of
 
 LIMITS = Limits(pause_s=5.0, total_s=0.3, largest_bytes=MIB)

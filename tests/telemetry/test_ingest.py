@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
-from telemetry.exports.naming import Hint
-from telemetry.exports.records import Limits
-from telemetry.ingest import ingest
-from telemetry.lake import Lake, LakeError
-from telemetry.spark_source import ExportSource
-from telemetry.staged_export import stage_part
+from perdix.telemetry.exports.naming import Hint
+from perdix.telemetry.exports.records import Limits
+from perdix.telemetry.ingest import ingest
+from perdix.telemetry.lake import Lake, LakeError
+from perdix.telemetry.spark_source import ExportSource
+from perdix.telemetry.staged_export import stage_part
 from tests.telemetry.export_writers import FORMATS, WRITERS, Written, gzipped, openmetrics, query_range
 
 pytestmark = pytest.mark.spark
@@ -177,7 +177,7 @@ def test_a_file_that_kills_its_worker_costs_only_itself(spark, lake, tmp_path, m
             os._exit(7)
         return stage_part(part, *how)
 
-    monkeypatch.setattr("telemetry.ingest.stage_part", killing)
+    monkeypatch.setattr("perdix.telemetry.ingest.stage_part", killing)
     for name in ("a.json", "killer.json", "z.json"):
         (tmp_path / name).write_bytes(query_range([around_midnight(name)]))
     report = ingest(spark, lake, [tmp_path / name for name in ("a.json", "killer.json", "z.json")], "job")

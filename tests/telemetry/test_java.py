@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from settings.home import PROJECT
-from telemetry import java as module
-from telemetry.java import NoJava, find_java
+from perdix.settings.home import PROJECT
+from perdix.telemetry import java as module
+from perdix.telemetry.java import NoJava, find_java
 
 
 @pytest.fixture
@@ -92,9 +92,9 @@ def test_spark_runs_on_the_packaged_jre(tmp_path):
     """A real session, in a process that sees no other Java, with a Python worker in it."""
     program = (
         "from pathlib import Path; import sys\n"
-        "from telemetry import java\n"
+        "from perdix.telemetry import java\n"
         "java._JVM_FOLDERS = ()\n"
-        "from settings.home import Home; from telemetry.spark_session import spark_session\n"
+        "from perdix.settings.home import Home; from perdix.telemetry.spark_session import spark_session\n"
         "home = Home(Path(sys.argv[1])).make()\n"
         "spark = spark_session(home, 'local[1]', {'spark.driver.memory': '512m'})\n"
         "print(java.find_java(home.java).origin)\n"

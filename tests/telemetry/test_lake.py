@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from telemetry.lake import Lake, LakeError, source_key
-from telemetry.tables import TABLES
+from perdix.telemetry.lake import Lake, LakeError, source_key
+from perdix.telemetry.tables import TABLES
 
 DAY = "2026-01-31"
 
@@ -137,7 +137,7 @@ def test_a_crash_before_the_manifest_leaves_the_old_partition(lake, monkeypatch)
     def crash(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("telemetry.lake.write_manifest", crash)
+    monkeypatch.setattr("perdix.telemetry.lake.write_manifest", crash)
     with pytest.raises(KeyboardInterrupt):
         lake.replace("workload_features", "a", DAY, workload([2]))
     monkeypatch.undo()

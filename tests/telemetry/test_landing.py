@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from settings.home import Home
-from telemetry.landing import export_files, land, landed
+from perdix.settings.home import Home
+from perdix.telemetry.landing import export_files, land, landed
 
 
 @pytest.fixture

@@ -10,17 +10,17 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from settings.home import Home
-from settings.stream_job import PrometheusSource, StreamJob
-from telemetry.lake import Lake
-from telemetry.landing import landed
-from telemetry.live_range import DAY_S, day_range, landing_file, missing_range, pull_missing, pull_range
-from telemetry.tables import SOURCES
+from perdix.settings.home import Home
+from perdix.settings.stream_job import PrometheusSource, StreamJob
+from perdix.telemetry.lake import Lake
+from perdix.telemetry.landing import landed
+from perdix.telemetry.live_range import DAY_S, day_range, landing_file, missing_range, pull_missing, pull_range
+from perdix.telemetry.tables import SOURCES
+from perdix.twin.emission import Scraping
+from perdix.twin.living import LivingTwin, SimulatedClock, revive
+from perdix.twin.parameters import load_twin
+from perdix.twin.prometheus_face import PrometheusFace, Trouble
 from tests.telemetry.test_prometheus import Server, success
-from twin.emission import Scraping
-from twin.living import LivingTwin, SimulatedClock, revive
-from twin.parameters import load_twin
-from twin.prometheus_face import PrometheusFace, Trouble
 
 NOW_S = datetime(2026, 3, 5, 1, 0, tzinfo=UTC).timestamp()  # an hour after midnight: a range over two days
 DAYS = ("2026-03-04", "2026-03-05")

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from telemetry.observations import observe
-from telemetry.tables import JOB_OBSERVATIONS, WORKER_OBSERVATIONS
+from perdix.telemetry.observations import observe
+from perdix.telemetry.tables import JOB_OBSERVATIONS, WORKER_OBSERVATIONS
 
 DAY = "2023-02-19"
 MIDNIGHT = pd.Timestamp(DAY, tz="UTC")

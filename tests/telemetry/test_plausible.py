@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from settings.stream_job import MOST_WORKERS, Bounds
-from telemetry.alignment import align
-from telemetry.plausible import plausible_ranges, screened
-from telemetry.quality import assess
-from telemetry.series import Series
-from telemetry.window import Window
+from perdix.settings.stream_job import MOST_WORKERS, Bounds
+from perdix.telemetry.alignment import align
+from perdix.telemetry.plausible import plausible_ranges, screened
+from perdix.telemetry.quality import assess
+from perdix.telemetry.series import Series
+from perdix.telemetry.window import Window
 
 TIMES_S = 15.0 * np.arange(1, 13)
 RANGES = plausible_ranges(Bounds(minimum=1, maximum=8), running=6, highest_per_s=15_000.0)

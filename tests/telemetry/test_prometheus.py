@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settings.access import HttpAccess
-from telemetry.metrics import CANONICAL
-from telemetry.prometheus import POINTS_PER_PAGE, Prometheus, pages
-from telemetry.prometheus_answers import PrometheusError
-from telemetry.queries import load_queries
+from perdix.settings.access import HttpAccess
+from perdix.telemetry.metrics import CANONICAL
+from perdix.telemetry.prometheus import POINTS_PER_PAGE, Prometheus, pages
+from perdix.telemetry.prometheus_answers import PrometheusError
+from perdix.telemetry.queries import load_queries
 
 NO_WAIT = {"sleep": lambda seconds: None}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from telemetry.quality import assess
-from telemetry.window import Window
+from perdix.telemetry.quality import assess
+from perdix.telemetry.window import Window
 
 NOW = 1_700_000_000.0
 NAN = float("nan")

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settings.yaml_files import SettingsError
-from telemetry.metrics import CANONICAL, Scope
-from telemetry.queries import Mapped, UnanswerableError, load_queries, load_series_map
-from telemetry.query_text import duration, escaped, matchers
+from perdix.settings.yaml_files import SettingsError
+from perdix.telemetry.metrics import CANONICAL, Scope
+from perdix.telemetry.queries import Mapped, UnanswerableError, load_queries, load_series_map
+from perdix.telemetry.query_text import duration, escaped, matchers
 
 ENGINES = ["flink", "kafka-streams", "spark-structured-streaming", "canonical"]
 SOURCE = {"operator_name": "Source: ads", "tm_id": "tm-1", "subtask_index": "0"}

@@ -6,15 +6,15 @@ from contextlib import closing
 
 import pytest
 
-from settings.access import HttpAccess
-from telemetry.prometheus import Asked, Prometheus, PrometheusError
-from telemetry.queries import load_queries
-from telemetry.questions import CHARACTERS_AT_ONCE, JOBS_AT_ONCE, STEPS_AT_ONCE, questions
+from perdix.settings.access import HttpAccess
+from perdix.telemetry.prometheus import Asked, Prometheus, PrometheusError
+from perdix.telemetry.queries import load_queries
+from perdix.telemetry.questions import CHARACTERS_AT_ONCE, JOBS_AT_ONCE, STEPS_AT_ONCE, questions
+from perdix.twin.job import JobTwin
+from perdix.twin.living import LivingTwin, SimulatedClock
+from perdix.twin.parameters import load_twin
+from perdix.twin.prometheus_face import PrometheusFace
 from tests.telemetry.test_prometheus import Server, success
-from twin.job import JobTwin
-from twin.living import LivingTwin, SimulatedClock
-from twin.parameters import load_twin
-from twin.prometheus_face import PrometheusFace
 
 START_S = 1_700_000_000
 NAMES = ("orders", "clicks", "bills")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from settings.home import Home
-from telemetry.spark_session import spark_conf
+from perdix.settings.home import Home
+from perdix.telemetry.spark_session import spark_conf
 
 
 def test_a_jvm_on_this_machine_is_started_for_seconds_and_one_of_a_cluster_is_not(tmp_path):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow.parquet as pq
 import pytest
 
-from telemetry import staged_export
-from telemetry.exports.naming import Hint
-from telemetry.exports.records import Limits
-from telemetry.staged_export import ExportPart, Receipt, stage_part
-from telemetry.tables import SAMPLES
+from perdix.telemetry import staged_export
+from perdix.telemetry.exports.naming import Hint
+from perdix.telemetry.exports.records import Limits
+from perdix.telemetry.staged_export import ExportPart, Receipt, stage_part
+from perdix.telemetry.tables import SAMPLES
 from tests.telemetry.export_writers import Written, query_range
 
 DAY_MS = 86_400_000

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.output import UserError
-from replay.workload import Trace
-from settings.yaml_files import SettingsError
+from perdix.cli.output import UserError
+from perdix.replay.workload import Trace
+from perdix.settings.yaml_files import SettingsError
 from testbed.arrivals import LONGEST_S, Load, rates, trace_of, whole
 
 QUIET = Load(peak_per_s=100, noise=0.0)

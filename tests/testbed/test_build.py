@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.output import UserError
+from perdix.cli.output import UserError
 from testbed.build import Module, build, digest, stale
 
 

@@ -8,7 +8,7 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
-from cli.output import UserError
+from perdix.cli.output import UserError
 from testbed import kafka, prerequisites
 from testbed.__main__ import app
 from testbed.layout import Layout

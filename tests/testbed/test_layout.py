@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from settings.yaml_files import SettingsError
+from perdix.settings.yaml_files import SettingsError
 from testbed.layout import Layout
 from testbed.settings import Ports, Testbed
 

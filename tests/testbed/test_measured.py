@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telemetry.window import Window
+from perdix.telemetry.window import Window
 from testbed.measured import played, quantiles_ms, rescales_of, workers_of
 
 NONE = math.nan

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.output import UserError
+from perdix.cli.output import UserError
 from testbed import processes
 from testbed.processes import PidFiles, Started, identify, interruptible, is_running, uninterrupted
 

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from cli.output import UserError
-from settings.targets import FlinkSettings
-from targets.flink import FlinkTarget
+from perdix.cli.output import UserError
+from perdix.settings.targets import FlinkSettings
+from perdix.targets.flink import FlinkTarget
 from testbed import build, kafka, prerequisites, prometheus
 from testbed import quota as quotas
 from testbed.__main__ import app

@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from twin.parameters import TwinParameters
+from perdix.twin.parameters import TwinParameters
 
 START_S = 1_700_000_000
 

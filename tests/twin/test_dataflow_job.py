@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.dataflow.rates import InstanceWindow
-from twin.dataflow.ds2_logs import write_ds2_logs
-from twin.dataflow.job import DataflowTwin
-from twin.dataflow.parameters import DataflowParameters, load_dataflow
+from perdix.models.dataflow.rates import InstanceWindow
+from perdix.twin.dataflow.ds2_logs import write_ds2_logs
+from perdix.twin.dataflow.job import DataflowTwin
+from perdix.twin.dataflow.parameters import DataflowParameters, load_dataflow
 
 CALM = {"noise": {"speed": 0.0, "instrumentation": 0.0}, "restart": {"warm_up_s": 0}}
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from settings.yaml_files import SettingsError
-from twin.dataflow import physics
-from twin.dataflow.optimum import demands, optimum, sustains
-from twin.dataflow.parameters import DataflowParameters, dataflow_names, load_dataflow
+from perdix.settings.yaml_files import SettingsError
+from perdix.twin.dataflow import physics
+from perdix.twin.dataflow.optimum import demands, optimum, sustains
+from perdix.twin.dataflow.parameters import DataflowParameters, dataflow_names, load_dataflow
 
 SOURCE = {"source": {"phases": [{"per_s": 100.0}]}}
 

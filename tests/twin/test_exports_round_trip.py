@@ -1,14 +1,14 @@
-"""What the twin writes, the readers of ``telemetry.exports`` read: the same samples under canonical names."""
+"""What the twin writes, the readers of ``perdix.telemetry.exports`` read: the same samples under canonical names."""
 
 import numpy as np
 import pytest
 
-from telemetry.exports.reading import read_export
-from telemetry.metrics import CANONICAL
-from telemetry.queries import load_series_map
-from twin.emission import Scraping, emit
-from twin.exports import WRITERS, write_exports
-from twin.job import JobTwin
+from perdix.telemetry.exports.reading import read_export
+from perdix.telemetry.metrics import CANONICAL
+from perdix.telemetry.queries import load_series_map
+from perdix.twin.emission import Scraping, emit
+from perdix.twin.exports import WRITERS, write_exports
+from perdix.twin.job import JobTwin
 
 START_S = 1_700_000_000
 

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from settings.access import HttpAccess
-from telemetry.alignment import align
-from telemetry.prometheus import Prometheus
-from telemetry.queries import load_queries
-from twin.emission import Scraping
-from twin.job import JobTwin
-from twin.living import LivingTwin, SimulatedClock
-from twin.parameters import load_twin
-from twin.prometheus_face import PrometheusFace
+from perdix.settings.access import HttpAccess
+from perdix.telemetry.alignment import align
+from perdix.telemetry.prometheus import Prometheus
+from perdix.telemetry.queries import load_queries
+from perdix.twin.emission import Scraping
+from perdix.twin.job import JobTwin
+from perdix.twin.living import LivingTwin, SimulatedClock
+from perdix.twin.parameters import load_twin
+from perdix.twin.prometheus_face import PrometheusFace
 
 START_S = 1_700_000_100
 SELECTOR = {"namespace": "wordcount", "topic": "wordcount", "job_name": "wordcount"}

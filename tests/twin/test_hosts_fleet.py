@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from settings.prices import Billing
-from twin.hosts.fleet import NOTHING, Fleet
-from twin.hosts.leased import ImpossibleError
-from twin.hosts.luck import Luck
-from twin.hosts.parameters import Between, Topology, load_topology
+from perdix.settings.prices import Billing
+from perdix.twin.hosts.fleet import NOTHING, Fleet
+from perdix.twin.hosts.leased import ImpossibleError
+from perdix.twin.hosts.luck import Luck
+from perdix.twin.hosts.parameters import Between, Topology, load_topology
 
 UNIT_S = 600
 OPERATORS = tuple(load_topology("manufacturing").operators)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from settings.yaml_files import SettingsError
-from twin.hosts.parameters import load_topology
-from twin.hosts.patterns import DOWN_BELOW, UP_ABOVE, Pattern, Walk
+from perdix.settings.yaml_files import SettingsError
+from perdix.twin.hosts.parameters import load_topology
+from perdix.twin.hosts.patterns import DOWN_BELOW, UP_ABOVE, Pattern, Walk
 
 TINY = """\
 sensors: {meter: {per_machine_minute: 5}}

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twin.hosts.leased import ImpossibleError
-from twin.hosts.parameters import Topology, load_topology
-from twin.hosts.system import HostsTwin
+from perdix.twin.hosts.leased import ImpossibleError
+from perdix.twin.hosts.parameters import Topology, load_topology
+from perdix.twin.hosts.system import HostsTwin
 
 TOPOLOGY = load_topology("manufacturing")
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twin import physics
-from twin.job import JobTwin
-from twin.parameters import Keys, TwinParameters
+from perdix.twin import physics
+from perdix.twin.job import JobTwin
+from perdix.twin.parameters import Keys, TwinParameters
 
 Build = Callable[..., TwinParameters]
 EXACT = {"median_s": 1.0, "spread": 0.0}

@@ -3,12 +3,12 @@ import threading
 import numpy as np
 import pytest
 
-from twin.emission import Scraping
-from twin.job import JobTwin
-from twin.living import LivingTwin, SimulatedClock, revive
-from twin.parameters import load_twins
-from twin.promql import Matcher
-from twin.tending import CpuRule, tend
+from perdix.twin.emission import Scraping
+from perdix.twin.job import JobTwin
+from perdix.twin.living import LivingTwin, SimulatedClock, revive
+from perdix.twin.parameters import load_twins
+from perdix.twin.promql import Matcher
+from perdix.twin.tending import CpuRule, tend
 
 START_S = 1_700_000_000
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from settings.yaml_files import SettingsError
-from twin.operators.instance import Drift, Live, OperatorInstance
-from twin.operators.parameters import LiveWorkload, OperatorTwinParameters, load_operator, operator_names
-from twin.operators.physics import memory_cost, true_performance, useful_cores
+from perdix.settings.yaml_files import SettingsError
+from perdix.twin.operators.instance import Drift, Live, OperatorInstance
+from perdix.twin.operators.parameters import LiveWorkload, OperatorTwinParameters, load_operator, operator_names
+from perdix.twin.operators.physics import memory_cost, true_performance, useful_cores
 
 PLENTY_PER_S = 1e6
 SIZES = {"cpu": {"least": 0.1, "most": 4.0, "unit": 0.1}, "memory": {"least": 32, "most": 256, "unit": 8}}

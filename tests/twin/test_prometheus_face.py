@@ -7,13 +7,13 @@ import httpx
 import numpy as np
 import pytest
 
-from telemetry.metrics import CANONICAL, Scope
-from telemetry.queries import canonical_queries, load_queries
-from twin.emission import Scraping
-from twin.job import JobTwin
-from twin.living import LivingTwin, SimulatedClock
-from twin.parameters import Heap
-from twin.prometheus_face import PrometheusFace, Trouble
+from perdix.telemetry.metrics import CANONICAL, Scope
+from perdix.telemetry.queries import canonical_queries, load_queries
+from perdix.twin.emission import Scraping
+from perdix.twin.job import JobTwin
+from perdix.twin.living import LivingTwin, SimulatedClock
+from perdix.twin.parameters import Heap
+from perdix.twin.prometheus_face import PrometheusFace, Trouble
 
 START_S = 1_700_000_000
 NOW_S = START_S + 3_600

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telemetry.series import Series
-from twin.promql import PromQLError, parse, seconds_of
-from twin.promql_evaluation import evaluate
+from perdix.telemetry.series import Series
+from perdix.twin.promql import PromQLError, parse, seconds_of
+from perdix.twin.promql_evaluation import evaluate
 
 
 def series(metric, times_s, values, **labels):

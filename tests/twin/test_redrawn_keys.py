@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from twin.job import JobTwin
-from twin.parameters import TwinParameters
+from perdix.twin.job import JobTwin
+from perdix.twin.parameters import TwinParameters
 
 Build = Callable[..., TwinParameters]
 SPREAD = 0.15

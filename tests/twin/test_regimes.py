@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from settings.yaml_files import SettingsError
+from perdix.settings.yaml_files import SettingsError
+from perdix.twin.job import JobTwin
+from perdix.twin.parameters import TwinParameters, load_twin
+from perdix.twin.regimes import known_regimes, under
+from perdix.twin.workloads import arrivals_from
 from tests.control.rig import constant
-from twin.job import JobTwin
-from twin.parameters import TwinParameters, load_twin
-from twin.regimes import known_regimes, under
-from twin.workloads import arrivals_from
 
 
 @pytest.fixture

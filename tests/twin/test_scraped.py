@@ -5,12 +5,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from telemetry.alignment import align
-from telemetry.window import Window
-from twin.emission import Scraping, Silence, emit
-from twin.job import JobTwin
-from twin.parameters import TwinParameters
-from twin.scraped import scraped
+from perdix.telemetry.alignment import align
+from perdix.telemetry.window import Window
+from perdix.twin.emission import Scraping, Silence, emit
+from perdix.twin.job import JobTwin
+from perdix.twin.parameters import TwinParameters
+from perdix.twin.scraped import scraped
 
 START_S = 1_700_000_000
 SILENT = (

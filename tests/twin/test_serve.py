@@ -8,14 +8,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from twin.serve import main
+from perdix.twin.serve import main
 
 PROJECT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_serves_until_a_signal_and_ends_clean(number):
-    command = [sys.executable, "-m", "twin.serve", "--hours", "0.5", "--job", "wordcount"]
+    command = [sys.executable, "-m", "perdix.twin.serve", "--hours", "0.5", "--job", "wordcount"]
     process = subprocess.Popen(
         command, cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
     )

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from telemetry.series import Series
-from twin.emission import Scraping, Silence, emit
-from twin.job import JobTwin
-from twin.parameters import TwinParameters
+from perdix.telemetry.series import Series
+from perdix.twin.emission import Scraping, Silence, emit
+from perdix.twin.job import JobTwin
+from perdix.twin.parameters import TwinParameters
 
 START_S = 1_700_000_000
 COUNTED = "flink_taskmanager_job_task_operator_numRecordsIn"

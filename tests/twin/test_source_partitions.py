@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from twin import physics
-from twin.emission import Scraping, emit
-from twin.job import JobTwin
-from twin.parameters import TwinParameters
+from perdix.twin import physics
+from perdix.twin.emission import Scraping, emit
+from perdix.twin.job import JobTwin
+from perdix.twin.parameters import TwinParameters
 
 Build = Callable[..., TwinParameters]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from telemetry.metrics import LAG
-from twin.emission import Scraping, emit
-from twin.history import ROOM
-from twin.job import JobTwin
-from twin.parameters import load_twin
+from perdix.telemetry.metrics import LAG
+from perdix.twin.emission import Scraping, emit
+from perdix.twin.history import ROOM
+from perdix.twin.job import JobTwin
+from perdix.twin.parameters import load_twin
 
 START_S = 1_760_000_400
 HOURS = 6

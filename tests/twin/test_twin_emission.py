@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from telemetry.metrics import CANONICAL, Scope
-from telemetry.queries import load_series_map
-from twin.emission import Scraping, emit, scrape
-from twin.exposition import expose
-from twin.job import JobTwin
+from perdix.telemetry.metrics import CANONICAL, Scope
+from perdix.telemetry.queries import load_series_map
+from perdix.twin.emission import Scraping, emit, scrape
+from perdix.twin.exposition import expose
+from perdix.twin.job import JobTwin
 
 START_S = 1_700_000_000
 

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from telemetry.series import Series
-from twin.emission import Scraping, emit
-from twin.exports import WRITERS, write_exports, write_grafana_csv
-from twin.job import JobTwin
+from perdix.telemetry.series import Series
+from perdix.twin.emission import Scraping, emit
+from perdix.twin.exports import WRITERS, write_exports, write_grafana_csv
+from perdix.twin.job import JobTwin
 
 START_S = 1_700_000_000
 AWKWARD = Series(

@@ -3,11 +3,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twin.history import JOB_COLUMNS, WORKER_COLUMNS
-from twin.job import JobTwin
-from twin.outages import draw_standstill_s
-from twin.parameters import load_twin, load_twins
-from twin.workloads import arrivals_from
+from perdix.twin.history import JOB_COLUMNS, WORKER_COLUMNS
+from perdix.twin.job import JobTwin
+from perdix.twin.outages import draw_standstill_s
+from perdix.twin.parameters import load_twin, load_twins
+from perdix.twin.workloads import arrivals_from
 
 START_S = 1_700_000_000
 ACTIONS = st.one_of(

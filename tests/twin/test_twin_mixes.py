@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from twin.job import JobTwin
-from twin.parameters import TwinParameters, TwinSize, load_twin
-from twin.workloads import arrivals_from
+from perdix.twin.job import JobTwin
+from perdix.twin.parameters import TwinParameters, TwinSize, load_twin
+from perdix.twin.workloads import arrivals_from
 
 START_S = 1_700_000_000
 SMALL = TwinSize(cpu_cores=0.6, memory_mb=512, price_per_h=0.03, per_s=6_000.0)

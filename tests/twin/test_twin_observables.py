@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twin.observables import FLICKER_S, Flicker, Observables
+from perdix.twin.observables import FLICKER_S, Flicker, Observables
 
 
 @settings(max_examples=40, deadline=None)

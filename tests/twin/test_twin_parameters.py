@@ -1,8 +1,8 @@
 import pytest
 
-from settings.yaml_files import SettingsError
-from twin.job import JobTwin
-from twin.parameters import load_demo_twins, load_twin, load_twins
+from perdix.settings.yaml_files import SettingsError
+from perdix.twin.job import JobTwin
+from perdix.twin.parameters import load_demo_twins, load_twin, load_twins
 
 YAML = "workers: {capacity_per_s: 100}\nworkload: {shape: csv, file: trace.csv, noise: 0, slow_noise: 0}\n"
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twin import physics
+from perdix.twin import physics
 
 
 @given(

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from settings.yaml_files import SettingsError
-from twin.workloads import WorkloadSpec, arrivals_from, workload
+from perdix.settings.yaml_files import SettingsError
+from perdix.twin.workloads import WorkloadSpec, arrivals_from, workload
 
 SHAPES = ["constant", "sine", "daily", "step", "spikes"]
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "workloads"

@@ -11,9 +11,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from kubernetes.config import incluster_config
 
-from settings.targets import KubernetesSettings
-from targets.contract import TargetError
-from targets.kubernetes import KubernetesTarget
+from perdix.settings.targets import KubernetesSettings
+from perdix.targets.contract import TargetError
+from perdix.targets.kubernetes import KubernetesTarget
 from tests.targets.kubernetes_api import (
     TOKEN,
     FakeKubernetes,

@@ -7,11 +7,11 @@ from contextlib import closing
 
 import pytest
 
-import targets.kubernetes_limits as limits
-from settings.targets import KubernetesSettings
-from targets.contract import Running, TargetError
-from targets.kubernetes import KubernetesTarget
-from telemetry.http_client import MIB
+import perdix.targets.kubernetes_limits as limits
+from perdix.settings.targets import KubernetesSettings
+from perdix.targets.contract import Running, TargetError
+from perdix.targets.kubernetes import KubernetesTarget
+from perdix.telemetry.http_client import MIB
 from tests.telemetry.wire_server import DRIPS, Wire, answer_of
 
 SCALE = {"kind": "Scale", "spec": {"replicas": 3}, "status": {"replicas": 3}}

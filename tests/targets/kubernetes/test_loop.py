@@ -4,17 +4,17 @@ from dataclasses import dataclass
 
 import pytest
 
-from control.job_memory import recall
-from control.memories import Memories
-from control.reconcile import Event
-from control.state import StateStore
-from control.state_journal import Status
-from settings.stream_job import PolicySettings
-from targets.contract import Running, unguarded
-from targets.kubernetes import KubernetesTarget
+from perdix.control.job_memory import recall
+from perdix.control.memories import Memories
+from perdix.control.reconcile import Event
+from perdix.control.state import StateStore
+from perdix.control.state_journal import Status
+from perdix.settings.stream_job import PolicySettings
+from perdix.targets.contract import Running, unguarded
+from perdix.targets.kubernetes import KubernetesTarget
+from perdix.twin.job import JobTwin
 from tests.control.rig import HIGH, LOW, Rig
 from tests.targets.kubernetes_api import RBAC, Fault, RefusedError, Resource, kubernetes_target
-from twin.job import JobTwin
 
 # In the loop
 

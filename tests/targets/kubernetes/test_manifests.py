@@ -6,8 +6,8 @@ import pytest
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 
-from settings.stream_job import StreamJob
-from settings.targets import KubernetesSettings
+from perdix.settings.stream_job import StreamJob
+from perdix.settings.targets import KubernetesSettings
 from tests.targets.kubernetes_api import RESOURCES, kubernetes_target
 
 DEPLOY = Path(__file__).parents[3] / "deploy" / "kubernetes"

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from kubernetes import client
 
-from settings.stream_job import StreamJob
-from settings.targets import KubernetesSettings
-from targets.build import build_target
-from targets.contract import Running, TargetError
-from targets.kubernetes import ATTEMPTS, KubernetesTarget
+from perdix.settings.stream_job import StreamJob
+from perdix.settings.targets import KubernetesSettings
+from perdix.targets.build import build_target
+from perdix.targets.contract import Running, TargetError
+from perdix.targets.kubernetes import ATTEMPTS, KubernetesTarget
 from tests.targets.kubernetes_api import (
     RBAC,
     RESOURCES,
@@ -353,7 +353,7 @@ def test_closing_ends_the_connections_and_what_is_closed_stays_so(cluster):
 
 
 def test_the_client_is_imported_by_no_other_target():
-    script = "import sys, targets.build; sys.exit('kubernetes' in sys.modules)"
+    script = "import sys, perdix.targets.build; sys.exit('kubernetes' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], cwd=DEPLOY.parents[1], check=False)
     assert done.returncode == 0
 

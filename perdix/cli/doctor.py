@@ -1,0 +1,194 @@
+"""``perdix doctor``: is everything here that perdix needs, and if not, what fixes it."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from perdix.cli.doctor_metrics import AT_ONCE, PER_SERVER, metrics_of_jobs
+from perdix.cli.findings import BETWEEN, Finding, show
+from perdix.cli.options import JsonOption
+from perdix.cli.output import emit
+from perdix.cli.stores import NO_FILE, known
+from perdix.settings.home import Home
+
+if TYPE_CHECKING:
+    from perdix.control.job_files import JobFiles
+    from perdix.settings.stream_job import StreamJob
+    from perdix.settings.targets import FlinkSettings
+
+SHOWN_IN_FULL = 10  # jobs of which every query is shown; of more only what is not well
+
+Check = Callable[[Home, "JobFiles"], Iterator[Finding]]
+
+
+def doctor(
+    spark: Annotated[bool, typer.Option(help="Also start Spark and run a task (about 20 s).")] = True,
+    job: Annotated[
+        str | None, typer.Option("--job", help="Check the metrics and the target of this job only.", show_default="all")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check Python, Java, Spark, the stores, the configuration, every query of every job, and Flink; name each fix.
+
+    Example: perdix doctor --job ads
+    """
+    from perdix.control import live
+
+    home = Home.from_environment()
+    files = live.stream_jobs(home)
+    if job is not None:
+        files = replace(files, jobs={known(job, files.jobs, "job", NO_FILE, files): files.jobs[job]}, faults={})
+    of_machine: list[Check] = [] if job else [_python, _packages, _java, _state, _mlflow, _configuration]
+    findings: list[Finding] = []
+    for check in (*of_machine, metrics_of_jobs, _flink, *([_spark] if spark and not job else [])):
+        for finding in _guarded(check, home, files):
+            findings.append(finding)
+            if not as_json:
+                show(finding, in_full=job is not None or len(files.jobs) <= SHOWN_IN_FULL)
+    well = all(finding.ok for finding in findings)
+    queries = [fact for finding in findings for fact in finding.queries]
+    told = [{name: value for name, value in vars(finding).items() if name != "queries"} for finding in findings]
+    document = {"ok": well, "findings": told, "queries": queries}
+    emit("perdix.doctor/1", document, as_json=as_json, show=lambda: None)
+    if not well:
+        raise typer.Exit(1)
+
+
+def _guarded(check: Check, home: Home, files: JobFiles) -> Iterator[Finding]:
+    name = check.__name__.strip("_")
+    try:
+        yield from check(home, files)
+    except Exception as error:  # a doctor that falls over its patient is no help
+        yield Finding(name, ok=False, found=f"{type(error).__name__}: {error}", mend="see the message")
+
+
+def _python(*_: object) -> Iterator[Finding]:
+    version = sys.version.split()[0]
+    yield Finding("python", (3, 11) <= sys.version_info[:2] < (3, 14), version, "use Python 3.11, 3.12 or 3.13")
+
+
+def _packages(*_: object) -> Iterator[Finding]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    missing, found = [], []
+    for name in ("dagster", "mlflow", "pmdarima", "pyspark", "scikit-learn", "xgboost", "great-expectations", "pandas"):
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            missing.append(name)
+    yield Finding("packages", not missing, ", ".join(found), f"make install ({', '.join(missing)} missing)")
+    ours = Path(importlib.import_module("perdix").__file__ or "").resolve()
+    here = Path(__file__).resolve().parents[1]
+    yield Finding(
+        "packages are ours",
+        here in ours.parents,
+        str(ours),
+        "another project's 'perdix' comes first: use .venv/bin/perdix",
+    )
+
+
+def _java(home: Home, _: JobFiles) -> Iterator[Finding]:
+    from perdix.telemetry.java import NoJava, find_java
+
+    try:
+        java = find_java(home.java)
+    except NoJava as error:
+        yield Finding("java", ok=False, found="none", mend=str(error))
+    else:
+        yield Finding("java", ok=True, found=f"{java.version}, {java.origin}")
+
+
+def _state(home: Home, _: JobFiles) -> Iterator[Finding]:
+    from perdix.control.state import StateStore
+
+    store = StateStore(home.make().state_url)
+    try:
+        statuses = store.journal.statuses()
+    finally:
+        store.close()
+    yield Finding("state store", ok=True, found=f"readable, {len(statuses)} jobs known")
+
+
+def _mlflow(home: Home, _: JobFiles) -> Iterator[Finding]:
+    from perdix.models.registry import FLEET_MODELS, RegistryError, prepare
+
+    try:
+        registry = prepare(home.make())
+        champions = {name: registry.current_version(name) for name in FLEET_MODELS}
+    except RegistryError as error:
+        yield Finding("mlflow", ok=False, found=str(error), mend="start the server that MLFLOW_TRACKING_URI names")
+        return
+    said = ", ".join(
+        f"{name} {'version ' + str(v.version) if v else 'not trained yet'}" for name, v in champions.items()
+    )
+    yield Finding("mlflow", ok=True, found=said)
+
+
+def _configuration(_: Home, files: JobFiles) -> Iterator[Finding]:
+    from perdix.settings.product import load_product_settings
+    from perdix.telemetry.queries import load_series_map
+
+    load_product_settings()
+    load_series_map()
+    yield Finding("stream jobs", not files.complaints, ", ".join(files.jobs) or "none yet", "; ".join(files.complaints))
+
+
+def _flink(_: Home, files: JobFiles) -> Iterator[Finding]:
+    """Yield a finding per job that Flink runs, in the order of the files; one that hangs delays no other."""
+    from perdix.control.calls import Call, Calls
+    from perdix.settings.targets import FlinkSettings
+
+    targets = {job.name: job.target for job in files.jobs.values() if isinstance(job.target, FlinkSettings)}
+
+    def call(name: str, target: FlinkSettings) -> Call[Finding]:
+        job = files.jobs[name]
+        return Call(str(target.url), lambda: _flink_of(job, target), lambda finding: [finding])
+
+    found = {one.check: one for one in Calls(AT_ONCE, PER_SERVER).run(call(*one) for one in targets.items())}
+    yield from (found[f"flink of {name}"] for name in targets)
+
+
+def _flink_of(job: StreamJob, target: FlinkSettings) -> Finding:
+    from perdix.control.decide import SHORTEST_GRACE_S
+    from perdix.targets.contract import TargetError
+    from perdix.targets.flink import FlinkTarget
+
+    check = f"flink of {job.name}"
+    try:
+        with FlinkTarget(target, job.name) as flink:
+            rescaling, advice = flink.looked_over(SHORTEST_GRACE_S if job.grace_s is None else job.grace_s)
+    except TargetError as error:
+        return Finding(check, ok=False, found=str(error), mend="start it, or correct 'target' in the job's file")
+    except Exception as error:  # a defect that one job meets must not end the checks of others
+        return Finding(check, ok=False, found=f"{type(error).__name__}: {error}", mend="see the message")
+    when = "as soon as slots are there" if rescaling.at_once else "at a checkpoint once slots are there"
+    found = f"rescales {when}, and not within {rescaling.cooldown_s:.0f} s of the last deployment"
+    needed, wanted = (BETWEEN.join(one.sentence for one in advice if one.needed is kind) for kind in (True, False))
+    return Finding(check, ok=not needed, found=found, mend=needed, better=wanted)
+
+
+def _spark(*_: object) -> Iterator[Finding]:
+    """Start Spark in a process of its own, so that its JVM ends with the check."""
+    code = (
+        "from perdix.settings.home import Home; from perdix.telemetry.spark_session import spark_session;"
+        "from perdix.assets.spark_tasks import run_tasks; from perdix.assets.spark_check import interpreter;"
+        "spark = spark_session(Home.from_environment().make());"
+        "print(spark.version, run_tasks(spark, [{}], interpreter)[0].result['python'])"
+    )
+    answer = subprocess.run(  # noqa: S603 - our own interpreter and code
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False
+    )
+    if answer.returncode:
+        last = (answer.stderr.strip().splitlines() or ["no output"])[-1]
+        yield Finding("spark", ok=False, found=last, mend="fix java first; then run with PERDIX_DEBUG=1")
+        return
+    version, python = answer.stdout.split()[-2:]
+    yield Finding("spark", python == sys.executable, f"{version}, workers run {python}", "unset PYSPARK_PYTHON")

@@ -1,0 +1,144 @@
+"""The metrics of every job, asked side by side: what ``perdix doctor`` says of each Prometheus and each job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from perdix.cli.findings import BETWEEN, Finding, fixes, in_sentence
+from perdix.cli.twin_jobs import is_twin_job
+from perdix.control.calls import Call, Calls
+from perdix.control.checkup.facts import JobCheckup, QueryFact, Verdict
+from perdix.control.checkup.job import check_job
+from perdix.control.clock import WallClock
+from perdix.control.job_files import JobFiles
+from perdix.control.sources import server_of
+from perdix.settings.home import Home, conf_folder
+from perdix.settings.stream_job import StreamJob
+from perdix.settings.yaml_files import SettingsError, place_in
+
+PER_SERVER = 4  # jobs of one server that are asked at once
+AT_ONCE = 32
+NAMED = 5  # jobs that are named where a server does not answer
+
+
+def metrics_of_jobs(home: Home, files: JobFiles) -> Iterator[Finding]:
+    """Yield a finding per Prometheus and per job, in the order of their names.
+
+    A server that does not answer is one finding, and is not asked again by each of its jobs.
+    """
+    live = {name: job for name, job in sorted(files.jobs.items()) if job.prometheus is not None}
+    for name in sorted(files.jobs):
+        if name not in live:
+            yield Finding(f"metrics of {name}", ok=True, found="none configured: trained on exports only")
+    checkups = _checked(list(live.values()))
+    for server in sorted({one.server for one in checkups.values() if isinstance(one, JobCheckup)}):
+        yield _of_server(home, server, [one for one in checkups.values() if _is_of(one, server)])
+    for name, found in checkups.items():
+        if isinstance(found, Exception):
+            said = f"{type(found).__name__}: {found}"
+            yield Finding(f"metrics of {name}", ok=False, found=said, mend="see the message")
+        elif found.answers:
+            yield _of_job(home, found)
+
+
+@dataclass
+class _Asked:
+    """Servers that failed while they were asked."""
+
+    failed: dict[str, JobCheckup] = field(default_factory=dict)
+
+    def check(self, job: StreamJob, now_s: float) -> JobCheckup | Exception:
+        assert job.prometheus is not None
+        server = server_of(job.prometheus)
+        earlier = self.failed.get(server)
+        if earlier is not None:
+            return replace(earlier, job=job.name, queries=tuple(replace(one, job=job.name) for one in earlier.queries))
+        try:
+            found = check_job(job, now_s)
+        except Exception as error:  # a defect that one job meets must not end the checks of others
+            return error
+        if not found.answers:
+            self.failed[server] = found
+        return found
+
+
+def _checked(jobs: Sequence[StreamJob]) -> Mapping[str, JobCheckup | Exception]:
+    """Return job -> what was found, in the order of ``jobs``."""
+    asked, now_s = _Asked(), WallClock().now_s()
+    found: dict[str, JobCheckup | Exception] = {}
+
+    def call(job: StreamJob) -> Call[tuple[str, JobCheckup | Exception]]:
+        server = "" if job.prometheus is None else server_of(job.prometheus)
+        return Call(server, lambda: asked.check(job, now_s), lambda answer: [(job.name, answer)])
+
+    for name, answer in Calls(AT_ONCE, PER_SERVER).run(call(job) for job in jobs):
+        found[name] = answer
+    return {job.name: found[job.name] for job in jobs}
+
+
+def _is_of(found: JobCheckup | Exception, server: str) -> bool:
+    return isinstance(found, JobCheckup) and found.server == server
+
+
+def _of_server(home: Home, server: str, found: Sequence[JobCheckup | Exception]) -> Finding:
+    checkups = [one for one in found if isinstance(one, JobCheckup)]
+    down = [one for one in checkups if not one.answers]
+    check = f"prometheus {server}"
+    if not down:
+        return Finding(check, ok=True, found=f"answers, asked for {_named([one.job for one in checkups])}")
+    queries = tuple(fact for one in down for fact in one.queries)
+    names = _named([one.job for one in down])
+    if all(is_twin_job(_path(home, one.job)) for one in down):
+        gone = f"the simulator of the demo is not running (its jobs: {names})"
+        return Finding(check, ok=True, found=gone, better="perdix dev starts one that goes on", queries=queries)
+    return Finding(
+        check,
+        ok=False,
+        found=f"{down[0].problem}; needed by {names}",
+        mend=_placed(home, down[0].job, down[0].fix),
+        queries=queries,
+    )
+
+
+def _of_job(home: Home, checkup: JobCheckup) -> Finding:
+    facts, check = checkup.queries, f"metrics of {checkup.job}"
+    broken = [one for one in facts if not one.ok]
+    doubts = [one for one in facts if one.verdict is Verdict.DOUBTFUL]
+    doubt = BETWEEN.join(f"{one.metric}: {one.found}; {one.fix}" for one in doubts)
+    if checkup.ok:
+        return Finding(check, ok=True, found=_counted(facts), doubt=doubt, queries=facts)
+    found = BETWEEN.join(filter(None, (checkup.problem, in_sentence(broken))))
+    named = [*filter(None, (checkup.fix,)), *fixes(broken)]
+    mend = BETWEEN.join(_placed(home, checkup.job, one) for one in named)
+    return Finding(check, ok=False, found=found, mend=mend, doubt=doubt, queries=facts)
+
+
+def _counted(facts: Sequence[QueryFact]) -> str:
+    lacking = [one.metric for one in facts if one.verdict not in {Verdict.OK, Verdict.DOUBTFUL}]
+    well = f"{len(facts) - len(lacking)} of {len(facts)} queries find what they should"
+    return f"{well}; perdix can do without {', '.join(lacking)}" if lacking else f"{len(facts)} queries, all well"
+
+
+def _placed(home: Home, job: str, fix: str) -> str:
+    """Return a fix with the line of the job file that it is about, if it is about one."""
+    key = re.search(r"\bprometheus\.(\w+)", fix)
+    if key is None:
+        return fix
+    try:
+        return f"{fix} ({place_in(_path(home, job), 'prometheus', key[1])})"
+    except SettingsError:  # it has been taken away meanwhile
+        return fix
+
+
+def _path(home: Home, job: str) -> Path:
+    """Return the file that counts of a job: the operator's, else perdix' own."""
+    operators = conf_folder() / "jobs" / f"{job}.yaml"
+    return operators if operators.exists() else home.jobs / f"{job}.yaml"
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more

@@ -1,0 +1,281 @@
+"""Commands that look: capacity, forecast, explain, jobs. They need neither Spark nor Dagster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from perdix.cli.options import JobArgument, JsonOption
+from perdix.cli.output import UserError, clock_time, console, emit, number, table
+from perdix.cli.stores import home, known, lake, say_skipped, state, stream_job, stream_jobs, usable_files
+from perdix.settings.product import load_product_settings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from perdix.models.capacity.contract import Estimate
+    from perdix.models.forecasting.contract import Forecast
+    from perdix.models.forecasting.forecaster import Forecaster
+
+T = TypeVar("T")
+CAUGHT_UP_PARTS = 48
+INGEST_FIRST = "ingest its exports first: perdix ingest FILES --job NAME"
+
+
+def capacity(
+    job: JobArgument,
+    cpu_below: Annotated[
+        float | None, typer.Option("--cpu-below", help="Learn from minutes below this CPU load only (0..1).")
+    ] = None,
+    maximum: Annotated[int | None, typer.Option("--maximum", help="Largest scale-out to show.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what a job can take at each scale-out, with a 90 % interval and how it is known.
+
+    Example: perdix capacity ramp --cpu-below 0.7
+    """
+    from perdix.assets.history import capacity_history
+    from perdix.models.capacity.report import capacity_report
+
+    store = lake()
+    known(job, store.jobs("capacity_features"), "job", INGEST_FIRST)
+    settings = load_product_settings().training
+    rows = _mended(lambda: capacity_history(store, job, settings.history_days))
+    most = maximum or stream_job(job).bounds.maximum
+    estimates = _mended(lambda: capacity_report(rows, most, cpu_below))
+    observed = _observed(rows)
+    document = {"job": job, "cpu_below": cpu_below, "observed": observed, "capacities": estimates}
+    emit("perdix.capacity/1", document, as_json=as_json, show=lambda: _show_capacity(job, estimates, observed))
+
+
+def _observed(rows: pd.DataFrame) -> dict[str, float]:
+    """Return the highest scale-out's throughput while its hottest worker was saturated (CPU above 95 %)."""
+    totals = rows.groupby("ts").agg(
+        throughput=("throughput_per_s", "sum"), hottest=("cpu_load", "max"), workers=("worker", "nunique")
+    )
+    hot = totals[totals["hottest"] > 0.95]
+    if hot.empty:
+        return {}
+    workers = int(hot["workers"].max())
+    hot = hot[hot["workers"] == workers]
+    return {"workers": workers, "saturated_rows": len(hot), "throughput_per_s": float(hot["throughput"].mean())}
+
+
+def _show_capacity(job: str, estimates: list[Estimate], observed: dict[str, float]) -> None:
+    table(
+        f"capacity of {job}",
+        ["workers", "records/s", "low", "high", "how it is known"],
+        [[e.scale_out, e.per_s, e.low_per_s, e.high_per_s, e.basis] for e in estimates],
+    )
+    if observed:
+        console.print(
+            f"observed with the hottest worker above 95 % CPU, {observed['workers']:.0f} workers: "
+            f"{number(observed['throughput_per_s'])} records/s",
+            highlight=False,
+        )
+
+
+def forecast(
+    job: JobArgument,
+    horizon_s: Annotated[float, typer.Option("--horizon", help="Seconds ahead.", min=60, max=86_400)] = 900.0,
+    family: Annotated[str | None, typer.Option("--family", help="Fit this family instead of the champion.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Forecast a job's workload from the newest exports, by its champion; by a line when there is none, and says why.
+
+    Told with it: what the workload stays below with 50, 80, 90 and 95 %, at each moment and over all of the time until
+    then, and how much each member of the forecaster counts.
+
+    Example: perdix forecast ads --horizon 1800
+    """
+    from perdix.assets.history import workload_history
+    from perdix.control.job_memory import walked
+    from perdix.control.standing import standings
+    from perdix.models.forecasting.forecaster import fallback, fitted
+
+    store, settings = lake(), load_product_settings().training
+    known(job, store.jobs("workload_features"), "job", INGEST_FIRST)
+    history = _mended(lambda: workload_history(store, job, settings.history_days))
+    champion, version = (None, 0) if family else _mended(lambda: _champion(job))
+    if family:
+        model = _mended(lambda: fitted(family, history, seed=settings.seed))
+    elif champion is not None:
+        model = _mended(lambda: walked(champion, history, CAUGHT_UP_PARTS))
+    else:
+        model = _mended(lambda: fallback(history))
+    made = _mended(lambda: model.forecast(horizon_s, max(1.0, round(horizon_s / 900))))
+    why = "" if family or champion is not None else why_no_champion(job)
+    document = {
+        "job": job,
+        "family": made.family,
+        "version": version,
+        "no_champion": why or None,
+        "origin_s": made.origin_s,
+        "step_s": made.step_s,
+        "mean_per_s": made.mean,
+        **{f"p{round(100 * p)}_per_s": values for p, values in sorted(made.quantiles.items())},
+        **{f"maximum_p{round(100 * p)}_per_s": values for p, values in sorted(made.maxima.items())},
+        "members": standings(model),
+        "failures": dict(model.failures),
+    }
+    emit("perdix.forecast/1", document, as_json=as_json, show=lambda: _show_forecast(job, made, version, model, why))
+
+
+def _champion(job: str) -> tuple[Forecaster | None, int]:
+    import orjson
+
+    from perdix.control.champions import Champions
+    from perdix.control.clock import WallClock
+    from perdix.models.forecasting.forecaster import forecaster_from_state
+    from perdix.models.registry import FORECAST, Registry
+
+    place = home()
+    champions = Champions(place.champions, Registry(place.mlflow_url, place.mlflow_artifacts))
+    champions.refresh(WallClock().now_s())
+    fleet = champions.fleet(FORECAST)
+    row = fleet.rows.get(job)
+    return (forecaster_from_state(orjson.loads(row.state)).given(fleet.shared), row.version) if row else (None, 0)
+
+
+def why_no_champion(job: str) -> str:
+    """Return in a sentence why a job has no champion forecaster: what its newest training said, if there was one."""
+    from perdix.assets.training_record import NEVER_TRAINED, read_trained
+    from perdix.models.registry import FORECAST
+
+    (trained,) = read_trained(home().trainings / FORECAST, [job])
+    if trained.error == NEVER_TRAINED:
+        return f"no champion for {job}: it has never been trained; run perdix train --job {job}"
+    return f"no champion for {job}: {trained.why}"
+
+
+def _show_forecast(job: str, made: Forecast, version: int, model: Forecaster, why: str) -> None:
+    from perdix.control.standing import standings
+
+    known_as = f"champion version {version}" if version else "not from the registry"
+    if why:
+        known_as = "no champion"
+    steps = len(made.mean)
+    picked = sorted({0, *(round(steps * part / 10) - 1 for part in range(1, 11))})
+    rows = [
+        [
+            clock_time(made.origin_s + (k + 1) * made.step_s),
+            float(made.mean[k]),
+            *(float(made.quantiles[p][k]) for p in (0.5, 0.9, 0.95)),
+            made.maximum_per_s((k + 1) * made.step_s, 0.9),
+        ]
+        for k in picked
+    ]
+    columns = ["at", "mean", "p50", "p90", "p95", "highest until then, p90"]
+    table(f"workload of {job}, records/s: {made.family} ({known_as})", columns, rows)
+    bounds = ", ".join(f"p{100 * p:.0f} {number(made.maximum_per_s(None, p))}" for p in (0.5, 0.9, 0.95))
+    if why:
+        console.print(why, highlight=False)
+    console.print(f"highest of all: mean {number(made.maximum_per_s())}, {bounds}")
+    if len(model.members) > 1:
+        counts = [[one.family, f"{one.weight:.0%}", _share(one.wape)] for one in standings(model)]
+        table("members", ["member", "weight", "WAPE of late"], counts)
+    for name, failure in model.failures.items():
+        console.print(f"{name} takes no part: {failure}", highlight=False)
+
+
+def explain(
+    job: JobArgument,
+    at: Annotated[str | None, typer.Option("--at", help="Moment, for example 2026-01-31T03:12:00Z.")] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="All that was seen, believed, examined and rejected.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Say in a sentence what is wanted of a job and why, with the sizes around it; --verbose tells all of it.
+
+    Example: perdix explain wordcount --at 2026-01-31T03:12:00Z
+    """
+    from perdix.control.clock import WallClock
+    from perdix.control.explain import explain as explained
+    from perdix.control.explain_text import render
+
+    at_s = _moment(at) if at else None
+    with state() as store:
+        files = usable_files(but=job)
+        known(job, {*store.journal.statuses(), *files.jobs}, "job", "no tick has been made yet: perdix tick", files)
+        if job in files.faults:
+            say_skipped(files.faults[job])
+        explanation = explained(store, job, at_s)
+    emit(
+        "perdix.explain/1",
+        {name: value for name, value in explanation.to_dict().items() if name != "schema"},
+        as_json=as_json,
+        show=lambda: console.print(
+            render(explanation, verbose=verbose, now_s=WallClock().now_s()), highlight=False, markup=False
+        ),
+    )
+
+
+def jobs(as_json: JsonOption = False) -> None:
+    """List every stream job: how it stands, what runs, and what is known of it.
+
+    Example: perdix jobs --json
+    """
+    configured, store = stream_jobs(), lake()
+    ingested = set(store.jobs("samples"))
+    with state() as opened:
+        statuses = opened.journal.statuses()
+    rows: list[dict[str, Any]] = [
+        {
+            "job": name,
+            "configured": name in configured,
+            "ingested": name in ingested,
+            "mode": configured[name].mode if name in configured else None,
+            "status": statuses[name].status.value if name in statuses else None,
+            "scale_out": statuses[name].details.get("scale_out") if name in statuses else None,
+            "wape": statuses[name].details.get("wape") if name in statuses else None,
+            "horizon_wape": statuses[name].details.get("horizon_wape") if name in statuses else None,
+            "sentence": statuses[name].sentence if name in statuses else "",
+        }
+        for name in sorted({*configured, *ingested, *statuses})
+    ]
+
+    def show() -> None:
+        table(
+            "stream jobs",
+            ["job", "status", "mode", "workers", "WAPE 1 min", "15 min", "why"],
+            [
+                [
+                    row["job"],
+                    row["status"] or "-",
+                    row["mode"] or "-",
+                    number(row["scale_out"]),
+                    _share(row["wape"]),
+                    _share(row["horizon_wape"]),
+                    row["sentence"] or ("no tick yet" if row["configured"] else "ingested; no file in conf/jobs"),
+                ]
+                for row in rows
+            ],
+        )
+        if not rows:
+            console.print("none yet: perdix ingest FILES --job NAME, or write conf/jobs/<job>.yaml")
+
+    emit("perdix.jobs/1", {"jobs": rows}, as_json=as_json, show=show)
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f} %"
+
+
+def _moment(text: str) -> float:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise UserError(f"--at {text}: not a moment; write it as 2026-01-31T03:12:00Z") from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _mended(make: Callable[[], T]) -> T:
+    """Call ``make``; a ``ValueError`` of the models is about the data, so it is the user's to know."""
+    try:
+        return make()
+    except ValueError as error:
+        raise UserError(str(error)) from None

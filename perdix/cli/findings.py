@@ -1,0 +1,80 @@
+"""What a check of ``perdix doctor`` found, and how that is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from perdix.cli.output import console, number, styled, table
+from perdix.control.checkup.facts import HARMLESS, QueryFact, Verdict
+from perdix.settings.durations import in_words
+
+BETWEEN = "; "  # findings and fixes of one check
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check.
+
+    Attributes
+    ----------
+    mend
+        The fix where it is not well; several are parted by semicolons.
+    better, doubt
+        What would be better, and what may be wrong, where it is well.
+    queries
+        What was found of each query, where a job's metrics were checked.
+    """
+
+    check: str
+    ok: bool
+    found: str
+    mend: str = ""
+    better: str = ""
+    doubt: str = ""
+    queries: tuple[QueryFact, ...] = ()
+
+
+def show(finding: Finding, *, in_full: bool) -> None:
+    """Print a finding for people; of queries all where ``in_full``, else those that are not well."""
+    mark = styled("ok    ", "green") if finding.ok else styled("broken", "red")
+    asked = [one for one in finding.queries if one.verdict is not Verdict.NOT_ASKED]
+    console.print(mark, f"{finding.check}: {finding.found}", highlight=False)
+    shown = asked if in_full else [one for one in asked if not one.ok]
+    if shown:
+        table("", ["metric", "series", "newest", "age", "verdict"], [_row(one) for one in shown])
+    for fix in () if finding.ok else finding.mend.split(BETWEEN):
+        if fix:
+            console.print(f"       fix: {fix}", highlight=False)
+    for word, text in (("check ", finding.doubt), ("better: ", finding.better)):
+        if text:
+            console.print(f"       {word}{text}", highlight=False)
+
+
+def in_sentence(facts: Iterable[QueryFact]) -> str:
+    """Return what was found of queries in one line: those of which the same was found together."""
+    alike: dict[str, list[str]] = {}
+    for one in facts:
+        alike.setdefault(one.found, []).append(one.metric)
+    return BETWEEN.join(f"{', '.join(names)}: {found}" for found, names in alike.items())
+
+
+def fixes(facts: Iterable[QueryFact]) -> list[str]:
+    """Return the fix of each query; what fixes several is named once, and only then without the query's name."""
+    alike: dict[str, list[str]] = {}
+    for one in facts:
+        if one.fix:
+            alike.setdefault(one.fix, []).append(one.metric)
+    return [fix if len(names) > 1 else f"{names[0]}: {fix}" for fix, names in alike.items()]
+
+
+def _row(fact: QueryFact) -> list[str]:
+    unit = "" if fact.unit == "ratio" else f" {fact.unit}"
+    newest = "-" if fact.newest is None else f"{number(fact.newest)}{unit}"
+    age = "-" if fact.age_s is None else in_words(fact.age_s)
+    verdict = fact.verdict.value.replace("_", " ")
+    if fact.ok and fact.verdict not in HARMLESS:
+        verdict = f"{verdict}, not needed"
+    if fact.rejected:
+        verdict = f"{verdict}, {number(fact.rejected)} values rejected"
+    return [fact.metric, str(fact.series), newest, age, verdict]

@@ -1,0 +1,236 @@
+"""``perdix ingest``: exports into the lake, and from there to features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from datetime import date, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from perdix.cli.how_long import counted, ingest_s, say_beforehand
+from perdix.cli.options import JsonOption
+from perdix.cli.output import UserError, console, emit, number, styled, table
+from perdix.cli.stores import home, known, lake, usable_files
+from perdix.control.clock import WallClock
+from perdix.settings.plain_error import PlainError
+from perdix.settings.product import load_product_settings
+from perdix.settings.stream_job import NAME
+from perdix.telemetry.exports.naming import Hint, HintError
+from perdix.telemetry.landing import ExportFile, land, landed
+from perdix.telemetry.metrics import CANONICAL
+
+if TYPE_CHECKING:
+    from dagster import DagsterInstance
+    from pyspark.sql import SparkSession
+
+    from perdix.settings.home import Home
+
+
+def ingest(
+    paths: Annotated[list[Path] | None, typer.Argument(help="Export files or folders.", show_default=False)] = None,
+    *,
+    job: Annotated[
+        str | None, typer.Option("--job", help="Stream job that the exports belong to.", show_default=False)
+    ] = None,
+    from_prometheus: Annotated[
+        bool,
+        typer.Option("--from-prometheus", help="Read the Prometheus of the job files instead."),
+    ] = False,
+    days: Annotated[
+        int, typer.Option("--days", help="With --from-prometheus: how far back, in days.", min=1, max=400)
+    ] = 14,
+    metric: Annotated[
+        str | None,
+        typer.Option("--metric", help=f"What a file without metric names holds: {', '.join(CANONICAL)}."),
+    ] = None,
+    timezone: Annotated[str, typer.Option("--timezone", help="Zone of date-times that carry none (CSV).")] = "UTC",
+    as_json: JsonOption = False,
+) -> None:
+    """Read Prometheus exports into the lake; bad rows are quarantined with file, line and reason.
+
+    Formats, plain or gzip, detected automatically: query_range JSON, VictoriaMetrics JSON lines, OpenMetrics text and
+    tsdb dumps, Grafana CSV, canonical Parquet. Ingesting a file twice changes nothing. Exit code 1 when no file could
+    be read, or nothing could be pulled of any job.
+
+    Example: perdix ingest cpu_1.csv throughput_1.csv --job ramp
+
+    Example: perdix ingest --from-prometheus --days 14
+    """
+    if from_prometheus:
+        if paths or metric:
+            raise UserError("--from-prometheus reads no files: leave out files and --metric")
+        _backfill(job, days, as_json=as_json)
+        return
+    if not paths or job is None:
+        raise UserError("name export files and --job, or --from-prometheus")
+    if not NAME.fullmatch(job):
+        raise UserError(f"'{job}' cannot be a job's name: use letters, digits, '.', '_' or '-', at most 63")
+    for path in paths:
+        if not path.exists():
+            raise UserError(f"{path}: no such file or folder")
+    try:
+        hint = Hint(metric=metric, timezone=timezone)
+    except HintError as error:
+        raise UserError(str(error)) from None
+    document = ingest_files(paths, job, hint, show=not as_json)
+    emit("perdix.ingest/1", document, as_json=as_json, show=lambda: _show(document))
+    if document["failed"]:
+        raise typer.Exit(1)
+
+
+def _backfill(job: str | None, days: int, *, as_json: bool) -> None:
+    """Pull jobs' own Prometheus ranges, and ingest them like exports; what fails of one job leaves the others."""
+    from perdix.telemetry.live_range import landing_file, pull_missing
+
+    described, mend = usable_files(but=job), "write conf/jobs/<job>.yaml with 'prometheus'"
+    place, live = home(), {name: one for name, one in described.jobs.items() if one.prometheus is not None}
+    names = [known(job, live, "job with a Prometheus", mend, described)] if job else live
+    if not names:
+        raise UserError("no job file names a Prometheus: write conf/jobs/<job>.yaml (see conf/jobs/README.md)")
+    pulls, documents = [], []
+    with console.status("asking Prometheus ...") if not as_json else _nothing() as shown:
+        jobs, now_s = [live[name] for name in names], WallClock().now_s()
+        for one in pull_missing(jobs, place, lake(), now_s, history_days=days, again=True):
+            pulls.append(one)
+            if shown is not None:
+                shown.update(f"asking Prometheus ... {len(pulls)} of {len(jobs)}: {one.job}")
+    for one in pulls:
+        document: dict[str, Any] = {"job": one.job, "failed": True, "samples": one.samples, "problems": []}
+        if one.days:
+            written = [landing_file(place, one.job, day) for day in one.days]
+            files = [file for file in landed(place, one.job) if file.path in written]
+            try:
+                document |= _ingested(files, one.job, show=not as_json)
+            except (PlainError, OSError) as error:  # the next job may do better
+                document["problems"].append(str(error))
+        document["problems"] = [*one.problems, *document["problems"]]
+        document["pulled"] = one.sentence()
+        documents.append(document)
+    found = {"days": days, "jobs": documents}
+    emit("perdix.backfill/1", found, as_json=as_json, show=lambda: _show_backfill(documents))
+    if all(document["failed"] for document in documents):
+        raise typer.Exit(1)
+
+
+def ingest_files(paths: list[Path], job: str, hint: Hint, *, show: bool) -> dict[str, Any]:
+    """Land and ingest files, then observe the days they reach.
+
+    Returns
+    -------
+    dict
+        The report as JSON, with the ``days`` that were reached and ``problems``: the checks that failed.
+    """
+    return _ingested(land(home(), paths, job), job, hint, show=show)
+
+
+def _ingested(files: Sequence[ExportFile], job: str, hint: Hint | None = None, *, show: bool) -> dict[str, Any]:
+    from perdix.cli import runs
+    from perdix.telemetry import ingest as ingestion
+
+    place = home()
+    if show:
+        read = sum(file.path.stat().st_size for file in files if not file.problem)
+        say_beforehand(f"{job}: {counted(len(files), 'file')}", ingest_s(read))
+    with ExitStack() as stack:
+        with console.status("starting Spark ...") if show else _nothing():
+            starting = stack.enter_context(ThreadPoolExecutor(1)).submit(_session, place)
+            _import_what_follows()
+            opened = stack.enter_context(runs.instance(place))
+            spark = starting.result()
+        with console.status(f"{job}: reading {len(files)} file(s) ...") if show else _nothing():
+            report = ingestion.ingest(spark, lake(), files, job, hint=hint)
+        document, days = report.to_dict(), list(report.days)
+        problems = _observed(document, job, days, opened, show=show)
+    return {**document, "days": days, "problems": problems}
+
+
+def _session(place: Home) -> SparkSession:
+    """Start Spark; called beside the imports, because a JVM takes as long to start as they do."""
+    from perdix.telemetry.spark_session import spark_session
+
+    settings = load_product_settings().spark
+    return spark_session(place, settings.master, settings.conf)
+
+
+def _import_what_follows() -> None:
+    """Import what the checks and the assets need while Spark starts."""
+    from perdix.assets.expectation_validator import great_expectations
+    from perdix.pipelines import ingesting  # noqa: F401
+
+    great_expectations()
+
+
+def _observed(document: dict[str, Any], job: str, days: list[str], opened: DagsterInstance, *, show: bool) -> list[str]:
+    """Tell Dagster of the samples, and check, observe and derive features of their days; returns what is wrong."""
+    import dagster as dg
+
+    from perdix.assets import partitions
+    from perdix.assets.ingest import ingest_metadata
+    from perdix.cli import runs
+
+    problems: list[str] = []
+    opened.add_dynamic_partitions("stream_jobs", [job])
+    for day in days:
+        facts = {**ingest_metadata([document]), "day": day}
+        opened.report_runless_asset_event(dg.AssetMaterialization("samples", partition=day, metadata=facts))
+    first = partitions.days.start.date().isoformat()
+    if days and days[0] < first:
+        problems.append(f"{days[0]} is before {first}: these times count from a start and are no dates; not observed")
+    for stretch in stretches([day for day in days if day >= first]):
+        result = runs.run_job("observe_day", stretch, opened, console if show else None)
+        problems += runs.failed_checks(result)
+    return problems
+
+
+def stretches(days: list[str]) -> list[tuple[str, str]]:
+    """Return ``days`` (ISO, sorted) as unbroken stretches: first and last day of each."""
+    found: list[tuple[str, str]] = []
+    for day in days:
+        before = str(date.fromisoformat(day) - timedelta(days=1))
+        found = [*found[:-1], (found[-1][0], day)] if found and found[-1][1] == before else [*found, (day, day)]
+    return found
+
+
+def _show_backfill(documents: Sequence[dict[str, Any]]) -> None:
+    rows = [
+        [
+            one["job"],
+            one["pulled"],
+            number(one["totals"]["kept"]) if "totals" in one else "-",
+            "; ".join(one["problems"]),
+        ]
+        for one in documents
+    ]
+    table("read from Prometheus", ["job", "range", "kept", "problems"], rows)
+    if not all(one["failed"] for one in documents):
+        console.print("next: perdix train", highlight=False)
+
+
+def _show(document: dict[str, Any]) -> None:
+    counts = ("read", "kept", "masked", "quarantined", "unmapped")
+    rows = [[Path(file["file"]).name, file["format"] or "?", *(file[c] for c in counts)] for file in document["files"]]
+    table(f"samples of {document['job']}", ["file", "format", *counts], rows)
+    totals = document["totals"]
+    console.print(
+        f"{number(totals['read'])} read = {number(totals['kept'])} kept + {number(totals['masked'])} masked"
+        f" + {number(totals['quarantined'])} quarantined; days {document['days'][0]} to {document['days'][-1]}"
+        if document["days"]
+        else "no sample could be read",
+        highlight=False,
+    )
+    for file in document["files"]:
+        for reason, count in list(file["reasons"].items())[:3]:
+            told = f"{Path(file['file']).name}: {reason} ({count})"
+            console.print(styled("quarantined", "yellow"), told, highlight=False)
+    for problem in document["problems"]:
+        console.print(styled("check", "yellow"), problem, highlight=False)
+    if not document["failed"]:
+        console.print(f"next: perdix capacity {document['job']}, perdix train --job {document['job']}", highlight=False)
+
+
+def _nothing() -> AbstractContextManager[None]:
+    return nullcontext()

@@ -1,0 +1,20 @@
+"""The errors that a user can mend: shown as one sentence, without a stack trace."""
+
+from __future__ import annotations
+
+from perdix.cli.output import UserError
+from perdix.settings.yaml_files import SettingsError
+
+
+def known_errors() -> tuple[type[Exception], ...]:
+    """Return the error types whose message names the place and the mend."""
+    from perdix.control.state_schema import StateError
+    from perdix.models.registry import RegistryError
+    from perdix.targets.contract import TargetError
+    from perdix.telemetry.java import NoJava
+    from perdix.telemetry.lake import LakeError
+    from perdix.telemetry.prometheus_answers import PrometheusError
+    from perdix.telemetry.spark_cluster import ClusterError
+
+    of_services = (StateError, RegistryError, TargetError, PrometheusError, ClusterError)
+    return (UserError, SettingsError, NoJava, LakeError, *of_services)

@@ -1,0 +1,203 @@
+"""Commands of the control loop: tick, controller, pause, resume."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from perdix.cli.options import JobArgument, JsonOption
+from perdix.cli.output import (
+    UserError,
+    clock_time,
+    complaints,
+    console,
+    emit,
+    emit_line,
+    styled,
+    surviving_a_full_disk,
+    table,
+)
+from perdix.cli.processes import LOOPBACK
+from perdix.cli.signals import stopping
+from perdix.cli.stores import NO_FILE, WRITE_ONE, home, job_of_file, known, state, usable_files
+from perdix.control.clock import WallClock
+from perdix.settings.durations import seconds_of
+from perdix.settings.product import load_product_settings
+
+if TYPE_CHECKING:
+    from perdix.control.fleet_report import FleetReport, LoopFault
+    from perdix.control.job_files import FollowedFiles, JobFiles
+
+
+def tick(
+    job: Annotated[str | None, typer.Option("--job", help="This job only.", show_default="every job")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make one tick now: observe, forecast, decide, act (or advise), learn.
+
+    Exit code 1 when the tick itself lacked something, such as a disk with room (faults in the document).
+
+    Example: perdix tick --job ads --json
+    """
+    from perdix.control.controller import run
+    from perdix.control.live import holder_name, live_io
+
+    settings, files = load_product_settings().control, _chosen(job)
+    with live_io(home(), settings) as io:
+        reports = run(lambda: files, io, WallClock(), holder=holder_name("tick"), ticks=1, heartbeat=home().heartbeat)
+        report = next(iter(reports))
+    document = {
+        "started_s": report.started_s,
+        **report.summary(),
+        "reports": [one.to_dict() for one in report.reports.values()],
+        "others": {name: one.sentence for name, one in report.others.items()},
+    }
+    emit("perdix.tick/1", document, as_json=as_json, show=lambda: show_tick(report))
+    if report.faults:
+        raise typer.Exit(1)
+
+
+def controller(
+    interval_s: Annotated[float | None, typer.Option("--interval", help="Seconds between ticks.", min=1)] = None,
+    ticks: Annotated[int | None, typer.Option("--ticks", help="End after so many ticks.", min=1)] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option("--metrics-port", help="Serve /metrics at this port.", min=1, max=65_535, show_default="off"),
+    ] = None,
+    metrics_address: Annotated[
+        str, typer.Option("--metrics-address", help="Address to serve /metrics at; 0.0.0.0 is every one.")
+    ] = LOOPBACK,
+    as_json: JsonOption = False,
+) -> None:
+    """Tick every minute without Dagster, until Ctrl-C. Only one controller acts on a job at a time.
+
+    It trains nothing: champions come from perdix train (put it into cron, each night), or from Dagster's daemon.
+
+    With --json, one document per tick and line. A full disk does not end it: that is reported, and tried anew. With
+    --ticks, exit code 1 when the last tick had such a fault.
+
+    Example: perdix controller --interval 60 --metrics-port 9464
+    """
+    from contextlib import ExitStack
+
+    from perdix.cli.metrics import collector_of, listening
+    from perdix.control.controller import run
+    from perdix.control.live import holder_name, job_files, live_io
+
+    settings, followed = load_product_settings().control, job_files(home())
+    faults: tuple[LoopFault, ...] = ()
+    pace_s, holder = interval_s or settings.tick_interval_s, holder_name()
+    with ExitStack() as stack:
+        stop = stack.enter_context(stopping())
+        collector = None
+        if metrics_port is not None:  # first: a port that is taken must not be found out after the first decisions
+            collector = collector_of(home(), pace_s, holder)
+            stack.enter_context(listening(collector, metrics_address, metrics_port))
+        io = stack.enter_context(live_io(home(), settings))
+        for report in run(
+            Complaining(followed),
+            replace(io, tick_interval_s=pace_s),
+            WallClock(),
+            holder=holder,
+            stop=stop,
+            ticks=ticks,
+            soft_deadline_s=settings.soft_deadline_s,
+            heartbeat=home().heartbeat,
+        ):
+            faults = report.faults
+            if collector is not None:
+                collector.note(faults)
+            with surviving_a_full_disk():
+                if as_json:
+                    emit_line("perdix.controller/1", {"started_s": report.started_s, **report.summary()})
+                else:
+                    console.print(f"{clock_time(report.started_s)} {report.sentence()}", highlight=False)
+    if ticks is not None and faults:
+        raise typer.Exit(1)
+
+
+class Complaining:
+    """The job files anew for each tick; what is wrong with one is said once, not with every tick."""
+
+    def __init__(self, followed: FollowedFiles) -> None:
+        self._followed = followed
+        self._said: frozenset[str] = frozenset()
+
+    def __call__(self) -> JobFiles:
+        """Return what the files say now."""
+        files = self._followed.look(float("inf"))
+        with surviving_a_full_disk():
+            for complaint in files.complaints:
+                if complaint not in self._said:
+                    complaints.print(styled("skipped", "yellow"), complaint, highlight=False)
+        self._said = frozenset(files.complaints)
+        return files
+
+
+def pause(
+    job: JobArgument,
+    duration: Annotated[str, typer.Option("--for", help="How long, for example 90m, 6h or 2d.")] = "1h",
+    why: Annotated[str, typer.Option("--why", help="Shown to whoever asks why nothing happens.")] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Stop perdix from scaling a job until a time; it goes on watching, and resumes by itself.
+
+    Example: perdix pause ads --for 6h --why "load test"
+    """
+    seconds = seconds_of(duration)
+    if not seconds:
+        raise UserError(f"--for {duration}: not a duration; write it as 90m, 6h or 1d12h")
+    job_of_file(job)
+    now_s = WallClock().now_s()
+    with state() as store:
+        store.journal.pause(job, now_s + seconds, now_s, why)
+    document = {"job": job, "until_s": now_s + seconds, "why": why}
+    emit(
+        "perdix.pause/1",
+        document,
+        as_json=as_json,
+        show=lambda: console.print(f"{job} is paused until {clock_time(now_s + seconds)}", highlight=False),
+    )
+
+
+def resume(job: JobArgument, as_json: JsonOption = False) -> None:
+    """End a pause before its time.
+
+    Example: perdix resume ads
+    """
+    with state() as store:
+        was_paused = store.journal.resume(job)
+    said = f"{job} is resumed" if was_paused else f"{job} was not paused"
+    emit("perdix.resume/1", {"job": job, "was_paused": was_paused}, as_json=as_json, show=lambda: console.print(said))
+
+
+def show_tick(report: FleetReport) -> None:
+    """Print a fleet tick: a line per job, and the sentence of the whole."""
+    rows = [
+        [
+            one.job,
+            one.status.value,
+            "-" if one.running is None else one.running,
+            "-" if one.decision is None else one.decision.scale_out,
+            "-" if one.decision is None else one.decision.reason.value,
+            one.sentence,
+        ]
+        for one in report.reports.values()
+    ]
+    rows += [[name, one.status.value, "-", "-", "-", one.sentence] for name, one in report.others.items()]
+    table("tick", ["job", "status", "runs", "decided", "reason", "why"], rows)
+    console.print(report.sentence(), highlight=False)
+    for note in report.notes:
+        console.print(styled("note", "yellow"), note, highlight=False)
+
+
+def _chosen(job: str | None) -> JobFiles:
+    files = usable_files(but=job)
+    if job is None:
+        if not files.names:
+            raise UserError(f"no stream job has a file yet: {WRITE_ONE}")
+        return files
+    known(job, files.jobs, "job", NO_FILE, files)
+    return replace(files, jobs={job: files.jobs[job]}, faults={})

@@ -1,0 +1,96 @@
+"""Entry point of the ``perdix`` command."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import sys
+import warnings
+from importlib import metadata
+from typing import Annotated
+
+import typer
+
+from perdix.cli import (
+    demo,
+    dev,
+    doctor,
+    ds2,
+    explore,
+    ingest,
+    loop,
+    metrics,
+    operators,
+    prices,
+    profile,
+    replay,
+    sample,
+    scan,
+    train,
+)
+from perdix.cli.known_errors import known_errors
+from perdix.cli.output import run_guarded
+
+app = typer.Typer(
+    name="perdix",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="Keep stream-processing jobs at the smallest scale-out that holds their objectives.",
+    epilog="State lives under PERDIX_HOME (default .perdix). Every command takes --json; schemas: docs/json.md.",
+)
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"perdix {metadata.version('perdix')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Options that stand before any command."""
+
+
+app.command("scan")(scan.scan)
+app.command("demo")(demo.demo)
+app.command("ingest")(ingest.ingest)
+app.command("train")(train.train)
+app.command("profile")(profile.profile)
+app.command("sample")(sample.sample)
+app.command("capacity")(explore.capacity)
+app.command("forecast")(explore.forecast)
+app.command("explain")(explore.explain)
+app.command("jobs")(explore.jobs)
+app.command("tick")(loop.tick)
+app.command("controller")(loop.controller)
+app.command("metrics")(metrics.metrics)
+app.command("pause")(loop.pause)
+app.command("resume")(loop.resume)
+app.command("replay", cls=replay.JsonMayBeBare, epilog=replay.EXAMPLES)(replay.replay)
+app.command("prices")(prices.prices)
+app.command("ds2")(ds2.ds2)
+app.command("operators")(operators.operators)
+app.command("doctor")(doctor.doctor)
+app.command("dev")(dev.dev)
+
+
+def main() -> None:
+    """Run the command line; known errors become one sentence and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a character that the terminal lacks must not end a command
+            stream.reconfigure(errors="backslashreplace")
+    if not os.environ.get("PERDIX_DEBUG"):
+        warnings.filterwarnings("ignore")  # libraries talk to developers; users get what concerns them
+        logging.getLogger().setLevel(logging.ERROR)
+    raise SystemExit(run_guarded(lambda: app(standalone_mode=True), known_errors))
+
+
+if __name__ == "__main__":
+    main()

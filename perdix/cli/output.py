@@ -1,0 +1,149 @@
+"""One way out: a table for people or one JSON document for machines, and plain words for errors."""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, is_dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from perdix.settings.outside_text import printable
+from perdix.settings.plain_error import PlainError
+
+
+class _PlainConsole(Console):
+    """Prints text as it is: what stands in brackets is no markup, and what would move the cursor becomes visible."""
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, markup=False, emoji=False)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return a text as it is rendered, in a cell or by itself."""
+        return super().render_str(printable(text), **options)
+
+
+WHOLE_NAME = 16  # characters of the first column that are not broken into lines
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+console = _PlainConsole()
+complaints = _PlainConsole(stderr=True)
+
+
+class UserError(PlainError):
+    """Something that the user can mend; the message says what and how. Shown without a stack trace."""
+
+
+def emit(schema: str, document: Mapping[str, Any], *, as_json: bool, show: Callable[[], None]) -> None:
+    """Print ``document`` as JSON under ``schema`` (for example ``perdix.ingest/1``), or call ``show`` for people."""
+    if as_json:
+        sys.stdout.write(json.dumps(plain({"schema": schema, **document}), indent=2, allow_nan=False) + "\n")
+        sys.stdout.flush()
+    else:
+        show()
+
+
+def emit_line(schema: str, document: Mapping[str, Any]) -> None:
+    """Print ``document`` as JSON on a line of its own, as commands do that go on; else as :func:`emit`."""
+    sys.stdout.write(json.dumps(plain({"schema": schema, **document}), allow_nan=False) + "\n")
+    sys.stdout.flush()
+
+
+@contextmanager
+def surviving_a_full_disk() -> Iterator[None]:
+    """Go on when what is said cannot be written where standard output leads; whoever closed it ends us as ever."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+
+
+def plain(value: Any) -> Any:  # noqa: PLR0911 - one return per kind of value
+    """Return ``value`` in JSON's own types; a number that JSON cannot hold becomes null."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(asdict(value))
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, datetime | Path):
+        return value.isoformat() if isinstance(value, datetime) else str(value)
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Sequence | set | frozenset) and not isinstance(value, str | bytes):
+        return [plain(item) for item in value]
+    return value
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print a table; every column but the first is right-aligned when its cells are numbers."""
+    grid = Table(title=title, title_justify="left", header_style="bold")
+    for index, column in enumerate(columns):
+        numeric = index > 0 and all(isinstance(row[index], int | float) or _numeric(str(row[index])) for row in rows)
+        whole = index == 0 and max((len(str(row[0])) for row in rows), default=0) <= WHOLE_NAME
+        grid.add_column(column, justify="right" if numeric else "left", overflow="fold", no_wrap=whole)
+    for row in rows:
+        grid.add_row(*(number(cell) if isinstance(cell, int | float) else str(cell) for cell in row))
+    console.print(grid)
+
+
+def styled(text: str, style: str) -> Text:
+    """Return a text in a style, to be printed beside others."""
+    return Text(printable(text), style)
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Return a number as a person would write it: thousands separated, few digits; ``-`` for unknown."""
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return "-"
+    if isinstance(value, int) or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.{digits}g}"
+
+
+def clock_time(epoch_s: float) -> str:
+    """Return epoch seconds as UTC, for example ``2026-01-31 03:12:00Z``."""
+    return datetime.fromtimestamp(epoch_s, tz=UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def run_guarded(main: Callable[[], None], known: Callable[[], tuple[type[Exception], ...]]) -> int:
+    """Run ``main``; known errors become one plain message and exit code 2, unknown ones a short report and 1.
+
+    ``known`` is asked only when something was raised, because naming the types imports what defines them.
+    """
+    try:
+        main()
+    except KeyboardInterrupt:
+        complaints.print("interrupted")
+        return 130
+    except Exception as error:  # the last line of defence: a user never sees a stack trace unless asked for
+        if isinstance(error, known()):
+            complaints.print(styled("perdix:", "bold red"), str(error), highlight=False)
+            return 2
+        if os.environ.get("PERDIX_DEBUG"):
+            raise
+        complaints.print(
+            styled("perdix:", "bold red"),
+            f"unexpected {type(error).__name__}: {error}\n"
+            "This is a defect of perdix. Run again with PERDIX_DEBUG=1 for the trace and report it.",
+            highlight=False,
+        )
+        return 1
+    return 0
+
+
+def _numeric(text: str) -> bool:
+    return text.replace(",", "").replace(".", "").replace("%", "").replace("-", "").replace("x", "").strip().isdigit()

@@ -1,0 +1,114 @@
+"""Several child processes as one: started in order, watched, ended together."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+import httpx
+
+from perdix.cli.output import UserError
+from perdix.cli.signals import ENDS, handled, interrupt
+
+LOOPBACK = "127.0.0.1"
+
+
+def free_port(preferred: int) -> int:
+    """Return ``preferred`` when nothing listens there on loopback, else any free port."""
+    for port in (preferred, 0):
+        with socket.socket() as candidate:
+            candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                candidate.bind((LOOPBACK, port))
+            except OSError:
+                continue
+            return int(candidate.getsockname()[1])
+    raise UserError("no free port on loopback")
+
+
+@dataclass
+class Processes:
+    """Children in process groups of their own, with a log file each."""
+
+    logs: Path
+    children: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    _signals: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
+
+    def __enter__(self) -> Processes:
+        self.logs.mkdir(parents=True, exist_ok=True)
+        self._signals.enter_context(handled(ENDS, interrupt))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._signals, handled(ENDS, signal.SIG_IGN):  # a second Ctrl-C must not leave half of them behind
+            self._signal_all(signal.SIGTERM)
+            deadline = time.monotonic() + 15
+            while time.monotonic() < deadline and any(_alive(child) for child in self.children.values()):
+                time.sleep(0.1)
+            self._signal_all(signal.SIGKILL)
+            for child in self.children.values():
+                child.wait()
+
+    def start(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Start one child; its output goes to ``<logs>/<name>.log``."""
+        with (self.logs / f"{name}.log").open("wb") as log:
+            self.children[name] = subprocess.Popen(  # noqa: S603 - our own commands
+                list(command),
+                env={**os.environ, **environment},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    def wait_until_answers(self, name: str, url: str, timeout_s: float = 120.0) -> None:
+        """Wait for an HTTP answer; ``UserError`` with the end of the log when the child ends or time is up."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            if self.children[name].poll() is not None:
+                raise UserError(f"{name} ended at once:\n{self.end_of_log(name)}")
+            try:
+                httpx.get(url, timeout=2.0)
+            except httpx.HTTPError:
+                time.sleep(0.3)
+            else:
+                return
+        raise UserError(f"{name} did not answer at {url} within {timeout_s:.0f} s:\n{self.end_of_log(name)}")
+
+    def watch(self) -> NoReturn:
+        """Return never: raise ``UserError`` when a child ends, ``KeyboardInterrupt`` on Ctrl-C."""
+        while True:
+            for name, child in self.children.items():
+                if child.poll() is not None:
+                    raise UserError(f"{name} ended with code {child.returncode}:\n{self.end_of_log(name)}")
+            time.sleep(0.5)
+
+    def end_of_log(self, name: str, lines: int = 15) -> str:
+        """Return the last lines of a child's log."""
+        text = (self.logs / f"{name}.log").read_text(encoding="utf-8", errors="replace")
+        return "\n".join(text.splitlines()[-lines:])
+
+    def _signal_all(self, sign: signal.Signals) -> None:
+        for child in reversed(list(self.children.values())):
+            try:
+                os.killpg(child.pid, sign)
+            except ProcessLookupError:
+                continue
+
+
+def _alive(child: subprocess.Popen[bytes]) -> bool:
+    if child.poll() is None:
+        return True
+    try:
+        os.killpg(child.pid, 0)  # its own children may outlive it
+    except ProcessLookupError:
+        return False
+    return True

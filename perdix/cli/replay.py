@@ -1,0 +1,323 @@
+"""``perdix replay``: any policies on any workload against a twin, side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from typer.core import TyperCommand
+
+from perdix.cli.output import UserError
+from perdix.cli.pricing import (
+    AskedPrices,
+    InstanceTypeOption,
+    PricesOption,
+    ReleaseOption,
+    WorkerCpuOption,
+    WorkerMemoryOption,
+)
+from perdix.cli.replay_options import (
+    DataflowOption,
+    ErrorBudgetOption,
+    ExactOption,
+    FailuresOption,
+    FillGapsOption,
+    FirstSeedOption,
+    ForecasterOption,
+    FromOption,
+    HoursOption,
+    JsonFileOption,
+    LatencyOption,
+    MaximumOption,
+    MinimumOption,
+    MlflowOption,
+    NoiseOption,
+    OutOption,
+    PatternOption,
+    PeakUtilisationOption,
+    PicturesOption,
+    PolicyOption,
+    ProcessesOption,
+    RecoveryTimeOption,
+    RegimeOption,
+    SeedsOption,
+    SkewOption,
+    SlowNoiseOption,
+    StartOption,
+    StepOption,
+    ToOption,
+    TopologyOption,
+    TwinOption,
+    WorkerPriceOption,
+    WorkloadOption,
+)
+
+if TYPE_CHECKING:
+    from typer import Context
+
+    from perdix.replay.campaign import Campaign, Setup
+    from perdix.replay.workload import Trace
+    from perdix.settings.stream_job import Objectives
+    from perdix.twin.parameters import TwinParameters
+
+STDOUT = "-"
+NO_FORECASTER = "none"
+EXAMPLES = """
+Example: perdix replay --workload ads --policy perdix,hpa-80,static-12 --seeds 3 --hours 6
+
+Example: perdix replay --workload counts.csv --step 30m --from 2d --to 9d
+
+Example: perdix replay --workload ads --prices aws-ec2-us-east-1 --worker-memory 4096 --release end-of-unit
+
+Example: perdix replay --dataflow heron-wordcount --policy ds2,dhalion,flink-autoscaler
+
+Example: perdix replay --topology manufacturing --pattern stepwise --policy btu:unit_min=60,threshold
+"""
+
+
+class JsonMayBeBare(TyperCommand):
+    """``--json`` without a file means standard output, as with every other command."""
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:  # type: ignore[override]  # Typer's own Click
+        """Give a bare ``--json`` its value."""
+        given = []
+        for word, following in zip(args, [*args[1:], "--"], strict=True):
+            given.append(word)
+            if word == "--json" and following.startswith("-") and following != STDOUT:
+                given.append(STDOUT)
+        return super().parse_args(ctx, given)
+
+
+def replay(
+    *,
+    workload: WorkloadOption = None,
+    peak_utilisation: PeakUtilisationOption = None,
+    hours: HoursOption = None,
+    from_: FromOption = None,
+    to: ToOption = None,
+    step: StepOption = None,
+    fill_gaps: FillGapsOption = False,
+    noise: NoiseOption = None,
+    slow_noise: SlowNoiseOption = None,
+    twin: TwinOption = None,
+    regime: RegimeOption = None,
+    policy: PolicyOption = None,
+    forecaster: ForecasterOption = None,
+    minimum: MinimumOption = 1,
+    maximum: MaximumOption = None,
+    recovery_time_s: RecoveryTimeOption = 600.0,
+    latency_ms: LatencyOption = 5000.0,
+    error_budget: ErrorBudgetOption = 0.05,
+    failures: FailuresOption = 0,
+    worker_price: WorkerPriceOption = None,
+    prices: PricesOption = None,
+    instance_type: InstanceTypeOption = None,
+    worker_cpu: WorkerCpuOption = None,
+    worker_memory_mb: WorkerMemoryOption = None,
+    release: ReleaseOption = None,
+    seeds: SeedsOption = 1,
+    first_seed: FirstSeedOption = 1,
+    exact: ExactOption = False,
+    processes: ProcessesOption = None,
+    dataflow: DataflowOption = None,
+    start: StartOption = None,
+    skew: SkewOption = None,
+    topology: TopologyOption = None,
+    pattern: PatternOption = None,
+    out: OutOption = None,
+    pictures: PicturesOption = True,
+    mlflow: MlflowOption = True,
+    as_json: JsonFileOption = None,
+) -> None:
+    """Replay policies on one workload against a digital twin, through the very tick that runs in production.
+
+    Every policy sees the same arrivals, workers and luck for a seed. Options of a policy follow colons:
+    daedalus:grace_s=120:tick_s=30. What the figures mean: docs/replay.md.
+    """
+    from perdix.assets.history import ingested
+    from perdix.cli import replay_hosts as hosts
+    from perdix.cli.replay_dataflow import Asked, replay_dataflow
+    from perdix.cli.replay_results import refuse, tell, write_results
+    from perdix.cli.replay_text import show
+    from perdix.cli.stores import lake
+    from perdix.control.clock import WallClock
+    from perdix.replay.asked import twin_and_trace
+    from perdix.replay.case import FORECASTER
+    from perdix.replay.pace import pace_of
+    from perdix.replay.part import USUAL_HOURS, part_of
+    from perdix.settings.stream_job import Objectives
+
+    file = _writable(as_json)
+    asked_prices = AskedPrices(prices, instance_type, worker_cpu, worker_memory_mb, release)
+    asked_prices.check(worker_price)
+    chosen_seeds = tuple(range(first_seed, first_seed + seeds))
+    if topology is not None:
+        refuse(
+            {
+                "--workload": workload,
+                "--twin": twin,
+                "--regime": regime,
+                "--dataflow": dataflow,
+                "--start": start,
+                "--skew": skew,
+                "--peak-utilisation": peak_utilisation,
+                "--noise": noise,
+                "--slow-noise": slow_noise,
+                "--max": maximum,
+                "--fill-gaps": fill_gaps,
+                "--from": from_,
+                "--to": to,
+                "--step": step,
+                "--worker-price": worker_price,
+                "--prices": prices,
+            },
+            "a topology, whose sensors and hosts stand in",
+            "--topology",
+            "conf/topologies",
+        )
+        family = hosts.family(forecaster)
+        leased = hosts.Asked(
+            topology, pattern, policy, chosen_seeds, hours, failures, family, processes, out, pictures, mlflow
+        )
+        hosts.replay_hosts(leased, file, on_stdout=as_json == STDOUT)
+        return
+    if pattern is not None:
+        raise UserError("--pattern is for a topology; name one with --topology")
+    if dataflow is not None:
+        refuse(
+            {
+                "--workload": workload,
+                "--twin": twin,
+                "--regime": regime,
+                "--peak-utilisation": peak_utilisation,
+                "--failures": failures or None,
+                "--forecaster": forecaster,
+                "--noise": noise,
+                "--slow-noise": slow_noise,
+                "--max": maximum,
+                "--fill-gaps": fill_gaps,
+                "--from": from_,
+                "--to": to,
+                "--step": step,
+                "--worker-price": worker_price,
+                "--prices": prices,
+            },
+            "a dataflow, whose rates and bounds stand in",
+            "--dataflow",
+            "conf/dataflows",
+        )
+        one = Asked(dataflow, policy, chosen_seeds, hours, start, skew, processes, out, pictures, mlflow)
+        replay_dataflow(one, file, on_stdout=as_json == STDOUT)
+        return
+    if start is not None or skew is not None:
+        raise UserError("--start and --skew are for a dataflow; name one with --dataflow")
+    parameters, trace = twin_and_trace(
+        workload,
+        twin,
+        round(3600 * (USUAL_HOURS if hours is None else hours)),
+        fill_gaps=fill_gaps,
+        step_s=_step_s(step),
+        jobs=ingested(lake()),
+        regime=regime,
+    )
+    trace, hours = part_of(trace, hours, from_=from_, to=to)
+    objectives = Objectives(
+        recovery_time_s=recovery_time_s,
+        latency_p95_ms=latency_ms,
+        error_budget=error_budget,
+        checkpoint_interval_s=float(parameters.restart.checkpoint_interval_s),
+    )
+    setup = _setup(
+        parameters,
+        trace,
+        policy,
+        (minimum, maximum),
+        objectives,
+        seeds=chosen_seeds,
+        hours=hours,
+        peak_utilisation=trace.peak_utilisation if peak_utilisation is None else peak_utilisation,
+        noise=trace.noise if noise is None else noise,
+        slow_noise=trace.slow_noise if slow_noise is None else slow_noise,
+        failures=failures,
+        forecaster=family_or_none(forecaster, FORECASTER),
+        price_per_h=1.0 if worker_price is None else worker_price,
+        pricing=asked_prices.pricing(),
+        pace=pace_of(trace.step_s, 3_600.0 * hours, exact=exact),
+    )
+    started_at_s = WallClock().now_s()
+    campaign = _run(setup, processes)
+    document = write_results(campaign, started_at_s, out, pictures=pictures, mlflow=mlflow)
+    tell(document, file, on_stdout=as_json == STDOUT, show=show)
+    if campaign.failed:
+        raise typer.Exit(1)
+
+
+def _step_s(text: str | None) -> float | None:
+    """Return the seconds of ``--step``; ``None`` where it is not given."""
+    from perdix.settings.durations import seconds_of
+
+    seconds = None if text is None else seconds_of(text)
+    if text is not None and not seconds:
+        raise UserError(f"--step {text}: not a length of time; write it as 60, 30m or 1h")
+    return seconds
+
+
+def family_or_none(name: str | None, usual: str) -> str | None:
+    """Return the family of forecasters that is asked for, by default ``usual``; ``None`` for none."""
+    from perdix.models.forecasting.families import families_named
+
+    if name is None:
+        return usual
+    try:
+        if name != NO_FORECASTER:
+            families_named(name)
+    except ValueError as error:
+        raise UserError(f"--forecaster: {error}; or '{NO_FORECASTER}'") from None
+    return None if name == NO_FORECASTER else name
+
+
+def _writable(as_json: str | None) -> Path | None:
+    """Return the file for the document; found out before hours of work, not after."""
+    if as_json is None or as_json == STDOUT:
+        return None
+    path = Path(as_json)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("a").close()
+    except OSError as error:
+        raise UserError(f"--json {path}: cannot be written ({error.strerror}); name another file") from None
+    return path
+
+
+def _setup(
+    parameters: TwinParameters,
+    trace: Trace,
+    policies: str | None,
+    bounds: tuple[int, int | None],
+    objectives: Objectives,
+    **how: Any,
+) -> Setup:
+    """Return the setup; ``bounds`` are the fewest and the most workers (``None``: the twin's), ``how`` all the rest."""
+    from perdix.replay.campaign import Setup
+    from perdix.replay.contenders import contenders
+    from perdix.settings.stream_job import Bounds
+
+    minimum, maximum = bounds[0], bounds[1] or parameters.workers.maximum
+    if minimum > maximum:
+        raise UserError(f"--min {minimum} is above the most, {maximum}; swap or widen them")
+    chosen = Bounds(minimum=minimum, maximum=maximum)
+    who = how["pace"].paced(contenders(policies or f"perdix,hpa-80,static-{maximum}", chosen))
+    return Setup(who, trace, parameters, chosen, objectives=objectives, **how)
+
+
+def _run(setup: Setup, processes: int | None) -> Campaign:
+    from perdix.cli.how_long import COARSE_S_PER_H, REPLAYED_S_PER_H, counted, replay_s, say_beforehand
+    from perdix.cli.replay_text import progress_bar
+    from perdix.replay.campaign import run_campaign
+
+    runs = len(setup.labels) * len(setup.seeds)
+    per_h_s = COARSE_S_PER_H if setup.pace.coarse else REPLAYED_S_PER_H
+    say_beforehand(f"{counted(runs, 'run')} of {setup.hours:g} h", replay_s(runs, setup.hours, processes, per_h_s))
+    with progress_bar(setup.simulated_s) as tell:
+        return run_campaign(setup, processes=processes, on_progress=tell)

@@ -1,0 +1,106 @@
+"""``perdix replay --dataflow``: policies that size operators, side by side on the twin of a dataflow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from perdix.cli.output import UserError
+
+if TYPE_CHECKING:
+    from perdix.replay.dataflow_campaign import DataflowCampaign
+    from perdix.twin.dataflow.parameters import DataflowParameters
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked for on the command line.
+
+    Attributes
+    ----------
+    start
+        ``flatmap=10,count=5``; ``None``: as the dataflow's file says.
+    skew
+        Share of the records that one instance of every operator gets; ``None``: as the file says.
+    """
+
+    dataflow: str
+    policies: str | None
+    seeds: tuple[int, ...]
+    hours: float | None
+    start: str | None
+    skew: float | None
+    processes: int | None
+    out: Path | None
+    pictures: bool
+    mlflow: bool
+
+
+def replay_dataflow(asked: Asked, file: Path | None, *, on_stdout: bool) -> None:
+    """Replay, write what came of it, and show it; exit code 1 when a replay did not come to its end."""
+    from perdix.cli.how_long import OPERATORS_S_PER_H, counted, replay_s, say_beforehand
+    from perdix.cli.replay_dataflow_text import show_dataflow
+    from perdix.cli.replay_results import tell as tell_of
+    from perdix.cli.replay_text import progress_bar
+    from perdix.control.clock import WallClock
+    from perdix.replay.dataflow_campaign import DataflowSetup, run_dataflow_campaign
+    from perdix.replay.dataflow_case import DEFAULT_POLICIES, dataflow_contenders
+
+    seconds = None if asked.hours is None else round(3600 * asked.hours)
+    who = dataflow_contenders(asked.policies or DEFAULT_POLICIES)
+    setup = DataflowSetup(who, _parameters(asked), asked.seeds, seconds)
+    started_at_s, runs, hours = WallClock().now_s(), len(setup.cases()), setup.length_s / 3600.0
+    say_beforehand(
+        f"{counted(runs, 'run')} of {hours:.3g} h", replay_s(runs, hours, asked.processes, OPERATORS_S_PER_H)
+    )
+    with progress_bar(float(len(setup.cases()) * setup.length_s)) as tell:
+        campaign = run_dataflow_campaign(setup, processes=asked.processes, on_progress=tell)
+    document = _write(campaign, asked, started_at_s)
+    tell_of(document, file, on_stdout=on_stdout, show=show_dataflow)
+    if campaign.failed:
+        raise typer.Exit(1)
+
+
+def _parameters(asked: Asked) -> DataflowParameters:
+    from perdix.twin.dataflow.parameters import load_dataflow
+
+    parameters = load_dataflow(asked.dataflow)
+    try:
+        if asked.start is not None:
+            parameters = parameters.with_start(_counts(asked.start))
+        return parameters if asked.skew is None else parameters.with_skew(asked.skew)
+    except ValueError as error:
+        raise UserError(f"--dataflow {asked.dataflow}: {error}") from None
+
+
+def _counts(text: str) -> dict[str, int]:
+    found = {}
+    for pair in text.split(","):
+        name, _, count = (part.strip() for part in pair.partition("="))
+        if not name or not count.isdigit():
+            raise UserError(f"--start: expected operator=instances, found '{pair.strip()}'; write flatmap=10,count=5")
+        found[name] = int(count)
+    return found
+
+
+def _write(campaign: DataflowCampaign, asked: Asked, started_at_s: float) -> dict[str, Any]:
+    """Write series, picture and document into a folder, record MLflow runs, and return the document."""
+    from perdix.cli.replay_results import written
+    from perdix.cli.stores import home
+    from perdix.replay.dataflow_document import dataflow_document, dataflow_folder_name, write_dataflow_series
+    from perdix.replay.dataflow_picture import draw_dataflow_campaign
+    from perdix.replay.dataflow_tracking import record_dataflow
+
+    return written(
+        dataflow_document(campaign),
+        asked.out or home().reports / dataflow_folder_name(campaign.setup),
+        series=lambda folder: write_dataflow_series(campaign.played, folder),
+        draw=(lambda folder: draw_dataflow_campaign(campaign, folder)) if asked.pictures and campaign.played else None,
+        record=partial(record_dataflow, campaign, started_at_s=started_at_s)
+        if asked.mlflow and campaign.played
+        else None,
+    )

@@ -1,0 +1,107 @@
+"""``perdix replay --topology``: policies that lease hosts, side by side on the twin of a topology."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from perdix.replay.hosts_campaign import HostsCampaign, HostsSetup
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked for on the command line.
+
+    Attributes
+    ----------
+    patterns
+        Names, separated by commas; ``None`` or ``all``: all of the topology's.
+    forecaster
+        Family; ``None``: none.
+    """
+
+    topology: str
+    patterns: str | None
+    policies: str | None
+    seeds: tuple[int, ...]
+    hours: float | None
+    failures: int
+    forecaster: str | None
+    processes: int | None
+    out: Path | None
+    pictures: bool
+    mlflow: bool
+
+
+def family(name: str | None) -> str | None:
+    """Return the family of forecasters that is asked for; ``None`` for none."""
+    from perdix.cli.replay import family_or_none
+    from perdix.replay.hosts_case import FORECASTER
+
+    return family_or_none(name, FORECASTER)
+
+
+def replay_hosts(asked: Asked, file: Path | None, *, on_stdout: bool) -> None:
+    """Replay, write what came of it, and show it; exit code 1 when a replay did not come to its end."""
+    from perdix.cli.how_long import OPERATORS_S_PER_H, counted, replay_s, say_beforehand
+    from perdix.cli.replay_hosts_text import show_hosts
+    from perdix.cli.replay_results import tell as tell_of
+    from perdix.cli.replay_text import progress_bar
+    from perdix.control.clock import WallClock
+    from perdix.replay.hosts_campaign import run_hosts_campaign
+
+    setup = _setup(asked)
+    started_at_s, runs, hours = WallClock().now_s(), len(setup.cases()), setup.length_s / 3600.0
+    say_beforehand(
+        f"{counted(runs, 'run')} of {hours:.3g} h", replay_s(runs, hours, asked.processes, OPERATORS_S_PER_H)
+    )
+    with progress_bar(float(len(setup.cases()) * setup.length_s)) as tell:
+        campaign = run_hosts_campaign(setup, processes=asked.processes, on_progress=tell)
+    document = _write(campaign, asked, started_at_s)
+    tell_of(document, file, on_stdout=on_stdout, show=show_hosts)
+    if campaign.failed:
+        raise typer.Exit(1)
+
+
+def _setup(asked: Asked) -> HostsSetup:
+    from perdix.replay.hosts_campaign import HostsSetup
+    from perdix.replay.hosts_case import DEFAULT_POLICIES, hosts_contenders
+    from perdix.twin.hosts.parameters import load_topology
+
+    topology = load_topology(asked.topology)
+    patterns = tuple(topology.patterns)
+    if asked.patterns is not None and asked.patterns.strip() != ALL:
+        patterns = tuple(word.strip() for word in asked.patterns.split(",") if word.strip())
+    return HostsSetup(
+        hosts_contenders(asked.policies or DEFAULT_POLICIES),
+        topology,
+        patterns,
+        asked.seeds,
+        None if asked.hours is None else round(3600 * asked.hours),
+        asked.failures,
+        asked.forecaster,
+    )
+
+
+def _write(campaign: HostsCampaign, asked: Asked, started_at_s: float) -> dict[str, Any]:
+    """Write series, pictures and document into a folder, record MLflow runs, and return the document."""
+    from perdix.cli.replay_results import written
+    from perdix.cli.stores import home
+    from perdix.replay.hosts_document import hosts_document, hosts_folder_name, write_hosts_series
+    from perdix.replay.hosts_picture import draw_hosts_campaign
+    from perdix.replay.hosts_tracking import record_hosts
+
+    return written(
+        hosts_document(campaign),
+        asked.out or home().reports / hosts_folder_name(campaign.setup),
+        series=lambda folder: write_hosts_series(campaign.played, folder),
+        draw=(lambda folder: draw_hosts_campaign(campaign, folder)) if asked.pictures and campaign.played else None,
+        record=partial(record_hosts, campaign, started_at_s=started_at_s) if asked.mlflow and campaign.played else None,
+    )

@@ -1,0 +1,121 @@
+"""Where the results of ``perdix replay`` go: Parquet, pictures, MLflow, one JSON document."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perdix.cli.output import UserError, complaints, plain, styled
+from perdix.cli.stores import home
+
+if TYPE_CHECKING:
+    from perdix.models.registry import Recorded
+    from perdix.replay.campaign import Campaign
+
+
+def write_results(
+    campaign: Campaign, started_at_s: float, out: Path | None, *, pictures: bool, mlflow: bool
+) -> dict[str, Any]:
+    """Write series, pictures and the document into a folder, record MLflow runs, and return the document.
+
+    What has been computed is not lost because MLflow cannot be reached: that is said on standard error.
+    """
+    from perdix.replay.document import document, folder_name, write_series
+    from perdix.replay.pictures import draw_campaign
+    from perdix.replay.tracking import record
+
+    return written(
+        document(campaign),
+        out or home().reports / folder_name(campaign.setup),
+        series=lambda folder: write_series(campaign.played, folder),
+        draw=(lambda folder: draw_campaign(campaign, folder)) if pictures and campaign.played else None,
+        record=partial(record, campaign, started_at_s=started_at_s) if mlflow and campaign.played else None,
+    )
+
+
+def written(
+    document: Mapping[str, Any],
+    folder: Path,
+    *,
+    series: Callable[[Path], Mapping[str, Any] | list[Path]],
+    draw: Callable[[Path], list[Path]] | None,
+    record: Callable[..., Recorded] | None,
+) -> dict[str, Any]:
+    """Write series, pictures and the document into a folder, record MLflow runs, and return the document.
+
+    Parameters
+    ----------
+    draw, record
+        ``None`` where nothing is to be drawn or recorded; ``record`` is called with a registry and ``files``.
+
+    Raises
+    ------
+    UserError
+        When the folder cannot be written.
+    """
+    folder = folder.resolve()
+    made: dict[str, Any] = {**document, "folder": folder, "pictures": [], "mlflow": None}
+    try:
+        made["series"] = series(folder / "series")
+        if draw is not None:
+            made["pictures"] = draw(folder)
+        (folder / "replay.json").write_text(as_text(made), encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"--out {folder}: cannot be written ({error.strerror}); name another folder") from None
+    if record is not None:
+        made["mlflow"] = _record(record, [*made["pictures"], folder / "replay.json"])
+    return made
+
+
+def tell(
+    document: Mapping[str, Any], file: Path | None, *, on_stdout: bool, show: Callable[[Mapping[str, Any]], None]
+) -> None:
+    """Write the document where it was asked for, or show it; and complain of every replay that failed.
+
+    Parameters
+    ----------
+    file
+        Where else the document goes; ``None``: nowhere.
+    show
+        Prints it for people, where it is not printed as JSON.
+    """
+    if file is not None:
+        file.write_text(as_text(document), encoding="utf-8")
+    if on_stdout:
+        sys.stdout.write(as_text(document))
+        sys.stdout.flush()
+    else:
+        show(document)
+    for one in document["failed"]:
+        what = f"{one['policy']}, seed {one['seed']}: {one['reason']}"
+        complaints.print(styled("failed:", "bold red"), what, highlight=False)
+
+
+def refuse(given: Mapping[str, object], what: str, option: str, folder: str) -> None:
+    """Complain of options that say nothing about ``what``, ``option -> value``; ``None`` and False: not given."""
+    names = [name for name, value in given.items() if value is not None and value is not False]
+    if names:
+        raise UserError(
+            f"{', '.join(names)}: not for {what} {folder}; "
+            f"leave it out, or copy the file and name the copy with {option}"
+        )
+
+
+def as_text(document: Mapping[str, Any]) -> str:
+    """Return the document as JSON."""
+    return json.dumps(plain(document), indent=2, allow_nan=False) + "\n"
+
+
+def _record(record: Callable[..., Recorded], files: list[Path]) -> dict[str, Any] | None:
+    from perdix.models.registry import RegistryError, prepare
+
+    try:
+        recorded = record(prepare(home()), files=files)
+    except RegistryError as error:
+        complaints.print(f"not recorded in MLflow: {error}", highlight=False, markup=False)
+        return None
+    return {"run_id": recorded.run_id, "run_url": recorded.run_url, "compare_url": recorded.compare_url}

@@ -1,0 +1,117 @@
+"""Dagster jobs run in this process, with a line of progress for people."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import dagster as dg
+from rich.console import Console
+
+from perdix.cli.output import UserError, styled
+from perdix.pipelines.progress import showing
+from perdix.settings.home import Home, conf_part
+
+RANGE_START = "dagster/asset_partition_range_start"
+RANGE_END = "dagster/asset_partition_range_end"
+
+
+@contextmanager
+def instance(home: Home) -> Iterator[dg.DagsterInstance]:
+    """Open the home's Dagster instance, configured on first use, so that the UI shows what the command line ran."""
+    folder = home.dagster
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / "dagster.yaml").exists():
+        shutil.copyfile(conf_part("dagster.yaml"), folder / "dagster.yaml")
+    os.environ["DAGSTER_HOME"] = str(folder)
+    with dg.DagsterInstance.from_config(str(folder)) as opened:
+        yield opened
+
+
+def run_job(
+    name: str,
+    partitions: tuple[str, str],
+    opened: dg.DagsterInstance,
+    progress: Console | None,
+    *,
+    tags: Mapping[str, str] | None = None,
+    config: Mapping[str, Mapping[str, Any]] | None = None,
+) -> dg.ExecuteInProcessResult:
+    """Run a Dagster job over a range of partitions (first and last) in this process.
+
+    Parameters
+    ----------
+    config
+        Asset -> its configuration.
+
+    Raises
+    ------
+    UserError
+        Naming the step that failed and what it said; the run stays in Dagster with its whole log.
+    """
+    job = _definitions(name).resolve_job_def(name)
+    with showing(_line(progress) if progress else None):
+        result = job.execute_in_process(
+            instance=opened,
+            tags={RANGE_START: partitions[0], RANGE_END: partitions[1], "perdix/reason": "manual", **(tags or {})},
+            run_config={
+                "loggers": {"progress": {"config": {}}},
+                "ops": {asset: {"config": dict(one)} for asset, one in (config or {}).items()},
+            },
+            raise_on_error=False,
+        )
+    if not result.success:
+        raise UserError(_failure(result))
+    return result
+
+
+def _definitions(job: str) -> dg.Definitions:
+    """Return definitions that know a job, with no more imports than it needs."""
+    from perdix.pipelines.ingesting import JOBS, ingesting_defs
+
+    if job in {one.name for one in JOBS}:
+        return ingesting_defs()
+    from perdix.pipelines.training_location import defs
+
+    return defs()
+
+
+def metadata(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
+    """Return the metadata of the last materialization of each asset of a run."""
+    found: dict[str, dict[str, Any]] = {}
+    for event in result.get_asset_materialization_events():
+        if event.asset_key is not None:
+            values = event.materialization.metadata
+            found[event.asset_key.to_user_string()] = {key: item.value for key, item in values.items()}
+    return found
+
+
+def failed_checks(result: dg.ExecuteInProcessResult) -> list[str]:
+    """Return the checks of a run that did not pass, as ``asset: check (severity)``."""
+    return [
+        f"{item.asset_key.to_user_string()}: {item.check_name} ({item.severity.value})"
+        for item in result.get_asset_check_evaluations()
+        if not item.passed
+    ]
+
+
+def _line(console: Console) -> Callable[[str], None]:
+    return lambda said: console.print(styled(f"  {time.strftime('%H:%M:%S')}", "dim"), said, highlight=False)
+
+
+def _failure(result: dg.ExecuteInProcessResult) -> str:
+    checks = failed_checks(result)
+    lines = [f"run {result.run_id} failed"]
+    for event in result.all_events:
+        if event.is_step_failure:
+            error = event.step_failure_data.error
+            cause = error.cause or error if error else None
+            said = cause.message.strip().splitlines()[-1] if cause and cause.message.strip() else "no message"
+            lines.append(f"{event.step_key}: {said}")
+    if checks:
+        lines.append(f"checks that failed: {'; '.join(checks)}")
+    return "\n".join(lines)

@@ -1,0 +1,106 @@
+"""``perdix sample``: what workers of some sizes process at most, sampled on live traffic."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from perdix.cli.how_long import SPARK_S, say_beforehand
+from perdix.cli.options import JsonOption
+from perdix.cli.output import console, emit, number, table
+
+
+def sample(
+    operator: Annotated[str, typer.Argument(help="Operator to sample: a name in conf/operators.", show_default=False)],
+    *,
+    job: Annotated[
+        str | None,
+        typer.Option("--job", help="Stream job that the samples are of.", show_default="called as the operator"),
+    ] = None,
+    method: Annotated[
+        str, typer.Option("--method", help="dsa (steps follow the gradient), or fssa-1, fssa-2, ... (fixed steps).")
+    ] = "dsa",
+    seed: Annotated[int, typer.Option("--seed", help="Of the twin's luck.", min=0)] = 0,
+    picture: Annotated[
+        Path | None, typer.Option("--picture", help="Write a PNG of the samples here.", dir_okay=False)
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Sample how much workers of different cores and memory process: what QEScalor chooses sizes by.
+
+    One worker after the other, each of another size, takes part in the live traffic; its share is raised until its
+    throughput no longer follows. The samples are kept as a table named by its content.
+
+    Example: perdix sample co1 --method dsa --picture co1.png
+    """
+    from perdix.assets.sample import SampleConfig, what_is_sampled
+    from perdix.cli import runs
+    from perdix.cli.output import UserError
+    from perdix.cli.stores import home
+    from perdix.settings.home import conf_part
+
+    name = job or operator
+    config: dict[str, Any] = {"operator": operator, "method": method, "seed": seed}
+    twin, _ = what_is_sampled(
+        SampleConfig(**config), name, conf_part("operators")
+    )  # what is wrong is said before anything is begun
+    if picture is not None and not picture.resolve().parent.is_dir():
+        raise UserError(f"{picture}: there is no folder {picture.resolve().parent}; make it, or write elsewhere")
+    if not as_json:
+        say_beforehand(f"{name}: one worker after the other, of each size that the gradient leads to", SPARK_S)
+    with runs.instance(home()) as opened:
+        opened.add_dynamic_partitions("stream_jobs", [name])
+        result = runs.run_job(
+            "sample", (name, name), opened, None if as_json else console, config={"operator_samples": config}
+        )
+    document = _document(Path(str(runs.metadata(result)["operator_samples"]["file"])))
+    if picture is not None:
+        from perdix.assets.sample_pictures import samples_picture
+        from perdix.models.sampling.rows import read_samples
+
+        picture.write_bytes(samples_picture(read_samples(Path(document["file"])), twin))
+        document["picture"] = str(picture)
+    emit("perdix.sample/1", document, as_json=as_json, show=lambda: _show(document))
+
+
+def _document(path: Path) -> dict[str, Any]:
+    """Return the samples as they were kept."""
+    from perdix.models.sampling.rows import read_samples
+
+    found = read_samples(path)
+    return {
+        "operator": found.operator,
+        "method": found.method,
+        "digest": path.stem,
+        "file": str(path),
+        "samples": [asdict(one) for one in found.samples],
+        "failed": [asdict(one) for one in found.failed],
+        "core_h": found.core_s / 3600.0,
+        "worker_h": found.worker_s / 3600.0,
+        "ended_because": found.ended_because,
+        "notes": list(found.notes),
+        "picture": None,
+    }
+
+
+def _show(document: dict[str, Any]) -> None:
+    rows = [
+        [number(one["cpu_cores"]), number(one["memory_mb"]), number(one["per_s"]), number(one["took_s"])]
+        for one in document["samples"]
+    ]
+    title = (
+        f"{document['operator']}, {document['method']}: {len(rows)} samples, {document['core_h']:,.1f} core-hours of "
+        "workers that took part in live traffic"
+    )
+    table(title, ["cores", "memory, MB", "performance, /s", "took, s"], rows)
+    for one in document["failed"]:
+        console.print(f"failed: {one['cpu_cores']:g} cores, {one['memory_mb']:g} MB: {one['why']}", highlight=False)
+    for note in document["notes"]:
+        console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"ended: {document['ended_because']}", highlight=False, soft_wrap=True)
+    console.print(f"kept as {document['file']}", highlight=False, soft_wrap=True)
+    if document["picture"]:
+        console.print(f"picture: {document['picture']}", highlight=False, soft_wrap=True)

@@ -1,0 +1,123 @@
+"""``perdix train``: candidates fitted and judged, champions registered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from perdix.cli.options import JsonOption
+from perdix.cli.output import console, emit, table
+from perdix.cli.stores import home, known, lake, usable_files
+
+MODELS = {"forecast": "wape", "capacity": "capacity_mape"}
+OF_SAMPLES = {"performance": "relative_rmse"}  # where a job's sizes were sampled
+_ERRORS = {"forecast": "WAPE, whole horizon", "performance": "RMSE, left out"}
+
+
+def train(
+    job: Annotated[str | None, typer.Option("--job", help="Train this job only.", show_default="every job")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Fit and backtest every candidate of each job on Spark, compare them in MLflow, and promote the winners.
+
+    What the lake lacks of a job with a Prometheus is pulled first. A challenger becomes champion only when it beats the
+    champion on the same windows, after a drift on those since the drift began. Jobs whose sizes were sampled
+    (perdix sample) get a performance model, too: what workers of each size process.
+
+    Example: perdix train --job ads
+    """
+    files = usable_files(but=job)
+    live = [name for name, one in files.jobs.items() if one.prometheus is not None]
+    ingested, sampled = list(dict.fromkeys([*lake().jobs("workload_features"), *live])), sampled_jobs()
+    mend = "ingest exports first (perdix ingest FILES --job NAME), or write conf/jobs/<job>.yaml with its Prometheus"
+    every = list(dict.fromkeys([*ingested, *sampled]))
+    jobs = [known(job, every, "job", mend, files)] if job else every
+    if not jobs:
+        known("", [], "job", mend)
+    document = train_jobs(
+        [one for one in jobs if one in ingested], sampled=[one for one in jobs if one in sampled], show=not as_json
+    )
+    emit("perdix.train/1", document, as_json=as_json, show=lambda: _show(document))
+
+
+def sampled_jobs() -> list[str]:
+    """Return the jobs of whose sizes samples are kept."""
+    return sorted({path.parent.name for path in home().operator_samples.glob("*/*.parquet")})
+
+
+def train_jobs(jobs: list[str], *, show: bool, sampled: Sequence[str] = ()) -> dict[str, Any]:
+    """Train ``jobs`` through Dagster in this process; returns what each was trained to, per model.
+
+    Parameters
+    ----------
+    sampled
+        Jobs that get a performance model from their samples.
+    """
+    from perdix.cli import runs
+    from perdix.cli.how_long import counted, say_beforehand, train_s
+
+    if show:
+        every = list(dict.fromkeys([*jobs, *sampled]))
+        say_beforehand(f"training {counted(len(every), 'job')}", train_s(len(every)))
+    wanted = [("train", MODELS, jobs), ("train_performance", OF_SAMPLES, list(sampled))]
+    models: dict[str, Any] = {}
+    with runs.instance(home()) as opened:
+        for name, trained, of in wanted:
+            if of:
+                results = _run(name, of, opened, show=show)
+                models |= {model: _trained(results, model, metric, of) for model, metric in trained.items()}
+    return {"jobs": list(dict.fromkeys([*jobs, *sampled])), "models": models}
+
+
+def _run(name: str, jobs: list[str], opened: Any, *, show: bool) -> list[Any]:
+    """Run a Dagster job over the partitions of ``jobs``: in one run where they follow each other."""
+    from perdix.cli import runs
+
+    opened.add_dynamic_partitions("stream_jobs", jobs)
+    every = opened.get_dynamic_partitions("stream_jobs")
+    ordered = [one for one in every if one in jobs]
+    unbroken = every[every.index(ordered[0]) : every.index(ordered[-1]) + 1] == ordered
+    stretches = [(ordered[0], ordered[-1])] if unbroken else [(one, one) for one in ordered]
+    return [runs.run_job(name, stretch, opened, console if show else None) for stretch in stretches]
+
+
+def _trained(results: list[Any], model: str, metric: str, jobs: list[str]) -> dict[str, Any]:
+    from perdix.assets.training_record import read_trained
+    from perdix.cli import runs
+
+    registered, version, url = f"perdix-{model}", 0, None
+    for result in results:
+        champions = runs.metadata(result).get(f"{model}_champions", {})
+        version, url = champions.get("version", version), champions.get("mlflow_run", url)
+    rows = [
+        {
+            "job": one.job,
+            "winner": one.result.get("winner"),
+            metric: one.score(metric),
+            "promoted": bool(one.result.get("promote")),
+            "verdict": one.result.get("verdict"),
+            "error": one.error,
+        }
+        for one in read_trained(home().trainings / registered, jobs)
+    ]
+    return {"version": version, "mlflow_run": url, "jobs": rows}
+
+
+def _show(document: dict[str, Any]) -> None:
+    metrics = {**MODELS, **OF_SAMPLES}
+    for model, trained in document["models"].items():
+        metric = metrics[model]
+        rows = [
+            [row["job"], row["winner"] or "-", _percent(row[metric]), row["error"] or row["verdict"]]
+            for row in trained["jobs"]
+        ]
+        error = _ERRORS.get(model, "error, held out")
+        known_as = f"perdix-{model} version {trained['version']}" if trained["version"] else "no champion"
+        table(f"{model}: {known_as}", ["job", "winner", error, "verdict"], rows)
+    console.print("compare the candidates: perdix dev, then the MLflow page", highlight=False)
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f} %"

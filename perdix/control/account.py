@@ -1,0 +1,193 @@
+"""The account of a decision: what was seen, believed and ruled out, small enough to keep for every tick."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from perdix.control.believe import Beliefs
+from perdix.control.decide import Verdict
+from perdix.control.observe import Observation
+from perdix.control.rejections import Rejections
+from perdix.models.capacity.contract import Estimate
+from perdix.models.forecasting.contract import Forecast
+from perdix.models.forecasting.known_events import Expected
+from perdix.models.recovery.downtime import Downtimes
+from perdix.policies.contract import AgainstFixed, Candidate, Planned, Situation, SizedWorker
+
+FORECAST_POINTS_S = (60.0, 300.0, 600.0, 900.0)
+PLAN_TOLD_S = (0.0, 300.0, 840.0, 1_740.0)  # beginnings of the minutes that are told of: now, and up to 5, 15, 30 min
+CAPACITIES_TOLD = 24
+CANDIDATES_TOLD = 24
+EVENTS_TOLD = 8
+WHOLE_FROM = 1_000.0  # a number that a sentence tells to the last digit must not be another one in the table beside it
+
+
+def account(
+    observation: Observation,
+    situation: Situation | None,
+    verdict: Verdict | None,
+    notes: Sequence[str],
+    beliefs: Beliefs,
+    *,
+    rejected: Rejections,
+) -> dict[str, Any]:
+    """Return a JSON-serialisable account (about 2 kB for a job of 12 workers).
+
+    Numbers have four significant digits, those from 1,000 on all before the point, as sentences of decisions have.
+    """
+    told: dict[str, Any] = {"seen": _seen(observation), "notes": list(notes)}
+    if rejected.of:
+        told["rejected"] = rejected.to_state()
+    if situation is not None:
+        told["believed"] = {
+            "forecast": _forecast(situation.forecast, beliefs),
+            "capacities": _capacities(situation.capacities, situation),
+            "downtimes_s": _downtimes(situation.downtimes),
+            "since_rescale_s": _short(situation.since_rescale_s),
+        }
+        if beliefs.events:
+            told["believed"]["events"] = [_event(one) for one in sorted(beliefs.events, key=_when)[:EVENTS_TOLD]]
+        if situation.sizes:
+            told["believed"]["sizes"] = {name: _size(size) for name, size in situation.sizes.items()}
+    if verdict is not None:
+        told["candidates"] = [_candidate(item) for item in verdict.proposed.candidates[-CANDIDATES_TOLD:]]
+        if verdict.proposed.plan:
+            told["plan"] = [_planned(one) for one in verdict.proposed.plan if one.after_s in PLAN_TOLD_S]
+        if verdict.proposed.budget_left is not None:
+            told["error_budget_left"] = _short(verdict.proposed.budget_left)
+        if verdict.proposed.against_fixed is not None:
+            told["against_fixed"] = _against_fixed(verdict.proposed.against_fixed)
+        if verdict.guarded:
+            proposed = verdict.proposed
+            told["proposed"] = {
+                "scale_out": proposed.scale_out,
+                "mix": dict(proposed.mix),
+                "reason": proposed.reason,
+                "sentence": proposed.sentence,
+            }
+    return told
+
+
+def _seen(observation: Observation) -> dict[str, Any]:
+    window, quality = observation.window, observation.quality
+    numbers = {
+        "workload_per_s": observation.workload_per_s,
+        "recent_workload_per_s": observation.recent_workload_per_s,
+        "throughput_per_s": observation.throughput_per_s,
+        "consumer_lag_records": observation.lag_records,
+        "latency_p95_ms": observation.latency_p95_ms,
+        "cpu_load": observation.cpu_load,
+        "memory_ratio": observation.memory_ratio,
+        "age_s": quality.age_s,
+    }
+    seen: dict[str, Any] = {name: _short(value) for name, value in numbers.items()}
+    seen["scale_out"] = observation.scale_out
+    seen["problems"] = list(observation.problems)
+    seen["coverage"] = {name: _short(value) for name, value in quality.coverage.items()}
+    if window is not None:
+        counts = window.counts
+        seen["samples"] = {"read": counts.read, "masked": counts.masked, "duplicate": counts.duplicate}
+        seen["samples"] |= {"out_of_order": counts.out_of_order, "resets": counts.resets}
+    return seen
+
+
+def _forecast(forecast: Forecast, beliefs: Beliefs) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "family": forecast.family,
+        "version": forecast.version,
+        "origin_s": forecast.origin_s,
+        "wape": _short(forecast.wape),
+        "horizon_wape": _short(beliefs.horizon_wape),
+        "maximum_per_s": _short(forecast.maximum_per_s()),
+    }
+    for probability in (0.9, 0.95):
+        if probability in forecast.quantiles:
+            told[f"maximum_p{100 * probability:.0f}_per_s"] = _short(forecast.maximum_per_s(quantile=probability))
+    ends = [min(int(at_s / forecast.step_s), len(forecast.mean)) for at_s in FORECAST_POINTS_S]
+    told["mean_per_s"] = {f"{at_s:.0f} s": _short(float(forecast.mean[end - 1])) for at_s, end in _pairs(ends)}
+    if len(beliefs.members) > 1:
+        told["members"] = [
+            {"family": one.family, "weight": _short(one.weight), "wape": _short(one.wape)} for one in beliefs.members
+        ]
+    return told
+
+
+def _pairs(ends: Sequence[int]) -> list[tuple[float, int]]:
+    return [(at_s, end) for at_s, end in zip(FORECAST_POINTS_S, ends, strict=True) if end > 0]
+
+
+def _downtimes(downtimes: Downtimes) -> dict[str, float | None]:
+    known = {kind: getattr(downtimes, kind) for kind in ("out_s", "in_s", "failure_s", "lost_s")}
+    return {kind: _short(value) for kind, value in known.items()}
+
+
+def _capacities(capacities: Mapping[int, Estimate], situation: Situation) -> list[dict[str, Any]]:
+    near = sorted(capacities, key=lambda n: (abs(n - situation.scale_out), n))[:CAPACITIES_TOLD]
+    return [
+        {
+            "scale_out": n,
+            "per_s": _short(capacities[n].per_s),
+            "low_per_s": _short(capacities[n].low_per_s),
+            "high_per_s": _short(capacities[n].high_per_s),
+            "seen": capacities[n].seen,
+            "basis": capacities[n].basis,
+        }
+        for n in sorted(near)
+    ]
+
+
+def _when(event: Expected) -> tuple[bool, float]:
+    return not event.changes, event.start_s
+
+
+def _event(event: Expected) -> dict[str, Any]:
+    return {
+        "name": event.name,
+        "start_s": event.start_s,
+        "end_s": event.end_s,
+        "factor": _short(event.factor),
+        "share": _short(event.share),
+        "reckoned_with": event.changes,
+    }
+
+
+def _size(size: SizedWorker) -> dict[str, Any]:
+    return {
+        "cpu_cores": size.cpu_cores,
+        "memory_mb": size.memory_mb,
+        "price_per_h": _short(size.price_per_h),
+        "per_s": _short(size.per_s),
+        "extrapolated": size.extrapolated,
+    }
+
+
+def _planned(stage: Planned) -> dict[str, Any]:
+    return {
+        "after_s": stage.after_s,
+        "load_per_s": _short(stage.load_per_s),
+        "scale_out": stage.scale_out,
+        "late_share": _short(stage.late_share),
+        "worker_s": _short(stage.worker_s),
+    }
+
+
+def _against_fixed(against: AgainstFixed) -> dict[str, Any]:
+    return {name: value if isinstance(value, bool) else _short(value) for name, value in vars(against).items()}
+
+
+def _candidate(candidate: Candidate) -> dict[str, Any]:
+    told = {
+        "scale_out": candidate.scale_out,
+        "capacity_per_s": _short(candidate.capacity_per_s),
+        "recovery_s": _short(candidate.recovery_s),
+        "rejected_by": candidate.rejected_by,
+    }
+    return {**told, "mix": dict(candidate.mix)} if candidate.mix else told
+
+
+def _short(value: float | None) -> float | None:
+    if value is None or not math.isfinite(value):
+        return None
+    return float(round(value)) if abs(value) >= WHOLE_FROM else float(f"{value:.4g}")

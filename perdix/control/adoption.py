@@ -1,0 +1,110 @@
+"""Adopt: a champion takes over where the one before it stood. Pure, but for what the champions' source holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from perdix.control.champions import ChampionRow, ChampionSource
+from perdix.control.job_memory import Adopted, JobMemory, history_of, walked
+from perdix.models.capacity.scale_outs import ScaleOuts
+from perdix.models.drift import DriftState
+from perdix.models.forecasting.forecaster import Forecaster, forecaster_from_state
+from perdix.models.forecasting.tail import Tail
+from perdix.models.horizon_drift import usual_share
+from perdix.models.performance.fitted import FittedPerformance
+from perdix.models.profiling.profiled import Profiled
+from perdix.models.registry import CAPACITY, FORECAST, LATENCY, PERFORMANCE
+
+CAUGHT_UP_PARTS = 8  # origins that a new champion's record gets for what was seen since its training
+
+Shared = Mapping[str, Mapping[str, Any]]  # name of a model that jobs share -> its state
+
+
+def adopt(memory: JobMemory, champions: ChampionSource, job: str) -> tuple[JobMemory, tuple[str, ...]]:
+    """Take in the champions of this job, if they are others than those in use; return what went wrong, in words.
+
+    A row that cannot be used leaves what is in use: the last good version.
+    """
+    notes: list[str] = []
+    for name, take in _TAKEN_IN.items():
+        fleet = champions.fleet(name)
+        row = fleet.rows.get(job)
+        if row is None and not fleet.known:
+            continue
+        try:
+            memory = take(memory, row, fleet.shared)
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+            version = row.version if row else 0
+            notes.append(f"{name} version {version} cannot be used for this job: {error}; what was in use stays")
+    return memory, tuple(notes)
+
+
+def _adopt_forecaster(memory: JobMemory, row: ChampionRow | None, shared: Shared) -> JobMemory:
+    if row is None:
+        return replace(memory, champion=None, drift=DriftState.untried(), wape=None, horizon_wape=None)
+    former = memory.champion
+    if former is not None and former.version == row.version:
+        known = former.forecaster.given(shared)  # after a restart they are still to be given
+        return memory if known is former.forecaster else replace(memory, champion=replace(former, forecaster=known))
+    trained = forecaster_from_state(orjson.loads(row.state)).given(shared)
+    share = usual_share(trained.record)
+    forecaster = caught_up(trained, None if former is None else former.forecaster, memory.workload)
+    drift = (DriftState.untried() if former is None else memory.drift).promoted(share)
+    return replace(memory, champion=Adopted(forecaster, row.version), drift=drift, wape=None, horizon_wape=None)
+
+
+def caught_up(trained: Forecaster, former: Forecaster | None, workload: Tail | None) -> Forecaster:
+    """Return a trained forecaster after what was seen since its training.
+
+    The former champion remembers more than the workload that is kept: days, in cells of a minute. What lies before that
+    is taken from its tail of the same cells, or of the finest ones.
+    """
+    if former is not None:
+        until_s = former.end_s if workload is None else workload.start_s
+        tails = {}
+        for cell_s, tail in trained.tails.items():
+            known = history_of(former.tails.get(cell_s, former.finest).until(until_s))
+            keep_s = max(member.keep_s for member in trained.members if member.cell_s == cell_s)
+            tails[cell_s] = tail.append(known, keep_s) if len(known) else tail
+        trained = replace(trained, tails=tails)
+    return trained if workload is None else walked(trained, history_of(workload), CAUGHT_UP_PARTS)
+
+
+def _adopt_capacity(memory: JobMemory, row: ChampionRow | None, _: Shared) -> JobMemory:
+    if row is None or row.version == memory.capacity_version:
+        return memory
+    trained = ScaleOuts.from_state(orjson.loads(row.state))
+    # What this loop has seen itself is newer than any training set.
+    model = memory.capacity.believing(trained.memory.values()) if memory.capacity.known else trained
+    return replace(memory, capacity=model, capacity_version=row.version)
+
+
+def _adopt_profile(memory: JobMemory, row: ChampionRow | None, _: Shared) -> JobMemory:
+    """Take in what a profile taught; its failures count as those of the job itself do, which are not forgotten."""
+    if row is None or row.version == memory.profile_version:
+        return memory
+    profiled = Profiled.from_state(orjson.loads(row.state))
+    downtimes = memory.downtimes
+    if profiled.downtime_s is not None:
+        downtimes = downtimes.after_failures(profiled.downtime_s, profiled.failures)
+    return replace(memory, profiled=profiled, profile_version=row.version, downtimes=downtimes)
+
+
+def _adopt_performance(memory: JobMemory, row: ChampionRow | None, _: Shared) -> JobMemory:
+    """Take in what sampling taught of the sizes of a worker; trees are grown when the loop first asks."""
+    if row is None or row.version == memory.performance_version:
+        return memory
+    model = FittedPerformance.from_state(orjson.loads(row.state))
+    return replace(memory, performance=model, performance_version=row.version)
+
+
+_TAKEN_IN = {
+    FORECAST: _adopt_forecaster,
+    CAPACITY: _adopt_capacity,
+    LATENCY: _adopt_profile,
+    PERFORMANCE: _adopt_performance,
+}

@@ -1,0 +1,249 @@
+"""Believe: what the models say of the job now, updated with what was seen and never refitted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from perdix.control.job_memory import JobMemory, history_of
+from perdix.control.observe import Observation, workload_of
+from perdix.control.standing import Standing, standings
+from perdix.models.capacity.contract import Estimate
+from perdix.models.forecasting.contract import Forecast, Workload
+from perdix.models.forecasting.forecaster import Forecaster, fallback
+from perdix.models.forecasting.foresight import KEPT_S, MINUTE_S
+from perdix.models.forecasting.known_events import Expected, KnownEvents
+from perdix.models.forecasting.tail import Tail
+from perdix.models.registry import CAPACITY, FORECAST, LATENCY, PERFORMANCE
+from perdix.settings.known_events import Calendar
+from perdix.settings.stream_job import Bounds
+from perdix.targets.contract import Running
+from perdix.telemetry.window import Window
+
+HORIZON_S = 900.0
+TRUTH_CELL_S = 10.0
+TRUTH_KEPT_S = 2_400.0
+FALLBACK_HISTORY_S = 1_800.0
+SETTLED_S = 600.0  # after a start a job catches up: its latency tells of that (Phoebe: one evaluation interval)
+LEARNS_EVERY_S = 600.0
+WARM_S = 120.0  # the whole last minute was worked, and not in a warm-up
+BEHIND_S = 5.0  # of throughput in the consumer lag: what is worked off, and no flicker
+
+
+@dataclass(frozen=True)
+class Beliefs:
+    """What is believed at one tick.
+
+    Attributes
+    ----------
+    champion
+        The champion's forecast; ``None`` when there is no champion or it could not forecast.
+    forecast
+        The forecast that is acted on: the champion's, or the fallback's, as far as such changes came true recently,
+        with the known events that fall into it.
+    foreseen
+        That forecast as it was made.
+    events
+        Those events.
+    known_events
+        What is to be remembered of them; ``None`` where the job has none.
+    capacities
+        Scale-out -> estimate within the bounds, the current one among them; empty when nothing is known.
+    versions
+        Model name -> version; 0 where no champion is in use.
+    members
+        How the members of the forecaster that is acted on stand.
+    horizon_wape
+        WAPE (1.0 = 100 %) of its newest forecast whose whole horizon has passed.
+    """
+
+    champion: Forecast | None
+    forecast: Forecast | None
+    capacities: Mapping[int, Estimate] = field(default_factory=dict)
+    versions: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    members: tuple[Standing, ...] = ()
+    horizon_wape: float | None = None
+    foreseen: Forecast | None = None
+    events: tuple[Expected, ...] = ()
+    known_events: KnownEvents | None = None
+
+
+def update(memory: JobMemory, observation: Observation, running: Running | None) -> JobMemory:
+    """Update every model with what was seen: the truth, the champion, the fallback in use, the capacity."""
+    window = observation.window
+    if window is None or not len(window):
+        return memory
+    seen = workload_of(window)
+    memory = replace(
+        memory,
+        workload=_appended(memory.workload, seen, TRUTH_CELL_S, TRUTH_KEPT_S),
+        minutes=_appended(memory.minutes, seen, MINUTE_S, KEPT_S),
+    )
+    if memory.minutes is not None:
+        memory = replace(memory, trust=memory.trust.settled(memory.minutes))
+    if memory.known_events.awaited and memory.workload is not None:
+        memory = replace(memory, known_events=memory.known_events.settled(memory.workload))
+    if memory.champion is not None:
+        updated = memory.champion.forecaster.update(seen)
+        memory = replace(memory, champion=replace(memory.champion, forecaster=updated))
+    if memory.fallback is not None:
+        memory = replace(memory, fallback=memory.fallback.update(seen))
+    return with_capacity(memory, observation, running)
+
+
+def with_capacity(memory: JobMemory, observation: Observation, running: Running | None) -> JobMemory:
+    """Learn from the running job what it can take, where it is known how many workers it has, all of one size."""
+    window = observation.window
+    if window is None or not len(window):
+        return memory
+    scale_out = observation.scale_out if observation.scale_out is not None else (running.scale_out if running else None)
+    mixed = running is not None and bool(running.mix)  # a capacity per number of workers says nothing of their sizes
+    if scale_out is not None and scale_out >= 1 and not mixed and (running is None or running.settled):
+        memory = _with_rates(memory, observation, window, scale_out)
+    return memory
+
+
+def noticed(memory: JobMemory, observation: Observation) -> JobMemory:
+    """Remember the load, and learn nothing of it: enough for a policy that decides by what is measured."""
+    window = observation.window
+    if window is None or not len(window):
+        return memory
+    return replace(memory, workload=_appended(memory.workload, workload_of(window), TRUTH_CELL_S, TRUTH_KEPT_S))
+
+
+def as_seen(observation: Observation) -> Beliefs:
+    """Return what is believed where nothing is learned: that the load stays, and nothing of any capacity."""
+    level, end_s = observation.workload_per_s, observation.end_s
+    if level is None or end_s is None:
+        return Beliefs(None, None)
+    return Beliefs(None, Forecast(end_s, HORIZON_S, np.array([level])))
+
+
+def _with_rates(memory: JobMemory, observation: Observation, window: Window, scale_out: int) -> JobMemory:
+    """Let what is known of capacity and latency learn from the running job (Daedalus, 3.1; Phoebe, 3.1).
+
+    While a backlog is worked off, throughput tells of what the job can do and latency of nothing; in steady operation
+    it is the other way round.
+    """
+    capacity, profiled = memory.capacity.update(window, scale_out), memory.profiled
+    rate_per_s, uptime_s, now_s = observation.throughput_per_s, observation.uptime_s, observation.end_s
+    if rate_per_s is None or uptime_s is None or now_s is None:
+        return replace(memory, capacity=capacity)
+    lag, latency_ms = observation.lag_records, observation.latency_p95_ms
+    if uptime_s >= WARM_S and lag is not None and lag > BEHIND_S * rate_per_s:
+        capacity = capacity.worked_off(scale_out, rate_per_s, now_s)
+        profiled = None if profiled is None else profiled.caught_up(scale_out, rate_per_s)
+        return replace(memory, capacity=capacity, profiled=profiled)
+    memory, soon = replace(memory, capacity=capacity), now_s - memory.profile_learned_s < LEARNS_EVERY_S
+    if profiled is None or uptime_s < SETTLED_S or latency_ms is None or soon:
+        return memory
+    return replace(memory, profiled=profiled.settled(scale_out, rate_per_s, latency_ms), profile_learned_s=now_s)
+
+
+def with_fallback(memory: JobMemory) -> JobMemory:
+    """Return the memory with a fallback when one is needed now, and without one when not."""
+    if memory.champion is not None and not memory.drift.use_fallback:
+        return replace(memory, fallback=None)
+    return memory if memory.fallback is not None else replace(memory, fallback=_fallback(memory))
+
+
+def believe(memory: JobMemory, bounds: Bounds, current: int, *, partitions: int | None = None) -> Beliefs:
+    """Forecast, and estimate the capacity of every scale-out that may be chosen, with ``partitions`` of the source.
+
+    A champion whose recent forecasts were poor still forecasts, to be judged, but is not acted on.
+    """
+    notes: list[str] = []
+    champion = None
+    if memory.champion is not None:
+        made = _forecast(memory.champion.forecaster, notes)
+        champion = None if made is None else replace(made, version=memory.champion.version, wape=memory.wape)
+    forecast = None if memory.drift.use_fallback else champion
+    standing_in = (memory.fallback or _fallback(memory)) if forecast is None else None
+    if standing_in is not None:
+        forecast = _forecast(standing_in, notes)
+        why = _why_fallback(memory, champion)
+        notes.append(f"fallback forecast: {why}")
+    low, high = min(bounds.minimum, current), max(bounds.maximum, current)
+    versions = {
+        FORECAST: forecast.version if forecast is not None else 0,
+        CAPACITY: memory.capacity_version,
+    }
+    if memory.profiled is not None:
+        versions[LATENCY] = memory.profile_version
+    if memory.performance is not None:
+        versions[PERFORMANCE] = memory.performance_version
+    acted_on = _tempered(memory, forecast, notes)
+    capacities = memory.capacity.table(high, low, partitions=partitions)
+    beliefs = Beliefs(champion, acted_on, capacities, versions, tuple(notes), foreseen=forecast)
+    if memory.champion is None or forecast is None or forecast is not champion:
+        return beliefs
+    return replace(beliefs, members=standings(memory.champion.forecaster), horizon_wape=memory.horizon_wape)
+
+
+def expecting(beliefs: Beliefs, memory: JobMemory, calendar: Calendar) -> Beliefs:
+    """Return what is believed with the events that the job's calendar knows of."""
+    if not calendar.events or beliefs.forecast is None:
+        return beliefs
+    found = memory.known_events.reckoned(beliefs.forecast, calendar)
+    return replace(beliefs, forecast=found.forecast, events=found.expected, known_events=found.known)
+
+
+def _tempered(memory: JobMemory, forecast: Forecast | None, notes: list[str]) -> Forecast | None:
+    """Return a forecast as far as it may move the job."""
+    level = level_per_s(memory)
+    if forecast is None or level is None or memory.minutes is None:
+        return forecast
+    share = memory.trust.share
+    if share < 1.0:
+        notes.append(f"{share:.0%} of a forecast change is acted on: that much of such changes came true recently")
+    return memory.trust.tempered(forecast, level, memory.minutes.per_s)
+
+
+def level_per_s(memory: JobMemory) -> float | None:
+    """Return the mean load of the newest minute, records/s; ``None`` where it was not measured."""
+    if memory.workload is None:
+        return None
+    end_s = memory.workload.end_s
+    level = float(memory.workload.means(np.array([end_s - MINUTE_S, end_s]))[0])
+    return level if np.isfinite(level) else None
+
+
+def _why_fallback(memory: JobMemory, champion: Forecast | None) -> str:
+    if champion is None:
+        return "no champion can forecast"
+    if memory.wape is None:
+        return "no forecast of the champion has come true yet"
+    return f"the champion's recent forecasts were poor (WAPE {memory.wape:.0%})"
+
+
+def coarse(forecast: Forecast, step_s: float = TRUTH_CELL_S) -> Forecast:
+    """Return the mean forecast over ``step_s``: what is kept until its truth is known."""
+    return replace(forecast, quantiles={}, maxima={}).over(step_s)
+
+
+def _appended(tail: Tail | None, seen: Workload, cell_s: float, keep_s: float) -> Tail | None:
+    if tail is not None:
+        return tail.append(seen, keep_s)
+    return Tail.of(seen, cell_s, keep_s) if np.isfinite(seen.per_s).any() else None
+
+
+def _fallback(memory: JobMemory) -> Forecaster | None:
+    if memory.workload is None:
+        return None
+    history = history_of(memory.workload, FALLBACK_HISTORY_S)
+    return fallback(history) if np.isfinite(history.per_s).any() else None
+
+
+def _forecast(forecaster: Forecaster, notes: list[str]) -> Forecast | None:
+    try:
+        made = forecaster.forecast(HORIZON_S)
+    except ValueError as error:
+        notes.append(f"{forecaster.family} could not forecast: {error}")
+        return None
+    if not np.isfinite(made.mean).all():
+        notes.append(f"{forecaster.family} forecast something that is not finite")
+        return None
+    return made

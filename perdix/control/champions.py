@@ -1,0 +1,217 @@
+"""The champions that the loop believes: looked up by alias, fetched once per version, kept on disk, read from memory.
+
+Belongs here: which fleet table is good, and what is said when the newest cannot be had. Does not belong here: MLflow
+(:mod:`perdix.models.registry`), and what the rows mean (:mod:`perdix.control.believe`).
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+
+from perdix.models.registry import FLEET_MODELS, FleetCorrupt, FleetVersion, RegistryError
+from perdix.models.registry.fleet_table import VERSION, Fleet, digest_of, read_fleet
+
+GOOD_FILE = "good.json"
+RETRY_S = 60.0
+RETRY_LIMIT_S = 900.0
+
+
+class ChampionRegistry(Protocol):
+    """The part of :class:`perdix.models.registry.Registry` that the loop needs."""
+
+    def current_version(self, name: str, alias: str = "champion") -> FleetVersion | None:
+        """Return the version that holds the alias."""
+        ...
+
+    def download(self, name: str, version: int, to: Path) -> Path:
+        """Fetch a version's fleet table to a file."""
+        ...
+
+
+@dataclass(frozen=True)
+class ChampionRow:
+    """One job's champion.
+
+    Attributes
+    ----------
+    state
+        JSON text; it may refer to shared models of its fleet by name.
+    version
+        In which the row was trained: a fleet's newer version that carries it over is no reason to take it in anew.
+    """
+
+    family: str
+    state: str
+    version: int
+
+
+@dataclass(frozen=True)
+class FleetChampions:
+    """One fleet table as it is believed now: ``version`` 0 and no rows when there is none.
+
+    ``known`` is False while neither MLflow nor the cache has ever answered: then nothing is said about any job.
+    ``shared`` holds the states of models that rows refer to by name, read once for all of them.
+    """
+
+    name: str
+    version: int = 0
+    rows: Mapping[str, ChampionRow] = field(default_factory=dict)
+    known: bool = True
+    shared: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+class ChampionSource(Protocol):
+    """Where a tick finds champions."""
+
+    def fleet(self, name: str) -> FleetChampions:
+        """Return the fleet table that is believed now."""
+        ...
+
+    def refresh(self, now_s: float) -> tuple[str, ...]:
+        """Look for new champions; return what went wrong, in words."""
+        ...
+
+
+@dataclass(frozen=True)
+class GivenChampions:
+    """Champions that somebody has at hand: for replays, which need no registry. A :class:`ChampionSource`."""
+
+    fleets: Mapping[str, FleetChampions] = field(default_factory=dict)
+
+    def fleet(self, name: str) -> FleetChampions:
+        """Return the table that was given, else an empty one."""
+        return self.fleets.get(name, FleetChampions(name))
+
+    def refresh(self, now_s: float) -> tuple[str, ...]:  # noqa: ARG002 -- nothing can change or fail
+        """Return nothing: there is nowhere to look."""
+        return ()
+
+
+@dataclass
+class _Retry:
+    failures: int = 0
+    not_before_s: float = float("-inf")
+
+    def failed(self, now_s: float) -> None:
+        self.failures += 1
+        self.not_before_s = now_s + min(RETRY_S * 2.0 ** min(self.failures - 1, 8), RETRY_LIMIT_S)
+
+
+class Champions:
+    """Champions of every fleet model, behind a cache folder that outlives MLflow and the process.
+
+    Parameters
+    ----------
+    folder
+        ``Home.champions``; tables lie at ``<name>/<version>.parquet`` and the last good one is named in
+        ``<name>/good.json`` with its SHA-256.
+    registry
+        ``None`` when there is no MLflow at all: only the cache is used.
+    """
+
+    def __init__(self, folder: Path, registry: ChampionRegistry | None) -> None:
+        self._folder = folder
+        self._registry = registry
+        self._fleets: dict[str, FleetChampions] = {}
+        self._retries: dict[str, _Retry] = {}
+        self._notes: dict[str, str] = {}
+
+    def fleet(self, name: str) -> FleetChampions:
+        """Return the fleet table that is believed now; from the cache alone before the first :meth:`refresh`."""
+        if name not in self._fleets:
+            self._fleets[name] = self._last_good(name) or FleetChampions(name, known=False)
+        return self._fleets[name]
+
+    def refresh(self, now_s: float) -> tuple[str, ...]:
+        """Look up each alias and fetch what is new, once per fleet tick; return what went wrong, in words.
+
+        While MLflow fails, it is asked again after 1, 2, 4 ... 15 minutes only, so that its time-outs cannot eat every
+        tick; the last good version stays in use, and the note stays until it is mended.
+        """
+        for name in FLEET_MODELS:
+            believed = self.fleet(name)
+            retry = self._retries.setdefault(name, _Retry())
+            if self._registry is None or now_s < retry.not_before_s:
+                continue
+            try:
+                self._fleets[name] = self._newest(self._registry, name, believed)
+            except (RegistryError, OSError) as error:
+                retry.failed(now_s)
+                kept = f"version {believed.version} stays in use" if believed.version else "no champion: fallback"
+                self._notes[name] = f"{name}: {error}; {kept}"
+            else:
+                self._retries[name] = _Retry()
+                self._notes.pop(name, None)
+        return tuple(self._notes.values())
+
+    def _newest(self, registry: ChampionRegistry, name: str, believed: FleetChampions) -> FleetChampions:
+        current = registry.current_version(name)
+        if current is None:
+            # An alias that was taken away is an operator's word: nothing is champion.
+            (self._folder / name / GOOD_FILE).unlink(missing_ok=True)
+            return FleetChampions(name)
+        if current.version == believed.version:
+            return believed
+        path = self._path(name, current.version)
+        if not path.exists() or digest_of(path) != current.digest:
+            registry.download(name, current.version, path)
+        fleet = _read(name, current.version, path, current.digest)
+        self._note_good(name, current)
+        return fleet
+
+    def _last_good(self, name: str) -> FleetChampions | None:
+        file = self._folder / name / GOOD_FILE
+        try:
+            good = orjson.loads(file.read_bytes())
+            version, digest = int(good["version"]), str(good["sha256"])
+            return _read(name, version, self._path(name, version), digest)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, RegistryError) as error:
+            self._notes[name] = f"{name}: the cached champion cannot be used: {error}"
+            return None
+
+    def _note_good(self, name: str, current: FleetVersion) -> None:
+        write_whole(
+            self._folder / name / GOOD_FILE, orjson.dumps({"version": current.version, "sha256": current.digest})
+        )
+
+    def _path(self, name: str, version: int) -> Path:
+        return self._folder / name / f"{version}.parquet"
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that appears whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        Path(part).replace(path)
+    except BaseException:
+        Path(part).unlink(missing_ok=True)
+        raise
+
+
+def _read(name: str, version: int, path: Path, digest: str) -> FleetChampions:
+    if digest_of(path) != digest:
+        raise FleetCorrupt(f"{path}: not the table that was published (SHA-256 differs); it is fetched again")
+    fleet = read_fleet(path, version)
+    try:
+        shared = {name: orjson.loads(text) for name, text in fleet.shared.items()}
+    except orjson.JSONDecodeError as error:
+        raise FleetCorrupt(f"{path}: a shared model is not JSON: {error}") from error
+    return FleetChampions(name, version, dict(_rows(fleet)), shared=shared)
+
+
+def _rows(fleet: Fleet) -> Iterator[tuple[str, ChampionRow]]:
+    jobs = fleet.jobs
+    for job, family, state, version in zip(jobs["job"], jobs["family"], jobs["state"], jobs[VERSION], strict=True):
+        yield str(job), ChampionRow(str(family), str(state), int(version))

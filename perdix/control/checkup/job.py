@@ -1,0 +1,166 @@
+"""Every query of one job asked and judged, within a bounded time."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from perdix.control.checkup.facts import JobCheckup, QueryFact, Verdict
+from perdix.control.checkup.judging import judged
+from perdix.control.checkup.selectors import Server, wrong_interval, wrong_label
+from perdix.control.checkup.server import fix_of
+from perdix.control.sources import LONGEST_READ_S, NEEDED_TO_DECIDE, connected
+from perdix.settings.stream_job import PrometheusSource, StreamJob
+from perdix.telemetry.http_access import shown
+from perdix.telemetry.metrics import CANONICAL, SCALE_OUT
+from perdix.telemetry.prometheus import Asked, Prometheus, Pulled
+from perdix.telemetry.prometheus_answers import PrometheusError
+from perdix.telemetry.queries import EngineQueries, UnanswerableError, load_queries
+from perdix.telemetry.query_text import rate_window_s
+from perdix.telemetry.series import Series
+
+MOST_S: Final = 20.0  # of one job: after that no other query begins
+HINT_STEPS: Final = 5  # of the scrape interval, over which a server is asked what would fit
+
+
+@dataclass
+class _Reading:
+    """What was read so far of one job, by metric."""
+
+    facts: dict[str, QueryFact] = field(default_factory=dict)
+    series: dict[str, tuple[Series, ...]] = field(default_factory=dict)
+
+
+def check_job(
+    job: StreamJob,
+    now_s: float,
+    *,
+    connect: Callable[[PrometheusSource], Prometheus] = connected,
+    queries_of: Callable[[str], EngineQueries] = load_queries,
+    stopwatch_s: Callable[[], float] = time.monotonic,
+    most_s: float = MOST_S,
+) -> JobCheckup:
+    """Ask every query of a job's engine over the last hour, as a first tick does, and judge what it found.
+
+    Parameters
+    ----------
+    now_s
+        Epoch seconds.
+    most_s
+        After so many seconds no other query begins.
+
+    Returns
+    -------
+    JobCheckup
+        Whatever is wrong with the server or a query is in it, and not raised.
+
+    Raises
+    ------
+    ValueError
+        When the job has no Prometheus.
+    SettingsError
+        When the queries of its engine cannot be read.
+    """
+    source = job.prometheus
+    if source is None:
+        raise ValueError(f"job '{job.name}' has no 'prometheus' in its file; add its url and selector")
+    queries = queries_of(job.engine)
+    reading = _Reading({fact.metric: fact for fact in _unasked(job, source, queries)})
+    began_s = stopwatch_s()
+    address, trouble = shown(source), None
+    try:
+        with closing(connect(source)) as client:
+            client.query_range("time()", now_s - 1.0, now_s, 1.0)
+            asking = _Asking(job, source, queries, client, now_s, lambda: stopwatch_s() - began_s > most_s)
+            trouble = asking.ask_all(reading)
+            facts, overall = judged(job, asking.server(trouble), reading.facts, reading.series, now_s)
+            facts = tuple(asking.explained(fact, trouble) for fact in facts)
+    except PrometheusError as error:  # it does not answer at all
+        return JobCheckup(job.name, address, tuple(reading.facts.values()), False, str(error), fix_of(error, source))
+    if isinstance(trouble, PrometheusError):
+        return JobCheckup(job.name, address, facts, True, str(trouble), fix_of(trouble, source))
+    if trouble is not None:
+        problem = f"{address} took more than {most_s:.0f} s for {len(reading.series)} of {len(facts)} queries"
+        return JobCheckup(job.name, address, facts, True, problem, "look at its load, or at how many series it holds")
+    return JobCheckup(job.name, address, facts, True, *overall)
+
+
+def _unasked(job: StreamJob, source: PrometheusSource, queries: EngineQueries) -> Iterator[QueryFact]:
+    """Yield a fact for each metric that a tick may use, as it is before anything was asked."""
+    needed = {*NEEDED_TO_DECIDE, *((SCALE_OUT.name,) if job.target.kind == "advisory" else ())}
+    for metric in dict.fromkeys((*NEEDED_TO_DECIDE, *queries.queries)):
+        fact = QueryFact(job.name, metric, "", metric in needed, CANONICAL[metric].unit, verdict=Verdict.NOT_ASKED)
+        try:
+            promql = queries.promql(metric, source.selector, rate_window_s(source.scrape_interval_s))
+        except UnanswerableError as error:
+            texts = queries.queries.get(metric, [])
+            fix = f"add {' or '.join(', '.join(text.needs) for text in texts)} to prometheus.selector"
+            fix = fix if texts else f"add a query of {metric} to conf/queries/{queries.engine}.yaml"
+            yield replace(fact, verdict=Verdict.UNANSWERABLE, found=str(error), fix=fix)
+        else:
+            yield replace(fact, query=promql)
+
+
+class _Late(Exception):  # noqa: N818 - it is no error of anybody's
+    """The time for a job is over."""
+
+
+@dataclass(frozen=True)
+class _Asking:
+    job: StreamJob
+    source: PrometheusSource
+    queries: EngineQueries
+    client: Prometheus
+    now_s: float
+    late: Callable[[], bool]
+
+    @property
+    def end_s(self) -> float:
+        step_s = self.source.scrape_interval_s
+        return math.floor(self.now_s / step_s) * step_s
+
+    def server(self, trouble: Exception | None) -> Server:
+        """Return whom to ask for hints: nobody any more where there was trouble."""
+        step_s = self.source.scrape_interval_s
+        late = self.late if trouble is None else lambda: True
+        return Server(self.client, self.queries, self.end_s - HINT_STEPS * step_s, self.end_s, step_s, late)
+
+    def ask_all(self, reading: _Reading) -> Exception | None:
+        """Ask every query; return why that ended early, or ``None``."""
+        for metric in reading.facts:
+            if self.late():
+                return _Late()
+            try:
+                self.ask(metric, reading)
+            except PrometheusError as error:
+                return error
+        return None
+
+    def ask(self, metric: str, reading: _Reading) -> None:
+        """Ask one query; raises ``PrometheusError`` where the server, and not the query, failed."""
+        fact = reading.facts[metric]
+        if not fact.query:
+            return
+        job, step_s = self.job.name, self.source.scrape_interval_s
+        start_s = math.floor((self.now_s - LONGEST_READ_S) / step_s) * step_s
+        asked = Asked({job: (metric,)}, {job: self.source.selector}, start_s, self.end_s, step_s, step_s)
+        found = self.client.pull_jobs(self.queries, asked)[job]
+        if isinstance(found, Pulled):
+            reading.series[metric] = found.series
+            reading.facts[metric] = replace(fact, verdict=Verdict.OK, found="; ".join(found.warnings))
+            return
+        reading.series[metric] = ()
+        where = f"correct the query of {metric} in conf/queries/{self.queries.engine}.yaml"
+        reading.facts[metric] = replace(fact, verdict=Verdict.REFUSED, found=str(found), fix=where)
+
+    def explained(self, fact: QueryFact, trouble: Exception | None) -> QueryFact:
+        """Return a fact of a query that found nothing with the label or scrape interval that is wrong, if one is."""
+        if fact.verdict is not Verdict.MISSING:
+            return fact
+        server, selector = self.server(trouble), self.source.selector
+        fix = wrong_label(server, fact.metric, selector) or wrong_interval(server, selector)
+        return replace(fact, fix=fix) if fix else fact

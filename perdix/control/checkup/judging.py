@@ -1,0 +1,209 @@
+"""What the answers of a job's queries are worth: each by itself, and all held against each other.
+
+By the rules that a tick goes by: its ranges, its alignment, its judgement of what contradicts itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from perdix.control.checkup import units
+from perdix.control.checkup.duplicates import ONE_OF_THEM, counted_twice, told_twice
+from perdix.control.checkup.facts import QueryFact, Verdict
+from perdix.control.checkup.selectors import TOPIC, Server, fitting_topic
+from perdix.control.observe import Observation, observe, total_throughput
+from perdix.control.sources import LONGEST_READ_S, Reading
+from perdix.settings.durations import in_words
+from perdix.settings.stream_job import StreamJob
+from perdix.telemetry import metrics
+from perdix.telemetry.agreement import APART
+from perdix.telemetry.alignment import align
+from perdix.telemetry.plausible import Plausible, plausible_ranges, screened
+from perdix.telemetry.quality import STALE_AFTER_INTERVALS
+from perdix.telemetry.series import Series
+from perdix.telemetry.window import Values, Window
+
+TICK_S = 60.0
+NEWEST_S = 300.0  # over which latency, lag and rates are looked at together
+SUMMED = frozenset({metrics.THROUGHPUT.name, metrics.WORKLOAD.name, metrics.LAG.name})
+NOT_SCRAPED = "look at Prometheus' targets page: is each worker scraped?"
+CLOCK_AHEAD = "a clock is ahead: compare this machine's time with the server's"
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """One job's answers, aligned."""
+
+    job: StreamJob
+    server: Server
+    series: Mapping[str, Sequence[Series]]
+    window: Window
+    ranges: Mapping[str, Plausible]
+    now_s: float
+
+    @property
+    def step_s(self) -> float:
+        return self.window.step_s
+
+    @property
+    def allowed_s(self) -> float:
+        """How old the newest value may be: the grid may still owe a step."""
+        return STALE_AFTER_INTERVALS * self.step_s + self.step_s
+
+    @property
+    def where(self) -> str:
+        return f"beside its promql in conf/queries/{self.server.queries.engine}.yaml"
+
+
+def judged(
+    job: StreamJob, server: Server, facts: Mapping[str, QueryFact], series: Mapping[str, Sequence[Series]], now_s: float
+) -> tuple[tuple[QueryFact, ...], tuple[str, str]]:
+    """Return the facts with their verdicts, and what is wrong with all of them together (in words, and its fix)."""
+    step_s, since_s = server.step_s, now_s - LONGEST_READ_S
+    ranges = plausible_ranges(job.bounds)
+    aligned = align(job.name, (one for found in series.values() for one in found), since_s, now_s, step_s)
+    seen = _Seen(job, server, series, screened(aligned, ranges), ranges, now_s)
+    each = {metric: _judged(seen, fact) for metric, fact in facts.items()}
+    if all(one.verdict in {Verdict.MISSING, Verdict.UNANSWERABLE} for one in each.values()):
+        nothing = "no query finds a series: does the job run, and is this the Prometheus that scrapes it?"
+        return tuple(each.values()), (nothing, "start the job, or correct prometheus.selector")
+    shown = observe(job, _Given(Reading(aligned)), now_s, since_s, TICK_S, ranges=ranges)
+    each = _held_together(seen, each, shown)
+    unexplained = shown.quality.blind and all(one.ok for one in each.values())
+    if unexplained:
+        return tuple(each.values()), ("; ".join(shown.quality.problems), NOT_SCRAPED)
+    if aligned.ahead:
+        return tuple(each.values()), (f"{aligned.ahead} samples lie in the future", CLOCK_AHEAD)
+    return tuple(each.values()), ("", "")
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A source that was read already."""
+
+    reading: Reading
+
+    def read(self, *_: object) -> Reading:
+        return self.reading
+
+
+def _judged(seen: _Seen, fact: QueryFact) -> QueryFact:
+    """Return a fact by its own series alone."""
+    if fact.verdict is not Verdict.OK:
+        return fact
+    found = [one for one in seen.series[fact.metric] if np.isfinite(one.values).any()]
+    if not found:
+        publish = f"publish it, or correct the query of {fact.metric} in conf/queries/{seen.server.queries.engine}.yaml"
+        needed = "nothing is decided without it" if fact.needed else "perdix can do without it"
+        return replace(fact, verdict=Verdict.MISSING, found=f"no series; {needed}", fix=publish)
+    newest_s = max(_last_s(one) for one in found)
+    fresh = [one for one in found if _last_s(one) > seen.now_s - seen.allowed_s]
+    age_s = max(0.0, seen.now_s - newest_s)
+    told = replace(fact, series=len(fresh or found), newest=_newest(fact.metric, fresh or found), age_s=age_s)
+    if not fresh:
+        old = in_words(60 * round(age_s / 60) if age_s > NEWEST_S else age_s)
+        words = f"newest value is {old} old, {seen.allowed_s:.0f} s are allowed"
+        stopped = "look at Prometheus' targets page: is the exporter scraped, and does the job run?"
+        return replace(told, verdict=Verdict.STALE, found=words, fix=stopped)
+    rejected = sum(one.values.size for one in seen.window.rejected if one.metric == fact.metric)
+    if rejected:
+        return _implausible(seen, replace(told, rejected=rejected))
+    return _counted(seen, told, fresh) or _doubted(seen, told)
+
+
+def _counted(seen: _Seen, fact: QueryFact, fresh: Sequence[Series]) -> QueryFact | None:
+    """Return a fact of series that count too much; ``None`` where none do."""
+    twice = told_twice(fact.metric, fresh)
+    if twice:
+        verdict = Verdict.DUPLICATED if fact.metric in SUMMED else Verdict.DOUBTFUL
+        return replace(fact, verdict=verdict, found=twice, fix=ONE_OF_THEM)
+    if fact.metric != metrics.THROUGHPUT.name or seen.job.prometheus is None:
+        return None
+    counted = counted_twice(seen.server, seen.job.prometheus.selector)
+    return None if counted is None else replace(fact, verdict=Verdict.DUPLICATED, found=counted.found, fix=counted.fix)
+
+
+def _implausible(seen: _Seen, fact: QueryFact) -> QueryFact:
+    rejected = max(
+        (one for one in seen.window.rejected if one.metric == fact.metric), key=lambda one: float(one.times_s.max())
+    )
+    unit = units.of_value(fact.metric, float(np.median(rejected.values)), seen.ranges[fact.metric])
+    many = f" ({fact.rejected:,} values of the last hour are)" if fact.rejected > 1 else ""
+    fix = f"correct the query of {fact.metric} in conf/queries/{seen.server.queries.engine}.yaml"
+    return replace(
+        fact,
+        verdict=Verdict.IMPLAUSIBLE,
+        found=f"{rejected.sentence().removeprefix(f'{fact.metric} ')}{many}",
+        fix=fix if unit is None else unit.question(seen.where),
+    )
+
+
+def _doubted(seen: _Seen, fact: QueryFact) -> QueryFact:
+    """Return a fact with the doubt that its values are in another unit."""
+    if fact.metric == metrics.UPTIME.name:
+        paced = units.of_uptime(seen.window.times_s, seen.window.job_metric(fact.metric))
+        if paced is not None:
+            found = f"it rises by {paced[1]:,.3g} a second".replace("1e+03", "1,000")
+            return replace(fact, verdict=Verdict.IMPLAUSIBLE, found=found, fix=paced[0].question(seen.where))
+    if fact.metric == metrics.LATENCY.name and fact.newest is not None:
+        lag, done = _recent(seen, metrics.LAG.name), _mean(_recent_rows(seen, total_throughput(seen.window)))
+        waits_s = None if lag is None or not done else lag / done
+        doubt = units.of_latency(fact.newest, seen.job.objectives.latency_p95_ms, waits_s)
+        if doubt is not None:
+            return replace(fact, verdict=Verdict.DOUBTFUL, found=doubt[1], fix=doubt[0].question(seen.where))
+    return fact
+
+
+def _held_together(seen: _Seen, facts: Mapping[str, QueryFact], shown: Observation) -> dict[str, QueryFact]:
+    """Return the facts with what workload and throughput say of each other."""
+    found = dict(facts)
+    workload, throughput = (found.get(one.name) for one in (metrics.WORKLOAD, metrics.THROUGHPUT))
+    if workload is None or throughput is None or {workload.verdict, throughput.verdict} != {Verdict.OK}:
+        return found  # what is wrong with one of them explains the other
+    if shown.contradiction is not None:
+        fix = _of_topic(seen, shown)
+        found[workload.metric] = replace(workload, verdict=Verdict.CONTRADICTORY, found=shown.contradiction, fix=fix)
+        return found
+    arrives, done = shown.workload_per_s, shown.throughput_per_s
+    if shown.lag_records is None and arrives and done and max(arrives / done, done / arrives) >= APART:
+        apart = f"{arrives:,.0f}/s arrive and {done:,.0f}/s are read; without a consumer lag nobody can tell why"
+        found[workload.metric] = replace(
+            workload, verdict=Verdict.DOUBTFUL, found=apart, fix="publish the consumer lag, and look at the topic"
+        )
+    return found
+
+
+def _of_topic(seen: _Seen, shown: Observation) -> str:
+    selector = {} if seen.job.prometheus is None else seen.job.prometheus.selector
+    present = selector.get(TOPIC)
+    if present is None:
+        return "do both tell of the same records? Correct their queries or prometheus.selector"
+    fitting = fitting_topic(seen.server, shown.throughput_per_s or 0.0, present)
+    if fitting:
+        return f"topic '{fitting}' has the rate that the job reads: set prometheus.selector.topic to it"
+    return f"is '{present}' the topic that the job reads, and all that it reads? Correct prometheus.selector.topic"
+
+
+def _last_s(series: Series) -> float:
+    return float(series.times_ms[np.flatnonzero(np.isfinite(series.values))[-1]]) / 1_000.0
+
+
+def _newest(metric: str, found: Iterable[Series]) -> float:
+    values = [float(one.values[np.flatnonzero(np.isfinite(one.values))[-1]]) for one in found]
+    return float(np.sum(values) if metric == metrics.THROUGHPUT.name else np.mean(values))
+
+
+def _recent_rows(seen: _Seen, values: Values) -> Values:
+    return values[seen.window.times_s > seen.now_s - NEWEST_S]
+
+
+def _recent(seen: _Seen, metric: str) -> float | None:
+    return _mean(_recent_rows(seen, seen.window.job_metric(metric)))
+
+
+def _mean(values: Values) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if known.size else None

@@ -1,0 +1,122 @@
+"""Which label of a selector is wrong, and what it should be: asked of the server where a query finds nothing."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from perdix.telemetry.metrics import WORKLOAD
+from perdix.telemetry.prometheus import Prometheus
+from perdix.telemetry.prometheus_answers import PrometheusError
+from perdix.telemetry.queries import EngineQueries
+from perdix.telemetry.query_text import duration, matchers, rate_window_s
+
+TOPIC: Final = "topic"
+FITS: Final = 0.1  # relative difference of rates up to which a topic may be the one that a job reads
+LISTED: Final = 5
+COUNTED_S: Final = 600.0  # over which samples are counted, to know how often a job is scraped
+LESS_OFTEN: Final = 2.0  # times the interval of the job file, from which that is why rates find too little
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that answers, and when it is asked: ``start_s`` to ``end_s``, epoch seconds, every ``step_s``.
+
+    Attributes
+    ----------
+    late
+        Whether it is asked no more.
+    """
+
+    client: Prometheus
+    queries: EngineQueries
+    start_s: float
+    end_s: float
+    step_s: float
+    late: Callable[[], bool] = lambda: False
+
+    @property
+    def window_s(self) -> float:
+        """Range of ``rate()``, as a tick asks for it."""
+        return rate_window_s(self.step_s)
+
+    def series(self, promql: str) -> Sequence[tuple[Mapping[str, str], float]]:
+        """Return labels and mean of each series that goes on; none where the server refuses or the time is over.
+
+        A hint is worth neither an error nor waiting.
+        """
+        if self.late():
+            return ()
+        try:
+            found = self.client.query_range(promql, self.start_s, self.end_s, self.step_s, lookback_s=2.0 * self.step_s)
+        except PrometheusError:
+            return ()
+        going_on = [one for one in found if len(one) and one.times_ms[-1] >= 1_000.0 * (self.end_s - self.step_s)]
+        return [(one.labels, float(np.nanmean(one.values))) for one in going_on if np.isfinite(one.values).any()]
+
+
+def wrong_label(server: Server, metric: str, selector: Mapping[str, str]) -> str:
+    """Return the fix of the one label without which a query finds series; empty where no single one is to blame."""
+    queries = server.queries
+    text = queries.text(metric, selector)
+    kept = text.kept(selector)
+    for label in kept:
+        values = {
+            labels.get(label, "")
+            for labels, _ in server.series(queries.for_each_of(label, metric, selector, server.window_s))
+        }
+        if values:
+            return _told(label, kept[label], sorted(filter(None, values)))
+        rest = {name: value for name, value in kept.items() if name != label}
+        if label not in text.needs and rest and server.series(queries.rendered(text, rest, server.window_s)):
+            return f"its series have no label '{label}': take it out of prometheus.selector"
+    return ""
+
+
+def raw_series(server: Server, selector: Mapping[str, str]) -> str | None:
+    """Return the selector of the series that each job of the engine has, of this job; ``None`` where none is known."""
+    naming = server.queries.jobs
+    if naming is None or not naming.series.endswith("}"):
+        return None
+    theirs = {name: value for name, value in selector.items() if name != TOPIC}
+    return f"{naming.series[:-1]}{', ' if theirs else ''}{matchers(theirs)}}}"
+
+
+def wrong_interval(server: Server, selector: Mapping[str, str]) -> str:
+    """Return the fix of a job that is scraped less often than its file says, so that rates find too few samples."""
+    raw, naming = raw_series(server, selector), server.queries.jobs
+    if raw is None or naming is None:
+        return ""
+    counts = server.series(f"max by ({naming.names[0]}) (count_over_time({raw}[{duration(COUNTED_S)}]))")
+    most = max((count for _, count in counts), default=0.0)
+    every_s = COUNTED_S / most if most > 0 else 0.0
+    if every_s < LESS_OFTEN * server.step_s:
+        return ""
+    return f"is it scraped every {every_s:.0f} s? Then set prometheus.scrape_interval_s to that"
+
+
+def fitting_topic(server: Server, consumed_per_s: float, present: str) -> str:
+    """Return the one topic whose rate a job consumed (records/s); empty where none fits, or several."""
+    promql = server.queries.for_each(TOPIC, WORKLOAD.name, server.window_s)
+    found = () if promql is None else server.series(promql)
+    fitting = {
+        labels[TOPIC]
+        for labels, rate in found
+        if labels.get(TOPIC, present) != present and abs(rate - consumed_per_s) <= FITS * max(rate, consumed_per_s)
+    }
+    return fitting.pop() if len(fitting) == 1 else ""
+
+
+def _told(label: str, value: str, values: Sequence[str]) -> str:
+    close = difflib.get_close_matches(value, values, n=1)
+    wrong = f"no series has {label} '{value}'"
+    if not values:  # the query does not name the label
+        return f"{wrong}: correct prometheus.selector.{label}"
+    if close or len(values) == 1:
+        return f"{wrong}: set prometheus.selector.{label} to '{(close or values)[0]}'"
+    more = f" and {len(values) - LISTED} more" if len(values) > LISTED else ""
+    return f"{wrong}; there are {', '.join(values[:LISTED])}{more}: correct prometheus.selector.{label}"

@@ -1,0 +1,121 @@
+"""Explain: why perdix did what it did, what it believed, and how that turned out, from the ledger alone (X2).
+
+Belongs here: the answer as data. Does not belong here: how it is told (:mod:`perdix.control.explain_text`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from perdix.control.state import StateStore
+from perdix.control.state_journal import JobStatus, Pause
+from perdix.control.state_learned import Score
+from perdix.control.state_ledger import Entry, State
+
+LAST_SCORES = 15
+RESCALES = (State.INTENT, State.APPLIED, State.CONFIRMED, State.FAILED, State.SUPERSEDED)
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The decision that held at a moment, and all that the ledger knows about it.
+
+    Attributes
+    ----------
+    entry
+        The last decision made up to the moment; ``None`` when there was none.
+    score
+        The forecast made in the same tick, once its truth was known.
+    recent
+        The latest scores of the champion's forecasts, newest first.
+    last_rescale
+        The decision that last changed the scale-out before the moment.
+    """
+
+    job: str
+    at_s: float | None
+    entry: Entry | None
+    status: JobStatus | None = None
+    pause: Pause | None = None
+    score: Score | None = None
+    recent: Sequence[Score] = field(default=())
+    last_rescale: Entry | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the explanation as JSON-serialisable values; stable names under ``schema``."""
+        return {
+            "schema": SCHEMA,
+            "job": self.job,
+            "at_s": self.at_s,
+            "status": None if self.status is None else {"status": self.status.status, "sentence": self.status.sentence},
+            "paused_until_s": None if self.pause is None else self.pause.until_s,
+            "decision": None if self.entry is None else _decision(self.entry),
+            "forecast_wape": None if self.score is None else self.score.wape,
+            "recent_wape": [{"origin_s": one.origin_s, "wape": one.wape} for one in self.recent],
+            "last_rescale": None if self.last_rescale is None else _decision(self.last_rescale),
+        }
+
+
+def explain(store: StateStore, job: str, at_s: float | None = None) -> Explanation:
+    """Return why a job runs as it does, now or at ``at_s`` (epoch seconds): the last decision made until then."""
+    made = store.ledger.decisions(job, until_s=at_s, limit=1)
+    entry = made[0] if made else None
+    status = store.journal.statuses().get(job) if at_s is None else None
+    pause = None if entry is None or at_s is not None else store.journal.pauses(entry.intent.made_s).get(job)
+    until_s = at_s if at_s is not None else float("inf")
+    scores = [one for one in store.learned.scores(job, limit=1_000) if one.origin_s <= until_s]
+    return Explanation(
+        job=job,
+        at_s=at_s,
+        entry=entry,
+        status=status,
+        pause=pause,
+        score=_score_of(entry, scores),
+        recent=tuple(scores[:LAST_SCORES]),
+        last_rescale=_last_rescale(store, job, at_s),
+    )
+
+
+def _score_of(entry: Entry | None, scores: Sequence[Score]) -> Score | None:
+    if entry is None:
+        return None
+    origin_s = entry.intent.explanation.get("believed", {}).get("forecast", {}).get("origin_s")
+    return next((one for one in scores if one.origin_s == origin_s), None)
+
+
+def _last_rescale(store: StateStore, job: str, at_s: float | None) -> Entry | None:
+    found = store.ledger.decisions(job, until_s=at_s, states=RESCALES, limit=1)
+    return found[0] if found else None
+
+
+def _decision(entry: Entry) -> dict[str, Any]:
+    intent = entry.intent
+    return {
+        "decision_id": entry.decision_id,
+        "made_s": intent.made_s,
+        "last_s": intent.made_s if entry.last_s is None else entry.last_s,
+        "ticks": entry.ticks,
+        "window_end_s": intent.window_end_s,
+        "valid_until_s": intent.valid_until_s,
+        "from_scale_out": intent.from_scale_out,
+        "scale_out": intent.scale_out,
+        "from_mix": dict(intent.from_mix),
+        "mix": dict(intent.mix),
+        "policy": intent.policy,
+        "reason": intent.reason,
+        "sentence": intent.sentence,
+        "act": intent.act,
+        "versions": dict(intent.versions),
+        **dict(intent.explanation),
+        "state": entry.state.value,
+        "attempts": entry.attempts,
+        "applied_s": entry.applied_s,
+        "closed_s": entry.closed_s,
+        "error": entry.error,
+        "predicted_recovery_s": intent.predicted_recovery_s,
+        "observed_recovery_s": entry.observed_recovery_s,
+        "outcome": None if entry.outcome is None else dict(entry.outcome),
+    }

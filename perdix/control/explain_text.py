@@ -1,0 +1,364 @@
+"""An explanation as plain text, for a terminal, a chat or a log: short for whoever is on call, or all of it.
+
+A number is one number: what a table says of a size is what the policy counted on, and what its reason says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from perdix.control.explain import Explanation
+from perdix.control.state_journal import Status
+from perdix.control.state_ledger import Entry, Intent, State
+from perdix.policies.contract import Reason
+from perdix.policies.planning.course import STAGE_S
+from perdix.policies.wording import workers
+from perdix.settings.durations import in_words
+
+Document = Mapping[str, Any]
+ROWS: Final = 5  # of the short table: sizes around the one that is wanted
+LATELY_S: Final = 3_600.0  # values that were rejected before are left to the long text
+SILENT_S: Final = 300.0  # without a tick, until that is said
+USUAL: Final = frozenset({Status.ACTING, Status.ADVISE})  # of these the decision tells all
+
+
+def render(explanation: Explanation, *, verbose: bool = False, now_s: float | None = None) -> str:
+    """Return the explanation as lines of plain text; no colours, no width assumed.
+
+    Parameters
+    ----------
+    verbose
+        All that was seen, believed and examined, in place of what somebody on call needs.
+    now_s
+        Epoch seconds, for how long ago something was; ``None``: that is left out.
+    """
+    return "\n".join(_lines(explanation) if verbose else _short(explanation, now_s))
+
+
+def _short(explanation: Explanation, now_s: float | None) -> Iterator[str]:
+    entry, job = explanation.entry, explanation.job
+    if entry is None:
+        yield from _lines(explanation)
+        return
+    intent, told = entry.intent, entry.intent.explanation
+    unusual = _unusual(explanation)
+    if unusual:
+        yield f"{job}: {unusual}"
+    yield f"{'Before that' if unusual else job}: {_wanted(intent)}. {intent.sentence}"
+    ago = "" if now_s is None or explanation.at_s is not None else f" ({_ago(now_s - intent.made_s)})"
+    yield f"Decided {_made(entry, ago)}, by {intent.policy}{'' if intent.act else ', advice only'}."
+    silent = _silent(explanation, now_s)
+    if silent:
+        yield silent
+    yield from _came_of(entry)
+    yield from _seen(told.get("seen", {}))
+    lately_s = (entry.last_s or intent.made_s) - LATELY_S
+    yield from _rejected({name: one for name, one in told.get("rejected", {}).items() if one["newest_s"] > lately_s})
+    yield from _table(_sizes(told), intent, told)
+    last = explanation.last_rescale
+    if last is not None and last.decision_id != entry.decision_id:
+        yield f"Last rescale: {_time(last.intent.made_s)}, {_change(last.intent)}, {last.state.value}."
+    at_s = None if explanation.at_s is None else math.ceil(explanation.at_s)  # not before the decision of that second
+    at = "" if at_s is None else f" --at {datetime.fromtimestamp(at_s, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    yield f"All of it: perdix explain {job}{at} --verbose"
+
+
+def _unusual(explanation: Explanation) -> str:
+    """Return what of a job's status its decision does not tell, in words."""
+    status, pause = explanation.status, explanation.pause
+    if pause is not None:
+        if explanation.entry is not None and explanation.entry.intent.reason == Reason.HOLD_PAUSED:
+            return ""
+        return f"paused until {_time(pause.until_s)}. {pause.why}".rstrip()
+    told = explanation.entry is not None and status is not None and status.sentence == explanation.entry.intent.sentence
+    if status is None or status.status in USUAL or told:
+        return ""
+    # The sentence of a blind job begins with that word.
+    return status.sentence if status.status is Status.BLIND else f"{status.status.value}. {status.sentence}".rstrip()
+
+
+def _wanted(intent: Intent) -> str:
+    if intent.rescales:
+        return _change(intent)
+    return f"{workers(intent.scale_out, intent.mix or intent.from_mix)} stay{'s' if intent.scale_out == 1 else ''}"
+
+
+def _made(entry: Entry, ago: str) -> str:
+    made = f"{_time(entry.intent.made_s)}{ago}"
+    if entry.ticks > 1 and entry.last_s is not None:
+        return f"{made}, the same in {entry.ticks} ticks until {_clock(entry.last_s, entry.intent.made_s)}"
+    return made
+
+
+def _ago(seconds: float) -> str:
+    return f"{in_words(60.0 * round(seconds / 60.0) if seconds >= 60.0 else max(seconds, 0.0))} ago"
+
+
+def _silent(explanation: Explanation, now_s: float | None) -> str:
+    """Return how long no tick looked at the job, where that is too long."""
+    entry, status = explanation.entry, explanation.status
+    if now_s is None or explanation.at_s is not None or entry is None:
+        return ""
+    last_s = max(entry.last_s or entry.intent.made_s, -math.inf if status is None else status.updated_s)
+    if now_s - last_s <= SILENT_S:
+        return ""
+    silent = in_words(60.0 * round((now_s - last_s) / 60.0))
+    return f"There was no tick since: {silent}. perdix controller goes on, perdix tick looks once."
+
+
+def _sizes(told: Document) -> dict[int, dict[str, Any]]:
+    """Return scale-out -> what the policy counted on, and its verdict; of one without candidates, what is believed."""
+    found = {one["scale_out"]: {"per_s": one["per_s"]} for one in (told.get("believed") or {}).get("capacities", ())}
+    candidates = [one for one in told.get("candidates", ()) if not one.get("mix")]
+    for one in candidates:
+        known = found.get(one["scale_out"], {})
+        counted = one["capacity_per_s"]
+        found[one["scale_out"]] = {**known, **one, "per_s": known.get("per_s") if counted is None else counted}
+    return {n: found[n] for n in sorted(found) if not candidates or "rejected_by" in found[n]}
+
+
+def _table(sizes: Mapping[int, Document], intent: Intent, told: Document) -> Iterator[str]:
+    """Yield the sizes around the one that is wanted, each with what it can process and why it is not the one."""
+    if any(one.get("mix") for one in told.get("candidates", ())):
+        yield from _candidates(_beside_accepted(told["candidates"]), _chosen(intent))
+        return
+    proposed = (told.get("proposed") or {}).get("scale_out", intent.scale_out)
+    shown = _around(list(sizes), intent.scale_out, {intent.from_scale_out, proposed})
+    if shown:
+        yield "  workers  can process  verdict"
+    for n in shown:
+        yield f"  {n:>7}  {_rate(sizes[n].get('per_s')):>11}  {_verdict(n, sizes[n], intent)}".rstrip()
+
+
+def _beside_accepted(candidates: Sequence[Document]) -> Sequence[Document]:
+    ordered = sorted(candidates, key=lambda one: one["scale_out"])
+    accepted = next((at for at, one in enumerate(ordered) if one["rejected_by"] is None), 0)
+    first = max(0, min(accepted - ROWS // 2, len(ordered) - ROWS))
+    return ordered[first : first + ROWS]
+
+
+def _around(sizes: Sequence[int], wanted: int, also: Collection[int]) -> list[int]:
+    nearest = sorted(sizes, key=lambda n: (abs(n - wanted), n))[:ROWS]
+    return sorted({*nearest, *(n for n in sizes if n in also)})
+
+
+def _verdict(n: int, size: Document, intent: Intent) -> str:
+    rejected, proposed = size.get("rejected_by"), intent.explanation.get("proposed") or {}
+    why = "" if rejected is None else f"rejected: {rejected}"
+    if why and n == intent.scale_out:  # a guard holds what the policy would leave
+        why = f"the policy {why}"
+    parts = [
+        "runs" if n == intent.from_scale_out else "",
+        "wanted" if n == intent.scale_out else "",
+        "the policy wants it" if proposed.get("scale_out") == n else "",
+        why,
+        "" if size.get("recovery_s") is None or rejected is not None else f"recovery in {size['recovery_s']:,.0f} s",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _rate(per_s: float | None) -> str:
+    return "-" if per_s is None else f"{per_s:,.0f}/s"
+
+
+def _lines(explanation: Explanation) -> Iterator[str]:
+    entry = explanation.entry
+    if explanation.status is not None:
+        yield f"{explanation.job}: {explanation.status.status}. {explanation.status.sentence}".rstrip()
+    if explanation.pause is not None:
+        yield f"Paused until {_time(explanation.pause.until_s)}. {explanation.pause.why}".rstrip()
+    if entry is None:
+        yield f"{explanation.job}: no decision is in the ledger{_by(explanation.at_s)}."
+        return
+    yield from _decided(explanation.job, entry)
+    told = entry.intent.explanation
+    yield from _seen(told.get("seen", {}))
+    yield from _rejected(told.get("rejected", {}))
+    yield from _believed(told.get("believed"), explanation, _sizes(told))
+    yield from _planned(told)
+    yield from _candidates(told.get("candidates", ()), _chosen(entry.intent))
+    yield from _came_of(entry)
+    last = explanation.last_rescale
+    if last is not None and last.decision_id != entry.decision_id:
+        change = _change(last.intent)
+        yield f"Last rescale: {_time(last.intent.made_s)}, {change}, {last.state}: {last.intent.sentence}"
+        yield from _came_of(last)
+    for note in told.get("notes", ()):
+        yield f"Note: {note}"
+
+
+def _decided(job: str, entry: Entry) -> Iterator[str]:
+    intent = entry.intent
+    how = "" if intent.act else ", advice only"
+    yield f"{job} at {_time(intent.made_s)}: {_wanted(intent)} ({intent.reason}, by {intent.policy}{how})"
+    yield f"  {intent.sentence}"
+    if entry.ticks > 1 and entry.last_s is not None:
+        until = _clock(entry.last_s, intent.made_s)
+        yield f"  The same in {entry.ticks} ticks until {until}; the figures are those of the last"
+    proposed = intent.explanation.get("proposed")
+    if proposed:
+        asked = workers(proposed["scale_out"], proposed.get("mix"))
+        yield f"  The policy had proposed {asked}: {proposed['sentence']}"
+
+
+def _change(intent: Intent) -> str:
+    if not intent.mix:
+        return f"{intent.from_scale_out} to {intent.scale_out} workers"
+    return f"{workers(intent.from_scale_out, intent.from_mix)} to {workers(intent.scale_out, intent.mix)}"
+
+
+def _seen(seen: Document) -> Iterator[str]:
+    parts = [
+        _part(seen, "workload_per_s", "workload", "/s"),
+        _part(seen, "throughput_per_s", "throughput", "/s"),
+        _part(seen, "consumer_lag_records", "consumer lag", " records"),
+        _part(seen, "latency_p95_ms", "p95 latency", " ms"),
+        None if seen.get("cpu_load") is None else f"CPU {seen['cpu_load']:.0%}",
+        None if seen.get("memory_ratio") is None else f"memory {seen['memory_ratio']:.0%}",
+        _part(seen, "age_s", "newest sample", " s old"),
+    ]
+    yield "Seen: " + (", ".join(part for part in parts if part) or "nothing")
+    for problem in seen.get("problems", ()):
+        yield f"  {problem}"
+
+
+def _rejected(rejected: Document) -> Iterator[str]:
+    for one in rejected.values():
+        values = "1 value" if one["count"] == 1 else f"{one['count']:,} values"
+        yield f"  Rejected so far: {values}, the newest at {_time(one['newest_s'])}: {one['sentence']}"
+
+
+def _believed(believed: Document | None, explanation: Explanation, counted: Mapping[int, Document]) -> Iterator[str]:
+    if believed is None:
+        return
+    forecast = believed["forecast"]
+    text = f"Forecast: 15-minute peak: mean {forecast['maximum_per_s']:,.0f}/s"
+    for p in (90, 95):
+        if forecast.get(key := f"maximum_p{p}_per_s") is not None:
+            text += f", p{p} {forecast[key]:,.0f}/s"
+    text += f"; by {forecast['family']} version {forecast['version']}"
+    if forecast.get("wape") is not None:
+        text += f", recent WAPE {forecast['wape']:.1%}"
+        if forecast.get("horizon_wape") is not None:
+            text += f" in the first minute and {forecast['horizon_wape']:.1%} over the horizon"
+    if explanation.score is not None and explanation.score.wape is not None:
+        text += f"; the champion's forecast of that moment turned out {explanation.score.wape:.1%} off"
+    yield text
+    for event in believed.get("events", ()):
+        yield _event(event)
+    if forecast.get("members"):
+        yield "  Members by weight: " + ", ".join(_member(one) for one in forecast["members"])
+    for name, size in believed.get("sizes", {}).items():
+        guess = ", extrapolated beyond what was sampled" if size["extrapolated"] else ""
+        given = f"{size['cpu_cores']:g} cores, {size['memory_mb']:g} MB, {size['price_per_h'] or 0:g}/h"
+        yield f"  {name} ({given}): {size['per_s'] or 0:,.0f}/s each{guess}"
+    yield from _capacities(believed["capacities"], counted)
+
+
+def _capacities(capacities: Sequence[Document], counted: Mapping[int, Document]) -> Iterator[str]:
+    """Yield what each size can process: the estimate, and less where the policy counts on less of it."""
+    known = [one for one in capacities if one["per_s"] is not None]
+    if known:
+        yield "Estimated capacity by workers, 90 % interval, and evidence (ages count from the decision):"
+    for one in known:
+        interval = f"{one['low_per_s'] or 0:,.0f} to {one['high_per_s'] or 0:,.0f}"
+        used = counted.get(one["scale_out"], {}).get("per_s")
+        less = "" if used is None or _rate(used) == _rate(one["per_s"]) else f"; the policy counts on {_rate(used)}"
+        evidence = (
+            one["basis"].replace("just now", "in the minute before").replace("not seen", "never ran at this size")
+        )
+        yield f"  {workers(one['scale_out']):>10}: {_rate(one['per_s'])} ({interval}), {evidence}{less}"
+
+
+def _event(event: Document) -> str:
+    lasts = in_words(event["end_s"] - event["start_s"])
+    said = f"  Known event {event['name']}, {_time(event['start_s'])} for {lasts}: {event['factor']:g} times the load"
+    if event["reckoned_with"]:
+        return f"{said}, believed to {event['share']:.0%}"
+    return f"{said}, left out: lately {event['share']:.0%} of that change came true"
+
+
+def _member(member: Document) -> str:
+    off = "" if member["wape"] is None else f" (WAPE {member['wape']:.1%})"
+    return f"{member['family']} {member['weight']:.0%}{off}"
+
+
+def _planned(told: Document) -> Iterator[str]:
+    left = told.get("error_budget_left")
+    if left is not None:
+        state = f"{left:.0%} is left" if left >= 0 else f"overspent by {-left:.0%}"
+        yield f"Error budget of a rolling day: {state}"
+    if told.get("against_fixed"):
+        yield _against_fixed(told["against_fixed"])
+    if not told.get("plan"):
+        return
+    yield "Plan:        load  workers   late  cost, worker-minutes"
+    for one in told["plan"]:
+        when = "now" if one["after_s"] < STAGE_S else f"+{(one['after_s'] + STAGE_S) // 300 * 5:.0f} min"
+        yield (
+            f"  {when:>7} {one['load_per_s'] or 0:>9,.0f}/s {one['scale_out']:>6} {one['late_share'] or 0:>6.1%}"
+            f" {(one['worker_s'] or 0) / 60:>7.1f}"
+        )
+
+
+def _against_fixed(against: Document) -> str:
+    lost = "; the plans lose" if against["loses"] else ""
+    return (
+        f"Last hours: {against['workers']:.1f} workers on average, late in {against['late_share']:.1%}; the best fixed "
+        f"size, {against['fixed_workers']:.0f}, would have been late in {against['fixed_late_share']:.1%}{lost}"
+    )
+
+
+def _candidates(candidates: Sequence[Document], chosen: Collection[int]) -> Iterator[str]:
+    """Yield each candidate with its verdict; ``chosen`` are the scale-outs that the policy or a guard came to."""
+    if candidates:
+        yield "Examined: workers, what the policy counts on, verdict"
+    for one in sorted(candidates, key=lambda one: one["scale_out"]):
+        recovery = "" if one["recovery_s"] is None else f", recovery in {one['recovery_s']:,.0f} s"
+        holds = "accepted" if one["scale_out"] in chosen else "not rejected, and not the one"
+        verdict = holds if one["rejected_by"] is None else f"rejected: {one['rejected_by']}"
+        which = workers(one["scale_out"], one["mix"]) if one.get("mix") else f"{one['scale_out']:>3}"
+        yield f"  {which} {_rate(one['capacity_per_s']):>11}  {verdict}{recovery}"
+
+
+def _chosen(intent: Intent) -> set[int]:
+    return {intent.scale_out, (intent.explanation.get("proposed") or {}).get("scale_out", intent.scale_out)}
+
+
+def _came_of(entry: Entry) -> Iterator[str]:
+    if entry.state in (State.HELD, State.ADVISED):
+        return
+    text = f"What came of it: {entry.state} after {entry.attempts} attempt{'s' if entry.attempts != 1 else ''}"
+    if entry.applied_s is not None:
+        text += f", accepted at {_clock(entry.applied_s, entry.intent.made_s)}"
+    if entry.error:
+        text += f" ({entry.error})"
+    yield text
+    predicted, observed = entry.intent.predicted_recovery_s, entry.observed_recovery_s
+    if observed is not None:
+        against = "" if predicted is None else f", {predicted:.0f} s had been predicted"
+        yield f"  Caught up after {observed:.0f} s{against}"
+    elif entry.outcome is not None:
+        yield f"  {entry.outcome.get('why', 'it did not recover')}"
+
+
+def _part(seen: Document, key: str, name: str, unit: str) -> str | None:
+    value = seen.get(key)
+    return None if value is None else f"{name} {value:,.0f}{unit}"
+
+
+def _by(at_s: float | None) -> str:
+    return "" if at_s is None else f" up to {_time(at_s)}"
+
+
+def _time(at_s: float) -> str:
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _clock(at_s: float, beside_s: float) -> str:
+    """Return a time without the date that stands beside it already."""
+    whole = _time(at_s)
+    return whole.split(" ", 1)[1] if whole[:10] == _time(beside_s)[:10] else whole

@@ -1,0 +1,135 @@
+"""One tick of a fleet: every job is served, and one summary says what came of it.
+
+Belongs here: who is served in which order, and what is kept and said of all. Does not belong here: how jobs are served
+(:mod:`perdix.control.serving`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from perdix.control.champions import write_whole
+from perdix.control.clock import HostClock, moment
+from perdix.control.fleet_report import FleetReport, LoopFault, RetrainRequest
+from perdix.control.job_files import JobFiles
+from perdix.control.serving import Turn, serve, served_by
+from perdix.control.state_journal import JobStatus, Status, Tick
+from perdix.control.state_schema import cause_of, to_text
+from perdix.control.tick_io import TickIO
+from perdix.settings.stream_job import StreamJob
+
+SOFT_DEADLINE_S = 25.0
+NO_FILES = JobFiles()
+RETRAIN_EXPIRES_S = 6 * 3_600.0
+PRUNE_EVERY_S = 3_600.0
+_log = logging.getLogger(__name__)
+
+
+def tick_fleet(
+    jobs: Iterable[StreamJob],
+    io: TickIO,
+    clock: HostClock,
+    *,
+    holder: str,
+    soft_deadline_s: float = SOFT_DEADLINE_S,
+    heartbeat: Path | None = None,
+    keep_lease: bool = True,
+    files: JobFiles = NO_FILES,
+) -> FleetReport:
+    """Tick every job once; whatever else fails is in the report, not raised.
+
+    Parameters
+    ----------
+    clock
+        Read once per job, or per batch that is read together: those jobs' ``now_s``.
+    holder
+        Name of this controller: who it is that holds a lease.
+    soft_deadline_s
+        Checked between jobs; those that are left are reported as late and served first the next time.
+    heartbeat
+        File that is written at the end: a dead-man switch outside of any scheduler.
+    keep_lease
+        Keep each job's lease for most of the interval, so that of several controllers only one acts in it; ``False``
+        gives it back at once (a single tick by hand).
+    files
+        What was read of the job files: a job whose file cannot be used is reported as broken.
+    """
+    started = moment(clock)
+    started_s = started.wall_s
+    report = FleetReport(started_s, started_s, notes=files.problems)
+    if files.problems:
+        report = replace(report, faults=(*report.faults, LoopFault.JOB_FILES))
+    others = {
+        name: JobStatus(name, Status.BROKEN, started_s, f"Not served: {why}") for name, why in files.faults.items()
+    }
+    ordered = _longest_unserved_first(jobs, io)
+    turn = Turn(clock, holder, keep_lease, soft_deadline_s, io.tick_interval_s)
+    if io.crew is None or not io.crew.wanted_for(len(ordered)):
+        served = serve(ordered, io, turn, started)
+    else:
+        served = served_by(io.crew, ordered, turn)
+    report = replace(
+        report,
+        notes=(*report.notes, *served.notes),
+        faults=(*report.faults, *served.faults),
+        reports=served.reports,
+        others={**others, **served.others},
+    )
+    report = _journal(io, replace(report, finished_s=clock.now_s()), holder)
+    return report if heartbeat is None else _beaten(heartbeat, report, holder)
+
+
+def write_heartbeat(path: Path, report: FleetReport, holder: str) -> None:
+    """Write when the last tick ended and what it did; the file appears whole or not at all."""
+    beat = {"finished_s": report.finished_s, "holder": holder, **report.summary()}
+    write_whole(path, to_text(beat, indented=True).encode())
+
+
+def _beaten(path: Path, report: FleetReport, holder: str) -> FleetReport:
+    try:
+        write_heartbeat(path, report, holder)
+    except Exception as error:  # a full disk, a folder in its place: the jobs were served all the same
+        _log.error("the heartbeat %s cannot be written: %s", path, cause_of(error))
+        return report.with_fault(LoopFault.HEARTBEAT, f"the heartbeat {path} cannot be written", error)
+    return report
+
+
+def _longest_unserved_first(jobs: Iterable[StreamJob], io: TickIO) -> list[StreamJob]:
+    """Order jobs by when they were last served, so that what the deadline cut off comes first the next time."""
+    try:
+        served_s = io.store.journal.served_s()
+    except Exception:
+        _log.exception("the order of the last tick cannot be read")
+        served_s = {}
+    return sorted(jobs, key=lambda job: (served_s.get(job.name, float("-inf")), job.name))
+
+
+def _retrains(io: TickIO, now_s: float) -> tuple[RetrainRequest, ...]:
+    """Return the open requests; one that nobody answered for hours is closed, so that another may follow."""
+    still_open = []
+    for request in io.store.journal.open_retrains():
+        if now_s - request.requested_s > RETRAIN_EXPIRES_S:
+            io.store.journal.close_retrain(request.run_key, now_s)
+        else:
+            still_open.append(RetrainRequest(request.job, request.run_key, request.reason))
+    return tuple(still_open)
+
+
+def _journal(io: TickIO, report: FleetReport, holder: str) -> FleetReport:
+    """Keep one summary per tick, and how the jobs stand that this controller answers for.
+
+    A job that is leased elsewhere has its status written there. A late one keeps its old status, whose age then tells.
+    """
+    try:
+        report = replace(report, retrains=_retrains(io, report.started_s))
+        ours = [one for one in report.statuses.values() if one.status not in (Status.OBSERVING, Status.LATE)]
+        io.store.journal.record_tick(Tick(report.started_s, report.finished_s, holder, report.summary()), ours)
+        if report.started_s % PRUNE_EVERY_S < io.tick_interval_s:
+            io.store.prune(report.started_s)
+    except Exception as error:
+        _log.error("the tick could not be journalled: %s", cause_of(error))
+        return report.with_fault(LoopFault.JOURNAL, "the tick could not be journalled", error)
+    return report

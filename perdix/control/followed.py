@@ -1,0 +1,56 @@
+"""Rescales of a job that perdix does not scale itself: KEDA, an HPA or a person follows what it publishes.
+
+The ledger knows only of what perdix asked a target for. A grace period and a budget must count what others carried out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from perdix.control.state import DAY_S
+
+MOST = 1_000  # of a job that is rescaled all the time
+
+
+@dataclass(frozen=True)
+class Followed:
+    """The scale-outs that the metrics have shown.
+
+    Attributes
+    ----------
+    scale_out
+        The newest; ``None`` before the first.
+    changes_s
+        Epoch seconds at which another one was first seen, oldest first, of the last 24 hours.
+    """
+
+    scale_out: int | None = None
+    changes_s: tuple[float, ...] = ()
+
+    @property
+    def last_s(self) -> float | None:
+        """When the newest change was seen."""
+        return self.changes_s[-1] if self.changes_s else None
+
+    def seen(self, scale_out: int | None, now_s: float) -> Followed:
+        """Take in what the metrics show now; ``None``: they do not show it."""
+        if scale_out is None or scale_out == self.scale_out:
+            return self
+        recent = tuple(at for at in self.changes_s if at > now_s - DAY_S)
+        return Followed(scale_out, recent if self.scale_out is None else (*recent, now_s)[-MOST:])
+
+    def within(self, since_s: float) -> int:
+        """Return how many changes were seen since ``since_s``."""
+        return sum(at >= since_s for at in self.changes_s)
+
+    def to_state(self) -> dict[str, Any]:
+        """Return a JSON-serialisable state."""
+        return {"scale_out": self.scale_out, "changes_s": list(self.changes_s)}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Followed:
+        """Rebuild from :meth:`to_state`; raises ``KeyError``, ``TypeError`` or ``ValueError`` when a part is wrong."""
+        scale_out = state["scale_out"]
+        return cls(None if scale_out is None else int(scale_out), tuple(float(at) for at in state["changes_s"]))

@@ -1,0 +1,148 @@
+"""The job files, each for itself: one that cannot be used is that job's fault and costs no other job anything.
+
+Kept between looks: a file is read again only when it has changed, or when it could not be looked at.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from perdix.settings.outside_text import printable
+from perdix.settings.plain_error import presentable
+from perdix.settings.stream_job import CheckPolicy, StreamJob, load_stream_job
+from perdix.settings.yaml_files import SettingsError
+
+BUDGET_S = 0.05  # that a scrape may spend on files which have changed; the rest follow in the next ones
+LONGEST_NAME = 63  # of a job, also of a file that no job may be named after
+Stamp = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
+class JobFiles:
+    """What the job files say.
+
+    Attributes
+    ----------
+    names
+        Jobs that have a file; ``None`` where there is no job file at all: on a machine that only serves what others
+        decide.
+    jobs
+        Job -> settings, of the files that can be used.
+    faults
+        Job -> why its file cannot be used, with its place.
+    problems
+        Folders that cannot be listed; what was read of them last still counts.
+    """
+
+    names: frozenset[str] | None = None
+    jobs: Mapping[str, StreamJob] = field(default_factory=dict)
+    faults: Mapping[str, str] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+    @property
+    def complaints(self) -> tuple[str, ...]:
+        """Everything that is wrong, in words."""
+        return (*self.problems, *self.faults.values())
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A file, and what changes when its content or its rights do; ``None`` where it cannot be looked at."""
+
+    path: str
+    stamp: Stamp | None
+
+
+@dataclass(frozen=True)
+class _Kept:
+    file: _Found
+    job: StreamJob | None
+    fault: str = ""
+
+
+class FollowedFiles:
+    """Follows folders of job files; of two files for a job, that of the later folder counts. Threads may share it.
+
+    Parameters
+    ----------
+    folders
+        Of ``<job>.yaml``; one that is absent is empty.
+    check_policy
+        Raises ``SettingsError`` for a policy that cannot be built (:func:`perdix.policies.build.check_policy`).
+    stopwatch_s
+        Seconds, for the budget of a look only.
+    """
+
+    def __init__(
+        self,
+        folders: Sequence[Path],
+        check_policy: CheckPolicy | None = None,
+        stopwatch_s: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._folders = tuple(folders)
+        self._check_policy = check_policy
+        self._stopwatch_s = stopwatch_s
+        self._listed: dict[Path, dict[str, _Found]] = {}
+        self._kept: dict[str, _Kept] = {}
+        self._lock = threading.Lock()
+
+    def look(self, budget_s: float = BUDGET_S) -> JobFiles:
+        """Return what the files say, after reading those that changed, for at most about ``budget_s`` seconds."""
+        with self._lock:
+            return self._look(budget_s)
+
+    def _look(self, budget_s: float) -> JobFiles:
+        began_s = self._stopwatch_s()
+        problems = tuple(filter(None, map(self._list, self._folders)))
+        found = {name: file for folder in self._folders for name, file in self._listed[folder].items()}
+        for name, file in found.items():
+            kept = self._kept.get(name)
+            if kept is not None and kept.file == file and file.stamp is not None:
+                continue
+            if self._stopwatch_s() - began_s > budget_s:
+                break
+            self._kept[name] = self._read(file)
+        self._kept = {name: kept for name, kept in self._kept.items() if name in found}
+        jobs = {name: kept.job for name, kept in self._kept.items() if kept.job is not None}
+        faults = {name: kept.fault for name, kept in self._kept.items() if kept.job is None}
+        return JobFiles(frozenset(found) or None, jobs, faults, problems)
+
+    def _list(self, folder: Path) -> str:
+        """Look what there is in a folder; return why that cannot be said, or nothing."""
+        try:
+            self._listed[folder] = dict(_files_of(folder))
+        except FileNotFoundError:
+            self._listed[folder] = {}
+        except OSError as error:
+            self._listed.setdefault(folder, {})
+            return presentable(f"{folder}: cannot be listed: {error.strerror}; what was read of it last is used")
+        return ""
+
+    def _read(self, file: _Found) -> _Kept:
+        try:
+            return _Kept(file, load_stream_job(Path(file.path), self._check_policy))
+        except SettingsError as error:
+            return _Kept(file, None, str(error))
+        except Exception as error:  # a defect that one file meets must not stop the jobs of the others
+            return _Kept(file, None, presentable(f"{file.path}: cannot be used ({type(error).__name__}: {error})"))
+
+
+def _files_of(folder: Path) -> Iterator[tuple[str, _Found]]:
+    with os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            name, ending = os.path.splitext(entry.name)  # noqa: PTH122 - a Path per file is most of the cost
+            if ending == ".yaml":
+                yield printable(name)[:LONGEST_NAME], _Found(entry.path, _stamp(entry))
+
+
+def _stamp(entry: os.DirEntry[str]) -> Stamp | None:
+    try:
+        stat = entry.stat()
+    except OSError:  # a link that leads nowhere, or a file that has just been taken away
+        return None
+    return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino

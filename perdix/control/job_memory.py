@@ -1,0 +1,380 @@
+"""What the loop remembers of a job from tick to tick: rebuilt from the state store's documents, and written back.
+
+A document that cannot be used is reported and started afresh; it never stops the tick.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import numpy as np
+
+from perdix.control.decide import Avoided
+from perdix.control.followed import Followed
+from perdix.control.rejections import Rejections
+from perdix.control.state import StateStore
+from perdix.control.state_learned import Kind, Learned
+from perdix.control.watching import Watching
+from perdix.models.capacity.scale_outs import ScaleOuts
+from perdix.models.drift import DriftState
+from perdix.models.forecasting.contract import Forecast, Workload
+from perdix.models.forecasting.forecaster import Forecaster, forecaster_from_state
+from perdix.models.forecasting.known_events import KnownEvents
+from perdix.models.forecasting.tail import Tail
+from perdix.models.forecasting.trust import Trust
+from perdix.models.performance.contract import PerformanceModel
+from perdix.models.performance.fitted import FittedPerformance
+from perdix.models.profiling.profiled import Profiled
+from perdix.models.recovery.downtime import Downtimes
+from perdix.models.recovery.normal import Normal
+from perdix.settings.stream_job import MOST_WORKERS
+from perdix.telemetry.plausible import ANY_WORKER_PER_S
+
+WORKLOAD = Kind("workload")
+CHAMPION = Kind("forecaster", 2)
+CAPACITY = Kind("capacity")
+DOWNTIMES = Kind("downtimes", schema=2)
+DRIFT = Kind("drift", 2)
+NORMAL = Kind("normal")
+WATCHING = Kind("watching")
+POLICY = Kind("policy")
+AVOIDED = Kind("avoided")
+PROFILE = Kind("profile")
+MIX = Kind("mix")
+PERFORMANCE = Kind("performance")
+FOLLOWED = Kind("followed")
+MINUTES = Kind("minutes")
+TRUST = Kind("trust")
+REJECTED = Kind("rejected")
+KNOWN_EVENTS = Kind("known_events")
+KINDS = (
+    WORKLOAD,
+    CHAMPION,
+    CAPACITY,
+    DOWNTIMES,
+    DRIFT,
+    NORMAL,
+    WATCHING,
+    POLICY,
+    AVOIDED,
+    PROFILE,
+    MIX,
+    PERFORMANCE,
+    FOLLOWED,
+    MINUTES,
+    TRUST,
+    REJECTED,
+    KNOWN_EVENTS,
+)
+
+PARTS_MADE_UP = 4  # origins that a forecaster's record gets for the time that it was not stored
+STORED_EVERY_S = 1_200.0  # a forecaster's newest part is rebuilt from the workload instead
+
+ANY_JOB_PER_S = ANY_WORKER_PER_S * MOST_WORKERS  # records/s
+
+Part = TypeVar("Part")
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """A champion forecaster as it stands after its updates, and the version of the fleet in which it was trained."""
+
+    forecaster: Forecaster
+    version: int
+
+
+def walked(forecaster: Forecaster, history: Workload, parts: int) -> Forecaster:
+    """Return a forecaster after what it has not seen yet of a history, in ``parts``: so many origins enter its record.
+
+    One update alone would settle what was forecast before, and add a single origin.
+    """
+    first = max(0, int(np.floor((forecaster.end_s - history.start_s) / history.step_s + 1e-6)))
+    if first >= len(history):
+        return forecaster
+    for begin, end in pairwise(np.unique(np.linspace(first, len(history), parts + 1).astype(int))):
+        forecaster = forecaster.update(history.part(int(begin), int(end)))
+    return forecaster
+
+
+def history_of(tail: Tail, seconds: float = math.inf) -> Workload:
+    """Return the newest ``seconds`` of a tail as a history, in whole cells."""
+    recent = tail.cut(seconds)
+    whole = int(np.floor((recent.end_s - recent.start_s) / recent.cell_s + 1e-6))
+    return Workload(recent.start_s, recent.cell_s, recent.per_s[:whole])
+
+
+@dataclass(frozen=True)
+class JobMemory:
+    """Immutable; each step of the tick returns another one.
+
+    Attributes
+    ----------
+    workload
+        The truth that forecasts are judged by, and the history that a new forecaster starts from.
+    fallback
+        The linear fallback, while it is in use; made anew from the workload when it is needed again.
+    pending
+        The champion's forecasts whose truth has not come, oldest first.
+    capacity_version
+        The champion that the capacity model has taken in; 0 when none.
+    drift, wape, horizon_wape, scored_until_s
+        Whether the champion is trusted; the WAPE (1.0 = 100 %) of the newest forecast whose first minute has passed,
+        and of the newest whose horizon has; and the origin (epoch seconds) of the former.
+    policy
+        Name of the policy that asked for :attr:`policy_memory`.
+    profiled, profile_version, profile_learned_s
+        What the job's profile taught, and the running job since; the champion that it was taken from; and when it last
+        learnt (epoch seconds).
+    mix_share
+        What workers of different sizes reach together, as a share of the sum of what they reached alone.
+    followed
+        Rescales that others carried out, of a job that perdix only advises.
+    minutes
+        The workload of the last hours in minutes: how far ahead it can be foreseen, and how it would have been carried.
+    trust
+        How much of the changes that were forecast came true.
+    rejected
+        What was read of the job's metrics and cannot be.
+    known_events
+        How far the events of its calendar came true.
+    """
+
+    workload: Tail | None = None
+    champion: Adopted | None = None
+    fallback: Forecaster | None = None
+    pending: tuple[Forecast, ...] = ()
+    capacity: ScaleOuts = field(default_factory=ScaleOuts)
+    capacity_version: int = 0
+    downtimes: Downtimes = field(default_factory=Downtimes)
+    drift: DriftState = field(default_factory=DriftState.untried)
+    wape: float | None = None
+    horizon_wape: float | None = None
+    scored_until_s: float = 0.0
+    normal: Normal = field(default_factory=Normal)
+    watching: Watching | None = None
+    policy: str = ""
+    policy_memory: Mapping[str, Any] = field(default_factory=dict)
+    avoided: tuple[Avoided, ...] = ()
+    profiled: Profiled | None = None
+    profile_version: int = 0
+    profile_learned_s: float = 0.0
+    performance: PerformanceModel | None = None
+    performance_version: int = 0
+    mix_share: float = 1.0
+    followed: Followed = field(default_factory=Followed)
+    minutes: Tail | None = None
+    trust: Trust = field(default_factory=Trust)
+    rejected: Rejections = field(default_factory=Rejections)
+    known_events: KnownEvents = field(default_factory=KnownEvents)
+
+    @property
+    def newest_s(self) -> float | None:
+        """End of what earlier ticks have seen, epoch seconds."""
+        return None if self.workload is None else self.workload.end_s
+
+    @property
+    def highest_per_s(self) -> float | None:
+        """The highest workload of the last hours, records/s; ``None`` where none was seen."""
+        tails = (self.workload, self.minutes)
+        known = [tail.per_s[np.isfinite(tail.per_s)].max(initial=0.0) for tail in tails if tail is not None]
+        return float(max(known)) if known else None
+
+
+@dataclass(frozen=True)
+class Recalled:
+    """What is remembered of a job.
+
+    Attributes
+    ----------
+    notes
+        What was stored and cannot be used, in words.
+    documents
+        Kind -> document as it is stored; of a forecaster, its version and time only.
+    stamps
+        Kind -> when that was stored, epoch seconds.
+    """
+
+    memory: JobMemory
+    notes: tuple[str, ...] = ()
+    documents: Mapping[str, Document] = field(default_factory=dict)
+    stamps: Mapping[str, float] = field(default_factory=dict)
+
+    def stored(self, memory: JobMemory, documents: Mapping[Kind, Document], now_s: float) -> Recalled:
+        """Return what is remembered after documents were stored; nothing is wrong with them."""
+        new = {kind.name: _slim(kind.name, document) for kind, document in documents.items()}
+        stamps = {**self.stamps, **dict.fromkeys(new, now_s)}
+        return Recalled(memory, (), {**self.documents, **new}, stamps)
+
+
+def recall(store: StateStore, job: str) -> Recalled:
+    """Return what the state store remembers. The newest part of a forecaster is rebuilt from the workload."""
+    found = store.learned.recall(job, *KINDS)
+    notes: list[str] = [item.note for item in found.values() if item.note]
+    read = _Reader(found, notes)
+    capacity = read.part(CAPACITY, lambda document: (ScaleOuts.from_state(document["state"]), document["version"]))
+    drift = read.part(DRIFT, _drift) or (DriftState.untried(), None, None, 0.0)
+    policy = found[POLICY.name].document or {}
+    profile = read.part(PROFILE, _profile) or (None, 0, 0.0)
+    performance = read.part(PERFORMANCE, _performance) or (None, 0)
+    workload = read.part(WORKLOAD, _rates)
+    memory = JobMemory(
+        workload=workload,
+        champion=read.part(CHAMPION, lambda document: _adopted(document, workload)),
+        pending=tuple(store.learned.pending_forecasts(job)),
+        capacity=capacity[0] if capacity else ScaleOuts(),
+        capacity_version=int(capacity[1]) if capacity else 0,
+        downtimes=read.part(DOWNTIMES, Downtimes.from_state) or Downtimes(),
+        drift=drift[0],
+        wape=drift[1],
+        horizon_wape=drift[2],
+        scored_until_s=drift[3],
+        normal=read.part(NORMAL, Normal.from_state) or Normal(),
+        watching=read.part(WATCHING, Watching.from_state),
+        policy=str(policy.get("name", "")),
+        policy_memory=policy.get("memory", {}),
+        avoided=read.part(AVOIDED, _avoided) or (),
+        profiled=profile[0],
+        profile_version=profile[1],
+        profile_learned_s=profile[2],
+        performance=performance[0],
+        performance_version=performance[1],
+        mix_share=read.part(MIX, lambda document: float(document["share"])) or 1.0,
+        followed=read.part(FOLLOWED, Followed.from_state) or Followed(),
+        trust=read.part(TRUST, Trust.from_state) or Trust(),
+        rejected=read.part(REJECTED, Rejections.from_state) or Rejections(),
+        known_events=read.part(KNOWN_EVENTS, KnownEvents.from_state) or KnownEvents(),
+        minutes=read.part(MINUTES, lambda document: _rates(document["state"])),
+    )
+    usable = {name: item.document for name, item in found.items() if name not in read.unusable}
+    documents = {name: _slim(name, document) for name, document in usable.items() if document is not None}
+    stamps = {name: item.learned_s for name, item in found.items() if item.learned_s is not None}
+    return Recalled(memory, tuple(notes), documents, stamps)
+
+
+def changed(job: str, memory: JobMemory, before: Mapping[str, Document]) -> dict[Kind, Document]:
+    """Return the documents of ``memory`` that differ from those stored.
+
+    A forecaster is large, and its newest part is the workload's: it is stored anew every 20 minutes only, at a minute
+    that differs from job to job.
+    """
+    documents: dict[Kind, Document] = {
+        CAPACITY: {"version": memory.capacity_version, "state": memory.capacity.to_state()},
+        DOWNTIMES: memory.downtimes.to_state(),
+        DRIFT: {
+            "state": memory.drift.to_state(),
+            "wape": memory.wape,
+            "horizon_wape": memory.horizon_wape,
+            "scored_until_s": memory.scored_until_s,
+        },
+        NORMAL: memory.normal.to_state(),
+        WATCHING: {} if memory.watching is None else memory.watching.to_state(),
+        POLICY: {"name": memory.policy, "memory": dict(memory.policy_memory)},
+        AVOIDED: {"sizes": [item.to_state() for item in memory.avoided]},
+        TRUST: memory.trust.to_state(),
+    }
+    if memory.workload is not None:
+        documents[WORKLOAD] = memory.workload.to_state()
+    if memory.profiled is not None:
+        documents[PROFILE] = {
+            "version": memory.profile_version,
+            "learned_s": memory.profile_learned_s,
+            "state": memory.profiled.to_state(),
+        }
+    if memory.performance is not None:
+        documents[PERFORMANCE] = {"version": memory.performance_version, "state": memory.performance.to_state()}
+    if memory.mix_share != 1.0:
+        documents[MIX] = {"share": memory.mix_share}
+    known = memory.known_events
+    if known.shares or known.awaited or KNOWN_EVENTS.name in before:
+        documents[KNOWN_EVENTS] = known.to_state()
+    if memory.rejected.of:
+        documents[REJECTED] = memory.rejected.to_state()
+    if memory.followed.scale_out is not None:
+        documents[FOLLOWED] = memory.followed.to_state()
+    champion, now_s = memory.champion, memory.newest_s or 0.0
+    if champion is None:
+        documents[CHAMPION] = {}
+    elif _due(job, before.get(CHAMPION.name), champion.version, now_s):
+        documents[CHAMPION] = {
+            "version": champion.version,
+            "stored_s": now_s,
+            "state": champion.forecaster.to_state(),
+        }
+    if memory.minutes is not None and _due(job, before.get(MINUTES.name), 1, now_s):
+        documents[MINUTES] = {"version": 1, "stored_s": now_s, "state": memory.minutes.to_state()}
+    return {kind: document for kind, document in documents.items() if before.get(kind.name, {}) != document}
+
+
+def _due(job: str, stored: Document | None, version: int, now_s: float) -> bool:
+    if not stored or stored.get("version") != version:
+        return True
+    phase_s = zlib.crc32(job.encode()) % STORED_EVERY_S  # not all jobs of a fleet in the same tick
+    return int((now_s + phase_s) // STORED_EVERY_S) > int((stored.get("stored_s", 0.0) + phase_s) // STORED_EVERY_S)
+
+
+def _slim(name: str, document: Document) -> Document:
+    if name not in (CHAMPION.name, MINUTES.name):
+        return document
+    return {key: value for key, value in document.items() if key != "state"}
+
+
+@dataclass(frozen=True)
+class _Reader:
+    found: Mapping[str, Learned]
+    notes: list[str]
+    unusable: set[str] = field(default_factory=set)
+
+    def part(self, kind: Kind, build: Callable[[Document], Part]) -> Part | None:
+        document = self.found[kind.name].document
+        if not document:
+            return None
+        try:
+            return build(document)
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+            self.notes.append(f"'{kind.name}' is stored but cannot be used ({error}); starting afresh")
+            self.unusable.add(kind.name)
+            return None
+
+
+def _rates(document: Document) -> Tail:
+    return _possible(Tail.from_state(document))
+
+
+def _possible(tail: Tail) -> Tail:
+    """Return a tail of rates that a job can have; those of an absurd metric would be believed for hours."""
+    known = tail.per_s[np.isfinite(tail.per_s)]
+    if known.size and not 0.0 <= known.min() <= known.max() <= ANY_JOB_PER_S:
+        raise ValueError(f"it was learned at {known.min():.3g} to {known.max():.3g} records/s")
+    return tail
+
+
+def _adopted(document: Document, workload: Tail | None) -> Adopted:
+    forecaster = forecaster_from_state(document["state"])
+    _possible(forecaster.finest)
+    if workload is not None:
+        forecaster = walked(forecaster, history_of(workload), PARTS_MADE_UP)
+    return Adopted(forecaster, int(document["version"]))
+
+
+def _drift(document: Document) -> tuple[DriftState, float | None, float | None, float]:
+    state = DriftState.from_state(document["state"])
+    return state, document["wape"], document["horizon_wape"], float(document["scored_until_s"])
+
+
+def _profile(document: Document) -> tuple[Profiled, int, float]:
+    return Profiled.from_state(document["state"]), int(document["version"]), float(document["learned_s"])
+
+
+def _performance(document: Document) -> tuple[PerformanceModel, int]:
+    return FittedPerformance.from_state(document["state"]), int(document["version"])
+
+
+def _avoided(document: Document) -> tuple[Avoided, ...]:
+    sizes: Sequence[Document] = document["sizes"]
+    return tuple(Avoided.from_state(item) for item in sizes)

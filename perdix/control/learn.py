@@ -1,0 +1,212 @@
+"""Learn: what this tick's observation teaches, before anything is decided. Pure: no store, no target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from perdix.control.adoption import adopt
+from perdix.control.believe import noticed, update, with_capacity, with_fallback
+from perdix.control.champions import ChampionSource
+from perdix.control.clock import CLOCK_BACK_S
+from perdix.control.decide import Avoided
+from perdix.control.expect import expected_capacity_per_s
+from perdix.control.job_memory import JobMemory, history_of
+from perdix.control.judge import Judgement, judge
+from perdix.control.observe import Observation
+from perdix.control.reconcile import AVOID_S, Progress
+from perdix.control.sizes import learned_mix_share
+from perdix.control.watching import Watched, look
+from perdix.models.recovery.downtime import Downtimes
+from perdix.models.recovery.observation import Recovered
+from perdix.policies.wording import workers
+from perdix.settings.stream_job import StreamJob
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What was learned in one tick.
+
+    Attributes
+    ----------
+    outcome
+        Decision id and how it turned out, when that has just become known; its observed recovery in seconds if it was
+        seen to its end.
+    retrain, drift_since_s
+        Why the champion should be trained anew (``None`` when it need not), and since when its forecasts have been poor
+        (epoch seconds).
+    adopted
+        Whether another champion forecaster was taken in.
+    roll_back_to, roll_back_mix
+        Workers to go back to, because the effect of the last rescale was checked and failed; and why.
+    """
+
+    memory: JobMemory
+    judgement: Judgement = field(default_factory=Judgement)
+    outcome: tuple[str, Mapping[str, Any], float | None] | None = None
+    retrain: str | None = None
+    drift_since_s: float | None = None
+    adopted: bool = False
+    roll_back_to: tuple[int, str] | None = None
+    notes: tuple[str, ...] = ()
+    roll_back_mix: Mapping[str, int] = field(default_factory=dict)
+
+
+def learn(
+    memory: JobMemory,
+    observation: Observation,
+    progress: Progress,
+    *,
+    champions: ChampionSource,
+    job: StreamJob,
+    now_s: float,
+    believes: bool = True,
+) -> Lesson:
+    """Take in champions, update every model, judge forecasts, and watch recoveries.
+
+    What is blind or contradicts itself teaches nothing; it is read again at the next tick, as far as it then agrees.
+    Unless it ``believes``, only the capacity is learned, against which guards hold what is measured.
+    """
+    version = memory.champion.version if memory.champion else 0
+    memory, notes = adopt(memory, champions, job.name)
+    adopted = memory.champion is not None and memory.champion.version != version
+    if observation.window is not None:
+        memory = replace(memory, rejected=memory.rejected.seen(observation.window.rejected))
+    if observation.teaches:
+        memory = _taught(memory, observation, progress, job=job, believes=believes)
+    judgement, retrain = Judgement(), None
+    if believes:
+        memory, judgement, retrain = _judged(memory)
+        memory = with_fallback(memory)
+    watched = None
+    if observation.teaches or _awaited(memory, observation, progress):
+        memory, watched = _watched(memory, observation, progress, job.objectives.recovery_time_s)
+    # What is barred for longer than any size ever is, was barred while a clock was ahead: nobody can say until when.
+    avoided = [item for item in memory.avoided if now_s < item.until_s <= now_s + AVOID_S + CLOCK_BACK_S]
+    back, back_mix = _undone(progress)
+    why = None if watched is None else _worse(watched, progress)
+    if why is not None and watched is not None and watched.ended is not None:
+        last = None if progress.desired is None else progress.desired.decision.intent
+        mix, back_mix = ({}, {}) if last is None else (last.mix, last.from_mix)
+        inward = watched.failed_scale_in
+        avoided.append(Avoided(watched.ended.scale_out, now_s + AVOID_S, why, mix=mix, inward=inward))
+        back = (watched.ended.from_scale_out, why)
+    if progress.avoided is not None:
+        avoided.append(progress.avoided)
+    memory = replace(memory, avoided=tuple(avoided))
+    return Lesson(
+        memory=memory,
+        judgement=judgement,
+        outcome=_outcome(watched),
+        retrain=retrain,
+        drift_since_s=memory.drift.began_s if retrain else None,
+        adopted=adopted,
+        roll_back_to=back,
+        notes=notes,
+        roll_back_mix=back_mix,
+    )
+
+
+def _taught(
+    memory: JobMemory, observation: Observation, progress: Progress, *, job: StreamJob, believes: bool
+) -> JobMemory:
+    if not believes:
+        return with_capacity(noticed(memory, observation), observation, progress.running)
+    memory = update(memory, observation, progress.running)
+    return replace(memory, mix_share=learned_mix_share(job, memory, observation, progress.running))
+
+
+def _judged(memory: JobMemory) -> tuple[JobMemory, Judgement, str | None]:
+    truth = None if memory.workload is None else history_of(memory.workload)
+    version = memory.champion.version if memory.champion else 0
+    judgement = judge(memory.pending, truth, version, memory.scored_until_s)
+    gone = {forecast.origin_s for forecast, _ in judgement.settled}
+    memory = replace(memory, pending=tuple(one for one in memory.pending if one.origin_s not in gone))
+    if memory.champion is None:
+        return memory, judgement, None
+    minute, horizons = judgement.first_minute_wape, judgement.horizons(version)
+    wapes = [one.horizon_wape for one in horizons if one.horizon_wape is not None]
+    missed = [one.missed for one in horizons if one.missed is not None]
+    drift = memory.drift.observe(minute, missed, origin_s=judgement.scored_until_s)
+    memory = replace(
+        memory,
+        drift=drift,
+        wape=memory.wape if minute is None else _share(minute),
+        horizon_wape=_share(wapes[-1]) if wapes else memory.horizon_wape,
+        scored_until_s=judgement.scored_until_s,
+    )
+    return memory, judgement, drift.sentence if drift.retrain_due else None
+
+
+def _share(wape: float) -> float | None:
+    """Return the WAPE; ``None`` where nothing arrived although a load was forecast: there is no share of nothing."""
+    return wape if math.isfinite(wape) else None
+
+
+def _watched(
+    memory: JobMemory, observation: Observation, progress: Progress, objective_s: float
+) -> tuple[JobMemory, Watched | None]:
+    if observation.window is None or not len(observation.window):
+        return memory, None
+    last = None if progress.desired is None else progress.desired.decision
+    watched = look(
+        memory.watching, memory.normal, memory.downtimes, observation.window, last=last, objective_s=objective_s
+    )
+    downtimes = _lost(memory, watched)
+    memory = replace(memory, watching=watched.watching, normal=watched.normal, downtimes=downtimes)
+    return memory, watched
+
+
+def _lost(memory: JobMemory, watched: Watched) -> Downtimes:
+    """Learn what a recovery that has just been seen to its end cost beyond its downtime."""
+    ended = watched.ended
+    if ended is None or not isinstance(ended.watch.outcome, Recovered):
+        return watched.downtimes
+    seen, truth, capacity = ended.watch.outcome, memory.workload, memory.capacity
+    if truth is None or not capacity.known or not seen.stop_seen or capacity.scale_out != ended.scale_out:
+        return watched.downtimes
+    arrived = truth.means(np.array([seen.stopped_s, seen.caught_up_s]))
+    # By the capacity with which recoveries are predicted: what it is off, they learn here.
+    per_s = expected_capacity_per_s(ended.scale_out, capacity.capacity(ended.scale_out), memory.profiled)
+    if per_s is None:
+        return watched.downtimes
+    waiting_s = ended.waiting_records / per_s  # from before the stop: the restart did not lose it
+    return watched.downtimes.caught_up(seen.downtime_s + waiting_s, seen.recovery_s, float(arrived[0]) / per_s)
+
+
+def _awaited(memory: JobMemory, observation: Observation, progress: Progress) -> bool:
+    """Whether the end of a rescale is still to be seen: workers that never come up must not hide that it failed."""
+    last = None if progress.desired is None else progress.desired.decision
+    rescaled = last is not None and last.applied_s is not None and last.outcome is None
+    return observation.contradiction is None and (rescaled or memory.watching is not None)
+
+
+def _outcome(watched: Watched | None) -> tuple[str, Mapping[str, Any], float | None] | None:
+    if watched is None or watched.ended is None or watched.outcome is None or watched.ended.decision_id is None:
+        return None
+    return watched.ended.decision_id, watched.outcome, watched.outcome.get("recovery_s")
+
+
+def _worse(watched: Watched, progress: Progress) -> str | None:
+    """Return in words what a rescale has made worse, so that it is taken back; ``None`` where it has not."""
+    ended = watched.ended
+    if ended is None or not watched.failed:
+        return None
+    last = None if progress.desired is None else progress.desired.decision.intent
+    asked = workers(ended.scale_out, {} if last is None else last.mix)
+    if watched.failed_scale_in:
+        return f"the job did not recover from scaling in to {asked}"
+    # While the target is still at it, the target's own end counts: a restart may take long.
+    settled = progress.running is not None and progress.running.settled
+    return f"the job has stood still since it was rescaled to {asked}" if watched.down and settled else None
+
+
+def _undone(progress: Progress) -> tuple[tuple[int, str] | None, Mapping[str, int]]:
+    if progress.undone is None:
+        return None, {}
+    intent = progress.undone.intent
+    return (intent.from_scale_out, progress.sentence), intent.from_mix

@@ -1,0 +1,105 @@
+"""The live loop put together: what ``perdix tick``, ``perdix controller`` and the Dagster sensor share."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from perdix.control.champions import ChampionRegistry, Champions
+from perdix.control.crew import Crew
+from perdix.control.job_files import FollowedFiles, JobFiles
+from perdix.control.read_ahead import Hanging, ReadAhead
+from perdix.control.serving import FleetCrew, serve_elsewhere
+from perdix.control.sources import LiveSource
+from perdix.control.state import StateStore
+from perdix.control.tick_io import TickIO
+from perdix.models.registry import Registry
+from perdix.policies.build import check_policy
+from perdix.settings.home import Home, conf_folder
+from perdix.settings.product import ControlSettings
+from perdix.settings.stream_job import StreamJob
+from perdix.targets.build import build_target
+from perdix.targets.contract import Target
+
+
+class Targets:
+    """One target per job, kept as long as the job's settings of it stay the same."""
+
+    def __init__(self, build: Callable[[StreamJob], Target] = build_target) -> None:
+        self._build = build
+        self._kept: dict[str, tuple[str, Target]] = {}
+
+    def __call__(self, job: StreamJob) -> Target:
+        """Return the job's target."""
+        settings = job.target.model_dump_json()
+        kept = self._kept.get(job.name)
+        if kept is None or kept[0] != settings:
+            if kept is not None:
+                kept[1].close()
+            kept = self._kept[job.name] = (settings, self._build(job))
+        return kept[1]
+
+    def close(self) -> None:
+        """Close every connection."""
+        for _, target in self._kept.values():
+            target.close()
+        self._kept.clear()
+
+
+def holder_name(of: str = "controller") -> str:
+    """Return a name for this process among all controllers: what it is, host, and process id."""
+    return f"{of}@{socket.gethostname()}:{os.getpid()}"
+
+
+@contextmanager
+def live_io(home: Home, settings: ControlSettings, registry: ChampionRegistry | None = None) -> Iterator[TickIO]:
+    """Open all that a live tick touches, and close it at the end. Opening asks nothing of MLflow or Prometheus.
+
+    Large fleets are served by further processes (``settings.processes``), which open the same.
+
+    Parameters
+    ----------
+    registry
+        The home's MLflow when left out.
+
+    Raises
+    ------
+    StateError
+        When the state store cannot be opened.
+    """
+    with alone_io(home, settings, registry) as io, closing(_crew(home, settings)) as crew:
+        yield replace(io, crew=crew)
+
+
+@contextmanager
+def alone_io(home: Home, settings: ControlSettings, registry: ChampionRegistry | None = None) -> Iterator[TickIO]:
+    """Open what a process touches that serves jobs itself; as :func:`live_io`."""
+    home.make()
+    with ExitStack() as stack:
+        store = StateStore(home.state_url)
+        stack.callback(store.close)
+        source, targets = LiveSource(), Targets()
+        stack.callback(source.close)
+        stack.callback(targets.close)
+        champions = Champions(home.champions, registry or Registry(home.mlflow_url, home.mlflow_artifacts))
+        ahead = ReadAhead(source, Hanging())
+        yield TickIO(source, store, champions, targets, tick_interval_s=settings.tick_interval_s, ahead=ahead)
+
+
+def _crew(home: Home, settings: ControlSettings) -> FleetCrew:
+    return Crew(partial(alone_io, home, settings), serve_elsewhere, settings.processes)
+
+
+def job_files(home: Home, conf: Path | None = None) -> FollowedFiles:
+    """Follow the job files of the operator, and those that perdix wrote itself; the operator's win."""
+    return FollowedFiles((home.jobs, (conf or conf_folder()) / "jobs"), check_policy)
+
+
+def stream_jobs(home: Home, conf: Path | None = None) -> JobFiles:
+    """Read all of these files once."""
+    return job_files(home, conf).look(float("inf"))

@@ -1,0 +1,303 @@
+"""Observe: read a job's metrics, judge whether they are good enough, and say what they show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perdix.control.sources import BESIDE_THE_TICK_S, NEEDED_TO_DECIDE, MetricsSource, SourceError
+from perdix.models.capacity.workers import Against
+from perdix.models.forecasting.contract import Workload
+from perdix.settings.stream_job import StreamJob
+from perdix.telemetry import metrics
+from perdix.telemetry.agreement import contradicting, surroundings, understated, unexplained, unjudged
+from perdix.telemetry.plausible import Plausible, screened
+from perdix.telemetry.quality import Quality, assess
+from perdix.telemetry.window import Values, Window
+
+NEWEST_STEPS = 2  # of the grid, by which the present is judged: the newest may still be owed
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What one read showed. Numbers are ``None`` where nothing was measured, and never a guess.
+
+    Attributes
+    ----------
+    window
+        All that was read and may be true: what models learn from. ``None`` when the source could not be read.
+    quality
+        Judgement of its newest part, on which a decision would rest.
+    workload_per_s, throughput_per_s, cpu_load, latency_p95_ms
+        Means since the last tick: records/s, records/s over all workers, ratio over workers, ms.
+    recent_workload_per_s
+        Mean over the last checkpoint interval, records/s.
+    worker_cpu, worker_busy
+        Means since the last tick of each worker that reports in the newest steps, ratios; empty where unmeasured.
+    lag_records, scale_out, uptime_s, memory_ratio
+        Newest values; the last is the share of its heap that the fullest worker uses.
+    contradiction
+        What of it cannot be true together, in words with both numbers; ``None`` where all agrees.
+    still
+        Whether the job is known to stand still.
+    unchecked
+        Why nobody can tell whether fewer workers would do, in words: the job was restarted so lately that its metrics
+        cannot be held against each other yet, or a backlog drains too slowly for the reported workload; else ``None``.
+    """
+
+    window: Window | None
+    quality: Quality
+    workload_per_s: float | None = None
+    recent_workload_per_s: float | None = None
+    throughput_per_s: float | None = None
+    cpu_load: float | None = None
+    lag_records: float | None = None
+    latency_p95_ms: float | None = None
+    scale_out: int | None = None
+    problems: tuple[str, ...] = field(default=())
+    worker_cpu: tuple[float, ...] = ()
+    worker_busy: tuple[float, ...] = ()
+    uptime_s: float | None = None
+    contradiction: str | None = None
+    still: bool = False
+    memory_ratio: float | None = None
+    unchecked: str | None = None
+
+    @property
+    def clear(self) -> bool:
+        """Whether enough was seen, and all of it agrees."""
+        return self.quality.ok and self.contradiction is None
+
+    @property
+    def teaches(self) -> bool:
+        """Whether models may learn from it; that a job stands still is seen although its throughput is not."""
+        return self.contradiction is None and (not self.quality.blind or self.still)
+
+    @property
+    def end_s(self) -> float | None:
+        """Epoch seconds of the newest complete step."""
+        return None if self.window is None or not len(self.window) else float(self.window.times_s[-1])
+
+
+def observe(
+    job: StreamJob,
+    source: MetricsSource,
+    now_s: float,
+    since_s: float,
+    tick_interval_s: float,
+    *,
+    ranges: Mapping[str, Plausible] | None = None,
+    running: int | None = None,
+) -> Observation:
+    """Read and judge; whatever is wrong with the metrics becomes a judgement, never an exception.
+
+    Parameters
+    ----------
+    ranges
+        Canonical metric -> what it can be; the rest is not seen, but told.
+    running
+        Workers that the target says run; ``None`` where it does not say, or where that is about to change.
+    """
+    try:
+        reading = source.read(job, now_s, since_s)
+    except SourceError as error:
+        return Observation(None, Quality(ok=False, blind=True, problems=(str(error),)), problems=(str(error),))
+    window = reading.window if ranges is None else screened(reading.window, ranges)
+    recent = newest(window, tick_interval_s + BESIDE_THE_TICK_S)
+    # A job that is known to stand still has no throughput to miss: after a rescale that would read as blindness.
+    still = standing_still(recent)
+    quality = assess(rows(recent, ~still), now_s, window.step_s, NEEDED_TO_DECIDE, running)
+    if len(still) and still.all():  # for longer than a decision looks back: of how the job works, nothing is left
+        stopped = f"the job has stood still for the last {recent.times_s[-1] - recent.times_s[0] + window.step_s:.0f} s"
+        quality = replace(quality, ok=False, blind=True, problems=(stopped,))
+    if not len(window):
+        return Observation(window, quality, problems=(*quality.problems, *reading.warnings))
+    tick = newest(window, tick_interval_s)
+    checkpoint = newest(window, max(job.objectives.checkpoint_interval_s, window.step_s))
+    scale_out = last_finite(window.job_metric(metrics.SCALE_OUT.name))
+    interrupted = standing_still(window) | _just_restarted(window)
+    wrong = _contradicting(job, window, interrupted)
+    contradiction = _contradiction(tick) if wrong[-NEWEST_STEPS:].any() else None
+    problems = (*(() if contradiction is None else (contradiction,)), *quality.problems, *_rejected(tick, quality))
+    return Observation(
+        window=_without(job, window, wrong),
+        quality=quality,
+        workload_per_s=_mean(tick.job_metric(metrics.WORKLOAD.name)),
+        recent_workload_per_s=_mean(checkpoint.job_metric(metrics.WORKLOAD.name)),
+        throughput_per_s=_mean(total_throughput(tick)),
+        cpu_load=_mean(tick.worker_metric(metrics.CPU.name)),
+        lag_records=last_finite(recent.job_metric(metrics.LAG.name)),
+        latency_p95_ms=_mean(tick.job_metric(metrics.LATENCY.name)),
+        scale_out=None if scale_out is None else round(scale_out),
+        problems=(*problems, *reading.warnings),
+        worker_cpu=_means_of_present(tick.worker_metric(metrics.CPU.name)),
+        worker_busy=_means_of_present(tick.worker_metric(metrics.BUSY.name)),
+        uptime_s=last_finite(tick.job_metric(metrics.UPTIME.name)),
+        memory_ratio=last_finite(tick.job_metric(metrics.MEMORY.name)),
+        contradiction=contradiction,
+        still=bool(still[-1]),
+        unchecked=_unchecked(job, window, interrupted),
+    )
+
+
+def _contradicting(job: StreamJob, window: Window, interrupted: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return where workload, throughput and lag of a window cannot all be true, shape ``(n,)``."""
+    return contradicting(
+        window.step_s,
+        window.job_metric(metrics.WORKLOAD.name),
+        total_throughput(window),
+        window.job_metric(metrics.LAG.name),
+        interrupted=interrupted,
+        checkpoint_interval_s=job.objectives.checkpoint_interval_s,
+    )
+
+
+def _unchecked(job: StreamJob, window: Window, interrupted: NDArray[np.bool_]) -> str | None:
+    """Return in words why nothing can tell whether metrics that ask for fewer workers are true, else ``None``."""
+    lag, checkpoint_s = window.job_metric(metrics.LAG.name), job.objectives.checkpoint_interval_s
+    young = unjudged(window.step_s, lag, interrupted=interrupted, checkpoint_interval_s=checkpoint_s)
+    if young[-NEWEST_STEPS:].all():
+        uptime_s = last_finite(window.job_metric(metrics.UPTIME.name))
+        restarted = "Just restarted" if uptime_s is None else f"Restarted {uptime_s:.0f} s ago"
+        return f"{restarted}; whether what is measured since then is true cannot be told yet."
+    workload, throughput = window.job_metric(metrics.WORKLOAD.name), total_throughput(window)
+    for judge, why in (
+        (understated, "The backlog drains so slowly that far more must arrive than the reported workload."),
+        (unexplained, "Workload and throughput are apart, and no consumer lag is measured that would say why."),
+    ):
+        found = judge(
+            window.step_s, workload, throughput, lag, interrupted=interrupted, checkpoint_interval_s=checkpoint_s
+        )
+        if found[-NEWEST_STEPS:].any():
+            return why
+    return None
+
+
+def _just_restarted(window: Window) -> NDArray[np.bool_]:
+    """Return the first step after each restart, shape ``(n,)``: the stop may have fitted between two scrapes."""
+    uptime = window.job_metric(metrics.UPTIME.name)
+    return np.asarray(np.isfinite(uptime) & (uptime <= window.step_s))
+
+
+def _contradiction(tick: Window) -> str:
+    workload, throughput = _mean(tick.job_metric(metrics.WORKLOAD.name)), _mean(total_throughput(tick))
+    lag = tick.job_metric(metrics.LAG.name)
+    known = lag[np.isfinite(lag)]
+    moved = f"moved by {known[-1] - known[0]:,.0f}" if len(known) > 1 else "is not measured"
+    return (
+        f"workload {workload or 0.0:,.0f}/s and throughput {throughput or 0.0:,.0f}/s contradict each other: "
+        f"the consumer lag {moved} records"
+    )
+
+
+def _without(job: StreamJob, window: Window, wrong: NDArray[np.bool_]) -> Window:
+    """Return the window without what contradicts itself; whatever of it may be wrong is not learned."""
+    if not wrong.any():
+        return window
+    around = surroundings(wrong, window.step_s, job.objectives.checkpoint_interval_s)
+    kept = (metrics.SCALE_OUT.name, metrics.UPTIME.name)
+    of_job = {
+        name: values if name in kept else np.where(around, np.nan, values)
+        for name, values in window.job_metrics.items()
+    }
+    of_workers = {name: np.where(around[:, None], np.nan, values) for name, values in window.worker_metrics.items()}
+    return replace(window, job_metrics=of_job, worker_metrics=of_workers)
+
+
+def _rejected(tick: Window, quality: Quality) -> tuple[str, ...]:
+    """Return in words what was rejected since the last tick, unless the judgement says so already."""
+    begins_s = tick.times_s[0] - tick.step_s
+    told = (item.sentence() for item in tick.rejected if item.times_s.max() > begins_s)
+    return tuple(text for text in told if not any(text in problem for problem in quality.problems))
+
+
+def doubting(observation: Observation, doubted: Against | None) -> Observation:
+    """Return the observation with what the workers did at their CPU load before held against it.
+
+    Parameters
+    ----------
+    doubted
+        What of it contradicts the capacity model; ``None`` where nothing does.
+    """
+    if doubted is None or observation.contradiction is not None:
+        return observation
+    each = doubted.cpu_load / max(doubted.workers, 1)
+    contradiction = (
+        f"throughput {doubted.done_per_s:,.0f}/s and CPU load {each:.0%} contradict each other: "
+        f"at that load the workers were found to take {max(doubted.believed_per_s, 0.0):,.0f}/s"
+    )
+    return replace(observation, contradiction=contradiction, problems=(contradiction, *observation.problems))
+
+
+def newest(window: Window, seconds: float) -> Window:
+    """Return the rows of the last ``seconds`` of a window."""
+    return rows(window, window.times_s > window.times_s[-1] - seconds) if len(window) else window
+
+
+def rows(window: Window, kept: NDArray[np.bool_]) -> Window:
+    """Return some rows of a window, shape of the mask ``(n,)``; its counts still tell of the whole read."""
+    return replace(
+        window,
+        times_s=window.times_s[kept],
+        job_metrics={name: values[kept] for name, values in window.job_metrics.items()},
+        worker_metrics={name: values[kept] for name, values in window.worker_metrics.items()},
+    )
+
+
+def workload_of(window: Window) -> Workload:
+    """Return the workload of a window in the form that forecasters take."""
+    start_s = float(window.times_s[0]) - window.step_s if len(window) else 0.0
+    return Workload(start_s, window.step_s, np.asarray(window.job_metric(metrics.WORKLOAD.name)))
+
+
+def total_throughput(window: Window) -> Values:
+    """Return records/s summed over workers, shape ``(n,)``; NaN where a worker that was there does not report.
+
+    A missing worker is not a worker that stands still: summing over those that report would look like an outage. A
+    registered worker that never reports in the window (a spare one, without a source) is not waited for.
+    """
+    per_worker = window.worker_metric(metrics.THROUGHPUT.name)
+    reporting = np.isfinite(per_worker).sum(axis=1)
+    registered = window.job_metric(metrics.SCALE_OUT.name)
+    most = reporting.max(initial=0)
+    expected = np.minimum(np.where(np.isfinite(registered), registered, 1.0), max(most, 1))
+    return np.where((reporting > 0) & (reporting >= expected), np.nansum(per_worker, axis=1), np.nan)
+
+
+def standing_still(window: Window) -> NDArray[np.bool_]:
+    """Return where the job is known to stand still, shape ``(n,)``.
+
+    Its workers show no throughput, while records arrive and the engine itself says that it is not up: its uptime is 0
+    (Flink's JobManager), or it has none while the scale-out is still told. That is no lost scrape.
+    """
+    silent = np.isnan(window.worker_metric(metrics.THROUGHPUT.name)).all(axis=1)
+    uptime = window.job_metric(metrics.UPTIME.name)
+    known = np.isfinite(uptime)
+    down = (uptime == 0.0) | (~known & np.isfinite(window.job_metric(metrics.SCALE_OUT.name)))
+    arriving = np.isfinite(window.job_metric(metrics.WORKLOAD.name))
+    return np.asarray(silent & arriving & down & known.any())
+
+
+def last_finite(values: Values) -> float | None:
+    """Return the newest value that was measured."""
+    known = np.flatnonzero(np.isfinite(values))
+    return float(values[known[-1]]) if len(known) else None
+
+
+def _means_of_present(per_worker: Values) -> tuple[float, ...]:
+    """Return the mean of each column of ``(n, workers)`` that has a value in the last two rows (one may still be owed).
+
+    A worker that was released by a rescale since the last tick says nothing of those that run.
+    """
+    present = per_worker[:, np.isfinite(per_worker[-2:]).any(axis=0)]
+    known = np.isfinite(present)
+    means = np.where(known, present, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    return tuple(means.tolist())
+
+
+def _mean(values: Values) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if known.size else None

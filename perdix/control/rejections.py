@@ -1,0 +1,65 @@
+"""Rejections: what was read of a job's metrics and cannot be, counted for as long as the job is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from perdix.telemetry.window import Rejected
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """What was rejected of one metric.
+
+    Attributes
+    ----------
+    count
+        Values so far.
+    newest_s
+        Epoch seconds of the newest.
+    sentence
+        Which value that was, and what it could have been.
+    """
+
+    count: int
+    newest_s: float
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Rejections:
+    """Canonical metric -> what was rejected of it; empty while all that was read could be."""
+
+    of: Mapping[str, Rejection] = field(default_factory=dict)
+
+    def seen(self, rejected: Iterable[Rejected]) -> Rejections:
+        """Count what was not counted before: the windows of two ticks overlap."""
+        found = dict(self.of)
+        for item in rejected:
+            before = found.get(item.metric)
+            new = item.times_s if before is None else item.times_s[item.times_s > before.newest_s]
+            if len(new):
+                count = len(new) + (0 if before is None else before.count)
+                found[item.metric] = Rejection(count, float(new.max()), item.sentence())
+        return self if found == self.of else Rejections(found)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Canonical metric -> values so far."""
+        return {metric: item.count for metric, item in self.of.items()}
+
+    def to_state(self) -> dict[str, Any]:
+        """Return a JSON-serialisable state."""
+        return {metric: dict(vars(item)) for metric, item in self.of.items()}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Rejections:
+        """Rebuild from :meth:`to_state`; raises ``KeyError``, ``TypeError`` or ``ValueError`` when a part is wrong."""
+        return cls(
+            {
+                str(metric): Rejection(int(item["count"]), float(item["newest_s"]), str(item["sentence"]))
+                for metric, item in state.items()
+            }
+        )

@@ -1,0 +1,195 @@
+"""Where a tick reads a job's metrics from."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from perdix.settings.plain_error import PlainError
+from perdix.settings.stream_job import PrometheusSource, StreamJob
+from perdix.settings.yaml_files import SettingsError
+from perdix.telemetry.alignment import align
+from perdix.telemetry.http_client import MIB
+from perdix.telemetry.metrics import WORKLOAD
+from perdix.telemetry.prometheus import Asked, Prometheus, Pulled
+from perdix.telemetry.prometheus_answers import PrometheusError
+from perdix.telemetry.quality import NEEDED
+from perdix.telemetry.queries import EngineQueries, load_queries
+from perdix.telemetry.window import Window
+
+LONGEST_READ_S = 3_600.0
+NEEDED_TO_DECIDE: Mapping[str, float] = {**NEEDED, WORKLOAD.name: 0.5}  # metric -> least coverage
+DOWN_S = 30.0
+LARGEST_ANSWER_BYTES = 64 * MIB
+BESIDE_THE_TICK_S = 120.0  # one-minute means reach a minute back, and the newest steps may still be owed
+
+
+class SourceError(PlainError):
+    """The metrics of a job could not be read now. The message says where and why."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A window, and what the source warned of, in words: a query that was refused, a label that the selector lacks."""
+
+    window: Window
+    warnings: tuple[str, ...] = ()
+
+
+class MetricsSource(Protocol):
+    """Raises nothing but :class:`SourceError`."""
+
+    def read(self, job: StreamJob, now_s: float, since_s: float) -> Reading:
+        """Return the window ``(since_s, now_s]`` up to its newest complete step; the step is the scrape interval."""
+        ...
+
+
+def since_s(now_s: float, newest_s: float | None, tick_interval_s: float, checkpoint_interval_s: float) -> float:
+    """Return from when a tick must read: what is new, and what its means and the capacity model need before that.
+
+    Parameters
+    ----------
+    newest_s
+        End of what earlier ticks have seen (epoch seconds); ``None`` on a first tick, which reads an hour, so that the
+        loop starts with a forecast and a capacity instead of learning them in front of the user.
+    """
+    usual_s = now_s - tick_interval_s - max(BESIDE_THE_TICK_S, checkpoint_interval_s)
+    earliest_s = now_s - LONGEST_READ_S
+    return earliest_s if newest_s is None else max(min(usual_s, newest_s), earliest_s)
+
+
+def connected(source: PrometheusSource) -> Prometheus:
+    """Return a client with time-outs that fit a tick: a server that does not answer costs seconds, not the minute."""
+    return Prometheus(
+        source,
+        timeout_s=3.0,
+        deadline_s=8.0,
+        attempts=2,
+        largest_bytes=LARGEST_ANSWER_BYTES,
+    )
+
+
+class LiveSource:
+    """Prometheus, read with the PromQL of each job's engine; one client per server. Thread-safe.
+
+    Parameters
+    ----------
+    connect
+        Makes a client from a job's settings; tests hand in one with another transport.
+    queries_of
+        PromQL of an engine.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[PrometheusSource], Prometheus] = connected,
+        queries_of: Callable[[str], EngineQueries] = load_queries,
+    ) -> None:
+        self._connect = connect
+        self._queries_of = queries_of
+        self._clients: dict[str, Prometheus] = {}
+        self._down: dict[str, tuple[float, str]] = {}
+        self._queries: dict[str, EngineQueries] = {}
+        self._making = threading.Lock()
+
+    def read(self, job: StreamJob, now_s: float, since_s: float) -> Reading:
+        """Return the window ``(since_s, now_s]``; raises :class:`SourceError` naming the server and the mend."""
+        found = self.read_jobs([(job, since_s)], now_s)[job.name]
+        if isinstance(found, SourceError):
+            raise found
+        return found
+
+    def read_jobs(self, jobs: Iterable[tuple[StreamJob, float]], now_s: float) -> dict[str, Reading | SourceError]:
+        """Read several jobs, those of one server with the same queries; what fails for one is returned, not raised.
+
+        Parameters
+        ----------
+        jobs
+            Each with the epoch second from which on it is read.
+        """
+        found: dict[str, Reading | SourceError] = {}
+        alike: dict[tuple[str, str, float, float], list[tuple[StreamJob, PrometheusSource, float]]] = {}
+        for job, since_s in jobs:
+            source = job.prometheus
+            if source is None:
+                found[job.name] = SourceError(
+                    f"job '{job.name}' has no 'prometheus' in its file; add its url and selector"
+                )
+                continue
+            step_s = source.scrape_interval_s
+            start_s = math.floor(since_s / step_s) * step_s
+            alike.setdefault((server_of(source), job.engine, step_s, start_s), []).append((job, source, since_s))
+        for (_, engine, _, start_s), members in alike.items():
+            found |= self._read_alike(engine, start_s, now_s, members)
+        return found
+
+    def _read_alike(
+        self, engine: str, start_s: float, now_s: float, members: Sequence[tuple[StreamJob, PrometheusSource, float]]
+    ) -> dict[str, Reading | SourceError]:
+        """Read jobs of one server and engine from the same second on."""
+        source = members[0][1]
+        step_s = source.scrape_interval_s
+        try:
+            self._refuse_if_down(source, now_s)
+            queries = self._queries_for(engine)
+            asked = Asked(
+                {job.name: self._wanted(queries, of) for job, of, _ in members},
+                {job.name: of.selector for job, of, _ in members},
+                start_s,
+                math.floor(now_s / step_s) * step_s,
+                step_s,
+                step_s,
+            )
+            pulled = self._client(source).pull_jobs(queries, asked)
+        except (SourceError, PrometheusError, SettingsError, ValueError) as error:
+            if isinstance(error, PrometheusError) and error.kind in {"unreachable", "timeout", "overloaded"}:
+                self._down[server_of(source)] = (now_s, str(error))
+            return {job.name: SourceError(str(error)) for job, _, _ in members}
+        return {job.name: _reading(job, pulled[job.name], since_s, now_s, step_s) for job, _, since_s in members}
+
+    def close(self) -> None:
+        """Close every connection."""
+        for client in self._clients.values():
+            client.close()
+        self._clients.clear()
+
+    def _refuse_if_down(self, source: PrometheusSource, now_s: float) -> None:
+        """Do not let every job of a fleet wait for the same dead server."""
+        failed_s, why = self._down.get(server_of(source), (-math.inf, ""))
+        if 0.0 <= now_s - failed_s < DOWN_S:
+            raise SourceError(f"{why} (asked {now_s - failed_s:.0f} s ago; not asked again for {DOWN_S:.0f} s)")
+
+    def _client(self, source: PrometheusSource) -> Prometheus:
+        key = server_of(source)
+        with self._making:
+            if key not in self._clients:
+                self._clients[key] = self._connect(source)
+            return self._clients[key]
+
+    def _wanted(self, queries: EngineQueries, source: PrometheusSource) -> tuple[str, ...]:
+        """Return what can be asked for, and what must be: so that a label that is missing for it is told."""
+        return tuple(dict.fromkeys((*queries.metrics(source.selector), *NEEDED_TO_DECIDE)))
+
+    def _queries_for(self, engine: str) -> EngineQueries:
+        if engine not in self._queries:
+            self._queries[engine] = self._queries_of(engine)
+        return self._queries[engine]
+
+
+def _reading(
+    job: StreamJob, pulled: Pulled | PrometheusError, since_s: float, now_s: float, step_s: float
+) -> Reading | SourceError:
+    if isinstance(pulled, PrometheusError):
+        return SourceError(str(pulled))
+    try:
+        return Reading(align(job.name, pulled.series, since_s, now_s, step_s), pulled.warnings)
+    except ValueError as error:
+        return SourceError(str(error))
+
+
+def server_of(source: PrometheusSource) -> str:
+    """Return what tells a Prometheus from others."""
+    return source.model_dump_json(include={"url", "token_file", "verify_tls"})

@@ -1,0 +1,377 @@
+"""One tick of one job: review, observe, learn, plan, record, reconcile.
+
+Belongs here: the order of these steps, and what is stored when. Does not belong here: how any of them is done, several
+jobs (:mod:`perdix.control.fleet`), and the clock (``now_s`` is handed in).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from perdix.control.account import account
+from perdix.control.believe import coarse, level_per_s
+from perdix.control.clock import CLOCK_BACK_S
+from perdix.control.expect import expected_recovery_s
+from perdix.control.job_memory import AVOIDED, JobMemory, Recalled, changed
+from perdix.control.learn import Lesson, learn
+from perdix.control.memories import Memories
+from perdix.control.observe import Observation, doubting, observe
+from perdix.control.pausing import why_paused
+from perdix.control.plan import Ledgered, Plan, Setting, blindness, plan
+from perdix.control.reconcile import Event, Progress, Reconciler
+from perdix.control.rejections import Rejections
+from perdix.control.sources import since_s
+from perdix.control.state import DAY_S, StateStore
+from perdix.control.state_journal import Status
+from perdix.control.state_ledger import Intent, State
+from perdix.control.tenure import Tenure
+from perdix.control.tick_io import TickIO, TickReport
+from perdix.policies.contract import Decision, Reason
+from perdix.settings.stream_job import StreamJob
+from perdix.targets.advisory import AdvisoryTarget
+from perdix.targets.contract import Running, Target
+from perdix.telemetry.plausible import plausible_ranges
+
+VALID_S = 900.0
+
+
+def tick(job: StreamJob, io: TickIO, now_s: float, tenure: Tenure | None = None) -> TickReport:
+    """Let one job's controller look at the world once, and act.
+
+    What is decided is stored before the target is asked, so a crash at any point is healed by the next tick and scales
+    nothing twice.
+
+    Parameters
+    ----------
+    now_s
+        Epoch seconds: the tick's one read of the clock.
+    tenure
+        Fences every write and the call of the target; ``None`` when nobody else can be at work (replays, tests).
+
+    Raises
+    ------
+    StaleLease
+        When another controller took over in the middle; nothing that this one did after that was kept.
+    """
+    begun = begin(job, io, now_s, tenure)
+    return begun.end(begun.carry_out())
+
+
+def begin(job: StreamJob, io: TickIO, now_s: float, tenure: Tenure | None = None) -> Begun:
+    """Make a tick as far as its decision is stored: all of :func:`tick` but asking the target."""
+    store = io.store if tenure is None else tenure.fenced
+    stages = _Stages(io.stopwatch_s)
+    with stages("recall"):
+        with store.seen() as seen:
+            remembered = io.memories.recall(seen, job.name)
+            pause = seen.journal.pauses(now_s).get(job.name)
+        memory = remembered.memory
+        act = job.mode == "act" and job.target.kind != "advisory"
+        paused = why_paused(job, pause, now_s)
+        setting = Setting(job, now_s, act, paused, io.tick_interval_s, io.policy_of, io.believes, store.lasts)
+    with stages("review"):
+        target = io.target_of(job)
+        progress = _review(setting, store, target)
+    with stages("observe"):
+        running = None if progress is None else progress.running
+        observation = _observe(setting, io, memory, running)
+        progress = _seen_running(setting, store, target, progress, observation)
+    with stages("learn"):
+        if not setting.act:
+            memory = replace(memory, followed=memory.followed.seen(observation.scale_out, now_s))
+        lesson = learn(
+            memory, observation, progress, champions=io.champions, job=job, now_s=now_s, believes=io.believes
+        )
+        observation = doubting(observation, lesson.memory.capacity.doubted)
+    with stages("plan"):
+        planned = plan(setting, observation, progress, lesson, _ledgered(store, setting, lesson.memory))
+    with stages("record"):
+        notes = (*remembered.notes, *lesson.notes, *planned.beliefs.notes)
+        intent = _intent(setting, observation, progress, planned, notes=notes, rejected=lesson.memory.rejected)
+        recorded = _Recorded(progress, lesson, planned, intent)
+        retrain, remembered = _record(setting, store, recorded, remembered)
+    found = _Found(observation, progress, lesson, planned, intent, retrain, notes)
+    return Begun(setting, _Hands(store, target, io.memories, tenure), found, remembered, stages)
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A tick whose decision is stored: its target is still to be asked (:meth:`carry_out`), then it ends (:meth:`end`).
+
+    The first may take its time, and may run in another thread meanwhile.
+    """
+
+    setting: Setting
+    _hands: _Hands
+    _found: _Found
+    _remembered: Recalled
+    _stages: _Stages
+
+    @property
+    def asks(self) -> bool:
+        """Whether the target may have to be asked for something; also on a blind tick, as perdix saw when it decided.
+
+        Otherwise :meth:`carry_out` waits for nobody.
+        """
+        progress, intent = self._found.progress, self._found.intent
+        if not self.setting.act or self.setting.paused is not None or progress.running is None:
+            return False
+        decided = intent is not None and intent.first_state is State.INTENT
+        return decided or (progress.open is not None and progress.open.state is State.INTENT)
+
+    def carry_out(self) -> Progress:
+        """Ask for what is wanted; raises as :func:`tick` does."""
+        progress, hands = self._found.progress, self._hands
+        with self._stages("reconcile"):
+            if not self.asks or progress.running is None:
+                return progress
+            reconciler = Reconciler(hands.store, hands.target, self.setting.job.name, self.setting.now_s)
+            carried = reconciler.carry_out(progress.running, hands.tenure)
+            return progress if carried.event is Event.NOTHING else carried
+
+    def end(self, carried: Progress) -> TickReport:
+        """Keep what came of it, and report."""
+        job, now_s, remembered = self.setting.job.name, self.setting.now_s, self._remembered
+        if carried.avoided is not None and carried is not self._found.progress:
+            memory = replace(remembered.memory, avoided=(*self._found.lesson.memory.avoided, carried.avoided))
+            new = {AVOIDED: {"sizes": [item.to_state() for item in memory.avoided]}}
+            self._hands.store.learned.learn(job, now_s, new)
+            remembered = remembered.stored(memory, new, now_s)
+        self._hands.memories.keep(job, remembered)
+        return _report(self.setting, self._found, carried, self._stages.milliseconds)
+
+
+@dataclass(frozen=True)
+class _Hands:
+    store: StateStore
+    target: Target
+    memories: Memories
+    tenure: Tenure | None
+
+
+@dataclass(frozen=True)
+class _Found:
+    observation: Observation
+    progress: Progress
+    lesson: Lesson
+    planned: Plan
+    intent: Intent | None
+    retrain: str | None
+    notes: tuple[str, ...]
+
+
+class _Stages:
+    def __init__(self, stopwatch_s: Callable[[], float]) -> None:
+        self._stopwatch_s = stopwatch_s
+        self.milliseconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        began_s = self._stopwatch_s()
+        yield
+        self.milliseconds[name] = 1_000.0 * (self._stopwatch_s() - began_s)
+
+
+def _observe(setting: Setting, io: TickIO, memory: JobMemory, running: Running | None) -> Observation:
+    interval_s, job = setting.tick_interval_s, setting.job
+    from_s = since_s(setting.now_s, memory.newest_s, interval_s, job.objectives.checkpoint_interval_s)
+    told = None if running is None else running.scale_out
+    ranges = plausible_ranges(job.bounds, told, memory.highest_per_s)
+    settled = told if running is not None and running.settled else None
+    return observe(job, io.source, setting.now_s, from_s, interval_s, ranges=ranges, running=settled)
+
+
+def _review(setting: Setting, store: StateStore, target: Target) -> Progress | None:
+    """Return what became of what was wanted; ``None`` where only the metrics can tell what runs."""
+    if isinstance(target, AdvisoryTarget):
+        return None
+    return _reviewed(setting, store, target)
+
+
+def _reviewed(setting: Setting, store: StateStore, target: Target) -> Progress:
+    reconciler = Reconciler(store, target, setting.job.name, setting.now_s)
+    return reconciler.review(act=setting.act, paused=setting.paused is not None)
+
+
+def _seen_running(
+    setting: Setting, store: StateStore, target: Target, progress: Progress | None, observation: Observation
+) -> Progress:
+    """Return the review with what only the metrics could tell."""
+    if progress is None:
+        if isinstance(target, AdvisoryTarget) and observation.scale_out is not None:
+            target.observe(observation.scale_out)
+        progress = _reviewed(setting, store, target)
+    if progress.running is None and not setting.act and observation.scale_out is not None:
+        # Advice needs no target: the metrics tell what runs.
+        return replace(progress, running=Running(observation.scale_out, None, settled=True))
+    return progress
+
+
+def _ledgered(store: StateStore, setting: Setting, memory: JobMemory) -> Ledgered:
+    """Return when the job was rescaled: by perdix, or by whoever follows its advice."""
+    job, day_s = setting.job.name, setting.now_s - DAY_S
+    if not setting.act:
+        return Ledgered(memory.followed.last_s, memory.followed.within(day_s))
+    last_s, count = store.ledger.rescales(job, day_s)
+    if last_s is not None and last_s > setting.now_s + CLOCK_BACK_S:
+        last_s = None  # noted before the clock was set back: nobody can say how long ago
+    return Ledgered(last_s, count)
+
+
+def _intent(
+    setting: Setting,
+    observation: Observation,
+    progress: Progress,
+    planned: Plan,
+    *,
+    notes: tuple[str, ...],
+    rejected: Rejections,
+) -> Intent | None:
+    if planned.verdict is None or progress.running is None:
+        return None
+    decision, running = planned.verdict.decision, progress.running
+    before, before_mix = running.scale_out, running.mix
+    if progress.undone is not None:  # it may never have run, and is asked for all the same
+        before, before_mix = progress.undone.intent.scale_out, progress.undone.intent.mix
+    return Intent(
+        job=setting.job.name,
+        window_end_s=setting.now_s if observation.end_s is None else observation.end_s,
+        made_s=setting.now_s,
+        from_scale_out=before,
+        scale_out=decision.scale_out,
+        policy=decision.policy,
+        reason=decision.reason,
+        sentence=decision.sentence,
+        valid_until_s=setting.now_s + VALID_S,
+        versions=planned.beliefs.versions,
+        explanation=_account(setting, observation, planned, notes, rejected),
+        predicted_recovery_s=_expected_s(planned, decision),
+        act=setting.act,
+        from_mix=before_mix,
+        mix=decision.mix,
+    )
+
+
+def _account(
+    setting: Setting, observation: Observation, planned: Plan, notes: tuple[str, ...], rejected: Rejections
+) -> Mapping[str, Any]:
+    if not setting.lasts:
+        return {}  # nobody will ask why
+    return account(observation, planned.situation, planned.verdict, notes, planned.beliefs, rejected=rejected)
+
+
+def _expected_s(planned: Plan, decision: Decision) -> float | None:
+    """Return the recovery to expect of a decision that stops the job, else what the policy predicts."""
+    situation = planned.situation
+    if situation is None or not decision.rescales(situation):
+        return decision.recovery_s
+    return expected_recovery_s(situation, decision.scale_out, decision.mix, planned=True)
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    progress: Progress
+    lesson: Lesson
+    planned: Plan
+    intent: Intent | None
+
+
+def _record(
+    setting: Setting, store: StateStore, recorded: _Recorded, remembered: Recalled
+) -> tuple[str | None, Recalled]:
+    """Store all that was learned and decided, or nothing of it.
+
+    Returns
+    -------
+    tuple of (str or None, Recalled)
+        The run key of a new retrain request, and what is remembered from now on.
+    """
+    lesson, planned = recorded.lesson, recorded.planned
+    job, now_s, memory = setting.job.name, setting.now_s, lesson.memory
+    level = level_per_s(memory)
+    if planned.beliefs.foreseen is not None and level is not None:
+        memory = replace(memory, trust=memory.trust.issued(planned.beliefs.foreseen, level))
+    if planned.beliefs.known_events is not None:
+        memory = replace(memory, known_events=planned.beliefs.known_events)
+    if planned.situation is not None and planned.verdict is not None:
+        name = setting.job.policy.name
+        memory = replace(memory, policy=name, policy_memory=planned.verdict.proposed.memory)
+    with store.together() as once:
+        for forecast, realised in lesson.judgement.settled:
+            once.learned.settle(job, forecast.origin_s, now_s, realised.horizon_wape)
+        if planned.beliefs.champion is not None:
+            made = coarse(planned.beliefs.champion)
+            if once.learned.save_forecast(job, made):
+                memory = replace(memory, pending=(*memory.pending, made))
+        new = changed(job, memory, remembered.documents) if once.lasts else {}
+        if new:
+            once.learned.learn(job, now_s, new)
+        if lesson.outcome is not None:
+            once.ledger.set_outcome(*lesson.outcome)
+        if recorded.progress.undone is not None:
+            once.ledger.failed(recorded.progress.undone.decision_id, now_s, recorded.progress.sentence, retriable=False)
+            once.ledger.heard_of(recorded.progress.undone.decision_id)
+            once.ledger.withdraw(job, now_s, recorded.progress.sentence)
+        if recorded.intent is not None and (once.lasts or recorded.intent.first_state is not State.HELD):
+            once.ledger.record(recorded.intent)
+        if lesson.adopted:
+            _answered(once, job, now_s)
+        retrain = None
+        if lesson.retrain:
+            retrain = once.journal.request_retrain(job, now_s, lesson.retrain, since_s=lesson.drift_since_s)
+    return retrain, remembered.stored(memory, new, now_s)
+
+
+def _answered(store: StateStore, job: str, now_s: float) -> None:
+    for request in store.journal.open_retrains():
+        if request.job == job:
+            store.journal.close_retrain(request.run_key, now_s)
+
+
+def _failure_s(planned: Plan, running: Running | None) -> float | None:
+    """Return the recovery to expect of a failure now; while a rescale is under way nobody can say."""
+    if running is None or not running.settled:
+        return None
+    situation = planned.situation
+    return None if situation is None else expected_recovery_s(situation, situation.scale_out, situation.mix)
+
+
+def _report(setting: Setting, found: _Found, carried: Progress, stages_ms: Mapping[str, float]) -> TickReport:
+    verdict, progress = found.planned.verdict, found.progress
+    status, sentence = Status.ACTING if setting.act else Status.ADVISE, ""
+    if verdict is not None:
+        sentence = verdict.decision.sentence
+    if setting.act and progress.event is Event.UNREACHABLE:
+        status, sentence = Status.UNREACHABLE, f"The target cannot be read: {progress.sentence}."
+    elif not found.observation.clear and (progress.running is None or progress.running.settled):
+        back = verdict is not None and verdict.decision.reason is Reason.ROLLBACK
+        blind = f"Blind: {blindness(found.observation)}."
+        status, sentence = Status.BLIND, f"{blind} {sentence}" if back else blind
+    elif setting.paused is not None:
+        status = Status.PAUSED
+    if carried.sentence and carried.event is not Event.UNREACHABLE:
+        sentence = f"{sentence} Target: {carried.sentence}.".strip()
+    desired = carried.open
+    return TickReport(
+        job=setting.job.name,
+        status=status,
+        sentence=sentence,
+        decision=None if verdict is None else verdict.decision,
+        decision_id=None if found.intent is None else found.intent.decision_id,
+        event=carried.event,
+        running=None if progress.running is None else progress.running.scale_out,
+        running_mix={} if progress.running is None else progress.running.mix,
+        wanted=None if desired is None else desired.intent.scale_out,
+        forecast=found.planned.beliefs.forecast if setting.believes else None,
+        capacities=found.planned.beliefs.capacities,
+        wape=found.lesson.memory.wape,
+        horizon_wape=found.lesson.memory.horizon_wape,
+        failure_recovery_s=_failure_s(found.planned, carried.running),
+        retrain=found.retrain,
+        notes=found.notes,
+        rejected=found.lesson.memory.rejected.counts,
+        stages_ms=stages_ms,
+    )

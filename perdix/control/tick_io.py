@@ -1,0 +1,231 @@
+"""What one tick of one job is given, and what it reports."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from perdix.control.calls import Call, Result
+from perdix.control.champions import ChampionSource
+from perdix.control.clock import HostClock, Moment
+from perdix.control.memories import Memories
+from perdix.control.reconcile import Event
+from perdix.control.sources import MetricsSource
+from perdix.control.state import StateStore
+from perdix.control.state_journal import JobStatus, Status
+from perdix.models.capacity.contract import Estimate
+from perdix.models.forecasting.contract import Forecast
+from perdix.policies.build import build_policy
+from perdix.policies.contract import Decision, Policy
+from perdix.settings.stream_job import StreamJob
+from perdix.targets.contract import Target
+
+OUTLOOKS_S = (60.0, 300.0, 900.0)  # horizons of which the journal keeps the forecast
+OUTLOOK_S = 60.0  # mean over the minute that ends there: a single second of a forecast is nobody's plan
+UPPER = 0.95
+
+
+def policy_of(job: StreamJob) -> Policy:
+    """Return the policy that a job's settings name."""
+    return build_policy(job.policy.name, job.policy.options)
+
+
+class AsksAhead(Protocol):
+    """Asks servers for many jobs at once (:class:`perdix.control.read_ahead.ReadAhead`)."""
+
+    def served(
+        self,
+        batches: Iterable[Sequence[StreamJob]],
+        io: TickIO,
+        clock: HostClock,
+        serve: Callable[[Ready], Iterable[Result | Call[Result]]],
+    ) -> Iterator[Result]:
+        """Serve jobs as soon as their servers have answered, and yield what that gives."""
+        ...
+
+
+class ServesElsewhere(Protocol):
+    """Serves jobs in other processes (:class:`perdix.control.crew.Crew`)."""
+
+    def wanted_for(self, jobs: int) -> bool:
+        """Whether so many jobs are better served there."""
+        ...
+
+    def turn(self, jobs: Sequence[StreamJob], turn: Any) -> Generator[Any, None, None]:
+        """Serve the jobs, and yield what came of it, or who was lost."""
+        ...
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A job of which all was asked that its tick asks first, with the answers in ``io``; ``at`` is when."""
+
+    job: StreamJob
+    io: TickIO
+    at: Moment
+
+
+@dataclass(frozen=True)
+class TickIO:
+    """All that a tick touches.
+
+    Attributes
+    ----------
+    tick_interval_s
+        Seconds between ticks.
+    stopwatch_s
+        For the stage times of the report only.
+    memories
+        What this process remembers from its own ticks.
+    believes
+        Whether the load is foreseen and the capacity of every scale-out worked out. ``False`` in replays of policies
+        that decide by what is measured alone: only the guards then ask what was learned.
+    ahead
+        Asks for many jobs at once; ``None``: each job's tick asks for itself, one after the other.
+    crew
+        Serves large fleets in processes of their own; ``None``: this one serves them all.
+    """
+
+    source: MetricsSource
+    store: StateStore
+    champions: ChampionSource
+    target_of: Callable[[StreamJob], Target]
+    policy_of: Callable[[StreamJob], Policy] = policy_of
+    tick_interval_s: float = 60.0
+    stopwatch_s: Callable[[], float] = time.perf_counter
+    memories: Memories = field(default_factory=Memories)
+    believes: bool = True
+    ahead: AsksAhead | None = None
+    crew: ServesElsewhere | None = None
+
+
+@dataclass(frozen=True)
+class TickReport:
+    """What one tick of one job did.
+
+    Attributes
+    ----------
+    decision
+        ``None`` where none could be made.
+    event
+        What happened between perdix and the target.
+    running, wanted
+        Workers that run, and that are to run; ``None`` where not known, and where nothing is under way.
+    forecast, capacities
+        What was believed: the forecast that was acted on, and the capacity of every scale-out that may be chosen.
+    wape, horizon_wape
+        WAPE (1.0 = 100 %) of the champion's newest forecast whose first minute has come true, and of its newest whose
+        whole horizon has.
+    failure_recovery_s
+        How long the recovery would take if a worker failed now, in seconds; ``None`` where it cannot be said.
+    retrain
+        Run key of a retraining that was asked for in this tick.
+    stages_ms
+        Stage -> milliseconds.
+    running_mix
+        Size -> workers that run; empty where they are equal.
+    rejected
+        Canonical metric -> values so far that cannot be, and were not used.
+    """
+
+    job: str
+    status: Status
+    sentence: str
+    decision: Decision | None = None
+    decision_id: str | None = None
+    event: Event = Event.NOTHING
+    running: int | None = None
+    wanted: int | None = None
+    forecast: Forecast | None = None
+    capacities: Mapping[int, Estimate] = field(default_factory=dict)
+    wape: float | None = None
+    horizon_wape: float | None = None
+    failure_recovery_s: float | None = None
+    retrain: str | None = None
+    notes: tuple[str, ...] = ()
+    stages_ms: Mapping[str, float] = field(default_factory=dict)
+    running_mix: Mapping[str, int] = field(default_factory=dict)
+    rejected: Mapping[str, int] = field(default_factory=dict)
+
+    def in_short(self) -> TickReport:
+        """Return the report with only the parts of forecast, capacities and decision that are journalled or shown."""
+        forecast, decision = self.forecast, self.decision
+        capacities = {n: one for n, one in self.capacities.items() if n == self.running}
+        if decision is not None:
+            decision = replace(decision, candidates=(), plan=(), memory={})
+        if forecast is not None:
+            upper = {name: path for name, path in forecast.quantiles.items() if name == UPPER}
+            forecast = replace(forecast, quantiles=upper).over(OUTLOOK_S)
+        return replace(self, capacities=capacities, decision=decision, forecast=forecast)
+
+    def job_status(self, now_s: float) -> JobStatus:
+        """Return the status that the journal keeps."""
+        details: dict[str, Any] = {"event": self.event, "scale_out": self.running, "wanted": self.wanted}
+        details |= {
+            "wape": self.wape,
+            "horizon_wape": self.horizon_wape,
+            "notes": list(self.notes),
+            "decision_id": self.decision_id,
+        }
+        details["reason"] = None if self.decision is None else self.decision.reason
+        details |= {
+            "mix": dict(self.running_mix),
+            "capacity": _told(self.capacities.get(self.running or 0)),
+            "forecast": _outlook(self.forecast),
+            "predicted_recovery_s": None if self.decision is None else self.decision.recovery_s,
+            "failure_recovery_s": self.failure_recovery_s,
+            "error_budget_left": None if self.decision is None else self.decision.budget_left,
+            "rejected": dict(self.rejected),
+        }
+        return JobStatus(self.job, self.status, now_s, self.sentence, details)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON-serialisable values; stable names."""
+        decision = self.decision
+        return {
+            "job": self.job,
+            "status": self.status.value,
+            "sentence": self.sentence,
+            "reason": None if decision is None else decision.reason.value,
+            "scale_out": None if decision is None else decision.scale_out,
+            "predicted_recovery_s": None if decision is None else decision.recovery_s,
+            "decision_id": self.decision_id,
+            "event": self.event.value,
+            "mix": {} if decision is None else dict(decision.mix),
+            "running": self.running,
+            "running_mix": dict(self.running_mix),
+            "wanted": self.wanted,
+            "forecast_family": None if self.forecast is None else self.forecast.family,
+            "forecast_version": None if self.forecast is None else self.forecast.version,
+            "wape": self.wape,
+            "horizon_wape": self.horizon_wape,
+            "failure_recovery_s": self.failure_recovery_s,
+            "error_budget_left": None if decision is None else decision.budget_left,
+            "retrain": self.retrain,
+            "notes": list(self.notes),
+            "stages_ms": {name: round(value, 3) for name, value in self.stages_ms.items()},
+        }
+
+
+def _told(capacity: Estimate | None) -> dict[str, float] | None:
+    if capacity is None:
+        return None
+    return {"per_s": capacity.per_s, "low_per_s": capacity.low_per_s, "high_per_s": capacity.high_per_s}
+
+
+def _outlook(forecast: Forecast | None) -> dict[str, Any] | None:
+    """Return the forecast in a few numbers: for each horizon, seconds -> means over the minute that ends there."""
+    if forecast is None:
+        return None
+    paths = {"mean_per_s": forecast.mean}
+    if UPPER in forecast.quantiles:
+        paths["upper_per_s"] = forecast.quantiles[UPPER]
+    width = max(1, round(OUTLOOK_S / forecast.step_s))
+    ends = {at_s: round(at_s / forecast.step_s) for at_s in OUTLOOKS_S}
+    outlook: dict[str, Any] = {"origin_s": forecast.origin_s}
+    for name, path in paths.items():
+        means = {f"{at_s:.0f}": path[max(end - width, 0) : end] for at_s, end in ends.items() if 0 < end <= len(path)}
+        outlook[name] = {at: float(values.mean()) for at, values in means.items()}
+    return outlook

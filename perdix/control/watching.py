@@ -1,0 +1,286 @@
+"""Watching: how long a rescale or a failure really stops the job, tick by tick and without ever blocking (D8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from perdix.control.observe import last_finite, standing_still, total_throughput
+from perdix.control.state_ledger import Entry
+from perdix.models.recovery.downtime import Downtimes
+from perdix.models.recovery.normal import Normal
+from perdix.models.recovery.observation import TIMEOUT_S, Recovered, RecoveryWatch, TimedOut
+from perdix.policies.contract import Reason
+from perdix.telemetry import metrics
+from perdix.telemetry.window import Values, Window
+
+PATIENCE = 1.5
+LEAST_S = 300.0
+BEHIND_S = 5.0  # consumer lag, in seconds of workload, above which the job is not in normal operation
+FALLING, FALLING_S = (
+    0.1,
+    0.2,
+)  # deficit as a share of the workload, and lag in seconds of it, of a job that falls behind
+UNSEEN_S = 60.0  # after a restart: a stop that has not shown by then was shorter than what metrics show
+BEFORE_A_RESTART_S = 120.0  # where the stop before an unplanned restart is looked for
+
+
+@dataclass(frozen=True)
+class Watching:
+    """One recovery that is being watched.
+
+    Attributes
+    ----------
+    decision_id
+        The decision that stopped the job; ``None`` for a failure that nobody asked for.
+    predicted_s
+        The recovery time that was predicted when it was decided.
+    inward
+        Whether it is a decision to run less: fewer workers, or as many smaller ones. Fewer that were taken for their
+        greater capacity, where nothing holds, are not less.
+    waiting_records
+        Consumer lag with which the watch began; 0 where it is not measured.
+    back
+        Whether it is a decision that took another one back.
+    """
+
+    watch: RecoveryWatch
+    from_scale_out: int
+    scale_out: int
+    decision_id: str | None = None
+    predicted_s: float | None = None
+    inward: bool = False
+    waiting_records: float = 0.0
+    back: bool = False
+
+    def to_state(self) -> dict[str, Any]:
+        """Return a JSON-serialisable state."""
+        return {
+            "watch": self.watch.to_state(),
+            "from_scale_out": self.from_scale_out,
+            "scale_out": self.scale_out,
+            "decision_id": self.decision_id,
+            "predicted_s": self.predicted_s,
+            "inward": self.inward,
+            "waiting_records": self.waiting_records,
+            "back": self.back,
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Watching:
+        """Rebuild from :meth:`to_state`. Raises ``ValueError`` or ``KeyError`` when a part is missing."""
+        return cls(
+            RecoveryWatch.from_state(state["watch"]),
+            int(state["from_scale_out"]),
+            int(state["scale_out"]),
+            state["decision_id"],
+            state["predicted_s"],
+            bool(state.get("inward", int(state["scale_out"]) < int(state["from_scale_out"]))),
+            float(state.get("waiting_records", 0.0)),
+            bool(state.get("back", False)),
+        )
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What a look brought.
+
+    Attributes
+    ----------
+    watching
+        What goes on being watched.
+    ended
+        The watch that has just come to an end.
+    outcome
+        How a decision turned out, for the ledger.
+    down
+        Whether the job stands still at the end of the watch.
+    """
+
+    watching: Watching | None
+    normal: Normal
+    downtimes: Downtimes
+    ended: Watching | None = None
+    outcome: Mapping[str, Any] | None = None
+    down: bool = False
+
+    @property
+    def failed(self) -> bool:
+        """Whether the job stopped for a decision and did not come back; one that takes another back is not judged."""
+        if self.ended is None or not isinstance(self.ended.watch.outcome, TimedOut):
+            return False
+        stalled = self.ended.watch.outcome.stopped_s is not None
+        return stalled and self.ended.decision_id is not None and not self.ended.back
+
+    @property
+    def failed_scale_in(self) -> bool:
+        """Whether the job did not come back from a rescale to less."""
+        return self.failed and self.ended is not None and self.ended.inward
+
+
+def look(
+    watching: Watching | None,
+    normal: Normal,
+    downtimes: Downtimes,
+    window: Window,
+    *,
+    last: Entry | None,
+    objective_s: float,
+) -> Watched:
+    """Go on watching, or start to.
+
+    Parameters
+    ----------
+    last
+        The decision that was applied last; it is watched from the moment at which it was applied.
+    objective_s
+        The job's recovery time objective: a recovery that takes half as long again has failed.
+    """
+    lag = window.job_metric(metrics.LAG.name)
+    begun = _begun(watching, normal, window, last, min(max(PATIENCE * objective_s, LEAST_S), TIMEOUT_S))
+    if begun is not None and begun is not watching:
+        begun = replace(begun, waiting_records=last_finite(lag[window.times_s <= begun.watch.at_s]) or 0.0)
+    watching = begun
+    series = (window.times_s, window.job_metric(metrics.WORKLOAD.name), stopping_throughput(window), lag)
+    if watching is None:
+        return Watched(None, _fed(normal, *series), downtimes)
+    seen = replace(watching, watch=watching.watch.observe(*series))
+    result = seen.watch.outcome
+    if result is None:
+        return _too_short_to_see(seen, normal, downtimes, window) or Watched(seen, normal, downtimes)
+    if isinstance(result, Recovered):
+        downtimes = _learnt(downtimes, seen, result.downtime_s)
+    # What was watched is no normal operation, and a restart in it is not watched a second time.
+    until_s = result.caught_up_s if isinstance(result, Recovered) else float(window.times_s[-1])
+    normal = replace(normal, newest_s=max(normal.newest_s, until_s))
+    down = bool(standing_still(window)[-1])
+    return Watched(None, normal, downtimes, seen, _outcome(seen, result), down)
+
+
+def _learnt(downtimes: Downtimes, seen: Watching, downtime_s: float) -> Downtimes:
+    return downtimes.observed(seen.from_scale_out, _candidate(seen), downtime_s)
+
+
+def _candidate(seen: Watching) -> int:
+    """Return a scale-out that stands for the change: other sizes of as many workers are no failure, to be detected."""
+    swapped = seen.decision_id is not None and seen.from_scale_out == seen.scale_out
+    return seen.scale_out + swapped
+
+
+def _too_short_to_see(seen: Watching, normal: Normal, downtimes: Downtimes, window: Window) -> Watched | None:
+    """Return the end of a watch of a rescale that has been over for a while without any metric having shown a stop.
+
+    The uptime tells that the job was restarted. It stood still for no longer than what lies between two samples; to go
+    on waiting for a stop would teach nothing, and the next rescale would end the watch.
+    """
+    restarted_s = _restarted_s(window)
+    if seen.decision_id is None or restarted_s is None or restarted_s < seen.watch.at_s:
+        return None
+    now_s = float(window.times_s[-1])
+    hidden_s = seen.watch.hidden_s()
+    if now_s - restarted_s < UNSEEN_S or hidden_s is None:
+        return None
+    # A bound above what is believed says nothing: metrics were missing for that long.
+    believed_s = downtimes.between(seen.from_scale_out, _candidate(seen))
+    learnt = downtimes
+    if hidden_s < believed_s:
+        learnt = _learnt(downtimes, seen, hidden_s).caught_up(hidden_s, hidden_s, 0.0)  # nor was anything late
+    normal = replace(normal, newest_s=max(normal.newest_s, now_s))
+    why = "no metric showed a stop"
+    return Watched(None, normal, learnt, seen, {"recovered": True, "downtime_at_most_s": hidden_s, "why": why})
+
+
+def _restarted_s(window: Window) -> float | None:
+    """Return the epoch second since which the job runs, by its uptime; ``None`` where that is not known."""
+    uptime = window.job_metric(metrics.UPTIME.name)
+    known = np.flatnonzero(np.isfinite(uptime))
+    return float(window.times_s[known[-1]] - uptime[known[-1]]) if len(known) else None
+
+
+def stopping_throughput(window: Window) -> Values:
+    """Return records/s over all workers, shape ``(n,)``: 0 where the job is known to stand still, NaN where unknown."""
+    return np.where(standing_still(window), 0.0, total_throughput(window))
+
+
+def _fed(normal: Normal, times_s: Values, workload: Values, throughput: Values, lag: Values) -> Normal:
+    """Feed the baseline with what is normal: a job that is behind works at another rate than its workload's.
+
+    One that falls behind does so from its first second on, before its lag is long.
+    """
+    with np.errstate(invalid="ignore"):
+        falling = (workload - throughput > FALLING * workload) & (lag > FALLING_S * workload)
+        behind = (lag > BEHIND_S * workload) | falling
+    return normal.fed(times_s, workload, np.where(behind, np.nan, throughput), lag)
+
+
+def _begun(
+    watching: Watching | None, normal: Normal, window: Window, last: Entry | None, timeout_s: float
+) -> Watching | None:
+    if last is not None and last.applied_s is not None and last.outcome is None:
+        if watching is not None and watching.decision_id == last.decision_id:
+            return watching
+        intent = last.intent
+        watch = RecoveryWatch.start(last.applied_s, normal, timeout_s)
+        fewer = intent.scale_out < intent.from_scale_out and intent.reason != Reason.SCALE_MAXIMUM
+        inward = fewer or intent.reason == Reason.SCALE_IN
+        begun = Watching(watch, intent.from_scale_out, intent.scale_out, last.decision_id, intent.predicted_recovery_s)
+        back = intent.reason == Reason.ROLLBACK
+        return replace(begun, inward=inward and not back, back=back)
+    return watching or _failure(normal, window, last)
+
+
+def _failure(normal: Normal, window: Window, last: Entry | None) -> Watching | None:
+    """Return a watch for a stop that no decision explains: nothing runs now, or the uptime began anew in the window."""
+    halted = _halted(normal, window, last)
+    if halted is not None:
+        return halted
+    uptime, scale_out = window.job_metric(metrics.UPTIME.name), window.job_metric(metrics.SCALE_OUT.name)
+    restarted_s = _restarted_s(window)
+    if restarted_s is None or not np.isfinite(scale_out).any():
+        return None
+    ran_before = np.isfinite(uptime) & (window.times_s < restarted_s)
+    asked_s = last.applied_s if last is not None and last.applied_s is not None else -np.inf
+    explained = asked_s >= restarted_s - BEFORE_A_RESTART_S
+    # Above the newest baseline: a restart that was watched to its end is not watched again.
+    if not ran_before.any() or explained or restarted_s <= normal.newest_s:
+        return None
+    workers = round(float(scale_out[np.isfinite(scale_out)][-1]))
+    began_s = max(restarted_s - BEFORE_A_RESTART_S, float(window.times_s[0]))
+    return Watching(RecoveryWatch.start(began_s, normal), workers, workers)
+
+
+def _halted(normal: Normal, window: Window, last: Entry | None) -> Watching | None:
+    """Return a watch for a job that stands still at the window's end, however long it will."""
+    still = standing_still(window)
+    scale_out = window.job_metric(metrics.SCALE_OUT.name)
+    known = np.isfinite(scale_out)
+    if not still[-1] or not known.any():
+        return None
+    running = np.flatnonzero(~still)
+    first = int(running[-1]) + 1 if len(running) else 0
+    asked_s = last.applied_s if last is not None and last.applied_s is not None else -np.inf
+    seen_s = float(window.times_s[first])
+    if first == 0 or asked_s >= seen_s - BEFORE_A_RESTART_S or seen_s <= normal.newest_s:
+        return None
+    workers = round(float(scale_out[known][-1]))
+    began_s = float(np.mean(window.times_s[first - 1 : first + 1]))
+    return Watching(RecoveryWatch.start(began_s, normal), workers, workers)
+
+
+def _outcome(seen: Watching, result: Recovered | TimedOut) -> Mapping[str, Any]:
+    if isinstance(result, TimedOut):
+        stopped = "the job stopped and did not catch up" if result.stopped_s is not None else "no stop was seen"
+        return {"recovered": False, "waited_s": result.waited_s, "why": stopped}
+    outcome: dict[str, Any] = {
+        "recovered": True,
+        "downtime_s": result.downtime_s,
+        "recovery_s": result.recovery_s,
+        "stop_seen": result.stop_seen,
+    }
+    if seen.predicted_s:
+        outcome["predicted_s"] = seen.predicted_s
+        outcome["prediction_error"] = seen.predicted_s / result.recovery_s - 1.0 if result.recovery_s > 0 else None
+    return outcome

@@ -1,0 +1,54 @@
+"""From a policy's name and options to the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from perdix.policies.building import made_of
+from perdix.policies.contract import Policy
+from perdix.policies.daedalus import Daedalus
+from perdix.policies.daedalus_options import DaedalusOptions
+from perdix.policies.flink_autoscaler.options import FlinkAutoscalerOptions
+from perdix.policies.flink_autoscaler.policy import FlinkAutoscaler
+from perdix.policies.global_ds2 import GlobalDs2, GlobalDs2Options
+from perdix.policies.hpa import Hpa, HpaOptions
+from perdix.policies.phoebe import Phoebe, PhoebeOptions
+from perdix.policies.planning.policy import Perdix, PerdixOptions
+from perdix.policies.qescalor import Cba, CbaOptions, QEScalor, QEScalorOptions
+from perdix.policies.static import Static, StaticOptions
+from perdix.policies.twres import Twres, TwresOptions
+from perdix.policies.visp import Visp
+from perdix.policies.visp_options import VispOptions
+from perdix.settings.stream_job import PolicySettings
+from perdix.settings.strict import Strict
+
+POLICIES: Mapping[str, tuple[type[Strict], Callable[[Any], Policy]]] = {
+    "cba": (CbaOptions, Cba),
+    "daedalus": (DaedalusOptions, Daedalus),
+    "ds2-global": (GlobalDs2Options, GlobalDs2),
+    "flink-autoscaler": (FlinkAutoscalerOptions, FlinkAutoscaler),
+    "hpa": (HpaOptions, Hpa),
+    "perdix": (PerdixOptions, Perdix),
+    "phoebe": (PhoebeOptions, Phoebe),
+    "qescalor": (QEScalorOptions, QEScalor),
+    "static": (StaticOptions, Static),
+    "twres": (TwresOptions, Twres),
+    "visp": (VispOptions, Visp),
+}
+
+
+def build_policy(name: str, options: Mapping[str, Any] | None = None) -> Policy:
+    """Return the policy ``name`` with ``options``; what it must hold comes with each situation.
+
+    Raises
+    ------
+    SettingsError
+        Naming what is not known or not allowed, and the nearest that is.
+    """
+    return made_of(POLICIES, name, options)
+
+
+def check_policy(settings: PolicySettings) -> None:
+    """Raise ``SettingsError`` when there is no such policy, or it has no such options: for reading job files."""
+    build_policy(settings.name, settings.options)

@@ -1,0 +1,51 @@
+"""Making a policy of a table by its name and options; what is wrong is answered with the mend."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from perdix.settings.strict import Strict
+from perdix.settings.yaml_files import SettingsError
+
+Made = TypeVar("Made")
+
+
+def made_of(
+    table: Mapping[str, tuple[type[Strict], Callable[[Any], Made]]],
+    name: str,
+    options: Mapping[str, Any] | None,
+    kind: str = "policy",
+) -> Made:
+    """Return what ``table`` makes of ``name`` and ``options``.
+
+    Raises
+    ------
+    SettingsError
+        Naming what is not known or not allowed, and the nearest that is.
+    """
+    if name not in table:
+        raise SettingsError(f"unknown {kind} '{name}'; {_nearest(name, list(table))}")
+    model, make = table[name]
+    try:
+        return make(model.model_validate(dict(options or {})))
+    except ValidationError as error:
+        lines = [_explain(f"{kind} '{name}'", model, item) for item in error.errors()]
+        raise SettingsError("\n".join(lines)) from None
+
+
+def _explain(named: str, model: type[Strict], item: Any) -> str:
+    option = ".".join(str(part) for part in item["loc"])
+    if not option:
+        return f"{named}: {item['msg'].removeprefix('Value error, ')}"
+    if item["type"] == "extra_forbidden":
+        return f"{named}: unknown option '{option}'; {_nearest(option, list(model.model_fields))}"
+    return f"{named}: option '{option}': {item['msg']} (found {item['input']!r})"
+
+
+def _nearest(word: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"did you mean '{close[0]}'?" if close else f"known: {', '.join(sorted(known))}"

@@ -1,0 +1,267 @@
+"""The contract of a policy: a situation in, a decision out, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+import numpy as np
+
+from perdix.models.capacity.contract import Estimate
+from perdix.models.forecasting.contract import Forecast, Values
+from perdix.models.forecasting.foresight import Foresight
+from perdix.models.profiling.profiled import Profiled
+from perdix.models.recovery.downtime import Downtimes
+from perdix.settings.stream_job import Bounds, Objectives
+
+
+class Reason(StrEnum):
+    """Why a decision came out as it did; stable names for dashboards and ledgers."""
+
+    HOLD_GOOD = "hold_good"  # the current scale-out is the smallest that holds
+    HOLD_RECENT_RESCALE = "hold_recent_rescale"  # rescaled lately and still able to carry the load
+    HOLD_GRACE = "hold_grace"  # within the grace period after a rescale
+    HOLD_BLIND = "hold_blind"  # metrics missing or stale
+    HOLD_PAUSED = "hold_paused"  # an operator paused the job
+    HOLD_BUDGET = "hold_budget"  # the rescale budget of the day is spent
+    HOLD_UNKNOWN = "hold_unknown"  # nothing is known of the capacity yet
+    HOLD_UNSETTLED = "hold_unsettled"  # what runs is not yet what was asked for
+    HOLD_MEMORY = "hold_memory"  # what the workers hold in memory would not fit onto fewer
+    HOLD_AVOIDED = "hold_avoided"  # the scale-out turned out badly not long ago
+    HOLD_UNFORESEEABLE = "hold_unforeseeable"  # the load cannot be foreseen: the job stands still
+    HOLD_FIXED = "hold_fixed"  # a fixed size did better over the last hours: nothing below it is planned
+    HOLD_IDLE = "hold_idle"  # a scale-out that neither CPU, lag, latency nor the forecast gives a reason for
+    HOLD_INVALID = "hold_invalid"  # the policy failed, or answered what cannot be
+    SCALE_OUT = "scale_out"
+    SCALE_IN = "scale_in"
+    SCALE_MAXIMUM = "scale_maximum"  # no candidate holds; the largest useful scale-out is taken
+    ROLLBACK = "rollback"  # the effect of the last rescale was checked and failed
+
+    @classmethod
+    def of_change(cls, current: int, chosen: int) -> Reason:
+        """Return the reason of going from ``current`` to ``chosen`` workers; equal numbers mean that all is good."""
+        if chosen == current:
+            return cls.HOLD_GOOD
+        return cls.SCALE_OUT if chosen > current else cls.SCALE_IN
+
+
+@dataclass(frozen=True)
+class SizedWorker:
+    """A worker of one size: what it is given, costs, and is expected to process.
+
+    Attributes
+    ----------
+    per_s
+        Records/s that one such worker processes at most.
+    extrapolated
+        Whether ``per_s`` lies beyond what was sampled: it is then no more than a guess.
+    """
+
+    cpu_cores: float
+    memory_mb: float
+    price_per_h: float
+    per_s: float
+    extrapolated: bool = False
+
+
+@dataclass(frozen=True)
+class Situation:
+    """All that a policy may know at one tick.
+
+    Attributes
+    ----------
+    now_s
+        Epoch seconds: the tick's one read of the clock.
+    scale_out
+        Workers that really run.
+    workload_per_s
+        Mean workload since the last tick, records/s.
+    recent_workload_per_s
+        Mean workload over the last checkpoint interval, records/s: what a restart must replay at worst.
+    lag_records
+        Consumer lag, records; ``None`` when it is not measured.
+    cpu_load
+        Mean CPU load over workers, ratio; ``None`` when it is not measured.
+    capacities
+        Scale-out -> estimate, for every scale-out within the bounds; empty when nothing is known.
+    since_rescale_s
+        Seconds since the last rescale was applied; infinite when there was none.
+    memory
+        What the policy asked to remember with its last decision.
+    throughput_per_s
+        Mean records/s since the last tick, summed over workers; ``None`` when it is not known.
+    worker_cpu, worker_busy
+        Mean CPU load, and share of time in which the busiest task worked, since the last tick, of each worker that
+        reports now (ratios); empty when they are not measured.
+    uptime_s
+        Seconds since the job last started; ``None`` when it is not measured.
+    latency_p95_ms
+        Mean of the p95 end-to-end latency since the last tick, ms; ``None`` when it is not measured.
+    profiled
+        What the job's profile taught; ``None`` when it has none.
+    sizes
+        Size -> worker of that size, for a job whose workers may differ and whose performance is known.
+    mix
+        Size -> workers that run, zeros left out; they sum to ``scale_out``. Empty where workers are equal.
+    minutes
+        Mean workload of the last minutes, records/s, shape ``(n,)``, the newest last, NaN where it was not measured.
+    foresight
+        How far ahead the load can be foreseen at all; ``None`` while that is not known.
+    events
+        Names of the known events that the forecast reckons with.
+    """
+
+    now_s: float
+    scale_out: int
+    workload_per_s: float
+    recent_workload_per_s: float
+    lag_records: float | None
+    cpu_load: float | None
+    forecast: Forecast
+    capacities: Mapping[int, Estimate]
+    downtimes: Downtimes
+    bounds: Bounds
+    objectives: Objectives
+    since_rescale_s: float = float("inf")
+    tick_interval_s: float = 60.0
+    memory: Mapping[str, Any] = field(default_factory=dict)
+    throughput_per_s: float | None = None
+    worker_cpu: tuple[float, ...] = ()
+    worker_busy: tuple[float, ...] = ()
+    uptime_s: float | None = None
+    latency_p95_ms: float | None = None
+    profiled: Profiled | None = None
+    sizes: Mapping[str, SizedWorker] = field(default_factory=dict)
+    mix: Mapping[str, int] = field(default_factory=dict)
+    minutes: Values = field(default_factory=lambda: np.zeros(0))
+    foresight: Foresight | None = None
+    events: tuple[str, ...] = ()
+
+    def mix_per_s(self, mix: Mapping[str, int]) -> float | None:
+        """Return what workers of these sizes process together, records/s; ``None`` where a size is not known."""
+        if not mix or any(size not in self.sizes for size in mix):
+            return None
+        return sum(count * self.sizes[size].per_s for size, count in mix.items())
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One scale-out that was examined, and the rule that rejected it (``None``: it was accepted).
+
+    Attributes
+    ----------
+    mix
+        Size -> workers, where a mix of sizes was examined.
+    """
+
+    scale_out: int
+    capacity_per_s: float
+    recovery_s: float | None
+    rejected_by: str | None
+    mix: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One stage of a plan over time.
+
+    Attributes
+    ----------
+    after_s
+        Seconds from the decision to the stage's beginning.
+    load_per_s
+        What is expected to arrive, records/s.
+    scale_out
+        Workers that the plan runs then.
+    late_share
+        Share of the stage's seconds that are expected to be late.
+    worker_s
+        What the stage costs in worker-seconds, with the price of what is late and of a rescale.
+    """
+
+    after_s: float
+    load_per_s: float
+    scale_out: int
+    late_share: float
+    worker_s: float
+
+
+@dataclass(frozen=True)
+class AgainstFixed:
+    """What ran over the last hours against the best fixed size of the same hours; newer hours weigh more.
+
+    Attributes
+    ----------
+    workers, late_share
+        Mean that ran, and the share of the time that was late.
+    fixed_workers, fixed_late_share
+        Of the fewest workers that, kept, would have stayed within the error budget.
+    loses
+        Whether what ran needed clearly more, and was not late less often.
+    """
+
+    workers: float
+    late_share: float
+    fixed_workers: float
+    fixed_late_share: float
+    loses: bool
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a policy chose, and why.
+
+    Attributes
+    ----------
+    scale_out
+        Workers to run.
+    sentence
+        The binding constraint in one sentence, with its numbers.
+    recovery_s
+        Predicted recovery time of the chosen scale-out in seconds; ``None`` where the policy predicts none.
+    mix
+        Size -> workers to run, zeros left out; they sum to ``scale_out``. Empty: the policy knows no sizes.
+    plan
+        The coming stages as the policy expects them, the first one first; empty where it does not plan over time.
+    budget_left
+        What is left of the error budget of a rolling day (1: all of it, below 0: overspent); ``None`` where the policy
+        does not reckon with it.
+    against_fixed
+        What ran against a fixed size; ``None`` where the policy does not compare, or has not seen an hour yet.
+    """
+
+    policy: str
+    scale_out: int
+    reason: Reason
+    sentence: str
+    candidates: tuple[Candidate, ...] = ()
+    recovery_s: float | None = None
+    memory: Mapping[str, Any] = field(default_factory=dict)
+    mix: Mapping[str, int] = field(default_factory=dict)
+    plan: tuple[Planned, ...] = ()
+    budget_left: float | None = None
+    against_fixed: AgainstFixed | None = None
+
+    def rescales(self, situation: Situation) -> bool:
+        """Whether other workers are wanted than run; a decision without a mix means the number alone."""
+        swaps = bool(self.mix) and dict(self.mix) != dict(situation.mix)
+        return swaps or self.scale_out != situation.scale_out
+
+
+class Policy(Protocol):
+    """Pure and deterministic: the same situation gives the same decision.
+
+    Attributes
+    ----------
+    learns
+        Whether it decides by what was learned of the job, which may be wrong, and not by what is measured alone.
+    """
+
+    name: str
+    learns: bool
+
+    def decide(self, situation: Situation) -> Decision:
+        """Choose a scale-out within the bounds."""
+        ...

@@ -1,0 +1,39 @@
+"""Asking a policy that sizes operators, whatever it does: what it answers can be carried out, or what runs is held."""
+
+from __future__ import annotations
+
+from perdix.policies.contract import Reason
+from perdix.policies.dataflow.contract import DataflowDecision, DataflowPolicy, DataflowSituation
+from perdix.policies.dataflow.holding import hold
+
+
+def decided(policy: DataflowPolicy, situation: DataflowSituation) -> DataflowDecision:
+    """Return the policy's decision, or that it is held because there is none that can be carried out."""
+    try:
+        decision = policy.decide(situation)
+        wrong = _impossible(decision, situation)
+    except Exception as error:  # a policy is a stranger: whatever it raises must not end who asks it
+        wrong = f"{type(error).__name__}: {error}"
+    else:
+        if wrong is None:
+            return decision
+    return hold(policy.name, situation, Reason.HOLD_INVALID, f"Held: {wrong}.")
+
+
+def _impossible(decision: DataflowDecision, situation: DataflowSituation) -> str | None:
+    """Return why a decision cannot be carried out, or ``None``."""
+    for name, count in decision.parallelism.items():
+        if name not in situation.parallelism:
+            return f"it scales '{name}', which is not there"
+        operator = situation.graph[name]
+        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+            return f"it asks for {count!r} instances of '{name}'"
+        if operator.maximum is not None and count > operator.maximum:
+            return f"it asks for {count} instances of '{name}', which can have {operator.maximum}"
+        if not operator.scalable and count != situation.parallelism[name]:
+            return f"it scales '{name}', which is not to be scaled"
+    asked = {**situation.parallelism, **decision.parallelism}
+    taken = max(asked.values()) if situation.slots_shared else sum(asked.values())
+    if situation.slots is not None and taken > situation.slots:
+        return f"it takes {taken} slots, and there are {situation.slots}"
+    return None

@@ -1,0 +1,34 @@
+"""From a policy's name and options to the policy that sizes operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from perdix.policies.building import made_of
+from perdix.policies.dataflow.contract import DataflowPolicy
+from perdix.policies.dataflow.dhalion import Dhalion, DhalionOptions
+from perdix.policies.dataflow.ds2 import Ds2
+from perdix.policies.dataflow.ds2_options import Ds2Options
+from perdix.policies.dataflow.flink_autoscaler import FlinkAutoscaler
+from perdix.policies.dataflow.static import Static, StaticOptions
+from perdix.policies.flink_autoscaler.options import FlinkAutoscalerOptions
+from perdix.settings.strict import Strict
+
+DATAFLOW_POLICIES: Mapping[str, tuple[type[Strict], Callable[[Any], DataflowPolicy]]] = {
+    "dhalion": (DhalionOptions, Dhalion),
+    "ds2": (Ds2Options, Ds2),
+    "flink-autoscaler": (FlinkAutoscalerOptions, FlinkAutoscaler),
+    "static": (StaticOptions, Static),
+}
+
+
+def build_dataflow_policy(name: str, options: Mapping[str, Any] | None = None) -> DataflowPolicy:
+    """Return the policy ``name`` with ``options``; what it sizes comes with each situation.
+
+    Raises
+    ------
+    SettingsError
+        Naming what is not known or not allowed, and the nearest that is.
+    """
+    return made_of(DATAFLOW_POLICIES, name, options)

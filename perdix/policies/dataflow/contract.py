@@ -1,0 +1,101 @@
+"""The contract of a policy that sizes operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from perdix.models.dataflow.graph import Dataflow
+from perdix.models.dataflow.rates import InstanceWindow
+from perdix.policies.contract import Reason
+
+
+@dataclass(frozen=True)
+class DataflowSituation:
+    """All that a policy may know of a dataflow at one policy interval.
+
+    Attributes
+    ----------
+    now_s
+        Epoch seconds.
+    parallelism
+        Operator -> instances that really run.
+    windows
+        Operator -> what its instances did since the policy was asked last; an operator that is missing did not report.
+    source_per_s
+        Source -> records/s that it should emit (what arrives); a source that is missing is not known.
+    lag_records
+        Source -> records that wait before it; missing: not measured.
+    slots
+        Instances that the cluster can run of all operators together, or with ``slots_shared`` of the largest;
+        ``None``: no limit.
+    since_rescale_s
+        Seconds since the last rescale took effect; infinite when there was none.
+    memory
+        What the policy asked to remember with its last decision.
+    """
+
+    now_s: float
+    graph: Dataflow
+    parallelism: Mapping[str, int]
+    windows: Mapping[str, InstanceWindow]
+    source_per_s: Mapping[str, float]
+    lag_records: Mapping[str, float] = field(default_factory=dict)
+    slots: int | None = None
+    slots_shared: bool = False
+    since_rescale_s: float = float("inf")
+    memory: Mapping[str, Any] = field(default_factory=dict)
+
+    def most_instances(self, name: str) -> int | None:
+        """Return how many instances an operator can have: a shared slot holds one of each. ``None``: no limit."""
+        of_slots = self.slots if self.slots_shared else None
+        return min((most for most in (self.graph[name].maximum, of_slots) if most is not None), default=None)
+
+
+@dataclass(frozen=True)
+class OperatorVerdict:
+    """What was found of one operator: instances wanted (unrounded where it is a division), and why in words."""
+
+    operator: str
+    instances: int
+    unrounded: float | None
+    why: str
+
+
+@dataclass(frozen=True)
+class DataflowDecision:
+    """What a policy chose, and why.
+
+    Attributes
+    ----------
+    parallelism
+        Every operator -> instances to run.
+    sentence
+        The binding reason in one sentence, with its numbers.
+    operators
+        What was found of each operator that was examined.
+    memory
+        JSON-serialisable.
+    """
+
+    policy: str
+    parallelism: Mapping[str, int]
+    reason: Reason
+    sentence: str
+    operators: tuple[OperatorVerdict, ...] = ()
+    memory: Mapping[str, Any] = field(default_factory=dict)
+
+    def changes(self, situation: DataflowSituation) -> Mapping[str, int]:
+        """Return operator -> instances, for those that change."""
+        return {name: n for name, n in self.parallelism.items() if situation.parallelism.get(name) != n}
+
+
+class DataflowPolicy(Protocol):
+    """Pure and deterministic: the same situation gives the same decision."""
+
+    name: str
+
+    def decide(self, situation: DataflowSituation) -> DataflowDecision:
+        """Choose the parallelism of every operator."""
+        ...

@@ -1,0 +1,98 @@
+"""A job graph as the rule sees it, and what is measured of it at one moment."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+
+@dataclass(frozen=True)
+class Vertex:
+    """One vertex of a job graph.
+
+    Attributes
+    ----------
+    maximum
+        Key groups: the parallelism that can be used at most.
+    inputs
+        Upstream vertex -> whether records are distributed to this one by the hash of a key. Empty: a source.
+    partitions
+        Of a source, where they are known.
+    """
+
+    name: str
+    parallelism: int
+    maximum: int
+    inputs: Mapping[str, bool] = field(default_factory=dict)
+    partitions: int | None = None
+
+    @property
+    def is_source(self) -> bool:
+        """Whether nothing flows into it from another vertex."""
+        return not self.inputs
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Vertices in topological order. Raises ``ValueError`` when a vertex comes before one of its inputs."""
+
+    vertices: tuple[Vertex, ...]
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for vertex in self.vertices:
+            late = [name for name in vertex.inputs if name not in seen]
+            if late or vertex.name in seen:
+                why = f"its inputs {', '.join(late)} do not come before it" if late else "it occurs twice"
+                raise ValueError(f"vertex '{vertex.name}': {why}; give each vertex once, in topological order")
+            seen.add(vertex.name)
+
+    def __iter__(self) -> Iterator[Vertex]:
+        return iter(self.vertices)
+
+    @cached_property
+    def outputs(self) -> Mapping[str, tuple[str, ...]]:
+        """Vertex -> the vertices that it feeds."""
+        return {one.name: tuple(v.name for v in self.vertices if one.name in v.inputs) for one in self.vertices}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured of a vertex at one moment; NaN: not known.
+
+    Attributes
+    ----------
+    records_in, records_out
+        Counted since the job's start, over all subtasks.
+    load
+        Busy share of the subtask that stands for all (the greatest or the least), ratio.
+    in_per_s
+        Records/s that come in, as the engine's meter says it.
+    busy_ms
+        Time worked since the job's start, summed over subtasks: used with the aggregator AVG.
+    lag
+        Records that wait at a source.
+    observed_per_s
+        True processing rate as observed at a source (:func:`perdix.policies.flink_autoscaler.window.observed_per_s`).
+    """
+
+    records_in: float
+    records_out: float = math.nan
+    load: float = math.nan
+    in_per_s: float = math.nan
+    busy_ms: float = math.nan
+    lag: float = 0.0
+    observed_per_s: float = math.nan
+
+
+@dataclass(frozen=True)
+class Sample:
+    """All vertices at one moment (epoch seconds)."""
+
+    at_s: float
+    vertices: Mapping[str, Measured]
+
+
+Samples = Sequence[Sample]

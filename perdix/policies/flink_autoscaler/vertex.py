@@ -1,0 +1,119 @@
+"""The decision for one vertex."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from perdix.policies.flink_autoscaler.alignment import Limits, align
+from perdix.policies.flink_autoscaler.delay import PendingScaleDown, pend
+from perdix.policies.flink_autoscaler.demand import required_per_s
+from perdix.policies.flink_autoscaler.evaluation import Evaluated
+from perdix.policies.flink_autoscaler.graph import Vertex
+from perdix.policies.flink_autoscaler.history import Rescale, gain, scalability
+from perdix.policies.flink_autoscaler.options import FlinkAutoscalerOptions
+
+
+@dataclass(frozen=True)
+class VertexDecision:
+    """What a vertex should be.
+
+    Attributes
+    ----------
+    parallelism
+        The present one where nothing is to change.
+    outside
+        Whether the vertex was outside its band when this was wanted: what lets the whole job be rescaled.
+    expected_per_s
+        True rate that is expected of it, records/s.
+    wanted, computed
+        The parallelism before the scale-down interval and the effectiveness had a say, and before alignment.
+    held_by
+        Why it stays although another was wanted, in words.
+    """
+
+    parallelism: int
+    outside: bool = False
+    expected_per_s: float = math.nan
+    wanted: int = 0
+    computed: int = 0
+    held_by: str | None = None
+
+
+def decide_vertex(
+    vertex: Vertex,
+    evaluated: Evaluated,
+    options: FlinkAutoscalerOptions,
+    *,
+    now_s: float,
+    restart_s: float,
+    history: Sequence[Rescale] = (),
+    pending: PendingScaleDown | None = None,
+) -> tuple[VertexDecision, PendingScaleDown | None]:
+    """Return what a vertex should be, and what is pending after that.
+
+    Parameters
+    ----------
+    restart_s
+        How long a restart is reckoned to take.
+    history
+        Of this vertex, oldest first.
+    pending
+        A scale-down of this vertex that waits.
+    """
+    current = vertex.parallelism
+    required = required_per_s(evaluated.demand, options.utilisation_target, options, restart_s)
+    if math.isnan(required) or math.isnan(evaluated.true_per_s):
+        return VertexDecision(current, wanted=current, computed=current, held_by="its rates are not known"), pending
+    computed = scaled(vertex, _factor(required, evaluated.true_per_s, history, options), options)
+    limits = Limits(min(current, options.vertex_min), max(current, options.vertex_max))
+    wanted = align(vertex, computed, limits, options.alignment)
+    expected_per_s = evaluated.true_per_s / current * wanted
+    if wanted == current:
+        blocked = None if computed == current else "no parallelism that fits its partitions keeps the direction"
+        return VertexDecision(current, wanted=wanted, computed=computed, held_by=blocked), None
+    change = VertexDecision(wanted, evaluated.outside, expected_per_s, wanted, computed)
+    if wanted > current:
+        return _checked_for_effect(change, current, evaluated, history, options), None
+    if options.scale_down_interval_s <= 0:
+        return change, pending
+    pending = pend(pending, now_s, wanted, outside=evaluated.outside, interval_s=options.scale_down_interval_s)
+    due = pending.due(now_s, options.scale_down_interval_s)
+    if due is None:
+        since_s = now_s - pending.first_s
+        wait = f"scaling in has been wanted for {since_s:,.0f} of {options.scale_down_interval_s:,.0f} s"
+        return VertexDecision(current, wanted=wanted, computed=computed, held_by=wait), pending
+    each_per_s = evaluated.true_per_s / current
+    return VertexDecision(due.parallelism, due.outside, each_per_s * due.parallelism, wanted, computed), pending
+
+
+def scaled(vertex: Vertex, factor: float, options: FlinkAutoscalerOptions) -> int:
+    """Return the parallelism times ``factor``, within what one decision may change and the bounds of the vertex."""
+    current = vertex.parallelism
+    least, most = 1.0 - options.max_down_factor, 1.0 + options.max_up_factor
+    wanted = min(min(max(factor, least), most) * current, float(max(vertex.maximum, current)))
+    low, high = min(current, options.vertex_min), max(current, options.vertex_max)
+    # 10 * 0.7 is 7, not 7.000000000000001
+    return max(1, min(max(math.ceil(round(wanted, 9)), low), vertex.maximum, high))
+
+
+def _factor(required: float, true_per_s: float, history: Sequence[Rescale], options: FlinkAutoscalerOptions) -> float:
+    if math.isinf(true_per_s):
+        return 0.0
+    factor = required / true_per_s if true_per_s > 0 else math.inf
+    return factor / scalability(history, options) if options.learn_scalability else factor
+
+
+def _checked_for_effect(
+    change: VertexDecision,
+    current: int,
+    evaluated: Evaluated,
+    history: Sequence[Rescale],
+    options: FlinkAutoscalerOptions,
+) -> VertexDecision:
+    brought = gain(history, current, evaluated.true_per_s)
+    if not options.detect_ineffective or brought is None or not brought < options.least_gain:
+        return change
+    why = f"the last scale-out brought {brought:.0%} of what was expected, {options.least_gain:.0%} are needed"
+    return VertexDecision(current, wanted=change.wanted, computed=change.computed, held_by=why)

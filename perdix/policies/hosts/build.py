@@ -1,0 +1,30 @@
+"""From a policy's name and options to the policy that leases hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from perdix.policies.building import made_of
+from perdix.policies.hosts.btu import Btu, BtuOptions
+from perdix.policies.hosts.btu_forecast import BtuForecast, BtuForecastOptions
+from perdix.policies.hosts.contract import HostsPolicy
+from perdix.policies.hosts.threshold import Threshold, ThresholdOptions
+from perdix.settings.strict import Strict
+
+HOSTS_POLICIES: Mapping[str, tuple[type[Strict], Callable[[Any], HostsPolicy]]] = {
+    "btu": (BtuOptions, Btu),
+    "btu-forecast": (BtuForecastOptions, BtuForecast),
+    "threshold": (ThresholdOptions, Threshold),
+}
+
+
+def build_hosts_policy(name: str, options: Mapping[str, Any] | None = None) -> HostsPolicy:
+    """Return the policy ``name`` with ``options``; what hosts there are comes with each situation.
+
+    Raises
+    ------
+    SettingsError
+        Naming what is not known or not allowed, and the nearest that is.
+    """
+    return made_of(HOSTS_POLICIES, name, options)

@@ -1,0 +1,94 @@
+"""Algorithm 1: when an operator type needs one more instance (Hochreiner et al., PeerJ CS 2018)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from perdix.policies.wording import seconds
+
+QUEUE_THRESHOLD = 50.0  # data items, the paper's "Evaluation configuration"
+DURATIONS = 5  # N: left open by the paper, 5 in its program
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """What Algorithm 1 says of one operator type.
+
+    Attributes
+    ----------
+    needed
+        Whether one more instance is needed.
+    measured
+        Whether both the duration and the queue were measured; nothing is needed, and nothing may go, where not.
+    excess
+        Highest of the duration and its trend, as a multiple of the objective: how urgent it is; 0 where not measured.
+    why
+        In words, with the numbers.
+    """
+
+    needed: bool
+    measured: bool
+    excess: float
+    why: str
+
+
+def predicted_s(durations_s: Sequence[float]) -> float:
+    """Return the duration to come by the least-squares line through the last ones (lines 5 to 9).
+
+    Parameters
+    ----------
+    durations_s
+        Oldest first, seconds, at least one. The paper's notation counts from the newest, and then its ``N + 1`` lies
+        in the past; one observation has no trend.
+    """
+    values = np.asarray(durations_s, dtype=np.float64)
+    if len(values) == 1:
+        return float(values[0])
+    at = np.arange(1.0, len(values) + 1.0)
+    off = at - at.mean()
+    slope = float(off @ (values - values.mean()) / (off @ off))
+    return float(values.mean()) + slope * (len(values) + 1.0 - float(at.mean()))
+
+
+def trigger(
+    durations_s: Sequence[float],
+    objective_s: float,
+    queue_items: float | None,
+    *,
+    most_durations: int = DURATIONS,
+    queue_threshold: float = QUEUE_THRESHOLD,
+) -> Trigger:
+    """Return whether the duration or its trend is above the objective while more items wait than a hiccup explains.
+
+    Parameters
+    ----------
+    durations_s
+        Processing durations, oldest first, seconds; the last one is the present one. What is no duration is left out.
+    queue_items
+        Data items that wait; ``None``: not measured.
+    """
+    usable = [value for value in durations_s[-most_durations:] if _measured(value)]
+    if not durations_s or not _measured(durations_s[-1]):
+        return Trigger(False, False, 0.0, "its duration is not measured")
+    if queue_items is None or not _measured(queue_items):
+        return Trigger(False, False, 0.0, "its queue is not measured")
+    now_s, soon_s = usable[-1], predicted_s(usable)
+    late = max(now_s, soon_s) > objective_s
+    items = f"{queue_items:,.0f} items wait"
+    if now_s > objective_s or not late:
+        took = f"{_told(now_s)} of {_told(objective_s)}"
+    else:
+        took = f"{_told(now_s)}, soon {_told(soon_s)} of {_told(objective_s)}"
+    return Trigger(late and queue_items > queue_threshold, True, max(now_s, soon_s) / objective_s, f"{took}, {items}")
+
+
+def _told(duration_s: float) -> str:
+    return f"{duration_s:.3g} s" if duration_s < 10 else seconds(duration_s)
+
+
+def _measured(value: float) -> bool:
+    return math.isfinite(value) and value >= 0

@@ -1,0 +1,82 @@
+"""What came after minutes like this one: how long each size would have been late in the hour that followed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from perdix.models.forecasting.contract import Values
+from perdix.models.forecasting.foresight import MINUTE_S
+
+AHEAD = 60  # minutes
+ALIKE = 0.15  # difference of the logarithms of two loads at which they count for 0.6
+BEFORE = 10  # minutes before, whose load must have been similar as well
+LEAST = 90  # minutes, before which nothing is concluded
+LIKELY = 0.1  # weight below which a minute is not alike
+MOST = 48  # similar minutes that are looked at
+SCARCE = 0.05  # of the largest capacity: what it has to spare at least, for catching up
+
+
+def late_after(minutes: Values, capacities_per_s: Values, allowed_s: float, reaction_s: float) -> Values | None:
+    """Return the share of the hour after similar minutes in which each size would have been late, ``(sizes,)``.
+
+    Nothing waits when the hour begins. Who is overtaken by the load may sit it out, or go to the largest capacity and
+    be late until that has caught up. The shorter of the two counts. ``None`` while too few minutes are known.
+
+    Parameters
+    ----------
+    minutes
+        Mean loads, records/s, shape ``(n,)``, the newest last; NaN where nothing was measured.
+    reaction_s
+        From the first late minute until a rescale has ended.
+    """
+    known = minutes[np.isfinite(minutes)]
+    if len(known) < LEAST or not known.max() > 0:
+        return None
+    weights = _alike(known)
+    alike = np.flatnonzero(weights > LIKELY)
+    if len(alike) > MOST:
+        alike = alike[np.linspace(0, len(alike) - 1, MOST).astype(np.intp)]
+    if not len(alike):
+        return None
+    padded = np.pad(known, (0, AHEAD), constant_values=np.nan)
+    hours = padded[BEFORE + alike[:, None] + 1 + np.arange(AHEAD)]
+    late_s = _late_s(hours, capacities_per_s[:, None], allowed_s, reaction_s)
+    lasted_s = np.isfinite(hours).sum(axis=1) * MINUTE_S
+    # Weighted means of ratios would let hours that have hardly begun speak as loud as whole ones.
+    return np.asarray(late_s @ weights[alike] / (lasted_s @ weights[alike]))
+
+
+def _alike(minutes: Values) -> Values:
+    """Return how much each minute from the tenth to the tenth last is like the last one."""
+    last = len(minutes) - 1
+    starts = np.arange(BEFORE, last - BEFORE)
+    logs = np.log(np.maximum(minutes, 1e-3 * minutes.max()))
+    level = np.convolve(logs, np.full(BEFORE, 1.0 / BEFORE), mode="valid")  # of k .. k + BEFORE - 1
+    apart = np.hypot(logs[starts] - logs[last], level[starts - BEFORE + 1] - level[-1])
+    return np.asarray(np.exp(-0.5 * (apart / ALIKE) ** 2))
+
+
+def _late_s(hours: Values, capacities: Values, allowed_s: float, reaction_s: float) -> Values:
+    """Return the seconds that each size would be late in each of the hours, shape ``(sizes, hours)``.
+
+    ``hours`` has shape ``(hours, minutes)``, NaN where the hour is not over yet; ``capacities`` shape ``(sizes, 1)``.
+    """
+    largest, late_s = float(capacities.max()), np.zeros((len(capacities), len(hours)))
+    overtakes = capacities[:, 0] < np.nanmax(hours)  # the others are never late
+    capacities = capacities[overtakes]
+    loads, limits = np.nan_to_num(hours).T, allowed_s * capacities
+    waiting = np.zeros((len(capacities), len(hours)))
+    minutes_late, overtaken = np.zeros_like(waiting), np.full_like(waiting, np.nan)
+    for load, known in zip(loads, np.isfinite(hours).T, strict=True):
+        over = load - capacities
+        waiting = np.maximum(waiting + over * MINUTE_S, 0.0)
+        late = (waiting > limits) & known
+        minutes_late += late
+        first = late & (minutes_late == 1.0)
+        if first.any():
+            behind = waiting + np.maximum(over, 0.0) * reaction_s
+            spare = np.maximum(largest - load, SCARCE * largest)
+            overtaken = np.where(first, reaction_s + MINUTE_S + behind / spare, overtaken)
+    sat_out = minutes_late * MINUTE_S
+    late_s[overtakes] = np.where(minutes_late > 0.0, np.minimum(sat_out, overtaken), 0.0)
+    return late_s

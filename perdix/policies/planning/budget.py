@@ -1,0 +1,107 @@
+"""The error budget of a job: how much of it is spent, and what a late second costs therefore.
+
+The price follows what is spent as a controller with a proportional and an integral part: a job whose rescales cost more
+than was foreseen spends too much at the usual price for as long as that stays the usual one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from perdix.policies.remembering import number, part_of
+
+MEMORY_S = 8 * 3600.0  # after which a late second weighs 1 / e: a rolling day, foreseen in time
+ASSUMED = 0.5  # of the budget that was spent before anything was seen
+STEEP = 2.0  # growth of the price's logarithm with what is spent
+SLOW_S = 6 * 3600.0  # in which twice the budget raises the usual price e-fold
+LOWEST, HIGHEST = -1.5, 4.0  # of the usual price's logarithm
+MOST = 3.0  # times the budget: more counts as that much
+AIM = 0.65  # of the budget that is meant to be spent: the rest is for what nobody foresaw
+LEAST_LEFT = -10.0  # of the budget, however much more was spent
+DEAREST = 6.0  # logarithm of a price
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Seconds, late and all, that fade with :data:`MEMORY_S`.
+
+    Attributes
+    ----------
+    late_s, seen_s
+        Faded sums.
+    ours_s
+        Of the late seconds those that more workers would have spared: what the price follows.
+    at_s
+        Epoch seconds up to which was counted; ``None`` before the first count.
+    usual
+        Logarithm of the usual price, beside the one that is assumed of a stranger's job.
+    """
+
+    late_s: float = 0.0
+    seen_s: float = 0.0
+    at_s: float | None = None
+    usual: float = 0.0
+    ours_s: float = 0.0
+
+    def counted(self, now_s: float, late: float, budget: float, *, longest_s: float, curable: bool = True) -> Self:
+        """Return the sums with the time since the last count, of which ``late`` (0 to 1) was late.
+
+        Time beyond ``longest_s`` was not observed and is not counted; a clock that steps back counts nothing.
+
+        Parameters
+        ----------
+        curable
+            Whether more workers would have spared it.
+        """
+        if self.at_s is None:
+            return replace(self, at_s=now_s)
+        passed_s = max(now_s - self.at_s, 0.0)
+        if passed_s == 0.0:
+            return replace(self, at_s=now_s)
+        fade, counted_s = math.exp(-passed_s / MEMORY_S), min(passed_s, longest_s)
+        late_s, seen_s = self.late_s * fade + late * counted_s, self.seen_s * fade + counted_s
+        ours_s = self.ours_s * fade + curable * late * counted_s
+        moved = self.usual + (min(self.share(budget), MOST) - 1.0) * counted_s / SLOW_S
+        usual = min(max(moved, LOWEST), HIGHEST)
+        return replace(self, late_s=late_s, seen_s=seen_s, at_s=now_s, usual=usual, ours_s=ours_s)
+
+    def share(self, budget: float) -> float:
+        """Return how much is spent of what is meant to be: 1 when that is spent as fast as it is given."""
+        budget *= AIM
+        if budget <= 0.0:
+            return math.inf if self.ours_s > 0 else 1.0
+        unseen = max(MEMORY_S - self.seen_s, 0.0)
+        return (self.ours_s + ASSUMED * budget * unseen) / (budget * (self.seen_s + unseen))
+
+    def left(self, budget: float) -> float:
+        """Return what is left of the whole budget over the rolling time: 1 is all of it, below 0 it is overspent."""
+        if self.late_s <= 0.0:
+            return 1.0
+        given_s = budget * max(self.seen_s, MEMORY_S)
+        return max(1.0 - self.late_s / given_s, LEAST_LEFT) if given_s > 0.0 else LEAST_LEFT
+
+    def to_state(self) -> dict[str, Any]:
+        """Return a JSON-serialisable state."""
+        return dict(vars(self))
+
+    @classmethod
+    def of_memory(cls, memory: Mapping[str, Any]) -> Spent:
+        """Return what a policy's memory holds; nothing spent where it holds nothing that can be read."""
+
+        def read(state: Mapping[str, Any]) -> Spent:
+            usual = min(max(number(state["usual"]), LOWEST), HIGHEST)
+            late_s = number(state["late_s"])
+            ours_s = number(state.get("ours_s", late_s))
+            found = cls(late_s, number(state["seen_s"]), number(state["at_s"]), usual, ours_s)
+            if found.late_s < 0 or found.seen_s < 0 or found.ours_s < 0:
+                raise ValueError("times are not negative")
+            return found
+
+        return part_of(memory.get("spent"), read) or cls()
+
+    def price(self, budget: float) -> float:
+        """Return what a late second costs as a multiple of what is assumed of a stranger's job."""
+        return math.exp(min(STEEP * (min(self.share(budget), MOST) - 1.0) + self.usual, DEAREST))

@@ -1,0 +1,67 @@
+"""How often a job is late at a utilisation, although nothing waits: learned from its own latency."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+from scipy.special import ndtr
+
+from perdix.models.forecasting.contract import Values
+from perdix.policies.remembering import number, part_of
+
+EDGES = np.linspace(0.5, 1.0, 11)  # utilisations between which lateness is counted; the first class is all below
+MIDDLES = np.concatenate(([0.4], (EDGES[1:] + EDGES[:-1]) / 2.0, [1.05]))
+SCATTER = 0.35  # of the logarithm of p95 latencies within a tick
+FORGETS = 0.999  # per minute
+DOUBT = 5.0  # minutes that what was assumed before weighs
+
+
+def late_share(latency_ms: float, objective_ms: float) -> float:
+    """Return the share of the seconds above the objective, from their mean latency: they scatter about it."""
+    if latency_ms <= 0.0:
+        return 0.0
+    return float(ndtr(np.log(latency_ms / objective_ms) / SCATTER))
+
+
+@dataclass(frozen=True)
+class Lateness:
+    """Minutes, and late ones among them, by utilisation; shape ``(12,)``."""
+
+    minutes: Values = field(default_factory=lambda: np.zeros(len(MIDDLES)))
+    late: Values = field(default_factory=lambda: np.zeros(len(MIDDLES)))
+
+    def seen(self, utilisation: float, late: float) -> Self:
+        """Return what is known after one more minute, of which a share was late."""
+        place = int(np.searchsorted(EDGES, utilisation, side="right"))
+        one = np.zeros(len(MIDDLES))
+        one[place] = 1.0
+        return type(self)(self.minutes * FORGETS + one, self.late * FORGETS + late * one)
+
+    def at(self, utilisations: Values) -> Values:
+        """Return the share of the time that is late at utilisations, never falling with them; of their shape.
+
+        Where it was late more often at a low utilisation than at higher ones, that is not for want of workers.
+        """
+        weights = self.minutes + DOUBT
+        shares = isotonic_regression(self.late / weights, weights=weights).x
+        return np.asarray(np.interp(utilisations, MIDDLES, shares - shares[0]))
+
+    def to_state(self) -> list[list[float]]:
+        """Return a JSON-serialisable state."""
+        return [np.round(self.minutes, 3).tolist(), np.round(self.late, 3).tolist()]
+
+    @classmethod
+    def of_memory(cls, memory: Mapping[str, Any]) -> Lateness:
+        """Return what a policy's memory holds; nothing where it holds nothing that can be read."""
+
+        def read(state: Sequence[Sequence[float]]) -> Lateness:
+            minutes, late = (np.array([number(value) for value in row]) for row in state)
+            if minutes.shape != MIDDLES.shape or late.shape != MIDDLES.shape or min(minutes.min(), late.min()) < 0:
+                raise ValueError("not minutes by utilisation")
+            return cls(minutes, late)
+
+        return part_of(memory.get("lateness"), read) or cls()

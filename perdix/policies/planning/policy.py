@@ -1,0 +1,335 @@
+"""The policy ``perdix``: a plan over time within an error budget, made anew at each tick; its first step is taken."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from perdix.models.capacity.contract import Estimate
+from perdix.models.forecasting.foresight import HALF_LIFE
+from perdix.policies.contract import Candidate, Decision, Planned, Reason, Situation
+from perdix.policies.holding import blindness, hold
+from perdix.policies.late_at import LateAt
+from perdix.policies.planning.analogues import late_after
+from perdix.policies.planning.budget import Spent
+from perdix.policies.planning.course import STAGE_S, course_of
+from perdix.policies.planning.lateness import Lateness, late_share
+from perdix.policies.planning.programme import Prices, Programme, Sizes, Stage, follow, solve
+from perdix.policies.planning.rival import Rival
+from perdix.policies.planning.stays import Stays
+from perdix.policies.remembering import number, part_of
+from perdix.policies.standing_still import LEAST_MINUTES, late_shares
+from perdix.policies.wording import per_s, seconds, workers
+from perdix.settings.strict import Strict
+
+LATE_PRICE = 8.0  # busy workers that a late second weighs when the budget is spent as fast as it is given
+RESCALE_S = 120.0  # of the busy workers: what a rescale weighs beside the lateness that it brings
+WORTH_S = 120.0  # of the busy workers: what a plan that gives back must save besides
+WAITS = 0.25  # of the latency objective: what may wait before a second counts as late
+LEAST_TAIL_S, TAIL_S = 60.0, 3_600.0  # how long the time after the course counts
+LITTLE_WAITS_S = 5.0  # of the load in the consumer lag: more is a backlog that is worked off
+ALMOST = 0.01  # share of the minutes by which a size may be late more often than the largest
+HELD = 0.8  # of the error budget, up to which a size would have held the objective over the last hours
+SETTLED_S = 300.0  # after a rescale: latency tells of the size that runs
+LITTLE_LATE_S = 10.0  # of the coming quarter of an hour
+HARDLY_BUSY = 0.5  # of the capacity: what is late below, with nothing waiting, is not so for want of workers
+STOOD_S = 1_800.0  # after a rescale, until more workers than the fixed size are given back
+RISEN = 1.05  # times the highest of the last hours: a load beyond that is new
+_LOW = NormalDist().inv_cdf(0.95)  # intervals of capacities hold 90 %
+
+
+class PerdixOptions(Strict):
+    """Options of the policy.
+
+    Attributes
+    ----------
+    late_price
+        How many busy workers one late second weighs while the error budget is spent as fast as it is given.
+    """
+
+    late_price: Annotated[float, Field(gt=0)] = LATE_PRICE
+
+
+class Perdix:
+    """The cheapest plan over scale-outs, backlog and time that stays within ``objectives.error_budget``."""
+
+    name = "perdix"
+    learns = True
+
+    def __init__(self, options: PerdixOptions | None = None) -> None:
+        self.options = options or PerdixOptions()
+
+    def decide(self, situation: Situation) -> Decision:
+        """Choose a scale-out within the bounds, or hold what runs."""
+        blind = blindness(situation)
+        if blind is not None:
+            return hold(self.name, situation, Reason.HOLD_BLIND, f"Blind: {blind}.")
+        memory = _remembered(situation)
+        sizes = _sizes(situation, memory)
+        if sizes is None:
+            unknown = f"The capacity of {workers(situation.scale_out)} is not known yet."
+            return hold(self.name, situation, Reason.HOLD_UNKNOWN, unknown, memory=memory)
+        rival, fixed = Rival.of_memory(memory), _fixed(situation, sizes)
+        if fixed is not None:
+            rival = rival.judged(situation.now_s, *fixed)
+            memory = {**memory, "rival": rival.to_state()}
+        limits = _Limits(
+            at_least=fixed[0] if fixed is not None and rival.stands(situation.now_s) else 0.0,
+            enough=_enough(situation, fixed),
+        )
+        against = None if fixed is None else rival.against(*fixed)
+        return replace(self._planned(situation, sizes, memory, limits), against_fixed=against)
+
+    def _planned(self, situation: Situation, sizes: Sizes, memory: Mapping[str, Any], limits: _Limits) -> Decision:
+        spent = Spent.of_memory(memory)
+        prices = self._prices(situation, sizes, spent, Stays.of_memory(memory))
+        course, runs = course_of(situation.forecast, situation.now_s), _place(sizes, situation.scale_out)
+        backlog = situation.lag_records or 0.0
+        found = solve(sizes, course, prices, runs, backlog)
+        chosen = _cheapest(situation, sizes, found, memory, limits=limits)
+        stages = follow(found, runs=runs, chosen=chosen, backlog=backlog)
+        plan = _Plan(sizes, found, runs, chosen, stages, spent.left(situation.objectives.error_budget), limits)
+        return _told(self.name, situation, plan, memory)
+
+    def _prices(self, situation: Situation, sizes: Sizes, spent: Spent, stays: Stays) -> Prices:
+        busy = _busy(situation, sizes)
+        downtimes = situation.downtimes
+        late = self.options.late_price * busy * spent.price(situation.objectives.error_budget)
+        return Prices(
+            late=max(late, busy + 1.0),  # however little is spent, falling behind must not look like saving a worker
+            rescale=RESCALE_S * busy,
+            allowed_s=_allowed_s(situation),
+            out_s=downtimes.out_s,
+            in_s=downtimes.in_s,
+            lost_s=max(downtimes.lost_s, 0.5 * situation.objectives.checkpoint_interval_s),
+            tail_s=min(max(stays.expected_s(situation.now_s) - situation.forecast.horizon_s, LEAST_TAIL_S), TAIL_S),
+        )
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What was planned, for telling it."""
+
+    sizes: Sizes
+    found: Programme
+    runs: int
+    chosen: int
+    stages: tuple[Stage, ...]
+    budget_left: float
+    limits: _Limits
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """What no plan goes below, and what none goes beyond; workers."""
+
+    at_least: float
+    enough: float
+
+
+def _allowed_s(situation: Situation) -> float:
+    return WAITS * situation.objectives.latency_p95_ms / 1_000.0
+
+
+def _remembered(situation: Situation) -> dict[str, Any]:
+    """Return what is remembered: the budget that was spent, and since when next to nothing waits."""
+    latency_ms, lag = situation.latency_p95_ms, situation.lag_records
+    waits = lag is not None and lag > LITTLE_WAITS_S * max(situation.workload_per_s, 1.0)
+    if latency_ms is not None and math.isfinite(latency_ms):
+        late = late_share(latency_ms, situation.objectives.latency_p95_ms)
+    else:
+        late = float(waits)
+    spent = Spent.of_memory(situation.memory)
+    longest_s = 10.0 * situation.tick_interval_s
+    here = situation.capacities.get(situation.scale_out)
+    settled = situation.since_rescale_s > SETTLED_S and lag is not None and not waits
+    known = here is not None and _usable(here)
+    busy = situation.workload_per_s / here.per_s if here is not None and known else situation.cpu_load or 1.0
+    curable = not settled or busy > HARDLY_BUSY
+    budget = situation.objectives.error_budget
+    spent = spent.counted(situation.now_s, late, budget, longest_s=longest_s, curable=curable)
+    behind_s = situation.now_s if waits else part_of(situation.memory.get("behind_s"), number)
+    lateness = Lateness.of_memory(situation.memory)
+    stays = Stays.of_memory(situation.memory).looked(situation.now_s, situation.scale_out)
+    if settled and latency_ms is not None and known:
+        lateness = lateness.seen(busy, late)
+    rival = Rival.of_memory(situation.memory)
+    rival = rival.counted(situation.now_s, situation.scale_out, late, longest_s=longest_s)
+    at_this_size = curable * late if situation.since_rescale_s > SETTLED_S else None
+    late_at = LateAt.of_memory(situation.memory)
+    late_at = late_at.counted(situation.now_s, situation.scale_out, at_this_size, longest_s=longest_s)
+    return {
+        "spent": spent.to_state(),
+        "rival": rival.to_state(),
+        "behind_s": behind_s,
+        "lateness": lateness.to_state(),
+        "stays": stays.to_state(),
+        "late_at": late_at.to_state(),
+    }
+
+
+def _busy(situation: Situation, sizes: Sizes) -> float:
+    """Return how many workers of the running scale-out the load keeps busy on average over the last hours.
+
+    Not those of this minute: a second that is late in a quiet hour spends as much of the budget as any other.
+    """
+    each = float(sizes.per_s[_place(sizes, situation.scale_out)]) / situation.scale_out
+    minutes = situation.minutes[np.isfinite(situation.minutes)]
+    usual = float(minutes.mean()) if len(minutes) else 0.0
+    return max(usual, situation.workload_per_s, 0.5 * each) / each
+
+
+def _sizes(situation: Situation, memory: Mapping[str, Any]) -> Sizes | None:
+    """Return the sizes whose capacity is known, what runs among them; ``None`` where that is not known."""
+    bounds, runs = situation.bounds, situation.scale_out
+    usable = [
+        one
+        for n, one in sorted(situation.capacities.items())
+        if (bounds.minimum <= n <= bounds.maximum or n == runs) and _usable(one)
+    ]
+    if runs not in [one.scale_out for one in usable]:
+        return None
+    found = np.array([one.per_s for one in usable])
+    log_sd = np.array([max(math.log(one.high_per_s / one.low_per_s) / (2.0 * _LOW), 0.0) for one in usable])
+    workers_of = np.array([one.scale_out for one in usable])
+    # A smaller size is found out once it runs, and is left again: what is not known of it does not come anew with each
+    # minute. Of larger ones the safe one is taken at once, for who is behind cannot try.
+    sure = np.minimum(log_sd, log_sd[workers_of == runs])
+    known_sd = np.where(workers_of < runs, sure, log_sd)
+    doubt = np.sqrt(log_sd**2 - known_sd**2)
+    counted_on = found * np.exp(-0.5 * known_sd)
+    reaction_s = situation.tick_interval_s + situation.downtimes.out_s + situation.downtimes.lost_s
+    overtaken = late_after(situation.minutes, counted_on, _allowed_s(situation), reaction_s)
+    if overtaken is None:
+        overtaken = np.zeros(len(usable))
+    return Sizes(workers_of, found, known_sd, doubt, overtaken, Lateness.of_memory(memory))
+
+
+def _usable(estimate: Estimate) -> bool:
+    values = (estimate.low_per_s, estimate.per_s, estimate.high_per_s)
+    return all(math.isfinite(value) and value > 0 for value in values)
+
+
+def _place(sizes: Sizes, scale_out: int) -> int:
+    return int(np.flatnonzero(sizes.workers == scale_out)[0])
+
+
+def _cheapest(
+    situation: Situation,
+    sizes: Sizes,
+    found: Programme,
+    memory: Mapping[str, Any],
+    *,
+    limits: _Limits,
+) -> int:
+    """Return the index of the size to go to, that of what runs where staying is best."""
+    runs, bounds = _place(sizes, situation.scale_out), situation.bounds
+    go = found.go.copy()
+    inside = (sizes.workers >= bounds.minimum) & (sizes.workers <= bounds.maximum)
+    go[~inside] = np.inf
+    if not inside[runs]:
+        return int(go.argmin()) if np.isfinite(go).any() else runs
+    smaller = sizes.workers < situation.scale_out
+    barred = _young(situation) or _catching_up(situation, memory) or situation.lag_records is None
+    if barred:
+        go[smaller] = np.inf
+    go[smaller & (sizes.workers < limits.at_least)] = np.inf
+    worth = found.keep[runs] - WORTH_S * _busy(situation, sizes)
+    go[smaller & ~(go < worth)] = np.inf
+    go[sizes.workers > max(limits.enough, situation.scale_out)] = np.inf
+    best = int(go.argmin())
+    if go[best] < found.stay[runs]:
+        return best
+    return runs if barred else _stood_at(situation, sizes, found, runs, limits)
+
+
+def _stood_at(situation: Situation, sizes: Sizes, found: Programme, runs: int, limits: _Limits) -> int:
+    """Return the index of the fixed size that did better than the plans, where more run that no plan needs."""
+    if not 0.0 < limits.at_least < situation.scale_out or situation.since_rescale_s < STOOD_S:
+        return runs
+    fixed, lag = int(np.flatnonzero(sizes.workers == limits.at_least)[0]), situation.lag_records or 0.0
+    waits = lag > LITTLE_WAITS_S * max(situation.workload_per_s, 1.0)
+    return runs if waits or found.late_s[fixed] > found.late_s[runs] + LITTLE_LATE_S else fixed
+
+
+def _young(situation: Situation) -> bool:
+    return int(np.isfinite(situation.minutes).sum()) < LEAST_MINUTES
+
+
+def _catching_up(situation: Situation, memory: Mapping[str, Any]) -> bool:
+    """Whether a restart now would do again what was just caught up, which came at the pace of the full capacity."""
+    behind_s = memory.get("behind_s")
+    return behind_s is not None and situation.now_s - behind_s <= situation.objectives.checkpoint_interval_s + 60.0
+
+
+def _enough(situation: Situation, fixed: tuple[float, float] | None) -> float:
+    """Return the size beyond which nothing was needed in the last hours; infinite where the load is new."""
+    minutes = situation.minutes[np.isfinite(situation.minutes)]
+    lag = situation.lag_records or 0.0
+    highest = situation.forecast.maximum_per_s()
+    if fixed is None or len(minutes) < HALF_LIFE or lag > LITTLE_WAITS_S * max(situation.workload_per_s, 1.0):
+        return math.inf
+    if max(highest, situation.workload_per_s) > RISEN * float(minutes.max()):
+        return math.inf
+    return fixed[0]
+
+
+def _fixed(situation: Situation, sizes: Sizes) -> tuple[float, float] | None:
+    """Return the fewest workers that, kept, would have held over the last hours, and the share in which they were late.
+
+    ``None`` while less than an hour was seen.
+    """
+    minutes = situation.minutes[np.isfinite(situation.minutes)]
+    if _young(situation):
+        return None
+    counted_on = sizes.per_s * np.exp(-np.hypot(sizes.log_sd, sizes.doubt))
+    shares = late_shares(situation.minutes, counted_on, _allowed_s(situation))
+    shares += sizes.lateness.at(minutes / counted_on[:, None]).mean(axis=1)
+    # Where no size would have held, more workers help little: what is late then does not come from too few.
+    held = shares <= max(HELD * situation.objectives.error_budget, float(shares.min()) + ALMOST)
+    fewest = int(np.flatnonzero(held)[0])
+    return float(sizes.workers[fewest]), float(shares[fewest])
+
+
+def _told(policy: str, situation: Situation, plan: _Plan, memory: Mapping[str, Any]) -> Decision:
+    sizes, found, runs, chosen = plan.sizes, plan.found, plan.runs, plan.chosen
+    scale_out = int(sizes.workers[chosen])
+    costs = found.go.copy()
+    costs[runs] = found.stay[runs]
+    least = costs[chosen]
+    candidates = tuple(
+        _candidate(int(n), float(sizes.per_s[k]), float(costs[k] - least), k == chosen)
+        for k, n in enumerate(sizes.workers)
+    )
+    stands = plan.limits.at_least > 0.0
+    reason = Reason.of_change(situation.scale_out, scale_out)
+    if stands and reason is Reason.HOLD_GOOD:
+        reason = Reason.HOLD_FIXED
+    highest = max(one.load_per_s for one in plan.stages)
+    now_per_s, minutes = situation.workload_per_s, len(plan.stages)
+    course = f"The load rises from {per_s(now_per_s)} to {per_s(highest)} within {minutes} minutes"
+    if per_s(highest) == per_s(now_per_s) or highest < now_per_s:
+        course = f"The load stays at {per_s(now_per_s)} or below for {minutes} minutes"
+    late = f"{workers(scale_out)} would be late for {seconds(float(found.late_s[chosen]))} of it"
+    against = f"{workers(situation.scale_out)} for {seconds(float(found.late_s[runs]))}"
+    left = f"{max(plan.budget_left, 0.0):.0%} of the error budget is left"
+    compared = f", {against}" if chosen != runs else ""
+    rival = f"; not below {plan.limits.at_least:.0f}, which did better than the plans for hours" if stands else ""
+    sentence = f"{course}; {late}{compared}; {left}{rival}."
+    planned = tuple(
+        Planned(STAGE_S * k, one.load_per_s, one.workers, one.late_s / STAGE_S, one.cost)
+        for k, one in enumerate(plan.stages)
+    )
+    told = Decision(policy, scale_out, reason, sentence, candidates, memory=memory)
+    return replace(told, plan=planned, budget_left=plan.budget_left)
+
+
+def _candidate(scale_out: int, capacity: float, dearer: float, chosen: bool) -> Candidate:
+    rejected = None if chosen else f"its plan costs {dearer / 3600.0:.2f} worker-hours more"
+    return Candidate(scale_out, capacity, None, rejected)

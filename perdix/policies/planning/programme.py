@@ -1,0 +1,407 @@
+"""The cheapest plan over scale-out and backlog: a dynamic programme over the stages of a course.
+
+What a plan costs is told in worker-seconds: the workers, each second that is expected to be late at its price, and a
+price for each rescale. In each stage the job stays as it is, or it goes to another scale-out: then it stands still,
+does again what is lost, and catches up. Backlog is a grid, its costs to go are interpolated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from perdix.models.forecasting.contract import Values
+from perdix.policies.planning.course import STAGE_S, Course
+from perdix.policies.planning.lateness import Lateness
+
+LEVELS = 16  # points of the grid of backlogs
+FOUND_OUT_S = 180.0  # after a rescale, until it is plain that the size takes less than was believed
+LONGEST_S = 3_600.0  # after the course: catching up takes that at most
+AT_ONCE = 6_000  # numbers that are worked out at a time: more no longer stay in the processor's cache
+LEAST_SD = 0.02  # of the logarithm of load over capacity: minutes are no seconds
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The scale-outs that a plan may take, ascending; arrays of shape ``(sizes,)``.
+
+    Attributes
+    ----------
+    workers
+        Scale-outs.
+    per_s, log_sd
+        Their capacity in records/s and the standard deviation of its logarithm from minute to minute.
+    doubt
+        Standard deviation of the logarithm by which each may turn out to take more or less, once it runs.
+    overtaken
+        Share of the time in which each was late after minutes like this one, because the load overtook it.
+    lateness
+        How often the job is late at a utilisation although nothing waits.
+    """
+
+    workers: NDArray[np.intp]
+    per_s: Values
+    log_sd: Values
+    doubt: Values
+    overtaken: Values
+    lateness: Lateness = field(default_factory=Lateness)
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What a plan pays, in worker-seconds, and the times that it reckons with.
+
+    Attributes
+    ----------
+    late
+        Of one second that is late.
+    rescale
+        Of a rescale, beside the lateness that it brings.
+    allowed_s
+        How long a record may wait before it is late.
+    out_s, in_s
+        Standstill of a rescale to more and to fewer workers.
+    lost_s
+        What a restart loses, in seconds of full capacity.
+    tail_s
+        How long the time after the course counts.
+    """
+
+    late: float
+    rescale: float
+    allowed_s: float
+    out_s: float
+    in_s: float
+    lost_s: float
+    tail_s: float
+
+
+@dataclass(frozen=True)
+class Programme:
+    """What the first step costs, each followed by the cheapest plan; worker-seconds.
+
+    Attributes
+    ----------
+    stay, go
+        Of staying at each scale-out, and of going to it from what runs, shape ``(sizes,)``; the place of what runs
+        itself in ``go`` is infinite.
+    keep
+        Of each scale-out if it ran and were kept for good, without any rescale, shape ``(sizes,)``.
+    late_s
+        Seconds that are expected to be late within the course then, shape ``(sizes,)``.
+    ahead
+        Least cost from the beginning of each later stage on, and after the last; each of shape ``(sizes, LEVELS)``.
+    steps, grid
+        What it was worked out with.
+    """
+
+    stay: Values
+    go: Values
+    keep: Values
+    late_s: Values
+    ahead: tuple[Values, ...]
+    steps: _Steps
+    grid: _Grid
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of a plan.
+
+    Attributes
+    ----------
+    workers
+        Scale-out that runs at its end.
+    load_per_s
+        What is expected to arrive, records/s.
+    late_s
+        Seconds that are expected to be late in it.
+    cost
+        What it costs, worker-seconds.
+    """
+
+    workers: int
+    load_per_s: float
+    late_s: float
+    cost: float
+
+
+def solve(sizes: Sizes, course: Course, prices: Prices, runs: int, backlog: float) -> Programme:
+    """Return the costs of each first step.
+
+    Parameters
+    ----------
+    runs
+        Index of what runs among the sizes.
+    backlog
+        Records that wait now.
+    """
+    grid, steps = _Grid.of(course, backlog), _Steps.of(sizes, course, prices)
+    ahead = [_after(steps, grid)]
+    together = max(AT_ONCE // (3 * LEVELS * len(sizes.workers)), 1)
+    for end in range(len(course), 1, -together):
+        costs, left = steps.from_backlogs(slice(max(end - together, 1), end), grid.levels)
+        below, share = grid.places(left)
+        for k in range(len(costs) - 1, -1, -1):
+            ahead.append(_best(costs[k] + grid.between(ahead[-1], below[k], share[k])))
+    ahead.reverse()
+    stay, go = _first(steps, grid, slice(0, 1), ahead[0][None], runs=runs, backlogs=np.array([backlog]))
+    late_s = _late_if_kept(steps, backlog)
+    over_s = len(course) * STAGE_S + prices.tail_s
+    keep = sizes.workers * over_s + prices.late * (late_s + prices.tail_s * sizes.overtaken)
+    return Programme(stay.total[0], go.total[0], keep, late_s, tuple(ahead), steps, grid)
+
+
+def follow(found: Programme, *, runs: int, chosen: int, backlog: float) -> tuple[Stage, ...]:
+    """Return the stages of the cheapest plan that begins with ``chosen``, as it is expected to go.
+
+    Parameters
+    ----------
+    runs, chosen
+        Indexes among the sizes: of what runs, and of the first step.
+    """
+    steps, grid, stages = found.steps, found.grid, list[Stage]()
+    course, ahead = steps.course, np.stack(found.ahead)
+    while len(stages) < len(course):
+        first = len(stages)
+        waits = _kept(steps.sizes, course, first, runs=runs, backlog=backlog)
+        stay, go = _first(steps, grid, slice(first, len(course)), ahead[first:], runs=runs, backlogs=waits)
+        cheapest = go.total.argmin(axis=1)
+        moves = go.total[np.arange(len(cheapest)), cheapest] < stay.total[:, runs]
+        if first == 0:
+            cheapest[0], moves[0] = chosen, chosen != runs
+        end = int(moves.argmax()) if moves.any() else len(moves)
+        stages += [_stage(steps, stay, first, k, runs) for k in range(end)]
+        if end < len(moves):
+            runs = int(cheapest[end])
+            stages.append(_stage(steps, go, first, end, runs))
+            backlog = float(go.left[end, runs])
+    return tuple(stages)
+
+
+def _kept(sizes: Sizes, course: Course, first: int, *, runs: int, backlog: float) -> Values:
+    """Return what waits at the beginning of each stage from ``first`` on, while what runs is kept."""
+    waits, spare = [backlog], float(sizes.per_s[runs]) - course.per_s
+    for each in spare[first:-1].tolist():
+        waits.append(max(waits[-1] - each * STAGE_S, 0.0))
+    return np.array(waits)
+
+
+def _stage(steps: _Steps, step: _Step, first: int, k: int, size: int) -> Stage:
+    """Return stage ``first + k`` of a plan whose step goes to a size."""
+    cost, load = float(step.cost[k, size]), float(steps.course.per_s[first + k])
+    late_s = (cost - float(step.paid[k, size])) / steps.prices.late if steps.prices.late > 0 else 0.0
+    return Stage(int(steps.sizes.workers[size]), load, late_s, cost)
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Backlogs in records, close together near zero, shape ``(LEVELS,)``."""
+
+    levels: Values
+
+    @classmethod
+    def of(cls, course: Course, backlog: float) -> _Grid:
+        most = max(STAGE_S * float(course.per_s.sum()) + 2.0 * backlog, 1.0)  # nothing at all is processed
+        return cls(most * np.linspace(0.0, 1.0, LEVELS) ** 2)
+
+    def places(self, backlogs: Values) -> tuple[NDArray[np.intp], Values]:
+        """Return the point below each of some backlogs, and the share of the way to the next; of their shape."""
+        place = (LEVELS - 1) * np.sqrt(np.minimum(backlogs / self.levels[-1], 1.0))
+        below = np.minimum(place.astype(np.intp), LEVELS - 2)
+        low, high = self.levels[below], self.levels[below + 1]
+        return below, np.minimum(np.maximum((backlogs - low) / (high - low), 0.0), 1.0)
+
+    def between(self, values: Values, below: NDArray[np.intp], share: Values) -> Values:
+        """Return values of shape ``(sizes, LEVELS)`` at places of shape ``(moves, sizes, n)``, linearly between."""
+        rows = np.arange(len(values))[:, None]
+        return np.asarray(values[rows, below] * (1.0 - share) + values[rows, below + 1] * share)
+
+
+_STAY, _OUT, _IN = range(3)  # the moves: to keep a size, to come to it from a smaller one, from a larger one
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """What can be said of each stage before any backlog is known.
+
+    Attributes
+    ----------
+    still_s
+        How long the job stands still at each move, shape ``(3,)``.
+    exceeds, risk, lost
+        Of each stage and size: how often a second is late that does not wait for others, what it may cost that the
+        size takes less than is believed (worker-seconds), and the records that a restart does again;
+        shape ``(stages, sizes)``.
+    paid
+        Worker-seconds beside lateness, shape ``(stages, 3, sizes)``.
+    """
+
+    sizes: Sizes
+    course: Course
+    prices: Prices
+    still_s: Values
+    exceeds: Values
+    risk: Values
+    lost: Values
+    paid: Values
+
+    @classmethod
+    def of(cls, sizes: Sizes, course: Course, prices: Prices) -> _Steps:
+        load = course.per_s[:, None]
+        risk = _risk(sizes, prices, load)
+        lost = np.minimum(sizes.per_s * prices.lost_s, load * prices.lost_s * 2.0)
+        moving = sizes.workers * STAGE_S + prices.rescale + risk
+        paid = np.stack([np.broadcast_to(sizes.workers * STAGE_S, moving.shape), moving, moving], axis=1)
+        still_s = np.array([0.0, prices.out_s, prices.in_s])
+        return cls(sizes, course, prices, still_s, _exceeds(sizes, load, course.log_sd[:, None]), risk, lost, paid)
+
+    def from_backlogs(self, stages: slice, backlogs: Values) -> tuple[Values, Values]:
+        """Return what each move costs in some stages from each backlog, and what waits then.
+
+        Each has the shape ``(stages, 3, sizes, backlogs)``.
+        """
+        prices, still_s = self.prices, self.still_s[:, None, None]
+        load = self.course.per_s[stages][:, None, None, None]
+        lost = np.where(np.arange(3) == _STAY, 0.0, 1.0)[:, None] * self.lost[stages][:, None]
+        waits = backlogs + lost[..., None] + load * still_s
+        over_s = np.maximum(STAGE_S - still_s, 0.0)
+        exceeds = self.exceeds[stages][:, None, :, None]
+        late_s, left = _waits(self.sizes.per_s[:, None], prices.allowed_s, load, exceeds, waits, over_s=over_s)
+        forgiven_s = np.minimum(prices.allowed_s, 0.5 * still_s)
+        late_s = late_s + np.maximum(np.minimum(still_s, 10.0 * STAGE_S) - forgiven_s, 0.0)
+        return self.paid[stages][..., None] + prices.late * late_s, left
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A step to each size in some stages; arrays of shape ``(stages, sizes)``.
+
+    Attributes
+    ----------
+    cost, total, paid
+        What the stage costs, with all that follows, and beside lateness.
+    left
+        What waits at its end.
+    """
+
+    cost: Values
+    total: Values
+    paid: Values
+    left: Values
+
+
+def _first(
+    steps: _Steps, grid: _Grid, stages: slice, ahead: Values, *, runs: int, backlogs: Values
+) -> tuple[_Step, _Step]:
+    """Return what staying at each size comes to in some stages, and what going to it from what runs does.
+
+    Parameters
+    ----------
+    ahead
+        Least cost from the end of each of the stages on, shape ``(stages, sizes, LEVELS)``.
+    backlogs
+        What waits at the beginning of each.
+    """
+    costs, left = (part[..., 0] for part in steps.from_backlogs(stages, backlogs[:, None, None, None]))
+    below, share = grid.places(left)
+    stage, size = np.arange(len(ahead))[:, None, None], np.arange(ahead.shape[1])
+    follows = ahead[stage, size, below] * (1.0 - share) + ahead[stage, size, below + 1] * share
+    totals, paid = costs + follows, steps.paid[stages]
+    stay = _Step(costs[:, _STAY], totals[:, _STAY], paid[:, _STAY], left[:, _STAY])
+    move = np.where(steps.sizes.workers > steps.sizes.workers[runs], _OUT, _IN)
+    go = _Step(*(part[:, move, size] for part in (costs, totals, paid, left)))
+    go.total[:, runs] = np.inf
+    return stay, go
+
+
+def _exceeds(sizes: Sizes, load: Values, log_sd: Values) -> Values:
+    """Return how often a second is late that does not wait for others, shape ``(stages, sizes)``.
+
+    Because the load is above the capacity, or the utilisation too high; or because the load overtakes the size.
+    """
+    spread = np.sqrt(sizes.log_sd**2 + log_sd**2 + LEAST_SD**2)
+    with np.errstate(divide="ignore"):
+        above = ndtr((np.log(np.maximum(load, 0.0)) - np.log(sizes.per_s)) / spread)
+    usual = np.where(load > 0.0, sizes.lateness.at(load / sizes.per_s), 0.0)
+    return np.asarray(np.maximum(np.maximum(above, usual), sizes.overtaken))
+
+
+def _risk(sizes: Sizes, prices: Prices, load: Values | float) -> Values:
+    """Return what it may cost that a size turns out not to carry a load, and is left again; worker-seconds."""
+    back = prices.late * (FOUND_OUT_S + prices.out_s + prices.lost_s) + prices.rescale
+    with np.errstate(divide="ignore"):
+        fails = ndtr((np.log(np.maximum(load, 0.0)) - np.log(sizes.per_s)) / np.maximum(sizes.doubt, LEAST_SD))
+    return np.asarray(back * fails)
+
+
+def _waits(
+    capacity: Values,
+    allowed_s: float,
+    load: Values | float,
+    exceeds: Values,
+    backlogs: Values,
+    *,
+    over_s: Values | float = STAGE_S,
+) -> tuple[Values, Values]:
+    """Return the seconds that are expected to be late, and what waits after ``over_s``; of the backlogs' shape.
+
+    Records are late while more waits than the size works off in the time that is allowed. Apart from that, a minute is
+    late as often as its load is above the capacity.
+    """
+    spare = capacity - load
+    left = np.maximum(backlogs - spare * over_s, 0.0)
+    limit = capacity * allowed_s
+    with np.errstate(divide="ignore", invalid="ignore"):
+        crosses_s = (backlogs - limit) / spare
+    over, after = backlogs > limit, left > limit
+    # Over the limit all the time, only until enough is worked off, only from when enough waits, or never.
+    waiting_s = np.where(over & after, over_s, 0.0)
+    waiting_s = np.where(over & ~after & (spare > 0), np.minimum(crosses_s, over_s), waiting_s)
+    waiting_s = np.where(~over & after, over_s - np.minimum(np.maximum(crosses_s, 0.0), over_s), waiting_s)
+    return waiting_s + (over_s - waiting_s) * exceeds, left
+
+
+def _best(totals: Values) -> Values:
+    """Return the least cost to go from the beginning of a stage, of the moves' totals ``(3, sizes, LEVELS)``."""
+    best: Values = totals[_STAY]
+    larger = np.minimum.accumulate(totals[_OUT][::-1], axis=0)[::-1]
+    smaller = np.minimum.accumulate(totals[_IN], axis=0)
+    best[:-1] = np.minimum(best[:-1], larger[1:])
+    best[1:] = np.minimum(best[1:], smaller[:-1])
+    return best
+
+
+def _after(steps: _Steps, grid: _Grid) -> Values:
+    """Return what the time after the course costs: the workers, what was late like it, and catching up.
+
+    Who ends at a size that is dear then may still go to another. What is not processed then either is work for later:
+    it costs the workers that it takes, so that falling behind saves none.
+    """
+    sizes, prices, load = steps.sizes, steps.prices, float(steps.course.per_s[-1])
+    spare, levels = (sizes.per_s - load)[:, None], grid.levels[None, :]
+    behind = np.maximum(levels - (sizes.per_s * prices.allowed_s)[:, None], 0.0)
+    late_s = np.minimum(behind / np.maximum(spare, 0.02 * sizes.per_s[:, None]), LONGEST_S)
+    late_s = np.where(spare > 0, late_s, prices.tail_s) + (prices.tail_s * sizes.overtaken)[:, None]
+    later = np.maximum(levels - spare * prices.tail_s, 0.0) * float((sizes.workers / sizes.per_s).max())
+    kept = prices.tail_s * sizes.workers[:, None] + prices.late * late_s + later
+    still_s = np.array([prices.in_s, prices.out_s])
+    restarts = prices.rescale + prices.late * (still_s + prices.lost_s)
+    best, tried = kept.copy(), kept + _risk(sizes, prices, load)[:, None]
+    best[:-1] = np.minimum(best[:-1], np.minimum.accumulate(tried[::-1], axis=0)[::-1][1:] + restarts[1])
+    best[1:] = np.minimum(best[1:], np.minimum.accumulate(tried, axis=0)[:-1] + restarts[0])
+    return best
+
+
+def _late_if_kept(steps: _Steps, backlog: float) -> Values:
+    """Return the seconds that each size would be late within the course, shape ``(sizes,)``."""
+    capacity, load = steps.sizes.per_s, steps.course.per_s[:, None]
+    backlogs = np.full(steps.exceeds.shape, backlog)
+    works_off = (capacity - load) * STAGE_S
+    for k in range(len(backlogs) - 1):
+        np.maximum(backlogs[k] - works_off[k], 0.0, out=backlogs[k + 1])
+    late_s, _ = _waits(capacity, steps.prices.allowed_s, load, steps.exceeds, backlogs)
+    return np.asarray(late_s.sum(axis=0))

@@ -1,0 +1,111 @@
+"""The rival of all plans is the best fixed size of the last hours: who loses against it stays at or above it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from perdix.models.forecasting.foresight import HALF_LIFE, MINUTE_S
+from perdix.policies.contract import AgainstFixed
+from perdix.policies.remembering import number, part_of
+
+MEMORY_S = HALF_LIFE * MINUTE_S / math.log(2.0)  # as the minutes by which the fixed size is judged fade
+LEAST_S = 3_600.0  # faded seconds that must have been seen
+DEARER = 1.1  # times the workers of the fixed size
+STANDS_S = 6 * 3600.0  # after the first defeat; twice as long after each further one
+LONGEST_S = 48 * 3600.0
+MOST_DEFEATS = 8.0  # that are counted
+NEVER_S = -1.0
+
+
+@dataclass(frozen=True)
+class Rival:
+    """What ran and how late it was, in sums that fade with :data:`MEMORY_S`, and for how long the fixed size binds.
+
+    Attributes
+    ----------
+    worker_s, late_s, seen_s
+        Faded worker-seconds, late seconds and seconds.
+    at_s
+        Epoch seconds up to which was counted; ``None`` before the first count.
+    stands_until_s
+        Epoch seconds until which no plan goes below the fixed size; below 0: all may.
+    defeats
+        In a row.
+    """
+
+    worker_s: float = 0.0
+    late_s: float = 0.0
+    seen_s: float = 0.0
+    at_s: float | None = None
+    stands_until_s: float = NEVER_S
+    defeats: float = 0.0
+
+    def counted(self, now_s: float, scale_out: int, late: float, *, longest_s: float) -> Self:
+        """Return the sums with the time since the last count, of which ``late`` (0 to 1) was late."""
+        if self.at_s is None:
+            return replace(self, at_s=now_s)
+        passed_s = max(now_s - self.at_s, 0.0)
+        fade, counted_s = math.exp(-passed_s / MEMORY_S), min(passed_s, longest_s)
+        return replace(
+            self,
+            worker_s=self.worker_s * fade + scale_out * counted_s,
+            late_s=self.late_s * fade + late * counted_s,
+            seen_s=self.seen_s * fade + counted_s,
+            at_s=now_s,
+        )
+
+    def stands(self, now_s: float) -> bool:
+        """Whether the fixed size binds now; a clock that was set far back ends it."""
+        return self.stands_until_s - LONGEST_S <= now_s < self.stands_until_s
+
+    def judged(self, now_s: float, fixed: float, fixed_late: float) -> Self:
+        """Return what follows from a fixed size that would have been late in a share ``fixed_late`` of the last hours.
+
+        After that all plans are tried anew, and what was counted meanwhile says nothing of them.
+        """
+        if self.stands(now_s):
+            return self
+        if self.stands_until_s >= 0.0:
+            return type(self)(at_s=self.at_s, defeats=self.defeats)
+        told = self.against(fixed, fixed_late)
+        if told is None:
+            return self
+        if told.loses:
+            stands_s = min(STANDS_S * 2.0**self.defeats, LONGEST_S)
+            return replace(self, stands_until_s=now_s + stands_s, defeats=min(self.defeats + 1.0, MOST_DEFEATS))
+        won = self.seen_s > 0.9 * MEMORY_S and self.workers < fixed
+        return replace(self, defeats=0.0) if won else self
+
+    @property
+    def workers(self) -> float:
+        """Mean workers that ran, of what was counted; NaN before anything was."""
+        return self.worker_s / self.seen_s if self.seen_s > 0 else math.nan
+
+    def against(self, fixed: float, fixed_late: float) -> AgainstFixed | None:
+        """Return what was counted against that fixed size; ``None`` before an hour was."""
+        if self.seen_s < LEAST_S:
+            return None
+        late = self.late_s / self.seen_s
+        loses = self.workers > DEARER * fixed and late >= fixed_late
+        return AgainstFixed(self.workers, late, fixed, fixed_late, loses)
+
+    def to_state(self) -> dict[str, Any]:
+        """Return a JSON-serialisable state."""
+        return dict(vars(self))
+
+    @classmethod
+    def of_memory(cls, memory: Mapping[str, Any]) -> Rival:
+        """Return what a policy's memory holds; nothing where it holds nothing that can be read."""
+
+        def read(state: Mapping[str, Any]) -> Rival:
+            sums = [number(state[name]) for name in ("worker_s", "late_s", "seen_s")]
+            if min(sums) < 0:
+                raise ValueError("times are not negative")
+            at_s = part_of(state["at_s"], number)
+            until_s, defeats = number(state["stands_until_s"]), min(max(number(state["defeats"]), 0.0), MOST_DEFEATS)
+            return cls(sums[0], sums[1], sums[2], at_s, until_s, defeats)
+
+        return part_of(memory.get("rival"), read) or cls()

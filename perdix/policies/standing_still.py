@@ -1,0 +1,147 @@
+"""The size to stand still at, where a load cannot be foreseen: rescaling then only chases what is over already.
+
+Who kept one size through the last hours would have been late in a share of their minutes that the capacity tells. The
+smallest size within the error budget is stood at, and left for a larger one only when the budget is overspent, for a
+smaller one only after hours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from perdix.models.capacity.contract import Estimate
+from perdix.models.forecasting.contract import Values
+from perdix.models.forecasting.foresight import HALF_LIFE, MINUTE_S
+from perdix.policies.contract import Candidate, Decision, Reason, Situation
+from perdix.policies.late_at import LateAt
+from perdix.policies.wording import per_s, workers
+
+LEAST_AHEAD_S = 480.0  # foreseen for less, a load is over before a rescale has paid
+LITTLE_FOLLOWS = 0.5  # correlation of consecutive minutes below which a load is noise whatever comes
+WAITS = 0.25  # of the latency objective: what may wait before a minute counts as late
+CAREFUL = 0.8  # weight of an estimate beside its low end, for a size that is not the one that runs
+SPENT = 0.6  # of the error budget, up to which a smaller size may be expected to spend it
+PATIENCE_S = 4 * 3600.0  # between a rescale and one to a smaller size
+RESPITE_S = 1_800.0  # between a rescale and one to a larger size, unless the job falls behind
+SUPPOSED_MINUTES = 60.0  # of half the budget, that count beside those that were seen
+LEAST_MINUTES = 60  # before anything is given back
+BEHIND_S = 30.0  # of the load waiting: the job falls behind
+
+
+def unforeseeable(situation: Situation) -> bool:
+    """Whether the load changes sooner than a rescale can pay, so that there is nothing to go after."""
+    found = situation.foresight
+    if found is None or found.ahead_s >= min(LEAST_AHEAD_S, found.furthest_s):
+        return False
+    # In less than an hour, what bends upwards looks much like noise that lasts a few minutes.
+    return found.minutes >= LEAST_MINUTES or found.correlation < LITTLE_FOLLOWS
+
+
+def late_shares(minutes: Values, capacities_per_s: Values, allowed_s: float) -> Values:
+    """Return the share of minutes at whose end more waited than ``allowed_s`` seconds of each capacity, ``(sizes,)``.
+
+    NaN for a capacity that is not above 0, and where no minute was measured.
+
+    Parameters
+    ----------
+    minutes
+        Mean load of each minute, records/s, shape ``(n,)``, the newest last; older ones weigh less, those that were not
+        measured (NaN) are left out.
+    """
+    known = np.isfinite(minutes)
+    capacities = np.where(capacities_per_s > 0, capacities_per_s, np.nan)[:, None]
+    if not known.any():
+        return np.full(len(capacities), np.nan)
+    surplus = np.cumsum(minutes[known] - capacities, axis=1) * MINUTE_S
+    waiting = surplus - np.minimum(np.minimum.accumulate(surplus, axis=1), 0.0)
+    weights = (0.5 ** (np.arange(len(minutes))[::-1] / HALF_LIFE))[known]
+    shares = (waiting > allowed_s * capacities) @ weights / weights.sum()
+    return np.where(np.isnan(capacities[:, 0]), np.nan, shares)
+
+
+def stand_still(situation: Situation, policy: str, late_at: LateAt | None = None) -> Decision:
+    """Return the decision to stand at the smallest size that was within the error budget over the last hours.
+
+    Parameters
+    ----------
+    late_at
+        How late the sizes that ran were measured to be; ``None`` where the policy does not remember that.
+    """
+    allowed_s = WAITS * situation.objectives.latency_p95_ms / 1_000.0
+    budget, runs = situation.objectives.error_budget, situation.scale_out
+    sizes = sorted(situation.capacities)
+    counted_on = np.array([_counted_on(situation.capacities[n], runs) for n in sizes])
+    shares = dict(zip(sizes, late_shares(situation.minutes, counted_on, allowed_s).tolist(), strict=True))
+    size, why = _size(situation, shares, LateAt() if late_at is None else late_at)
+    candidates = tuple(_candidate(situation, n, share, budget) for n, share in shares.items())
+    reason = Reason.HOLD_UNFORESEEABLE if size == runs else Reason.of_change(runs, size)
+    assert situation.foresight is not None
+    sentence = (
+        f"The load cannot be foreseen (one minute says {situation.foresight.correlation:.0%} of the next), so "
+        f"{workers(size)} stand still: {why}."
+    )
+    return Decision(policy, size, reason, sentence, candidates, memory=situation.memory)
+
+
+def _counted_on(estimate: Estimate, runs: int) -> float:
+    if estimate.scale_out == runs:
+        return estimate.per_s
+    return float(estimate.per_s**CAREFUL * estimate.low_per_s ** (1.0 - CAREFUL))
+
+
+def _size(situation: Situation, shares: Mapping[int, float], late_at: LateAt) -> tuple[int, str]:
+    """Return the size to stand at, and why."""
+    bounds, runs, budget = situation.bounds, situation.scale_out, situation.objectives.error_budget
+    if not bounds.minimum <= runs <= bounds.maximum:
+        return bounds.clamp(runs), "the bounds allow no other"
+    if math.isnan(shares.get(runs, math.nan)):
+        return runs, "nothing is known of their capacity yet"
+    inside = {n: share for n, share in shares.items() if bounds.minimum <= n <= bounds.maximum}
+    if _overspent(situation, shares[runs], budget):
+        spent = f"{runs} would have been late in {shares[runs]:.1%} of the last minutes"
+        return _larger(situation, inside, budget, spent)
+    if late_at.overspent(runs, budget):
+        return _larger(situation, inside, budget, f"{runs} were late for more than the error budget of the last hours")
+    return _smaller(situation, {n: late_at.share(n, share) for n, share in inside.items()}, budget)
+
+
+def _overspent(situation: Situation, share: float, budget: float) -> bool:
+    """Whether so large a share of the minutes says that a size is late too often: of a few, one may be by chance."""
+    seen, behind = float(np.isfinite(situation.minutes).sum()), _behind(situation)
+    usual = 0.0 if behind else SUPPOSED_MINUTES
+    return share * seen + 0.5 * budget * usual > budget * (seen + usual)
+
+
+def _behind(situation: Situation) -> bool:
+    return (situation.lag_records or 0.0) > BEHIND_S * situation.workload_per_s
+
+
+def _larger(situation: Situation, shares: Mapping[int, float], budget: float, spent: str) -> tuple[int, str]:
+    runs = situation.scale_out
+    if situation.since_rescale_s < RESPITE_S and not _behind(situation):
+        return runs, f"{spent}, but were rescaled not long ago"
+    larger = [n for n in shares if n > runs]
+    return next((n for n in larger if shares[n] <= budget), max(larger, default=runs)), spent
+
+
+def _smaller(situation: Situation, shares: Mapping[int, float], budget: float) -> tuple[int, str]:
+    runs = situation.scale_out
+    held = f"they would have been late in {shares[runs]:.1%} of the last minutes"
+    smaller = next((n for n in shares if n < runs and shares[n] <= SPENT * budget), None)
+    if smaller is None:
+        return runs, f"{held}, and fewer in too many"
+    patience_s = PATIENCE_S * smaller / runs  # who may give back much need not wait long
+    if np.isfinite(situation.minutes).sum() < LEAST_MINUTES or situation.since_rescale_s < patience_s:
+        return runs, f"{held}; {smaller} may do as well, if some hours more confirm it"
+    if situation.lag_records is None:
+        return runs, "the consumer lag is not measured, so there is no scaling in"
+    return smaller, f"they would have been late in {shares[smaller]:.1%} of the last minutes"
+
+
+def _candidate(situation: Situation, scale_out: int, share: float, budget: float) -> Candidate:
+    capacity = situation.capacities[scale_out].per_s
+    rejected = None if share <= budget else f"{per_s(capacity)} would have been late in {share:.1%} of the last minutes"
+    return Candidate(scale_out, capacity, None, rejected)

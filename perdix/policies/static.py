@@ -1,0 +1,41 @@
+"""A fixed scale-out: the baseline of every comparison."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+from pydantic import Field
+
+from perdix.policies.contract import Candidate, Decision, Reason, Situation
+from perdix.policies.wording import workers
+from perdix.settings.strict import Strict
+
+
+class StaticOptions(Strict):
+    """``scale_out``: workers to run; the upper bound when absent."""
+
+    scale_out: Annotated[int, Field(ge=1)] | None = None
+
+
+class Static:
+    """Runs the same number of workers whatever happens."""
+
+    name = "static"
+    learns = False
+
+    def __init__(self, options: StaticOptions | None = None) -> None:
+        self.options = options or StaticOptions()
+
+    def decide(self, situation: Situation) -> Decision:
+        """Return the fixed scale-out, moved into the bounds."""
+        wanted = situation.bounds.maximum if self.options.scale_out is None else self.options.scale_out
+        chosen, current = situation.bounds.clamp(wanted), situation.scale_out
+        reason = Reason.HOLD_GOOD
+        if chosen != current:
+            reason = Reason.SCALE_OUT if chosen > current else Reason.SCALE_IN
+        moved = "" if chosen == wanted else f", moved into the bounds from {wanted}"
+        estimate = situation.capacities.get(chosen)
+        capacity = math.nan if estimate is None else estimate.per_s
+        sentence = f"Fixed at {workers(chosen)}{moved}."
+        return Decision(self.name, chosen, reason, sentence, (Candidate(chosen, capacity, None, None),))

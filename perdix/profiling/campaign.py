@@ -1,0 +1,189 @@
+"""Profile a job: deployments side by side at rising rates, each until it no longer keeps up (Phoebe, 3.3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import repeat
+
+from perdix.models.profiling.profile import Profile, ProfilePoint
+from perdix.models.profiling.validity import valid_deployments
+from perdix.profiling.deployment import Deployment, DeploymentError, Deployments, Measured
+from perdix.profiling.plan import Plan
+from perdix.profiling.recording import Recording
+
+KEEPS_UP = 0.01  # of the rate: a consumer lag that grows by more is work that is left undone
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a profiling is.
+
+    Attributes
+    ----------
+    step, rate_per_s
+        Number of the rate (from 1), and the rate.
+    running, ended
+        Scale-outs that still take part, and those whose highest rate is known.
+    """
+
+    step: int
+    rate_per_s: float
+    running: tuple[int, ...]
+    ended: tuple[int, ...]
+
+    def __str__(self) -> str:
+        found = ", ".join(map(str, self.ended)) or "none"
+        return f"rate {self.step}: {self.rate_per_s:,.0f}/s on {len(self.running)} deployments (ended: {found})"
+
+
+@dataclass
+class _Run:
+    """One deployment's course."""
+
+    deployment: Deployment
+    began_s: float
+    points: list[ProfilePoint] = field(default_factory=list)
+    downtime_s: float | None = None
+    ended_s: float | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def scale_out(self) -> int:
+        return self.deployment.scale_out
+
+    @property
+    def worker_s(self) -> float:
+        return self.scale_out * ((self.ended_s or self.deployment.now_s) - self.began_s)
+
+
+def profile(
+    job: str,
+    plan: Plan,
+    deployments: Deployments,
+    recording: Recording,
+    *,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Profile:
+    """Run the plan; every deployment is deleted at its end, whatever happens.
+
+    A deployment that cannot be made, driven or measured is dropped with a note, and the others go on.
+
+    Raises
+    ------
+    DeploymentError
+        When not one deployment could be measured.
+    """
+    notes: list[str] = []
+    runs: list[_Run] = []
+    with ExitStack() as ends:
+        for scale_out in plan.scale_outs:
+            run = _deployed(deployments, scale_out, recording, notes)
+            if run is not None:
+                ends.callback(_end, run)
+                runs.append(run)
+        _drive(runs, plan, on_progress)
+    return _profile_of(job, runs, [*notes, *(note for run in runs for note in run.notes)])
+
+
+def _drive(runs: Sequence[_Run], plan: Plan, on_progress: Callable[[Progress], None] | None) -> None:
+    """Raise the rate step by step until no deployment keeps up any more."""
+    with ThreadPoolExecutor(max(len(runs), 1), thread_name_prefix="profiling") as pool:
+        for step in range(plan.most_steps):
+            active = [run for run in runs if run.ended_s is None]
+            if not active:
+                break
+            if on_progress is not None:
+                ended = tuple(run.scale_out for run in runs if run.ended_s is not None)
+                on_progress(Progress(step + 1, plan.rate_per_s(step), tuple(r.scale_out for r in active), ended))
+            measured = pool.map(_measured, active, repeat(plan), repeat(step))
+            _judged(active, dict(zip((run.scale_out for run in active), measured, strict=True)), plan, step)
+
+
+def _deployed(deployments: Deployments, scale_out: int, recording: Recording, notes: list[str]) -> _Run | None:
+    try:
+        deployment = deployments.deploy(scale_out, recording)
+    except DeploymentError as error:
+        notes.append(f"{scale_out} workers could not be deployed: {error}")
+        return None
+    return _Run(deployment, deployment.now_s)
+
+
+def _measured(run: _Run, plan: Plan, step: int) -> Measured | None:
+    """Drive one deployment at one rate; ``None`` where that failed, which ends it."""
+    try:
+        if step == 1 and plan.fail:  # by now it is known to work
+            run.downtime_s = run.deployment.fail(plan.fail_s)
+            if run.downtime_s is None:
+                run.notes.append(f"{run.scale_out} workers did not come back within {plan.fail_s} s of a failure")
+        return run.deployment.measure(plan.rate_per_s(step), plan.settle_s, plan.measure_s)
+    except DeploymentError as error:
+        run.notes.append(f"{run.scale_out} workers at {plan.rate_per_s(step):,.0f}/s: {error}")
+        return None
+
+
+def _judged(active: Sequence[_Run], measured: Mapping[int, Measured | None], plan: Plan, step: int) -> None:
+    """Enter what was measured, and end the deployments that no longer keep up."""
+    rate_per_s = plan.rate_per_s(step)
+    known = {n: one for n, one in measured.items() if one is not None}
+    verdicts = valid_deployments(
+        {n: one.latency_ms for n, one in known.items()},
+        rate_per_s,
+        [point for run in active for point in run.points],
+        throughputs_per_s={n: one.throughput_per_s for n, one in known.items()},
+    )
+    for run in active:
+        one = measured[run.scale_out]
+        if one is None:
+            _end(run)
+            continue
+        if not math.isfinite(one.throughput_per_s):
+            run.notes.append(f"{run.scale_out} workers at {rate_per_s:,.0f}/s showed no throughput")
+            _end(run)
+            continue
+        behind = one.lag_growth_per_s > KEEPS_UP * rate_per_s
+        valid = bool(verdicts.get(run.scale_out, False)) and not behind
+        run.points.append(ProfilePoint(run.scale_out, rate_per_s, one.throughput_per_s, one.latency_ms, valid))
+        if not valid:
+            _end(run)
+
+
+def _end(run: _Run) -> None:
+    if run.ended_s is not None:
+        return
+    run.ended_s = run.deployment.now_s
+    try:
+        run.deployment.delete()
+    except DeploymentError as error:
+        run.notes.append(f"{run.scale_out} workers could not be deleted: {error}; delete the deployment by hand")
+
+
+def _profile_of(job: str, runs: Sequence[_Run], notes: Sequence[str]) -> Profile:
+    points = tuple(point for run in runs for point in run.points)
+    if not points:
+        raise DeploymentError(f"no deployment of {job} could be measured: {'; '.join(notes) or 'none was planned'}")
+    return Profile(
+        job,
+        points,
+        {run.scale_out: highest for run in runs if (highest := _highest_per_s(run)) is not None},
+        sum(run.worker_s for run in runs),
+        min(run.began_s for run in runs),
+        max(run.ended_s or run.began_s for run in runs),
+        tuple(run.downtime_s for run in runs if run.downtime_s is not None),
+        tuple(notes),
+    )
+
+
+def _highest_per_s(run: _Run) -> float | None:
+    """Return T_max of a deployment that was driven beyond it: what it worked off when it no longer kept up.
+
+    The paper takes the last rate that was held, which is up to a step too low; its program measures once more from the
+    earliest offset, which costs another seven minutes. Of a deployment that was dropped for its latency while
+    it kept up, this is a lower bound.
+    """
+    if not run.points or run.points[-1].valid:
+        return None
+    return max(point.throughput_per_s for point in run.points)

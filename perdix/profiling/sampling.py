@@ -1,0 +1,204 @@
+"""Sample an operator: one instance after the other beside the normal ones, each of the size that the rule wants.
+
+QEScalor (ICCS 2020), 2.2: no stress test. The share of the live workload that the sampling instance is given is raised
+step by step, until its throughput no longer follows; what it then processes, once that has converged, is the sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from perdix.models.performance.contract import Sample
+from perdix.models.sampling.contract import SamplingRule
+from perdix.models.sampling.course import Next, next_size
+from perdix.models.sampling.samples import FailedSize, OperatorSamples
+from perdix.models.sampling.sizes import Grid, GridPoint
+from perdix.profiling.convergence import Convergence
+from perdix.profiling.sampling_instance import SamplingError, SamplingInstance, SamplingInstances
+
+
+@dataclass(frozen=True)
+class SamplingPlan:
+    """How one size is sampled.
+
+    Attributes
+    ----------
+    window_s
+        Seconds for which a share is kept and watched.
+    first_share, raised_by
+        Share of the live workload that an instance begins with, and the factor by which it is raised.
+    follows
+        Throughput as a share of what was offered from which on an instance keeps up.
+    most_s
+        Seconds after which a size that has not converged is given up.
+    """
+
+    window_s: int = 30
+    first_share: float = 0.01
+    raised_by: float = 1.5
+    follows: float = 0.95
+    most_s: int = 2_400
+    convergence: Convergence = field(default_factory=Convergence)
+
+    def __post_init__(self) -> None:
+        if self.window_s < 1 or self.most_s < self.window_s:
+            raise ValueError(f"windows of {self.window_s} s must fit into {self.most_s} s")
+        if not (0 < self.first_share <= 1 and self.raised_by > 1 and 0 < self.follows <= 1):
+            raise ValueError(f"shares lie within 0 and 1 and are raised by more than 1, found {self}")
+
+
+@dataclass(frozen=True)
+class SamplingProgress:
+    """One more size was tried.
+
+    Attributes
+    ----------
+    number
+        How many, this one included.
+    per_s
+        What it reached, records/s; ``None`` where it failed, and ``why`` then says it.
+    step
+        Units from the size before it.
+    """
+
+    number: int
+    cpu_cores: float
+    memory_mb: float
+    per_s: float | None
+    step: int
+    why: str
+
+    def __str__(self) -> str:
+        reached = "failed" if self.per_s is None else f"{self.per_s:,.0f}/s"
+        return f"size {self.number}: {self.cpu_cores:g} cores, {self.memory_mb:g} MB: {reached} ({self.why})"
+
+
+def sample_operator(
+    operator: str,
+    rule: SamplingRule,
+    grid: Grid,
+    instances: SamplingInstances,
+    plan: SamplingPlan | None = None,
+    *,
+    on_progress: Callable[[SamplingProgress], None] | None = None,
+) -> OperatorSamples:
+    """Sample until the rule wants no more; a size that fails is recorded with its reason, and the rest goes on.
+
+    Raises
+    ------
+    SamplingError
+        When not one size could be sampled.
+    """
+    plan = plan or SamplingPlan()
+    known: dict[GridPoint, float | None] = {}
+    samples: list[Sample] = []
+    failed: list[FailedSize] = []
+    times: list[tuple[float, float]] = []
+    notes: list[str] = []
+    core_s = 0.0
+    wanted = next_size(rule, grid, known)
+    while wanted.point is not None:
+        cpu_cores, memory_mb = grid.size(wanted.point)
+        tried = _try(instances, cpu_cores, memory_mb, plan)
+        known[wanted.point] = tried.per_s
+        times.extend(tried.time)
+        notes.extend([tried.note] if tried.note else [])
+        core_s += cpu_cores * tried.took_s
+        if tried.per_s is None:
+            failed.append(FailedSize(cpu_cores, memory_mb, tried.why, tried.took_s))
+        else:
+            samples.append(Sample(cpu_cores, memory_mb, tried.per_s, tried.took_s))
+        if on_progress is not None:
+            on_progress(_progress(len(known), cpu_cores, memory_mb, tried, wanted))
+        wanted = next_size(rule, grid, known)
+    if not samples:
+        reasons = "; ".join(f"{one.cpu_cores:g} cores, {one.memory_mb:g} MB: {one.why}" for one in failed[:3])
+        raise SamplingError(f"not one of {len(failed)} sizes of {operator} could be sampled: {reasons}")
+    return OperatorSamples(
+        operator,
+        rule.name,
+        tuple(samples),
+        tuple(failed),
+        core_s=core_s,
+        worker_s=sum(ended - began for began, ended in times),
+        began_s=min(began for began, _ in times),
+        ended_s=max(ended for _, ended in times),
+        ended_because=wanted.why,
+        notes=tuple(notes),
+    )
+
+
+@dataclass
+class _Tried:
+    """What came of one size; ``time`` is when it began and ended, empty when it could not even be started."""
+
+    per_s: float | None = None
+    why: str = ""
+    time: tuple[tuple[float, float], ...] = ()
+    note: str = ""
+
+    @property
+    def took_s(self) -> float:
+        return sum(ended - began for began, ended in self.time)
+
+
+def _try(instances: SamplingInstances, cpu_cores: float, memory_mb: float, plan: SamplingPlan) -> _Tried:
+    """Sample one size; the instance is stopped at its end, whatever happens."""
+    try:
+        instance = instances.start(cpu_cores, memory_mb)
+    except SamplingError as error:
+        return _Tried(why=f"could not be started: {error}")
+    tried, began_s = _Tried(), instance.now_s
+    try:
+        tried.per_s = converged_performance(instance, plan)
+    except SamplingError as error:
+        tried.why = str(error)
+    finally:
+        try:
+            instance.stop()
+        except SamplingError as error:
+            tried.note = (
+                f"the instance with {cpu_cores:g} cores and {memory_mb:g} MB could not be stopped: {error}; "
+                "stop it by hand"
+            )
+    tried.time = ((began_s, instance.now_s),)
+    return tried
+
+
+def converged_performance(instance: SamplingInstance, plan: SamplingPlan) -> float:
+    """Raise an instance's share until it no longer follows, and return the records/s at which it converges.
+
+    An instance that follows again, because it has warmed up, is given more, and is watched anew.
+
+    Raises
+    ------
+    SamplingError
+        When it dies, does not converge in time, or takes all of the live workload.
+    """
+    share, windows = plan.first_share, list[float]()
+    for _ in range(plan.most_s // plan.window_s):
+        seen = instance.process(share, plan.window_s)
+        if not seen.throughput_per_s >= plan.follows * seen.offered_per_s:  # NaN does not follow
+            windows.append(seen.throughput_per_s)
+            performance = plan.convergence.converged(windows)
+            if performance is not None:
+                return performance
+        elif share >= 1.0:
+            raise SamplingError("it takes all of the live workload; sample it again when there is more")
+        elif seen.offered_per_s > 0.0:
+            share, windows = min(share * plan.raised_by, 1.0), []
+    raise SamplingError(_not_converged(windows, plan))
+
+
+def _not_converged(windows: list[float], plan: SamplingPlan) -> str:
+    if not windows:
+        return f"it was not full within {plan.most_s} s"
+    if max(windows) <= 0.0:
+        return f"nothing came out within {plan.most_s} s"
+    return f"did not converge within {plan.most_s} s: {min(windows):,.0f} to {max(windows):,.0f}/s"
+
+
+def _progress(number: int, cpu_cores: float, memory_mb: float, tried: _Tried, wanted: Next) -> SamplingProgress:
+    why = tried.why if tried.per_s is None else wanted.why
+    return SamplingProgress(number, cpu_cores, memory_mb, tried.per_s, wanted.step, why)

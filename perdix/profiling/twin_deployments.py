@@ -1,0 +1,110 @@
+"""Profiling against the digital twin: each deployment is a twin of its own, with other workers and keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perdix.control.observe import total_throughput
+from perdix.profiling.deployment import Measured
+from perdix.profiling.recording import Recording
+from perdix.telemetry import metrics
+from perdix.twin.emission import Scraping
+from perdix.twin.job import JobTwin
+from perdix.twin.parameters import TwinParameters
+from perdix.twin.scraped import scraped
+
+Values = NDArray[np.float64]
+_LUCK = 7_919  # a deployment's seed lies so far from that of the job: other machines, other keys
+
+
+@dataclass(frozen=True)
+class TwinDeployments:
+    """A :class:`perdix.profiling.deployment.Deployments` of twins.
+
+    Attributes
+    ----------
+    seed
+        Of the job in production. Deployments have other workers and another fall of the keys.
+    start_s
+        Epoch second at which they are deployed.
+    """
+
+    parameters: TwinParameters
+    seed: int = 0
+    start_s: int = 0
+    scraping: Scraping = field(default_factory=lambda: Scraping(interval_s=5.0))
+
+    def deploy(self, scale_out: int, recording: Recording) -> TwinDeployment:
+        """Return a twin that runs with ``scale_out`` workers and has nothing to do yet."""
+        return TwinDeployment(self, scale_out, recording)
+
+
+class TwinDeployment:
+    """One twin; time passes only while it is measured or made to fail."""
+
+    def __init__(self, made_by: TwinDeployments, scale_out: int, recording: Recording) -> None:
+        self._made_by = made_by
+        self._recording = recording
+        self._rate_per_s = 0.0
+        self._twin = JobTwin(
+            made_by.parameters,
+            _LUCK * (scale_out + 1) + made_by.seed,
+            start_s=made_by.start_s,
+            scale_out=scale_out,
+            arrivals=self._arrivals,
+        )
+
+    @property
+    def scale_out(self) -> int:
+        """Workers."""
+        return self._twin.scale_out
+
+    @property
+    def now_s(self) -> float:
+        """Epoch seconds of the simulation."""
+        return float(self._twin.now_s)
+
+    def measure(self, rate_per_s: float, settle_s: int, measure_s: int) -> Measured:
+        """Let time pass at ``rate_per_s``, and read what a scrape of the twin shows of the last ``measure_s``."""
+        self._rate_per_s = rate_per_s
+        self._twin.step(settle_s + measure_s)
+        window = scraped(
+            self._twin, self._made_by.scraping, self._made_by.parameters.name, self.now_s - measure_s, self.now_s
+        )
+        lag = window.job_metric(metrics.LAG.name)
+        return Measured(
+            _mean(total_throughput(window)),
+            _mean(window.job_metric(metrics.LATENCY.name)),
+            _growth(window.times_s, lag),
+        )
+
+    def fail(self, within_s: int) -> float | None:
+        """Crash a worker and wait until the job works again."""
+        began_s = self._twin.now_s
+        self._twin.fail(0)
+        while self._twin.now_s < began_s + within_s:
+            self._twin.step(1)
+            if self._twin.settled:
+                return float(self._twin.now_s - began_s)
+        return None
+
+    def delete(self) -> None:
+        """Nothing is left behind by a twin."""
+
+    def _arrivals(self, second: int, count: int) -> Values:
+        return self._recording.at(self._rate_per_s, second, count)
+
+
+def _mean(values: Values) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if known.size else float("nan")
+
+
+def _growth(times_s: Values, lag: Values) -> float:
+    known = np.isfinite(lag)
+    if np.count_nonzero(known) < 2:
+        return float("nan")
+    return float(np.polyfit(times_s[known] - times_s[0], lag[known], 1)[0])

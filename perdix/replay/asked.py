@@ -1,0 +1,135 @@
+"""From the names and paths that a user gives to a twin and a trace."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from perdix.models.forecasting.contract import Workload
+from perdix.replay.workload import Trace, ingested, own, recorded
+from perdix.settings.yaml_files import SettingsError
+from perdix.twin.parameters import TwinParameters, load_twin, twins_folder
+from perdix.twin.regimes import under
+
+USUAL_TWIN = "wordcount"
+JOB = "job:"
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """The jobs whose workload is in the lake.
+
+    Attributes
+    ----------
+    names
+        Lists them.
+    workload
+        Reads the workload of one, on a regular grid; raises ``ValueError`` when it has none.
+    """
+
+    names: Callable[[], Sequence[str]]
+    workload: Callable[[str], Workload]
+
+
+def twin_and_trace(
+    workload: str | None,
+    twin: str | None,
+    seconds: int,
+    *,
+    folder: Path | None = None,
+    fill_gaps: bool = False,
+    step_s: float | None = None,
+    jobs: Ingested | None = None,
+    regime: str | None = None,
+) -> tuple[TwinParameters, Trace]:
+    """Return the twin, and the trace that it is to carry.
+
+    Parameters
+    ----------
+    workload
+        A twin's name for its own workload, else a file, else an ingested job's name; ``job:NAME`` is always a job. By
+        default the workload of ``twin``.
+    twin
+        A name, or a YAML file; by default the twin whose workload it is, and ``wordcount`` for a file.
+    seconds
+        Length of the replay.
+    folder
+        Of the twins; by default ``conf/twins``.
+    step_s
+        Seconds from row to row of a file without times.
+    jobs
+        The jobs that were ingested; ``None``: there are none.
+    regime
+        What rescales cost, by a file of ``conf/regimes``; ``None``: as on the twin's own cluster.
+
+    Raises
+    ------
+    ~perdix.settings.yaml_files.SettingsError
+        Naming what is not known and the nearest that is, or file and line of what cannot be.
+    """
+    parameters, trace = _asked(workload, twin, seconds, folder, fill_gaps=fill_gaps, step_s=step_s, jobs=jobs)
+    if regime is None:
+        return parameters, trace
+    note = f"rescales cost what they do in the regime '{regime}'"
+    return under(parameters, regime), replace(trace, notes=(*trace.notes, note))
+
+
+def _asked(
+    workload: str | None,
+    twin: str | None,
+    seconds: int,
+    folder: Path | None,
+    *,
+    fill_gaps: bool,
+    step_s: float | None,
+    jobs: Ingested | None,
+) -> tuple[TwinParameters, Trace]:
+    folder = folder or twins_folder()
+    names = sorted(path.stem for path in folder.glob("*.yaml"))
+    if workload is None:
+        parameters = _twin(twin or USUAL_TWIN, names, folder)
+        return parameters, own(parameters, seconds)
+    named = workload in names
+    parameters = _twin(twin or (workload if named else USUAL_TWIN), names, folder)
+    if named:
+        if step_s is not None:
+            raise SettingsError(f"--step: '{workload}' is a twin, whose workload has times; leave it out")
+        trace = own(load_twin(workload, folder), seconds)
+        if jobs is not None and workload in jobs.names():
+            note = f"'{workload}' is a twin and an ingested job: this is the twin's, the job's is {JOB}{workload}"
+            trace = replace(trace, notes=(*trace.notes, note))
+        return parameters, trace
+    if not workload.startswith(JOB) and Path(workload).exists():
+        return parameters, recorded(Path(workload), fill_gaps=fill_gaps, step_s=step_s)
+    return parameters, _of_job(workload, jobs, names, fill_gaps=fill_gaps, step_s=step_s)
+
+
+def _of_job(workload: str, jobs: Ingested | None, twins: list[str], *, fill_gaps: bool, step_s: float | None) -> Trace:
+    job, known = workload.removeprefix(JOB), [] if jobs is None else list(jobs.names())
+    if jobs is None or job not in known:
+        what = "no such job was ingested" if workload.startswith(JOB) else "no such file, and no twin of that name"
+        close = difflib.get_close_matches(job, [*twins, *known], n=1)
+        there = f"twins: {', '.join(twins)}; ingested jobs: {', '.join(known) or 'none'}"
+        raise SettingsError(f"workload '{workload}': {what}; " + (f"did you mean '{close[0]}'?" if close else there))
+    if step_s is not None:
+        raise SettingsError(f"--step: the workload of job '{job}' has times; leave it out")
+    try:
+        return ingested(job, jobs.workload(job), fill_gaps=fill_gaps)
+    except ValueError as error:
+        raise SettingsError(f"workload '{workload}': {error}") from None
+
+
+def _twin(name: str, names: list[str], folder: Path) -> TwinParameters:
+    if name in names:
+        return load_twin(name, folder)
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml") and path.exists():
+        return load_twin(path.stem, path.parent)
+    raise SettingsError(f"twin '{name}': not known, and no YAML file; {_nearest(name, names)}")
+
+
+def _nearest(word: str, names: list[str]) -> str:
+    close = difflib.get_close_matches(word, names, n=1)
+    return f"did you mean '{close[0]}'?" if close else f"twins: {', '.join(names)}"

@@ -1,0 +1,83 @@
+"""One replay: which policy, on which twin and trace, with which seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perdix.settings.stream_job import Bounds, Objectives, PolicySettings
+from perdix.twin.emission import Scraping
+from perdix.twin.parameters import TwinParameters
+
+TICK_INTERVAL_S = 60
+BEST_STATIC = "best-static"  # what the best fixed size is called in tables; it takes part unasked
+FORECASTER = "damped-trend"  # beside auto-ARIMA, which is the paper's, on its traces: docs/results.md
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A policy as it takes part: what it is called in tables, what it is, and how often it looks.
+
+    Attributes
+    ----------
+    label
+        For example ``hpa-80``; unique within a campaign.
+    tick_interval_s
+        Seconds between its ticks. Kubernetes' HPA looks every 15 s, the Flink Autoscaler every 10 s.
+    grace_s
+        Seconds after a rescale in which the control loop lets it not rescale (``grace_s`` of the stream job); ``None``:
+        as long as the job's own restarts ask for.
+    latency_family
+        Of a policy that needs a profile: the family of its latency model; when ``None``, the first that training tries.
+    """
+
+    label: str
+    settings: PolicySettings
+    tick_interval_s: int = TICK_INTERVAL_S
+    grace_s: float | None = None
+    latency_family: str | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """One policy on one twin and trace with one seed. Picklable: it may be played in another process.
+
+    Attributes
+    ----------
+    trace
+        What the trace is called in tables.
+    parameters
+        The twin; its ``workload`` is the trace, in records/s (nothing is left to be scaled).
+    hours
+        Length, from the first tick on.
+    failures
+        Workers that crash, spread over the run; when and which depends on the seed only.
+    forecaster
+        Family of forecasters that is fitted to what the run has seen so far, and anew when drift asks for it; ``None``:
+        the policy decides on the fallback forecast throughout.
+    arrivals
+        Records/s in each second from the start on, at least as long as the run, in place of the twin's own workload;
+        longer by the recovery time objective, for the records that still wait when it ends.
+    step_s
+        Length of the twin's steps: one second, but for months (:mod:`perdix.replay.pace`).
+    beliefs
+        Whether the job's load is foreseen and its capacities are worked out. ``False`` saves most of the work where the
+        policy decides by what is measured alone: it does the very same, but there is no WAPE, and no error of capacity
+        and recovery.
+    """
+
+    contender: Contender
+    trace: str
+    parameters: TwinParameters
+    seed: int
+    hours: float
+    objectives: Objectives = field(default_factory=Objectives)
+    bounds: Bounds | None = None
+    scraping: Scraping = field(default_factory=lambda: Scraping(interval_s=5.0))
+    failures: int = 0
+    forecaster: str | None = FORECASTER
+    arrivals: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
+    step_s: int = 1
+    beliefs: bool = True

@@ -1,0 +1,288 @@
+"""What a policy made of a dataflow: steps until it was stable, where it ended, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from perdix.twin.dataflow import optimum as truth
+from perdix.twin.dataflow.job import Rescale
+from perdix.twin.dataflow.ledger import Stretch, Values
+from perdix.twin.dataflow.parameters import DataflowParameters
+
+SUSTAINED = 0.99  # of the target rate: what is missing of it is noise
+SETTLING_S = 60  # after a rescale is over, warming up and catching up are not held against a configuration
+
+Parallelism = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One look of a policy: what it chose, and why.
+
+    Attributes
+    ----------
+    changed
+        Whether it led to a rescale.
+    """
+
+    at_s: int
+    parallelism: Parallelism
+    changed: bool
+    reason: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stretch with constant source rates.
+
+    Attributes
+    ----------
+    target_per_s
+        Source -> records/s.
+    optimum
+        The least that sustains it; ``None``: nothing does, because of skew.
+    balanced_optimum
+        The same as if no instance were hotter than the others.
+    path
+        Parallelism at the start of the phase and after each rescale that was asked for in it.
+    converged_s
+        From the start of the phase until the last rescale in it was over; ``None``: what ran then does not sustain 99 %
+        of the rates, by the twin's true capacities (what is achieved may hide it while queues fill), or never ran.
+    achieved
+        Share of the target that was emitted after that and a minute; ``None``: the phase was over by then.
+    back_pressured
+        Share of the same time in which a source waited for room.
+    oscillations
+        Changes of direction, summed over operators: the rates were constant.
+    """
+
+    from_s: int
+    until_s: int
+    target_per_s: Mapping[str, float]
+    optimum: Parallelism | None
+    balanced_optimum: Parallelism | None
+    path: tuple[Parallelism, ...]
+    converged_s: int | None
+    achieved: float | None
+    back_pressured: float | None
+    oscillations: int
+
+    @property
+    def steps(self) -> int:
+        """Rescales."""
+        return len(self.path) - 1
+
+    @property
+    def parallelism(self) -> Parallelism:
+        """What it ended with."""
+        return self.path[-1]
+
+    @property
+    def overshoot(self) -> Parallelism | None:
+        """Operator -> instances above the optimum (below 0: too few)."""
+        if self.optimum is None:
+            return None
+        return {name: count - self.optimum[name] for name, count in self.parallelism.items()}
+
+
+@dataclass(frozen=True)
+class DataflowOutcome:
+    """What one replay came to.
+
+    Attributes
+    ----------
+    instance_s, bound_instance_s
+        Instance-seconds of all operators that may be scaled, the old numbers until a rescale is over; and the same of
+        the optimum of each phase (without skew where there is none), which rescales at once.
+    achieved
+        Share of all that was to be emitted that was emitted, standstills included.
+    back_pressured
+        Share of the seconds that it ran in which a source waited for room.
+    lag_maximum_records, lag_at_end_records
+        Over all sources; 0 without a log.
+    problems
+        Looks at which the policy failed or answered what cannot be; it was held then.
+    """
+
+    policy: str
+    dataflow: str
+    seed: int
+    seconds: int
+    start: Parallelism
+    phases: tuple[Phase, ...]
+    instance_s: float
+    bound_instance_s: float
+    achieved: float
+    back_pressured: float
+    lag_maximum_records: float
+    lag_at_end_records: float
+    decisions: tuple[Asked, ...] = ()
+    problems: tuple[str, ...] = ()
+    wall_s: float = 0.0
+
+    @property
+    def steps(self) -> int:
+        """Rescales in all phases."""
+        return sum(phase.steps for phase in self.phases)
+
+    @property
+    def oscillations(self) -> int:
+        """Changes of direction under constant rates."""
+        return sum(phase.oscillations for phase in self.phases)
+
+    @property
+    def parallelism(self) -> Parallelism:
+        """What it ended with."""
+        return self.phases[-1].parallelism
+
+    @property
+    def converged_s(self) -> int | None:
+        """The longest that it took in any phase; ``None``: in one of them it did not converge."""
+        times = [phase.converged_s for phase in self.phases]
+        known = [time for time in times if time is not None]
+        return max(known) if len(known) == len(times) else None
+
+    @property
+    def instance_ratio(self) -> float:
+        """Instance-seconds as a multiple of the bound; below 1 it did not sustain the rates all the time."""
+        return self.instance_s / self.bound_instance_s if self.bound_instance_s > 0 else float("nan")
+
+
+@dataclass(frozen=True)
+class DataflowCourse:
+    """The run second by second.
+
+    Attributes
+    ----------
+    stretch
+        Columns by operator in the order of ``operators``, which are topological.
+    """
+
+    operators: tuple[str, ...]
+    sources: tuple[str, ...]
+    stretch: Stretch = field(repr=False)
+
+    def of(self, operator: str) -> int:
+        """Return the column of an operator."""
+        return self.operators.index(operator)
+
+    def total(self, values: Values) -> Values:
+        """Return the sum of a quantity over the sources, shape ``(seconds,)``."""
+        return np.asarray(values[:, [self.of(name) for name in self.sources]].sum(axis=1))
+
+
+@dataclass(frozen=True)
+class DataflowPlayed:
+    """A replay that came to its end."""
+
+    outcome: DataflowOutcome
+    course: DataflowCourse
+
+
+def phases_of(
+    parameters: DataflowParameters, course: DataflowCourse, rescales: Sequence[Rescale], start: Parallelism
+) -> tuple[Phase, ...]:
+    """Return what came of each stretch with constant source rates; times count from the start of the run."""
+    length_s = len(course.stretch)
+    starts = [second for second in parameters.change_times_s() if second < length_s]
+    found, running = [], start
+    for from_s, until_s in zip(starts, [*starts[1:], length_s], strict=True):
+        mine = [one for one in rescales if from_s <= one.asked_s < until_s]
+        phase = _phase(parameters, course, (from_s, until_s), mine, running)
+        found.append(phase)
+        running = phase.parallelism
+    return tuple(found)
+
+
+def bound_instance_s(parameters: DataflowParameters, phases: Sequence[Phase]) -> float:
+    """Return the instance-seconds of the optimum of each phase, over the operators that may be scaled."""
+    total = 0.0
+    for phase in phases:
+        least = phase.optimum or phase.balanced_optimum
+        if least is None:
+            return float("nan")
+        total += (phase.until_s - phase.from_s) * sum(least[name] for name in scalable(parameters))
+    return total
+
+
+def scalable(parameters: DataflowParameters) -> tuple[str, ...]:
+    """Return the operators that may be scaled."""
+    return tuple(name for name, one in parameters.operators.items() if one.may_scale)
+
+
+def oscillations(path: Sequence[Parallelism]) -> int:
+    """Return how often an operator's parallelism changed its direction, over all operators."""
+    count = 0
+    for name in path[0] if path else ():
+        moves = [after[name] - before[name] for before, after in pairwise(path)]
+        signs = [move > 0 for move in moves if move != 0]
+        count += sum(one != other for one, other in pairwise(signs))
+    return count
+
+
+def _phase(
+    parameters: DataflowParameters,
+    course: DataflowCourse,
+    span: tuple[int, int],
+    rescales: Sequence[Rescale],
+    running: Parallelism,
+) -> Phase:
+    from_s, until_s = span
+    target = parameters.target_per_s(from_s)
+    path = (running, *(one.after for one in rescales))
+    settled_s = max((one.end_s for one in rescales), default=from_s)
+    rest = slice(min(settled_s + SETTLING_S, until_s), until_s)
+    achieved = back_pressured = None
+    if rest.stop > rest.start:
+        due = float(course.total(course.stretch.target)[rest].sum())
+        achieved = float(course.total(course.stretch.processed)[rest].sum()) / due if due > 0 else 1.0
+        back_pressured = _source_waited(course, rest)
+    least_per_s = {name: SUSTAINED * per_s for name, per_s in target.items()}
+    stable = settled_s < until_s and truth.sustains(parameters, path[-1], least_per_s)
+    return Phase(
+        from_s,
+        until_s,
+        target,
+        _optimum(parameters, target, even=False),
+        _optimum(parameters, target, even=True),
+        path,
+        settled_s - from_s if stable else None,
+        achieved,
+        back_pressured,
+        oscillations(path),
+    )
+
+
+def _source_waited(course: DataflowCourse, rows: slice) -> float:
+    """Return the share of these seconds in which the source that waited most did."""
+    waited = course.stretch.back_pressured_s[rows][:, [course.of(name) for name in course.sources]]
+    ran = max(float(course.stretch.running[rows].sum()), 1.0)
+    return float(waited.max(axis=1).sum()) / ran
+
+
+def _optimum(parameters: DataflowParameters, target: Mapping[str, float], *, even: bool) -> Parallelism | None:
+    try:
+        return truth.optimum(parameters, target, even=even)
+    except ValueError:
+        return None  # nothing sustains it
+
+
+def summed_up(parameters: DataflowParameters, course: DataflowCourse, phases: tuple[Phase, ...]) -> dict[str, float]:
+    """Return the figures of a whole run by their names in :class:`DataflowOutcome`."""
+    stretch = course.stretch
+    columns = [course.of(name) for name in scalable(parameters)]
+    due, emitted = float(course.total(stretch.target).sum()), float(course.total(stretch.processed).sum())
+    lag = course.total(stretch.lag)
+    return {
+        "instance_s": float(stretch.instances[:, columns].sum()),
+        "bound_instance_s": bound_instance_s(parameters, phases),
+        "achieved": emitted / due if due > 0 else 1.0,
+        "back_pressured": _source_waited(course, slice(0, len(stretch))),
+        "lag_maximum_records": float(lag.max()) if len(lag) else 0.0,
+        "lag_at_end_records": float(lag[-1]) if len(lag) else 0.0,
+    }

@@ -1,0 +1,258 @@
+"""What came of a campaign, for machines: one JSON-serialisable document, and a Parquet file per replay."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from perdix.replay.campaign import Campaign, Setup
+from perdix.replay.frontier.curve import TOLD_AT, Frontier
+from perdix.replay.outcome import Outcome, Played
+from perdix.replay.pricing import Priced
+from perdix.replay.recommendation import recommendation
+
+SCHEMA = "perdix.replay/1"
+# What is called otherwise than in Outcome: units are spelt out, and what is a share there is in percent here.
+NAMES = {
+    "worker_s": "worker_seconds",
+    "clairvoyant_worker_s": "clairvoyant_worker_seconds",
+    "frontier_worker_s": "frontier_worker_seconds",
+    "profiling_worker_s": "profiling_worker_seconds",
+    "lag_maximum_records": "lag_maximum",
+    "lag_at_end_records": "lag_at_end",
+}
+PERCENT = {
+    "recovery_error": "recovery_error_pct",
+    "forecast_wape": "forecast_wape_pct",
+    "first_minute_wape": "first_minute_wape_pct",
+    "capacity_error": "capacity_error_pct",
+    "capacity_error_all": "capacity_error_all_pct",
+}
+WHICH = ("policy", "trace", "seed", "hours", "error_budget", "held")
+PACKAGES = ("perdix", "numpy", "scipy", "statsmodels", "pmdarima", "scikit-learn", "xgboost")
+
+
+def document(campaign: Campaign) -> dict[str, Any]:
+    """Return everything but the seconds: what was replayed, a result per policy and seed, a summary per policy.
+
+    Keys are described in ``docs/json.md``. What is not known, or no finite number, is ``None``.
+    """
+    setup = campaign.setup
+    results = [result(one.outcome, setup.price_per_h) for one in campaign.played]
+    summaries = [summary(label, [one for one in results if one["policy"] == label]) for label in setup.labels]
+    return {
+        "schema": SCHEMA,
+        **question(setup),
+        "results": results,
+        "summary": summaries,
+        "recommendation": recommendation(summaries, setup.objectives, currency=_currency(setup)),
+        "clairvoyant": [
+            {
+                "seed": seed,
+                "worker_seconds": least.worker_s,
+                "average_workers": least.average_workers,
+                "rescales": least.rescales,
+                "unguarded": least.unguarded,
+                "cost": _cost(least.worker_s, setup.price_per_h),
+                **_priced_plan(campaign.priced, seed),
+            }
+            for seed, least in sorted(campaign.clairvoyants.items())
+        ],
+        "frontier": [_curve(seed, one) for seed, one in sorted(campaign.frontiers.items())],
+        "failed": [{"policy": one.policy, "seed": one.seed, "reason": one.reason} for one in campaign.failed],
+        "notes": [*setup.trace.about(setup.seconds), *campaign.notes],
+        "wall_s": campaign.wall_s,
+        "versions": versions(),
+    }
+
+
+def question(setup: Setup) -> dict[str, Any]:
+    """Return what is replayed: the same question gives the same results."""
+    trace, parameters = setup.trace, setup.parameters
+    return {
+        "trace": {"name": trace.name, "digest": trace.digest, "seconds": trace.length_s},
+        "twin": {"name": parameters.name, "digest": digest(parameters.model_dump(mode="json"))},
+        "hours": setup.hours,
+        "step_s": setup.pace.step_s,
+        "seeds": list(setup.seeds),
+        "peak_utilisation": setup.peak_utilisation,
+        "peak_per_s": {str(seed): setup.peak_per_s(seed) for seed in setup.seeds},
+        "noise": setup.noise,
+        "slow_noise": setup.slow_noise,
+        "injected_failures": setup.failures,
+        "forecaster": setup.forecaster,
+        "bounds": setup.bounds.model_dump(),
+        "objectives": setup.objectives.model_dump(),
+        "price_per_h": setup.price_per_h,
+        "pricing": None if setup.priced_by is None else setup.priced_by.asked(),
+        "policies": [
+            {
+                "label": one.label,
+                "policy": one.settings.name,
+                "options": dict(one.settings.options),
+                "tick_interval_s": one.tick_interval_s,
+            }
+            for one in setup.contenders
+        ],
+    }
+
+
+def result(outcome: Outcome, price_per_h: float) -> dict[str, Any]:
+    """Return one policy's figures with one seed; what it costs is what its hosts cost, where they were priced."""
+    found: dict[str, Any] = {}
+    for name, value in outcome.figures().items():
+        if name in PERCENT:
+            found[PERCENT[name]] = None if value is None else 100.0 * value
+        else:
+            found[NAMES.get(name, name)] = value
+    errors = [one.error for one in outcome.recoveries]
+    found["recoveries"] = [
+        {**one, "error_pct": None if error is None else 100.0 * error}
+        for one, error in zip(found["recoveries"], errors, strict=True)
+    ]
+    found["held"] = outcome.held
+    found["cost"] = _paid(outcome, price_per_h)
+    return dict(finite(found))
+
+
+def summary(policy: str, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return mean, sd, min and max over seeds of every figure, and with how many seeds the objective was held.
+
+    The sd is that of a sample, ``None`` for one seed.
+    """
+    figures = {name: [one[name] for one in results] for name in (results[0] if results else ()) if name not in WHICH}
+    found = {name: spreads(values) for name, values in figures.items()}
+    return {
+        "policy": policy,
+        "seeds": len(results),
+        "held": sum(1 for one in results if one["held"]),
+        **{name: spread for name, spread in found.items() if spread is not None},
+    }
+
+
+def write_series(played: Sequence[Played], folder: Path) -> list[Path]:
+    """Write each replay's course to ``<policy>-seed-<seed>.parquet``: a row per second, with policy, trace and seed.
+
+    Many files are one table: ``SELECT policy, avg(workers) FROM 'series/*.parquet' GROUP BY policy``.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for one in played:
+        outcome, seconds = one.outcome, len(one.course.times_s)
+        labels = {name: [getattr(outcome, name)] * seconds for name in ("policy", "trace")}
+        table = pa.table(
+            {
+                **{name: pa.array(values).dictionary_encode() for name, values in labels.items()},
+                "seed": pa.array(np.full(seconds, outcome.seed, dtype=np.int32)),
+                **{name: pa.array(values) for name, values in one.course.columns().items()},
+                **({} if one.hosts is None else {"hosts": pa.array(one.hosts)}),
+            }
+        )
+        path = folder / f"{slug(outcome.policy)}-seed-{outcome.seed}.parquet"
+        pq.write_table(table, path, compression="zstd")
+        paths.append(path)
+    return paths
+
+
+def folder_name(setup: Setup) -> str:
+    """Return a folder's name for the setup; another question has another name, the same one the same."""
+    peak = f"{100 * setup.peak_utilisation:g}"
+    return f"replay-{slug(setup.trace.name)}-{slug(peak)}-{digest(question(setup))[:8]}"
+
+
+def slug(text: str) -> str:
+    """Return text as part of a file's name."""
+    return re.sub(r"[^\w.]+", "-", text).strip("-.") or "unnamed"
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that results may depend on."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _curve(seed: int, frontier: Frontier) -> dict[str, Any]:
+    """Return the corners of a seed's frontier, and what it is at some shares of late seconds."""
+    return {
+        "seed": seed,
+        "corners": [
+            {
+                "share_above_objective": plan.late_s / frontier.seconds,
+                "worker_seconds": plan.worker_s,
+                "average_workers": plan.worker_s / frontier.seconds,
+                "rescales": len(plan.changes),
+            }
+            for plan in frontier.plans
+        ],
+        "at": [{"share_above_objective": share, "average_workers": frontier.workers_at(share)} for share in TOLD_AT],
+    }
+
+
+def _currency(setup: Setup) -> str | None:
+    """Return the currency of what hosts cost, "" where only sizes of workers have prices, ``None`` without either."""
+    if setup.priced_by is not None:
+        return setup.priced_by.prices.currency
+    return "" if setup.parameters.workers.sizes else None
+
+
+def _priced_plan(priced: Priced | None, seed: int) -> dict[str, Any]:
+    """Return what replaces and joins the figures of a clairvoyant plan, where its hosts were priced."""
+    if priced is None or seed not in priced.clairvoyants:
+        return {}
+    bill = priced.clairvoyants[seed]
+    return {"cost": bill.cost, "bill": asdict(bill), "cost_at_least": priced.at_least.get(seed)}
+
+
+def _paid(outcome: Outcome, price_per_h: float) -> float:
+    """Return the cost: of leased hosts where they were priced, else of workers by size where they have one."""
+    if outcome.bill is not None:
+        return outcome.bill.cost
+    return _cost(outcome.worker_s, price_per_h) if outcome.sizes_cost is None else outcome.sizes_cost
+
+
+def _cost(worker_s: float, price_per_h: float) -> float:
+    return worker_s / 3600.0 * price_per_h
+
+
+def digest(value: Any) -> str:
+    """Return a short digest of a JSON-like value: the same value, the same digest."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def finite(value: Any) -> Any:
+    """Return ``value`` with ``None`` in place of every number that is not finite."""
+    if isinstance(value, Mapping):
+        return {name: finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value
+
+
+def spreads(values: Sequence[Any]) -> dict[str, Any] | None:
+    """Return the spread of numbers, or of each part of mappings; ``None`` for what is neither, or not known."""
+    if all(isinstance(value, Mapping) for value in values):
+        return {name: spreads([value[name] for value in values]) for name in values[0]}
+    known = [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    if not known:
+        return None
+    sd = float(np.std(known, ddof=1)) if len(known) > 1 else None
+    return {"mean": float(np.mean(known)), "sd": sd, "min": min(known), "max": max(known)}

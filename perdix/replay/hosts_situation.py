@@ -1,0 +1,157 @@
+"""What a policy may know of a twin of hosts at one look, and what is done of what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from perdix.models.forecasting.contract import Forecast
+from perdix.policies.hosts.contract import (
+    Host,
+    HostsDecision,
+    HostsSituation,
+    Instance,
+    LeaseAgain,
+    LeaseHost,
+    Migrate,
+    OperatorType,
+    ReleaseHost,
+    Seen,
+    StartInstance,
+    Step,
+    StopInstance,
+)
+from perdix.twin.hosts.leased import ImpossibleError
+from perdix.twin.hosts.parameters import Topology
+from perdix.twin.hosts.system import HostsTwin
+
+BUSY_MEASUREMENTS = 20  # what an instance works off is told by so many of the last measurements
+BUSY_QUANTILE = 0.75  # of them: many were taken while stalls or a lack of idle CPU held the instances back
+SCALED = ("asked", "stopping")  # a migration scales nothing
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A step of a decision and what came of it; ``refused`` says why it could not be carried out."""
+
+    at_s: int
+    action: str
+    host_id: str
+    instance_id: str
+    operator: str
+    reason: str
+    why: str
+    refused: str | None = None
+
+
+def operator_types(topology: Topology) -> Mapping[str, OperatorType]:
+    """Return what is known of the operators beforehand."""
+    return {
+        name: OperatorType(name, one.cpu_cores, one.memory_mb, one.duration_s)
+        for name, one in topology.operators.items()
+    }
+
+
+def situation_of(
+    twin: HostsTwin,
+    check_interval_s: float,
+    memory: Mapping[str, Any],
+    forecasts: Mapping[str, Forecast] | None = None,
+) -> HostsSituation:
+    """Return what a policy may know now."""
+    now, limits = twin.second, twin.topology.hosts
+    hosts = {
+        name: Host(
+            name,
+            limits.cores,
+            limits.memory_mb,
+            float(twin.start_s + one.leased_s),
+            float(twin.start_s + one.paid_until_s(now, twin.unit_s)),
+            frozenset(image for image, at_s in one.images.items() if at_s <= now),
+            one.ready_s <= now,
+            one.releasing,
+        )
+        for name, one in twin.hosts.items()
+    }
+    instances = {
+        name: Instance(name, one.operator, one.host_id, one.ready, one.stopping, one.replaces)
+        for name, one in twin.fleet.containers.items()
+    }
+    return HostsSituation(
+        now_s=float(twin.now_s),
+        check_interval_s=check_interval_s,
+        unit_s=float(twin.unit_s),
+        host_cores=limits.cores,
+        host_memory_mb=limits.memory_mb,
+        operators=operator_types(twin.topology),
+        hosts=hosts,
+        instances=instances,
+        seen=_seen(twin, forecasts or {}),
+        most_hosts=limits.most,
+        memory=memory,
+        unit_price=limits.price_per_h * twin.unit_s / 3_600.0,
+    )
+
+
+def carry_out(twin: HostsTwin, decision: HostsDecision) -> list[Carried]:
+    """Carry out a decision's steps in their order; one that cannot be is told with its reason, and the rest goes on."""
+    return [_carry_out(twin, step) for step in decision.steps]
+
+
+def _carry_out(twin: HostsTwin, step: Step) -> Carried:
+    action: object = step.action  # a stranger may ask for anything
+    now, fleet = twin.second, twin.fleet
+    host_id = str(getattr(action, "host_id", ""))
+    instance_id = str(getattr(action, "instance_id", ""))
+    there = fleet.containers.get(instance_id)
+    operator = there.operator if there is not None else str(getattr(action, "operator", ""))
+    refused = None
+    try:
+        match action:
+            case LeaseHost():
+                fleet.lease(action.host_id, now)
+            case LeaseAgain():
+                fleet.lease_again(action.host_id, now)
+            case ReleaseHost():
+                fleet.release(action.host_id, now)
+            case StartInstance():
+                instance_id = fleet.start(action.operator, action.host_id, now)
+            case StopInstance():
+                fleet.stop(action.instance_id, now)
+            case Migrate():
+                fleet.migrate(action.instance_id, action.host_id, now)
+            case _:
+                refused = f"{action!r:.80} is no action"
+    except ImpossibleError as error:
+        refused = str(error)
+    kind = type(action).__name__
+    return Carried(now, kind, host_id, instance_id, operator, str(step.reason.value), step.why, refused)
+
+
+def _seen(twin: HostsTwin, forecasts: Mapping[str, Forecast]) -> dict[str, Seen]:
+    last = twin.topology.measuring.last
+    scalings = dict.fromkeys(twin.operators, 0)
+    for event in twin.events:
+        if event.kind in SCALED:
+            scalings[event.operator] += 1
+    found = {}
+    for name in twin.operators:
+        mine = [row[name] for row in twin.measured]
+        durations = [one.duration_s for one in mine if one.duration_s is not None]
+        found[name] = Seen(
+            tuple(durations[-last:]),
+            mine[-1].queue_items if mine else None,
+            scalings[name],
+            forecasts.get(name),
+            _latest(mine, lambda one: one.busy_per_instance_s),
+        )
+    return found
+
+
+def _latest(rows: list[Any], of: Callable[[Any], float | None]) -> float | None:
+    """Return the upper quartile of the last measurements that have a value; ``None`` without any."""
+    known = [value for value in map(of, rows) if value is not None]
+    return float(np.quantile(known[-BUSY_MEASUREMENTS:], BUSY_QUANTILE)) if known else None

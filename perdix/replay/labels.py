@@ -1,0 +1,69 @@
+"""What a user writes of a policy, ``ds2:activation=5:tick_s=30``, taken apart."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Collection
+from typing import Any
+
+from perdix.replay.contenders import LABEL
+from perdix.settings.yaml_files import SettingsError
+
+
+def split_labels(text: str, known: Collection[str]) -> list[str]:
+    """Return the labels of a comma-separated list.
+
+    Raises
+    ------
+    ~perdix.settings.yaml_files.SettingsError
+        When there is none, or one is there twice (also where only their files would have the same name).
+    """
+    labels = [label.strip() for label in text.split(",") if label.strip()]
+    if not labels:
+        raise SettingsError(f"no policy is named; known: {', '.join(known)}")
+    names = [re.sub(r"\W+", "-", label) for label in labels]
+    twice = [label for label, name in zip(labels, names, strict=True) if names.count(name) > 1]
+    if twice:
+        raise SettingsError(f"policy {twice[0]}: given twice; every policy takes part once, under a name of its own")
+    return labels
+
+
+def split_label(label: str, known: Collection[str], what: str) -> tuple[str, dict[str, Any]]:
+    """Return name and options of a label; ``what`` is what the policies are for.
+
+    Raises
+    ------
+    ~perdix.settings.yaml_files.SettingsError
+        Naming the nearest that is known, or the option that has no value.
+    """
+    name, *pairs = label.split(":")
+    if name not in known:
+        close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
+        raise SettingsError(f"unknown policy '{name}' for {what}; {hint}")
+    if not LABEL.fullmatch(label):
+        raise SettingsError(f"policy '{label}': letters, digits and . _ : = + - only, because files are named by it")
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = (part.strip() for part in pair.partition("="))
+        if not key or not equals or not value:
+            raise SettingsError(f"policy '{label}': option '{pair}' has no value; write {key or 'option'}=VALUE")
+        options[key] = _scalar(value)
+    return name, options
+
+
+def whole(label: str, options: dict[str, Any], key: str, unit: str) -> int | None:
+    """Take the option ``key`` out of ``options``: a whole number from 1 on, or ``None`` where it was not given."""
+    value = options.pop(key, None)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise SettingsError(f"policy '{label}': {key} must be whole {unit} from 1 on, found {value!r}")
+    return value
+
+
+def _scalar(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,0 +1,106 @@
+"""Rows of a workload that was exported from Prometheus as JSON: the sum over its series.
+
+The formats are read by :mod:`perdix.telemetry.exports`; here is only what a sum over series means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perdix.replay.trace_rows import Rows
+from perdix.settings.yaml_files import SettingsError
+from perdix.telemetry.exports.content import Content
+from perdix.telemetry.exports.detect import SNIFF_BYTES, Format, detect
+from perdix.telemetry.exports.matrix import MatrixReader
+from perdix.telemetry.exports.records import Limits, Quarantined, RawSeries
+from perdix.telemetry.exports.victoriametrics import read_victoriametrics
+
+Values = NDArray[np.float64]
+Samples = tuple[NDArray[np.int64], Values]  # epoch milliseconds and values, both of shape (n,)
+COUNTERS = ("_total", "_count", "_sum", "_bucket")
+SHOWN = 3
+
+
+def is_export(path: Path) -> bool:
+    """Return whether a file is JSON of Prometheus or VictoriaMetrics, by its content."""
+    try:
+        with Content(path) as content:
+            return detect(content.peek(SNIFF_BYTES)) in (Format.QUERY_RANGE, Format.VICTORIAMETRICS)
+    except OSError:
+        return False
+
+
+def read_matrix(path: Path) -> Rows:
+    """Return the sum over all series of an export, at every time at which one of them was measured.
+
+    A series counts from its first sample to its last; in between, a sample that it misses is taken from a line.
+
+    Raises
+    ------
+    ~perdix.settings.yaml_files.SettingsError
+        Naming the file and the fix: damage, several metrics, a counter that only grows, negative rates.
+    """
+    series = _series(path)
+    names = sorted({name for name, _ in series})
+    if len(names) > 1:
+        raise SettingsError(f"{path}: holds {len(names)} metrics ({', '.join(names[:SHOWN])}); export one of them")
+    if names and names[0].endswith(COUNTERS):
+        raise SettingsError(f"{path}: {names[0]} is a counter; export its rate: sum(rate({names[0]}[1m]))")
+    if not series:
+        raise SettingsError(f"{path}: no series with a sample; look at the query's answer")
+    times_ms, rates = summed(list(series.values()))
+    negative = np.flatnonzero(rates < 0)
+    if len(negative):
+        k = int(negative[0])
+        raise SettingsError(f"{path}: sample {k + 1}: {rates[k]:g} records/s; a rate is not negative")
+    what = names[0] if names and names[0] else "an expression"
+    labels = [labels for _, labels in series]
+    column = f"{what}, the sum over {len(series)} series: {_labels(labels)}" if len(series) > 1 else what
+    places = np.arange(1, len(rates) + 1, dtype=np.int64)
+    return Rows(times_ms / 1_000.0, rates, places, column, 0, "sample", dated=True)
+
+
+def summed(series: Sequence[Samples]) -> Samples:
+    """Return the sum of series at all of their times; a series counts from its first sample to its last."""
+    times_ms = np.unique(np.concatenate([times for times, _ in series]))
+    total = np.zeros(len(times_ms))
+    for times, values in series:
+        total += np.interp(times_ms, times, values, left=0.0, right=0.0)
+    return times_ms, total
+
+
+def _series(path: Path) -> dict[tuple[str, str], Samples]:
+    """Return name and labels -> finite samples in the order of time; of two at one time the last one read."""
+    runs: dict[tuple[str, str], list[RawSeries]] = {}
+    with Content(path) as content:
+        limits = Limits()
+        export = detect(content.peek(SNIFF_BYTES)) is Format.QUERY_RANGE
+        for found in MatrixReader(content, limits).read() if export else read_victoriametrics(content, limits):
+            if isinstance(found, Quarantined):
+                place = "" if found.line is None else f":{found.line}"
+                raise SettingsError(f"{path}{place}: {found.reason}; export it again")
+            if isinstance(found, RawSeries):
+                runs.setdefault((found.name, _label_text(found)), []).append(found)
+    series = {}
+    for key, parts in runs.items():
+        times = np.concatenate([one.times_ms for one in parts])
+        values = np.concatenate([one.values for one in parts])
+        finite = np.isfinite(values)
+        times, values = times[finite][::-1], values[finite][::-1]
+        if len(times):
+            kept, first = np.unique(times, return_index=True)
+            series[key] = (kept, values[first])
+    return series
+
+
+def _label_text(series: RawSeries) -> str:
+    return ",".join(f"{name}={value}" for name, value in sorted(series.labels.items()))
+
+
+def _labels(labels: Sequence[str]) -> str:
+    more = f" and {len(labels) - SHOWN} more" if len(labels) > SHOWN else ""
+    return "; ".join(f"{{{one}}}" for one in labels[:SHOWN]) + more

@@ -1,0 +1,228 @@
+"""What a replay came to: figures, every recovery, and the course second by second."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perdix.control.tick_io import TickReport
+from perdix.models.billing.bill import Bill
+from perdix.settings.stream_job import ERROR_BUDGET
+from perdix.twin.job import Deployed
+from perdix.twin.outages import Cause
+
+Values = NDArray[np.float64]
+
+
+def objective_held(share_above_objective: float, unprocessed: float, error_budget: float) -> bool:
+    """Return whether a run held its objective: late within the budget of errors, and nothing left unprocessed.
+
+    Parameters
+    ----------
+    share_above_objective, error_budget
+        Shares of the seconds, 0 to 1.
+    unprocessed
+        Records.
+    """
+    return share_above_objective <= error_budget and unprocessed <= 0.0
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """One rescale or failure: predicted, as perdix observed it, and as it truly was (seconds; ``None``: there is none).
+
+    Attributes
+    ----------
+    cause
+        ``out``, ``in`` or ``failure``.
+    interrupted
+        Another rescale or failure began before the job had caught up: no single prediction can be held against it.
+    """
+
+    at_s: float
+    cause: Cause
+    from_scale_out: int
+    scale_out: int
+    predicted_s: float | None
+    observed_s: float | None
+    true_s: float | None
+    interrupted: bool = False
+
+    @property
+    def error(self) -> float | None:
+        """``|predicted - true| / true``; ``None`` where either is missing or the recovery was interrupted."""
+        if self.predicted_s is None or not self.true_s or self.interrupted:
+            return None
+        return abs(self.predicted_s - self.true_s) / self.true_s
+
+
+@dataclass(frozen=True)
+class Latency:
+    """The p95 end-to-end latency of each second in ms, every record counting once."""
+
+    mean: float
+    p50: float
+    p95: float
+    p99: float
+
+
+@dataclass(frozen=True)
+class Course:
+    """The run second by second, all of shape ``(seconds,)``.
+
+    Attributes
+    ----------
+    times_s
+        Epoch second in which each row begins.
+    workload_per_s, throughput_per_s
+        Records that arrived and that were processed in the second.
+    workers
+        Workers deployed.
+    lag_records
+        Records waiting at the end of the second.
+    latency_p95_ms
+        NaN where nothing came out.
+    cpu_load
+        Mean over workers, ratio; NaN where none runs.
+    capacity_per_s
+        True capacity of the deployment; 0 while the job stands still.
+    forecast_per_s
+        What was forecast for this second by the newest tick before it; NaN where there was none.
+    price_per_h
+        What the deployed workers cost per hour by their sizes; NaN where they have none.
+    """
+
+    times_s: Values
+    workload_per_s: Values
+    throughput_per_s: Values
+    workers: Values
+    lag_records: Values
+    latency_p95_ms: Values
+    cpu_load: Values
+    capacity_per_s: Values
+    forecast_per_s: Values
+    price_per_h: Values
+
+    def columns(self) -> dict[str, Values]:
+        """Return the columns by name."""
+        return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one policy came to on one trace with one seed.
+
+    Attributes
+    ----------
+    average_workers, worker_s
+        Workers on average, and their sum over time in worker-seconds.
+    sizes_cost
+        What the workers cost by the prices of their sizes; ``None`` where they have none.
+    rescales, failures
+        How often the scale-out was changed, and how often a worker crashed.
+    latency_ms
+        Of the p95 end-to-end latency.
+    share_above_objective
+        Share of the seconds in which the p95 latency was above the job's objective, or nothing came out although
+        records waited (1.0 = 100 %).
+    error_budget
+        The share up to which the objective still counts as held.
+    lag_maximum_records, lag_at_end_records
+        Consumer lag: the highest, and that of the last second.
+    unprocessed
+        Records that had arrived by the end and that the loop, going on for the recovery time objective, did not get
+        processed either.
+    recovery_error
+        Mean of ``|predicted - true| / true`` over recoveries that were predicted and not interrupted (1.0 = 100 %).
+    forecast_wape, first_minute_wape
+        Means over the forecasts that were acted on and came true, over their whole horizon and their first minute.
+    capacity_error, capacity_error_all
+        Mean over ticks of ``|estimate - truth| / truth`` at the scale-out that ran, and over all within the bounds.
+    clairvoyant_worker_s, clairvoyant_ratio
+        The least worker-seconds of any plan that knows the trace (:mod:`perdix.replay.clairvoyant`), and ``worker_s``
+        as a multiple of it; ``None`` where no plan holds the objectives or it was not asked for.
+    frontier_worker_s, of_frontier
+        The fewest worker-seconds of any plan that is late in the same share of the seconds
+        (:mod:`perdix.replay.frontier`), and ``worker_s`` as a multiple of it; ``None`` where it was not asked for.
+    best_static_ratio
+        ``worker_s`` as a multiple of what the best fixed size needs (:mod:`perdix.replay.best_static`); ``None`` where
+        no size holds the objective or it was not asked for.
+    profiling_worker_s
+        What profiling the job, or sampling its sizes, cost before the run, in worker-seconds; not part of ``worker_s``.
+        ``None``: neither was done.
+    bill
+        What its hosts would have cost; ``None``: it was not priced (:mod:`perdix.replay.pricing`).
+    scale_out
+        Of the best fixed size: the workers that were kept all the time (:mod:`perdix.replay.best_static`); ``None``
+        otherwise.
+    retrains, notes
+        Champions that were fitted on the way, and in words what went wrong with that.
+    wall_s
+        How long the replay took to compute, and ``twin_s`` of it in the twin's physics.
+    """
+
+    policy: str
+    trace: str
+    seed: int
+    hours: float
+    ticks: int
+    average_workers: float
+    worker_s: float
+    rescales: int
+    failures: int
+    latency_ms: Latency
+    share_above_objective: float
+    lag_maximum_records: float
+    lag_at_end_records: float
+    unprocessed: float
+    recovery_error: float | None
+    forecast_wape: float | None
+    first_minute_wape: float | None
+    capacity_error: float | None
+    capacity_error_all: float | None
+    clairvoyant_worker_s: float | None
+    clairvoyant_ratio: float | None
+    wall_s: float
+    twin_s: float
+    profiling_worker_s: float | None = None
+    bill: Bill | None = None
+    sizes_cost: float | None = None
+    error_budget: float = ERROR_BUDGET
+    scale_out: int | None = None
+    best_static_ratio: float | None = None
+    frontier_worker_s: float | None = None
+    of_frontier: float | None = None
+    retrains: int = 0
+    recoveries: tuple[Recovery, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def held(self) -> bool:
+        """Whether the objective was held."""
+        return objective_held(self.share_above_objective, self.unprocessed, self.error_budget)
+
+    def figures(self) -> dict[str, Any]:
+        """Return everything as JSON-serialisable values, by the names above."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Played:
+    """A replay that was played to its end.
+
+    Attributes
+    ----------
+    deployments
+        What ran from when on, oldest first, where workers may differ in size; else it may be left empty.
+    hosts
+        Hosts that were leased in each second, where the replay was priced; shape ``(seconds,)``.
+    """
+
+    outcome: Outcome
+    course: Course
+    reports: tuple[TickReport, ...] = field(default=(), repr=False, compare=False)
+    deployments: tuple[Deployed, ...] = ()
+    hosts: Values | None = field(default=None, repr=False, compare=False)

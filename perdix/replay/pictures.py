@@ -1,0 +1,113 @@
+"""Pictures of replays as PNG files: policies side by side, recoveries predicted and true, one course on its own.
+
+Belongs here: which pictures there are and what they are called. What they show is in
+:mod:`perdix.replay.comparison_picture` and :mod:`perdix.replay.course_picture`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from perdix.replay.campaign import Campaign
+from perdix.replay.canvas import to_png
+from perdix.replay.comparison_picture import comparison
+from perdix.replay.course_picture import course_picture, recovery_picture
+from perdix.replay.document import slug
+from perdix.replay.outcome import Played, Values
+
+_DPI = 160
+POINTS = 400  # of a curve
+
+
+def draw_campaign(campaign: Campaign, folder: Path, *, courses: bool = False) -> list[Path]:
+    """Draw a campaign with its objective, its peak and the clairvoyant plan (mean over seeds, as all lines are).
+
+    As :func:`draw`, whose paths are returned.
+    """
+    setup = campaign.setup
+    plans = [least.scale_outs for least in campaign.clairvoyants.values()]
+    return draw(
+        campaign.played,
+        folder,
+        objective_ms=setup.objectives.latency_p95_ms,
+        plans={setup.trace.name: np.mean(plans, axis=0)} if plans else None,
+        frontiers={setup.trace.name: _curve(campaign)} if campaign.frontiers else None,
+        note=f"peak at {setup.peak_utilisation:.0%} of {setup.bounds.maximum} workers",
+        courses=courses,
+    )
+
+
+def _curve(campaign: Campaign) -> tuple[Values, Values]:
+    """Return the frontier's mean over seeds, from where every seed has a plan that is late so rarely."""
+    curves = campaign.frontiers.values()
+    least = max(one.least_late for one in curves)
+    late = np.linspace(np.sqrt(least), 1.0, POINTS) ** 2
+    workers = [[one.worker_s_at(float(share)) / one.seconds for share in late] for one in curves]
+    return late, np.asarray(np.mean(workers, axis=0))
+
+
+def draw(
+    played: Sequence[Played],
+    folder: Path,
+    *,
+    objective_ms: float | None = None,
+    plans: Mapping[str, Values] | None = None,
+    frontiers: Mapping[str, tuple[Values, Values]] | None = None,
+    note: str = "",
+    courses: bool = False,
+) -> list[Path]:
+    """Draw what a campaign came to.
+
+    Parameters
+    ----------
+    played
+        Replays of any traces, policies and seeds.
+    folder
+        Where the PNGs go; made when it is absent. Pictures of the same name are replaced.
+    objective_ms
+        The p95 latency that was to be held, in ms; marked where it is given.
+    plans
+        Trace -> workers of the clairvoyant plan, one value per second.
+    frontiers
+        Trace -> shares of late seconds, and the fewest workers on average of any plan that is late so often.
+    note
+        What else the titles say, for example how high the peak is.
+    courses
+        Also a picture of each single replay: why was latency high, and when?
+
+    Returns
+    -------
+    list of Path
+        ``<trace>.png`` with four or five panels for each trace first, then ``<trace>-<policy>-recoveries.png`` of
+        each policy that predicts recoveries, then ``<trace>-<policy>-seed-<seed>.png``.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures: dict[str, bytes] = {}
+    traces: dict[str, dict[str, list[Played]]] = {}
+    for one in played:
+        traces.setdefault(one.outcome.trace, {}).setdefault(one.outcome.policy, []).append(one)
+    for trace, group in traces.items():
+        plan = (plans or {}).get(trace)
+        curve = (frontiers or {}).get(trace)
+        figure = comparison(group, objective_ms=objective_ms, plan=plan, frontier=curve, note=note)
+        pictures[_file_name(trace)] = to_png(figure, _DPI)
+    for trace, group in traces.items():
+        for policy, mine in group.items():
+            recoveries = recovery_picture(mine)
+            if recoveries is not None:
+                pictures[_file_name(trace, policy, "recoveries")] = to_png(recoveries, _DPI)
+    for one in played if courses else ():
+        name = _file_name(one.outcome.trace, one.outcome.policy, "seed", str(one.outcome.seed))
+        pictures[name] = to_png(course_picture(one, objective_ms=objective_ms), _DPI)
+    paths = [folder / name for name in pictures]
+    for path, png in zip(paths, pictures.values(), strict=True):
+        path.write_bytes(png)
+    return paths
+
+
+def _file_name(*parts: str) -> str:
+    """Return a file name for what ``parts`` name, whatever letters they have."""
+    return "-".join(map(slug, parts)) + ".png"

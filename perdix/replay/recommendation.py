@@ -1,0 +1,236 @@
+"""Which policy a replay recommends: what each costs and how often it is late, weighed against the best fixed size.
+
+Belongs here: the rule, and the sentences that say what it came to. A policy that costs more than the best fixed size,
+or does not hold the objective where that does, is beaten by a number in a YAML file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from perdix.replay.case import BEST_STATIC
+from perdix.settings.stream_job import Objectives
+
+AS_MUCH = 0.005  # costs that differ by less are called the same
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one policy came to, over its seeds.
+
+    Attributes
+    ----------
+    cost
+        What is compared: worker-seconds or money, mean over seeds.
+    workers
+        Mean, least and greatest over the seeds of the average workers.
+    late, late_most
+        Share of the seconds above the objective: mean over seeds, and with the worst of them.
+    unprocessed
+        Records that were left, with the worst seed.
+    held
+        Whether the objective was held with every seed.
+    """
+
+    policy: str
+    cost: float
+    workers: tuple[float, float, float]
+    late: float
+    late_most: float
+    unprocessed: float
+    held: bool
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """What the rule came to.
+
+    Attributes
+    ----------
+    recommended
+        The cheapest that held the objective, the best fixed size among them; where nothing held it, what comes nearest.
+        ``None``: nothing came to its end.
+    nearest
+        The policy that comes nearest to the objective, where no policy held it.
+    beaten
+        Policies that the best fixed size beats.
+    """
+
+    recommended: Side | None
+    nearest: Side | None
+    beaten: tuple[Side, ...]
+
+
+def weigh(policies: Sequence[Side], fixed: Side | None) -> Weighed:
+    """Weigh the policies against the best fixed size; ``None`` where there is none.
+
+    A policy that costs as much as the best fixed size is preferred to it: that one is known only afterwards.
+    """
+    beaten = () if fixed is None else tuple(one for one in policies if is_beaten(one, fixed))
+    holding = [one for one in policies if one.held]
+    nearest = None if holding else min(policies, key=_distance, default=None)
+    stand = [one for one in holding if one not in beaten]
+    if stand:
+        return Weighed(min(stand, key=lambda one: one.cost), nearest, beaten)
+    sides = [*policies, *([] if fixed is None else [fixed])]
+    chosen = fixed if fixed is not None and fixed.held else min(sides, key=_distance, default=None)
+    return Weighed(chosen, nearest, beaten)
+
+
+def is_beaten(policy: Side, fixed: Side) -> bool:
+    """Return whether a policy costs more than the best fixed size, or is late more often although it should not be.
+
+    A fixed size that does not hold the objective itself beats only what is late more often, or as often for more.
+    """
+    if fixed.held:
+        return not policy.held or policy.cost > fixed.cost
+    if policy.held or _distance(policy)[:2] < _distance(fixed)[:2]:
+        return False
+    return policy.late > fixed.late or policy.cost > fixed.cost
+
+
+def _distance(side: Side) -> tuple[float, float, float]:
+    return side.late, side.unprocessed, side.cost
+
+
+def recommendation(
+    summaries: Sequence[Mapping[str, Any]], objectives: Objectives, *, currency: str | None = None
+) -> dict[str, Any]:
+    """Return ``policy`` (``best-static``: a fixed size), ``held``, the labels that are ``beaten``, and a ``sentence``.
+
+    Parameters
+    ----------
+    summaries
+        The document's ``summary``.
+    currency
+        Of the costs, which are then compared in place of the worker-seconds; empty: they are in any currency.
+    """
+    sides = [_side(one, "worker_seconds" if currency is None else "cost") for one in summaries if one["seeds"]]
+    fixed = next((one for one in sides if one.policy == BEST_STATIC), None)
+    policies = [one for one in sides if one.policy != BEST_STATIC]
+    weighed = weigh(policies, fixed)
+    chosen = weighed.recommended
+    return {
+        "policy": None if chosen is None else chosen.policy,
+        "held": None if chosen is None else chosen.held,
+        "beaten": [one.policy for one in weighed.beaten],
+        "sentence": _Words(_objective(objectives), currency).all(policies, fixed, weighed),
+    }
+
+
+def _side(summary: Mapping[str, Any], cost: str) -> Side:
+    workers = summary["average_workers"]
+    return Side(
+        policy=str(summary["policy"]),
+        cost=float(summary[cost]["mean"]),
+        workers=(workers["mean"], workers["min"], workers["max"]),
+        late=float(summary["share_above_objective"]["mean"]),
+        late_most=float(summary["share_above_objective"]["max"]),
+        unprocessed=float(summary["unprocessed"]["max"]),
+        held=summary["held"] == summary["seeds"],
+    )
+
+
+def _objective(objectives: Objectives) -> str:
+    return (
+        f"the objective (p95 latency above {objectives.latency_p95_ms / 1000:g} s in at most "
+        f"{100 * objectives.error_budget:g} % of the seconds, nothing left unprocessed)"
+    )
+
+
+@dataclass(frozen=True)
+class _Words:
+    """How the rule's result is said."""
+
+    objective: str
+    currency: str | None
+
+    def all(self, policies: Sequence[Side], fixed: Side | None, weighed: Weighed) -> str:
+        chosen = weighed.recommended
+        if chosen is None:
+            return ""
+        nearest = weighed.nearest if weighed.nearest is not chosen else None
+        rest = [one for one in policies if one is not chosen and one is not nearest]
+        unbeaten = [one for one in rest if one not in weighed.beaten]
+        lists = (
+            ("Also held", [one for one in unbeaten if one.held], chosen),
+            (f"Beaten by {BEST_STATIC}", [one for one in rest if one in weighed.beaten], fixed or chosen),
+            ("Not held", [one for one in unbeaten if not one.held], chosen),
+        )
+        sentences = [self._first(chosen, fixed)]
+        if nearest is not None:
+            sentences.append(f"No policy held it; the nearest is {self._beside(nearest, chosen, named=True)}.")
+        for head, sides, other in lists:
+            if sides:
+                sentences.append(f"{head}: {'; '.join(self._beside(one, other) for one in sides)}.")
+        return " ".join(sentences)
+
+    def _first(self, chosen: Side, fixed: Side | None) -> str:
+        if chosen.policy == BEST_STATIC and chosen.held:
+            return (
+                f"Recommended: a fixed size. {self._kept(chosen)}, kept all the time ({BEST_STATIC}, known only "
+                f"afterwards), held {self.objective}: {_late(chosen)}."
+            )
+        if not chosen.held:
+            return f"Nothing held {self.objective}. {self._nearest(chosen, fixed)}."
+        held = f"Recommended: {chosen.policy}. It held {self.objective} with {self._needs(chosen)}, {_late(chosen)}"
+        if fixed is None:
+            return f"{held}."
+        if not fixed.held:
+            return f"{held}. No fixed size holds it: {self._kept(fixed)} ({BEST_STATIC}), {_late(fixed)}."
+        size = f"{self._kept(fixed)} ({BEST_STATIC}, known only afterwards)"
+        return f"{held}; that is {' '.join(_compared(chosen, fixed))} the best fixed size, {size}, {_late(fixed)}."
+
+    def _nearest(self, chosen: Side, fixed: Side | None) -> str:
+        if fixed is None:
+            return f"{chosen.policy} comes nearest: {_late(chosen)}, with {self._needs(chosen)}"
+        least = f"{self._kept(fixed)} kept all the time ({BEST_STATIC}), {_late(fixed)}"
+        if chosen is fixed:
+            return f"The best fixed size comes nearest: {least}"
+        nearest = f"{chosen.policy} comes nearest: {_late(chosen)}, with {self._needs(chosen)}"
+        return f"{nearest}. The fixed size that is late least: {least}"
+
+    def _beside(self, one: Side, other: Side, *, named: bool = False) -> str:
+        """Return what one needs, how much more that is than the other needs, and how late it is unless it held."""
+        difference, than = _compared(one, other)
+        needs = f"{one.policy} with {self._needs(one)}, {difference}"
+        if named:
+            needs += f" {than} {other.policy}"
+        return needs if one.held else f"{needs}, {'but' if one.cost < other.cost else 'and'} {_late(one)}"
+
+    def _needs(self, side: Side) -> str:
+        return self._priced(side, f"{_workers(side.workers[0])} on average")
+
+    def _kept(self, fixed: Side) -> str:
+        _, least, most = fixed.workers
+        by_seed = f"{_number(least)} to {_workers(most)} (as the seed has it)"
+        return self._priced(fixed, _workers(most) if least == most else by_seed)
+
+    def _priced(self, side: Side, workers: str) -> str:
+        return workers if self.currency is None else f"{workers} for {_number(side.cost)} {self.currency}".rstrip()
+
+
+def _late(side: Side) -> str:
+    mean, most = f"{100 * side.late:.1f} %", f"{100 * side.late_most:.1f} %"
+    share = f"late in {mean} of the seconds"
+    if not side.held and most != mean:
+        share += f" ({most} with the worst seed)"
+    return f"{share}, {side.unprocessed:,.0f} records left" if side.unprocessed > 0 else share
+
+
+def _compared(one: Side, other: Side) -> tuple[str, str]:
+    """Return how much more or less one costs, and the word that leads on to the other."""
+    if other.cost <= 0 or abs(one.cost / other.cost - 1.0) < AS_MUCH:
+        return "as much", "as"
+    share = one.cost / other.cost - 1.0
+    return f"{100 * abs(share):.0f} % {'more' if share > 0 else 'less'}", "than"
+
+
+def _workers(count: float) -> str:
+    return "1 worker" if count == 1 else f"{_number(count)} workers"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

@@ -1,0 +1,205 @@
+"""One replay: the real tick on simulated time against a twin.
+
+Belongs here: the loop of time, how a twin begins and when workers crash. Does not belong here: any rule of its own.
+What is played is :func:`perdix.control.tick.tick` with the real state store (in memory), the real alignment and the
+real models. What is counted is in :mod:`perdix.replay.figures`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from perdix.control.believe import coarse
+from perdix.control.champions import ChampionSource, GivenChampions
+from perdix.control.explain import RESCALES
+from perdix.control.state import DAY_S, Retention, StateStore
+from perdix.control.state_ledger import Entry
+from perdix.control.tick import tick
+from perdix.control.tick_io import TickIO, TickReport
+from perdix.replay.case import Case
+from perdix.replay.figures import Truth, figures_of
+from perdix.replay.outcome import Played
+from perdix.replay.profiled import profiled
+from perdix.replay.sampled import NEED_SAMPLES, sampled
+from perdix.replay.training import TrainedOnTheWay
+from perdix.replay.twin_source import TwinSource
+from perdix.settings.stream_job import Bounds, PolicySettings, StreamJob, WorkerSize
+from perdix.settings.targets import TwinSettings
+from perdix.targets.twin import LocalTwinTarget
+from perdix.twin.job import JobTwin
+from perdix.twin.workloads import arrivals_from
+
+START_S = 1_760_000_400  # epoch second at which a twin begins when none is given
+ALL = 1_000_000
+PRUNED_EVERY = 500  # ticks
+BRIEFLY = Retention(decisions_s=1e12, quiet_s=DAY_S, journal_s=DAY_S, forecasts_s=DAY_S)  # rescales are read at the end
+REMEMBERED_S = 7_200  # of what each worker did: longer than any tick looks back
+_FAILURES = 11  # random stream
+
+
+def play(
+    case: Case,
+    *,
+    twin: JobTwin | None = None,
+    champions: ChampionSource | None = None,
+    on_tick: Callable[[int], None] | None = None,
+) -> Played:
+    """Let a policy run a twin for some hours.
+
+    Parameters
+    ----------
+    twin
+        A twin to go on with, in place of a fresh one; it is changed. History that it has already is what the first tick
+        can see, and is not part of the outcome.
+    champions
+        Trained models to begin with; the loop starts without any when left out.
+    on_tick
+        Called after each tick with its number, for progress.
+
+    Raises
+    ------
+    ValueError
+        When the hours do not cover a tick, or the twin cannot be.
+    """
+    interval_s = case.contender.tick_interval_s
+    ticks = int(3600 * case.hours / interval_s)
+    if ticks < 1:
+        raise ValueError(f"{case.hours} hours do not cover one tick of {interval_s} s")
+    truth = Truth()
+    job = job_of(case)
+    twin = twin or fresh_twin(case, job.bounds)
+    began_s = twin.now_s
+    crashes = failure_times_s(case, began_s)
+    store, target = StateStore.scratch(), LocalTwinTarget(twin)
+    source = TwinSource(twin, case.scraping)
+    begun = None if champions is not None else profiled(case, twin) or sampled(case)
+    given = GivenChampions({} if begun is None else {begun.champions.name: begun.champions})
+    trainer = None
+    if case.forecaster is not None and champions is None and case.beliefs:
+        trainer = TrainedOnTheWay(job.name, case.forecaster, case.seed, given=given)
+    io = TickIO(
+        source,
+        store,
+        champions or trainer or given,
+        lambda _: target,
+        tick_interval_s=interval_s,
+        believes=case.beliefs,
+    )
+    reports: list[TickReport] = []
+    for number in range(ticks):
+        truth.step(twin, interval_s, crashes)
+        report = tick(job, io, float(twin.now_s))
+        truth.compare(twin, report)
+        twin.history.forget_workers_before(twin.now_s - REMEMBERED_S)
+        reports.append(report if case.step_s == 1 else _small(report))
+        if case.step_s > 1 and number % PRUNED_EVERY == 0:
+            store.prune(float(twin.now_s), BRIEFLY)
+        if trainer is not None:
+            trainer.consider(twin, retrain=report.retrain is not None)
+        if on_tick is not None:
+            on_tick(number + 1)
+    played = figures_of(
+        case,
+        job,
+        twin,
+        truth,
+        began_s=began_s,
+        last_s=last_arrival_s(case),
+        look=lambda: tick(job, io, float(twin.now_s)),
+        reports=reports,
+        rescales=lambda: _applied(store, job.name),
+    )
+    store.close()
+    outcome = played.outcome
+    if trainer is not None:
+        outcome = replace(outcome, retrains=trainer.trained, notes=tuple(trainer.notes))
+    if begun is not None:
+        told = (*outcome.notes, *begun.notes)
+        outcome = replace(outcome, profiling_worker_s=begun.worker_s, notes=told)
+    return replace(played, outcome=outcome)
+
+
+def _applied(store: StateStore, job: str) -> dict[int, Entry]:
+    """Return epoch second -> the decision that was carried out then."""
+    made = store.ledger.decisions(job, states=RESCALES, limit=ALL)  # nearly all others change nothing
+    return {int(entry.applied_s): entry for entry in made if entry.applied_s}
+
+
+def _small(report: TickReport) -> TickReport:
+    """Return the report without what nobody looks at after the tick: in months there are tens of thousands."""
+    forecast = report.forecast
+    return replace(report, forecast=None if forecast is None else coarse(forecast, 60.0), capacities={})
+
+
+def job_of(case: Case) -> StreamJob:
+    """Return the stream job that the tick serves."""
+    sizes = case.parameters.workers.sizes
+    return StreamJob(
+        name=case.parameters.name,
+        bounds=case.bounds or Bounds(minimum=1, maximum=case.parameters.workers.maximum),
+        objectives=case.objectives,
+        sizes={name: WorkerSize(**size.model_dump(exclude={"per_s"})) for name, size in sizes.items()},
+        source_partitions=case.parameters.source.partitions,
+        policy=_policy(case),
+        grace_s=case.contender.grace_s,
+        target=TwinSettings(url="http://in.process"),
+        mode="act",
+    )
+
+
+def _policy(case: Case) -> PolicySettings:
+    """Return the contender's policy; an HPA measures against what the twin's workers request, unless it is told."""
+    settings = case.contender.settings
+    if settings.name != "hpa" or "cpu_request" in settings.options:
+        return settings
+    return settings.model_copy(update={"options": {**settings.options, "cpu_request": case.parameters.cpu.request}})
+
+
+def fresh_twin(case: Case, bounds: Bounds) -> JobTwin:
+    """Return the twin at the start of the run, with the scale-out that every contender begins with.
+
+    That is the least whose expected capacity is a quarter above the first ten minutes; a static contender begins at its
+    own number. For a policy that chooses sizes, all are of the one that the twin's file names first; others get workers
+    without a size.
+    """
+    arrivals = None if case.arrivals is None else arrivals_from(case.arrivals, START_S)
+    twin = JobTwin(case.parameters, case.seed, start_s=START_S, arrivals=arrivals, step_s=case.step_s)
+    first = case.contender.settings.options.get("scale_out") if case.contender.settings.name == "static" else None
+    workers = case.parameters.workers
+    usual = next(iter(workers.sizes), None) if case.contender.settings.name in NEED_SAMPLES else None
+    worth = 1.0 if usual is None else workers.per_s(usual) / workers.capacity_per_s
+    if not isinstance(first, int) or not bounds.minimum <= first <= bounds.maximum:
+        first = _least(twin, bounds, 1.25 * float(twin.arrivals(START_S, 600).max()) / worth)
+    mix = None if usual is None else {usual: first}
+    return JobTwin(
+        case.parameters,
+        case.seed,
+        start_s=START_S,
+        scale_out=first,
+        arrivals=arrivals,
+        mix=mix,
+        step_s=case.step_s,
+    )
+
+
+def _least(twin: JobTwin, bounds: Bounds, per_s: float) -> int:
+    holding = (n for n in range(bounds.minimum, bounds.maximum + 1) if twin.true_capacity(n) >= per_s)
+    return next(holding, bounds.maximum)
+
+
+def last_arrival_s(case: Case) -> int:
+    """Return the epoch second up to which it is known what arrives; the twin's own workload has no end."""
+    return sys.maxsize if case.arrivals is None else START_S + len(case.arrivals)
+
+
+def failure_times_s(case: Case, began_s: int) -> tuple[int, ...]:
+    """Return when workers crash: one in the middle of each of ``failures`` equal parts of the run, give or take."""
+    if case.failures == 0:
+        return ()
+    part_s = 3600.0 * case.hours / case.failures
+    luck = np.random.default_rng([case.seed, _FAILURES]).uniform(0.25, 0.75, case.failures)
+    return tuple(began_s + int(part_s * (k + luck[k])) // case.step_s * case.step_s for k in range(case.failures))

@@ -1,0 +1,258 @@
+"""Rows of a recorded workload, as a file has them: CSV with whatever separator, or Parquet; plain or gzip.
+
+What a row number means in seconds is never guessed: it is asked for.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from perdix.settings.yaml_files import SettingsError
+
+Values = NDArray[np.float64]
+SEPARATORS = ",;|\t"
+TIMES = ("second", "seconds", "time", "timestamp", "ts", "date", "datetime")
+RATES = ("tuples_per_second", "records_per_second", "per_s")
+NUMBERS = ("", "step", "steps", "index", "idx", "i", "n", "row", "unnamed: 0", "__index_level_0__")  # of rows
+DATED_S = 1e8  # as seconds, that is 1973: a number below it counts from the trace's own beginning
+MILLISECONDS = 1e11  # as seconds, that is the year 5138: a number above it counts milliseconds
+ABSENT = ("", "null", "none", "na", "n/a", "-")  # how exports write that nothing was measured
+SHOWN = 5
+MEND = "the file must have a time column (seconds or ISO times) and a column of rates"
+Row = tuple[int, Sequence[Any]]  # line or row number, cells
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Times in seconds and rates, both of shape ``(n,)``, and the line (Parquet: row) that each comes from.
+
+    Attributes
+    ----------
+    column
+        Name of the rates' column; empty when the file has no header.
+    empty
+        Rows whose rate is an empty cell: nothing was measured there.
+    dated
+        Whether the times are moments in UTC, not seconds since the trace began.
+    """
+
+    times_s: Values
+    rates: Values
+    places: NDArray[np.int64]
+    column: str
+    empty: int
+    unit: str = "line"
+    dated: bool = False
+
+
+def read_rows(path: Path, step_s: float | None = None) -> Rows:
+    """Read a file's rows, in their order.
+
+    Parameters
+    ----------
+    step_s
+        Seconds from row to row of a file without times; a column that numbers the rows is not read.
+
+    Raises
+    ------
+    ~perdix.settings.yaml_files.SettingsError
+        Naming file, line and mend: a file that cannot be read, a column that is missing, cells that are no numbers,
+        negative or infinite rates.
+    """
+    try:
+        content = path.read_bytes()
+        if content[:2] == b"\x1f\x8b":
+            content = gzip.decompress(content)
+    except (OSError, EOFError, gzip.BadGzipFile) as error:
+        raise SettingsError(f"{path}: cannot be read ({error}); give a CSV or Parquet file") from None
+    if not content.strip():
+        raise SettingsError(f"{path}: the file is empty; {MEND}")
+    if content[:4] == b"PAR1":
+        header, rows, unit = *_parquet(path, content), "row"
+    else:
+        header, rows, unit = *_csv(path, content), "line"
+    if not rows:
+        raise SettingsError(f"{path}: no rows below the header; {MEND}")
+    names = [name.strip().lower() for name in header]
+    if step_s is not None:
+        rate_at = _rate_without_times(path, names, rows)
+        return _numbered(path, rows, rate_at, step_s, column=header[rate_at] if header else "", unit=unit)
+    time_at, rate_at = _columns(path, names, rows)
+    found = _numbers(path, rows, time_at, rate_at, column=header[rate_at] if header else "", unit=unit)
+    _refuse_row_numbers(path, names[time_at] if names else None, found)
+    return found
+
+
+def _refuse_row_numbers(path: Path, name: str | None, rows: Rows) -> None:
+    """Complain of a column that numbers the rows: as seconds, months would pass in an hour."""
+    by_one = bool((np.diff(rows.times_s) == 1.0).all()) and not rows.dated
+    if name in TIMES or not (by_one or name in NUMBERS) or rows.dated:
+        return
+    if not (rows.times_s == np.round(rows.times_s)).all() or not len(rows.times_s):
+        return
+    what = f"the column '{name}'" if name else "the first column" if name is None else "the column without a name"
+    raise SettingsError(
+        f"{path}: {rows.unit} {rows.places[0]}: {what} numbers the rows ({rows.times_s[0]:.0f}, "
+        f"{rows.times_s[min(1, len(rows.times_s) - 1)]:.0f}, ...) and is no time; give the time from row to row with "
+        "--step, for example --step 30m (--step 1 if these are seconds)"
+    )
+
+
+def _csv(path: Path, content: bytes) -> tuple[list[str], list[Row]]:
+    try:
+        text = content.decode("utf-8-sig")
+        first = text.lstrip().split("\n", 1)[0]
+        separator = max(SEPARATORS, key=first.count)
+        reader = csv.reader(io.StringIO(text), delimiter=separator, strict=True)
+        rows: list[Row] = [
+            (reader.line_num, [cell.strip() for cell in row]) for row in reader if any(map(str.strip, row))
+        ]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise SettingsError(f"{path}: cannot be read as CSV: {error}; {MEND}") from None
+    titled = not any(_time_s(cell) is not None for cell in rows[0][1])
+    return (list(map(str, rows[0][1])), rows[1:]) if titled else ([], rows)
+
+
+def _parquet(path: Path, content: bytes) -> tuple[list[str], list[Row]]:
+    try:
+        table = pq.read_table(io.BytesIO(content))
+    except (pa.ArrowException, OSError) as error:
+        raise SettingsError(f"{path}: cannot be read as Parquet: {error}; {MEND}") from None
+    columns = [column.to_pylist() for column in table.columns]
+    return list(table.column_names), list(enumerate(zip(*columns, strict=True), start=1))
+
+
+def _columns(path: Path, names: Sequence[str], rows: Sequence[Row]) -> tuple[int, int]:
+    """Return where times and rates are: by name, else the first that looks like times and the first number after.
+
+    A date looks more like a time than a number does, which may number the rows.
+    """
+    place, cells = rows[0]
+    by_name = next((names.index(name) for name in TIMES if name in names), None)
+    looks = [k for k, cell in enumerate(cells) if _time_s(cell) is not None]
+    dates = [k for k in looks if _number(cells[k]) is None]
+    time_at = next(iter(dates or looks), None) if by_name is None else by_name
+    if time_at is None:
+        raise SettingsError(f"{path}:{place}: no time in {_shown(cells)}; {MEND}")
+    if by_name is None and len(cells) == 1:
+        raise SettingsError(
+            f"{path}:{place}: one column of rates and no times; give the time from row to row with --step, for example "
+            "--step 30m"
+        )
+    named = next((names.index(name) for name in RATES if name in names), None)
+    numbers = (k for k, cell in enumerate(cells) if k > time_at and (_empty(cell) or _number(cell) is not None))
+    rate_at = next(numbers, None) if named is None else named
+    if rate_at is None:
+        raise SettingsError(f"{path}:{place}: no rate after the time in {_shown(cells)}; {MEND}")
+    return time_at, rate_at
+
+
+def _rate_without_times(path: Path, names: Sequence[str], rows: Sequence[Row]) -> int:
+    """Return where the rates are: by name, else the first column of numbers that does not number the rows."""
+    place, cells = rows[0]
+    dated = next((k for k, cell in enumerate(cells) if _number(cell) is None and _time_s(cell) is not None), None)
+    timed = next((names.index(name) for name in TIMES if name in names), dated)
+    if timed is not None:
+        what = f"in its column '{names[timed]}'" if names else f"such as {cells[timed]}"
+        raise SettingsError(f"{path}:{place}: the file has times, {what}; leave --step out")
+    named = next((names.index(name) for name in RATES if name in names), None)
+    if named is not None:
+        return named
+    numbers = [k for k, cell in enumerate(cells) if _empty(cell) or _number(cell) is not None]
+    rates = [k for k in numbers if not (names and names[k] in NUMBERS)]
+    if len(rates) > 1 and _counts_up(rows, rates[0]):
+        rates = rates[1:]
+    if not rates:
+        raise SettingsError(f"{path}:{place}: no rate in {_shown(cells)}; the file must have a column of rates")
+    return rates[0]
+
+
+def _counts_up(rows: Sequence[Row], at: int) -> bool:
+    """Return whether a column numbers the rows: whole numbers, each one more than the last."""
+    found = [_number(cells[at]) if at < len(cells) else None for _, cells in rows]
+    first = found[0]
+    return first is not None and found == [first + k for k in range(len(found))]
+
+
+def _numbered(path: Path, rows: Sequence[Row], rate_at: int, step_s: float, *, column: str, unit: str) -> Rows:
+    """Return rows that are ``step_s`` apart; a rate that is missing leaves a gap."""
+    timed = [
+        (place, [k * step_s, cells[rate_at] if rate_at < len(cells) else None]) for k, (place, cells) in enumerate(rows)
+    ]
+    return _numbers(path, timed, 0, 1, column=column, unit=unit)
+
+
+def _numbers(path: Path, rows: Sequence[Row], time_at: int, rate_at: int, *, column: str, unit: str) -> Rows:
+    times_s, rates, places, wrong, empty = [], [], [], [], 0
+    for place, cells in rows:
+        time_s = _time_s(cells[time_at]) if time_at < len(cells) else None
+        cell = cells[rate_at] if rate_at < len(cells) else None
+        rate = _number(cell)
+        if time_s is None:
+            wrong.append(f"{unit} {place}: {_shown(cells)} has no time (seconds, or ISO such as 2026-01-31T03:12:00Z)")
+        elif _empty(cell):
+            empty += 1
+        elif rate is None:
+            wrong.append(f"{unit} {place}: {cell!r} is not a number (a point is the decimal sign)")
+        elif not math.isfinite(rate) or rate < 0:
+            wrong.append(f"{unit} {place}: {cell} records/s; a rate is finite and not negative")
+        else:
+            times_s.append(time_s)
+            rates.append(rate)
+            places.append(place)
+    if wrong:
+        raise SettingsError(f"{path}: {complaint(wrong)}; mend these rows or take them out")
+    first = rows[0][1][time_at]
+    dated = bool(times_s) and (_number(first) is None or abs(times_s[0]) >= DATED_S)
+    return Rows(np.array(times_s), np.array(rates), np.array(places, dtype=np.int64), column, empty, unit, dated)
+
+
+def complaint(wrong: Sequence[str]) -> str:
+    """Return the first of many complaints, and how many there are beyond."""
+    more = f"; and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
+    return "; ".join(wrong[:SHOWN]) + more
+
+
+def _time_s(cell: Any) -> float | None:
+    if isinstance(cell, datetime):
+        return (cell if cell.tzinfo else cell.replace(tzinfo=UTC)).timestamp()
+    number = _number(cell)
+    if number is not None:
+        if not math.isfinite(number):
+            return None
+        return number / 1_000.0 if abs(number) > MILLISECONDS else number
+    try:
+        moment = datetime.fromisoformat(str(cell))
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _number(cell: Any) -> float | None:
+    if cell is None or isinstance(cell, bool | datetime):
+        return None
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        return None
+
+
+def _empty(cell: Any) -> bool:
+    return cell is None or (isinstance(cell, str) and cell.lower() in ABSENT)
+
+
+def _shown(cells: Sequence[Any]) -> str:
+    return repr(",".join(str(cell) for cell in cells)[:80])

@@ -1,0 +1,229 @@
+"""What is advised for one job: the best fixed size, the shipped policy, what each is expected to cost in lateness.
+
+Belongs here: which of them is advised, and why. Does not belong here: the confidence in it
+(:mod:`perdix.scan.confidence`), money (:mod:`perdix.scan.saving`) and how it is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from perdix.policies.wording import workers
+from perdix.replay.best_static import best_static, kept
+from perdix.scan.confidence import Confidence, confidence
+from perdix.scan.learning import CannotJudgeError, Learned
+from perdix.scan.own_physics import OwnPhysics, at_low_end, objectives_of, own_physics
+from perdix.scan.with_perdix import WORTH, WithPerdix, with_perdix
+from perdix.settings.stream_job import Bounds, Objectives
+
+Kind = Literal["fixed", "perdix", "keep"]
+HOPELESS: Final = 0.5  # share of the seconds: what is late so often at any size is not for want of workers
+SAME: Final = 0.05  # of the workers now: less is no saving
+
+
+@dataclass(frozen=True)
+class FixedSize:
+    """The best fixed size.
+
+    Attributes
+    ----------
+    workers
+        The fewest that, kept all the time, hold the objective; else those that are late least.
+    held
+        Whether they hold it.
+    late_share, late_share_at_low_end
+        Share of the seconds that are late: with the learned capacity, and with the lower end of its 90 % interval.
+    workers_at_low_end
+        The best fixed size where capacities are at their lower ends.
+    """
+
+    workers: int
+    held: bool
+    late_share: float
+    late_share_at_low_end: float
+    workers_at_low_end: int
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What is advised for one job.
+
+    Attributes
+    ----------
+    kind
+        ``fixed``: the fixed size; ``perdix``: the shipped policy; ``keep``: what runs is about what is needed.
+    bounds
+        Between which the policy may choose.
+    late_share_now
+        Share of the measured time that was late; ``None`` where neither latency nor lag was measured.
+    """
+
+    kind: Kind
+    objectives: Objectives
+    bounds: Bounds
+    average_workers_now: float
+    peak_workers_now: int
+    late_share_now: float | None
+    fixed: FixedSize
+    perdix: WithPerdix
+    confidence: Confidence
+    why: str
+    notes: tuple[str, ...]
+
+    @property
+    def workers(self) -> float:
+        """Workers on average as advised."""
+        return {"fixed": float(self.fixed.workers), "perdix": self.perdix.average_workers}.get(
+            self.kind, self.average_workers_now
+        )
+
+    @property
+    def late_share(self) -> float:
+        """Share of the seconds expected to be late as advised."""
+        return self.perdix.late_share if self.kind == "perdix" else self.fixed.late_share
+
+    @property
+    def saved_workers(self) -> float:
+        """Workers on average fewer than now; below 0: more."""
+        return self.average_workers_now - self.workers
+
+
+def advise(
+    name: str,
+    learned: Learned,
+    *,
+    latency_ms: float | None,
+    error_budget: float,
+    looks_s: int | None = None,
+    on_progress: Callable[[float], None] = lambda _: None,
+) -> Advice:
+    """Return what is advised for a job.
+
+    Parameters
+    ----------
+    latency_ms
+        Objective for the p95 latency; ``None``: 5 s, or twice what is usual where that is more.
+    looks_s
+        How often the policy looks at the busiest day, seconds; ``None``: all of the time is played, every minute.
+
+    Raises
+    ------
+    ~perdix.scan.learning.CannotJudgeError
+        When its load cannot be replayed.
+    """
+    objectives = objectives_of(learned, latency_ms, error_budget)
+    job = own_physics(name, learned, objectives)
+    fixed = _fixed_size(job, learned)
+    bounds = bounds_of(learned, fixed)
+    perdix = with_perdix(job, fixed.workers, fixed.late_share, bounds, looks_s=looks_s, on_progress=on_progress)
+    late_now = late_share_now(learned, objectives.latency_p95_ms)
+    weighed = _Weighed(learned, fixed, perdix, late_now, error_budget)
+    kind = weighed.kind()
+    return Advice(
+        kind,
+        objectives,
+        bounds,
+        learned.average_workers,
+        learned.peak_workers,
+        late_now,
+        fixed,
+        perdix,
+        confidence(learned, fixed.workers),
+        weighed.why(kind),
+        (*job.notes, *_assumed(learned), *learned.notes),
+    )
+
+
+def bounds_of(learned: Learned, fixed: FixedSize) -> Bounds:
+    """Return the bounds of a job file: up to what ran, or to what holds even where the capacity is overestimated."""
+    return Bounds(minimum=1, maximum=max(learned.peak_workers, fixed.workers_at_low_end, fixed.workers))
+
+
+def late_share_now(learned: Learned, objective_ms: float) -> float | None:
+    """Return the share of the measured steps that were late: by latency, else by how long the lag would take."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        waits_ms = 1_000.0 * learned.lag_records / learned.throughput_per_s
+    measured = np.where(np.isfinite(learned.latency_ms), learned.latency_ms, waits_ms)
+    known = measured[~np.isnan(measured)]
+    return float((known > objective_ms).mean()) if len(known) else None
+
+
+def _fixed_size(job: OwnPhysics, learned: Learned) -> FixedSize:
+    found = best_static(job.case())
+    late = found.played.outcome.share_above_objective
+    if not found.held and late > HOPELESS:
+        raise CannotJudgeError(
+            f"no size up to {workers(learned.maximum)} would hold the objective (late {late:.0%} of the time): "
+            "its load is more than that, or something else than its workers holds it up"
+        )
+    unit = job.capacities[0] / learned.capacities[1].per_s
+    low = job.with_capacities(at_low_end(learned.capacities, unit))
+    safe = best_static(low.case())
+    unlucky = kept(low.case(), found.scale_out).outcome.share_above_objective
+    safely = max(safe.scale_out, found.scale_out) if safe.held else learned.maximum
+    return FixedSize(found.scale_out, found.held, late, max(unlucky, late), safely)
+
+
+@dataclass(frozen=True)
+class _Weighed:
+    """What is weighed against each other, and what it comes to."""
+
+    learned: Learned
+    fixed: FixedSize
+    perdix: WithPerdix
+    late_now: float | None
+    error_budget: float
+
+    @property
+    def too_late_now(self) -> bool:
+        """Whether the objective is not held today, as far as that is known."""
+        return self.late_now is not None and self.late_now > self.error_budget
+
+    def kind(self) -> Kind:
+        """Return what is advised: the policy where it needs clearly fewer workers than the best fixed size."""
+        now, fixed, perdix = self.learned.average_workers, self.fixed, self.perdix
+        follows = perdix.method != "not needed" and perdix.average_workers <= WORTH * fixed.workers
+        if follows and (perdix.late_share <= self.error_budget or not fixed.held):
+            return "perdix" if perdix.average_workers < (1.0 - SAME) * now or self.too_late_now else "keep"
+        return "keep" if abs(fixed.workers - now) <= SAME * now else "fixed"
+
+    def why(self, kind: Kind) -> str:
+        """Return in one line why that is advised."""
+        load = self.learned.load.per_s
+        peak, typical, fixed = float(np.nanmax(load)), float(np.nanmedian(load)), workers(self.fixed.workers)
+        if self.fixed.workers > self.learned.peak_workers and kind != "keep":
+            late = f"late in {self.late_now:.0%} of the time, " if self.too_late_now else ""
+            return f"too small today: {late}{fixed} would hold the objective"
+        if kind == "perdix":
+            return (
+                f"the load swings from {typical:,.0f}/s (median) to {peak:,.0f}/s: a fixed size is made for the peak, "
+                f"perdix follows with {self.perdix.rescales_per_day:.0f} rescales a day"
+            )
+        if kind == "keep":
+            return f"about what it needs: {fixed} would hold the objective"
+        if self.fixed.workers_at_low_end > self.fixed.workers and self.fixed.late_share_at_low_end > self.error_budget:
+            safe = workers(self.fixed.workers_at_low_end)
+            return f"{fixed} should carry the peak of {peak:,.0f}/s; go there step by step, {safe} are safe"
+        if self.perdix.method == "not needed":
+            return f"{fixed} carry the peak of {peak:,.0f}/s and are needed nearly always, so no rescaling pays"
+        return f"{fixed} carry the peak of {peak:,.0f}/s, and rescaling would save little more"
+
+
+def _assumed(learned: Learned) -> tuple[str, ...]:
+    """Return what was assumed, in words."""
+    found = []
+    if learned.load_is_derived:
+        found.append("no topic is known, so the load is what was consumed and what the lag grew by")
+    if learned.restarts.standstill_s is None:
+        found.append("no restart was seen: one is assumed to take 28 s out and 16 s in")
+    else:
+        found.append(
+            f"a restart takes about {learned.restarts.standstill_s:.0f} s (median of {learned.restarts.seen} seen)"
+        )
+    if learned.usual_latency_ms is None:
+        found.append("no latency is measured, so lateness is that of records which wait")
+    return tuple(found)

@@ -1,0 +1,63 @@
+"""How far a recommendation can be trusted: a grade from A to D, with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from perdix.models.capacity.contract import Estimate
+from perdix.scan.learning import Learned
+
+Grade = Literal["A", "B", "C", "D"]
+ORDER: Final[tuple[Grade, ...]] = ("A", "B", "C", "D")
+WIDTHS: Final = (0.10, 0.20, 0.35)  # half the 90 % interval as a share of the estimate, up to which A, B, C are given
+DAYS: Final = (6.0, 3.0, 1.0)  # of known load, from which A, B, C are given
+COVERAGES: Final = (0.95, 0.8, 0.5)  # share of the time with known load
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """A grade, the best first, and what keeps it from a better one."""
+
+    grade: Grade
+    reason: str
+
+
+def confidence(learned: Learned, workers: int) -> Confidence:
+    """Return the grade of recommending ``workers``: the worst of what the capacity, the time and the gaps allow."""
+    estimate = learned.capacities[workers]
+    known_days = learned.known_days
+    judged = [
+        (_by_width(estimate), _capacity_reason(estimate)),
+        (_at_least(known_days, DAYS), f"only {known_days:.1f} days of load are known"),
+        (_at_least(learned.known_share, COVERAGES), f"the load is known for {learned.known_share:.0%} of the time"),
+    ]
+    if not estimate.seen and judged[0][0] == 0:
+        judged[0] = (1, judged[0][1])  # what never ran is never certain
+    place, reason = max(judged, key=lambda graded: graded[0])
+    if place == 0:
+        return Confidence("A", f"{_count(workers)} ran here, and {known_days:.0f} days of load are known")
+    return Confidence(ORDER[place], reason)
+
+
+def _by_width(estimate: Estimate) -> int:
+    half = half_width(estimate)
+    return next((place for place, limit in enumerate(WIDTHS) if half <= limit), len(WIDTHS))
+
+
+def half_width(estimate: Estimate) -> float:
+    """Return half of the 90 % interval as a share of the estimate."""
+    return (estimate.high_per_s - estimate.low_per_s) / (2.0 * estimate.per_s)
+
+
+def _at_least(value: float, limits: tuple[float, ...]) -> int:
+    return next((place for place, limit in enumerate(limits) if value >= limit), len(limits))
+
+
+def _capacity_reason(estimate: Estimate) -> str:
+    known = "ran here" if estimate.seen else "never ran here: its capacity is extrapolated"
+    return f"{_count(estimate.scale_out)} {known}, known to ±{half_width(estimate):.0%}"
+
+
+def _count(workers: int) -> str:
+    return "1 worker" if workers == 1 else f"{workers} workers"

@@ -1,0 +1,273 @@
+"""What a job's past teaches: its load, what each scale-out can take, its restarts and its usual latency.
+
+Pure: from two aligned windows to values. What cannot be judged is refused with the reason, in words for a reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from perdix.models.capacity.contract import Estimate
+from perdix.models.capacity.pairing import epoch_s
+from perdix.models.capacity.scale_outs import ScaleOuts
+from perdix.models.forecasting.contract import Workload
+from perdix.scan.finding import DAY_S
+from perdix.scan.reading import Past
+from perdix.settings.durations import in_words
+from perdix.settings.plain_error import PlainError
+from perdix.telemetry.features import capacity_features, workload_features
+from perdix.telemetry.metrics import CPU, LAG, LATENCY, SCALE_OUT, THROUGHPUT, UPTIME, WORKLOAD
+from perdix.telemetry.observations import tables
+from perdix.telemetry.window import Values, Window
+
+LEAST_S: Final = 6 * 3_600.0  # of load that must be known
+LEAST_COVERAGE: Final = 0.5  # share of the time between the first and the last known load
+ROOM: Final = 2.0  # times the most workers that ran: how far sizes are looked at
+ROOM_WORKERS: Final = 2
+MOST_ROOM: Final = 4  # times that, where the load is more than it takes
+CALM: Final = 0.5  # quantile of the latency that counts as the usual one
+MANY_WORKERS: Final = 2_000  # of one job: more is a fault of its metrics, rather
+
+
+class CannotJudgeError(PlainError):
+    """No recommendation is possible for a job. The message gives the reason and the fix."""
+
+
+@dataclass(frozen=True)
+class Restarts:
+    """What was seen of a job's restarts.
+
+    Attributes
+    ----------
+    seen
+        How many.
+    standstill_s
+        Median time without throughput around one, seconds; ``None`` where none was seen.
+    """
+
+    seen: int = 0
+    standstill_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What is known of a job.
+
+    Attributes
+    ----------
+    load
+        What arrived, records/s; NaN where it was not measured.
+    load_is_derived
+        Whether it was not measured, but is what was consumed and what the lag grew by.
+    asked_s
+        Length of the time that was asked for, seconds.
+    capacities
+        Scale-out -> what it takes, from 1 worker to :attr:`maximum`.
+    workers
+        Workers of each step of the load, shape ``(n,)``; the last known one is carried on.
+    usual_latency_ms
+        Median of the measured p95 latency; ``None`` where none was measured.
+    latency_ms, lag_records, throughput_per_s
+        As measured in each step, shape ``(n,)``, NaN where not.
+    """
+
+    load: Workload
+    load_is_derived: bool
+    asked_s: float
+    capacities: Mapping[int, Estimate]
+    workers: Values
+    restarts: Restarts
+    usual_latency_ms: float | None
+    latency_ms: Values
+    lag_records: Values
+    throughput_per_s: Values
+    notes: tuple[str, ...] = ()
+
+    @property
+    def maximum(self) -> int:
+        """The largest scale-out that is looked at."""
+        return max(self.capacities)
+
+    @property
+    def known_s(self) -> float:
+        """How long its load is known, seconds."""
+        return float(np.isfinite(self.load.per_s).sum()) * self.load.step_s
+
+    @property
+    def known_days(self) -> float:
+        """How long its load is known, days."""
+        return self.known_s / DAY_S
+
+    @property
+    def known_share(self) -> float:
+        """Share of the time from its first to its last known load for which it is known, 0 to 1."""
+        return self.known_s / (len(self.load) * self.load.step_s)
+
+    @property
+    def average_workers(self) -> float:
+        """Mean of the workers that ran."""
+        return float(self.workers.mean())
+
+    @property
+    def peak_workers(self) -> int:
+        """Most workers that ran for a step."""
+        return int(self.workers.max())
+
+
+def learn(past: Past, asked_s: float) -> Learned:
+    """Return what a job's past teaches.
+
+    Parameters
+    ----------
+    asked_s
+        Length of the time that was asked for, seconds.
+
+    Raises
+    ------
+    CannotJudgeError
+        Naming what is missing or implausible, and the fix.
+    """
+    _check_there(past)
+    of_job, _ = tables(past.of_job)
+    load, derived = _load(of_job, past.of_job.step_s)
+    known_s = float(np.isfinite(load.per_s).sum()) * load.step_s
+    _check_known(load, known_s)
+    workers = _workers(past, load)
+    return Learned(
+        load=load,
+        load_is_derived=derived,
+        asked_s=asked_s,
+        capacities=_capacities(past, workers, float(np.nanmax(load.per_s))),
+        workers=workers,
+        restarts=restarts_of(past.of_job),
+        usual_latency_ms=_usual(past.of_job.job_metric(LATENCY.name)),
+        latency_ms=_at(past.of_job, past.of_job.job_metric(LATENCY.name), load),
+        lag_records=_at(past.of_job, past.of_job.job_metric(LAG.name), load),
+        throughput_per_s=_at(past.of_job, _throughput(past.of_job), load),
+        notes=past.warnings,
+    )
+
+
+def _check_there(past: Past) -> None:
+    """Refuse a job of which something that is needed was never seen, or cannot be."""
+    if np.isnan(_throughput(past.of_job)).all() and np.isnan(past.of_job.job_metric(WORKLOAD.name)).all():
+        raise CannotJudgeError(_missing(THROUGHPUT.name, past, "what it consumes is not known"))
+    if np.isnan(past.of_workers.worker_metric(CPU.name)).all():
+        raise CannotJudgeError(_missing(CPU.name, past, "how busy its workers are is not known"))
+    if np.isnan(past.of_workers.worker_metric(THROUGHPUT.name)).all():
+        raise CannotJudgeError(_missing(THROUGHPUT.name, past, "what each worker consumes is not known"))
+
+
+def _missing(metric: str, past: Past, so: str) -> str:
+    """Return why a metric is missing: it cannot be true, it was refused, or it is not there."""
+    rejected = {
+        values.metric: values.sentence() for window in (past.of_job, past.of_workers) for values in window.rejected
+    }
+    if metric in rejected:
+        hint = "; is it in percent? divide its query in conf/queries by 100" if metric == CPU.name else ""
+        return f"no usable {metric}: {rejected[metric]}{hint}"
+    refused = next((warning for warning in past.warnings if warning.startswith(f"{metric}: ")), None)
+    if refused is not None:
+        return f"{refused}; where that is too much for the server, give fewer --days"
+    return f"no {metric} in Prometheus, so {so}; see the query of {metric} in conf/queries"
+
+
+def _load(of_job: pd.DataFrame, step_s: float) -> tuple[Workload, bool]:
+    derived = bool(of_job[WORKLOAD.name].isna().all())
+    rows = workload_features(of_job, step_s)
+    if rows.empty:
+        return Workload(0.0, step_s, np.empty(0)), derived
+    ends_s = epoch_s(rows["ts"])
+    rates = rows[WORKLOAD.name].to_numpy(dtype=np.float64)
+    return Workload(float(ends_s[0]) - step_s, step_s, rates).plausible(), derived
+
+
+def _check_known(load: Workload, known_s: float) -> None:
+    if known_s < LEAST_S:
+        had = in_words(known_s) if known_s else "nothing"
+        raise CannotJudgeError(f"only {had} of its load is known; at least {in_words(LEAST_S)} are needed")
+    length_s = len(load) * load.step_s
+    if known_s < LEAST_COVERAGE * length_s:
+        share = known_s / length_s
+        raise CannotJudgeError(f"its load is known for only {share:.0%} of the time; is it scraped throughout?")
+    if not float(np.nanmax(load.per_s)) > 0.0:
+        raise CannotJudgeError("nothing arrived in all of this time; is it still needed?")
+
+
+def _workers(past: Past, load: Workload) -> Values:
+    """Return the scale-out of each step of the load; before the first known one, that one."""
+    window = past.of_job
+    measured = window.job_metric(SCALE_OUT.name)
+    if np.isnan(measured).all():
+        of_job, _ = tables(past.of_workers)
+        window, measured = past.of_workers, of_job[SCALE_OUT.name].to_numpy(dtype=np.float64)
+    known = np.isfinite(measured) & (measured >= 1)
+    if not known.any():
+        raise CannotJudgeError("how many workers it has is not known; see the query of scale_out in conf/queries")
+    ends_s = load.start_s + load.step_s * np.arange(1, len(load) + 1)
+    place = np.clip(np.searchsorted(window.times_s[known], ends_s + 1e-6, side="right") - 1, 0, None)
+    return np.asarray(np.round(measured[known])[place], dtype=np.float64)
+
+
+def _capacities(past: Past, workers: Values, peak_per_s: float) -> Mapping[int, Estimate]:
+    of_job, of_workers = tables(past.of_workers)
+    features = capacity_features(of_workers, of_job)
+    try:
+        model = ScaleOuts.from_features(features)
+    except ValueError as error:
+        raise CannotJudgeError(f"its capacity cannot be learned: {error}") from None
+    most = int(workers.max())
+    if most > MANY_WORKERS:
+        raise CannotJudgeError(f"it is said to have {most:,} workers; perdix looks at {MANY_WORKERS:,} at most")
+    highest = int(np.ceil(ROOM * most)) + ROOM_WORKERS
+    table = model.table(highest) if model.known else {}
+    if table and table[highest].per_s < peak_per_s:
+        table = model.table(min(int(np.ceil(highest * 1.5 * peak_per_s / table[highest].per_s)), MOST_ROOM * highest))
+    if not table:
+        raise CannotJudgeError("its workers are so idle that their capacity cannot be told from their CPU load")
+    return table
+
+
+def restarts_of(window: Window) -> Restarts:
+    """Return the restarts that a window shows: where the uptime fell, or went up after it was gone."""
+    uptime, throughput = window.job_metric(UPTIME.name), _throughput(window)
+    known = np.flatnonzero(np.isfinite(uptime) & (uptime > 0))  # Flink shows 0 while a job is not yet running again
+    if len(known) < 2:
+        return Restarts()
+    started_s = window.times_s[known] - uptime[known]
+    again = np.flatnonzero(np.diff(started_s) > 1.5 * window.step_s) + 1
+    gone: list[float] = []
+    for place in again:
+        before = known[known < known[place]]
+        worked = before[np.isfinite(throughput[before]) & (throughput[before] > 0)]
+        if len(worked):
+            # The job stopped at some moment after the last step in which it worked.
+            last_s = float(window.times_s[worked[-1]]) + 0.5 * window.step_s
+            gone.append(max(float(started_s[place]) - last_s, 1.0))
+    return Restarts(len(again), float(np.median(gone)) if gone else None)
+
+
+def _throughput(window: Window) -> Values:
+    """Return what all workers consumed, shape ``(n,)``."""
+    table = window.worker_metric(THROUGHPUT.name)
+    return np.asarray(table[:, 0]) if table.shape[1] else np.full(len(window), np.nan)
+
+
+def _usual(latency_ms: Values) -> float | None:
+    known = latency_ms[np.isfinite(latency_ms) & (latency_ms > 0)]
+    return float(np.quantile(known, CALM)) if len(known) else None
+
+
+def _at(window: Window, values: Values, load: Workload) -> Values:
+    """Return values at the ends of the load's steps, NaN where there is none; shape ``(len(load),)``."""
+    places: NDArray[np.int64] = np.round((window.times_s - load.start_s) / load.step_s).astype(np.int64) - 1
+    inside = (places >= 0) & (places < len(load))
+    found = np.full(len(load), np.nan)
+    found[places[inside]] = values[inside]
+    return found

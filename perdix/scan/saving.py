@@ -1,0 +1,60 @@
+"""What an advice saves in a month: in money where workers have a price, else in worker-hours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from perdix.models.billing.quote import quotes
+from perdix.replay.pricing import Pricing
+from perdix.settings.yaml_files import SettingsError
+
+MONTH_H: Final = 365.25 * 24.0 / 12.0
+
+
+@dataclass(frozen=True)
+class WorkerPrice:
+    """What one worker costs for an hour.
+
+    Attributes
+    ----------
+    currency
+        Empty: any.
+    about
+        Where the price is from, in words.
+    """
+
+    per_h: float
+    currency: str
+    about: str
+
+
+def price_of_list(pricing: Pricing, workers: int) -> WorkerPrice:
+    """Return a worker's part of the hosts that take so many of them, on the instance type asked for or the cheapest.
+
+    Raises
+    ------
+    ~perdix.settings.yaml_files.SettingsError
+        When no host takes such a worker.
+    """
+    pricing.check()
+    found, left_out = quotes(pricing.prices, pricing.worker, max(workers, 1))
+    fitting = [quote for quote in found if pricing.instance_type in (None, quote.instance_type)]
+    if not fitting:
+        raise SettingsError(f"prices '{pricing.prices.name}': {next(iter(left_out.values()), 'no instance type fits')}")
+    best = fitting[0]
+    about = (
+        f"{best.instance_type} of {pricing.prices.name} (as of {pricing.prices.as_of.isoformat()}), "
+        f"{best.per_host} workers of {pricing.worker} on each"
+    )
+    return WorkerPrice(best.worker_price_per_h, pricing.prices.currency, about)
+
+
+def worker_h_per_month(workers: float) -> float:
+    """Return the worker-hours per month of an average number of workers."""
+    return workers * MONTH_H
+
+
+def cost_per_month(workers: float, price: WorkerPrice | None) -> float | None:
+    """Return the cost per month of an average number of workers; ``None`` without a price."""
+    return None if price is None else worker_h_per_month(workers) * price.per_h

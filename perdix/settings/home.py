@@ -1,0 +1,134 @@
+"""The folders under ``PERDIX_HOME``: one place that knows where state lives."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from perdix.settings.private_files import private_folder
+
+HOME_VARIABLE = "PERDIX_HOME"
+CONF_VARIABLE = "PERDIX_CONF"
+STATE_VARIABLE = "PERDIX_STATE_URL"
+PACKAGE = Path(__file__).resolve().parents[1]  # holds what comes with perdix: conf/ and workspace.yaml
+PROJECT = PACKAGE.parent  # the checkout; where perdix came as a wheel, the folder that it was installed into
+
+
+@dataclass(frozen=True)
+class Home:
+    """Layout of one perdix home (default ``.perdix`` in the working folder)."""
+
+    root: Path
+
+    @classmethod
+    def from_environment(cls) -> Home:
+        """Return the home named by ``PERDIX_HOME``, else ``.perdix`` in the working folder."""
+        return cls(Path(os.environ.get(HOME_VARIABLE, ".perdix")).expanduser().resolve())
+
+    @property
+    def landing(self) -> Path:
+        """Exports as they came, ``landing/<job>/<file>``."""
+        return self.root / "landing"
+
+    @property
+    def lake(self) -> Path:
+        """Parquet tables, written by :mod:`perdix.telemetry.lake` only."""
+        return self.root / "lake"
+
+    @property
+    def state_url(self) -> str:
+        """SQLAlchemy URL of the control loop's state; ``PERDIX_STATE_URL`` overrides it (PostgreSQL in production)."""
+        return os.environ.get(STATE_VARIABLE, f"sqlite:///{self.root / 'state.db'}")
+
+    @property
+    def state_is_elsewhere(self) -> bool:
+        """Whether ``PERDIX_STATE_URL`` names the store, which other homes may share."""
+        return STATE_VARIABLE in os.environ
+
+    @property
+    def mlflow_url(self) -> str:
+        """MLflow tracking and registry URI; ``MLFLOW_TRACKING_URI`` overrides it."""
+        return os.environ.get("MLFLOW_TRACKING_URI", f"sqlite:///{self.root / 'mlflow.db'}")
+
+    @property
+    def mlflow_artifacts(self) -> Path:
+        """Local artifact root of the embedded MLflow."""
+        return self.root / "mlartifacts"
+
+    @property
+    def champions(self) -> Path:
+        """The loop's local cache of champions: one folder per family and version."""
+        return self.root / "champions"
+
+    @property
+    def dagster(self) -> Path:
+        """``DAGSTER_HOME`` of the embedded instance."""
+        return self.root / "dagster"
+
+    @property
+    def jobs(self) -> Path:
+        """Stream-job files that perdix wrote itself (demo, dev), beside the operator's ``conf/jobs``."""
+        return self.root / "jobs"
+
+    @property
+    def trainings(self) -> Path:
+        """The newest training of each job as JSON, ``trainings/<model>/<job>.json``."""
+        return self.root / "trainings"
+
+    @property
+    def profiles(self) -> Path:
+        """What profiling measured, ``profiles/<job>/<digest>.parquet``."""
+        return self.root / "profiles"
+
+    @property
+    def operator_samples(self) -> Path:
+        """What sampling found of an operator's sizes, ``operator_samples/<operator>/<digest>.parquet``."""
+        return self.root / "operator_samples"
+
+    @property
+    def validations(self) -> Path:
+        """Full results of validations as JSON, ``validations/<table>/<day>.json``."""
+        return self.root / "validations"
+
+    @property
+    def reports(self) -> Path:
+        """HTML reports and pictures."""
+        return self.root / "reports"
+
+    @property
+    def java(self) -> Path:
+        """Where the launcher for the packaged JRE is written when the machine has no Java."""
+        return self.root / "java"
+
+    @property
+    def heartbeat(self) -> Path:
+        """File touched by each control tick: a dead-man switch that does not depend on Dagster."""
+        return self.root / "heartbeat.json"
+
+    def make(self) -> Home:
+        """Create the root folder, for its owner alone, and return self."""
+        private_folder(self.root)
+        return self
+
+
+def is_checkout() -> bool:
+    """Return whether this perdix is a checkout, where ``conf`` is the operator's own."""
+    return (PROJECT / "pyproject.toml").is_file()
+
+
+def conf_folder() -> Path:
+    """Return the operator's configuration: ``PERDIX_CONF``, else the checkout's or the working folder's ``conf``."""
+    return Path(os.environ.get(CONF_VARIABLE, PACKAGE / "conf" if is_checkout() else "conf")).expanduser().resolve()
+
+
+def conf_part(name: str, folder: Path | None = None) -> Path:
+    """Return a folder or file of the configuration; the one that comes with perdix where the operator has none.
+
+    Parameters
+    ----------
+    folder
+        The operator's configuration; :func:`conf_folder` when left out.
+    """
+    own, shipped = (folder or conf_folder()) / name, PACKAGE / "conf" / name
+    return shipped.resolve() if shipped.exists() and not own.exists() else own

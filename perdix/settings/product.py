@@ -1,0 +1,82 @@
+"""Settings of the whole product: ``conf/perdix.yaml``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from perdix.settings.home import conf_folder
+from perdix.settings.strict import Strict
+from perdix.settings.yaml_files import load_model
+
+
+class SparkSettings(Strict):
+    """Where Spark runs: ``local[*]``, ``spark://...``, ``k8s://...``; plus any ``spark.*`` keys."""
+
+    master: str = "local[*]"
+    conf: dict[str, str] = Field(default_factory=dict)
+
+
+class ControlSettings(Strict):
+    """The control loop.
+
+    Attributes
+    ----------
+    processes
+        That serve a fleet at most: one for each 250 jobs, within the cores of the machine when left out.
+    """
+
+    tick_interval_s: Annotated[float, Field(gt=0)] = 60.0
+    soft_deadline_s: Annotated[float, Field(gt=0, lt=60)] = 25.0
+    processes: Annotated[int, Field(ge=1, le=256)] | None = None
+
+
+class TrainingSettings(Strict):
+    """The training pipeline.
+
+    Attributes
+    ----------
+    forecast_families
+        Families of forecasters that every job is tried with; ``ensemble`` stands for its members.
+    thorough_families
+        Tried as well in runs of at most ``thorough_up_to_jobs`` jobs: each costs seconds a job.
+    performance_repeats
+        Repeats of the cross-validation that judges models of a worker's size (QEScalor: 10); one alone has no spread.
+    """
+
+    cron: str = "30 2 * * *"
+    forecast_families: tuple[str, ...] = ("ensemble",)
+    thorough_families: tuple[str, ...] = (
+        "linear", "mstl", "gaussian-process", "log-gaussian-process", "lagged-trees", "auto-arima",
+    )  # fmt: skip
+    thorough_up_to_jobs: Annotated[int, Field(ge=0)] = 20
+    horizon_s: Annotated[float, Field(gt=0)] = 900.0
+    history_days: Annotated[int, Field(ge=1)] = 14
+    seed: int = 7
+    performance_repeats: Annotated[int, Field(ge=2, le=100)] = 10
+
+    def families_for(self, jobs: int) -> tuple[str, ...]:
+        """Return the names of the families that a run of so many jobs tries."""
+        return self.forecast_families + (self.thorough_families if jobs <= self.thorough_up_to_jobs else ())
+
+
+class ProductSettings(Strict):
+    """Everything that is not about one stream job."""
+
+    spark: SparkSettings = SparkSettings()
+    control: ControlSettings = ControlSettings()
+    training: TrainingSettings = TrainingSettings()
+
+
+def load_product_settings(path: Path | None = None) -> ProductSettings:
+    """Read ``conf/perdix.yaml``; an absent file means the defaults.
+
+    Raises
+    ------
+    SettingsError
+        Naming file, line and mend.
+    """
+    path = path or conf_folder() / "perdix.yaml"
+    return load_model(path, ProductSettings) if path.exists() else ProductSettings()

@@ -1,0 +1,97 @@
+"""What of a stream job is scaled, and where: one kind per module of ``perdix/targets/``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AnyHttpUrl, Discriminator, Field, Tag, model_validator
+
+from perdix.settings.access import HttpAccess
+from perdix.settings.strict import Strict
+
+DNS_LABEL = r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
+
+
+class AdvisorySettings(Strict):
+    """Nothing is scaled; what perdix would do is recorded and published."""
+
+    kind: Literal["advisory"] = "advisory"
+
+
+class TwinSettings(Strict):
+    """A job of the digital twin that serves at ``url``."""
+
+    kind: Literal["twin"] = "twin"
+    url: AnyHttpUrl
+
+
+class FlinkSettings(HttpAccess):
+    """A job of a Flink cluster with the adaptive scheduler, scaled through the JobManager's REST API.
+
+    Attributes
+    ----------
+    job_name
+        The job's name in Flink; the stream job's name when left out. A name outlives that a job is submitted again, an
+        id does not.
+    checkpoint
+        Whether a checkpoint is triggered with each rescale: Flink waits for one, and what came after it is read again.
+    checkpoint_wait_s
+        For which a tick waits at most, for that checkpoint or for Flink's cooldown.
+    """
+
+    kind: Literal["flink"] = "flink"
+    job_name: str | None = None
+    checkpoint: bool = True
+    checkpoint_wait_s: Annotated[float, Field(ge=0, le=60)] = 10.0
+
+
+class KubernetesSettings(Strict):
+    """A resource with the ``scale`` subresource: a Deployment, a StatefulSet, or any custom resource that has one.
+
+    Attributes
+    ----------
+    api_version, resource
+        Group and version, and the plural as in URLs: ``apps/v1`` and ``deployments``, or
+        ``flink.apache.org/v1beta1`` and ``flinkdeployments``.
+    namespace, name
+        Of the one resource.
+    kubeconfig, context
+        How the cluster is reached; left out, the pod's own service account, else the user's kubeconfig.
+    ready
+        Count pods that are ready instead of pods that exist (Deployments and StatefulSets only). It asks for the right
+        to ``get`` the resource itself.
+    """
+
+    kind: Literal["kubernetes"] = "kubernetes"
+    api_version: Annotated[str, Field(pattern=r"^[a-z0-9.-]+/v[a-z0-9]+$")] = "apps/v1"
+    resource: Annotated[str, Field(pattern=DNS_LABEL)] = "deployments"
+    namespace: Annotated[str, Field(pattern=DNS_LABEL)] = "default"
+    name: Annotated[str, Field(pattern=DNS_LABEL)]
+    kubeconfig: Path | None = None
+    context: str | None = None
+    ready: bool = False
+
+    @model_validator(mode="after")
+    def _countable(self) -> KubernetesSettings:
+        if self.ready and not (self.api_version == "apps/v1" and self.resource in {"deployments", "statefulsets"}):
+            raise ValueError("'ready' is for deployments and statefulsets of apps/v1; others tell nothing of it")
+        return self
+
+
+def _kind(given: Any) -> Any:
+    """Return which kind is meant; a target that names none is advisory."""
+    return given.get("kind", "advisory") if isinstance(given, dict) else getattr(given, "kind", None)
+
+
+TargetSettings = Annotated[
+    Annotated[AdvisorySettings, Tag("advisory")]
+    | Annotated[TwinSettings, Tag("twin")]
+    | Annotated[FlinkSettings, Tag("flink")]
+    | Annotated[KubernetesSettings, Tag("kubernetes")],
+    Discriminator(
+        _kind,
+        custom_error_type="unknown_kind",
+        custom_error_message="the kind of a target is one of advisory, twin, flink, kubernetes",
+    ),
+]

@@ -1,0 +1,136 @@
+"""YAML into pydantic models, with the file, the line and the mend in every error."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+
+from perdix.settings.secrets import names_a_secret, without_user
+from perdix.settings.yaml_text import SettingsError, read_yaml
+
+__all__ = ["SettingsError", "known_names", "load_known", "load_model", "place_in", "read_yaml"]
+Model = TypeVar("Model", bound=BaseModel)
+MOST_ERRORS = 20
+MOST_FOUND = 120  # characters of what stands there
+
+
+def load_model(path: Path, model: type[Model], **defaults: Any) -> Model:
+    """Read ``path`` into ``model``; ``defaults`` fill keys that the file leaves out.
+
+    Raises
+    ------
+    SettingsError
+        Naming file, line, key, what was wrong and the nearest known key.
+    """
+    document = read_yaml(path)
+    document = {} if document is None else document  # only comments: every default
+    if not isinstance(document, dict):
+        raise SettingsError(f"{path}:1: expected a mapping of settings, found {type(document).__name__}")
+    try:
+        return model.model_validate({**defaults, **document})
+    except ValidationError as error:
+        found = error.errors()
+        lines = [_explain(path, document, model, item) for item in found[:MOST_ERRORS]]
+        if len(found) > MOST_ERRORS:
+            lines.append(f"{path}: and {len(found) - MOST_ERRORS} more")
+        raise SettingsError("\n".join(lines)) from None
+
+
+def load_known(name: str, folder: Path, model: type[Model], what: str) -> Model:
+    """Read ``<folder>/<name>.yaml``, or the YAML file that is named, into ``model``.
+
+    Raises
+    ------
+    SettingsError
+        As :func:`load_model`; or that there is no such ``what`` (a dataflow, for example), and which there are.
+    """
+    path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
+    if path.parent == folder and not path.is_file():
+        known = ", ".join(known_names(folder)) or "none"
+        raise SettingsError(f"there is no {what} '{name}' in {folder}; known: {known}")
+    return load_model(path, model, name=path.stem)
+
+
+def known_names(folder: Path) -> list[str]:
+    """Return the names that :func:`load_known` knows in a folder."""
+    return sorted(path.stem for path in folder.glob("*.yaml"))
+
+
+def place_in(path: Path, *keys: str | int) -> str:
+    """Return ``file:line`` of a key, for errors that are found after a file was read."""
+    return f"{path}:{_line_of(read_yaml(path), keys)}"
+
+
+def _explain(path: Path, document: Any, model: type[BaseModel], item: Any) -> str:
+    location = _without_kinds(document, tuple(item["loc"]))
+    line = _line_of(document, location)
+    name = without_user(".".join(str(part) for part in location))
+    if item["type"] == "extra_forbidden":
+        known = _fields_at(model, location[:-1], document)
+        close = difflib.get_close_matches(str(location[-1]), known, n=1)
+        mend = f"did you mean '{close[0]}'?" if close else f"known keys: {', '.join(sorted(known))}"
+        return f"{path}:{line}: unknown key '{name}'; {mend}"
+    if item["type"] == "missing":
+        return f"{path}:{line}: '{name}' is missing; add it"
+    message = item["msg"].removeprefix("Value error, ")
+    if any(map(names_a_secret, location)):
+        return f"{path}:{line}: '{name}': {message}"
+    found = repr(item["input"])
+    found = found if len(found) <= MOST_FOUND else f"{found[:MOST_FOUND]}…"
+    return f"{path}:{line}: '{name}': {message} (found {without_user(found)})"
+
+
+def _without_kinds(document: Any, location: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """Return a location without the kinds that pydantic puts in: ``target.flink.url`` stands as ``target: url``."""
+    node, kept = document, []
+    for index, part in enumerate(location):
+        within = index + 1 < len(location)  # a key that is missing can only come last
+        if isinstance(node, CommentedMap) and part not in node and (within or part == node.get("kind")):
+            continue
+        kept.append(part)
+        held = node.get(part) if isinstance(node, CommentedMap) else None
+        node = node[part] if isinstance(node, CommentedSeq) and isinstance(part, int) else held
+    return tuple(kept)
+
+
+def _line_of(document: Any, location: tuple[Any, ...]) -> int:
+    line, node = 1, document
+    for part in location:
+        if not isinstance(node, CommentedMap | CommentedSeq):
+            break
+        try:
+            line = node.lc.key(part)[0] + 1 if isinstance(node, CommentedMap) else node.lc.item(part)[0] + 1
+            node = node[part]
+        except (KeyError, IndexError, TypeError):
+            break
+    return line
+
+
+def _fields_at(model: type[BaseModel], location: tuple[Any, ...], document: Any) -> list[str]:
+    current: Any = model
+    for part in location:
+        document = document[part]
+        if isinstance(part, int):  # an item of a list or a tuple
+            current = next(iter(get_args(current)), None)
+            continue
+        if get_origin(current) is dict:  # named by the user: what is in it is what counts
+            current = get_args(current)[1]
+            continue
+        field = getattr(current, "model_fields", {}).get(part)
+        current = _meant(field.annotation, document) if field else None
+    return list(getattr(current, "model_fields", {}))
+
+
+def _meant(annotation: Any, document: Any) -> Any:
+    """Return which of several models a document means, by its ``kind``; any other annotation as it is."""
+    members = [get_args(one)[0] if get_origin(one) is Annotated else one for one in get_args(annotation)]
+    models = [one for one in members if hasattr(one, "model_fields")]
+    if get_origin(annotation) in {dict, list, tuple} or not models or not isinstance(document, dict):
+        return annotation
+    kinds = {one: one.model_fields["kind"] for one in models if "kind" in one.model_fields}
+    meant = (one for one, kind in kinds.items() if document.get("kind", kind.default) in get_args(kind.annotation))
+    return next(meant, models[0])

@@ -1,0 +1,67 @@
+"""A target that only takes note of what it would have been advised to run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from perdix.targets.contract import Guard, Running, TargetError, unguarded
+from perdix.targets.idempotency import Keys
+
+
+class AdvisoryTarget:
+    """Changes nothing. It reads the scale-out it is told, and remembers what was advised.
+
+    Parameters
+    ----------
+    scale_out
+        Workers that run, as far as is known; :meth:`observe` corrects it from the metrics.
+    """
+
+    def __init__(self, scale_out: int | None = None) -> None:
+        self._scale_out: int | None = None
+        self._advised: int | None = None
+        self._advised_mix: Mapping[str, int] = {}
+        self._keys = Keys()
+        if scale_out is not None:
+            self.observe(scale_out)
+
+    @property
+    def advised(self) -> int | None:
+        """Workers that were last advised."""
+        return self._advised
+
+    @property
+    def advised_mix(self) -> Mapping[str, int]:
+        """Size -> workers that were last advised; empty where they are equal."""
+        return self._advised_mix
+
+    def observe(self, scale_out: int) -> None:
+        """Tell the target how many workers the metrics show."""
+        if scale_out < 1:
+            raise TargetError(f"scale-out {scale_out} is below 1", retriable=False)
+        self._scale_out = scale_out
+
+    def read(self) -> Running:
+        """Return what runs, as it was told; advice never unsettles it."""
+        if self._scale_out is None:
+            raise TargetError("nobody has said yet how many workers run; wait for the metric scale_out")
+        return Running(self._scale_out, self._advised, settled=True, requested_mix=self._advised_mix)
+
+    def scale(
+        self,
+        scale_out: int,
+        idempotency_key: str,
+        mix: Mapping[str, int] | None = None,
+        guard: Guard = unguarded,  # noqa: ARG002 - nothing leaves
+    ) -> Running:
+        """Remember the advice."""
+        if scale_out < 1:
+            raise TargetError(f"scale-out {scale_out} is below 1", retriable=False)
+        running = self.read()
+        if not self._keys.may_be_sent(idempotency_key, scale_out, mix):
+            return running
+        self._advised, self._advised_mix = scale_out, dict(mix or {})
+        return self.read()
+
+    def close(self) -> None:
+        """Nothing to close."""

@@ -1,0 +1,135 @@
+"""The contract of a target: read what runs, ask for another scale-out, idempotently."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import TracebackType
+from typing import Protocol, Self
+
+from perdix.settings.plain_error import PlainError
+from perdix.settings.stream_job import MOST_WORKERS
+
+Guard = Callable[[], None]
+"""Called at the last moment before a request that changes something leaves; raises when it must not leave any more."""
+
+
+def unguarded() -> None:
+    """Let every request leave."""
+
+
+class Fault(StrEnum):
+    """What a failed call says of the next one; stable names, which are stored."""
+
+    PASSING = "passing"  # no answer, half of one, or "later": the same call may succeed in a minute
+    LASTING = "lasting"  # who asks, or where: nothing succeeds before somebody has mended it
+    SIZE = "size"  # these workers cannot be had; others may
+
+
+class TargetError(PlainError):
+    """The target could not be read or did not accept.
+
+    Attributes
+    ----------
+    retriable
+        Whether the same call may succeed later.
+    fault
+        What is at fault; left out, it passes where the call may succeed later, and is the size where not.
+    """
+
+    def __init__(self, message: str, *, retriable: bool = True, fault: Fault | None = None) -> None:
+        super().__init__(message)
+        self.retriable = retriable
+        self.fault = fault or (Fault.PASSING if retriable else Fault.SIZE)
+
+
+@dataclass(frozen=True)
+class Running:
+    """What a target says of itself.
+
+    Attributes
+    ----------
+    scale_out
+        Workers that really run.
+    requested
+        Workers that were last asked for, as the target remembers it; ``None`` when it does not.
+    settled
+        False while a rescale is under way.
+    mix, requested_mix
+        Size -> workers, of those numbers, zeros left out; empty where workers are equal or not told apart.
+    note
+        What of a request went otherwise than it should, in words.
+
+    Raises
+    ------
+    TargetError
+        Where no job has so many workers: such an answer is as good as none.
+    """
+
+    scale_out: int
+    requested: int | None
+    settled: bool
+    mix: Mapping[str, int] = field(default_factory=dict)
+    requested_mix: Mapping[str, int] = field(default_factory=dict)
+    note: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        for told in (self.scale_out, self.requested or 0):
+            if not 0 <= told <= MOST_WORKERS:  # the number itself may have thousands of digits
+                raise TargetError(f"the target tells of a number of workers outside 0 to {MOST_WORKERS:,}")
+
+    def is_at(self, scale_out: int, mix: Mapping[str, int]) -> bool:
+        """Whether that deployment runs; without a mix the number alone counts."""
+        return self.scale_out == scale_out and (not mix or dict(self.mix) == dict(mix))
+
+    def is_asked_for(self, scale_out: int, mix: Mapping[str, int]) -> bool:
+        """Whether that deployment is what was last asked for."""
+        return self.requested == scale_out and (not mix or dict(self.requested_mix) == dict(mix))
+
+
+class Target(Protocol):
+    """Raises nothing but :class:`TargetError`, and what a guard raises."""
+
+    def read(self) -> Running:
+        """Return what really runs."""
+        ...
+
+    def scale(
+        self,
+        scale_out: int,
+        idempotency_key: str,
+        mix: Mapping[str, int] | None = None,
+        guard: Guard = unguarded,
+    ) -> Running:
+        """Ask for ``scale_out`` workers; a repeated key changes nothing more than that these are asked for.
+
+        Parameters
+        ----------
+        mix
+            Size -> workers, which sum to ``scale_out``; left out where workers are equal.
+        guard
+            After all that has to be read first, and again before each further attempt. When it raises, nothing leaves.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close the connections, if there are any."""
+        ...
+
+
+class Connected(ABC):
+    """A target with connections, as a context that closes them."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connections."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,213 @@
+"""CSV: Grafana's (``Time`` and a column per series), and long tables (``ts,metric,value``, ``Series;Time;Value``).
+
+An empty cell is no sample: Grafana joins series of different times into one table. A long table may carry a worker
+and labels as further columns.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from perdix.telemetry.exports.content import Content
+from perdix.telemetry.exports.label_text import parse_series
+from perdix.telemetry.exports.lines import Lines, line_blocks, unread
+from perdix.telemetry.exports.numbers import number
+from perdix.telemetry.exports.records import Limits, Quarantined, RawSeries, Remark, excerpt
+from perdix.telemetry.exports.time_text import Times, parse_times
+
+BOM = b"\xef\xbb\xbf"
+COLUMN = "column"  # the label that keeps a plain column header
+TIME_NAMES = frozenset(
+    {"time", "ts", "timestamp", "date", "datetime", "epoch", "second", "seconds", "time_s", "time_ms"}
+)
+NAME_NAMES = frozenset({"metric", "series", "name", "__name__"})
+VALUE_NAME = "value"
+_DELIMITERS = (",", ";", "\t", "|")
+_ABSENT = frozenset({"", "null", "undefined", "-"})
+
+
+@dataclass(frozen=True)
+class Header:
+    """The first line: its columns, and where time, value and name stand (``name`` is ``None`` for a wide table)."""
+
+    columns: tuple[str, ...]
+    delimiter: str
+    time: int
+    value: int | None = None
+    name: int | None = None
+
+
+def parse_header(line: bytes) -> Header | None:
+    """Return the header when ``line`` is one: a known name of time, and at least one more column."""
+    text = line.removeprefix(BOM).rstrip(b"\r").decode("utf-8", "backslashreplace")
+    for delimiter in _DELIMITERS:
+        columns = tuple(cell.strip() for cell in _cells([text], delimiter)[0])
+        lower = [column.lower() for column in columns]
+        times = [index for index, column in enumerate(lower) if column in TIME_NAMES]
+        if len(columns) < 2 or not times:
+            continue
+        names = [index for index, column in enumerate(lower) if column in NAME_NAMES]
+        if VALUE_NAME in lower and names:
+            return Header(columns, delimiter, times[0], lower.index(VALUE_NAME), names[0])
+        return Header(columns, delimiter, times[0])
+    return None
+
+
+class CsvReader:
+    """Reads one file; iterate once."""
+
+    def __init__(self, content: Content, limits: Limits, timezone: str) -> None:
+        self.content = content
+        self.limits = limits
+        self.timezone = timezone
+        self._header: Header | None = None
+        self._local = self._relative = False
+
+    def read(self) -> Iterator[RawSeries | Quarantined | Remark]:
+        """Yield the columns (or the series of a long table), one run per block of the file."""
+        for block in line_blocks(self.content, self.limits):
+            if isinstance(block, Lines):
+                yield from self._block(block)
+            else:
+                yield unread(block, self.content)
+        if self._local:
+            yield Remark(f"date-times carry no zone; they were read as {self.timezone}")
+        if self._relative:
+            yield Remark("times count from an event, not from 1970; they are kept as if they began there")
+
+    def _block(self, block: Lines) -> Iterator[RawSeries | Quarantined]:
+        lines = block.split()
+        begin = 0
+        while self._header is None and begin < len(lines):
+            self._header = parse_header(lines[begin])
+            if self._header is None and lines[begin].strip() and not lines[begin].removeprefix(BOM).startswith(b"sep="):
+                yield Quarantined(
+                    "not the header of a table with a time column", *block.place(begin), excerpt(lines[begin])
+                )
+            begin += 1
+        header = self._header
+        if header is None:
+            return
+        kept: list[int] = []
+        rows: list[list[str]] = []
+        for index, cells in self._rows(lines, begin, header):
+            if len(cells) == len(header.columns):
+                kept.append(index)
+                rows.append(cells)
+            else:
+                reason = f"'{len(cells)}' cells where the header has {len(header.columns)}"
+                yield Quarantined(reason, *block.place(index), excerpt(lines[index]))
+        if rows:
+            times = parse_times([cells[header.time] for cells in rows], self.timezone)
+            self._local |= times.local
+            self._relative |= times.relative
+            table = _Table(header, rows, times, kept, block, lines)
+            yield from table.wide() if header.value is None else table.long()
+
+    @staticmethod
+    def _rows(lines: list[bytes], begin: int, header: Header) -> Iterator[tuple[int, list[str]]]:
+        """Yield number and cells of each line that is not blank; no cells where they cannot be told apart."""
+        quoted = any(b'"' in line for line in lines[begin:])
+        for index in range(begin, len(lines)):
+            text = lines[index].decode("utf-8", "backslashreplace")
+            if text and not text.isspace():
+                yield index, _cells([text], header.delimiter)[0] if quoted else text.split(header.delimiter)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The whole rows of one block."""
+
+    header: Header
+    rows: list[list[str]]
+    times: Times
+    kept: list[int]  # line of each row within the block
+    block: Lines
+    lines: list[bytes]
+
+    def wide(self) -> Iterator[RawSeries | Quarantined]:
+        columns = list(zip(*self.rows, strict=True))
+        for at, title in enumerate(self.header.columns):
+            if at == self.header.time:
+                continue
+            name, labels = series_of(title)
+            present, values, bad = _values(columns[at])
+            use = present & ~bad & self.times.good
+            if use.any():
+                yield RawSeries(name, labels, self.times.times_ms[use], values[use])
+            yield from self._bad_cells(np.flatnonzero(bad & self.times.good), columns[at], title)
+        yield from self._bad_times([self._cells_in(row) for row in self.rows])
+
+    def long(self) -> Iterator[RawSeries | Quarantined]:
+        header = self.header
+        assert header.value is not None
+        assert header.name is not None
+        column = [row[header.value] for row in self.rows]
+        present, values, bad = _values(column)
+        use = present & ~bad & self.times.good
+        groups: dict[tuple[str, ...], list[int]] = {}
+        rest = [at for at in range(len(header.columns)) if at not in (header.time, header.value)]
+        for index in np.flatnonzero(use):
+            groups.setdefault(tuple(self.rows[index][at] for at in rest), []).append(int(index))
+        for key, indices in groups.items():
+            cells = dict(zip(rest, key, strict=True))
+            name, labels = series_of(cells.pop(header.name), plain_is_name=True)
+            labels |= {header.columns[at]: text for at, text in cells.items() if text}
+            yield RawSeries(name, labels, self.times.times_ms[indices], values[indices])
+        yield from self._bad_cells(np.flatnonzero(bad & self.times.good), column, header.columns[header.value])
+        yield from self._bad_times([1] * len(self.rows))
+
+    def _cells_in(self, row: list[str]) -> int:
+        return sum(at != self.header.time and cell.strip().lower() not in _ABSENT for at, cell in enumerate(row))
+
+    def _bad_cells(self, indices: NDArray[np.int64], column: Sequence[str], title: str) -> Iterator[Quarantined]:
+        for index in indices:
+            reason = f"value '{column[index][:40]}' of column '{title[:60]}' is not a number; export without formatting"
+            line = self.kept[index]
+            yield Quarantined(reason, *self.block.place(line), excerpt(self.lines[line]))
+
+    def _bad_times(self, samples: list[int]) -> Iterator[Quarantined]:
+        for index in np.flatnonzero(~self.times.good):
+            line = self.kept[index]
+            text = self.rows[index][self.header.time][:40]
+            reason = f"time '{text}' is not an ISO date-time or an epoch number; export without 'localized' times"
+            yield Quarantined(reason, *self.block.place(line), excerpt(self.lines[line]), max(1, samples[index]))
+
+
+def series_of(title: str, *, plain_is_name: bool = False) -> tuple[str, dict[str, str]]:
+    """Return name and labels of a column title or legend: ``{job="x"}``, ``name{job="x"}``, or plain text."""
+    if "{" in title:
+        parsed = parse_series(title)
+        if parsed and not title[parsed[2] :].strip():
+            return parsed[0], parsed[1]
+    return (title, {}) if plain_is_name else ("", {COLUMN: title})
+
+
+def _values(column: Sequence[str]) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.bool_]]:
+    """Return which cells hold a sample, the values, and which of those cells are no numbers."""
+    texts = pa.array(column, pa.string())
+    try:
+        values = pc.cast(texts, pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        pass
+    else:
+        return np.ones(len(values), dtype=np.bool_), values, np.zeros(len(values), dtype=np.bool_)
+    stripped = [text.strip() for text in column]
+    present = np.array([text.lower() not in _ABSENT for text in stripped], dtype=np.bool_)
+    parsed = [number(text) for text in stripped]
+    bad = np.array([value is None for value in parsed], dtype=np.bool_) & present
+    return present, np.array([np.nan if value is None else value for value in parsed], dtype=np.float64), bad
+
+
+def _cells(lines: list[str], delimiter: str) -> list[list[str]]:
+    try:
+        return list(csv.reader(lines, delimiter=delimiter)) or [[]]
+    except csv.Error:  # a NUL or a cell over csv's own bound
+        return [[]]

@@ -1,0 +1,133 @@
+"""From an exporter's names to canonical ones."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from zoneinfo import ZoneInfo
+
+from perdix.settings.outside_text import storable
+from perdix.telemetry.exports.csv_table import COLUMN
+from perdix.telemetry.exports.records import NamedSeries, RawSeries
+from perdix.telemetry.metrics import CANONICAL, CPU, LAG, LATENCY, SCALE_OUT, THROUGHPUT, UPTIME, WORKLOAD, Scope
+from perdix.telemetry.queries import Mapped, SeriesMap
+from perdix.telemetry.series import Series
+
+WORDS = {
+    "cpu": CPU,
+    "throughput": THROUGHPUT,
+    "workload": WORKLOAD,
+    "lag": LAG,
+    "latency": LATENCY,
+    "parallelism": SCALE_OUT,
+    "taskmanagers": SCALE_OUT,
+    "workers": SCALE_OUT,
+    "uptime": UPTIME,
+}
+"""Words of a file's name that tell the metric of series without a name."""
+
+_NOT_A_WORKER = frozenset({"value", "values", "mean", "avg", "average", "max", "min", "sum", "total", "last"})
+
+
+class HintError(ValueError):
+    """A hint that cannot be used; the message says how to mend it."""
+
+
+@dataclass(frozen=True)
+class Hint:
+    """What the user knows of a file and the file does not say.
+
+    Attributes
+    ----------
+    metric
+        Canonical metric of series that have no name, or none that is known.
+    timezone
+        Zone of date-times that carry none.
+    """
+
+    metric: str | None = None
+    timezone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        if self.metric is not None and self.metric not in CANONICAL:
+            raise HintError(f"'{self.metric}' is not a canonical metric; use one of {', '.join(CANONICAL)}")
+        try:
+            ZoneInfo(self.timezone)
+        except (ValueError, OSError, KeyError):  # KeyError: ZoneInfoNotFoundError
+            raise HintError(f"'{self.timezone}' is not a time zone; use a name such as Europe/Berlin") from None
+
+
+@dataclass(frozen=True)
+class Naming:
+    """Names the series of one file.
+
+    A name that the series map knows decides; then the hint; then, for a series without any name, a word of the file's
+    name. What is left keeps its own name and counts as unmapped.
+    """
+
+    series_map: SeriesMap
+    hint: Hint = Hint()
+    file_stem: str = ""
+
+    def name(self, raw: RawSeries) -> NamedSeries:
+        """Return ``raw`` under its canonical name, in the canonical unit."""
+        labels = {storable(name): storable(value) for name, value in raw.labels.items()}
+        raw = replace(raw, name=storable(raw.name), labels=labels)
+        mapped = canonical(raw.name, raw.labels, self.file_stem, self.hint, self.series_map)
+        metric, worker, kind = (
+            (mapped.metric, mapped.worker, mapped.kind) if mapped else (_own_name(raw), None, raw.kind)
+        )
+        scale = mapped.scale if mapped else 1.0
+        values = raw.values if scale == 1.0 else raw.values * scale
+        series = Series(metric, worker, raw.times_ms, values, raw.labels, kind)
+        return NamedSeries(series, raw.name, series_id(metric, raw.name, raw.labels), mapped is not None)
+
+
+def canonical(name: str, labels: Mapping[str, str], file_stem: str, hint: Hint, series_map: SeriesMap) -> Mapped | None:
+    """Return what a series is called here; ``None`` when nothing tells.
+
+    Parameters
+    ----------
+    name
+        The exporter's name; empty for a CSV column and for the result of an expression.
+    file_stem
+        The file's name, in which a word such as ``cpu`` or ``throughput`` may tell the metric.
+    """
+    if name and (known := series_map.canonical(name, labels)):
+        return known
+    metric = hint.metric or (None if name else metric_of_file(file_stem))
+    if metric is None:
+        return None
+    return Mapped(metric, _worker(metric, labels, series_map), "gauge")
+
+
+def metric_of_file(stem: str) -> str | None:
+    """Return the canonical metric that a file's name tells; ``None`` when it tells none, or more than one."""
+    if stem in CANONICAL:
+        return stem
+    words = re.split(r"[^a-z]+", stem.lower())
+    metrics = {WORDS[word].name for word in words if word in WORDS}
+    return metrics.pop() if len(metrics) == 1 else None
+
+
+def series_id(metric: str, name: str, labels: Mapping[str, str]) -> int:
+    """Return a positive 63-bit digest that is the same wherever the series is read."""
+    text = json.dumps([metric, name, sorted(labels.items())], ensure_ascii=True, separators=(",", ":"))
+    return int.from_bytes(hashlib.blake2b(text.encode("ascii"), digest_size=8).digest(), "big") >> 1
+
+
+def _worker(metric: str, labels: Mapping[str, str], series_map: SeriesMap) -> str | None:
+    if CANONICAL[metric].scope is not Scope.WORKER:
+        return None
+    column = labels.get(COLUMN)
+    if column is not None:
+        return None if column.strip().lower() in _NOT_A_WORKER else column
+    known = series_map.canonical(metric, labels)
+    return known.worker if known else None
+
+
+def _own_name(raw: RawSeries) -> str:
+    return raw.name or raw.labels.get(COLUMN, "") or "unnamed"

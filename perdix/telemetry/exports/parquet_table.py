@@ -1,0 +1,158 @@
+"""Parquet of the canonical form: ``ts, metric, value`` and, where there are some, ``worker`` and labels.
+
+``labels`` may be a map or JSON text; any further text column is a label. Times may be timestamps or epoch numbers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from perdix.telemetry.exports.content import Content
+from perdix.telemetry.exports.csv_table import NAME_NAMES, TIME_NAMES, VALUE_NAME
+from perdix.telemetry.exports.numbers import FIRST_MS, LAST_MS, unit_ms_of
+from perdix.telemetry.exports.records import Limits, Quarantined, RawSeries, Remark
+
+MAGIC = b"PAR1"
+_BATCH_ROWS = 1 << 18
+_LABELS = "labels"
+
+
+@dataclass(frozen=True)
+class _Columns:
+    time: str
+    value: str
+    name: str
+    labels: tuple[str, ...]
+
+
+def read_parquet(content: Content, limits: Limits) -> Iterator[RawSeries | Quarantined | Remark]:
+    """Yield the series of the file, one run per batch of rows."""
+    try:
+        opened = _open(content, limits)
+        if isinstance(opened, str):
+            yield Quarantined(opened, byte_offset=0)
+            return
+        columns = _columns(opened.schema_arrow)
+        if isinstance(columns, str):
+            yield Quarantined(columns, samples=max(1, opened.metadata.num_rows))
+            return
+        done = 0
+        for batch in opened.iter_batches(
+            _BATCH_ROWS, columns=[columns.time, columns.value, columns.name, *columns.labels]
+        ):
+            yield from _batch(batch, columns)
+            done += batch.num_rows
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        yield Quarantined(f"Parquet that cannot be read: '{str(error)[:200]}'; export it again", byte_offset=0)
+
+
+def _open(content: Content, limits: Limits) -> pq.ParquetFile | str:
+    if not content.compressed:
+        return pq.ParquetFile(content.path)
+    whole = content.read_whole(limits.document_bytes)
+    if content.damage:
+        return content.damage.reason
+    if whole is None:
+        return f"gzipped Parquet of more than {limits.document_bytes} bytes; store it without gzip"
+    return pq.ParquetFile(pa.BufferReader(whole))
+
+
+def _columns(schema: pa.Schema) -> _Columns | str:
+    lower = {name.lower(): name for name in reversed(schema.names)}
+    time = next((lower[name] for name in lower if name in TIME_NAMES), None)
+    name = next((lower[known] for known in ("metric", *sorted(NAME_NAMES)) if known in lower), None)
+    value = lower.get(VALUE_NAME)
+    if time is None or name is None or value is None:
+        return f"Parquet without the columns ts, metric and value; it has '{', '.join(schema.names)[:200]}'"
+    rest = [column for column in schema.names if column not in (time, name, value)]
+    return _Columns(time, value, name, tuple(column for column in rest if _is_label(column, schema.field(column).type)))
+
+
+def _is_label(column: str, kind: pa.DataType) -> bool:
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind)
+    return text or (column.lower() == _LABELS and pa.types.is_map(kind))
+
+
+def _batch(batch: pa.RecordBatch, columns: _Columns) -> Iterator[RawSeries | Quarantined]:
+    times_ms, timed = _times(batch[columns.time])
+    values = pc.cast(batch[columns.value], pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
+    keys = [batch[column] for column in (columns.name, *columns.labels)]
+    codes, firsts = _groups([_as_text(key) for key in keys])
+    order = np.argsort(codes, kind="stable")
+    bounds = np.searchsorted(codes[order], np.arange(len(firsts) + 1))
+    untimed = int(np.count_nonzero(~timed))
+    for group, first in enumerate(firsts):
+        rows = order[bounds[group] : bounds[group + 1]]
+        rows = rows[timed[rows]]
+        name, *cells = [key[int(first)].as_py() for key in keys]
+        if len(rows):
+            labels = _labels_of(columns.labels, cells)
+            yield RawSeries("" if name is None else str(name), labels, times_ms[rows], values[rows])
+    if untimed:
+        yield Quarantined("rows without a time in the years 1 to 9999", samples=untimed)
+
+
+def _times(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    if pa.types.is_timestamp(column.type):
+        raw = pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
+        numbers = raw.fill_null(LAST_MS + 1).to_numpy(zero_copy_only=False)
+        good = (numbers >= FIRST_MS) & (numbers <= LAST_MS)
+        return np.where(good, numbers, 0), good
+    plain = pc.cast(column, pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
+    finite = np.isfinite(plain)
+    largest = float(np.abs(plain[finite]).max()) if finite.any() else 0.0
+    with np.errstate(invalid="ignore"):
+        times = np.rint(plain * unit_ms_of(largest))
+        good = finite & (times >= FIRST_MS) & (times <= LAST_MS)
+    return np.where(good, times, 0).astype(np.int64), good
+
+
+def _as_text(column: pa.Array) -> pa.Array:
+    if pa.types.is_map(column.type):
+        return pa.array([None if cell is None else json.dumps(cell) for cell in column.to_pylist()], pa.string())
+    return pc.cast(column, pa.string())
+
+
+def _groups(keys: list[pa.Array]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the group of each row and the first row of each group."""
+    codes = np.zeros(len(keys[0]), dtype=np.int64)
+    for key in keys:
+        encoded = key.dictionary_encode()
+        part = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False).astype(np.int64)
+        _, codes = np.unique(codes * (len(encoded.dictionary) + 1) + part, return_inverse=True)
+    _, firsts, codes = np.unique(codes, return_index=True, return_inverse=True)
+    return codes.astype(np.int64), firsts.astype(np.int64)
+
+
+def _labels_of(columns: tuple[str, ...], cells: list[Any]) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    for column, cell in zip(columns, cells, strict=True):
+        if cell is None:
+            continue
+        if column.lower() == _LABELS:
+            labels |= _label_map(cell)
+        else:
+            labels[column] = str(cell)
+    return labels
+
+
+def _label_map(cell: Any) -> dict[str, str]:
+    if isinstance(cell, str):
+        try:
+            cell = json.loads(cell)
+        except ValueError:
+            return {_LABELS: str(cell)}
+    pairs = cell.items() if isinstance(cell, Mapping) else cell
+    try:
+        return {str(key): str(value) for key, value in pairs}
+    except (TypeError, ValueError):
+        return {_LABELS: str(cell)}

@@ -1,0 +1,159 @@
+"""Read one export, or a slice of it: choose the format, name the series, count every sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from perdix.settings.outside_text import printable
+from perdix.telemetry.exports.content import Content
+from perdix.telemetry.exports.csv_table import CsvReader
+from perdix.telemetry.exports.detect import SNIFF_BYTES, Format, detect
+from perdix.telemetry.exports.exposition import ExpositionReader
+from perdix.telemetry.exports.matrix import MatrixReader
+from perdix.telemetry.exports.naming import Hint, Naming
+from perdix.telemetry.exports.parquet_table import read_parquet
+from perdix.telemetry.exports.records import (
+    Limits,
+    NamedSeries,
+    Quarantined,
+    QuarantineLog,
+    RawSeries,
+    Remark,
+    Tally,
+    excerpt,
+)
+from perdix.telemetry.exports.victoriametrics import read_victoriametrics
+from perdix.telemetry.queries import SeriesMap
+
+Found = Iterator[RawSeries | Quarantined | Remark]
+
+
+@dataclass
+class ExportReading:
+    """One pass over one file (or slice of it): iterate :meth:`series` once, then look at the rest.
+
+    Attributes
+    ----------
+    tally
+        Counts so far; ``read == kept + masked + quarantined``.
+    format
+        What the file was read as; ``unknown`` where none fits.
+    digest
+        SHA-256 of the stored bytes, after the pass.
+    """
+
+    path: Path
+    naming: Naming
+    limits: Limits = field(default_factory=Limits)
+    file: str = ""
+    start: int = 0
+    end: int | None = None
+    format: str = "unknown"
+    digest: str = ""
+    tally: Tally = field(default_factory=Tally)
+    remarks: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.file = printable(self.file or self.path.name)
+        self._log = QuarantineLog(self.file, self.limits.quarantine_rows)
+
+    @property
+    def quarantined(self) -> list[Quarantined]:
+        """What could not be read; per reason at most ``limits.quarantine_rows``, then one row for the rest."""
+        return list(self._log.closed())
+
+    def series(self) -> Iterator[NamedSeries]:
+        """Yield runs of series; whatever goes wrong is counted and logged, never raised."""
+        try:
+            with Content(self.path, self.start, self.end) as content:
+                yield from self._read(content)
+                self.digest = content.digest()
+        except OSError as error:
+            self._quarantine(Quarantined(f"cannot be opened: '{error.strerror or error}'"))
+
+    def refuse(self, runs: Sequence[NamedSeries], reason: str) -> None:
+        """Count samples that were yielded and could not be stored as quarantined instead."""
+        samples, finite = sum(len(run.series) for run in runs), sum(_finite(run) for run in runs)
+        self.tally.kept -= finite
+        self.tally.masked -= samples - finite
+        self._quarantine(Quarantined(reason, samples=samples))
+
+    def _read(self, content: Content) -> Iterator[NamedSeries]:
+        try:
+            for found in self._found(content):
+                if isinstance(found, RawSeries):
+                    yield self._count(self.naming.name(found))
+                elif isinstance(found, Quarantined):
+                    self._quarantine(found)
+                else:
+                    self.remarks.append(found.text)
+        except OSError as error:
+            self._quarantine(Quarantined(f"cannot be read to its end: '{error.strerror or error}'"))
+        except Exception as error:  # a defect of a reader must not cost the other files
+            self._quarantine(
+                Quarantined(f"the reader failed on it: '{type(error).__name__}: {error}'; please report it")
+            )
+
+    def _found(self, content: Content) -> Found:
+        head = content.peek(SNIFF_BYTES)
+        chosen = detect(head) if self.start == 0 else self._format_of_file()
+        if not isinstance(chosen, Format):
+            reason = content.damage.reason if content.damage and not head else chosen
+            return iter([Quarantined(reason, 1, 0, excerpt(head))])
+        self.format = chosen.value
+        return self._reader(chosen, content)
+
+    def _format_of_file(self) -> Format | str:
+        with Content(self.path) as content:
+            return detect(content.peek(SNIFF_BYTES))
+
+    def _reader(self, chosen: Format, content: Content) -> Found:
+        if chosen is Format.QUERY_RANGE:
+            return MatrixReader(content, self.limits).read()
+        if chosen is Format.VICTORIAMETRICS:
+            return read_victoriametrics(content, self.limits)
+        if chosen is Format.OPENMETRICS:
+            return ExpositionReader(content, self.limits).read()
+        if chosen is Format.CSV:
+            return CsvReader(content, self.limits, self.naming.hint.timezone).read()
+        return read_parquet(content, self.limits)
+
+    def _count(self, named: NamedSeries) -> NamedSeries:
+        finite = _finite(named)
+        self.tally.kept += finite
+        self.tally.masked += len(named.series) - finite
+        return named
+
+    def _quarantine(self, row: Quarantined) -> None:
+        self.tally.quarantined += row.samples
+        self._log.add(row)
+
+
+def _finite(named: NamedSeries) -> int:
+    return int(np.count_nonzero(np.isfinite(named.series.values)))
+
+
+def file_stem(name: str) -> str:
+    """Return a file's name without its endings: ``cpu_1`` of ``cpu_1.csv.gz``."""
+    stem = Path(name).name
+    for _ in range(2):
+        base, dot, ending = stem.rpartition(".")
+        if dot and base and len(ending) <= 8:
+            stem = base
+    return stem
+
+
+def read_export(path: Path, series_map: SeriesMap, hint: Hint | None = None) -> tuple[list[NamedSeries], ExportReading]:
+    """Read a whole file into memory: for small files and for looking at one.
+
+    Returns
+    -------
+    series, reading
+        The runs in the order of the file, and the pass with its counts, remarks and quarantined rows.
+    """
+    reading = ExportReading(path, Naming(series_map, hint or Hint(), file_stem(path.name)))
+    return list(reading.series()), reading

@@ -1,0 +1,110 @@
+"""Time columns of tables: epoch numbers of any usual unit, ISO date-times with and without a zone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from perdix.telemetry.exports.numbers import FIRST_MS, LAST_MS, number, unit_ms_of
+
+_RELATIVE_BELOW_MS = 86_400_000 * 365 * 3  # an epoch before 1973 is a stop watch, not a clock
+
+
+@dataclass(frozen=True)
+class Times:
+    """A parsed column.
+
+    Attributes
+    ----------
+    times_ms
+        Epoch milliseconds, shape ``(n,)``; meaningless where not ``good``.
+    good
+        Shape ``(n,)``.
+    local
+        Whether there were date-times without a zone.
+    """
+
+    times_ms: NDArray[np.int64]
+    good: NDArray[np.bool_]
+    local: bool
+
+    @property
+    def relative(self) -> bool:
+        """Whether the times count from an event and not from 1970."""
+        times = self.times_ms[self.good]
+        return bool(len(times)) and bool(np.abs(times).max() < _RELATIVE_BELOW_MS)
+
+
+def parse_times(texts: Sequence[str], timezone: str) -> Times:
+    """Parse a column of times; date-times without a zone are read in ``timezone``."""
+    column = pa.array(texts, pa.string())
+    return _epochs(column) or _zoned(column) or _local(column, timezone) or _one_by_one(texts, timezone)
+
+
+def _epochs(column: pa.Array) -> Times | None:
+    try:
+        numbers = pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        return None
+    if not len(numbers) or not np.isfinite(numbers).all():
+        return None
+    times_ms = np.rint(numbers * unit_ms_of(float(np.abs(numbers).max())))
+    return _checked(times_ms, local=False)
+
+
+def _zoned(column: pa.Array) -> Times | None:
+    try:
+        times = pc.cast(column, pa.timestamp("ms", "UTC"))
+    except pa.ArrowInvalid:
+        return None
+    return _checked(times.cast(pa.int64()).to_numpy(zero_copy_only=False), local=False)
+
+
+def _local(column: pa.Array, timezone: str) -> Times | None:
+    try:
+        naive = pc.cast(column, pa.timestamp("ms"))
+        # The hour that a change of the clock repeats cannot be told apart; the first of the two is taken.
+        times = pc.assume_timezone(naive, timezone, ambiguous="earliest", nonexistent="latest")
+    except pa.ArrowInvalid:
+        return None
+    return _checked(times.cast(pa.int64()).to_numpy(zero_copy_only=False), local=True)
+
+
+def _checked(times_ms: NDArray[np.int64] | NDArray[np.float64], *, local: bool) -> Times:
+    good = (times_ms >= FIRST_MS) & (times_ms <= LAST_MS)
+    return Times(np.where(good, times_ms, 0).astype(np.int64), good, local)
+
+
+def _one_by_one(texts: Sequence[str], timezone: str) -> Times:
+    times_ms = np.zeros(len(texts), dtype=np.int64)
+    good = np.zeros(len(texts), dtype=np.bool_)
+    local = False
+    for index, text in enumerate(texts):
+        found = _one(text.strip(), timezone)
+        if found is not None:
+            times_ms[index], good[index] = found[0], True
+            local |= found[1]
+    return Times(times_ms, good, local)
+
+
+def _one(text: str, timezone: str) -> tuple[int, bool] | None:
+    plain = number(text)
+    if plain is not None:
+        milliseconds = plain * unit_ms_of(plain) if math.isfinite(plain) else math.inf
+        return (round(milliseconds), False) if FIRST_MS <= milliseconds <= LAST_MS else None
+    try:
+        moment = datetime.fromisoformat(text)
+        local = moment.tzinfo is None
+        if local:
+            moment = moment.replace(tzinfo=ZoneInfo(timezone))
+        return round(moment.timestamp() * 1000), local
+    except (ValueError, OverflowError):
+        return None

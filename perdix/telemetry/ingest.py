@@ -1,0 +1,254 @@
+"""Ingest exports into the lake: plan the tasks, let Spark read and stage, publish file by file.
+
+A file's partitions are replaced as a whole, so ingesting twice gives the same truth, and a changed file of the same
+name supersedes what its earlier version left, also on days that it no longer covers. What cannot be
+read is in the report and in the ``quarantine`` table; the other files go on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from perdix.telemetry.exports.content import Content
+from perdix.telemetry.exports.detect import SNIFF_BYTES, SPLITTABLE, detect
+from perdix.telemetry.exports.naming import Hint
+from perdix.telemetry.exports.records import Limits
+from perdix.telemetry.ingest_report import FileReport, IngestReport, unread_file
+from perdix.telemetry.lake import Lake
+from perdix.telemetry.landing import ExportFile, export_files
+from perdix.telemetry.partitions import safe_key
+from perdix.telemetry.queries import SeriesMap, load_series_map
+from perdix.telemetry.spark_cluster import cause_of
+from perdix.telemetry.spark_source import ReadOptions, staged
+from perdix.telemetry.staged_export import ExportPart, Receipt, stage_part
+from perdix.telemetry.tables import QUARANTINE, SERIES, SOURCES, TIMESTAMP
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SLICE_BYTES = 128 << 20
+DIGEST_UP_TO_BYTES = 128 << 20  # larger files are read in slices, whose digests are another number
+_SMALL_BYTES = 2 << 20  # files are put together into tasks of about this size: a task costs some 10 ms
+
+
+def ingest(
+    spark: SparkSession,
+    lake: Lake,
+    files: Iterable[Path | str | ExportFile],
+    job: str,
+    *,
+    hint: Hint | None = None,
+    series_map: SeriesMap | None = None,
+    limits: Limits | None = None,
+    slice_bytes: int = SLICE_BYTES,
+) -> IngestReport:
+    """Read ``files`` (folders to their depths) into the tables samples, series, quarantine and sources of ``job``.
+
+    Parameters
+    ----------
+    hint
+        What the user knows and the files do not say (metric of nameless series, time zone).
+    series_map
+        Exporters' names; those of ``conf/queries`` by default.
+    slice_bytes
+        Plain files of line-based formats above this size are read by several tasks.
+
+    Raises
+    ------
+    LakeError
+        When ``job`` cannot name a partition.
+    SettingsError
+        When ``conf/queries`` cannot be read.
+    """
+    began = time.perf_counter()
+    safe_key("job", job)
+    chosen = [file for file in files if isinstance(file, ExportFile)]
+    chosen += export_files(file for file in files if not isinstance(file, ExportFile))
+    options = ReadOptions(series_map or load_series_map(), hint or Hint(), limits or Limits())
+    parts = [part for file in chosen if not file.problem for part in _slices(file, slice_bytes)]
+    known_days = _days_by_source(lake, job)
+    with lake.staging() as staging:
+        receipts = _stage(spark, parts, staging, options)
+        reports = [_publish(lake, job, file, receipts, known_days[file.source]) for file in chosen]
+    return IngestReport(job, tuple(reports), time.perf_counter() - began)
+
+
+def new_files(lake: Lake, job: str, files: Iterable[ExportFile]) -> list[ExportFile]:
+    """Return the files of which the lake has no row yet, or rows of another content, and those with a problem."""
+    known = lake.read("sources", job, columns=["source", "digest", "bytes"]).to_pylist()
+    by_source = {row["source"]: row for row in known}
+    return [file for file in files if file.problem or _differs(file, by_source.get(file.source))]
+
+
+def _differs(file: ExportFile, known: dict[str, Any] | None) -> bool:
+    """Say whether a file is not what the lake knows of it; large ones are told by their size alone."""
+    size = file.path.stat().st_size
+    if known is None or size != known["bytes"]:
+        return True
+    if size > DIGEST_UP_TO_BYTES:
+        return False
+    with file.path.open("rb") as stream:
+        return bool(hashlib.file_digest(stream, "sha256").hexdigest() != known["digest"])
+
+
+# --------------------------------------------------------------------- planning
+
+
+def _slices(file: ExportFile, slice_bytes: int) -> list[ExportPart]:
+    size = file.path.stat().st_size
+    whole = ExportPart(str(file.path.absolute()), file.name, file.source)
+    if size <= slice_bytes:
+        return [whole]
+    with Content(file.path) as content:
+        if content.compressed or detect(content.peek(SNIFF_BYTES)) not in SPLITTABLE:
+            return [whole]
+    starts = range(0, size, slice_bytes)
+    return [ExportPart(whole.path, whole.file, whole.source, at, min(at + slice_bytes, size)) for at in starts]
+
+
+def _tasks(parts: Sequence[ExportPart]) -> list[list[ExportPart]]:
+    """Put small files together, in their order."""
+    tasks: list[list[ExportPart]] = []
+    room = 0
+    for part in parts:
+        size = (part.end or Path(part.path).stat().st_size) - part.start
+        if size > room or not tasks:
+            tasks.append([])
+            room = _SMALL_BYTES
+        tasks[-1].append(part)
+        room -= size
+    return tasks
+
+
+def _days_by_source(lake: Lake, job: str) -> defaultdict[str, set[str]]:
+    days: defaultdict[str, set[str]] = defaultdict(set)
+    for manifest in lake.manifests("samples", job):
+        days[manifest.keys["source"]].add(manifest.keys["day"])
+    return days
+
+
+# --------------------------------------------------------------------- reading
+
+
+def _stage(
+    spark: SparkSession, parts: Sequence[ExportPart], staging: Path, options: ReadOptions
+) -> dict[str, list[Receipt] | str]:
+    """Return the receipts of each source, or why there are none."""
+    if not parts:
+        return {}
+    try:
+        receipts = staged(spark, _tasks(parts), staging, options, stage_part)
+    except Exception:  # a file took its Python worker down with it: find it, and read the others
+        spark.range(1).count()  # raises when it is Spark itself that is gone
+        return _one_by_one(spark, parts, staging, options)
+    return dict(_by_source(receipts))
+
+
+def _one_by_one(
+    spark: SparkSession, parts: Sequence[ExportPart], staging: Path, options: ReadOptions
+) -> dict[str, list[Receipt] | str]:
+    found: dict[str, list[Receipt] | str] = {}
+    for source in dict.fromkeys(part.source for part in parts):
+        mine = [part for part in parts if part.source == source]
+        try:
+            found[source] = staged(spark, [mine], staging, options, stage_part)
+        except Exception as error:
+            found[source] = f"Spark could not read it: {cause_of(error)}"
+    return found
+
+
+def _by_source(receipts: Iterable[Receipt]) -> dict[str, list[Receipt]]:
+    groups: dict[str, list[Receipt]] = {}
+    for receipt in sorted(receipts, key=lambda receipt: (receipt.source, receipt.start)):
+        groups.setdefault(receipt.source, []).append(receipt)
+    return groups
+
+
+# --------------------------------------------------------------------- publishing
+
+
+def _publish(
+    lake: Lake, job: str, file: ExportFile, receipts: dict[str, list[Receipt] | str], known_days: set[str]
+) -> FileReport:
+    """Replace the file's partitions: samples first, the ``sources`` row that vouches for them last.
+
+    A file that could not be opened, or that Spark could not read, changes nothing: the next ingest may meet it well.
+    """
+    outcome = receipts.get(file.source, file.problem)
+    if isinstance(outcome, str):
+        return unread_file(file, outcome)
+    keys = {"job": job, "source": file.source}
+    days = sorted({day for receipt in outcome for day in receipt.samples})
+    for day in days:
+        staged = [Path(path) for receipt in outcome for path in receipt.samples.get(day, [])]
+        lake.adopt("samples", {**keys, "day": day}, staged)
+    for day in known_days - set(days):
+        lake.drop("samples", {**keys, "day": day})
+    series = _merged_series(outcome)
+    quarantine = pa.concat_tables([pq.read_table(one.quarantine, schema=QUARANTINE.columns) for one in outcome])
+    report = _report(file, outcome, days, series, quarantine)
+    lake.put("series", keys, series)
+    lake.put("quarantine", keys, quarantine)
+    lake.put("sources", keys, _source_row(report, outcome), counts={"read": report.read, "kept": report.kept})
+    return report
+
+
+def _merged_series(receipts: Sequence[Receipt]) -> pa.Table:
+    """Return each series once. Slices of a file meet the same ones, and not each meets the line that tells a type."""
+    rows: dict[int, dict[str, Any]] = {}
+    for receipt in receipts:
+        for row in pq.read_table(receipt.series, schema=SERIES.columns).to_pylist():
+            rows.setdefault(row["series_id"], row)
+    counters = {row["name"] for row in rows.values() if row["kind"] == "counter" and not row["mapped"]}
+    for row in rows.values():
+        if not row["mapped"] and row["name"] in counters:
+            row["kind"] = "counter"
+    return pa.Table.from_pylist([rows[identity] for identity in sorted(rows)], schema=SERIES.columns)
+
+
+def _report(
+    file: ExportFile, receipts: Sequence[Receipt], days: list[str], series: pa.Table, quarantine: pa.Table
+) -> FileReport:
+    reasons = quarantine.group_by("reason").aggregate([("samples", "sum")])
+    digests = [receipt.digest for receipt in receipts]
+    return FileReport(
+        file=file.name,
+        source=file.source,
+        format=receipts[0].format,
+        digest=digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest(),
+        bytes=sum(receipt.bytes for receipt in receipts),
+        kept=sum(receipt.kept for receipt in receipts),
+        masked=sum(receipt.masked for receipt in receipts),
+        quarantined=sum(receipt.quarantined for receipt in receipts),
+        series=series.num_rows,
+        unmapped=series.num_rows - int(pc.sum(series["mapped"]).as_py() or 0),
+        seconds=round(sum(receipt.seconds for receipt in receipts), 4),
+        days=tuple(days),
+        remarks=tuple(dict.fromkeys(remark for receipt in receipts for remark in receipt.remarks)),
+        reasons=dict(zip(reasons["reason"].to_pylist(), reasons["samples_sum"].to_pylist(), strict=True)),
+    )
+
+
+def _source_row(report: FileReport, receipts: Sequence[Receipt]) -> pa.Table:
+    firsts = [receipt.first_ms for receipt in receipts if receipt.first_ms is not None]
+    lasts = [receipt.last_ms for receipt in receipts if receipt.last_ms is not None]
+    row = {name: getattr(report, name) for name in SOURCES.columns.names if hasattr(report, name)}
+    row |= {
+        "remarks": "\n".join(report.remarks),
+        "first_ts": _timestamp(min(firsts)) if firsts else None,
+        "last_ts": _timestamp(max(lasts)) if lasts else None,
+    }
+    return pa.Table.from_pylist([row], schema=SOURCES.columns)
+
+
+def _timestamp(epoch_ms: int) -> pa.Scalar:
+    return pa.scalar(epoch_ms * 1000, pa.int64()).cast(TIMESTAMP).as_py()

@@ -1,0 +1,107 @@
+"""What an ingest did, file by file, in numbers that add up."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from perdix.telemetry.landing import ExportFile
+
+
+@dataclass(frozen=True)
+class FileReport:
+    """One file.
+
+    Attributes
+    ----------
+    read, kept, masked, quarantined
+        Samples; ``read == kept + masked + quarantined``.
+    unmapped
+        Series without a canonical metric; they are kept under their own names.
+    seconds
+        Reading time, summed over the slices of the file.
+    reasons
+        Reason of quarantine -> samples.
+    stored
+        False when the file was not read at all, and what the lake holds of it is unchanged.
+    """
+
+    file: str
+    source: str
+    format: str
+    digest: str
+    bytes: int
+    kept: int
+    masked: int
+    quarantined: int
+    series: int
+    unmapped: int
+    seconds: float
+    days: tuple[str, ...]
+    remarks: tuple[str, ...]
+    reasons: dict[str, int]
+    stored: bool = True
+
+    @property
+    def read(self) -> int:
+        """Samples seen, readable or not."""
+        return self.kept + self.masked + self.quarantined
+
+    @property
+    def failed(self) -> bool:
+        """Whether nothing of it could be read, and that was not for want of samples."""
+        return self.quarantined > 0 and self.kept + self.masked == 0
+
+
+def unread_file(file: ExportFile, problem: str) -> FileReport:
+    """Return the report of a file that was not read at all: one quarantined sample stands for it."""
+    nothing = {"bytes": 0, "kept": 0, "masked": 0, "quarantined": 1, "series": 0, "unmapped": 0}
+    return FileReport(
+        file=file.name,
+        source=file.source,
+        format="unknown",
+        digest="",
+        seconds=0.0,
+        days=(),
+        remarks=("not read; what the lake holds of it is unchanged",),
+        reasons={problem: 1},
+        stored=False,
+        **nothing,
+    )
+
+
+@dataclass(frozen=True)
+class IngestReport:
+    """All files of one ingest."""
+
+    job: str
+    files: tuple[FileReport, ...]
+    seconds: float = 0.0
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """Sums over the files: read, kept, masked, quarantined, series, unmapped, bytes, files."""
+        names = ("read", "kept", "masked", "quarantined", "series", "unmapped", "bytes")
+        return {"files": len(self.files)} | {name: sum(getattr(file, name) for file in self.files) for name in names}
+
+    @property
+    def failed(self) -> bool:
+        """Whether there were files, and every one of them failed."""
+        return bool(self.files) and all(file.failed for file in self.files)
+
+    @property
+    def days(self) -> tuple[str, ...]:
+        """Days that hold samples of these files, sorted."""
+        return tuple(sorted({day for file in self.files for day in file.days}))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain values (JSON)."""
+        files = [{**asdict(file), "read": file.read} for file in self.files]
+        return {
+            "job": self.job,
+            "failed": self.failed,
+            "seconds": round(self.seconds, 3),
+            "totals": self.totals,
+            "days": list(self.days),
+            "files": [{**file, "days": list(file["days"]), "remarks": list(file["remarks"])} for file in files],
+        }

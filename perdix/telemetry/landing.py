@@ -1,0 +1,127 @@
+"""Which files a user means, and copies of them under the home, so that a later run finds what the first one read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from perdix.settings.home import Home
+from perdix.settings.outside_text import printable
+from perdix.telemetry.partitions import safe_key, source_key
+
+
+@dataclass(frozen=True)
+class ExportFile:
+    """A file to read.
+
+    Attributes
+    ----------
+    name
+        Its name for people: relative to the folder that was given.
+    source
+        Its partition in the lake. The same file has the same one, wherever it is ingested from.
+    problem
+        Why it cannot be read; empty when it may be.
+    """
+
+    path: Path
+    name: str
+    source: str
+    problem: str = ""
+
+
+def export_files(paths: Iterable[Path | str]) -> list[ExportFile]:
+    """Return the files that ``paths`` name, folders read to their depths, sorted by name.
+
+    Hidden files are passed over. A link inside a folder that leads out of it is named as a problem and not followed:
+    an export folder from somewhere else must not choose which files of this machine are read. Files of the same name
+    are told apart by the names of their folders.
+    """
+    found: dict[Path, ExportFile] = {}
+    for given in paths:
+        for file in _expand(Path(given)):
+            found.setdefault(file.path.absolute(), file)
+    return sorted(_told_apart(list(found.values())), key=lambda file: file.name)
+
+
+def land(home: Home, paths: Iterable[Path | str], job: str) -> list[ExportFile]:
+    """Copy the files that ``paths`` name to ``home.landing/<job>/`` and return the copies (and the problems).
+
+    A copy, not a link: what was ingested stays as it was when the user goes on writing the original. A file of the
+    same name replaces the earlier copy, in one step.
+    """
+    folder = home.landing / safe_key("job", job)
+    folder.mkdir(parents=True, exist_ok=True)
+    return [_copied(file, folder) for file in export_files(paths)]
+
+
+def landed(home: Home, job: str) -> list[ExportFile]:
+    """Return the copies that :func:`land` made for ``job``."""
+    folder = home.landing / safe_key("job", job)
+    return export_files([folder]) if folder.is_dir() else []
+
+
+def _expand(given: Path) -> Iterator[ExportFile]:
+    if not given.is_dir():
+        yield _file(given, given.name, _problem(given))
+        return
+    top = given.resolve()
+    for folder, folders, names in os.walk(given):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            path = Path(folder) / name
+            if not name.startswith("."):
+                outside = path.is_symlink() and not path.resolve().is_relative_to(top)
+                problem = "a link that leads out of the folder; give the file itself" if outside else _problem(path)
+                yield _file(path, path.relative_to(given).as_posix(), problem)
+
+
+def _file(path: Path, name: str, problem: str) -> ExportFile:
+    return ExportFile(path, printable(name), source_key(name), problem)
+
+
+def _problem(path: Path) -> str:
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return "no such file"
+    except OSError as error:
+        return f"cannot be opened: {error.strerror}"
+    if not stat.S_ISREG(mode):
+        return "not a regular file (a pipe, a socket or a device)"
+    return "" if os.access(path, os.R_OK) else "cannot be opened: permission denied"
+
+
+def _told_apart(files: list[ExportFile]) -> list[ExportFile]:
+    """Give files that would share a partition longer names: folder by folder, until they differ."""
+    for depth in range(2, 64):
+        groups: dict[str, list[ExportFile]] = {}
+        for file in files:
+            groups.setdefault(file.source, []).append(file)
+        if all(len(group) == 1 for group in groups.values()):
+            break
+        files = [
+            _file(file.path, "/".join(file.path.absolute().parts[-depth:]).lstrip("/"), file.problem)
+            if len(groups[file.source]) > 1
+            else file
+            for file in files
+        ]
+    return files
+
+
+def _copied(file: ExportFile, folder: Path) -> ExportFile:
+    target = folder / file.source
+    if file.problem or file.path.resolve() == target.resolve():
+        return file
+    part = folder / f".{file.source}.{os.getpid()}"
+    try:
+        shutil.copyfile(file.path, part)
+        part.replace(target)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        return ExportFile(file.path, file.name, file.source, f"cannot be copied: {error.strerror}")
+    return ExportFile(target, file.name, file.source)

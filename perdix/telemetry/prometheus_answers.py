@@ -1,0 +1,94 @@
+"""What a Prometheus server can answer with, and what each answer means.
+
+Belongs here: status codes and JSON, without any network. Does not belong here: asking
+(``perdix.telemetry.prometheus``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import orjson
+
+from perdix.settings.plain_error import PlainError
+from perdix.telemetry.series import Series
+
+ErrorKind = Literal["unreachable", "timeout", "overloaded", "unauthorised", "rejected", "malformed"]
+
+
+class PrometheusError(PlainError):
+    """A question that got no usable answer. ``kind`` is for programs, the message for people; no secret is in either.
+
+    ``unreachable``, ``timeout`` and ``overloaded`` (429, 5xx) pass with time and were retried; ``unauthorised``,
+    ``rejected`` (the query or its range) and ``malformed`` (not Prometheus' JSON) want mending.
+    """
+
+    def __init__(self, kind: ErrorKind, message: str) -> None:
+        super().__init__(message)
+        self.kind: ErrorKind = kind
+
+    @property
+    def of_the_server(self) -> bool:
+        """Whether the server failed, so that whatever else it is asked fails, too; else it refused one question."""
+        return self.kind not in ("rejected", "malformed")
+
+
+def document_of(status: int, content_type: str, body: bytes, name: str) -> dict[str, Any]:
+    """Return the JSON of a success; anything else as the error that it is."""
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        document = None
+    said = document.get("error") if isinstance(document, dict) else None
+    if status in {401, 403, 407}:
+        raise PrometheusError("unauthorised", f"{name} refuses access (HTTP {status}); check prometheus.token_file")
+    if status == 429 or status >= 500:
+        raise PrometheusError("overloaded", f"{name} answers HTTP {status}: {said or 'overloaded or broken'}")
+    if 300 <= status < 400:
+        raise PrometheusError("rejected", f"{name} redirects (HTTP {status}); set prometheus.url to where it leads")
+    if status >= 400:
+        raise PrometheusError("rejected", f"{name} refuses the query (HTTP {status}): {said or 'is the URL right?'}")
+    if not isinstance(document, dict):
+        what = "a web page (a login or a proxy?)" if "html" in content_type or body[:1] == b"<" else "broken JSON"
+        raise PrometheusError("malformed", f"{name} answers with {what} instead of Prometheus' JSON")
+    if document.get("status") != "success":
+        raise PrometheusError("rejected", f"{name} refuses the query: {said or 'no reason given'}")
+    return document
+
+
+def warnings_of(document: Mapping[str, Any], name: str) -> list[str]:
+    """Return what a success warns of: an answer with warnings may be partial."""
+    said = [document.get(key) for key in ("warnings", "infos")]
+    found = [str(text) for texts in said if isinstance(texts, list) for text in texts]
+    if document.get("isPartial"):
+        found.append(f"{name} answered in part: some of its stores did not")
+    return found
+
+
+def results(document: Mapping[str, Any], name: str) -> Iterator[tuple[dict[str, str], list[float], list[float]]]:
+    """Yield labels, times (epoch seconds) and values of each series of a matrix.
+
+    Raises
+    ------
+    PrometheusError
+        ``malformed``, when it is no matrix.
+    """
+    try:
+        data = document["data"]
+        if data["resultType"] != "matrix":
+            raise ValueError(f"a {data['resultType']} instead of a matrix")
+        for result in data["result"]:
+            labels = {str(name): str(value) for name, value in result["metric"].items()}
+            points = result.get("values") or []
+            yield labels, [float(point[0]) for point in points], [float(point[1]) for point in points]
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise PrometheusError("malformed", f"{name} sent JSON that is not a range of series: {error}") from None
+
+
+def joined(labels: dict[str, str], parts: Sequence[tuple[list[float], list[float]]]) -> Series:
+    """Return the pages of one label set as one series."""
+    times = np.concatenate([np.asarray(part[0], dtype=np.float64) for part in parts])
+    values = np.concatenate([np.asarray(part[1], dtype=np.float64) for part in parts])
+    return Series(labels.pop("__name__", ""), None, np.rint(times * 1000.0).astype(np.int64), values, labels)

@@ -1,0 +1,183 @@
+"""Is a window good enough to decide on? Pure rules for the hot path; Great Expectations guards the lake instead.
+
+Belongs here: staleness, coverage, clock skew, missing workers. Does not belong here: what to do about it (``control``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perdix.telemetry.metrics import CPU, SCALE_OUT, THROUGHPUT
+from perdix.telemetry.window import Values, Window
+
+STALE_AFTER_INTERVALS: Final = 2.0
+NEEDED: Final[Mapping[str, float]] = {THROUGHPUT.name: 0.8, CPU.name: 0.8}
+
+
+@dataclass(frozen=True)
+class Quality:
+    """What can be said of a window.
+
+    Attributes
+    ----------
+    ok
+        A decision may be made.
+    blind
+        What is needed is absent or stale: nothing is known of the job now. Implies not ``ok``.
+    problems
+        One sentence per finding, for the ledger and for ``perdix explain``. Empty when all is well.
+    coverage
+        Needed metric -> share (0..1) of the grid that has a value.
+    age_s
+        Age of the newest sample; infinite when there was none.
+    missing_workers
+        How many workers fewer report than are registered; 0 where that is not known.
+    silent_workers
+        Workers of the window that stopped reporting.
+    """
+
+    ok: bool
+    blind: bool
+    problems: tuple[str, ...]
+    coverage: Mapping[str, float] = field(default_factory=dict)
+    age_s: float = float("inf")
+    missing_workers: int = 0
+    silent_workers: tuple[str, ...] = ()
+
+
+def assess(
+    window: Window,
+    now_s: float,
+    scrape_interval_s: float,
+    needed: Mapping[str, float] | None = None,
+    running: int | None = None,
+) -> Quality:
+    """Judge a window.
+
+    Parameters
+    ----------
+    window
+        As aligned; its end should be ``now_s``, so that samples from the future show as ``window.ahead``.
+    now_s
+        Epoch seconds.
+    scrape_interval_s
+        Newest samples older than two of these are stale.
+    needed
+        Canonical metric -> smallest coverage (0..1) without which no decision is made; throughput and CPU of the
+        workers at 80 % when left out. The coverage of workers counts from when each was first seen to when it was
+        released, so that a rescale inside the window does not forbid every decision.
+    running
+        Workers that the target says run; ``None`` where that is not known.
+
+    Notes
+    -----
+    Blind: no sample, or none newer than two intervals (plus the step that the grid may still owe), or a needed metric
+    that is absent or stale, or no more than half of the workers report. No decision, but not blind: low coverage, fewer
+    workers reporting than registered, or a clock that is ahead.
+    """
+    needed = NEEDED if needed is None else needed
+    allowed_s = STALE_AFTER_INTERVALS * scrape_interval_s
+    age_s = window.age_s(now_s)
+    blindness = [*_staleness(age_s, allowed_s), *_stale_metrics(window, now_s, allowed_s, needed)]
+    coverage = {name: _coverage(window, name) for name in needed}
+    silent = _silent_workers(window, now_s, allowed_s, needed)
+    missing = _missing_workers(window, silent)
+    reporting = len(window.workers) - len(silent)
+    problems = [
+        f"{name} covers {coverage[name]:.0%} of the window, {least:.0%} is needed"
+        for name, least in needed.items()
+        if 0 < coverage[name] < least
+    ]
+    if missing > 0:
+        names = f" (silent: {', '.join(silent)})" if silent else ""
+        told = blindness if missing >= reporting > 0 else problems
+        told.append(f"{reporting} of {reporting + missing} workers report{names}")
+    elif running is not None and running >= 2 * reporting > 0:
+        blindness.append(f"{reporting} workers report, and the target says that {running} run")
+    if window.ahead:
+        problems.append(f"clock skew: {window.ahead} samples lie more than a scrape interval in the future")
+    return Quality(
+        ok=not blindness and not problems,
+        blind=bool(blindness),
+        problems=(*blindness, *problems),
+        coverage=coverage,
+        age_s=age_s,
+        missing_workers=max(missing, 0),
+        silent_workers=silent,
+    )
+
+
+def _staleness(age_s: float, allowed_s: float) -> list[str]:
+    if np.isinf(age_s):
+        return ["no sample at all"]
+    return [f"newest sample is {age_s:.0f} s old, {allowed_s:.0f} s are allowed"] if age_s > allowed_s else []
+
+
+def _values(window: Window, name: str) -> Values | None:
+    return window.worker_metrics.get(name, window.job_metrics.get(name))
+
+
+def _stale_metrics(window: Window, now_s: float, allowed_s: float, needed: Mapping[str, float]) -> list[str]:
+    problems = []
+    for name in needed:
+        values = _values(window, name)
+        known = np.empty(0, dtype=np.intp) if values is None else np.flatnonzero(_any_known(values))
+        if not len(known):
+            rejected = next((item for item in window.rejected if item.metric == name), None)
+            why = "is absent" if rejected is None else f"has no usable sample: {rejected.sentence()}"
+            problems.append(f"{name} {why}")
+        elif (age_s := now_s - window.times_s[known[-1]]) > allowed_s + window.step_s:
+            problems.append(f"{name} is {age_s:.0f} s old, {allowed_s:.0f} s are allowed")
+    return problems
+
+
+def _any_known(values: Values) -> NDArray[np.bool_]:
+    return np.asarray(np.any(~np.isnan(values), axis=tuple(range(1, values.ndim))), dtype=np.bool_)  # also of no rows
+
+
+def _coverage(window: Window, name: str) -> float:
+    """Share of steps with a value; for workers, of the steps between each worker's first and last one."""
+    values = _values(window, name)
+    if values is None or not values.size:
+        return 0.0
+    if values.ndim == 1:
+        return window.coverage(name)
+    known = ~np.isnan(values)
+    if not known.any():
+        return 0.0
+    begun = np.logical_or.accumulate(known, axis=0)
+    unfinished = np.logical_or.accumulate(known[::-1], axis=0)[::-1]
+    # A step in which no worker reports counts against all: an outage at either end of the window is not a rescale.
+    expected = (begun & unfinished) | ~known.any(axis=1, keepdims=True)
+    return float(known[expected].mean())
+
+
+def _silent_workers(window: Window, now_s: float, allowed_s: float, needed: Mapping[str, float]) -> tuple[str, ...]:
+    """Name the workers with no fresh value at all, or none of a needed metric that they did report in this window.
+
+    A worker that never had a source task (a spare one) is not silent for want of throughput.
+    """
+    recent = window.times_s >= now_s - allowed_s - window.step_s
+    mute = np.ones(len(window.workers), dtype=np.bool_)
+    fell_silent = np.zeros(len(window.workers), dtype=np.bool_)
+    for name, table in window.worker_metrics.items():
+        known = ~np.isnan(table)
+        fresh = known[recent].any(axis=0)
+        mute &= ~fresh
+        if name in needed:
+            fell_silent |= known.any(axis=0) & ~fresh
+    return tuple(np.array(window.workers, dtype=object)[mute | fell_silent].tolist())
+
+
+def _missing_workers(window: Window, silent: tuple[str, ...]) -> int:
+    """Registered workers minus those that report; 0 where no worker metric or no scale-out was read."""
+    scale_out = window.job_metric(SCALE_OUT.name)
+    known = scale_out[~np.isnan(scale_out)]
+    if not window.workers or not len(known):
+        return 0
+    return round(float(known[-1])) - (len(window.workers) - len(silent))

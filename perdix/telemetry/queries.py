@@ -1,0 +1,281 @@
+"""What each engine calls the canonical metrics: PromQL for live pulls, and a map of raw exporter names for dumps.
+
+Belongs here: reading ``conf/queries/<engine>.yaml`` and turning it into query text or a canonical name. Does not belong
+here: asking Prometheus (``perdix.telemetry.prometheus``), or reading exports (``perdix.telemetry.exports``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from perdix.settings.home import conf_part
+from perdix.settings.strict import Strict
+from perdix.settings.yaml_files import SettingsError, load_model
+from perdix.telemetry.metrics import CANONICAL, Scope
+from perdix.telemetry.query_text import LABEL_NAME, QueryText, Selector
+from perdix.telemetry.series import Kind
+
+CANONICAL_ENGINE: Final = "canonical"
+
+
+class UnanswerableError(ValueError):
+    """No query of this metric can be asked with the labels of this selector."""
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """What a raw series is called here.
+
+    Attributes
+    ----------
+    metric
+        Canonical name.
+    worker
+        The worker, or ``None`` for a job-level metric (and where no label names a worker).
+    kind
+        ``counter`` values become rates on alignment.
+    scale
+        Raw values times ``scale`` have the canonical unit (Flink's uptime is in ms: 0.001). The reader multiplies.
+    """
+
+    metric: str
+    worker: str | None
+    kind: Kind
+    scale: float = 1.0
+
+
+def _known_metric(name: str) -> str:
+    if name not in CANONICAL:
+        raise ValueError(f"'{name}' is not a canonical metric; use one of {', '.join(CANONICAL)}")
+    return name
+
+
+def _compiled(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"'{pattern}' is not a regular expression: {error}") from None
+    return pattern
+
+
+class WorkerNaming(Strict):
+    """Which label names the worker: the first of ``labels`` that a series has; ``pattern`` group 1 trims its value.
+
+    ``lacks`` are labels of a job's selector that a worker's own series (its CPU) do not carry: ``$of_worker`` is the
+    selector without them.
+    """
+
+    labels: Annotated[list[str], Field(min_length=1)]
+    pattern: str = "(.+)"
+    lacks: list[str] = Field(default_factory=list)
+
+    @field_validator("labels")
+    @classmethod
+    def _label_names(cls, labels: list[str]) -> list[str]:
+        for label in labels:
+            if not LABEL_NAME.fullmatch(label):
+                raise ValueError(f"'{label}' is not a Prometheus label name")
+        return labels
+
+    @field_validator("pattern")
+    @classmethod
+    def _has_group(cls, pattern: str) -> str:
+        if re.compile(_compiled(pattern)).groups < 1:
+            raise ValueError("needs one group in parentheses: what it holds is the worker's name")
+        return pattern
+
+    def worker(self, labels: Mapping[str, str]) -> str | None:
+        """Return the worker that ``labels`` name, or ``None``."""
+        value = next((labels[name] for name in self.labels if labels.get(name)), None)
+        if value is None:
+            return None
+        match = re.fullmatch(self.pattern, value)
+        return (match.group(1) if match else None) or value
+
+
+class JobNaming(Strict):
+    """How an engine's jobs are told apart in a Prometheus that nobody has described yet.
+
+    Attributes
+    ----------
+    series
+        A selector of series that every running job of the engine has.
+    labels
+        Labels that make up a job's selector; a job has those of them that its series have.
+    names
+        Of these, the one to name the job by: the first that it has.
+    """
+
+    series: Annotated[str, Field(min_length=3)]
+    labels: Annotated[list[str], Field(min_length=1)]
+    names: Annotated[list[str], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _named_by_its_labels(self) -> JobNaming:
+        if unknown := [name for name in self.names if name not in self.labels]:
+            raise ValueError(f"'{unknown[0]}' is not among the labels {', '.join(self.labels)}")
+        return self
+
+    def running(self) -> str:
+        """Return the query of which jobs run: a series per job, with its labels."""
+        return f"group by ({', '.join(self.labels)}) ({self.series})"
+
+    def scraped(self, over: str) -> str:
+        """Return the query of how many samples each job's series have in a PromQL duration."""
+        return f"max by ({', '.join(self.labels)}) (count_over_time({self.series}[{over}]))"
+
+
+class SeriesRule(Strict):
+    """A raw series name (and conditions on its labels), as regular expressions that must match as a whole."""
+
+    name: Annotated[str, AfterValidator(_compiled)]
+    metric: Annotated[str, AfterValidator(_known_metric)]
+    kind: Kind
+    labels: dict[str, Annotated[str, AfterValidator(_compiled)]] = Field(default_factory=dict)
+    scale: Annotated[float, Field(gt=0)] = 1.0
+
+    def matches(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether a raw series is meant. An absent label reads as empty, as in Prometheus."""
+        return re.fullmatch(self.name, name) is not None and all(
+            re.fullmatch(pattern, labels.get(label, "")) is not None for label, pattern in self.labels.items()
+        )
+
+
+class EngineQueries(Strict):
+    """How one engine is read: ``conf/queries/<engine>.yaml``."""
+
+    engine: str
+    worker: WorkerNaming
+    queries: dict[Annotated[str, AfterValidator(_known_metric)], Annotated[list[QueryText], Field(min_length=1)]]
+    series: list[SeriesRule] = Field(default_factory=list)
+    jobs: JobNaming | None = None
+
+    def metrics(self, selector: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the canonical metrics that can be asked for with this selector."""
+        return tuple(name for name, texts in self.queries.items() if any(text.answers(selector) for text in texts))
+
+    def promql(self, metric: str, selector: Mapping[str, str], window_s: float) -> str:
+        """Return the query for one canonical metric.
+
+        Parameters
+        ----------
+        metric
+            Canonical name.
+        selector
+            Label -> value of the job; values are escaped, names are checked.
+        window_s
+            Range of ``rate()``: see :func:`rate_window_s`.
+
+        Raises
+        ------
+        UnanswerableError
+            When the engine has no query for this metric, or none that these labels can answer.
+        """
+        text = self.text(metric, selector)
+        return self.rendered(text, text.kept(selector), window_s)
+
+    def text(self, metric: str, selector: Mapping[str, str]) -> QueryText:
+        """Return the first question for a metric that these labels can answer; raises as :meth:`promql` does."""
+        texts = self.queries.get(metric, [])
+        for text in texts:
+            if text.answers(selector):
+                return text
+        if not texts:
+            raise UnanswerableError(f"{self.engine}: no query for {metric}; add one to conf/queries/{self.engine}.yaml")
+        needs = " or ".join(", ".join(text.needs) for text in texts)
+        raise UnanswerableError(f"{self.engine}: {metric} needs the label {needs} in the job's prometheus.selector")
+
+    def for_each(self, label: str, metric: str, window_s: float) -> str | None:
+        """Return the query of a metric for every value of a label; ``None`` where no question needs that label."""
+        asked = next((text for text in self.queries.get(metric, []) if label in text.needs), None)
+        return None if asked is None else asked.for_each(label, window_s)
+
+    def for_each_of(self, label: str, metric: str, selector: Mapping[str, str], window_s: float) -> str:
+        """Return the query of a job's metric for every value of one of its labels; raises as :meth:`promql` does."""
+        text = self.text(metric, selector)
+        rest = {name: value for name, value in text.kept(selector).items() if name != label}
+        return text.for_each(label, window_s, rest, self.worker.labels, self.worker.lacks)
+
+    def rendered(self, text: QueryText, kept: Selector, window_s: float) -> str:
+        """Return a question of this engine as PromQL."""
+        return text.render(kept, window_s, self.worker.labels, self.worker.lacks)
+
+    def worker_of(self, metric: str, labels: Mapping[str, str]) -> str | None:
+        """Return the worker that a result belongs to; ``None`` for a job-level metric."""
+        return self.worker.worker(labels) if CANONICAL[metric].scope is Scope.WORKER else None
+
+
+@dataclass(frozen=True)
+class SeriesMap:
+    """Raw exporter names of every engine, and the canonical names themselves."""
+
+    engines: tuple[EngineQueries, ...]
+
+    @cached_property
+    def _by_name(self) -> dict[str, tuple[tuple[SeriesRule, EngineQueries], ...]]:
+        return {}
+
+    @cached_property
+    def _any_worker(self) -> WorkerNaming:
+        labels = ["worker", *(label for engine in self.engines for label in engine.worker.labels)]
+        return WorkerNaming(labels=list(dict.fromkeys(labels)))
+
+    def canonical(self, name: str, labels: Mapping[str, str]) -> Mapped | None:
+        """Return what the series ``name{labels}`` is called here; ``None`` where it is not a canonical metric."""
+        if metric := CANONICAL.get(name):
+            worker = self._any_worker.worker(labels) if metric.scope is Scope.WORKER else None
+            return Mapped(name, worker, "gauge")
+        rules = self._by_name.get(name)
+        if rules is None:  # a dump repeats few names over many series: the name is matched once
+            rules = tuple((r, e) for e in self.engines for r in e.series if re.fullmatch(r.name, name))
+            self._by_name[name] = rules
+        for rule, engine in rules:
+            if rule.matches(name, labels):
+                return Mapped(rule.metric, engine.worker_of(rule.metric, labels), rule.kind, rule.scale)
+        return None
+
+
+def canonical_queries() -> EngineQueries:
+    """Return the queries of a server whose series have the canonical names: the twin, or your own recording rules."""
+    return EngineQueries(
+        engine=CANONICAL_ENGINE,
+        worker=WorkerNaming(labels=["worker"]),
+        queries={name: [QueryText(promql=f"{name}{{$selector}}")] for name in CANONICAL},
+    )
+
+
+def load_queries(engine: str, folder: Path | None = None) -> EngineQueries:
+    """Read the queries of one engine.
+
+    Parameters
+    ----------
+    engine
+        ``flink``, ``kafka-streams``, ``spark-structured-streaming``, any other file of the folder, or ``canonical``.
+    folder
+        Folder of ``<engine>.yaml``; ``conf/queries`` when left out.
+
+    Raises
+    ------
+    SettingsError
+        Naming file, line and mend.
+    """
+    if engine == CANONICAL_ENGINE:
+        return canonical_queries()
+    path = (folder or conf_part("queries")) / f"{engine}.yaml"
+    queries = load_model(path, EngineQueries, engine=engine)
+    if queries.engine != engine:
+        raise SettingsError(f"{path}: the engine is named '{queries.engine}'; rename the file or drop the key 'engine'")
+    return queries
+
+
+def load_series_map(folder: Path | None = None) -> SeriesMap:
+    """Read the raw names of every engine of ``folder`` (``conf/queries`` when left out). Raises ``SettingsError``."""
+    folder = folder or conf_part("queries")
+    return SeriesMap(tuple(load_queries(path.stem, folder) for path in sorted(folder.glob("*.yaml"))))

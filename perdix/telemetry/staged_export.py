@@ -1,0 +1,196 @@
+"""Read one export (or a slice of it) and stage it as Parquet: what one Spark task does, with no Spark in it."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections import defaultdict
+from dataclasses import asdict, dataclass, field
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from perdix.telemetry.exports.naming import Hint, Naming
+from perdix.telemetry.exports.reading import ExportReading, file_stem
+from perdix.telemetry.exports.records import Limits, NamedSeries, Quarantined
+from perdix.telemetry.queries import SeriesMap
+from perdix.telemetry.sample_rows import PARQUET, sample_rows, split_by_day
+from perdix.telemetry.tables import QUARANTINE, SERIES
+
+_EPOCH = date(1970, 1, 1)
+_HELD_ROWS = 1 << 20
+_MOST_DAYS = 3_660
+
+
+@dataclass(frozen=True)
+class ExportPart:
+    """A file, or the slice of it from byte ``start`` to ``end``.
+
+    Attributes
+    ----------
+    file
+        Its name for people.
+    source
+        Its partition in the lake.
+    """
+
+    path: str
+    file: str
+    source: str
+    start: int = 0
+    end: int | None = None
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What became of one part; the staged files are Parquet in the columns of the lake's tables."""
+
+    source: str
+    file: str
+    start: int
+    format: str
+    digest: str
+    bytes: int
+    kept: int
+    masked: int
+    quarantined: int
+    first_ms: int | None
+    last_ms: int | None
+    seconds: float
+    remarks: list[str]
+    samples: dict[str, list[str]]  # day -> staged files
+    series: str
+    quarantine: str
+
+    def to_json(self) -> str:
+        """Return the receipt as it travels through Spark."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Receipt:
+        """Return the receipt that :meth:`to_json` wrote."""
+        return cls(**json.loads(text))
+
+
+def stage_part(part: ExportPart, staging: Path, series_map: SeriesMap, hint: Hint, limits: Limits) -> Receipt:
+    """Read ``part`` and write its samples, series and quarantined rows under ``staging``.
+
+    The folder is new for each call, so that a task which Spark repeats never meets its own leftovers; only what a
+    receipt names is ever used. What cannot be read is in the receipt, not raised.
+    """
+    began = time.perf_counter()
+    folder = Path(tempfile.mkdtemp(dir=staging))
+    reading = ExportReading(
+        Path(part.path), Naming(series_map, hint, file_stem(part.file)), limits, part.file, part.start, part.end
+    )
+    staged = _Staged(folder)
+    for named in reading.series():
+        refused = staged.add(named)
+        if refused:
+            reading.refuse(refused, f"samples on more than {_MOST_DAYS} days; their times cannot be right")
+    staged.flush(0)
+    series, quarantine = folder / "series.parquet", folder / "quarantine.parquet"
+    pq.write_table(_series_table(staged.series), series)
+    pq.write_table(_quarantine_table(reading.quarantined), quarantine)
+    return Receipt(
+        source=part.source,
+        file=reading.file,
+        start=part.start,
+        format=reading.format,
+        digest=reading.digest,
+        bytes=_size(part),
+        kept=reading.tally.kept,
+        masked=reading.tally.masked,
+        quarantined=reading.tally.quarantined,
+        first_ms=staged.first_ms,
+        last_ms=staged.last_ms,
+        seconds=round(time.perf_counter() - began, 4),
+        remarks=reading.remarks,
+        samples={_iso(day): [str(path) for path in paths] for day, paths in staged.files.items()},
+        series=str(series),
+        quarantine=str(quarantine),
+    )
+
+
+@dataclass
+class _Staged:
+    """Samples on their way into one file or more per day; holds about a million rows at most."""
+
+    folder: Path
+    files: dict[int, list[Path]] = field(default_factory=lambda: defaultdict(list))
+    series: dict[int, NamedSeries] = field(default_factory=dict)
+    first_ms: int | None = None
+    last_ms: int | None = None
+    _held: dict[int, list[NamedSeries]] = field(default_factory=dict)
+    _rows: dict[int, int] = field(default_factory=dict)  # held rows of each day that was ever met
+    _total: int = 0
+
+    def add(self, named: NamedSeries) -> list[NamedSeries]:
+        """Take a run of samples; return the part of it that is on one day too many."""
+        refused = []
+        for day, part in split_by_day(named):
+            if day not in self._rows and len(self._rows) >= _MOST_DAYS:
+                refused.append(part)
+                continue
+            self._held.setdefault(day, []).append(part)
+            self._rows[day] = self._rows.get(day, 0) + len(part.series)
+            self._total += len(part.series)
+            self._note(part)
+        if self._total > _HELD_ROWS:
+            self.flush(_HELD_ROWS // 2)
+        return refused
+
+    def flush(self, keep_rows: int) -> None:
+        """Write the fullest days until at most ``keep_rows`` rows are held."""
+        for day in sorted(self._rows, key=lambda day: -self._rows[day]):
+            if self._total <= keep_rows:
+                break
+            path = self.folder / f"{day}-{len(self.files[day])}.parquet"
+            pq.write_table(sample_rows(self._held.pop(day)), path, **PARQUET)
+            self.files[day].append(path)
+            self._total -= self._rows[day]
+            self._rows[day] = 0
+
+    def _note(self, part: NamedSeries) -> None:
+        known = self.series.setdefault(part.series_id, part)
+        if part.series.kind != known.series.kind:  # a counter that was announced only after its first samples
+            self.series[part.series_id] = part
+        first, last = int(part.series.times_ms.min()), int(part.series.times_ms.max())
+        self.first_ms = first if self.first_ms is None else min(first, self.first_ms)
+        self.last_ms = last if self.last_ms is None else max(last, self.last_ms)
+
+
+def _iso(day: int) -> str:
+    return (_EPOCH + timedelta(days=day)).isoformat()
+
+
+def _size(part: ExportPart) -> int:
+    try:
+        size = Path(part.path).stat().st_size
+    except OSError:
+        return 0
+    return (size if part.end is None else min(part.end, size)) - part.start
+
+
+def _series_table(series: dict[int, NamedSeries]) -> pa.Table:
+    rows: list[dict[str, Any]] = [
+        {
+            "series_id": identity,
+            "metric": named.series.metric,
+            "worker": named.series.worker,
+            "name": named.name,
+            "labels": json.dumps(dict(sorted(named.series.labels.items())), ensure_ascii=False),
+            "kind": named.series.kind,
+            "mapped": named.mapped,
+        }
+        for identity, named in series.items()
+    ]
+    return pa.Table.from_pylist(rows, schema=SERIES.columns)
+
+
+def _quarantine_table(rows: list[Quarantined]) -> pa.Table:
+    return pa.Table.from_pylist([asdict(row) for row in rows], schema=QUARANTINE.columns)

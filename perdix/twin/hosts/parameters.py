@@ -1,0 +1,273 @@
+"""What makes the twin of a topology on leased hosts: read from ``conf/topologies/<name>.yaml``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from perdix.settings.home import conf_part
+from perdix.settings.strict import Strict
+from perdix.settings.yaml_files import SettingsError, load_known
+from perdix.twin.hosts.patterns import Pattern
+
+Positive = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Seconds = Annotated[float, Field(ge=0, le=3_600)]
+LEVELS = {"real-time": 1.0, "near": 2.0, "relaxed": 5.0}  # the paper's
+
+
+class Between(Strict):
+    """A time that is drawn evenly from ``low`` to ``high``, seconds."""
+
+    low: Seconds
+    high: Seconds
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.low > self.high:
+            raise ValueError(f"low {self.low:g} s is above high {self.high:g} s; swap them")
+        return self
+
+
+class Sensor(Strict):
+    """What emits data items: so many per machine and minute of the factory (Table 1)."""
+
+    per_machine_minute: Positive
+
+
+class OperatorParameters(Strict):
+    """An operator type (Table 2).
+
+    Attributes
+    ----------
+    duration_ms
+        What one data item takes where none has to wait: the objective ``o_slo``.
+    cpu_cores, memory_mb
+        What each instance is guaranteed.
+    image_mb
+        Of the container's image, downloaded at the first start on a host.
+    inputs
+        Sensors and operators whose data items it takes.
+    consumes, emits
+        The outgoing ratio: of ``consumes`` data items ``emits`` are made, spread evenly over the operators after it.
+    """
+
+    duration_ms: Positive
+    cpu_cores: Positive
+    memory_mb: Positive
+    image_mb: Annotated[float, Field(ge=0)] = 0.0
+    inputs: Annotated[list[str], Field(min_length=1)]
+    consumes: Positive = 1.0
+    emits: Annotated[float, Field(ge=0)] = 1.0
+
+    @property
+    def duration_s(self) -> float:
+        """The objective in seconds."""
+        return self.duration_ms / 1_000.0
+
+
+class HostParameters(Strict):
+    """A virtual machine that can be leased.
+
+    Attributes
+    ----------
+    start_up_s
+        From the lease to the first container.
+    price_per_h
+        Of one host.
+    at_start
+        Hosts that run when the twin begins, every operator once spread over them.
+    most
+        How many may be leased at once; ``None``: no limit.
+    """
+
+    cores: Positive = 4.0
+    memory_mb: Positive = 7_168.0
+    start_up_s: Between = Between(low=30.0, high=60.0)
+    price_per_h: Annotated[float, Field(ge=0)] = 6.0
+    at_start: Annotated[int, Field(ge=1, le=1_000)] = 1
+    most: Annotated[int, Field(ge=1, le=10_000)] | None = None
+
+
+class ContainerParameters(Strict):
+    """How containers start and stop.
+
+    Attributes
+    ----------
+    start_s
+        With the image on the host.
+    download_mb_per_s
+        Of an image that is not there yet.
+    stop_s
+        From the request until it is gone: it works no more, but takes its room.
+    failing
+        Share of the starts that fail; the container is gone then.
+    """
+
+    start_s: Between = Between(low=5.0, high=10.0)
+    download_mb_per_s: Positive = 5.0
+    stop_s: Annotated[int, Field(ge=1, le=600)] = 10
+    failing: Share = 0.0
+
+
+class Processing(Strict):
+    """How fast containers work, and how long a data item takes that has not to wait.
+
+    Attributes
+    ----------
+    at_a_time
+        Data items that an instance works on at once with what it is guaranteed: it works off ``at_a_time`` divided by
+        the duration per second. The paper does not print it; it is calibrated (``docs/hosts.md``).
+    boost
+        How many times as much it works off at most, where its host has idle CPU left.
+    usual, spread
+        Median of a data item's own duration as a share of the objective, and standard deviation of its log: the noise
+        of messaging and of neighbours in a cloud.
+    arrivals_every_s
+        Data items come in bursts of one simulated minute, so some wait although the instances suffice.
+    """
+
+    at_a_time: Positive = 1.0
+    boost: Annotated[float, Field(ge=1, le=100)] = 1.0
+    usual: Positive = 1.0
+    spread: Annotated[float, Field(gt=0, le=3)] = 0.3
+    arrivals_every_s: Annotated[float, Field(ge=0, le=60)] = 0.0
+
+
+class Neighbours(Strict):
+    """What others do on the same cloud.
+
+    Attributes
+    ----------
+    speed, persists_s
+        Relative standard deviation of a host's speed, and for about how long a value persists.
+    arrivals
+        Relative standard deviation of what a sensor emits per second.
+    stalls_every_s, stall_s
+        Mean time between two stalls of messaging, in which nothing is handed on, and how long one lasts; 0: none.
+    """
+
+    speed: Share = 0.0
+    persists_s: Annotated[float, Field(ge=1, le=3_600)] = 60.0
+    arrivals: Share = 0.0
+    stalls_every_s: Annotated[float, Field(ge=0)] = 0.0
+    stall_s: Between = Between(low=1.0, high=1.0)
+
+
+class Measuring(Strict):
+    """What is measured, and when it is looked at.
+
+    Attributes
+    ----------
+    every_s, look_every_s
+        Seconds between two measurements, and between two looks of a policy.
+    last
+        Durations that are kept per operator type (the paper's N).
+    share
+        Of the data items whose duration is measured.
+    """
+
+    every_s: Annotated[int, Field(ge=1, le=3_600)] = 15
+    look_every_s: Annotated[int, Field(ge=1, le=3_600)] = 60
+    last: Annotated[int, Field(ge=2, le=100)] = 5
+    share: Annotated[float, Field(gt=0, le=1)] = 0.1
+
+
+class Costs(Strict):
+    """What a replay is billed by.
+
+    Attributes
+    ----------
+    units_min
+        Billing time units, minutes; a policy that is named without one is billed by each.
+    penalty
+        For each data item that takes longer than allowed.
+    levels
+        Compliance level -> how many times the objective a data item may take.
+    """
+
+    units_min: Annotated[tuple[Annotated[int, Field(ge=1, le=44_640)], ...], Field(min_length=1)] = (10, 30, 60)
+    penalty: Annotated[float, Field(ge=0)] = 0.0001
+    levels: Annotated[dict[str, Positive], Field(min_length=1)] = Field(default_factory=lambda: dict(LEVELS))
+
+
+class Topology(Strict):
+    """A topology with its sensors, the hosts that it may run on, and what measuring and leasing are like.
+
+    Attributes
+    ----------
+    minute_s
+        Seconds in which a minute of the factory is replayed.
+    """
+
+    name: str
+    duration_s: Annotated[int, Field(ge=60, le=864_000)] = 7_200
+    minute_s: Positive = 60.0
+    sensors: Annotated[dict[str, Sensor], Field(min_length=1)]
+    operators: Annotated[dict[str, OperatorParameters], Field(min_length=1)]
+    patterns: Annotated[dict[str, Pattern], Field(min_length=1)]
+    hosts: HostParameters = HostParameters()
+    containers: ContainerParameters = ContainerParameters()
+    processing: Processing = Processing()
+    neighbours: Neighbours = Neighbours()
+    measuring: Measuring = Measuring()
+    costs: Costs = Costs()
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        both = set(self.sensors) & set(self.operators)
+        if both:
+            raise ValueError(f"'{min(both)}' is a sensor and an operator; rename one")
+        for name, one in self.operators.items():
+            for source in one.inputs:
+                if source not in self.sensors and source not in self.operators:
+                    known = ", ".join([*self.sensors, *self.operators])
+                    raise ValueError(f"operator '{name}': there is no input '{source}'; known: {known}")
+            if one.cpu_cores > self.hosts.cores or one.memory_mb > self.hosts.memory_mb:
+                raise ValueError(
+                    f"operator '{name}' needs {one.cpu_cores:g} cores and {one.memory_mb:g} MB, more than a host has "
+                    f"({self.hosts.cores:g} cores, {self.hosts.memory_mb:g} MB); take larger hosts"
+                )
+        self._no_circle()
+        if self.measuring.look_every_s % self.measuring.every_s:
+            raise ValueError("measuring: look_every_s must be a multiple of every_s")
+        return self
+
+    def _no_circle(self) -> None:
+        placed: set[str] = set(self.sensors)
+        left = dict(self.operators)
+        while left:
+            ready = [name for name, one in left.items() if placed.issuperset(one.inputs)]
+            if not ready:
+                raise ValueError(f"operators go round in a circle: {', '.join(left)}; take an input away")
+            placed.update(ready)
+            for name in ready:
+                del left[name]
+
+    def targets(self, name: str) -> tuple[str, ...]:
+        """Return the operators that take what a sensor or an operator emits."""
+        return tuple(down for down, one in self.operators.items() if name in one.inputs)
+
+    def pattern(self, name: str) -> Pattern:
+        """Return an arrival pattern. Raises ``SettingsError`` with those that there are."""
+        if name not in self.patterns:
+            raise SettingsError(f"topology {self.name}: no pattern '{name}'; known: {', '.join(self.patterns)}")
+        return self.patterns[name]
+
+
+def topologies_folder() -> Path:
+    """Return the folder of the topologies."""
+    return conf_part("topologies")
+
+
+def load_topology(name: str, folder: Path | None = None) -> Topology:
+    """Read the topology called ``name``, or a YAML file.
+
+    Raises
+    ------
+    ~perdix.settings.yaml_files.SettingsError
+        Naming file, line and mend, or the topologies that there are.
+    """
+    return load_known(name, folder or topologies_folder(), Topology, "topology")

@@ -1,0 +1,205 @@
+"""When a Prometheus looks at a twin's exporters: the times of scrapes, which of them are lost, and what they see.
+
+Belongs here: luck and times. Does not belong here: which series there are (:mod:`perdix.twin.exposition`) and their
+values.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perdix.twin.history import History
+
+BLOCK = 512  # scrapes whose luck is drawn together, so that any range of time can be scraped by itself
+LOOK_BACK = 64  # scrapes among which the one before the range is found, however many were lost
+USUAL_LOOK_BACK = 6  # of which hardly ever all are lost
+
+
+@dataclass(frozen=True)
+class Silence:
+    """A time in which nothing is scraped: a Prometheus that is down, an exporter that restarts.
+
+    Attributes
+    ----------
+    from_s, to_s
+        Epoch seconds; the scrapes of ``[from_s, to_s)`` are missing.
+    endpoint
+        The exporter that is silent (a worker's is called as its pod is); ``None``: all of them.
+    restarted
+        The exporter's process is another one afterwards: its counters begin at 0.
+    """
+
+    from_s: float
+    to_s: float
+    endpoint: str | None = None
+    restarted: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.from_s < self.to_s:
+            raise ValueError(f"a silence must end after it begins, found {self}")
+
+    def of(self, endpoint: str) -> bool:
+        """Return whether it is about this exporter."""
+        return self.endpoint is None or self.endpoint == endpoint
+
+
+@dataclass(frozen=True)
+class Scraping:
+    """How a Prometheus scrapes the twin.
+
+    Attributes
+    ----------
+    interval_s
+        Scrape interval in seconds.
+    jitter_s
+        Standard deviation of a scrape's delay in seconds; a delay is never negative nor longer than 0.9 intervals.
+    loss
+        Share of an endpoint's scrapes that leave no samples at all.
+    silences
+        Times in which nothing is scraped.
+    """
+
+    interval_s: float = 15.0
+    jitter_s: float = 0.0
+    loss: float = 0.0
+    silences: tuple[Silence, ...] = ()
+
+    def clock(self, endpoint: str) -> str:
+        """Return a name that endpoints share which are scraped at the very same times."""
+        return endpoint if self.jitter_s or self.loss or self.silences else ""
+
+    def __post_init__(self) -> None:
+        if self.interval_s <= 0 or self.jitter_s < 0 or not 0 <= self.loss < 1:
+            raise ValueError(f"expected interval_s > 0, jitter_s >= 0 and 0 <= loss < 1, found {self}")
+
+
+@dataclass(frozen=True)
+class Look:
+    """When an endpoint is scraped, the rows of the history that it then shows, and which of it is asked for.
+
+    All of shape ``(n,)``.
+    """
+
+    times_ms: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    wanted: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Looks:
+    """The same of several endpoints, each with ``counts`` of them and then zeros; shape ``(endpoints, n)``."""
+
+    times_ms: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    wanted: NDArray[np.bool_]
+    counts: NDArray[np.int64]
+
+    @staticmethod
+    def of(
+        history: History, scraping: Scraping, seed: int, endpoints: Sequence[str], *, from_s: float, to_s: float
+    ) -> Looks:
+        """Return the scrapes of ``[from_s, to_s)`` of exporters whose luck ``seed`` draws, and the one before."""
+        if not endpoints:
+            none = np.zeros((0, 0), dtype=np.int64)
+            return Looks(none, none, none > 0, none.ravel())
+        times_ms, counts = _scrape_times_ms(scraping, seed, endpoints, from_s, to_s)
+        rows = (times_ms // 1000 - history.start_s) // history.step_s - 1
+        inside = (rows >= 0) & (rows < len(history)) & (np.arange(rows.shape[1]) < counts[:, None])
+        times_ms, counts = _to_the_left(times_ms, inside)
+        rows, _ = _to_the_left(rows, inside)
+        there = np.arange(rows.shape[1]) < counts[:, None]
+        return Looks(times_ms, rows, there & (times_ms >= int(1000 * from_s)), counts)
+
+    def __getitem__(self, number: int) -> Look:
+        count = self.counts[number]
+        return Look(self.times_ms[number, :count], self.rows[number, :count], self.wanted[number, :count])
+
+
+def _scrape_times_ms(
+    scraping: Scraping, seed: int, endpoints: Sequence[str], from_s: float, to_s: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return when endpoints are scraped in ``[from_s, to_s)``, and the scrape before: it tells what went stale.
+
+    Shape ``(endpoints, n)``, and how many of each row there are: the others are zeros.
+    """
+    usual, found = _times_looking_back(scraping, seed, endpoints, (from_s, to_s), USUAL_LOOK_BACK)
+    return found if usual else _times_looking_back(scraping, seed, endpoints, (from_s, to_s), LOOK_BACK)[1]
+
+
+def _times_looking_back(
+    scraping: Scraping, seed: int, endpoints: Sequence[str], of_s: tuple[float, float], look_back: int
+) -> tuple[bool, tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Return the same among so many scrapes before, and whether every endpoint has one among them."""
+    from_s, to_s = of_s
+    first = max(int(from_s // scraping.interval_s) - look_back, 0)
+    last = max(int(to_s // scraping.interval_s) + 1, first)
+    scrapes = np.arange(first, last + 1)
+    if scraping.clock(endpoints[0]):
+        delay_s, luck = _luck(scrapes, seed, _numbers(tuple(endpoints)))
+    else:
+        delay_s, luck = np.zeros((1, len(scrapes))), np.ones((1, len(scrapes)))
+    delay_s = np.minimum(np.abs(delay_s) * scraping.jitter_s, 0.9 * scraping.interval_s)
+    times_ms = np.floor(1000.0 * (scrapes * scraping.interval_s + delay_s)).astype(np.int64)
+    kept = (luck >= scraping.loss) & ~_silent(times_ms, scraping.silences, endpoints)
+    earlier = kept & (times_ms < 1000.0 * from_s)
+    newest = len(scrapes) - 1 - earlier[:, ::-1].argmax(axis=1)
+    kept &= ~earlier | (np.arange(len(scrapes)) == newest[:, None])
+    kept &= times_ms < 1000.0 * to_s
+    return bool(earlier.any(axis=1).all()) or first == 0, _to_the_left(times_ms, kept)
+
+
+def _to_the_left(values: NDArray[np.int64], kept: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return what is kept of each row, followed by zeros, and how many that are."""
+    counts = kept.sum(axis=1)
+    found = np.zeros((len(values), int(counts.max(initial=0))), dtype=np.int64)
+    found[np.arange(found.shape[1]) < counts[:, None]] = values[kept]
+    return found, counts
+
+
+@lru_cache(maxsize=64)
+def _numbers(endpoints: tuple[str, ...]) -> tuple[int, ...]:
+    return tuple(zlib.crc32(endpoint.encode()) for endpoint in endpoints)
+
+
+def _luck(
+    scrapes: NDArray[np.int64], seed: int, endpoints: tuple[int, ...]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    blocks = range(int(scrapes[0]) // BLOCK, int(scrapes[-1]) // BLOCK + 1)
+    drawn = [_luck_of_endpoints(seed, endpoints, block) for block in blocks]
+    first = int(scrapes[0]) - blocks[0] * BLOCK
+    wanted = slice(first, first + len(scrapes))
+    if len(drawn) == 1:
+        return drawn[0][0][:, wanted], drawn[0][1][:, wanted]
+    delays, lost = (np.concatenate(parts, axis=1)[:, wanted] for parts in zip(*drawn, strict=True))
+    return delays, lost
+
+
+def _silent(times_ms: NDArray[np.int64], silences: Iterable[Silence], endpoints: Sequence[str]) -> NDArray[np.bool_]:
+    found = np.zeros(times_ms.shape, dtype=np.bool_)
+    first_s, last_s = (times_ms.min() / 1000.0, times_ms.max() / 1000.0)
+    for silence in silences:
+        if silence.to_s < first_s or silence.from_s > last_s:
+            continue
+        theirs = np.array([silence.of(endpoint) for endpoint in endpoints])[:, None]
+        found |= theirs & (times_ms >= 1000.0 * silence.from_s) & (times_ms < 1000.0 * silence.to_s)
+    return found
+
+
+@lru_cache(maxsize=8)
+def _luck_of_endpoints(
+    seed: int, endpoints: tuple[int, ...], block: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    drawn = [_luck_of_block(seed, endpoint, block) for endpoint in endpoints]
+    return np.stack([delays for delays, _ in drawn]), np.stack([lost for _, lost in drawn])
+
+
+@lru_cache(maxsize=512)
+def _luck_of_block(seed: int, endpoint: int, block: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    rng = np.random.default_rng([seed, endpoint, block])
+    return rng.standard_normal(BLOCK), rng.random(BLOCK)

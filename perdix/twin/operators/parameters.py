@@ -1,0 +1,179 @@
+"""What makes the twin of one operator instance: read from ``conf/operators/<name>.yaml``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from perdix.models.sampling.sizes import Grid
+from perdix.settings.home import conf_part
+from perdix.settings.strict import Strict
+from perdix.settings.yaml_files import known_names, load_known
+
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Compute(Strict):
+    """What the operator makes of cores.
+
+    Attributes
+    ----------
+    cost_us
+        CPU microseconds per record, of one thread with memory in plenty.
+    idle_cores
+        Cores that the runtime takes for itself, whatever is processed.
+    threads
+        Threads that process: cores beyond them are of no use. This is the knee.
+    serial
+        Share of the work that only one thread can do at a time (Amdahl's law, from one core on).
+    throttling
+        Share of the rate that is lost halfway between two whole numbers of cores, as long as not every thread has a
+        core: the quota stops one thread in the middle of each scheduling period while others wait for it.
+    """
+
+    cost_us: Positive
+    idle_cores: NotNegative = 0.02
+    threads: Annotated[float, Field(ge=1)] = 4.0
+    serial: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    throttling: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+
+class Memory(Strict):
+    """What the operator makes of memory.
+
+    Attributes
+    ----------
+    live_mb
+        What it always holds; given no more, it runs out of memory.
+    collecting
+        Cost of collecting garbage: a record is dearer by ``collecting * live / (given - live)``.
+    working_set_mb
+        State beyond ``live_mb`` that records touch.
+    miss_factor
+        How many times as dear a record is when none of the working set is held, and must be fetched. What is lacking
+        costs in proportion.
+    traffic_limit_per_s
+        Records/s that the memory's bandwidth allows one instance; ``None``: no limit.
+    """
+
+    live_mb: Positive
+    collecting: NotNegative = 0.02
+    working_set_mb: NotNegative = 0.0
+    miss_factor: Annotated[float, Field(ge=1)] = 1.0
+    traffic_limit_per_s: Positive | None = None
+
+
+class Noise(Strict):
+    """What differs between seconds, minutes, and instances.
+
+    Attributes
+    ----------
+    flicker
+        Relative standard deviation of the speed from second to second; it persists for ten seconds.
+    drift, drift_s
+        Relative standard deviation of what neighbours on the host take, and seconds after which 1/e of it is left.
+    instance_spread
+        Standard deviation of the log of an instance's own speed: hosts differ.
+    """
+
+    flicker: Annotated[float, Field(ge=0, le=0.5)] = 0.03
+    drift: Annotated[float, Field(ge=0, le=0.5)] = 0.01
+    drift_s: Annotated[float, Field(gt=0, le=3_600)] = 90.0
+    instance_spread: Annotated[float, Field(ge=0, le=0.5)] = 0.01
+
+
+class Start(Strict):
+    """How an instance begins.
+
+    Attributes
+    ----------
+    start_s
+        Until it takes its first record, seconds.
+    warm_up_s, warm_up_speed
+        Seconds until it is at its full speed, and the share of it at which it starts.
+    out_of_memory_s
+        Until an instance without enough memory is killed, once it takes records, seconds.
+    """
+
+    start_s: Annotated[int, Field(ge=0, le=600)] = 10
+    warm_up_s: Annotated[int, Field(ge=0, le=3_600)] = 90
+    warm_up_speed: Annotated[float, Field(gt=0, le=1)] = 0.6
+    out_of_memory_s: Annotated[int, Field(ge=0, le=3_600)] = 30
+
+
+class LiveWorkload(Strict):
+    """What all instances of the operator are offered together.
+
+    Attributes
+    ----------
+    per_s
+        Mean, records/s.
+    swing, period_s
+        Relative amplitude and period of its sine.
+    noise
+        Relative standard deviation from second to second; it persists for ten seconds.
+    """
+
+    per_s: Positive
+    swing: Annotated[float, Field(ge=0, lt=1)] = 0.2
+    period_s: Annotated[float, Field(gt=0)] = 7_200.0
+    noise: Annotated[float, Field(ge=0, le=0.5)] = 0.03
+
+
+class OperatorTwinParameters(Strict):
+    """The twin of one operator's instances.
+
+    Attributes
+    ----------
+    sizes
+        What can be sampled.
+    buffer_s
+        Seconds of work that wait before an instance at most; what does not fit goes back to the other instances.
+    """
+
+    name: str
+    description: str = ""
+    compute: Compute
+    memory: Memory
+    noise: Noise = Noise()
+    start: Start = Start()
+    workload: LiveWorkload
+    sizes: Grid
+    buffer_s: Annotated[float, Field(ge=0, le=60)] = 1.0
+
+    @model_validator(mode="after")
+    def _can_be_sampled(self) -> Self:
+        most = self.sizes.memory.at(self.sizes.memory.last)
+        if most <= self.memory.live_mb:
+            raise ValueError(
+                f"every size has at most {most:g} MB and the operator holds {self.memory.live_mb:g} MB live, so each "
+                "would die; raise sizes.memory.most, or lower memory.live_mb"
+            )
+        if self.sizes.cpu.at(self.sizes.cpu.last) <= self.compute.idle_cores:
+            raise ValueError("no size has more cores than the runtime takes for itself; raise sizes.cpu.most")
+        return self
+
+
+def operators_folder() -> Path:
+    """Return the folder of the operators' parameters."""
+    return conf_part("operators")
+
+
+def load_operator(name: str, folder: Path | None = None) -> OperatorTwinParameters:
+    """Read the operator called ``name``.
+
+    Raises
+    ------
+    ~perdix.settings.yaml_files.SettingsError
+        Naming file, line and mend, or the operators that there are.
+    """
+    return load_known(name, folder or operators_folder(), OperatorTwinParameters, "operator")
+
+
+def operator_names(folder: Path | None = None) -> list[str]:
+    """Return the names of the operators that can be loaded."""
+    return known_names(folder or operators_folder())

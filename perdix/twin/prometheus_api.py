@@ -1,0 +1,124 @@
+"""Answers in the form of Prometheus' HTTP API, as plain functions of parameters; no sockets here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perdix.twin.exports import prometheus_text
+from perdix.twin.living import LivingTwin
+from perdix.twin.promql import PromQLError, parse, seconds_of
+from perdix.twin.promql_evaluation import LOOKBACK_S, evaluate
+
+MAXIMUM_POINTS: Final = 11_000
+Answer = tuple[int, dict[str, Any]]
+_TOO_MANY: Final = (
+    "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)"
+)
+
+
+class BadParameterError(ValueError):
+    """A parameter that Prometheus refuses."""
+
+
+def query_range(living: LivingTwin, parameters: Mapping[str, str], newest_s: float | None = None) -> Answer:
+    """Answer ``/api/v1/query_range``; samples after ``newest_s`` are not known (a scrape that stands still)."""
+    try:
+        start_s, end_s = _time(parameters, "start"), _time(parameters, "end")
+        step_s = _duration(parameters, "step")
+        if end_s < start_s:
+            raise BadParameterError('invalid parameter "end": end timestamp must not be before start time')
+        if (end_s - start_s) / step_s > MAXIMUM_POINTS:
+            raise BadParameterError(_TOO_MANY)
+        steps_s = start_s + step_s * np.arange(math.floor((end_s - start_s) / step_s + 1e-9) + 1, dtype=np.float64)
+        results = _evaluated(living, parameters, steps_s, newest_s)
+    except (PromQLError, BadParameterError) as error:
+        return _bad(str(error))
+    matrix = [{"metric": labels, "values": _points(steps_s, values)} for labels, values in results]
+    return _success("matrix", matrix)
+
+
+def query(living: LivingTwin, parameters: Mapping[str, str], now_s: float, newest_s: float | None = None) -> Answer:
+    """Answer ``/api/v1/query`` with an instant vector, at ``time`` or at ``now_s``."""
+    try:
+        time_s = _time(parameters, "time") if "time" in parameters else now_s
+        results = _evaluated(living, parameters, np.array([time_s]), newest_s)
+    except (PromQLError, BadParameterError) as error:
+        return _bad(str(error))
+    vector = [{"metric": labels, "value": _points(np.array([time_s]), values)[0]} for labels, values in results]
+    return _success("vector", vector)
+
+
+def build_information() -> Answer:
+    """Answer ``/api/v1/status/buildinfo``: a Prometheus of version 0, for that is what the twin is."""
+    return 200, {"status": "success", "data": {"version": "0.0.0-perdix-twin", "goVersion": "none"}}
+
+
+def unavailable(message: str) -> Answer:
+    """Return the form of a server that cannot answer."""
+    return 503, {"status": "error", "errorType": "unavailable", "error": message}
+
+
+def _evaluated(
+    living: LivingTwin, parameters: Mapping[str, str], steps_s: NDArray[np.float64], newest_s: float | None
+) -> list[tuple[dict[str, str], NDArray[np.float64]]]:
+    text = parameters.get("query", "")
+    if not text.strip():
+        raise BadParameterError(
+            'invalid parameter "query": unknown position: parse error: no expression found in input'
+        )
+    expression = parse(text)
+    lookback_s = _duration(parameters, "lookback_delta") if parameters.get("lookback_delta") else LOOKBACK_S
+    until_s = math.inf if newest_s is None else newest_s
+    found = evaluate(
+        expression,
+        steps_s,
+        lambda matchers, from_s, to_s: living.series(matchers, from_s, min(to_s, until_s)),
+        lookback_s,
+    )
+    return [(dict(result.labels), result.values) for result in found]
+
+
+def _points(steps_s: NDArray[np.float64], values: NDArray[np.float64]) -> list[list[Any]]:
+    pairs = zip(steps_s.tolist(), values.tolist(), strict=True)
+    return [[round(time_s, 3), prometheus_text(value)] for time_s, value in pairs if not math.isnan(value)]
+
+
+def _time(parameters: Mapping[str, str], name: str) -> float:
+    text = parameters.get(name, "")
+    try:
+        time_s = float(text)
+    except ValueError:
+        try:
+            time_s = datetime.fromisoformat(text).timestamp()
+        except ValueError:
+            raise BadParameterError(f'invalid parameter "{name}": cannot parse "{text}" to a valid timestamp') from None
+    if not math.isfinite(time_s):
+        raise BadParameterError(f'invalid parameter "{name}": cannot parse "{text}" to a valid timestamp')
+    return time_s
+
+
+def _duration(parameters: Mapping[str, str], name: str) -> float:
+    try:
+        seconds = seconds_of(parameters.get(name, ""))
+    except PromQLError as error:
+        raise BadParameterError(f'invalid parameter "{name}": {error}') from None
+    if not (seconds > 0 and math.isfinite(seconds)):
+        raise BadParameterError(
+            f'invalid parameter "{name}": zero or negative query resolution step widths are not accepted. '
+            "Try a positive integer"
+        )
+    return seconds
+
+
+def _success(kind: str, result: list[dict[str, Any]]) -> Answer:
+    return 200, {"status": "success", "data": {"resultType": kind, "result": result}}
+
+
+def _bad(message: str) -> Answer:
+    return 400, {"status": "error", "errorType": "bad_data", "error": message}

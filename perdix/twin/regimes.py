@@ -1,0 +1,54 @@
+"""Restart regimes: what a planned rescale costs on another cluster than the one that a twin was measured on.
+
+``conf/regimes/<name>.yaml`` takes the place of a twin's own restarts; how a failure ends stays the twin's.
+"""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from perdix.settings.home import conf_part
+from perdix.settings.strict import Strict
+from perdix.settings.yaml_files import SettingsError, load_model
+from perdix.twin.parameters import RandomTime, TwinParameters
+
+
+class Regime(Strict):
+    """What a planned rescale costs; each as :class:`perdix.twin.parameters.Restart` has it."""
+
+    out: RandomTime
+    in_: Annotated[RandomTime, Field(alias="in")]
+    rescale_replay_s: Annotated[int, Field(ge=0, le=3_600)]
+    warm_up_s: Annotated[int, Field(ge=0, le=600)]
+    warm_up_speed: Annotated[float, Field(gt=0, le=1)]
+
+
+def known_regimes(folder: Path | None = None) -> tuple[str, ...]:
+    """Return the names of all regimes."""
+    return tuple(sorted(path.stem for path in _folder(folder).glob("*.yaml")))
+
+
+def under(parameters: TwinParameters, name: str, folder: Path | None = None) -> TwinParameters:
+    """Return a twin whose rescales cost what they do in the regime ``name``.
+
+    Raises
+    ------
+    perdix.settings.yaml_files.SettingsError
+        Naming the nearest that is known, or file, line and mend.
+    """
+    names = known_regimes(folder)
+    if name not in names:
+        close = difflib.get_close_matches(name, names, n=1)
+        there = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(names)}"
+        raise SettingsError(f"regime '{name}': not known; {there}")
+    regime = load_model(_folder(folder) / f"{name}.yaml", Regime)
+    changed = {field: getattr(regime, field) for field in Regime.model_fields}
+    return parameters.model_copy(update={"restart": parameters.restart.model_copy(update=changed)})
+
+
+def _folder(folder: Path | None) -> Path:
+    return conf_part("regimes") if folder is None else folder

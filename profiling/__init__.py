@@ -1,9 +1,0 @@
-"""Measuring a job before a policy needs to know: profiling, and sampling.
-
-Profiling replays recorded load at rising rates on parallel deployments (Phoebe, 3.3). Sampling gives one instance of
-another size a rising share of the live workload (QEScalor, 2.2).
-
-Belongs here: which deployments and instances run when, what is measured of them, and what that costs. Does not belong
-here: what is concluded from it (:mod:`models.profiling`, :mod:`models.latency`, :mod:`models.sampling`,
-:mod:`models.performance`), and Dagster.
-"""

@@ -1,5 +1,0 @@
-"""The twin of a topology in containers on leased hosts (Hochreiner et al., PeerJ CS 2018): VISP's testbed.
-
-Belongs here: virtual machines, containers and their starts, operators with queues, sensors. Does not belong here: what
-leases hosts and places containers (:mod:`policies.hosts`), and what comes of it (:mod:`replay`).
-"""
