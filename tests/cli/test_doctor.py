@@ -31,6 +31,7 @@ from perdix.twin.living import LivingTwin, SimulatedClock
 from perdix.twin.parameters import load_twin
 from perdix.twin.prometheus_face import PrometheusFace
 from perdix.twin.workloads import arrivals_from
+from tests.cli.width import wide
 
 GONE = "http://127.0.0.1:9"
 FACTS = {"job", "metric", "query", "needed", "unit", "series", "newest", "age_s", "rejected", "verdict", "found", "fix"}
@@ -50,7 +51,7 @@ def face() -> Iterator[PrometheusFace]:
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home; its job files are written by :func:`write`."""
     monkeypatch.setenv("PERDIX_HOME", str(tmp_path))
-    monkeypatch.setenv("COLUMNS", "200")
+    wide(monkeypatch)
     (tmp_path / "jobs").mkdir()
     return tmp_path
 

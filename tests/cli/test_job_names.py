@@ -9,6 +9,7 @@ import pytest
 from perdix.cli.known_errors import known_errors
 from perdix.cli.main import app
 from perdix.cli.output import run_guarded
+from tests.cli.width import wide
 
 COMMANDS = (
     ["pause", "ads", "--for", "1h"],
@@ -29,7 +30,7 @@ def said(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 @pytest.fixture
 def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PERDIX_HOME", str(tmp_path))
-    monkeypatch.setenv("COLUMNS", "300")
+    wide(monkeypatch)
     folder = tmp_path / "jobs"
     folder.mkdir()
     return folder
