@@ -171,9 +171,8 @@ def _pandas_facts(frame: pd.DataFrame, key: Sequence[str]) -> dict[str, Any]:
 
 def _times(column: pd.Series) -> pd.Series:
     """Return times as UTC that does not say so, which pandas compares as whole numbers."""
-    known = isinstance(
-        column.dtype, pd.DatetimeTZDtype
-    )  # of the lake: to be read again would take longer than all else
+    # To read again what the lake holds as times would take longer than all else.
+    known = isinstance(column.dtype, pd.DatetimeTZDtype)
     return (column if known else pd.to_datetime(column, utc=True)).dt.tz_convert(None)
 
 

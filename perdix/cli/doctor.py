@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -85,14 +83,6 @@ def _packages(*_: object) -> Iterator[Finding]:
         except PackageNotFoundError:
             missing.append(name)
     yield Finding("packages", not missing, ", ".join(found), f"make install ({', '.join(missing)} missing)")
-    ours = Path(importlib.import_module("perdix").__file__ or "").resolve()
-    here = Path(__file__).resolve().parents[1]
-    yield Finding(
-        "packages are ours",
-        here in ours.parents,
-        str(ours),
-        "another project's 'perdix' comes first: use .venv/bin/perdix",
-    )
 
 
 def _java(home: Home, _: JobFiles) -> Iterator[Finding]:

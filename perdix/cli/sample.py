@@ -44,9 +44,8 @@ def sample(
 
     name = job or operator
     config: dict[str, Any] = {"operator": operator, "method": method, "seed": seed}
-    twin, _ = what_is_sampled(
-        SampleConfig(**config), name, conf_part("operators")
-    )  # what is wrong is said before anything is begun
+    # What is wrong is said before anything is begun.
+    twin, _ = what_is_sampled(SampleConfig(**config), name, conf_part("operators"))
     if picture is not None and not picture.resolve().parent.is_dir():
         raise UserError(f"{picture}: there is no folder {picture.resolve().parent}; make it, or write elsewhere")
     if not as_json:

@@ -267,10 +267,7 @@ def _capacities(capacities: Sequence[Document], counted: Mapping[int, Document])
         interval = f"{one['low_per_s'] or 0:,.0f} to {one['high_per_s'] or 0:,.0f}"
         used = counted.get(one["scale_out"], {}).get("per_s")
         less = "" if used is None or _rate(used) == _rate(one["per_s"]) else f"; the policy counts on {_rate(used)}"
-        evidence = (
-            one["basis"].replace("just now", "in the minute before").replace("not seen", "never ran at this size")
-        )
-        yield f"  {workers(one['scale_out']):>10}: {_rate(one['per_s'])} ({interval}), {evidence}{less}"
+        yield f"  {workers(one['scale_out']):>10}: {_rate(one['per_s'])} ({interval}), {one['basis']}{less}"
 
 
 def _event(event: Document) -> str:

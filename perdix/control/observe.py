@@ -166,7 +166,7 @@ def _unchecked(job: StreamJob, window: Window, interrupted: NDArray[np.bool_]) -
     workload, throughput = window.job_metric(metrics.WORKLOAD.name), total_throughput(window)
     for judge, why in (
         (understated, "The backlog drains so slowly that far more must arrive than the reported workload."),
-        (unexplained, "Workload and throughput are apart, and no consumer lag is measured that would say why."),
+        (unexplained, "Workload and throughput are apart, and the consumer lag does not say why."),
     ):
         found = judge(
             window.step_s, workload, throughput, lag, interrupted=interrupted, checkpoint_interval_s=checkpoint_s

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from perdix.policies import fading
 from perdix.policies.remembering import number, parts_by_name
 
 MEMORY_S = 8 * 3600.0  # after which a second weighs 1 / e
@@ -31,12 +32,8 @@ class LateAt:
     at_s: float | None = None
 
     def counted(self, now_s: float, scale_out: int, late: float | None, *, longest_s: float) -> Self:
-        """Return the sums with the time since the last count, of which ``late`` (0 to 1) was late; ``None``: unknown.
-
-        Time beyond ``longest_s`` was not observed and is not counted; a clock that steps back counts nothing.
-        """
-        passed_s = 0.0 if self.at_s is None else max(now_s - self.at_s, 0.0)
-        fade, counted_s = math.exp(-passed_s / MEMORY_S), min(passed_s, longest_s)
+        """Return the sums with the time since the last count; ``late`` (0 to 1) of it was, ``None`` is unknown."""
+        fade, counted_s = fading.since(self.at_s, now_s, memory_s=MEMORY_S, longest_s=longest_s)
         sizes = {size: (late_s * fade, seen_s * fade) for size, (late_s, seen_s) in self.sizes.items()}
         if late is not None and counted_s > 0.0:
             late_s, seen_s = sizes.get(scale_out, (0.0, 0.0))

@@ -74,15 +74,16 @@ def understated(
 def unexplained(
     step_s: float, workload: Values, throughput: Values, lag: Values, *, interrupted: Mask, checkpoint_interval_s: float
 ) -> Mask:
-    """Return where workload and throughput are apart and no lag is measured that would say why, shape ``(n,)``.
+    """Return where workload and throughput are apart and the lag does not say why at the same time, shape ``(n,)``.
 
-    :func:`contradicting` judges nothing there. Parameters as there.
+    Stricter than :func:`contradicting`, which judges nothing without a lag, and lets it have moved a minute earlier: so
+    throughput that is told twice hides behind a backlog that was just worked off. Parameters as there.
     """
     if len(workload) < 2:
         return np.zeros(len(workload), dtype=np.bool_)
     span = max(_spans(step_s, checkpoint_interval_s))
-    seen = _Seen.over(span, step_s, workload, throughput, lag)
-    return np.asarray(seen.apart & ~np.isfinite(seen.least) & _whole(interrupted, span))
+    seen = _Seen.over(span, step_s, workload, throughput, lag, late_s=0.0)
+    return np.asarray(seen.apart & ~seen.explained & _whole(interrupted, span))
 
 
 def unjudged(step_s: float, lag: Values, *, interrupted: Mask, checkpoint_interval_s: float) -> Mask:
@@ -133,7 +134,16 @@ class _Seen:
     most: Values
 
     @classmethod
-    def over(cls, steps: int, step_s: float, workload: Values, throughput: Values, lag: Values) -> _Seen:
+    def over(
+        cls,
+        steps: int,
+        step_s: float,
+        workload: Values,
+        throughput: Values,
+        lag: Values,
+        *,
+        late_s: float = SPAN_S,
+    ) -> _Seen:
         both = np.isfinite(workload) & np.isfinite(throughput)
         counts = _trailing_sums(both.astype(np.float64), steps)
         arrived = step_s * _trailing_sums(np.where(both, workload, 0.0), steps)
@@ -144,7 +154,7 @@ class _Seen:
         apart &= gap > CHANCE * np.sqrt(arrived + worked)
         if not (apart.any() and np.isfinite(lag).any()):
             return cls(apart, arrived, worked, *np.full((2, len(lag)), np.nan))
-        return cls(apart, arrived, worked, *_moves(lag, steps, max(1, round(SPAN_S / step_s))))
+        return cls(apart, arrived, worked, *_moves(lag, steps, max(1, round(late_s / step_s)) if late_s else 0))
 
     @property
     def judged(self) -> Mask:
@@ -155,13 +165,15 @@ class _Seen:
         return np.asarray(-self.least >= EXPLAINED * (self.worked - self.arrived))
 
     @property
-    def piled_up(self) -> Mask:
-        return np.asarray(self.most >= EXPLAINED * (self.arrived - self.worked))
+    def explained(self) -> Mask:
+        """Whether the lag took or gave what is apart; not where it is unknown."""
+        piled_up = self.most >= EXPLAINED * (self.arrived - self.worked)
+        return np.asarray(np.where(self.worked > self.arrived, self.drained, piled_up))
 
 
 def _over(steps: int, step_s: float, workload: Values, throughput: Values, lag: Values) -> Mask:
     seen = _Seen.over(steps, step_s, workload, throughput, lag)
-    return np.asarray(seen.judged & np.where(seen.worked > seen.arrived, ~seen.drained, ~seen.piled_up))
+    return np.asarray(seen.judged & ~seen.explained)
 
 
 def _trailing_sums(values: Values, steps: int) -> Values:

@@ -116,9 +116,6 @@ class QueryText(Strict):
             minute=duration(max(60.0, window_s)),
             worker=", ".join(worker_labels),
         )
-        return self._scaled(text)
-
-    def _scaled(self, text: str) -> str:
         return text if self.scale == 1.0 else f"({text}) * {self.scale!r}"
 
 

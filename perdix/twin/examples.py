@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -33,9 +32,7 @@ DATAFLOW, EPOCHS = "flink-wordcount", 3
 
 
 def write_examples(folder: Path, seed: int) -> list[Path]:
-    """Replace the examples under ``folder`` and return the files. The job's file is written by hand and stays."""
-    for name in ("exports", "ds2"):
-        shutil.rmtree(folder / name, ignore_errors=True)
+    """Write the examples under ``folder`` and return the files; nothing else there is touched."""
     written = [*_exports(folder / "exports", seed), _trace(folder / "workload.csv", seed)]
     return [*written, *_ds2(folder / "ds2", seed)]
 
@@ -77,7 +74,7 @@ def _ds2(folder: Path, seed: int) -> list[Path]:
     found = [topology.rename(folder / "topology.csv"), sources.rename(folder / "source-rates.csv")]
     header, *lines = written["rates"].read_text(encoding="utf-8").splitlines()
     written["rates"].unlink()
-    (folder / "rates").mkdir()
+    (folder / "rates").mkdir(exist_ok=True)
     for operator in dict.fromkeys(line.partition(",")[0] for line in lines):
         path = folder / "rates" / f"{operator}.log"
         own = [line for line in lines if line.startswith(f"{operator},")]

@@ -103,6 +103,17 @@ def test_without_a_lag_nobody_can_say_why_throughput_is_not_the_workload(through
     assert apart[12:].all() if found else not apart.any()
 
 
+def test_what_hides_behind_a_backlog_that_was_just_worked_off_is_found():
+    """Told twice, throughput is what the lag's fall of the minute before would explain."""
+    lag = np.where(np.arange(N) < 36, 12_000.0 * STEP_S * (36 - np.arange(N)), 0.0)
+    columns = np.full(N, 12_000.0), np.full(N, 24_000.0), lag
+    asked = {"interrupted": np.zeros(N, dtype=bool), "checkpoint_interval_s": 10.0}
+    assert not contradicting(STEP_S, *columns, **asked)[:42].any(), "the lag may have moved earlier"
+    apart = unexplained(STEP_S, *columns, **asked)
+    assert not apart[13:36].any()
+    assert apart[43:].all()
+
+
 def test_where_the_lag_is_measured_it_says_why():
     throughput = from_row(20, 10_000.0, 18_000.0)
     columns = np.full(N, 10_000.0), throughput, waiting(10_000.0, throughput, first=2e6)

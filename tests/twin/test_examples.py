@@ -25,6 +25,15 @@ def test_the_shipped_examples_are_written_from_their_seed(tmp_path: Path) -> Non
         assert content(SHIPPED / path) == content(tmp_path / path), path
 
 
+def test_nothing_else_in_the_folder_is_touched(tmp_path: Path) -> None:
+    own = tmp_path / "exports" / "mine.csv"
+    own.parent.mkdir()
+    own.write_text("time,value\n")
+    write_examples(tmp_path, seed=7)
+    write_examples(tmp_path, seed=8)
+    assert own.read_text() == "time,value\n"
+
+
 def test_they_are_small_of_two_formats_and_of_one_job_that_is_only_advised() -> None:
     files = [path for path in SHIPPED.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < 300_000

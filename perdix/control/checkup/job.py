@@ -70,20 +70,24 @@ def check_job(
         raise ValueError(f"job '{job.name}' has no 'prometheus' in its file; add its url and selector")
     queries = queries_of(job.engine)
     reading = _Reading({fact.metric: fact for fact in _unasked(job, source, queries)})
-    began_s = stopwatch_s()
-    address, trouble = shown(source), None
+    began_s, address = stopwatch_s(), shown(source)
+
+    def late() -> bool:
+        return stopwatch_s() - began_s > most_s
+
     try:
         with closing(connect(source)) as client:
             client.query_range("time()", now_s - 1.0, now_s, 1.0)
-            asking = _Asking(job, source, queries, client, now_s, lambda: stopwatch_s() - began_s > most_s)
+            asking = _Asking(job, source, queries, client, now_s, late)
             trouble = asking.ask_all(reading)
-            facts, overall = judged(job, asking.server(trouble), reading.facts, reading.series, now_s)
-            facts = tuple(asking.explained(fact, trouble) for fact in facts)
+            server = asking.server(hints=trouble is None)
+            facts, overall = judged(job, server, reading.facts, reading.series, now_s)
+            facts = tuple(asking.explained(fact, server) for fact in facts)
     except PrometheusError as error:  # it does not answer at all
         return JobCheckup(job.name, address, tuple(reading.facts.values()), False, str(error), fix_of(error, source))
-    if isinstance(trouble, PrometheusError):
-        return JobCheckup(job.name, address, facts, True, str(trouble), fix_of(trouble, source))
     if trouble is not None:
+        return JobCheckup(job.name, address, facts, True, str(trouble), fix_of(trouble, source))
+    if len(reading.series) < sum(bool(fact.query) for fact in facts):
         problem = f"{address} took more than {most_s:.0f} s for {len(reading.series)} of {len(facts)} queries"
         return JobCheckup(job.name, address, facts, True, problem, "look at its load, or at how many series it holds")
     return JobCheckup(job.name, address, facts, True, *overall)
@@ -105,10 +109,6 @@ def _unasked(job: StreamJob, source: PrometheusSource, queries: EngineQueries) -
             yield replace(fact, query=promql)
 
 
-class _Late(Exception):  # noqa: N818 - it is no error of anybody's
-    """The time for a job is over."""
-
-
 @dataclass(frozen=True)
 class _Asking:
     job: StreamJob
@@ -123,17 +123,17 @@ class _Asking:
         step_s = self.source.scrape_interval_s
         return math.floor(self.now_s / step_s) * step_s
 
-    def server(self, trouble: Exception | None) -> Server:
-        """Return whom to ask for hints: nobody any more where there was trouble."""
+    def server(self, *, hints: bool) -> Server:
+        """Return whom to ask for hints; nobody any more where there was trouble."""
         step_s = self.source.scrape_interval_s
-        late = self.late if trouble is None else lambda: True
+        late = self.late if hints else lambda: True
         return Server(self.client, self.queries, self.end_s - HINT_STEPS * step_s, self.end_s, step_s, late)
 
-    def ask_all(self, reading: _Reading) -> Exception | None:
-        """Ask every query; return why that ended early, or ``None``."""
+    def ask_all(self, reading: _Reading) -> PrometheusError | None:
+        """Ask every query for which there is time; return how the server failed meanwhile, or ``None``."""
         for metric in reading.facts:
             if self.late():
-                return _Late()
+                break
             try:
                 self.ask(metric, reading)
             except PrometheusError as error:
@@ -157,10 +157,10 @@ class _Asking:
         where = f"correct the query of {metric} in conf/queries/{self.queries.engine}.yaml"
         reading.facts[metric] = replace(fact, verdict=Verdict.REFUSED, found=str(found), fix=where)
 
-    def explained(self, fact: QueryFact, trouble: Exception | None) -> QueryFact:
+    def explained(self, fact: QueryFact, server: Server) -> QueryFact:
         """Return a fact of a query that found nothing with the label or scrape interval that is wrong, if one is."""
         if fact.verdict is not Verdict.MISSING:
             return fact
-        server, selector = self.server(trouble), self.source.selector
+        selector = self.source.selector
         fix = wrong_label(server, fact.metric, selector) or wrong_interval(server, selector)
         return replace(fact, fix=fix) if fix else fact

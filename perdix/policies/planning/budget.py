@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from perdix.policies import fading
 from perdix.policies.remembering import number, part_of
 
 MEMORY_S = 8 * 3600.0  # after which a late second weighs 1 / e: a rolling day, foreseen in time
@@ -49,19 +50,12 @@ class Spent:
     def counted(self, now_s: float, late: float, budget: float, *, longest_s: float, curable: bool = True) -> Self:
         """Return the sums with the time since the last count, of which ``late`` (0 to 1) was late.
 
-        Time beyond ``longest_s`` was not observed and is not counted; a clock that steps back counts nothing.
-
         Parameters
         ----------
         curable
             Whether more workers would have spared it.
         """
-        if self.at_s is None:
-            return replace(self, at_s=now_s)
-        passed_s = max(now_s - self.at_s, 0.0)
-        if passed_s == 0.0:
-            return replace(self, at_s=now_s)
-        fade, counted_s = math.exp(-passed_s / MEMORY_S), min(passed_s, longest_s)
+        fade, counted_s = fading.since(self.at_s, now_s, memory_s=MEMORY_S, longest_s=longest_s)
         late_s, seen_s = self.late_s * fade + late * counted_s, self.seen_s * fade + counted_s
         ours_s = self.ours_s * fade + curable * late * counted_s
         moved = self.usual + (min(self.share(budget), MOST) - 1.0) * counted_s / SLOW_S

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from perdix.models.forecasting.foresight import HALF_LIFE, MINUTE_S
+from perdix.policies import fading
 from perdix.policies.contract import AgainstFixed
 from perdix.policies.remembering import number, part_of
 
@@ -45,10 +46,7 @@ class Rival:
 
     def counted(self, now_s: float, scale_out: int, late: float, *, longest_s: float) -> Self:
         """Return the sums with the time since the last count, of which ``late`` (0 to 1) was late."""
-        if self.at_s is None:
-            return replace(self, at_s=now_s)
-        passed_s = max(now_s - self.at_s, 0.0)
-        fade, counted_s = math.exp(-passed_s / MEMORY_S), min(passed_s, longest_s)
+        fade, counted_s = fading.since(self.at_s, now_s, memory_s=MEMORY_S, longest_s=longest_s)
         return replace(
             self,
             worker_s=self.worker_s * fade + scale_out * counted_s,

@@ -1,0 +1,21 @@
+"""Sums over time that fade: what was counted long ago weighs little."""
+
+from __future__ import annotations
+
+import math
+
+
+def since(at_s: float | None, now_s: float, *, memory_s: float, longest_s: float) -> tuple[float, float]:
+    """Return the factor by which sums have faded since they were last counted, and the seconds to count now.
+
+    Time beyond ``longest_s`` was not observed and is not counted. A clock that steps back counts nothing.
+
+    Parameters
+    ----------
+    at_s
+        Epoch seconds of the last count; ``None`` before the first.
+    memory_s
+        After which a second weighs 1 / e.
+    """
+    passed_s = 0.0 if at_s is None else max(now_s - at_s, 0.0)
+    return math.exp(-passed_s / memory_s), min(passed_s, longest_s)
