@@ -78,6 +78,6 @@ def shared_data() -> Path:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     """One Spark session for the whole test run: starting it takes ten seconds."""
     home = Home(tmp_path_factory.mktemp("spark-home")).make()
-    session = spark_session(home, "local[2]", {"spark.driver.memory": "1g"})
+    session = spark_session(home, "local[2]", {"spark.driver.memory": "1g"}, short_lived=True)
     yield session
     session.stop()

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from perdix.settings.home import Home
 
+MUCH_BYTES = 50e6  # of exports: with more, Spark is busy for longer than it takes to start
+
 
 def ingest(
     paths: Annotated[list[Path] | None, typer.Argument(help="Export files or folders.", show_default=False)] = None,
@@ -131,13 +133,12 @@ def _ingested(files: Sequence[ExportFile], job: str, hint: Hint | None = None, *
     from perdix.cli import runs
     from perdix.telemetry import ingest as ingestion
 
-    place = home()
+    place, read = home(), sum(file.path.stat().st_size for file in files if not file.problem)
     if show:
-        read = sum(file.path.stat().st_size for file in files if not file.problem)
         say_beforehand(f"{job}: {counted(len(files), 'file')}", ingest_s(read))
     with ExitStack() as stack:
         with console.status("starting Spark ...") if show else _nothing():
-            starting = stack.enter_context(ThreadPoolExecutor(1)).submit(_session, place)
+            starting = stack.enter_context(ThreadPoolExecutor(1)).submit(_session, place, short_lived=read < MUCH_BYTES)
             _import_what_follows()
             opened = stack.enter_context(runs.instance(place))
             spark = starting.result()
@@ -148,12 +149,12 @@ def _ingested(files: Sequence[ExportFile], job: str, hint: Hint | None = None, *
     return {**document, "days": days, "problems": problems}
 
 
-def _session(place: Home) -> SparkSession:
+def _session(place: Home, *, short_lived: bool) -> SparkSession:
     """Start Spark; called beside the imports, because a JVM takes as long to start as they do."""
     from perdix.telemetry.spark_session import spark_session
 
     settings = load_product_settings().spark
-    return spark_session(place, settings.master, settings.conf)
+    return spark_session(place, settings.master, settings.conf, short_lived=short_lived)
 
 
 def _import_what_follows() -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from perdix.cli.how_long import SPARK_S, say_beforehand
+from perdix.cli.how_long import START_S, say_beforehand
 from perdix.cli.options import JsonOption
 from perdix.cli.output import console, emit, number, table
 
@@ -49,7 +49,7 @@ def sample(
     if picture is not None and not picture.resolve().parent.is_dir():
         raise UserError(f"{picture}: there is no folder {picture.resolve().parent}; make it, or write elsewhere")
     if not as_json:
-        say_beforehand(f"{name}: one worker after the other, of each size that the gradient leads to", SPARK_S)
+        say_beforehand(f"{name}: one worker after the other, of each size that the gradient leads to", START_S)
     with runs.instance(home()) as opened:
         opened.add_dynamic_partitions("stream_jobs", [name])
         result = runs.run_job(

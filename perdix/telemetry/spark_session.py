@@ -40,14 +40,20 @@ logger.utils.level = off
 """
 
 
-# For a JVM that lives for seconds and only hands work to Python: half of its start was compiling for long runs.
+# For a JVM that lives for seconds and only hands work to Python: half of its start was compiling for long runs. What
+# it computes itself takes up to twice as long then (benchmarks/validation.py, on Spark), so not for any session.
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
-def spark_conf(master: str, home: Home) -> dict[str, str]:
+def spark_conf(master: str, home: Home, *, short_lived: bool = False) -> dict[str, str]:
     """Return the session's configuration for ``master`` (``local[*]``, ``spark://...``, ``k8s://...``).
 
     The settings that only make sense on one machine (loopback, the small shuffle) are left out for a cluster.
+
+    Parameters
+    ----------
+    short_lived
+        Whether the session ends within a minute: a local one then starts in half of the processor's time.
     """
     conf = {
         "spark.master": master,
@@ -69,7 +75,6 @@ def spark_conf(master: str, home: Home) -> dict[str, str]:
         conf["spark.executorEnv.PYTHONPATH"] = str(PROJECT)
     if is_local(master):
         conf |= {
-            "spark.driver.extraJavaOptions": f"{conf['spark.driver.extraJavaOptions']} {_SHORT_LIVED}",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
             "spark.sql.shuffle.partitions": "4",
@@ -77,6 +82,8 @@ def spark_conf(master: str, home: Home) -> dict[str, str]:
             "spark.local.dir": str(home.root / "spark"),
             "spark.sql.warehouse.dir": str(home.root / "spark" / "warehouse"),
         }
+        if short_lived:
+            conf["spark.driver.extraJavaOptions"] += f" {_SHORT_LIVED}"
     return conf
 
 
@@ -100,13 +107,17 @@ def prepare_environment(home: Home, master: str) -> Java:
     return java
 
 
-def spark_session(home: Home, master: str = "local[*]", extra: Mapping[str, str] | None = None) -> SparkSession:
+def spark_session(
+    home: Home, master: str = "local[*]", extra: Mapping[str, str] | None = None, *, short_lived: bool = False
+) -> SparkSession:
     """Return the process's Spark session, starting it when there is none (about ten seconds).
 
     Parameters
     ----------
     extra
         More ``spark.*`` keys; they win over the defaults.
+    short_lived
+        As in :func:`spark_conf`.
 
     Raises
     ------
@@ -119,7 +130,7 @@ def spark_session(home: Home, master: str = "local[*]", extra: Mapping[str, str]
 
     prepare_environment(home, master)
     builder = SparkSession.builder
-    for key, value in {**spark_conf(master, home), **(extra or {})}.items():
+    for key, value in {**spark_conf(master, home, short_lived=short_lived), **(extra or {})}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     if not is_local(master):

@@ -6,11 +6,12 @@ from perdix.settings.home import Home
 from perdix.telemetry.spark_session import spark_conf
 
 
-def test_a_jvm_on_this_machine_is_started_for_seconds_and_one_of_a_cluster_is_not(tmp_path):
-    home = Home(tmp_path).make()
-    here, there = (
-        spark_conf(master, home)["spark.driver.extraJavaOptions"] for master in ("local[*]", "spark://m:7077")
-    )
-    assert "-XX:TieredStopAtLevel=1" in here
-    assert "log4j2" in here
-    assert "TieredStopAtLevel" not in there
+def test_only_a_local_session_that_ends_soon_is_started_for_seconds(tmp_path):
+    def options(master: str, *, short_lived: bool) -> str:
+        made = spark_conf(master, Home(tmp_path).make(), short_lived=short_lived)
+        return made["spark.driver.extraJavaOptions"]
+
+    assert "-XX:TieredStopAtLevel=1" in options("local[*]", short_lived=True)
+    assert "log4j2" in options("local[*]", short_lived=True)
+    assert "TieredStopAtLevel" not in options("local[*]", short_lived=False)
+    assert "TieredStopAtLevel" not in options("spark://m:7077", short_lived=True)
