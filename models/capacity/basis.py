@@ -16,8 +16,8 @@ def of_evidence(evidence: Evidence, now_s: float | None, notes: tuple[str, ...] 
     Parameters
     ----------
     now_s
-        Epoch seconds from which its age counts, of a decision; ``None``: it is told by its date, as of exports that may
-        be of any year.
+        Epoch seconds of the decision, from which its age counts; ``None``: its date stands there instead, as exports
+        may be of any year.
     """
     if evidence.source != OBSERVED:
         return f"learnt by {evidence.source} from other scale-outs, {EXTRAPOLATED}"
