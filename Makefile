@@ -10,7 +10,7 @@ FIND_PYTHON = for p in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
 	"$$p" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' >/dev/null 2>&1 && { echo "$$p"; break; }; done
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test coverage e2e testbed testbed-down lint wheel dev doctor benchmarks mutations storm zoo lock clean
+.PHONY: help install demo test explore coverage e2e testbed testbed-down lint wheel dev doctor benchmarks mutations storm zoo lock clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -32,6 +32,9 @@ demo: install ## the whole line on the embedded default: exports -> champions ->
 test: install lint ## every check and test (CI runs this)
 	@# A process per core: numerical libraries must not start one thread per core in each of them.
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
+explore: install ## the property tests on examples that nobody has tried (each run has its own)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --hypothesis-profile explore --numprocesses auto --maxprocesses 4 --dist loadfile -m hypothesis
 
 coverage: install ## every test, and which lines none of them reaches (twice as long)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --cov --cov-report=term

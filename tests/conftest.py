@@ -7,6 +7,7 @@ import sys
 from collections.abc import Generator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -15,8 +16,11 @@ from perdix.settings.home import Home
 from perdix.telemetry.spark_session import spark_session
 
 # No deadline per example, and none for making them: other work on the same cores would decide whether a test passes.
-hypothesis.settings.register_profile("perdix", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
-hypothesis.settings.load_profile("perdix")
+# The same examples each time, so that a change is judged by what it changed; `make explore` tries new ones.
+_CALM: dict[str, Any] = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile("same", derandomize=True, **_CALM)
+hypothesis.settings.register_profile("explore", derandomize=False, print_blob=True, **_CALM)
+hypothesis.settings.load_profile("same")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -142,6 +142,22 @@ def test_only_operators_with_too_little_to_spare_are_raised() -> None:
     assert decision.parallelism == {"source": 1, "tight": 13, "wide": 13}
 
 
+@pytest.mark.parametrize("other", [0.0, 5e-324, 2.2e-309, 1e-9, 1.0])
+def test_an_operator_with_far_more_than_it_needs_is_not_what_holds_the_sources_back(other: float) -> None:
+    # What is behind the source that falls short did not report; behind the other source there is next to nothing to do.
+    graph = Dataflow((Operator("busy"), Operator("quiet"), Operator("unseen", ("busy",)), Operator("idle", ("quiet",))))
+    runs = {"busy": 1, "quiet": 1, "unseen": 4, "idle": 33}
+    windows = {
+        "busy": source_of(900.0),
+        "quiet": source_of(300.0),
+        "idle": instances([300.0 * W / 33] * 33, [W / 33] * 33),
+    }
+    situation = DataflowSituation(NOW_S, graph, runs, windows, {"busy": 1_000.0, "quiet": other})
+    decision = ds2(minimum=1).decide(situation)
+    assert decision.parallelism["idle"] <= 33
+    json.dumps(dict(decision.memory), allow_nan=False)
+
+
 def test_what_was_raised_is_not_scaled_in_again_while_the_target_is_the_same() -> None:
     # Useful time hides a twentieth: 100 instances seem to do, 106 do. The original would go to and fro.
     policy, situation = ds2(), hidden(100)

@@ -31,6 +31,7 @@ from perdix.policies.dataflow.scaling_manager import (
 )
 from perdix.policies.wording import per_s, seconds
 
+MOST_HIDDEN = 10.0  # times the instances that useful time asks for: who has more does not hold the sources back
 SAME_TARGET = 0.8  # of the target rate at which results were raised: below, overheads may be less
 
 
@@ -212,9 +213,10 @@ class Ds2:
         if sized.held_back_by:
             told = f"the sources fall short because {sized.held_back_by[0]} is uneven, which more instances do not mend"
             return wanted, told, 1.0
-        ratio = short * max(
-            min((runs[name] / need for name, need in sized.exact.items() if need > 0), default=1.0), 1.0
-        )
+        spare = min((runs[name] / need for name, need in sized.exact.items() if need > 0), default=1.0)
+        if spare > MOST_HIDDEN:
+            return wanted, "the sources fall short, and not because of an operator that was measured", 1.0
+        ratio = short * max(spare, 1.0)
         raised = self._times(sized, wanted, ratio)
         if raised == wanted:
             return wanted, None, 1.0
