@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, Self
 
@@ -25,7 +24,7 @@ from perdix.models.forecasting.linear import Linear
 from perdix.models.forecasting.member import LEADS, Member, lead_s
 from perdix.models.forecasting.tail import Tail
 from perdix.models.forecasting.track_record import TrackRecord
-from perdix.models.forecasting.weighting import combine, weights_of
+from perdix.models.forecasting.weighting import combine
 
 STATE_FORMAT = 2
 WALK_ORIGINS = 48
@@ -144,10 +143,10 @@ class Forecaster:
         """Epoch seconds up to which the workload was seen."""
         return self.finest.end_s
 
-    @cached_property
+    @property
     def weights(self) -> Values:
         """How much each member counts now, shape ``(members, leads)``."""
-        return weights_of(self.record)
+        return self.record.weights
 
     def given(self, shared: Mapping[str, Mapping[str, Any]]) -> Self:
         """Return the forecaster with the models that its members share with other jobs (name -> state)."""
@@ -199,7 +198,7 @@ class Forecaster:
         projections = self.projections(record.edges_s)
         if not np.isfinite(projections).any(axis=0).all():
             return record
-        return record.issued(self.end_s, projections, combine(projections, weights_of(record)))
+        return record.issued(self.end_s, projections)
 
     def on(self, history: Workload) -> Self:
         """Return the same members on another stretch of the workload, forgetting tails and record."""

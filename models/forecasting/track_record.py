@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from perdix.models.forecasting.contract import Values
 from perdix.models.forecasting.failures import positive
 from perdix.models.forecasting.packing import packed, rounded, unpacked
 from perdix.models.forecasting.tail import EPSILON_S, Tail
+from perdix.models.forecasting.weighting import combine, weights_of
 
 ORIGINS_KEPT = 240  # four hours of origins a minute apart
 _RATES = ("forecasts", "combined", "actual", "peaks")
@@ -62,17 +64,27 @@ class TrackRecord:
         """Boundaries of the parts in seconds after an origin, shape ``(leads + 1,)``."""
         return self.lead_s * np.arange(self.leads + 1, dtype=np.float64)
 
-    def issued(self, origin_s: float, forecasts: Values, combined: Values) -> Self:
-        """Return the record with another origin, the oldest ones beyond :data:`ORIGINS_KEPT` left out."""
+    @cached_property
+    def weights(self) -> Values:
+        """How much each member counts now, shape ``(members, leads)``."""
+        return weights_of(self)
+
+    def issued(self, origin_s: float, forecasts: Values) -> Self:
+        """Return the record with another origin, the oldest ones beyond :data:`ORIGINS_KEPT` left out.
+
+        Raises ``ValueError`` when no member has a forecast of some part.
+        """
         unknown = np.full((1, self.leads), np.nan)
         longer: dict[str, Any] = {
             "origins_s": np.append(self.origins_s, origin_s),
             "forecasts": np.concatenate([self.forecasts, rounded(forecasts)[None]]),
-            "combined": np.concatenate([self.combined, rounded(combined)[None]]),
+            "combined": np.concatenate([self.combined, unknown]),
             "actual": np.concatenate([self.actual, unknown]),
             "peaks": np.concatenate([self.peaks, unknown]),
         }
-        return replace(self, **{name: values[-ORIGINS_KEPT:] for name, values in longer.items()})
+        record = replace(self, **{name: values[-ORIGINS_KEPT:] for name, values in longer.items()})
+        record.combined[-1] = rounded(combine(forecasts, record.weights))
+        return record
 
     def settled(self, tail: Tail, since_s: float) -> Self:
         """Return the record with the truth of all parts that have ended since ``since_s`` (epoch seconds)."""

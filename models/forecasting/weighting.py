@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from perdix.models.forecasting.contract import Values
-from perdix.models.forecasting.track_record import TrackRecord
+
+if TYPE_CHECKING:
+    from perdix.models.forecasting.track_record import TrackRecord
 
 ALIKE = 1.2  # errors of up to so many times the least count nearly alike
 SHARPNESS = 8.0  # beyond, weights fall with the error to the power of minus this

@@ -16,7 +16,7 @@ from perdix.control.clock import HostClock, moment
 from perdix.control.fleet_report import FleetReport, LoopFault, RetrainRequest
 from perdix.control.job_files import JobFiles
 from perdix.control.serving import Turn, serve, served_by
-from perdix.control.state_journal import JobStatus, Status, Tick
+from perdix.control.state_journal import JobStatus, Journal, Status, Tick
 from perdix.control.state_schema import cause_of, to_text
 from perdix.control.tick_io import TickIO
 from perdix.settings.stream_job import StreamJob
@@ -99,20 +99,21 @@ def _beaten(path: Path, report: FleetReport, holder: str) -> FleetReport:
 
 def _longest_unserved_first(jobs: Iterable[StreamJob], io: TickIO) -> list[StreamJob]:
     """Order jobs by when they were last served, so that what the deadline cut off comes first the next time."""
+    jobs = list(jobs)
     try:
-        served_s = io.store.journal.served_s()
+        served_s = io.store.journal.served_s() if len(jobs) > 1 else {}
     except Exception:
         _log.exception("the order of the last tick cannot be read")
         served_s = {}
     return sorted(jobs, key=lambda job: (served_s.get(job.name, float("-inf")), job.name))
 
 
-def _retrains(io: TickIO, now_s: float) -> tuple[RetrainRequest, ...]:
+def _retrains(journal: Journal, now_s: float) -> tuple[RetrainRequest, ...]:
     """Return the open requests; one that nobody answered for hours is closed, so that another may follow."""
     still_open = []
-    for request in io.store.journal.open_retrains():
+    for request in journal.open_retrains():
         if now_s - request.requested_s > RETRAIN_EXPIRES_S:
-            io.store.journal.close_retrain(request.run_key, now_s)
+            journal.close_retrain(request.run_key, now_s)
         else:
             still_open.append(RetrainRequest(request.job, request.run_key, request.reason))
     return tuple(still_open)
@@ -124,9 +125,10 @@ def _journal(io: TickIO, report: FleetReport, holder: str) -> FleetReport:
     A job that is leased elsewhere has its status written there. A late one keeps its old status, whose age then tells.
     """
     try:
-        report = replace(report, retrains=_retrains(io, report.started_s))
-        ours = [one for one in report.statuses.values() if one.status not in (Status.OBSERVING, Status.LATE)]
-        io.store.journal.record_tick(Tick(report.started_s, report.finished_s, holder, report.summary()), ours)
+        with io.store.together() as once:
+            report = replace(report, retrains=_retrains(once.journal, report.started_s))
+            ours = [one for one in report.statuses.values() if one.status not in (Status.OBSERVING, Status.LATE)]
+            once.journal.record_tick(Tick(report.started_s, report.finished_s, holder, report.summary()), ours)
         if report.started_s % PRUNE_EVERY_S < io.tick_interval_s:
             io.store.prune(report.started_s)
     except Exception as error:

@@ -18,6 +18,8 @@ from perdix.settings.outside_text import storable
 _PAUSED = quick(sa.select(pauses).where(pauses.c.until_s > sa.bindparam("now_s")))
 
 _SERVED = sa.select(statuses.c.job, statuses.c.updated_s)
+_KEEP_TICK = keep_last(ticks, ticks.c.keys())
+_OPEN_RETRAINS = sa.select(retrains).where(retrains.c.closed_s.is_(None)).order_by(retrains.c.requested_s)
 # Since when a job has its status is told by the first tick in which it had it.
 _KEEP_STATUSES = sa.text(
     keep_last(statuses, statuses.c.keys()).text.replace(
@@ -100,11 +102,9 @@ class Journal:
 
     def record_tick(self, tick: Tick, jobs: list[JobStatus]) -> None:
         """Keep a fleet tick and the status of the jobs that it looked at, all or none."""
-        row = {"finished_s": tick.finished_s, "summary": to_text(dict(tick.summary))}
-        key = (ticks.c.started_s == tick.started_s, ticks.c.holder == tick.holder)
+        row = {"started_s": tick.started_s, "holder": tick.holder, "finished_s": tick.finished_s}
         with self.transactions.writing() as connection:
-            if connection.execute(ticks.update().where(*key).values(**row)).rowcount == 0:
-                connection.execute(ticks.insert().values(started_s=tick.started_s, holder=tick.holder, **row))
+            connection.execute(_KEEP_TICK, {**row, "summary": to_text(dict(tick.summary))})
             if jobs:
                 connection.execute(_KEEP_STATUSES, [_status_row(status) for status in jobs])
 
@@ -200,9 +200,8 @@ class Journal:
 
     def open_retrains(self) -> list[Retrain]:
         """Return the requests not closed, oldest first: to be offered at each tick, as Dagster drops the known."""
-        query = sa.select(retrains).where(retrains.c.closed_s.is_(None)).order_by(retrains.c.requested_s)
         with self.transactions.reading() as connection:
-            rows = connection.execute(query).all()
+            rows = connection.execute(_OPEN_RETRAINS).all()
         return [Retrain(row.run_key, row.job, row.attempt, row.requested_s, row.reason, row.since_s) for row in rows]
 
     def drifts(self) -> dict[str, float]:

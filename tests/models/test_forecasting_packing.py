@@ -47,7 +47,7 @@ def test_a_record_of_forecasts_takes_a_quarter_of_its_32_bit_numbers() -> None:
 def test_a_track_record_as_it_was_written_before_is_still_read() -> None:
     record = TrackRecord.empty(2, 3, 60.0)
     for k in range(4):
-        record = record.issued(1e9 + 60.0 * k, np.full((2, 3), 7.0 + k), np.full(3, 8.0 + k))
+        record = record.issued(1e9 + 60.0 * k, np.full((2, 3), 7.0 + k))
     kept = {name: getattr(record, name) for name in ("forecasts", "combined", "actual", "peaks")}
     plain = {name: base64.b64encode(values.astype("<f4").tobytes()).decode() for name, values in kept.items()}
     state = {name: value for name, value in record.to_state().items() if name != "packed"}
