@@ -39,6 +39,10 @@ class Fault:
         """Whether it is going on then."""
         return self.from_min <= minute < self.from_min + self.minutes
 
+    def between(self, from_minute: float, to_minute: float) -> bool:
+        """Whether it went on at any time between two minutes."""
+        return self.from_min <= to_minute and from_minute < self.end_min
+
     @property
     def end_min(self) -> int:
         """The minute in which it is over."""

@@ -235,7 +235,7 @@ class World:
         except StateError as error:
             # A supervisor would start it again; what it could not open must be a fault of the store.
             self._end(controller)
-            if not self._store_fault(controller):
+            if not self._store_fault(controller, began_s):
                 self.watch.raised(controller.name, error)
         except Exception as error:
             self._end(controller)
@@ -306,9 +306,13 @@ class World:
             self.pass_time(ASLEEP_S)
             controller.awake_until_s = self.now_s + AWAKE_S
 
-    def _store_fault(self, controller: Controller) -> bool:
+    def _store_fault(self, controller: Controller, since_s: float) -> bool:
+        """Whether the store had a fault: what was asked while it lasted may be answered long after it."""
+        since_min = self.minute_of(since_s)
         return any(
-            KINDS[one.kind].scope == "store" and one.where in {controller.name, ALL} and one.during(self.minute)
+            KINDS[one.kind].scope == "store"
+            and one.where in {controller.name, ALL}
+            and one.between(since_min, self.minute)
             for one in self.faults
         )
 

@@ -15,7 +15,8 @@ from perdix.models.forecasting.lagged_trees import LaggedTrees
 from perdix.models.forecasting.last_value import LastValue
 from perdix.models.forecasting.linear import Linear
 from perdix.models.forecasting.member import Member
-from perdix.models.forecasting.seasonal_naive import SeasonalNaive
+from perdix.models.forecasting.pooled_trees import PooledTrees
+from perdix.models.forecasting.seasonal_naive import SeasonalNaive, WeeklyNaive
 from perdix.models.forecasting.seasonal_trend import SeasonalTrend
 from perdix.models.forecasting.statistical import ExponentialSmoothing, Theta
 
@@ -26,6 +27,7 @@ FAMILIES: dict[str, type[Member]] = {
         Linear,
         DampedTrend,
         SeasonalNaive,
+        WeeklyNaive,
         FastArima,
         LocalArima,
         MinuteArima,
@@ -37,6 +39,7 @@ FAMILIES: dict[str, type[Member]] = {
         PlainGaussianProcess,
         LogGaussianProcess,
         LaggedTrees,
+        PooledTrees,
     )
 }
 MEMBERS = (  # of an ensemble; the others are on request

@@ -65,6 +65,14 @@ def test_a_store_that_is_frozen_for_one_controller_is_open_for_one_that_starts_m
     assert Player().play(Episode(2, 2, (frozen,), 6), compared=False).violations == ()
 
 
+def test_what_was_asked_of_a_frozen_store_may_fail_long_after_it_thawed():
+    # While one controller waits for the store to open, the others' ticks last for minutes.
+    given = episode(101_001, 44)
+    kinds = ("store frozen", "asleep before asking", "asleep while sending")
+    faults = tuple(one for one in given.faults if one.kind in kinds or (one.kind, one.where) == ("crash", "c1"))
+    assert Player().play(Episode(given.climate, given.controllers, faults, 12), compared=False).violations == ()
+
+
 def test_a_request_that_leaves_late_is_judged_by_what_arrived_when_it_was_decided():
     given = episode(96_002, 40)
     faults = tuple(
