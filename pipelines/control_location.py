@@ -6,6 +6,7 @@ import dagster as dg
 
 from perdix.assets.resources import Workspace
 from perdix.pipelines.control_sensor import DECISIONS, control_loop
+from perdix.pipelines.rescaled_jobs import job_reviews, review_jobs
 
 
 def build_control_defs(workspace: Workspace | None = None) -> dg.Definitions:
@@ -19,7 +20,12 @@ def build_control_defs(workspace: Workspace | None = None) -> dg.Definitions:
             warn_window=timedelta(minutes=3), fail_window=timedelta(minutes=5)
         ),
     )
-    return dg.Definitions(assets=[decisions], sensors=[control_loop], resources={"workspace": workspace or Workspace()})
+    return dg.Definitions(
+        assets=[decisions, job_reviews],
+        jobs=[review_jobs],
+        sensors=[control_loop],
+        resources={"workspace": workspace or Workspace()},
+    )
 
 
 @dg.definitions

@@ -21,6 +21,7 @@ from perdix.control.fleet_report import FleetReport
 from perdix.control.job_files import FollowedFiles
 from perdix.control.live import holder_name, job_files, live_io
 from perdix.control.tick_io import TickIO
+from perdix.pipelines.rescaled_jobs import review_jobs, review_of
 from perdix.settings.home import Home
 from perdix.settings.product import ControlSettings, load_product_settings
 from perdix.settings.yaml_files import SettingsError
@@ -55,6 +56,7 @@ def _interval_s() -> int:
 
 @dg.sensor(
     name="control_loop",
+    job_name=review_jobs.name,
     minimum_interval_seconds=_interval_s(),
     default_status=(
         dg.DefaultSensorStatus.RUNNING if os.environ.get(AUTOSTART) == "1" else dg.DefaultSensorStatus.STOPPED
@@ -65,7 +67,10 @@ def _interval_s() -> int:
     ),
 )
 def control_loop(context: dg.SensorEvaluationContext, workspace: Workspace) -> dg.SensorResult:
-    """Make one tick of the fleet and report it as one materialization of ``scaling_decisions``."""
+    """Make one tick of the fleet and report it as one materialization of ``scaling_decisions``.
+
+    Dagster shows a tick as skipped unless it requests a run: one that rescaled jobs requests their review.
+    """
     home, settings = workspace.paths(), workspace.settings().control
     files = _followed(home, workspace.conf_folder()).look(float("inf"))
     io = _opened(home, settings)
@@ -82,8 +87,10 @@ def control_loop(context: dg.SensorEvaluationContext, workspace: Workspace) -> d
         context.log.warning(complaint)
     known = set(context.instance.get_dynamic_partitions(stream_jobs.name or ""))
     unknown = sorted(set(files.jobs) - known)
+    rescaled = report.rescaled
     return dg.SensorResult(
-        skip_reason=dg.SkipReason(tick_sentence(report)),
+        run_requests=[review_of(rescaled)] if rescaled else [],
+        skip_reason=None if rescaled else dg.SkipReason(tick_sentence(report)),
         asset_events=[dg.AssetMaterialization(DECISIONS, metadata=tick_metadata(report))],
         dynamic_partitions_requests=[stream_jobs.build_add_request(unknown)] if unknown else [],
     )

@@ -6,7 +6,6 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -82,8 +81,7 @@ def _liveliest(explained: dict[str, Any]) -> Any:
     scaled = [one for one in explained.values() if one.last_rescale is not None]
     if not scaled:
         return next(iter(explained.values()))
-    latest = max(scaled, key=lambda one: one.last_rescale.intent.made_s)
-    return replace(latest, entry=latest.last_rescale)
+    return max(scaled, key=lambda one: one.last_rescale.intent.made_s).of_last_rescale
 
 
 @contextmanager

@@ -6,7 +6,7 @@ Belongs here: the answer as data. Does not belong here: how it is told (:mod:`pe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from perdix.control.state import StateStore
@@ -43,6 +43,12 @@ class Explanation:
     score: Score | None = None
     recent: Sequence[Score] = field(default=())
     last_rescale: Entry | None = None
+
+    @property
+    def of_last_rescale(self) -> Explanation:
+        """The same of the decision that last changed the scale-out; itself where there was none."""
+        last = self.last_rescale
+        return self if last is None else replace(self, at_s=last.intent.made_s, entry=last)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as JSON-serialisable values; stable names under ``schema``."""

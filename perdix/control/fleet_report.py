@@ -72,6 +72,11 @@ class FleetReport:
         served = {name: report.job_status(self.started_s) for name, report in self.reports.items()}
         return {**served, **self.others}
 
+    @property
+    def rescaled(self) -> list[str]:
+        """Jobs whose targets took a new scale-out in this tick, by name."""
+        return sorted(name for name, report in self.reports.items() if report.event.value == "applied")
+
     def counts(self) -> dict[str, int]:
         """Return status -> how many jobs have it."""
         return dict(Counter(status.status.value for status in self.statuses.values()))
@@ -96,8 +101,7 @@ class FleetReport:
         if not self.reports and not self.others:
             return "No stream jobs: write one to conf/jobs."
         counts = ", ".join(f"{number} {status}" for status, number in sorted(self.counts().items()))
-        applied = [name for name, report in self.reports.items() if report.event.value == "applied"]
-        scaled = f"; scaled {', '.join(sorted(applied))}" if applied else ""
+        scaled = f"; scaled {', '.join(self.rescaled)}" if self.rescaled else ""
         faults = f"; FAILED: {', '.join(self.faults)}" if self.faults else ""
         return f"{counts}{scaled}{faults}; {self.finished_s - self.started_s:.1f} s."
 

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, FuncFormatter, MultipleLocator
+from numpy.typing import NDArray
 from PIL import Image
 
 # Okabe and Ito's colours: told apart with any colour vision.
@@ -92,6 +96,18 @@ def hours_axis(axes: Axes, until_h: float, since_h: float = 0.0) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(_clock))
     axes.set_xlim(since_h, until_h)
     axes.set_xlabel("time since the start (h:mm)")
+
+
+def moments(times_s: NDArray[np.float64] | Sequence[float]) -> NDArray[np.float64]:
+    """Return epoch seconds as an axis of moments takes them (:func:`moments_axis`)."""
+    return np.asarray(date2num([datetime.fromtimestamp(float(time_s), UTC) for time_s in times_s]), dtype=np.float64)
+
+
+def moments_axis(axes: Axes) -> None:
+    """Make the x axis one of dates and times of day in UTC."""
+    locator = AutoDateLocator(minticks=3, maxticks=8, tz=UTC)
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=UTC))
 
 
 def _clock(hours: float, _: int | None = None) -> str:

@@ -55,7 +55,7 @@ def course_picture(
     lag.set_ylim(0.0, max(1.1 * float(columns["lag_records"].max()), 1.0))
     lag.yaxis.set_major_formatter(EngFormatter(sep=""))
     lag.set_ylabel("lag (records)")
-    handles += _latency(latency, hours[shown], columns["latency_p95_ms"], objective_ms)
+    handles += latency_panel(latency, hours[shown], columns["latency_p95_ms"], objective_ms)
     handles += _mark(list(grid[:, 0]), course, outcome.recoveries, (since_h, until_h))
     for axes in grid[:-1, 0]:
         axes.tick_params(labelbottom=False)
@@ -84,9 +84,10 @@ def _workload(axes: Axes, at_h: Values, columns: dict[str, Values]) -> list[Arti
     return handles
 
 
-def _latency(axes: Axes, at_h: Values, latency_ms: Values, objective_ms: float | None) -> list[Artist]:
+def latency_panel(axes: Axes, times: Values, latency_ms: Values, objective_ms: float | None) -> list[Artist]:
+    """Draw p95 latency in ms over times of any unit; what lies above the objective is filled."""
     axes.set_yscale("log")
-    at, drawn_ms = extremes(at_h, latency_ms)
+    at, drawn_ms = extremes(times, latency_ms)
     axes.plot(at, drawn_ms, color="black", lw=0.9)
     axes.yaxis.set_major_formatter(EngFormatter(sep=""))
     axes.yaxis.set_minor_formatter(NullFormatter())

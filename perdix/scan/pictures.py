@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Final
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.ticker import MaxNLocator
 
-from perdix.replay.canvas import BLUE, GREEN, GREY, ORANGE, canvas, rate_axis, to_png
+from perdix.replay.canvas import BLUE, GREEN, GREY, ORANGE, canvas, moments, moments_axis, rate_axis, to_png
 from perdix.scan.judging import Judged
-from perdix.telemetry.window import Values
 
 WIDTH_IN, HEIGHT_IN = 6.4, 4.6  # narrow, so that its words can still be read on a telephone
 TEXT_PT: Final = 10
@@ -25,7 +21,7 @@ def picture(judged: Judged) -> bytes | None:
         return None
     figure, grid = canvas(2, 1, width_in=WIDTH_IN, height_in=HEIGHT_IN, height_ratios=(1.1, 1.0), same_x=True)
     load, workers = grid[0, 0], grid[1, 0]
-    days = _days(course.times_s)
+    days = moments(course.times_s)
     load.plot(days, course.load_per_s, color=GREY, lw=1.0)
     for count, colour in ((advice.fixed.workers, GREEN), (advice.peak_workers_now, ORANGE)):
         low, takes, high = judged.capacities[count]
@@ -39,20 +35,12 @@ def picture(judged: Judged) -> bytes | None:
     workers.axhline(advice.fixed.workers, color=GREEN, lw=1.6, label="best fixed size")
     if len(course.perdix_workers):
         label = "perdix" if advice.perdix.method == "played" else "perdix, on the busiest day"
-        workers.step(_days(course.perdix_from_s), course.perdix_workers, where="post", color=BLUE, lw=1.4, label=label)
+        workers.step(
+            moments(course.perdix_from_s), course.perdix_workers, where="post", color=BLUE, lw=1.4, label=label
+        )
     workers.set_ylim(bottom=0.0, top=1.35 * max(advice.peak_workers_now, advice.fixed.workers, advice.bounds.maximum))
     workers.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     workers.set_ylabel("workers")
     workers.legend(loc="upper left", frameon=False, ncols=3, fontsize=TEXT_PT - 1)
-    _dates(workers)
+    moments_axis(workers)
     return to_png(figure, dpi=110)
-
-
-def _days(times_s: Values) -> Values:
-    return np.asarray(date2num([datetime.fromtimestamp(float(time_s), UTC) for time_s in times_s]), dtype=np.float64)
-
-
-def _dates(axes: Axes) -> None:
-    locator = AutoDateLocator(minticks=3, maxticks=8, tz=UTC)
-    axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=UTC))

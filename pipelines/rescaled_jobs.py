@@ -1,0 +1,74 @@
+"""A run for each tick that rescaled: per job its page with why, and what its load, workers and latency did."""
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+from perdix.assets.partitions import stream_jobs
+from perdix.assets.resources import Workspace
+
+JOB_REVIEW = dg.AssetKey("job_review")
+MOST = 20  # jobs of one run
+
+
+class Reviewed(dg.Config):
+    """Which jobs, by name, and how many hours."""
+
+    jobs: list[str]
+    hours: float = 6.0
+
+
+@dg.op(
+    name="review",
+    out=dg.Out(dg.Nothing),
+    description="Read the last hours of each job from its Prometheus and the state store, and draw them.",
+)
+def review(context: dg.OpExecutionContext, config: Reviewed, workspace: Workspace) -> Iterator[dg.AssetMaterialization]:
+    """Materialise ``job_review`` of each job; one that has no usable file, or no metrics, is said and left out."""
+    from perdix.assets.job_metadata import metadata_of
+    from perdix.control.clock import WallClock
+    from perdix.control.job_course import job_course
+    from perdix.control.live import alone_io
+
+    files = workspace.stream_jobs()
+    with alone_io(workspace.paths(), workspace.settings().control) as io:
+        for name in config.jobs[:MOST]:
+            job = files.jobs.get(name)
+            if job is None:
+                context.log.warning(f"{name}: {files.faults.get(name, 'no stream job of this name has a file')}")
+                continue
+            course = job_course(job, io.source, io.store, WallClock().now_s(), config.hours)
+            if course.window is None:
+                context.log.warning(f"{name}: no picture: {course.unread}")
+            yield dg.AssetMaterialization(JOB_REVIEW, partition=name, metadata=metadata_of(course))
+
+
+@dg.job(
+    name="review_jobs",
+    executor_def=dg.in_process_executor,
+    description="Why jobs were rescaled: the sensor control_loop asks for it after each tick that rescaled some.",
+    tags={"dagster/max_runtime": "300"},
+)
+def review_jobs() -> None:
+    """Review each job of the run's configuration."""
+    review()
+
+
+job_reviews = dg.AssetSpec(
+    JOB_REVIEW,
+    group_name="control",
+    kinds={"prometheus"},
+    partitions_def=stream_jobs,
+    description="One job's last hours, each time it was rescaled: why, its load against the forecast, workers, latency "
+    "and error budget. Launch review_jobs for any job at any time.",
+)
+
+
+def review_of(rescaled: list[str]) -> dg.RunRequest:
+    """Return the request of a run that reviews these jobs."""
+    shown = ", ".join(rescaled[:MOST])
+    return dg.RunRequest(
+        job_name=review_jobs.name,
+        run_config={"ops": {"review": {"config": {"jobs": rescaled[:MOST]}}}},
+        tags={"perdix/rescaled": shown[:200]},
+    )
