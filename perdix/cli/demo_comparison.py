@@ -1,20 +1,24 @@
-"""The same hours of the same twin under several policies, through the real tick."""
+"""The same hours of the same twin under several policies, through the real tick, and with the best fixed size."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from perdix.control.champions import Champions
-from perdix.replay.case import Case, Contender
+from perdix.replay.best_static import best_static
+from perdix.replay.case import BEST_STATIC, Case, Contender
 from perdix.replay.contenders import contender
 from perdix.replay.outcome import Outcome, Values
+from perdix.replay.pricing import Pricing
 from perdix.replay.run import play
 from perdix.replay.side_by_side import Raised, Task, Tell, side_by_side
+from perdix.scan.saving import WorkerPrice, price_of_list
 from perdix.settings.home import Home
+from perdix.settings.prices import load_prices
 from perdix.settings.stream_job import PolicySettings
 from perdix.twin.job import JobTwin
 from perdix.twin.living import LivingTwin
@@ -22,7 +26,9 @@ from perdix.twin.parameters import TwinParameters
 from perdix.twin.tending import tend
 
 HOURS = 2.0
-POLICIES = (PolicySettings().name, "hpa", "static")
+PERDIX, BEST_FIXED, HPA, TODAY = PolicySettings().name, "best_static", "hpa", "static"
+POLICIES = (PERDIX, BEST_FIXED, HPA, TODAY)
+PRICES = "aws-ec2-us-east-1"
 SETTLE_S = 600  # before the first tick, so that the static deployment has its workers
 
 
@@ -48,16 +54,23 @@ class _Demo:
     champions: Path
 
     def contender(self) -> Contender:
-        label = {"hpa": "hpa-80", "static": f"static-{self.parameters.workers.maximum}"}.get(self.policy, self.policy)
-        return contender(label)
+        if self.policy == BEST_FIXED:
+            return Contender(BEST_STATIC, PolicySettings(name="static"))
+        label = {HPA: "hpa-80", TODAY: f"static-{self.parameters.workers.maximum}"}
+        return contender(label.get(self.policy, self.policy))
+
+    def case(self) -> Case:
+        """Return the two hours that follow the past."""
+        return Case(self.contender(), self.parameters.name, self.parameters, self.seed, HOURS)
 
 
 def compare(
     place: Home, trained: dict[str, Any], living: LivingTwin, *, seed: int, hours: float
 ) -> tuple[list[dict[str, Any]], dict[str, list[Course]]]:
-    """Replay every job under the default policy, HPA and static at the maximum; a row and three courses per job.
+    """Replay every job under each of :data:`POLICIES`; a row and as many courses per job.
 
-    The twins are those whose exports were trained on (same seed, same past), two hours on.
+    The twins are those whose exports were trained on (same seed, same past), two hours on. ``static`` is what many run
+    today: the largest size. The best fixed size is known only afterwards.
     """
     past_s = round(3_600 * hours)
     demos = [
@@ -84,16 +97,25 @@ def compare(
     return [_row(name, trained, results[name]) for name in living.names()], courses
 
 
+def price_of_a_worker(workers: int) -> WorkerPrice:
+    """Return what a worker of the demo costs by a price list that comes with perdix, as one of so many."""
+    return price_of_list(Pricing(load_prices(PRICES)), workers)
+
+
 def _play(demo: _Demo, _tell: Tell) -> tuple[Outcome, Course]:
     twin = JobTwin(demo.parameters, demo.seed, start_s=demo.start_s)
     tend(twin, demo.past_s - SETTLE_S)
-    if demo.policy == "static":
-        twin.rescale(demo.parameters.workers.maximum, "static")
+    if demo.policy == TODAY:
+        twin.rescale(demo.parameters.workers.maximum, demo.policy)
     twin.step(SETTLE_S)
-    case = Case(demo.contender(), demo.parameters.name, demo.parameters, demo.seed, HOURS)
-    played = play(case, twin=twin, champions=Champions(demo.champions, None))
-    seconds = played.course
-    columns = (seconds.workload_per_s, seconds.workers, seconds.latency_p95_ms)
+    case = demo.case()
+    if demo.policy == BEST_FIXED:
+        seconds = round(3_600 * HOURS + case.objectives.recovery_time_s)
+        played = best_static(replace(case, arrivals=twin.arrivals(twin.now_s, seconds))).played
+    else:
+        played = play(case, twin=twin, champions=Champions(demo.champions, None))
+    course = played.course
+    columns = (course.workload_per_s, course.workers, course.latency_p95_ms)
     return played.outcome, Course(demo.policy, *(_minutes(column) for column in columns))
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from perdix.cli import runs
-from perdix.cli.demo_comparison import POLICIES, compare
+from perdix.cli.demo_comparison import BEST_FIXED, PERDIX, TODAY, compare, price_of_a_worker
 from perdix.cli.demo_ground import clear_ground
-from perdix.cli.demo_report import write_report
+from perdix.cli.demo_report import over_all_jobs, side, write_report
 from perdix.cli.output import console, emit, number, styled, table
 from perdix.cli.stores import home, lake
 from perdix.cli.train import train_jobs
@@ -24,6 +24,7 @@ from perdix.control.explain_text import render
 from perdix.control.fleet import tick_fleet
 from perdix.control.fleet_report import FleetReport
 from perdix.control.live import holder_name, live_io
+from perdix.scan.saving import WorkerPrice
 from perdix.settings.home import Home
 from perdix.settings.product import load_product_settings
 from perdix.settings.stream_job import load_stream_job
@@ -63,17 +64,19 @@ def run_demo(hours: float, seed: int, *, as_json: bool) -> None:
         rows, results = compare(place, trained, living, seed=seed, hours=hours)
     with live_io(place, settings) as io:
         explained = {name: explain(io.store, name) for name in living.names()}
-    report = write_report(place, rows, results, explained)
+    price = price_of_a_worker(round(sum(row[f"{TODAY}_workers"] for row in rows)))
+    report = write_report(place, rows, results, explained, price)
     document: dict[str, Any] = {
         "seconds": round(time.monotonic() - started, 1),
         "ingest": ingested,
         "train": trained,
         "ticks": [tick.summary() for tick in ticks],
         "jobs": rows,
+        "price": {"per_h": price.per_h, "currency": price.currency, "about": price.about},
         "explained": {name: one.to_dict() for name, one in explained.items()},
         "report": {name: str(path) for name, path in report.items()},
     }
-    emit("perdix.demo/1", document, as_json=as_json, show=lambda: _show(document, render(_liveliest(explained))))
+    emit("perdix.demo/1", document, as_json=as_json, show=lambda: _show(document, render(_liveliest(explained)), price))
 
 
 def _liveliest(explained: dict[str, Any]) -> Any:
@@ -144,27 +147,37 @@ def _tick(place: Home, living: LivingTwin, clock: SimulatedClock, *, show: bool)
     return found
 
 
-def _show(document: dict[str, Any], explanation: str) -> None:
-    def three(row: dict[str, Any], name: str, scale: float = 1.0) -> str:
-        return "/".join(f"{row[f'{policy}_{name}'] / scale:.1f}" for policy in POLICIES)
-
+def _show(document: dict[str, Any], explanation: str, price: WorkerPrice) -> None:
     def percent(value: float | None) -> str:
         return "-" if value is None else f"{100 * value:.1f} %"
 
-    rows = [
+    console.print(styled("\ntwo hours on, all jobs", "bold"), "(same workload, same seed)")
+    table(
+        "",
+        ["policy", f"{price.currency} a month", "late, at most", "workers", "rescales"],
         [
-            row["job"],
-            row["family"] or "-",
-            percent(row["wape"]),
-            percent(row["capacity_error"]),
-            three(row, "workers"),
-            three(row, "p95_ms", 1000.0),
-            three(row, "above_objective", 0.01),
-        ]
-        for row in document["jobs"]
-    ]
-    console.print(styled("\ntwo hours on: perdix / HPA at 80 % CPU / static", "bold"), "(same workload, same seed)")
-    table("", ["job", "champion", "WAPE", "capacity", "mean workers", "p95 latency, s", "late, %"], rows)
+            [one.name, f"{one.cost:,.0f}", percent(one.late_share), f"{one.workers:.1f}", str(one.rescales)]
+            for one in over_all_jobs(document["jobs"], price)
+        ],
+    )
+    table(
+        "",
+        ["job", f"saved, {price.currency} a month", "late", "best fixed size", "champion", "WAPE", "capacity"],
+        [
+            [
+                row["job"],
+                f"{side(row, TODAY, price).cost - side(row, PERDIX, price).cost:,.0f}",
+                percent(row[f"{PERDIX}_above_objective"]),
+                f"{row[f'{BEST_FIXED}_workers']:.0f} workers, late {percent(row[f'{BEST_FIXED}_above_objective'])}",
+                row["family"] or "-",
+                percent(row["wape"]),
+                percent(row["capacity_error"]),
+            ]
+            for row in document["jobs"]
+        ],
+    )
+    said = f"A worker costs {price.per_h:.3g} {price.currency} an hour: {price.about}."
+    console.print(styled(f"{said} Saved: against the largest size.", "dim"), highlight=False)
     console.print(
         styled("WAPE of 15-minute forecasts, backtested; capacity: mean error against the twin's truth.", "dim")
     )

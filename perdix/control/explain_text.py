@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from perdix.control.explain import Explanation
 from perdix.control.state_journal import Status
@@ -57,7 +57,7 @@ def _short(explanation: Explanation, now_s: float | None) -> Iterator[str]:
     yield from _seen(told.get("seen", {}))
     lately_s = (entry.last_s or intent.made_s) - LATELY_S
     yield from _rejected({name: one for name, one in told.get("rejected", {}).items() if one["newest_s"] > lately_s})
-    yield from _table(_sizes(told), intent, told)
+    yield from _table(intent)
     last = explanation.last_rescale
     if last is not None and last.decision_id != entry.decision_id:
         yield f"Last rescale: {_time(last.intent.made_s)}, {_change(last.intent)}, {last.state.value}."
@@ -120,17 +120,32 @@ def _sizes(told: Document) -> dict[int, dict[str, Any]]:
     return {n: found[n] for n in sorted(found) if not candidates or "rejected_by" in found[n]}
 
 
-def _table(sizes: Mapping[int, Document], intent: Intent, told: Document) -> Iterator[str]:
-    """Yield the sizes around the one that is wanted, each with what it can process and why it is not the one."""
+class Size(NamedTuple):
+    """A number of workers, what it can process in records/s as the policy counts on it, and why it is (not) the one."""
+
+    workers: int
+    per_s: float | None
+    verdict: str
+
+
+def sizes_around(intent: Intent) -> list[Size]:
+    """Return the sizes around the one that is wanted, ascending, with those that run and that the policy wants."""
+    told = intent.explanation
+    sizes, proposed = _sizes(told), (told.get("proposed") or {}).get("scale_out", intent.scale_out)
+    shown = _around(list(sizes), intent.scale_out, {intent.from_scale_out, proposed})
+    return [Size(n, sizes[n].get("per_s"), _verdict(n, sizes[n], intent)) for n in shown]
+
+
+def _table(intent: Intent) -> Iterator[str]:
+    told = intent.explanation
     if any(one.get("mix") for one in told.get("candidates", ())):
         yield from _candidates(_beside_accepted(told["candidates"]), _chosen(intent))
         return
-    proposed = (told.get("proposed") or {}).get("scale_out", intent.scale_out)
-    shown = _around(list(sizes), intent.scale_out, {intent.from_scale_out, proposed})
+    shown = sizes_around(intent)
     if shown:
         yield "  workers  can process  verdict"
-    for n in shown:
-        yield f"  {n:>7}  {_rate(sizes[n].get('per_s')):>11}  {_verdict(n, sizes[n], intent)}".rstrip()
+    for one in shown:
+        yield f"  {one.workers:>7}  {_rate(one.per_s):>11}  {one.verdict}".rstrip()
 
 
 def _beside_accepted(candidates: Sequence[Document]) -> Sequence[Document]:

@@ -28,24 +28,39 @@ def page(document: Mapping[str, Any], jobs: Sequence[Judged]) -> str:
     """
     drawn = {judged.job.name: picture(judged) for judged in jobs}
     pictures = {name: base64.b64encode(png).decode() for name, png in drawn.items() if png is not None}
-    environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined)
-    environment.filters |= {
+    money = document["price"] is not None
+    return (
+        environment()
+        .get_template("scan.html")
+        .render(
+            found=document,
+            summary=document["summary"],
+            judged=[row for row in document["jobs"] if row["advice"] is not None],
+            others=[row for row in document["jobs"] if row["advice"] is None],
+            pictures=pictures,
+            unit=(document["price"]["currency"] or "in the currency of the price") if money else "worker-hours",
+            saved=lambda row: row["saved_cost_per_month"] if money else row["saved_worker_h_per_month"],
+            share=_share(document["summary"]),
+        )
+    )
+
+
+def environment(*folders: Path) -> Environment:
+    """Return where pages to hand on are made: what they all look like (``base.html``), and how numbers are written.
+
+    Parameters
+    ----------
+    folders
+        Of further templates.
+    """
+    made = Environment(loader=FileSystemLoader([*folders, TEMPLATES]), autoescape=True, undefined=StrictUndefined)
+    made.filters |= {
         "percent": lambda share: "not known" if share is None else f"{100 * share:.1f} %",
         "workers": lambda count: f"{count:.0f}" if abs(count - round(count)) < 0.05 else f"{count:.1f}",
         "whole": lambda value: f"{value:,.0f}",
         "day": lambda time_s: datetime.fromtimestamp(time_s, UTC).strftime("%d %b %Y"),
     }
-    money = document["price"] is not None
-    return environment.get_template("scan.html").render(
-        found=document,
-        summary=document["summary"],
-        judged=[row for row in document["jobs"] if row["advice"] is not None],
-        others=[row for row in document["jobs"] if row["advice"] is None],
-        pictures=pictures,
-        unit=(document["price"]["currency"] or "in the currency of the price") if money else "worker-hours",
-        saved=lambda row: row["saved_cost_per_month"] if money else row["saved_worker_h_per_month"],
-        share=_share(document["summary"]),
-    )
+    return made
 
 
 def _share(summary: Mapping[str, Any]) -> float | None:

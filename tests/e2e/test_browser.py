@@ -84,7 +84,7 @@ def dagster(browser: Browser, servers: DevServers) -> Dagster:
 
 def test_a_training_launched_by_hand_shows_its_steps(dagster: Dagster, browser: Browser, trained: str) -> None:
     browser.open(f"{dagster.url}/runs/{trained}")
-    page = browser.see("Success", "4 assets", "forecast_candidates", "RUN_SUCCESS")
+    page = browser.see("Success", "5 assets", "forecast_candidates", "RUN_SUCCESS")
     assert "No steps have errored" in page
     browser.picture("ui-dagster-run")
 
