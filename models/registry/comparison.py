@@ -52,6 +52,8 @@ class Comparison:
         Of the parent run, by which whole comparisons are compared; MLflow folds nested runs away until one asks.
     note
         Markdown: the description of the parent run. A link to the compare page is put before it.
+    columns
+        Metrics of what is compared that MLflow's list opens with, by which one decides.
     files
         Artifacts of the parent run; PNGs go to its folder ``pictures``, Parquet to ``series``.
     """
@@ -66,6 +68,7 @@ class Comparison:
     metrics: Mapping[str, float] = field(default_factory=dict)
     note: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
+    columns: Sequence[str] = ()
     files: Sequence[Path] = ()
 
 

@@ -5,6 +5,7 @@ How a run is written is in :mod:`perdix.models.registry.run_writer`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from perdix.models.registry.publication import (
     Published,
 )
 from perdix.models.registry.run_writer import RunWriter, origin_tags
+from perdix.models.registry.shown_columns import NOT_JUDGED
 
 
 def publish(
@@ -80,6 +82,9 @@ class _Recorder:
     def log_candidate(self, parent: str, candidate: Candidate, fleet: Fleet) -> str:
         """Log one family over all jobs; return its run."""
         tags = {"mlflow.parentRunId": parent, "perdix.role": "candidate", "perdix.family": candidate.family}
+        why_not = _why_not(candidate)
+        if why_not:
+            tags[NOT_JUDGED] = why_not
         metrics = aggregate(candidate.per_job)
         if len(candidate.per_job):
             chosen = fleet.jobs.loc[fleet.jobs["family"] == candidate.family, "job"]
@@ -106,6 +111,18 @@ class _Recorder:
             )
             self.writer.log_pictures(run_id, detail.pictures)
         return run_id
+
+
+def _why_not(candidate: Candidate) -> str:
+    """Return why a family could not be judged on jobs, by far the most frequent reason first; empty where it could."""
+    if "error" not in candidate.per_job:
+        return ""
+    reasons = Counter(str(error) for error in candidate.per_job["error"] if error)
+    if not reasons:
+        return ""
+    (most, _), failed, tried = reasons.most_common(1)[0], sum(reasons.values()), len(candidate.per_job)
+    others = f" ({len(reasons) - 1} other reasons: jobs.json)" if len(reasons) > 1 else ""
+    return f"on {failed} of {tried} job{'' if tried == 1 else 's'}: {most}{others}"
 
 
 def _provenance(publication: Publication) -> dict[str, str]:

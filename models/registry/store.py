@@ -18,6 +18,7 @@ from perdix.models.registry.errors import FleetCorrupt, NotRegistered, RegistryU
 from perdix.models.registry.fleet_table import FLEET_FILE, digest_of
 from perdix.models.registry.publication import FLEET_MODELS, FleetVersion, Publication, Published
 from perdix.models.registry.publishing import publish
+from perdix.models.registry.shown_columns import DECIDING, page_of, view_tag
 from perdix.settings.home import Home
 
 CHAMPION, CHALLENGER, PREVIOUS = "champion", "challenger", "previous"
@@ -68,7 +69,7 @@ class Registry:
         with tracking.reached(self.tracking_uri, "preparing the registry"):
             client = tracking.client(self.tracking_uri)
             for name in FLEET_MODELS:
-                self._experiment_id(client, name)
+                _show_columns(client, self._experiment_id(client, name), DECIDING[name])
 
     def publish(self, publication: Publication) -> Published:
         """Record a training and register its fleet with the alias ``challenger``.
@@ -100,6 +101,7 @@ class Registry:
         with tracking.reached(self.tracking_uri, f"recording {comparison.name}"):
             client = tracking.client(self.tracking_uri)
             experiment_id = self._experiment_id(client, comparison.experiment)
+            _show_columns(client, experiment_id, comparison.columns)
             return record(client, experiment_id, comparison, self.run_url, self.compare_url)
 
     def promote(self, name: str, version: int, because: str = "") -> FleetVersion:
@@ -196,8 +198,7 @@ class Registry:
         with tracking.reached(self.tracking_uri, "looking up experiments"):
             client = tracking.client(self.tracking_uri)
             ids = {name: self._experiment_id(client, name) for name in FLEET_MODELS}
-        pages = f"{self._ui()}/#/experiments"
-        return {name: f"{pages}/{found}?workflowType=machine_learning" for name, found in ids.items()}
+        return {name: page_of(self._ui(), found) for name, found in ids.items()}
 
     def compare_url(self, experiment_id: str, run_ids: Sequence[str]) -> str:
         """Return where runs are seen side by side in MLflow's UI."""
@@ -229,6 +230,14 @@ class Registry:
         if isinstance(self.artifact_root, str):
             return f"{self.artifact_root.rstrip('/')}/{name}"
         return (self.artifact_root.resolve() / name).as_uri()
+
+
+def _show_columns(client: Any, experiment_id: str, metrics: Sequence[str]) -> None:
+    """Keep the view of an experiment with it, unless it is there as it should be."""
+    kept = client.get_experiment(experiment_id).tags
+    for key, value in view_tag(metrics).items():
+        if kept.get(key) != value:
+            client.set_experiment_tag(experiment_id, key, value)
 
 
 def _fleet_version(found: Any) -> FleetVersion:

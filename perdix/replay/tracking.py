@@ -71,6 +71,14 @@ HEADS = {
     "rescales": "rescales",
     "unprocessed": "unprocessed_records",
 }
+COLUMNS = (
+    "average_workers",
+    "above_objective_pct",
+    "best_static_ratio",
+    "of_frontier",
+    "cost",
+    "rescales",
+)  # of the list
 COURSE = ("workers", "workload_per_s", "latency_p95_ms", "lag_records")
 POINTS = 90  # of a course: MLflow draws a line through them, and every one is a row in its database
 
@@ -137,6 +145,7 @@ def comparison_of(
             if (value := metrics_of(one).get(name)) is not None
         },
         note="\n\n".join(part for part in (found["recommendation"]["sentence"], table(ended)) if part),
+        columns=COLUMNS,
         tags={**tags, "perdix.failed": str(len(campaign.failed))},
         files=files,
     )

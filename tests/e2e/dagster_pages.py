@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import httpx
 from selenium.webdriver.common.by import By
@@ -14,6 +15,10 @@ LAUNCH = f"{DIALOG}//button[starts-with(normalize-space(.), 'Launch') and not(@d
 RUN_S = 900.0  # the longest that a run may take; a training takes a minute where nothing else runs
 _RUNS = """query Runs($job: String!) {
   runsOrError(filter: {pipelineName: $job}, limit: 5) { ... on Runs { results { runId status } } }
+}"""
+
+_LAUNCH = """mutation Launch($params: ExecutionParams!) {
+  launchRun(executionParams: $params) { __typename ... on LaunchRunSuccess { run { runId } } }
 }"""
 
 
@@ -52,6 +57,15 @@ class Dagster:
         self._materialize(job)
         self.browser.button("All", within=DIALOG)
         return self._launched(job, partitions)
+
+    def launch_with(self, location: str, job: str, config: Mapping[str, Any]) -> str:
+        """Launch a job with a configuration, as its launchpad does; return its run when it has succeeded."""
+        selector = {"repositoryName": "__repository__", "repositoryLocationName": location, "jobName": job}
+        params = {"selector": selector, "runConfigData": config}
+        asked = {"query": _LAUNCH, "variables": {"params": params}}
+        answer = httpx.post(f"{self.url}/graphql", json=asked, timeout=60.0).raise_for_status().json()
+        assert answer["data"]["launchRun"]["__typename"] == "LaunchRunSuccess", answer
+        return self.browser.wait(f"a run of {job} to succeed", lambda: self._succeeded(job), RUN_S)
 
     def _materialize(self, job: str) -> None:
         self.browser.open(f"{self.url}/locations/training/jobs/{job}")

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,12 +28,15 @@ class DevServers:
     ----------
     hours
         How much past the twin has.
+    experiments
+        Fleet model -> the page of its trainings that is printed.
     """
 
     dagster: str
     mlflow: str
     jobs: tuple[str, ...]
     hours: float
+    experiments: Mapping[str, str]
 
 
 @contextmanager
@@ -64,7 +67,7 @@ def dev_servers(
     try:
         document = _document(child, said, complaints)
         urls = document["urls"]
-        yield DevServers(urls["dagster"], urls["mlflow"], tuple(document["jobs"]), hours)
+        yield DevServers(urls["dagster"], urls["mlflow"], tuple(document["jobs"]), hours, document["experiments"])
     finally:
         child.send_signal(signal.SIGINT)
         try:

@@ -28,7 +28,15 @@ pytestmark = [
 ]
 
 PICTURES = "PERDIX_UI_PICTURES"  # folder, for example docs/pictures
-SHOWN = ("ui-dagster-run", "ui-dagster-checks", "ui-dagster-plots", "ui-dagster-sensor", "ui-mlflow-compare")
+SHOWN = (
+    "ui-dagster-run",
+    "ui-dagster-checks",
+    "ui-dagster-plots",
+    "ui-dagster-sensor",
+    "ui-dagster-job",
+    "ui-mlflow-runs",
+    "ui-mlflow-compare",
+)
 HOURS = 6.0
 FAMILIES = ("ensemble", "auto-arima", "fast-arima", "linear", "last-value")  # that six hours are enough for
 # Written by MLflow's own pages on any server of one user: it asks who is logged in, and a layout that settles late.
@@ -127,7 +135,7 @@ def test_the_loop_shows_its_ticks_and_what_each_came_to(dagster: Dagster, browse
     page = browser.see("0 runs requested")
     assert "Failure" not in page
     browser.picture("ui-dagster-sensor")
-    browser.click(f"({rows})[1]//button[normalize-space(.)='0 runs requested']")
+    browser.click(f"({rows}//button[normalize-space(.)='0 runs requested'])[1]")  # one that rescaled requests a run
     said = browser.see("Skip reason:", "3 acting")
     assert re.search(r"Workers: ads \d+, traffic \d+, wordcount \d+\.", said)
 
@@ -142,10 +150,25 @@ def test_decisions_are_plotted_over_time(dagster: Dagster, browser: Browser, tra
     browser.picture("ui-dagster-plots")
 
 
+def test_any_job_is_reviewed_with_its_picture(dagster: Dagster, browser: Browser, trained: str) -> None:
+    dagster.launch_with("control", "review_jobs", {"ops": {"review": {"config": {"jobs": ["ads"], "hours": 6}}}})
+    browser.open(f"{dagster.url}/assets/job_review?view=partitions&partition=ads")
+    browser.see("late_percent", "load_per_s", "picture")
+    browser.click("//tr[.//*[normalize-space(text())='picture']]//*[contains(text(), 'Show Markdown')]")
+    picture = browser.find(f"{DIALOG}//img")
+    browser.wait("the picture", lambda: int(picture.get_property("naturalWidth")) > 400)
+    browser.picture("ui-dagster-job")
+
+
+def test_the_list_of_trainings_opens_with_what_decides(browser: Browser, servers: DevServers, trained: str) -> None:
+    browser.open(servers.experiments["perdix-forecast"])
+    browser.see("forecast of 3 jobs", "beats_naive_share")
+    browser.picture("ui-mlflow-runs")
+
+
 def test_families_are_compared_by_their_error(browser: Browser, servers: DevServers, trained: str) -> None:
     pages = MLflow(browser, servers.mlflow)
     pages.open_experiment("perdix-forecast")
-    browser.picture("ui-mlflow-runs")
     pages.compare("forecast of 3 jobs", FAMILIES)
     page = browser.see(f"Comparing {len(FAMILIES)} Runs from 1 Experiment", "wape_median", "Run details")
     names = page[page.index("Run Name:") : page.index("Start Time:")]

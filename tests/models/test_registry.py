@@ -1,5 +1,6 @@
 """The registry on a real MLflow: SQLite and files in a temporary folder."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -304,3 +305,31 @@ def test_processes_that_start_at_once_make_one_database(tmp_path: Path, monkeypa
         (0, "None"),
         (0, "None"),
     ], answers
+
+
+def test_the_list_of_runs_opens_with_the_metrics_that_decide(registry: Registry, client, publication) -> None:
+    published = registry.publish(publication())
+    experiment = client.get_experiment_by_name(FORECAST)
+    (view,) = [value for key, value in experiment.tags.items() if key == "mlflow.sharedViewState.perdix"]
+    columns = json.loads(view)["selectedColumns"]
+    assert "metrics.`wape_median`" in columns
+    assert registry.experiment_urls()[FORECAST].endswith("viewStateShareKey=perdix")
+    logged = {f"metrics.`{name}`" for name in client.get_run(published.candidate_run_ids["linear"]).data.metrics}
+    assert {one for one in columns if "wape_median" in one or "chosen" in one} <= logged
+    registry.prepare()  # twice is harmless
+
+
+def test_a_family_that_could_not_be_judged_says_why_on_its_run(registry: Registry, client, publication) -> None:
+    failed = table_of(orders=0.08, clicks=0.12).assign(error=["needs two days", "needs two days"])
+    some = table_of(orders=0.08, clicks=0.12).assign(error=["", "the history is constant"])
+    tried = [Candidate("mstl", failed), Candidate("linear", some), Candidate("auto-arima", table_of(orders=0.1))]
+    published = registry.publish(publication(candidates=tried))
+    said = {
+        name: client.get_run(run).data.tags.get("perdix.not_judged")
+        for name, run in published.candidate_run_ids.items()
+    }
+    assert said == {
+        "mstl": "on 2 of 2 jobs: needs two days",
+        "linear": "on 1 of 2 jobs: the history is constant",
+        "auto-arima": None,
+    }
