@@ -21,7 +21,7 @@ from benchmarks.zoo.document import document
 from benchmarks.zoo.single import play_single
 from benchmarks.zoo.text import show
 from perdix.cli.output import complaints, console
-from perdix.cli.replay_text import progress_bar
+from perdix.cli.replay.job_text import progress_bar
 from perdix.settings.home import Home
 from perdix.settings.yaml_files import SettingsError
 

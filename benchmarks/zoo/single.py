@@ -10,7 +10,7 @@ from benchmarks.zoo.jobs import draw
 from benchmarks.zoo.playing import figures, run
 from benchmarks.zoo.traces import NoTracesError
 from perdix.cli.output import complaints, console, styled
-from perdix.cli.replay_text import progress_bar
+from perdix.cli.replay.job_text import progress_bar
 from perdix.replay.canvas import to_png
 from perdix.replay.course_picture import course_picture
 

@@ -24,13 +24,13 @@ from perdix.cli import (
     operators,
     prices,
     profile,
-    replay,
     sample,
     scan,
     train,
 )
 from perdix.cli.known_errors import known_errors
 from perdix.cli.output import run_guarded
+from perdix.cli.replay.command import replay
 
 app = typer.Typer(
     name="perdix",
@@ -73,7 +73,7 @@ app.command("controller")(loop.controller)
 app.command("metrics")(metrics.metrics)
 app.command("pause")(loop.pause)
 app.command("resume")(loop.resume)
-app.command("replay", cls=replay.JsonMayBeBare, epilog=replay.EXAMPLES)(replay.replay)
+app.add_typer(replay, name="replay")
 app.command("prices")(prices.prices)
 app.command("ds2")(ds2.ds2)
 app.command("operators")(operators.operators)

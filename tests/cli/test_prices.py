@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from perdix.cli.main import app
 from perdix.cli.output import UserError
-from perdix.cli.replay_text import show
+from perdix.cli.replay.job_text import show
 from perdix.replay.campaign import Campaign, Setup
 from perdix.replay.contenders import contenders
 from perdix.replay.document import document
@@ -143,15 +143,6 @@ def test_what_cannot_be_priced_is_refused_before_anything_runs(call: Call, words
     with pytest.raises((UserError, SettingsError)) as caught:
         call("replay", *QUICK, *words)
     assert said in str(caught.value)
-
-
-@pytest.mark.parametrize("words", [("--prices", "visp-10"), ("--worker-price", "2")])
-@pytest.mark.parametrize("what", [("--dataflow", "heron-wordcount"), ("--topology", "manufacturing")])
-def test_what_has_prices_of_its_own_or_no_workers_is_not_priced(
-    call: Call, what: tuple[str, str], words: tuple[str, str]
-) -> None:
-    with pytest.raises(UserError, match=f"^{words[0]}: not for a {what[0].removeprefix('--')}"):
-        call("replay", *what, *words)
 
 
 def test_people_see_currency_hosts_and_the_cheapest_by_cost(capsys: pytest.CaptureFixture[str]) -> None:

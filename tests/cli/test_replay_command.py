@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from perdix.cli.known_errors import known_errors
 from perdix.cli.main import app
 from perdix.cli.output import run_guarded
-from perdix.cli.replay_text import PROFILING, _table
+from perdix.cli.replay.job_text import PROFILING, _table
 from perdix.replay import campaign
 from perdix.replay.case import Case
 from perdix.replay.outcome import Played
@@ -214,7 +214,6 @@ def test_one_that_fails_is_listed_and_the_exit_code_tells(
         (["--step", "soon"], "--step soon: not a length of time; write it as 60, 30m or 1h"),
         (["--from", "2d"], "wordcount is a pattern without beginning and end; give --hours instead"),
         (["--workload", "job:nobody"], "workload 'job:nobody': no such job was ingested; twins: ads"),
-        (["--topology", "manufacturing", "--from", "2d"], "--from: not for a topology"),
         (["--policy", "static-13"], "13 workers are outside the bounds 1..12"),
         (["--max", "13"], "the twin 'wordcount' has 12"),
         (
@@ -343,7 +342,7 @@ def test_the_share_of_late_seconds_that_is_allowed_is_the_users(call: Call, trac
 def test_policies_that_do_not_fit_beside_each_other_go_into_the_next_table(
     call: Call, trace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perdix.cli.replay_text.console.width", 70)
+    monkeypatch.setattr("perdix.cli.replay.job_text.console.width", 70)
     said = call("--workload", str(trace), "--policy", "static-12,static-11,static-10", *QUICK).stdout
     tables = [line for line in said.splitlines() if "mean ± sd over seeds" in line]
     assert [line.split()[5:] for line in tables] == [["static-12", "static-11"], ["static-10", "best-static"]]

@@ -1,4 +1,4 @@
-"""``perdix replay --dataflow`` as a user calls it: table, JSON, files, and errors in plain words."""
+"""``perdix replay operators`` as a user calls it: table, JSON, files, and errors in plain words."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def documented() -> set[str]:
 def test_json_has_the_keys_that_are_documented(call: Call, tmp_path: Path) -> None:
     file, out = tmp_path / "made" / "found.json", tmp_path / "out"
     result = call(
-        *("--dataflow", "flink-wordcount", "--policy", "ds2,dhalion", "--seeds", "2", *QUICK),
+        *("operators", "flink-wordcount", "--policy", "ds2,dhalion", "--seeds", "2", *QUICK),
         *("--json", str(file), "--out", str(out)),
     )
     assert result.exit_code == 0
@@ -70,13 +70,13 @@ def test_json_has_the_keys_that_are_documented(call: Call, tmp_path: Path) -> No
 
 
 def test_a_bare_json_goes_to_standard_output(call: Call) -> None:
-    result = call("--dataflow", "nexmark-q1", "--policy", "static", "--no-pictures", *QUICK, "--json")
+    result = call("operators", "nexmark-q1", "--policy", "static", "--no-pictures", *QUICK, "--json")
     assert json.loads(result.stdout)["pictures"] == []
 
 
 def test_start_and_skew_change_the_dataflow(call: Call) -> None:
     said = call(
-        *("--dataflow", "flink-wordcount", "--start", "flatmap=12,count=9", "--skew", "0.5"),
+        *("operators", "flink-wordcount", "--start", "flatmap=12,count=9", "--skew", "0.5"),
         *("--policy", "static", "--no-pictures", *QUICK, "--json"),
     )
     (one,) = json.loads(said.stdout)["results"]
@@ -96,14 +96,11 @@ def test_ds2_reads_what_the_twin_logs_in_the_originals_formats(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--dataflow", "heron"], "known: flink-wordcount"),
-        (["--dataflow", "nexmark-q1", "--policy", "hpa-80"], "unknown policy 'hpa-80' for a dataflow"),
-        (["--dataflow", "nexmark-q1", "--twin", "ads"], "--twin: not for a dataflow"),
-        (["--dataflow", "nexmark-q1", "--failures", "2", "--noise", "0"], "--failures, --noise: not for a dataflow"),
-        (["--dataflow", "nexmark-q1", "--start", "mapper"], "expected operator=instances"),
-        (["--dataflow", "nexmark-q1", "--start", "map=3"], "no operator 'map'"),
-        (["--dataflow", "nexmark-q1", "--skew", "0.5"], "no operator is keyed"),
-        (["--skew", "0.5"], "name one with --dataflow"),
+        (["operators", "heron"], "known: flink-wordcount"),
+        (["operators", "nexmark-q1", "--policy", "hpa-80"], "unknown policy 'hpa-80' for a dataflow"),
+        (["operators", "nexmark-q1", "--start", "mapper"], "expected operator=instances"),
+        (["operators", "nexmark-q1", "--start", "map=3"], "no operator 'map'"),
+        (["operators", "nexmark-q1", "--skew", "0.5"], "no operator is keyed"),
     ],
 )
 def test_what_a_user_gets_wrong_is_said_in_one_sentence(

@@ -1,43 +1,91 @@
-"""``perdix replay --help``: forty options are found by their group."""
+"""``perdix replay job|operators|hosts``: each kind has its own options, in groups; older words lead to the same."""
 
 from __future__ import annotations
 
 import re
 
+import pytest
 import typer
 from typer.testing import CliRunner
 
 from perdix.cli.main import app
+from perdix.cli.replay.command import of_kind
 
-GROUPS = [
-    "Workload",
-    "Twin",
-    "Policies",
-    "Objectives",
-    "Failures",
-    "Prices",
-    "Runs",
-    "Instead of a job: a dataflow, sized by operator",
-    "Instead of a job: a topology on leased hosts",
-    "Output",
-]
+GROUPS = {
+    "job": ["Workload", "Twin", "Policies", "Objectives", "Failures", "Prices", "Runs", "Output"],
+    "operators": ["Policies", "Workload", "Runs", "Output"],
+    "hosts": ["Workload", "Policies", "Failures", "Runs", "Output"],
+}
 
 
-def helped() -> str:
-    return CliRunner().invoke(app, ["replay", "--help"], env={"COLUMNS": "120"}).stdout
+def called(*words: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["replay", *words], env={"COLUMNS": "120", "TERM": "dumb"})
+    return done.exit_code, done.output
 
 
-def test_every_option_is_in_one_group() -> None:
-    options = typer.main.get_command(app).commands["replay"].params  # type: ignore[attr-defined]
-    assert {option.rich_help_panel for option in options if option.name != "help"} == set(GROUPS)
-    shown = re.findall(r"^│ (--[a-z-]+)", helped(), re.MULTILINE)
-    assert (
-        len(shown) == len(set(shown)) == len(options) + ("--help" in shown and "help" not in {o.name for o in options})
-    )
-    assert re.findall(r"^╭─ (.+?) ─+╮", helped(), re.MULTILINE) == ["Options", *GROUPS]
+def options_of(kind: str) -> list[object]:
+    group = typer.main.get_command(app).commands["replay"]  # type: ignore[attr-defined]
+    return [one for one in group.commands[kind].params if one.name != "help" and one.opts[0].startswith("--")]
 
 
-def test_it_ends_with_examples() -> None:
-    *_, last = (line.strip() for line in helped().splitlines() if line.strip())
-    assert last.startswith("Example: perdix replay --topology")
-    assert helped().index("Example:") > helped().index("--json")
+@pytest.mark.parametrize("kind", GROUPS)
+def test_every_option_is_in_one_group(kind: str) -> None:
+    options, (_, said) = options_of(kind), called(kind, "--help")
+    assert {option.rich_help_panel for option in options} == set(GROUPS[kind])  # type: ignore[attr-defined]
+    shown = [one for one in re.findall(r"^│ (--[a-z-]+)", said, re.MULTILINE) if one != "--help"]
+    assert len(shown) == len(set(shown)) == len(options)
+    heads = re.findall(r"^╭─ (.+?) ─+╮", said, re.MULTILINE)
+    assert [one for one in heads if one not in ("Options", "Arguments")] == GROUPS[kind]
+
+
+@pytest.mark.parametrize("kind", GROUPS)
+def test_help_ends_with_examples_of_its_kind(kind: str) -> None:
+    *_, last = (line.strip() for line in called(kind, "--help")[1].splitlines() if line.strip())
+    assert last.startswith(f"Example: perdix replay {kind} ")
+
+
+def test_the_kinds_are_listed() -> None:
+    code, said = called("--help")
+    assert code == 0
+    assert [kind for kind in GROUPS if re.search(rf"^│ {kind} ", said, re.MULTILINE)] == list(GROUPS)
+
+
+@pytest.mark.parametrize(
+    ("words", "led_to"),
+    [
+        ([], ["job"]),
+        (["--workload", "ads"], ["job", "--workload", "ads"]),
+        (["job", "--twin", "ads"], ["job", "--twin", "ads"]),
+        (["--policy", "ds2", "--dataflow", "q5", "--json"], ["operators", "--policy", "ds2", "q5", "--json"]),
+        (["--dataflow=q5"], ["operators", "q5"]),
+        (["--topology", "plant", "--seeds", "2"], ["hosts", "plant", "--seeds", "2"]),
+        (["--help"], ["--help"]),
+    ],
+)
+def test_without_a_kind_it_is_a_job_or_what_an_older_option_names(words: list[str], led_to: list[str]) -> None:
+    assert of_kind(words) == led_to
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (("operators", "nexmark-q1", "--twin", "ads"), "--twin"),
+        (("--dataflow", "nexmark-q1", "--noise", "0"), "--noise"),
+        (("--dataflow", "nexmark-q1", "--prices", "visp-10"), "--prices"),
+        (("--topology", "manufacturing", "--from", "2d"), "--from"),
+        (("--topology", "manufacturing", "--dataflow", "nexmark-q1"), "--dataflow"),
+        (("hosts", "manufacturing", "--worker-price", "2"), "--worker-price"),
+        (("--skew", "0.5"), "--skew"),
+        (("--pattern", "stepwise"), "--pattern"),
+    ],
+)
+def test_an_option_of_another_kind_is_refused_by_name(words: tuple[str, ...], option: str) -> None:
+    code, said = called(*words)
+    assert code == 2
+    assert f"No such option: {option}" in " ".join(said.replace("│", " ").split())
+
+
+def test_what_is_to_be_replayed_must_be_named() -> None:
+    code, said = called("--dataflow")
+    assert code == 2
+    assert "Missing argument 'DATAFLOW'" in " ".join(said.split())

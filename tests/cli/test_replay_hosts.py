@@ -29,7 +29,7 @@ def call(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Call:
     def run(*arguments: str) -> Result:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            result = CliRunner().invoke(app, ["replay", "--topology", "manufacturing", *arguments])
+            result = CliRunner().invoke(app, ["replay", "hosts", "manufacturing", *arguments])
         if result.exception and not isinstance(result.exception, SystemExit):
             raise result.exception
         return result
@@ -85,13 +85,10 @@ def test_runs_are_recorded_side_by_side(call: Call, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--topology", "factory"], "known: manufacturing"),
-        (["--topology", "manufacturing", "--pattern", "round"], "no pattern 'round'; known: stepwise"),
-        (["--topology", "manufacturing", "--policy", "ds2"], "unknown policy 'ds2' for hosts"),
-        (["--topology", "manufacturing", "--twin", "ads"], "--twin: not for a topology"),
-        (["--topology", "manufacturing", "--dataflow", "nexmark-q1"], "--dataflow: not for a topology"),
-        (["--topology", "manufacturing", "--forecaster", "last-valu"], "did you mean 'last-value'?"),
-        (["--pattern", "stepwise"], "name one with --topology"),
+        (["hosts", "factory"], "known: manufacturing"),
+        (["hosts", "manufacturing", "--pattern", "round"], "no pattern 'round'; known: stepwise"),
+        (["hosts", "manufacturing", "--policy", "ds2"], "unknown policy 'ds2' for hosts"),
+        (["hosts", "manufacturing", "--forecaster", "last-valu"], "did you mean 'last-value'?"),
     ],
 )
 def test_what_a_user_gets_wrong_is_said_in_one_sentence(

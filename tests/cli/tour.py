@@ -59,8 +59,8 @@ PROMISED = {
         "host-hours paid", slow=True
     ),
     "perdix prices aws-ec2-us-east-1 --worker-cpu 1 --worker-memory 4096 --workers 12": Promise("is cheapest"),
-    "perdix replay --dataflow nexmark-q5 --policy ds2,dhalion": Promise("dhalion", slow=True),
-    "perdix replay --topology manufacturing --pattern stepwise --policy btu:unit_min=60,threshold": Promise(
+    "perdix replay operators nexmark-q5 --policy ds2,dhalion": Promise("dhalion", slow=True),
+    "perdix replay hosts manufacturing --pattern stepwise --policy btu:unit_min=60,threshold": Promise(
         "threshold", slow=True
     ),
     "perdix ds2 --topology conf/examples/ds2/topology.csv --rates conf/examples/ds2/rates"

@@ -1,4 +1,4 @@
-"""``perdix replay --topology``: policies that lease hosts, side by side on the twin of a topology."""
+"""``perdix replay hosts``: policies that lease hosts, side by side on the twin of a topology."""
 
 from __future__ import annotations
 
@@ -9,10 +9,61 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from perdix.cli.replay.options import (
+    STDOUT,
+    FailuresOption,
+    FirstSeedOption,
+    ForecasterOption,
+    HoursOption,
+    JsonFileOption,
+    MlflowOption,
+    OutOption,
+    PatternOption,
+    PicturesOption,
+    PolicyOption,
+    ProcessesOption,
+    SeedsOption,
+    TopologyArgument,
+    family_or_none,
+    seeds_from,
+    writable,
+)
+
 if TYPE_CHECKING:
     from perdix.replay.hosts_campaign import HostsCampaign, HostsSetup
 
 ALL = "all"
+EXAMPLES = """
+Example: perdix replay hosts manufacturing --pattern stepwise --policy btu:unit_min=10,threshold --seeds 3
+"""
+
+
+def replay_hosts(
+    topology: TopologyArgument,
+    *,
+    pattern: PatternOption = None,
+    policy: PolicyOption = None,
+    hours: HoursOption = None,
+    failures: FailuresOption = 0,
+    forecaster: ForecasterOption = None,
+    seeds: SeedsOption = 1,
+    first_seed: FirstSeedOption = 1,
+    processes: ProcessesOption = None,
+    out: OutOption = None,
+    pictures: PicturesOption = True,
+    mlflow: MlflowOption = True,
+    as_json: JsonFileOption = None,
+) -> None:
+    """Policies that lease hosts and place containers on them, on the twin of a topology.
+
+    Options of a policy follow colons: btu:unit_min=60. What the figures mean: docs/hosts.md.
+    """
+    from perdix.replay.hosts_case import FORECASTER
+
+    file, chosen = writable(as_json), seeds_from(first_seed, seeds)
+    family = family_or_none(forecaster, FORECASTER)
+    asked = Asked(topology, pattern, policy, chosen, hours, failures, family, processes, out, pictures, mlflow)
+    _replay(asked, file, on_stdout=as_json == STDOUT)
 
 
 @dataclass(frozen=True)
@@ -40,20 +91,12 @@ class Asked:
     mlflow: bool
 
 
-def family(name: str | None) -> str | None:
-    """Return the family of forecasters that is asked for; ``None`` for none."""
-    from perdix.cli.replay import family_or_none
-    from perdix.replay.hosts_case import FORECASTER
-
-    return family_or_none(name, FORECASTER)
-
-
-def replay_hosts(asked: Asked, file: Path | None, *, on_stdout: bool) -> None:
+def _replay(asked: Asked, file: Path | None, *, on_stdout: bool) -> None:
     """Replay, write what came of it, and show it; exit code 1 when a replay did not come to its end."""
     from perdix.cli.how_long import OPERATORS_S_PER_H, counted, replay_s, say_beforehand
-    from perdix.cli.replay_hosts_text import show_hosts
-    from perdix.cli.replay_results import tell as tell_of
-    from perdix.cli.replay_text import progress_bar
+    from perdix.cli.replay.hosts_text import show_hosts
+    from perdix.cli.replay.job_text import progress_bar
+    from perdix.cli.replay.results import tell as tell_of
     from perdix.control.clock import WallClock
     from perdix.replay.hosts_campaign import run_hosts_campaign
 
@@ -92,7 +135,7 @@ def _setup(asked: Asked) -> HostsSetup:
 
 def _write(campaign: HostsCampaign, asked: Asked, started_at_s: float) -> dict[str, Any]:
     """Write series, pictures and document into a folder, record MLflow runs, and return the document."""
-    from perdix.cli.replay_results import written
+    from perdix.cli.replay.results import written
     from perdix.cli.stores import home
     from perdix.replay.hosts_document import hosts_document, hosts_folder_name, write_hosts_series
     from perdix.replay.hosts_picture import draw_hosts_campaign

@@ -1,12 +1,10 @@
-"""``perdix replay``: any policies on any workload against a twin, side by side."""
+"""``perdix replay job``: any policies on any workload against the twin of a job, side by side."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from typer.core import TyperCommand
 
 from perdix.cli.output import UserError
 from perdix.cli.pricing import (
@@ -17,8 +15,8 @@ from perdix.cli.pricing import (
     WorkerCpuOption,
     WorkerMemoryOption,
 )
-from perdix.cli.replay_options import (
-    DataflowOption,
+from perdix.cli.replay.options import (
+    STDOUT,
     ErrorBudgetOption,
     ExactOption,
     FailuresOption,
@@ -34,7 +32,6 @@ from perdix.cli.replay_options import (
     MlflowOption,
     NoiseOption,
     OutOption,
-    PatternOption,
     PeakUtilisationOption,
     PicturesOption,
     PolicyOption,
@@ -42,54 +39,33 @@ from perdix.cli.replay_options import (
     RecoveryTimeOption,
     RegimeOption,
     SeedsOption,
-    SkewOption,
     SlowNoiseOption,
-    StartOption,
     StepOption,
     ToOption,
-    TopologyOption,
     TwinOption,
     WorkerPriceOption,
     WorkloadOption,
+    family_or_none,
+    seeds_from,
+    writable,
 )
 
 if TYPE_CHECKING:
-    from typer import Context
-
     from perdix.replay.campaign import Campaign, Setup
     from perdix.replay.workload import Trace
     from perdix.settings.stream_job import Objectives
     from perdix.twin.parameters import TwinParameters
 
-STDOUT = "-"
-NO_FORECASTER = "none"
 EXAMPLES = """
-Example: perdix replay --workload ads --policy perdix,hpa-80,static-12 --seeds 3 --hours 6
+Example: perdix replay job --workload ads --policy perdix,hpa-80,static-12 --seeds 3 --hours 6
 
-Example: perdix replay --workload counts.csv --step 30m --from 2d --to 9d
+Example: perdix replay job --workload counts.csv --step 30m --from 2d --to 9d
 
-Example: perdix replay --workload ads --prices aws-ec2-us-east-1 --worker-memory 4096 --release end-of-unit
-
-Example: perdix replay --dataflow heron-wordcount --policy ds2,dhalion,flink-autoscaler
-
-Example: perdix replay --topology manufacturing --pattern stepwise --policy btu:unit_min=60,threshold
+Example: perdix replay job --workload ads --prices aws-ec2-us-east-1 --worker-memory 4096 --release end-of-unit
 """
 
 
-class JsonMayBeBare(TyperCommand):
-    """``--json`` without a file means standard output, as with every other command."""
-
-    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:  # type: ignore[override]  # Typer's own Click
-        """Give a bare ``--json`` its value."""
-        given = []
-        for word, following in zip(args, [*args[1:], "--"], strict=True):
-            given.append(word)
-            if word == "--json" and following.startswith("-") and following != STDOUT:
-                given.append(STDOUT)
-        return super().parse_args(ctx, given)
-
-
-def replay(
+def replay_job(
     *,
     workload: WorkloadOption = None,
     peak_utilisation: PeakUtilisationOption = None,
@@ -120,26 +96,19 @@ def replay(
     first_seed: FirstSeedOption = 1,
     exact: ExactOption = False,
     processes: ProcessesOption = None,
-    dataflow: DataflowOption = None,
-    start: StartOption = None,
-    skew: SkewOption = None,
-    topology: TopologyOption = None,
-    pattern: PatternOption = None,
     out: OutOption = None,
     pictures: PicturesOption = True,
     mlflow: MlflowOption = True,
     as_json: JsonFileOption = None,
 ) -> None:
-    """Replay policies on one workload against a digital twin, through the very tick that runs in production.
+    """Policies that size a job, on one workload against its twin.
 
     Every policy sees the same arrivals, workers and luck for a seed. Options of a policy follow colons:
     daedalus:grace_s=120:tick_s=30. What the figures mean: docs/replay.md.
     """
     from perdix.assets.history import ingested
-    from perdix.cli import replay_hosts as hosts
-    from perdix.cli.replay_dataflow import Asked, replay_dataflow
-    from perdix.cli.replay_results import refuse, tell, write_results
-    from perdix.cli.replay_text import show
+    from perdix.cli.replay.job_text import show
+    from perdix.cli.replay.results import tell, write_results
     from perdix.cli.stores import lake
     from perdix.control.clock import WallClock
     from perdix.replay.asked import twin_and_trace
@@ -148,70 +117,9 @@ def replay(
     from perdix.replay.part import USUAL_HOURS, part_of
     from perdix.settings.stream_job import Objectives
 
-    file = _writable(as_json)
+    file = writable(as_json)
     asked_prices = AskedPrices(prices, instance_type, worker_cpu, worker_memory_mb, release)
     asked_prices.check(worker_price)
-    chosen_seeds = tuple(range(first_seed, first_seed + seeds))
-    if topology is not None:
-        refuse(
-            {
-                "--workload": workload,
-                "--twin": twin,
-                "--regime": regime,
-                "--dataflow": dataflow,
-                "--start": start,
-                "--skew": skew,
-                "--peak-utilisation": peak_utilisation,
-                "--noise": noise,
-                "--slow-noise": slow_noise,
-                "--max": maximum,
-                "--fill-gaps": fill_gaps,
-                "--from": from_,
-                "--to": to,
-                "--step": step,
-                "--worker-price": worker_price,
-                "--prices": prices,
-            },
-            "a topology, whose sensors and hosts stand in",
-            "--topology",
-            "conf/topologies",
-        )
-        family = hosts.family(forecaster)
-        leased = hosts.Asked(
-            topology, pattern, policy, chosen_seeds, hours, failures, family, processes, out, pictures, mlflow
-        )
-        hosts.replay_hosts(leased, file, on_stdout=as_json == STDOUT)
-        return
-    if pattern is not None:
-        raise UserError("--pattern is for a topology; name one with --topology")
-    if dataflow is not None:
-        refuse(
-            {
-                "--workload": workload,
-                "--twin": twin,
-                "--regime": regime,
-                "--peak-utilisation": peak_utilisation,
-                "--failures": failures or None,
-                "--forecaster": forecaster,
-                "--noise": noise,
-                "--slow-noise": slow_noise,
-                "--max": maximum,
-                "--fill-gaps": fill_gaps,
-                "--from": from_,
-                "--to": to,
-                "--step": step,
-                "--worker-price": worker_price,
-                "--prices": prices,
-            },
-            "a dataflow, whose rates and bounds stand in",
-            "--dataflow",
-            "conf/dataflows",
-        )
-        one = Asked(dataflow, policy, chosen_seeds, hours, start, skew, processes, out, pictures, mlflow)
-        replay_dataflow(one, file, on_stdout=as_json == STDOUT)
-        return
-    if start is not None or skew is not None:
-        raise UserError("--start and --skew are for a dataflow; name one with --dataflow")
     parameters, trace = twin_and_trace(
         workload,
         twin,
@@ -234,7 +142,7 @@ def replay(
         policy,
         (minimum, maximum),
         objectives,
-        seeds=chosen_seeds,
+        seeds=seeds_from(first_seed, seeds),
         hours=hours,
         peak_utilisation=trace.peak_utilisation if peak_utilisation is None else peak_utilisation,
         noise=trace.noise if noise is None else noise,
@@ -263,33 +171,6 @@ def _step_s(text: str | None) -> float | None:
     return seconds
 
 
-def family_or_none(name: str | None, usual: str) -> str | None:
-    """Return the family of forecasters that is asked for, by default ``usual``; ``None`` for none."""
-    from perdix.models.forecasting.families import families_named
-
-    if name is None:
-        return usual
-    try:
-        if name != NO_FORECASTER:
-            families_named(name)
-    except ValueError as error:
-        raise UserError(f"--forecaster: {error}; or '{NO_FORECASTER}'") from None
-    return None if name == NO_FORECASTER else name
-
-
-def _writable(as_json: str | None) -> Path | None:
-    """Return the file for the document; found out before hours of work, not after."""
-    if as_json is None or as_json == STDOUT:
-        return None
-    path = Path(as_json)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.open("a").close()
-    except OSError as error:
-        raise UserError(f"--json {path}: cannot be written ({error.strerror}); name another file") from None
-    return path
-
-
 def _setup(
     parameters: TwinParameters,
     trace: Trace,
@@ -313,7 +194,7 @@ def _setup(
 
 def _run(setup: Setup, processes: int | None) -> Campaign:
     from perdix.cli.how_long import COARSE_S_PER_H, REPLAYED_S_PER_H, counted, replay_s, say_beforehand
-    from perdix.cli.replay_text import progress_bar
+    from perdix.cli.replay.job_text import progress_bar
     from perdix.replay.campaign import run_campaign
 
     runs = len(setup.labels) * len(setup.seeds)

@@ -95,16 +95,6 @@ def tell(
         complaints.print(styled("failed:", "bold red"), what, highlight=False)
 
 
-def refuse(given: Mapping[str, object], what: str, option: str, folder: str) -> None:
-    """Complain of options that say nothing about ``what``, ``option -> value``; ``None`` and False: not given."""
-    names = [name for name, value in given.items() if value is not None and value is not False]
-    if names:
-        raise UserError(
-            f"{', '.join(names)}: not for {what} {folder}; "
-            f"leave it out, or copy the file and name the copy with {option}"
-        )
-
-
 def as_text(document: Mapping[str, Any]) -> str:
     """Return the document as JSON."""
     return json.dumps(plain(document), indent=2, allow_nan=False) + "\n"

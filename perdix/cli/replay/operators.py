@@ -1,4 +1,4 @@
-"""``perdix replay --dataflow``: policies that size operators, side by side on the twin of a dataflow."""
+"""``perdix replay operators``: policies that size operators, side by side on the twin of a dataflow."""
 
 from __future__ import annotations
 
@@ -10,10 +10,58 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from perdix.cli.output import UserError
+from perdix.cli.replay.options import (
+    STDOUT,
+    DataflowArgument,
+    FirstSeedOption,
+    HoursOption,
+    JsonFileOption,
+    MlflowOption,
+    OutOption,
+    PicturesOption,
+    PolicyOption,
+    ProcessesOption,
+    SeedsOption,
+    SkewOption,
+    StartOption,
+    seeds_from,
+    writable,
+)
 
 if TYPE_CHECKING:
     from perdix.replay.dataflow_campaign import DataflowCampaign
     from perdix.twin.dataflow.parameters import DataflowParameters
+
+
+EXAMPLES = """
+Example: perdix replay operators heron-wordcount --policy ds2,dhalion,flink-autoscaler
+
+Example: perdix replay operators nexmark-q5 --start window=4 --skew 0.3 --seeds 3
+"""
+
+
+def replay_operators(
+    dataflow: DataflowArgument,
+    *,
+    policy: PolicyOption = None,
+    hours: HoursOption = None,
+    start: StartOption = None,
+    skew: SkewOption = None,
+    seeds: SeedsOption = 1,
+    first_seed: FirstSeedOption = 1,
+    processes: ProcessesOption = None,
+    out: OutOption = None,
+    pictures: PicturesOption = True,
+    mlflow: MlflowOption = True,
+    as_json: JsonFileOption = None,
+) -> None:
+    """Policies that size each operator of a dataflow, on its twin.
+
+    Options of a policy follow colons: ds2:activation=5. What the figures mean: docs/replay.md.
+    """
+    file, chosen = writable(as_json), seeds_from(first_seed, seeds)
+    asked = Asked(dataflow, policy, chosen, hours, start, skew, processes, out, pictures, mlflow)
+    _replay(asked, file, on_stdout=as_json == STDOUT)
 
 
 @dataclass(frozen=True)
@@ -40,12 +88,12 @@ class Asked:
     mlflow: bool
 
 
-def replay_dataflow(asked: Asked, file: Path | None, *, on_stdout: bool) -> None:
+def _replay(asked: Asked, file: Path | None, *, on_stdout: bool) -> None:
     """Replay, write what came of it, and show it; exit code 1 when a replay did not come to its end."""
     from perdix.cli.how_long import OPERATORS_S_PER_H, counted, replay_s, say_beforehand
-    from perdix.cli.replay_dataflow_text import show_dataflow
-    from perdix.cli.replay_results import tell as tell_of
-    from perdix.cli.replay_text import progress_bar
+    from perdix.cli.replay.job_text import progress_bar
+    from perdix.cli.replay.operators_text import show_dataflow
+    from perdix.cli.replay.results import tell as tell_of
     from perdix.control.clock import WallClock
     from perdix.replay.dataflow_campaign import DataflowSetup, run_dataflow_campaign
     from perdix.replay.dataflow_case import DEFAULT_POLICIES, dataflow_contenders
@@ -74,7 +122,7 @@ def _parameters(asked: Asked) -> DataflowParameters:
             parameters = parameters.with_start(_counts(asked.start))
         return parameters if asked.skew is None else parameters.with_skew(asked.skew)
     except ValueError as error:
-        raise UserError(f"--dataflow {asked.dataflow}: {error}") from None
+        raise UserError(f"dataflow {asked.dataflow}: {error}") from None
 
 
 def _counts(text: str) -> dict[str, int]:
@@ -89,7 +137,7 @@ def _counts(text: str) -> dict[str, int]:
 
 def _write(campaign: DataflowCampaign, asked: Asked, started_at_s: float) -> dict[str, Any]:
     """Write series, picture and document into a folder, record MLflow runs, and return the document."""
-    from perdix.cli.replay_results import written
+    from perdix.cli.replay.results import written
     from perdix.cli.stores import home
     from perdix.replay.dataflow_document import dataflow_document, dataflow_folder_name, write_dataflow_series
     from perdix.replay.dataflow_picture import draw_dataflow_campaign

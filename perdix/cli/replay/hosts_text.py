@@ -1,4 +1,4 @@
-"""How ``perdix replay --topology`` looks to people: a table per pattern, laid out as tables 3 to 6 of the paper."""
+"""How ``perdix replay hosts`` looks to people: a table per pattern, laid out as tables 3 to 6 of the paper."""
 
 from __future__ import annotations
 

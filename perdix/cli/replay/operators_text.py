@@ -1,4 +1,4 @@
-"""How ``perdix replay --dataflow`` looks to people: a row per policy, and the steps that each took."""
+"""How ``perdix replay operators`` looks to people: a row per policy, and the steps that each took."""
 
 from __future__ import annotations
 

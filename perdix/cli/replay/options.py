@@ -1,4 +1,4 @@
-"""The options of ``perdix replay``, each in one group of its help."""
+"""The options of ``perdix replay``, each in one group of its help, and what some of them mean."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
+from perdix.cli.output import UserError
 from perdix.cli.pricing import PANEL as PRICES
 
 WORKLOAD, TWIN, POLICIES, OBJECTIVES, FAILURES = "Workload", "Twin", "Policies", "Objectives", "Failures"
 RUNS, OUTPUT = "Runs", "Output"
-DATAFLOW = "Instead of a job: a dataflow, sized by operator"
-TOPOLOGY = "Instead of a job: a topology on leased hosts"
+STDOUT = "-"
+NO_FORECASTER = "none"
 
 WorkloadOption = Annotated[
     str | None,
@@ -116,8 +117,8 @@ PolicyOption = Annotated[
         "--policy",
         "--policies",
         help="Policies, separated by commas.",
-        show_default="perdix,hpa-80,static-MAX; of a dataflow ds2,dhalion,flink-autoscaler; "
-        "of a topology btu with units of 10, 30 and 60 min, threshold",
+        show_default="job: perdix,hpa-80,static-MAX; operators: ds2,dhalion,flink-autoscaler; "
+        "hosts: btu with units of 10, 30 and 60 min, threshold",
         rich_help_panel=POLICIES,
     ),
 ]
@@ -152,9 +153,7 @@ ErrorBudgetOption = Annotated[
 ]
 FailuresOption = Annotated[
     int,
-    typer.Option(
-        "--failures", help="Workers (of a topology: hosts) that crash in each replay.", min=0, rich_help_panel=FAILURES
-    ),
+    typer.Option("--failures", help="Workers, or hosts, that crash in each replay.", min=0, rich_help_panel=FAILURES),
 ]
 WorkerPriceOption = Annotated[
     float | None,
@@ -184,51 +183,39 @@ ProcessesOption = Annotated[
         "--workers", help="Processes at a time.", show_default="as many as cores", min=1, rich_help_panel=RUNS
     ),
 ]
-DataflowOption = Annotated[
-    str | None,
-    typer.Option(
-        "--dataflow",
-        help="Instead: policies that size each operator, on a dataflow of conf/dataflows or of a YAML file.",
-        show_default=False,
-        rich_help_panel=DATAFLOW,
-    ),
+DataflowArgument = Annotated[
+    str, typer.Argument(metavar="DATAFLOW", help="Name in conf/dataflows, or a YAML file.", show_default=False)
 ]
 StartOption = Annotated[
     str | None,
     typer.Option(
         "--start",
-        help="With --dataflow: operator=instances,...",
+        help="What runs at first: operator=instances,...",
         show_default="those of its file",
-        rich_help_panel=DATAFLOW,
+        rich_help_panel=WORKLOAD,
     ),
 ]
 SkewOption = Annotated[
     float | None,
     typer.Option(
         "--skew",
-        help="With --dataflow: share of the records that one instance of each keyed operator gets.",
+        help="Share of the records that one instance of each keyed operator gets.",
         show_default="none",
         min=0.01,
         max=1.0,
-        rich_help_panel=DATAFLOW,
+        rich_help_panel=WORKLOAD,
     ),
 ]
-TopologyOption = Annotated[
-    str | None,
-    typer.Option(
-        "--topology",
-        help="Instead: policies that lease hosts, on a topology of conf/topologies or of a YAML file.",
-        show_default=False,
-        rich_help_panel=TOPOLOGY,
-    ),
+TopologyArgument = Annotated[
+    str, typer.Argument(metavar="TOPOLOGY", help="Name in conf/topologies, or a YAML file.", show_default=False)
 ]
 PatternOption = Annotated[
     str | None,
     typer.Option(
         "--pattern",
-        help="With --topology: arrival patterns, separated by commas.",
+        help="Arrival patterns, separated by commas.",
         show_default="all of its file",
-        rich_help_panel=TOPOLOGY,
+        rich_help_panel=WORKLOAD,
     ),
 ]
 OutOption = Annotated[
@@ -247,3 +234,35 @@ JsonFileOption = Annotated[
         "--json", help="Write the document to this file; alone or with '-' to standard output.", rich_help_panel=OUTPUT
     ),
 ]
+
+
+def seeds_from(first: int, count: int) -> tuple[int, ...]:
+    """Return so many seeds, counted from the first."""
+    return tuple(range(first, first + count))
+
+
+def family_or_none(name: str | None, usual: str) -> str | None:
+    """Return the family of forecasters that is asked for, by default ``usual``; ``None`` for none."""
+    from perdix.models.forecasting.families import families_named
+
+    if name is None:
+        return usual
+    try:
+        if name != NO_FORECASTER:
+            families_named(name)
+    except ValueError as error:
+        raise UserError(f"--forecaster: {error}; or '{NO_FORECASTER}'") from None
+    return None if name == NO_FORECASTER else name
+
+
+def writable(as_json: str | None) -> Path | None:
+    """Return the file for the document; found out before hours of work, not after."""
+    if as_json is None or as_json == STDOUT:
+        return None
+    path = Path(as_json)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("a").close()
+    except OSError as error:
+        raise UserError(f"--json {path}: cannot be written ({error.strerror}); name another file") from None
+    return path
