@@ -89,3 +89,11 @@ def test_what_is_to_be_replayed_must_be_named() -> None:
     code, said = called("--dataflow")
     assert code == 2
     assert "Missing argument 'DATAFLOW'" in " ".join(said.split())
+
+
+def test_a_bare_json_means_standard_output_and_nothing_at_all_is_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, object]] = []
+    monkeypatch.setattr("perdix.cli.replay.job.writable", lambda as_json: asked.append({"as_json": as_json}) or 1 / 0)
+    for words in ([], ["--json"], ["--json", "--seeds", "2"]):
+        CliRunner().invoke(app, ["replay", *words])
+    assert [one["as_json"] for one in asked] == [None, "-", "-"]

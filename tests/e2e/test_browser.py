@@ -162,7 +162,7 @@ def test_any_job_is_reviewed_with_its_picture(dagster: Dagster, browser: Browser
 
 def test_the_list_of_trainings_opens_with_what_decides(browser: Browser, servers: DevServers, trained: str) -> None:
     browser.open(servers.experiments["perdix-forecast"])
-    browser.see("forecast of 3 jobs", "beats_naive_share")
+    browser.see("forecast of 3 jobs", "chosen_share", "score_median")
     browser.picture("ui-mlflow-runs")
 
 

@@ -53,7 +53,8 @@ class JsonMayBeBare(TyperCommand):
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:  # type: ignore[override]  # Typer's own Click
         """Give a bare ``--json`` its value."""
         given = []
-        for word, following in zip(args, [*args[1:], "--"], strict=True):
+        for at, word in enumerate(args):
+            following = args[at + 1] if at + 1 < len(args) else "--"
             given.append(word)
             if word == "--json" and following.startswith("-") and following != STDOUT:
                 given.append(STDOUT)
