@@ -381,7 +381,7 @@ class World:
             lambda scale_out, key: asked.append((scale_out, key)),
         )
         for scale_out, key in asked:
-            if kind != "kubernetes" and controller.late_s > LEAST_LEASE_S:
+            if controller.late_s > LEAST_LEASE_S and not (kind == "kubernetes" and self._keeps_versions(job)):
                 # Who falls asleep while its request leaves cannot be stopped, where the target knows no versions.
                 deployment.ask(self.now_s, scale_out, "", "")
                 continue
@@ -391,6 +391,10 @@ class World:
             self.pass_time(request.timeout_s)
             raise SilenceError
         return self._worded(job, request, Response.of(code, document), document)
+
+    def _keeps_versions(self, job: str) -> bool:
+        """Whether a write changes the version that others name; one that the target forgets does not."""
+        return self.active("forgotten write", job) is None
 
     def _worded(self, job: str, request: Request, answered: Response, document: object) -> Response:
         """Return what reaches the client of an answer."""

@@ -73,6 +73,13 @@ def test_what_was_asked_of_a_frozen_store_may_fail_long_after_it_thawed():
     assert Player().play(Episode(given.climate, given.controllers, faults, 12), compared=False).violations == ()
 
 
+def test_a_version_does_not_fence_who_sleeps_where_the_target_forgets_the_write_between():
+    given = episode(103_001, 36)
+    kinds = ("asleep while sending", "forgotten write")
+    faults = tuple(one for one in given.faults if one.kind in kinds)
+    assert Player().play(Episode(given.climate, given.controllers, faults, 36), compared=False).violations == ()
+
+
 def test_a_request_that_leaves_late_is_judged_by_what_arrived_when_it_was_decided():
     given = episode(96_002, 40)
     faults = tuple(
