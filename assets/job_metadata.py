@@ -8,8 +8,8 @@ import dagster as dg
 
 from perdix.assets.job_picture import job_picture
 from perdix.assets.metadata import picture
+from perdix.control.course import JobCourse
 from perdix.control.explain_text import render
-from perdix.control.job_course import JobCourse
 
 
 def metadata_of(course: JobCourse) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from perdix.control.job_course import JobCourse
+from perdix.control.course import JobCourse
 from perdix.replay.canvas import BLUE, GREEN, GREY, ORANGE, canvas, moments, moments_axis, rate_axis, to_png
 from perdix.replay.course_picture import latency_panel
 from perdix.replay.curves import extremes

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any
 
 from perdix.assets.kept_answers import Kept, Progress, Watch
-from perdix.assets.spark_tasks import Key, Task, attempt, spread
+from perdix.assets.spark.tasks import Key, Task, attempt, spread
 from perdix.assets.time_limit import time_limit
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from perdix.assets.ingest import samples
 from perdix.assets.metadata import records
 from perdix.assets.partitions import days, one_run
 from perdix.assets.resources import Spark, Workspace
-from perdix.assets.spark_tasks import Answer, run_tasks
+from perdix.assets.spark.tasks import Answer, run_tasks
 
 
 @dg.asset(

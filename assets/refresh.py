@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from perdix.assets import observation_tasks
 from perdix.assets.expectation_suite import Suite
 from perdix.assets.judged_frames import judged_frame
-from perdix.assets.spark_tasks import Task, run_tasks
+from perdix.assets.spark.tasks import Task, run_tasks
 from perdix.settings.home import Home
 from perdix.telemetry.lake import Lake
 from perdix.telemetry.landing import landed

@@ -69,8 +69,8 @@ class Spark(dg.ConfigurableResource):
 
         Raises ``NoJava`` when the machine has none, and ``ClusterError`` when a cluster runs nothing within a minute.
         """
-        from perdix.telemetry.spark_cluster import is_local, require_tasks
-        from perdix.telemetry.spark_session import prepare_environment, spark_conf
+        from perdix.telemetry.spark.cluster import is_local, require_tasks
+        from perdix.telemetry.spark.session import prepare_environment, spark_conf
 
         home, settings = self.workspace.paths(), self.workspace.settings().spark
         prepare_environment(home, settings.master)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from perdix.assets.shared_training import TABLE, SharedStore, fingerprint_of, fit_shared, sample_of
-from perdix.assets.spark_tasks import run_tasks
+from perdix.assets.spark.tasks import run_tasks
 from perdix.telemetry.lake import Lake
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from perdix.replay.clairvoyant import Clairvoyant, Impossible, clairvoyant, instantaneous_minimum, physics_of
+from perdix.replay.clairvoyant.bound import Clairvoyant, Impossible, clairvoyant, instantaneous_minimum, physics_of
 from perdix.settings.stream_job import Bounds, Objectives
 from perdix.twin.job import JobTwin
 from perdix.twin.parameters import load_twin

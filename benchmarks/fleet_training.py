@@ -5,7 +5,7 @@
     python -m benchmarks.fleet_training --jobs 100 --profile      # where the time of a job goes
 
 Writes a seeded lake of N stream jobs with a week of one-minute workload each (nine in a hundred broken on purpose: see
-benchmarks/fleet_lake.py), then runs the assets ``forecast_candidates`` and ``forecast_champions`` over all of them in a
+benchmarks/many_jobs.py), then runs the assets ``forecast_candidates`` and ``forecast_champions`` over all of them in a
 home of its own. Seconds are by the clock; seconds of a processor beside them tell how much of that was waiting.
 """
 
@@ -28,10 +28,10 @@ from typing import Any
 
 import dagster as dg
 
-from benchmarks.fleet_lake import job_names, write_fleet_lake
-from perdix.assets import training_tasks
+from benchmarks.many_jobs import job_names, write_fleet_lake
 from perdix.assets.kept_answers import read_answer
 from perdix.assets.resources import Workspace
+from perdix.assets.training import tasks as training_tasks
 from perdix.cli import runs
 from perdix.cli.output import console, styled
 from perdix.settings.home import PROJECT, Home

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
 
-from perdix.replay.hosts_campaign import HostsSetup, run_hosts_campaign
-from perdix.replay.hosts_case import FORECASTER, hosts_contenders
-from perdix.replay.hosts_outcome import HostsOutcome
+from perdix.replay.hosts.campaign import HostsSetup, run_hosts_campaign
+from perdix.replay.hosts.case import FORECASTER, hosts_contenders
+from perdix.replay.hosts.outcome import HostsOutcome
 from perdix.twin.hosts.parameters import load_topology
 
 TOPOLOGY = "manufacturing"

@@ -30,7 +30,7 @@ import numpy as np
 from perdix.settings.home import Home
 from perdix.telemetry.ingest import ingest
 from perdix.telemetry.lake import Lake
-from perdix.telemetry.spark_session import spark_session
+from perdix.telemetry.spark.session import spark_session
 
 SERIES, SAMPLES = 300, 4_320
 START_S, STEP_S = 1_700_000_000, 15

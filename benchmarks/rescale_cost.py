@@ -36,7 +36,7 @@ from rich.console import Console
 from rich.table import Table
 
 from perdix.settings.targets import FlinkSettings
-from perdix.targets.flink import FlinkTarget
+from perdix.targets.flink.target import FlinkTarget
 from perdix.telemetry import metrics
 from testbed import exported
 from testbed.cluster import Cluster

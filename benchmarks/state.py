@@ -23,8 +23,8 @@ from benchmarks.tick import champions
 from perdix.control.champions import FleetChampions, GivenChampions
 from perdix.control.fleet import tick_fleet
 from perdix.control.sources import Reading
-from perdix.control.state import StateStore
-from perdix.control.state_journal import JobStatus, Status, Tick
+from perdix.control.state.journal import JobStatus, Status, Tick
+from perdix.control.state.store import StateStore
 from perdix.control.tick_io import TickIO
 from perdix.models.forecasting.families import ENSEMBLE, families_named
 from perdix.models.registry import FORECAST

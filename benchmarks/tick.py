@@ -37,8 +37,8 @@ from perdix.control.memories import Memories
 from perdix.control.read_ahead import Hanging, ReadAhead
 from perdix.control.serving import FleetCrew, serve_elsewhere
 from perdix.control.sources import LiveSource, MetricsSource, Reading
-from perdix.control.state import StateStore
-from perdix.control.state_journal import Status
+from perdix.control.state.journal import Status
+from perdix.control.state.store import StateStore
 from perdix.control.tick_io import TickIO
 from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.families import ENSEMBLE, FAMILIES, families_named

@@ -38,7 +38,7 @@ from perdix.settings.home import PROJECT, Home
 from perdix.telemetry.ingest import ingest
 from perdix.telemetry.lake import Lake
 from perdix.telemetry.metrics import CANONICAL, Scope
-from perdix.telemetry.spark_session import spark_session
+from perdix.telemetry.spark.session import spark_session
 
 START_S, STEP_S = 1_767_225_600, 15  # 2026-01-01 00:00 UTC
 STEPS = 86_400 // STEP_S

@@ -27,7 +27,7 @@ def review(context: dg.OpExecutionContext, config: Reviewed, workspace: Workspac
     """Materialise ``job_review`` of each job; one that has no usable file, or no metrics, is said and left out."""
     from perdix.assets.job_metadata import metadata_of
     from perdix.control.clock import WallClock
-    from perdix.control.job_course import job_course
+    from perdix.control.course import job_course
     from perdix.control.live import alone_io
 
     files = workspace.stream_jobs()

@@ -22,7 +22,7 @@ def retrain_on_drift(
     it knows. A failed run closes the request too; the loop asks again after its cooldown, under the next attempt.
     """
     from perdix.control.clock import WallClock
-    from perdix.control.state import StateStore
+    from perdix.control.state.store import StateStore
     from perdix.models.forecasting.retraining import judgeable_s
     from perdix.telemetry.moments import moment
 

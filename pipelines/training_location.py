@@ -2,13 +2,14 @@
 
 import dagster as dg
 
-from perdix.assets import latency, performance
+from perdix.assets.latency import training as latency
+from perdix.assets.performance import training as performance
 from perdix.assets.profile import profiles
 from perdix.assets.recent_range import recent_range
 from perdix.assets.replay import policy_comparison
 from perdix.assets.resources import Spark, Workspace
 from perdix.assets.sample import operator_samples
-from perdix.assets.training import CAPACITY, FORECAST, build_training
+from perdix.assets.training.families import CAPACITY, FORECAST, build_training
 from perdix.assets.validation import build_checks
 from perdix.pipelines.ingesting import INGESTING
 from perdix.pipelines.jobs import ingest_day, observe_day, profile, replay, sample, train, train_performance

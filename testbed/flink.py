@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from perdix.cli.output import UserError
-from perdix.targets.flink_answers import OVER, gist
+from perdix.targets.flink.answers import OVER, gist
 from testbed import build
 from testbed.layout import Layout
 from testbed.settings import Testbed, Throttle

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from perdix.cli.output import UserError
-from perdix.control.state import StateStore
-from perdix.control.state_ledger import Entry
+from perdix.control.state.ledger import Entry
+from perdix.control.state.store import StateStore
 from perdix.replay.outcome import Played
 from perdix.settings.home import Home
 from perdix.settings.stream_job import Bounds, Objectives
 from perdix.settings.targets import FlinkSettings
-from perdix.targets.flink import FlinkTarget
+from perdix.targets.flink.target import FlinkTarget
 from testbed import exported
 from testbed.build import AUTOSCALER, build, stale
 from testbed.cluster import Cluster

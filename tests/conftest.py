@@ -13,7 +13,7 @@ import hypothesis
 import pytest
 
 from perdix.settings.home import Home
-from perdix.telemetry.spark_session import spark_session
+from perdix.telemetry.spark.session import spark_session
 
 # No deadline per example, and none for making them: other work on the same cores would decide whether a test passes.
 # The same examples each time, so that a change is judged by what it changed; `make explore` tries new ones.

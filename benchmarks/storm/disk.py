@@ -10,9 +10,9 @@ from unittest.mock import patch
 
 import sqlalchemy as sa
 
-from perdix.control import state_schema
-from perdix.control.state import StateStore
-from perdix.control.state_schema import _open
+from perdix.control.state import schema as state_schema
+from perdix.control.state.schema import _open
+from perdix.control.state.store import StateStore
 
 LOCKED, FULL = "database is locked", "database or disk is full"
 READ_ONLY, GONE = "attempt to write a readonly database", "unable to open database file"

@@ -10,9 +10,9 @@ from benchmarks.storm.climate import EXACT
 from benchmarks.storm.faults import CONTRADICTORY, KINDS, MISSING, Fault
 from perdix.control.fleet_report import FleetReport
 from perdix.control.reconcile import Event
-from perdix.control.state import StateStore
-from perdix.control.state_journal import Status
-from perdix.control.state_ledger import Entry, State
+from perdix.control.state.journal import Status
+from perdix.control.state.ledger import Entry, State
+from perdix.control.state.store import StateStore
 from perdix.models.recovery.observation import TIMEOUT_S
 from perdix.policies.contract import Reason
 

@@ -9,7 +9,8 @@ from typing import Any
 from unittest import mock
 
 from benchmarks.storm.episodes import Wrap
-from perdix.control import state_ledger, tenure
+from perdix.control import tenure
+from perdix.control.state import ledger as state_ledger
 from perdix.control.tenure import Tenure
 from perdix.targets.contract import Running, Target
 

@@ -14,13 +14,13 @@ from perdix.control.fleet import tick_fleet
 from perdix.control.fleet_report import FleetReport
 from perdix.control.live import Targets
 from perdix.control.read_ahead import Hanging, JobsSource, ReadAhead
-from perdix.control.state import StateStore
+from perdix.control.state.store import StateStore
 from perdix.control.tick_io import TickIO
 from perdix.models.registry import FleetVersion, RegistryError
 from perdix.settings.stream_job import StreamJob
 from perdix.targets.build import build_target
 from perdix.targets.contract import Target
-from perdix.targets.flink import Pace
+from perdix.targets.flink.target import Pace
 
 Result = TypeVar("Result")
 INTERVAL_S = 60.0

@@ -22,8 +22,8 @@ from benchmarks.storm.network import RefusedError, Request, Response, SilenceErr
 from benchmarks.storm.oracles import Violation, Watch, concerned, quiet_since
 from benchmarks.storm.process import INTERVAL_S, Killed, Process
 from benchmarks.storm.scrapes import Scrapes
-from perdix.control.state import StateStore
-from perdix.control.state_schema import StateError
+from perdix.control.state.schema import StateError
+from perdix.control.state.store import StateStore
 from perdix.targets.contract import Guard, Running, Target, unguarded
 
 LYING = frozenset(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from perdix.models.dataflow.graph import Dataflow
 from perdix.models.dataflow.rates import OperatorRates
-from perdix.telemetry.ds2_files import Epoch, LoggedRates
+from perdix.telemetry.ds2.files import Epoch, LoggedRates
 
 COLUMNS = (
     "true_processing_per_s",

@@ -97,7 +97,7 @@ def _java(home: Home, _: JobFiles) -> Iterator[Finding]:
 
 
 def _state(home: Home, _: JobFiles) -> Iterator[Finding]:
-    from perdix.control.state import StateStore
+    from perdix.control.state.store import StateStore
 
     store = StateStore(home.make().state_url)
     try:
@@ -149,7 +149,7 @@ def _flink(_: Home, files: JobFiles) -> Iterator[Finding]:
 def _flink_of(job: StreamJob, target: FlinkSettings) -> Finding:
     from perdix.control.decide import SHORTEST_GRACE_S
     from perdix.targets.contract import TargetError
-    from perdix.targets.flink import FlinkTarget
+    from perdix.targets.flink.target import FlinkTarget
 
     check = f"flink of {job.name}"
     try:
@@ -168,8 +168,8 @@ def _flink_of(job: StreamJob, target: FlinkSettings) -> Finding:
 def _spark(*_: object) -> Iterator[Finding]:
     """Start Spark in a process of its own, so that its JVM ends with the check."""
     code = (
-        "from perdix.settings.home import Home; from perdix.telemetry.spark_session import spark_session;"
-        "from perdix.assets.spark_tasks import run_tasks; from perdix.assets.spark_check import interpreter;"
+        "from perdix.settings.home import Home; from perdix.telemetry.spark.session import spark_session;"
+        "from perdix.assets.spark.tasks import run_tasks; from perdix.assets.spark.check import interpreter;"
         "spark = spark_session(Home.from_environment().make());"
         "print(spark.version, run_tasks(spark, [{}], interpreter)[0].result['python'])"
     )

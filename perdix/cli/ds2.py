@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from perdix.models.dataflow.graph import Dataflow
     from perdix.models.dataflow.rates import OperatorRates
     from perdix.models.dataflow.scaling_curve import ScalingCurve
-    from perdix.telemetry.ds2_files import RatesLog
-    from perdix.telemetry.ds2_topology import Topology
+    from perdix.telemetry.ds2.files import RatesLog
+    from perdix.telemetry.ds2.topology import Topology
 
 ALL = "all"
 
@@ -84,9 +84,9 @@ def ds2(
         raise UserError(f"--align {mode} needs to know the key groups: add --max-parallelism, for example 128")
     from perdix.models.dataflow.logged_rates import operator_rates_of, source_targets
     from perdix.models.dataflow.optimal import Sizing, optimal_parallelism
-    from perdix.telemetry.ds2_files import read_rates, read_source_rates
-    from perdix.telemetry.ds2_lines import Ds2FileError
-    from perdix.telemetry.ds2_topology import read_topology
+    from perdix.telemetry.ds2.files import read_rates, read_source_rates
+    from perdix.telemetry.ds2.lines import Ds2FileError
+    from perdix.telemetry.ds2.topology import read_topology
 
     try:
         drawn, log = read_topology(topology), read_rates(rates)

@@ -142,7 +142,7 @@ def _champion(job: str) -> tuple[Forecaster | None, int]:
 
 def why_no_champion(job: str) -> str:
     """Return in a sentence why a job has no champion forecaster: what its newest training said, if there was one."""
-    from perdix.assets.training_record import NEVER_TRAINED, read_trained
+    from perdix.assets.training.record import NEVER_TRAINED, read_trained
     from perdix.models.registry import FORECAST
 
     (trained,) = read_trained(home().trainings / FORECAST, [job])

@@ -151,7 +151,7 @@ def _ingested(files: Sequence[ExportFile], job: str, hint: Hint | None = None, *
 
 def _session(place: Home, *, short_lived: bool) -> SparkSession:
     """Start Spark; called beside the imports, because a JVM takes as long to start as they do."""
-    from perdix.telemetry.spark_session import spark_session
+    from perdix.telemetry.spark.session import spark_session
 
     settings = load_product_settings().spark
     return spark_session(place, settings.master, settings.conf, short_lived=short_lived)

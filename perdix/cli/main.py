@@ -12,22 +12,8 @@ from typing import Annotated
 
 import typer
 
-from perdix.cli import (
-    demo,
-    dev,
-    doctor,
-    ds2,
-    explore,
-    ingest,
-    loop,
-    metrics,
-    operators,
-    prices,
-    profile,
-    sample,
-    scan,
-    train,
-)
+from perdix.cli import dev, doctor, ds2, explore, ingest, loop, metrics, operators, prices, profile, sample, scan, train
+from perdix.cli.demo import command as demo
 from perdix.cli.known_errors import known_errors
 from perdix.cli.output import run_guarded
 from perdix.cli.replay.command import replay

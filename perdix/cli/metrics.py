@@ -18,7 +18,7 @@ from perdix.settings.home import Home
 from perdix.settings.product import load_product_settings
 
 if TYPE_CHECKING:
-    from perdix.control.published import PublishedCollector
+    from perdix.control.publish.metrics import PublishedCollector
 
 PORT = 9464
 
@@ -52,8 +52,8 @@ def metrics(
 def collector_of(place: Home, tick_interval_s: float, holder: str | None = None) -> PublishedCollector:
     """Return what answers scrapes about this home; opening it asks nothing of the store, which may be absent."""
     from perdix.control.live import job_files
-    from perdix.control.published import Freshness, PublishedCollector
-    from perdix.control.published_state import PublishedState
+    from perdix.control.publish.metrics import Freshness, PublishedCollector
+    from perdix.control.publish.standing import PublishedState
 
     return PublishedCollector(
         PublishedState(place.state_url),
@@ -67,7 +67,7 @@ def collector_of(place: Home, tick_interval_s: float, holder: str | None = None)
 @contextmanager
 def listening(collector: PublishedCollector, address: str, port: int) -> Iterator[str]:
     """Serve ``/metrics`` until the block ends; yields its URL. ``UserError`` when the address cannot be listened at."""
-    from perdix.control.published import serving
+    from perdix.control.publish.metrics import serving
 
     with ExitStack() as stack:
         try:
@@ -86,7 +86,7 @@ def _print(collector: PublishedCollector, *, as_json: bool) -> None:
     """Print one scrape; exit code 1 when the state store could not be read."""
     from prometheus_client import generate_latest
 
-    from perdix.control.published import registry_of
+    from perdix.control.publish.metrics import registry_of
 
     if as_json:
         samples = [

@@ -17,7 +17,7 @@ from perdix.settings.stream_job import StreamJob
 from perdix.settings.targets import FlinkSettings
 
 if TYPE_CHECKING:
-    from perdix.control.dataflow_loop import Look
+    from perdix.control.operators.loop import Look
     from perdix.models.dataflow.rates import InstanceWindow
 
 
@@ -42,11 +42,11 @@ def operators(
 
     Example: perdix operators wordcount --policy ds2:curve=learned --decisions 3 --apply
     """
-    from perdix.control.dataflow_loop import looks
-    from perdix.control.dataflow_memory import recall, remember
+    from perdix.control.operators.loop import looks
+    from perdix.control.operators.memory import recall, remember
     from perdix.control.pausing import why_paused
-    from perdix.replay.dataflow_case import dataflow_contenders
-    from perdix.targets.flink import FlinkTarget
+    from perdix.replay.operators.case import dataflow_contenders
+    from perdix.targets.flink.target import FlinkTarget
 
     settings, target = _flink_job(job, act=apply)
     contenders = dataflow_contenders(policy)

@@ -93,7 +93,7 @@ def _work_of(plan: Plan) -> tuple[str, float]:
 def _document(job: str, told: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Return the profile as it was kept, and what came of the training."""
     from perdix.assets.profile import rows_of_deployments
-    from perdix.assets.training_record import read_trained
+    from perdix.assets.training.record import read_trained
     from perdix.cli.stores import home
     from perdix.models.profiling.rows import read_profile
 

@@ -16,7 +16,7 @@ NO_FILE = f"no job has a file yet: {WRITE_ONE}"
 
 if TYPE_CHECKING:
     from perdix.control.job_files import JobFiles
-    from perdix.control.state import StateStore
+    from perdix.control.state.store import StateStore
     from perdix.telemetry.lake import Lake
 
 
@@ -39,7 +39,7 @@ def lake() -> Lake:
 @contextmanager
 def state() -> Iterator[StateStore]:
     """Open the state store and close it afterwards."""
-    from perdix.control.state import StateStore
+    from perdix.control.state.store import StateStore
 
     store = StateStore(home().state_url)
     try:

@@ -84,7 +84,7 @@ def _run(name: str, jobs: list[str], opened: Any, *, show: bool) -> list[Any]:
 
 
 def _trained(results: list[Any], model: str, metric: str, jobs: list[str]) -> dict[str, Any]:
-    from perdix.assets.training_record import read_trained
+    from perdix.assets.training.record import read_trained
     from perdix.cli import runs
 
     registered, version, url = f"perdix-{model}", 0, None

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from perdix.control import memory_room
-from perdix.control.state import DAY_S
+from perdix.control.state.store import DAY_S
 from perdix.models.forecasting.foresight import LEAST_MINUTES
 from perdix.models.recovery.downtime import Downtimes
 from perdix.policies.contract import Decision, Policy, Reason, Situation

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from perdix.control.state import StateStore
-from perdix.control.state_journal import JobStatus, Pause
-from perdix.control.state_learned import Score
-from perdix.control.state_ledger import Entry, State
+from perdix.control.state.journal import JobStatus, Pause
+from perdix.control.state.learned import Score
+from perdix.control.state.ledger import Entry, State
+from perdix.control.state.store import StateStore
 
 LAST_SCORES = 15
 RESCALES = (State.INTENT, State.APPLIED, State.CONFIRMED, State.FAILED, State.SUPERSEDED)

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from perdix.control.explain import Explanation
-from perdix.control.state_journal import Status
-from perdix.control.state_ledger import Entry, Intent, State
+from perdix.control.state.journal import Status
+from perdix.control.state.ledger import Entry, Intent, State
 from perdix.policies.contract import Reason
 from perdix.policies.planning.course import STAGE_S
 from perdix.policies.wording import workers

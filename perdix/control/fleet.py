@@ -16,8 +16,8 @@ from perdix.control.clock import HostClock, moment
 from perdix.control.fleet_report import FleetReport, LoopFault, RetrainRequest
 from perdix.control.job_files import JobFiles
 from perdix.control.serving import Turn, serve, served_by
-from perdix.control.state_journal import JobStatus, Journal, Status, Tick
-from perdix.control.state_schema import cause_of, to_text
+from perdix.control.state.journal import JobStatus, Journal, Status, Tick
+from perdix.control.state.schema import cause_of, to_text
 from perdix.control.tick_io import TickIO
 from perdix.settings.stream_job import StreamJob
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from perdix.control.state_journal import JobStatus
-from perdix.control.state_schema import cause_of
+from perdix.control.state.journal import JobStatus
+from perdix.control.state.schema import cause_of
 from perdix.control.tick_io import TickReport
 from perdix.settings.plain_error import presentable
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from perdix.control.state import DAY_S
+from perdix.control.state.store import DAY_S
 
 MOST = 1_000  # of a job that is rescaled all the time
 

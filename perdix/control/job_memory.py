@@ -17,8 +17,8 @@ import numpy as np
 from perdix.control.decide import Avoided
 from perdix.control.followed import Followed
 from perdix.control.rejections import Rejections
-from perdix.control.state import StateStore
-from perdix.control.state_learned import Kind, Learned
+from perdix.control.state.learned import Kind, Learned
+from perdix.control.state.store import StateStore
 from perdix.control.watching import Watching
 from perdix.models.capacity.scale_outs import ScaleOuts
 from perdix.models.drift import DriftState

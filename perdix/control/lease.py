@@ -18,10 +18,10 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from perdix.control.clock import PROCESS, Moment
-from perdix.control.state_schema import keep_last, lease_watches, leases
+from perdix.control.state.schema import keep_last, lease_watches, leases
 
 if TYPE_CHECKING:
-    from perdix.control.state import StateStore
+    from perdix.control.state.store import StateStore
 
 PREFIX = "job:"  # of the names of leases on stream jobs
 UNTOLD_TTL_S = 60.0  # of a lease that an older perdix took, which does not tell how long it lasts

@@ -16,7 +16,7 @@ from perdix.control.job_files import FollowedFiles, JobFiles
 from perdix.control.read_ahead import Hanging, ReadAhead
 from perdix.control.serving import FleetCrew, serve_elsewhere
 from perdix.control.sources import LiveSource
-from perdix.control.state import StateStore
+from perdix.control.state.store import StateStore
 from perdix.control.tick_io import TickIO
 from perdix.models.registry import Registry
 from perdix.policies.build import check_policy

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from perdix.control.job_memory import KINDS, Recalled, recall
-from perdix.control.state import StateStore
+from perdix.control.state.store import StateStore
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from perdix.control.state_journal import Pause
+from perdix.control.state.journal import Pause
 from perdix.settings.stream_job import StreamJob
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from perdix.control.decide import Avoided
-from perdix.control.state import StateStore
-from perdix.control.state_ledger import OPEN, Desired, Entry, State
+from perdix.control.state.ledger import OPEN, Desired, Entry, State
+from perdix.control.state.store import StateStore
 from perdix.control.tenure import Tenure, asking
 from perdix.policies.contract import Reason
 from perdix.policies.wording import workers

@@ -22,8 +22,8 @@ from perdix.control.fleet_report import LONGEST_SENTENCE, LoopFault, Part
 from perdix.control.lease import PREFIX, Lease, StaleLease, acquire_all, holder_of, release
 from perdix.control.read_ahead import batches, target_call
 from perdix.control.reconcile import Progress
-from perdix.control.state_journal import JobStatus, Status
-from perdix.control.state_schema import cause_of
+from perdix.control.state.journal import JobStatus, Status
+from perdix.control.state.schema import cause_of
 from perdix.control.tenure import SHORTEST_S, Tenure
 from perdix.control.tick import Begun, begin
 from perdix.control.tick_io import Ready, ServesElsewhere, TickIO, TickReport

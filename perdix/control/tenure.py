@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from perdix.control.clock import HostClock, moment
 from perdix.control.lease import Lease, StaleLease, renew
-from perdix.control.state import StateStore
+from perdix.control.state.store import StateStore
 from perdix.targets.contract import Guard, unguarded
 
 CALL_S = 20.0  # that the lease lasts when a request leaves

@@ -24,9 +24,9 @@ from perdix.control.plan import Ledgered, Plan, Setting, blindness, plan
 from perdix.control.reconcile import Event, Progress, Reconciler
 from perdix.control.rejections import Rejections
 from perdix.control.sources import since_s
-from perdix.control.state import DAY_S, StateStore
-from perdix.control.state_journal import Status
-from perdix.control.state_ledger import Intent, State
+from perdix.control.state.journal import Status
+from perdix.control.state.ledger import Intent, State
+from perdix.control.state.store import DAY_S, StateStore
 from perdix.control.tenure import Tenure
 from perdix.control.tick_io import TickIO, TickReport
 from perdix.policies.contract import Decision, Reason

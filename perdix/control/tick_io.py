@@ -13,8 +13,8 @@ from perdix.control.clock import HostClock, Moment
 from perdix.control.memories import Memories
 from perdix.control.reconcile import Event
 from perdix.control.sources import MetricsSource
-from perdix.control.state import StateStore
-from perdix.control.state_journal import JobStatus, Status
+from perdix.control.state.journal import JobStatus, Status
+from perdix.control.state.store import StateStore
 from perdix.models.capacity.contract import Estimate
 from perdix.models.forecasting.contract import Forecast
 from perdix.policies.build import build_policy

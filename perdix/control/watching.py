@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from perdix.control.observe import last_finite, standing_still, total_throughput
-from perdix.control.state_ledger import Entry
+from perdix.control.state.ledger import Entry
 from perdix.models.recovery.downtime import Downtimes
 from perdix.models.recovery.normal import Normal
 from perdix.models.recovery.observation import TIMEOUT_S, Recovered, RecoveryWatch, TimedOut

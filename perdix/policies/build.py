@@ -18,8 +18,8 @@ from perdix.policies.planning.policy import Perdix, PerdixOptions
 from perdix.policies.qescalor import Cba, CbaOptions, QEScalor, QEScalorOptions
 from perdix.policies.static import Static, StaticOptions
 from perdix.policies.twres import Twres, TwresOptions
-from perdix.policies.visp import Visp
-from perdix.policies.visp_options import VispOptions
+from perdix.policies.visp.options import VispOptions
+from perdix.policies.visp.policy import Visp
 from perdix.settings.stream_job import PolicySettings
 from perdix.settings.strict import Strict
 

@@ -12,7 +12,7 @@ from perdix.models.forecasting.families import families_named
 from perdix.policies.wording import workers as in_words
 from perdix.replay.best_static import BestStatic, best_static
 from perdix.replay.case import BEST_STATIC, FORECASTER, Case, Contender
-from perdix.replay.clairvoyant import Clairvoyant, Impossible, clairvoyant, physics_of
+from perdix.replay.clairvoyant.bound import Clairvoyant, Impossible, clairvoyant, physics_of
 from perdix.replay.contenders import needs_beliefs
 from perdix.replay.frontier.curve import Frontier, frontier, too_large
 from perdix.replay.frontier.known import known

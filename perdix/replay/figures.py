@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perdix.control.believe import coarse
-from perdix.control.state_ledger import Entry
+from perdix.control.state.ledger import Entry
 from perdix.control.tick_io import TickReport
 from perdix.models.forecasting.contract import Forecast, Workload
 from perdix.models.realised import come_true, truth_of

@@ -142,8 +142,8 @@ class Outcome:
     capacity_error, capacity_error_all
         Mean over ticks of ``|estimate - truth| / truth`` at the scale-out that ran, and over all within the bounds.
     clairvoyant_worker_s, clairvoyant_ratio
-        The least worker-seconds of any plan that knows the trace (:mod:`perdix.replay.clairvoyant`), and ``worker_s``
-        as a multiple of it; ``None`` where no plan holds the objectives or it was not asked for.
+        The least worker-seconds of any plan that knows the trace (:mod:`perdix.replay.clairvoyant.bound`), and
+        ``worker_s`` as a multiple of it; ``None`` where no plan holds the objectives or it was not asked for.
     frontier_worker_s, of_frontier
         The fewest worker-seconds of any plan that is late in the same share of the seconds
         (:mod:`perdix.replay.frontier`), and ``worker_s`` as a multiple of it; ``None`` where it was not asked for.

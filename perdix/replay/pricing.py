@@ -18,7 +18,7 @@ from perdix.models.billing.bill import Bill, Billed, bill, bills, host_of, least
 from perdix.models.billing.demand import Demand
 from perdix.models.billing.leases import Release, Rule
 from perdix.models.billing.packing import DoesNotFitError, Resources, per_host
-from perdix.replay.clairvoyant import Clairvoyant
+from perdix.replay.clairvoyant.bound import Clairvoyant
 from perdix.replay.outcome import Played
 from perdix.settings.prices import PriceList, load_prices
 from perdix.settings.stream_job import WorkerSize

@@ -16,8 +16,8 @@ import numpy as np
 from perdix.control.believe import coarse
 from perdix.control.champions import ChampionSource, GivenChampions
 from perdix.control.explain import RESCALES
-from perdix.control.state import DAY_S, Retention, StateStore
-from perdix.control.state_ledger import Entry
+from perdix.control.state.ledger import Entry
+from perdix.control.state.store import DAY_S, Retention, StateStore
 from perdix.control.tick import tick
 from perdix.control.tick_io import TickIO, TickReport
 from perdix.replay.case import Case

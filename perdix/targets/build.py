@@ -6,7 +6,7 @@ from perdix.settings.stream_job import StreamJob
 from perdix.settings.targets import AdvisorySettings, FlinkSettings, KubernetesSettings, TwinSettings
 from perdix.targets.advisory import AdvisoryTarget
 from perdix.targets.contract import Target
-from perdix.targets.flink import FlinkTarget, Pace
+from perdix.targets.flink.target import FlinkTarget, Pace
 from perdix.targets.http import TIMEOUT_S
 from perdix.targets.twin import TwinTarget
 
@@ -31,7 +31,7 @@ def build_target(
         case FlinkSettings():
             return FlinkTarget(job.target, job.name, timeout_s, pace)
         case KubernetesSettings():
-            from perdix.targets.kubernetes import KubernetesTarget  # noqa: PLC0415 - the client takes its time to import
+            from perdix.targets.kubernetes.target import KubernetesTarget  # noqa: PLC0415 - the client takes its time to import
 
             return KubernetesTarget(job.target, job.name, timeout_s)
         case AdvisorySettings():

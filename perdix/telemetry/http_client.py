@@ -1,7 +1,7 @@
 """One HTTP call with a bound on everything: how long all of it takes, and how large its answer grows.
 
 Belongs here: the conversation with any server that perdix asks (Prometheus, Flink, a twin). Does not belong here: what
-an answer means. Kubernetes' own client keeps the same bounds in :mod:`perdix.targets.kubernetes_limits`.
+an answer means. Kubernetes' own client keeps the same bounds in :mod:`perdix.targets.kubernetes.limits`.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ from perdix.telemetry.lake import Lake
 from perdix.telemetry.landing import ExportFile, export_files
 from perdix.telemetry.partitions import safe_key
 from perdix.telemetry.queries import SeriesMap, load_series_map
-from perdix.telemetry.spark_cluster import cause_of
-from perdix.telemetry.spark_source import ReadOptions, staged
+from perdix.telemetry.spark.cluster import cause_of
+from perdix.telemetry.spark.source import ReadOptions, staged
 from perdix.telemetry.staged_export import ExportPart, Receipt, stage_part
 from perdix.telemetry.tables import QUARANTINE, SERIES, SOURCES, TIMESTAMP
 

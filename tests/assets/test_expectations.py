@@ -22,7 +22,7 @@ from perdix.assets.expectations import ExpectationOutcome, run_suite, write_outc
 from perdix.assets.judged_frames import judged_frame
 from perdix.settings.home import PROJECT, Home
 from perdix.telemetry.lake import Lake
-from perdix.telemetry.spark_session import spark_session
+from perdix.telemetry.spark.session import spark_session
 
 NOW_S = pd.Timestamp("2026-01-02", tz="UTC").timestamp()
 METRICS = {

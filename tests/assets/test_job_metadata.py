@@ -10,8 +10,8 @@ from PIL import Image
 
 from perdix.assets.job_metadata import metadata_of
 from perdix.assets.job_picture import job_picture
+from perdix.control.course import JobCourse
 from perdix.control.explain import Explanation
-from perdix.control.job_course import JobCourse
 from perdix.models.forecasting.contract import Forecast
 from perdix.settings.stream_job import Bounds, StreamJob
 from perdix.telemetry.window import Window

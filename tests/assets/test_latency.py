@@ -12,8 +12,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from perdix.assets.latency_pictures import highest_rates, latency_surface
-from perdix.assets.latency_tasks import train_latency
+from perdix.assets.latency.pictures import highest_rates, latency_surface
+from perdix.assets.latency.tasks import train_latency
 from perdix.assets.resources import Workspace
 from perdix.models.latency.selection import select_latency
 from perdix.models.latency.state import latency_from_state
@@ -27,7 +27,7 @@ from tests.models.measured_profile import known_job
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
-    from perdix.assets import latency
+    from perdix.assets.latency import training as latency
     from perdix.pipelines.jobs import profile as profile_job
 
 PNG = b"\x89PNG"

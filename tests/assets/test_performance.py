@@ -12,8 +12,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from perdix.assets.performance_pictures import performance_curves
-from perdix.assets.performance_tasks import train_performance
+from perdix.assets.performance.pictures import performance_curves
+from perdix.assets.performance.tasks import train_performance
 from perdix.assets.resources import Spark, Workspace
 from perdix.models.performance.contract import Sample
 from perdix.models.performance.families import FAMILIES, FOREST, XGBOOST
@@ -27,7 +27,7 @@ from tests.models.sampled import sampled, true_per_s
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
-    from perdix.assets import performance
+    from perdix.assets.performance import training as performance
     from perdix.pipelines.jobs import train_performance as train_performance_job
 
 PNG = b"\x89PNG"

@@ -24,7 +24,7 @@ from perdix.assets.shared_training import (
     sample_of,
     shared_families,
 )
-from perdix.assets.spark_tasks import Answer, attempt
+from perdix.assets.spark.tasks import Answer, attempt
 from perdix.models.forecasting.contract import Values, Workload
 from perdix.models.forecasting.families import FAMILIES, MEMBERS
 from perdix.models.forecasting.member import Member

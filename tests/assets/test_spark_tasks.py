@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from perdix.assets import spark_tasks
-from perdix.assets.spark_check import interpreter
-from perdix.assets.spark_tasks import attempt, run_tasks
+from perdix.assets.spark import tasks as spark_tasks
+from perdix.assets.spark.check import interpreter
+from perdix.assets.spark.tasks import attempt, run_tasks
 from tests.assets.failing_tasks import work
 
 

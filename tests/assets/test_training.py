@@ -10,9 +10,9 @@ import pytest
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
-    from perdix.assets.training import name_of_run
-from perdix.assets.training_metadata import candidate_metadata, each_job, some_jobs, tell_of_failures
-from perdix.assets.training_record import Trained
+    from perdix.assets.training.families import name_of_run
+from perdix.assets.training.metadata import candidate_metadata, each_job, some_jobs, tell_of_failures
+from perdix.assets.training.record import Trained
 
 
 def sound(job: str, wape: float = 0.1) -> Trained:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from perdix.assets.kept_answers import Kept
-from perdix.assets.training_record import Trained, iterate_trained, publication_of, read_trained
+from perdix.assets.training.record import Trained, iterate_trained, publication_of, read_trained
 from perdix.models.registry import FORECAST, Fleet, Publication
 from perdix.models.registry.shared_models import name_of
 from perdix.telemetry.lake import Lake

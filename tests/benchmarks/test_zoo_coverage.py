@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.zoo.coverage import CLASSES, EVERY, Witness, class_of, pooled
-from perdix.control.state_journal import Status
+from perdix.control.state.journal import Status
 from perdix.control.tick_io import TickReport
 from perdix.models.capacity.contract import Estimate
 from perdix.twin.job import JobTwin

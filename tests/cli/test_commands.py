@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from perdix.cli.known_errors import known_errors
 from perdix.cli.main import app
 from perdix.cli.output import run_guarded
-from perdix.targets.flink_cluster import COOLDOWN, SCHEDULER
+from perdix.targets.flink.cluster import COOLDOWN, SCHEDULER
 from tests.targets.flink_api import FlinkCluster, a_job
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "json.md"

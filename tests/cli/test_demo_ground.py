@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from perdix.cli.demo_ground import clear_ground
+from perdix.cli.demo.ground import clear_ground
 from perdix.cli.output import UserError
 from perdix.cli.twin_jobs import write_twin_jobs
 from perdix.control.clock import Moment
 from perdix.control.lease import acquire
-from perdix.control.state import StateStore
-from perdix.control.state_journal import JobStatus, Status, Tick
+from perdix.control.state.journal import JobStatus, Status, Tick
+from perdix.control.state.store import StateStore
 from perdix.settings.home import PROJECT, Home
 
 NAMES = ["ads", "traffic", "wordcount"]

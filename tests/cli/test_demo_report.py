@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from perdix.cli.demo_comparison import BEST_FIXED, HPA, PERDIX, POLICIES, TODAY, Course, price_of_a_worker
-from perdix.cli.demo_report import over_all_jobs, write_report
+from perdix.cli.demo.comparison import BEST_FIXED, HPA, PERDIX, POLICIES, TODAY, Course, price_of_a_worker
+from perdix.cli.demo.report import over_all_jobs, write_report
 from perdix.control.explain import Explanation
-from perdix.control.state_ledger import Entry, Intent, State
+from perdix.control.state.ledger import Entry, Intent, State
 from perdix.policies.contract import Reason
 from perdix.scan.saving import WorkerPrice, cost_per_month
 from perdix.settings.home import Home

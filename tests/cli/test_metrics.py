@@ -19,8 +19,8 @@ from perdix.cli.main import app
 from perdix.cli.output import run_guarded
 from perdix.cli.processes import free_port
 from perdix.cli.signals import ENDS
-from perdix.control.state import StateStore
-from perdix.control.state_journal import JobStatus, Status, Tick
+from perdix.control.state.journal import JobStatus, Status, Tick
+from perdix.control.state.store import StateStore
 
 PROJECT = Path(__file__).resolve().parents[2]
 NEVER = "http://127.0.0.1:9"  # nothing listens there

@@ -10,8 +10,8 @@ from typer.testing import CliRunner, Result
 from perdix.cli.known_errors import known_errors
 from perdix.cli.main import app
 from perdix.cli.output import run_guarded
-from perdix.control.dataflow_memory import recall
-from perdix.control.state import StateStore
+from perdix.control.operators.memory import recall
+from perdix.control.state.store import StateStore
 from perdix.settings.home import Home
 from tests.targets.flink_api import FlinkCluster, a_job
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from perdix.control.state import StateStore
+from perdix.control.state.store import StateStore
 
 POSTGRES = os.environ.get("PERDIX_TEST_POSTGRES_URL")
 

@@ -10,7 +10,7 @@ import orjson
 from perdix.control.champions import ChampionRow, ChampionSource, FleetChampions, GivenChampions
 from perdix.control.memories import Memories
 from perdix.control.sources import Reading, SourceError
-from perdix.control.state import StateStore
+from perdix.control.state.store import StateStore
 from perdix.control.tick import tick
 from perdix.control.tick_io import TickIO, TickReport
 from perdix.models.forecasting.contract import Workload

@@ -12,7 +12,7 @@ from perdix.control.adoption import adopt, caught_up
 from perdix.control.champions import ChampionRow, FleetChampions, GivenChampions
 from perdix.control.job_memory import CHAMPION, Adopted, JobMemory, recall
 from perdix.control.memories import Memories
-from perdix.control.state import StateStore
+from perdix.control.state.store import StateStore
 from perdix.models.forecasting.contract import Values, Workload
 from perdix.models.forecasting.families import FAMILIES
 from perdix.models.forecasting.forecaster import Forecaster, fitted

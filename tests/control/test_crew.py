@@ -28,8 +28,8 @@ from perdix.control.live import Targets
 from perdix.control.read_ahead import Hanging, ReadAhead
 from perdix.control.serving import serve_elsewhere
 from perdix.control.sources import LiveSource
-from perdix.control.state import StateStore
-from perdix.control.state_journal import Status
+from perdix.control.state.journal import Status
+from perdix.control.state.store import StateStore
 from perdix.control.tick_io import TickIO
 from perdix.settings.home import PROJECT
 from perdix.settings.stream_job import PrometheusSource, StreamJob

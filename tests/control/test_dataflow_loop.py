@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perdix.control.dataflow_loop import Look, looks
-from perdix.control.dataflow_situation import situation_between
+from perdix.control.operators.loop import Look, looks
+from perdix.control.operators.situation import situation_between
 from perdix.models.dataflow.flink_rates import SubtaskCounters
 from perdix.policies.contract import Reason
 from perdix.policies.dataflow.build import build_dataflow_policy
 from perdix.policies.dataflow.contract import DataflowDecision, DataflowSituation
 from perdix.settings.stream_job import Bounds
 from perdix.targets.contract import Fault, Running, TargetError
-from perdix.targets.flink_dataflow import DataflowReading, OperatorReading
+from perdix.targets.flink.dataflow import DataflowReading, OperatorReading
 
 BOUNDS = Bounds(minimum=1, maximum=12)
 WORDS_PER_LINE = 3.0

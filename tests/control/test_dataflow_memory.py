@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from perdix.control.dataflow_memory import APART_S, OPERATORS, recall, remember
-from perdix.control.state import StateStore
+from perdix.control.operators.memory import APART_S, OPERATORS, recall, remember
+from perdix.control.state.store import StateStore
 
 MEMORY = {"decisions": 2, "raised": {"count": 1.25}}
 

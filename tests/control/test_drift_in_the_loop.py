@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from perdix.control.memories import Memories
-from perdix.control.state import StateStore
+from perdix.control.state.store import StateStore
 from perdix.control.tick_io import TickReport
 from tests.control.rig import LOW, START_S, Rig, champion
 

@@ -11,9 +11,9 @@ import pytest
 from perdix.control.explain import Explanation, explain
 from perdix.control.explain_text import render
 from perdix.control.memories import Memories
-from perdix.control.state import StateStore
-from perdix.control.state_journal import JobStatus, Status
-from perdix.control.state_ledger import Entry
+from perdix.control.state.journal import JobStatus, Status
+from perdix.control.state.ledger import Entry
+from perdix.control.state.store import StateStore
 from perdix.control.tick_io import TickReport
 from perdix.policies.contract import Reason
 from perdix.settings.stream_job import PolicySettings

@@ -15,8 +15,8 @@ from perdix.control.fleet import RETRAIN_EXPIRES_S, tick_fleet
 from perdix.control.job_files import JobFiles
 from perdix.control.lease import acquire
 from perdix.control.serving import lease_name
-from perdix.control.state import StateStore
-from perdix.control.state_journal import Status
+from perdix.control.state.journal import Status
+from perdix.control.state.store import StateStore
 from perdix.control.tick_io import TickIO
 from perdix.settings.stream_job import StreamJob
 from perdix.targets.contract import Target, TargetError

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from perdix.control.followed import DAY_S, Followed
 from perdix.control.job_memory import FOLLOWED
-from perdix.control.state import StateStore
+from perdix.control.state.store import StateStore
 from perdix.policies.contract import Reason
 from tests.control.rig import HIGH, Rig
 

@@ -9,8 +9,8 @@ import pytest
 from perdix.control.fleet import tick_fleet
 from perdix.control.fleet_report import LoopFault
 from perdix.control.job_files import FollowedFiles, JobFiles
-from perdix.control.state import StateStore
-from perdix.control.state_journal import Status
+from perdix.control.state.journal import Status
+from perdix.control.state.store import StateStore
 from perdix.policies.build import check_policy
 from perdix.settings.yaml_files import SettingsError
 from perdix.twin.living import SimulatedClock

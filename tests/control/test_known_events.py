@@ -11,7 +11,7 @@ from perdix.control.explain import explain
 from perdix.control.explain_text import render
 from perdix.control.job_memory import KNOWN_EVENTS, recall
 from perdix.control.memories import Memories
-from perdix.control.state import StateStore
+from perdix.control.state.store import StateStore
 from perdix.policies.contract import Reason
 from perdix.settings.known_events import KnownEvent
 from perdix.settings.stream_job import PolicySettings

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from perdix.control.clock import Moment, WallClock
 from perdix.control.lease import Lease, StaleLease, acquire, holder_of, release, renew
-from perdix.control.state import StateStore
-from perdix.control.state_journal import Tick
-from perdix.control.state_learned import Kind
-from perdix.control.state_ledger import Intent
-from perdix.control.state_schema import leases
+from perdix.control.state.journal import Tick
+from perdix.control.state.learned import Kind
+from perdix.control.state.ledger import Intent
+from perdix.control.state.schema import leases
+from perdix.control.state.store import StateStore
 
 BOOT = "kernel:one"
 SPAWN = multiprocessing.get_context("spawn")
@@ -218,7 +218,7 @@ def test_a_clock_that_is_set_neither_shortens_nor_lengthens_a_lease(store: State
 @pytest.fixture
 def shared(store: StateStore, monkeypatch: pytest.MonkeyPatch) -> StateStore:
     """A store that several machines share, as only PostgreSQL can be."""
-    monkeypatch.setattr("perdix.control.state_schema.Database.one_machine", False)
+    monkeypatch.setattr("perdix.control.state.schema.Database.one_machine", False)
     return store
 
 

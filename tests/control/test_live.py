@@ -11,8 +11,8 @@ from perdix.control.fleet import tick_fleet
 from perdix.control.live import Targets, live_io, stream_jobs
 from perdix.control.reconcile import Event
 from perdix.control.sources import LONGEST_READ_S, LiveSource, SourceError, since_s
-from perdix.control.state import StateStore
-from perdix.control.state_journal import Status
+from perdix.control.state.journal import Status
+from perdix.control.state.store import StateStore
 from perdix.control.tick import tick
 from perdix.control.tick_io import TickIO
 from perdix.policies.contract import Reason

@@ -11,7 +11,7 @@ from perdix.control.clock import moment
 from perdix.control.job_memory import AVOIDED, CHAMPION, KINDS, STORED_EVERY_S, Adopted, JobMemory, recall
 from perdix.control.lease import StaleLease, acquire
 from perdix.control.memories import Memories
-from perdix.control.state import StateStore
+from perdix.control.state.store import StateStore
 from perdix.control.tenure import Tenure
 from perdix.control.tick import tick
 from perdix.models.forecasting.errors import wape

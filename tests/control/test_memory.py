@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from perdix.control.decide import Avoided, Circumstances, decide
 from perdix.control.explain import explain
 from perdix.control.explain_text import render
-from perdix.control.state import StateStore
+from perdix.control.state.store import StateStore
 from perdix.policies.contract import Reason
 from perdix.settings.stream_job import Bounds, Objectives, PolicySettings
 from perdix.targets.contract import Running

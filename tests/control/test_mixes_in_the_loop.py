@@ -14,8 +14,8 @@ from perdix.control.explain import explain
 from perdix.control.explain_text import render
 from perdix.control.job_memory import recall
 from perdix.control.reconcile import Event
-from perdix.control.state import StateStore
-from perdix.control.state_ledger import State
+from perdix.control.state.ledger import State
+from perdix.control.state.store import StateStore
 from perdix.models.performance.contract import Sample
 from perdix.models.performance.families import FOREST
 from perdix.models.performance.fitted import FittedPerformance

@@ -12,7 +12,7 @@ from perdix.control.adoption import adopt
 from perdix.control.champions import ChampionRow, FleetChampions, GivenChampions
 from perdix.control.job_memory import PERFORMANCE as DOCUMENT
 from perdix.control.job_memory import JobMemory, changed, recall
-from perdix.control.state import StateStore
+from perdix.control.state.store import StateStore
 from perdix.models.performance.families import XGBOOST
 from perdix.models.performance.fitted import FittedPerformance
 from perdix.models.registry import PERFORMANCE

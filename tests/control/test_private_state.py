@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from perdix.control.published_state import PublishedState
-from perdix.control.state import StateStore
-from perdix.control.state_journal import JobStatus, Status, Tick
-from perdix.control.state_schema import StateError
+from perdix.control.publish.standing import PublishedState
+from perdix.control.state.journal import JobStatus, Status, Tick
+from perdix.control.state.schema import StateError
+from perdix.control.state.store import StateStore
 from perdix.settings.home import Home
 
 

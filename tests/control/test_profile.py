@@ -14,7 +14,7 @@ from perdix.control.champions import ChampionRow, FleetChampions, GivenChampions
 from perdix.control.expect import expected_capacity_per_s
 from perdix.control.job_memory import PROFILE, JobMemory, changed, recall
 from perdix.control.observe import Observation
-from perdix.control.state import StateStore
+from perdix.control.state.store import StateStore
 from perdix.models.capacity.contract import Estimate
 from perdix.models.latency.selection import FAMILIES
 from perdix.models.profiling.profiled import Profiled

@@ -18,13 +18,13 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from perdix.control.fleet import tick_fleet
 from perdix.control.fleet_report import FleetReport
 from perdix.control.job_files import FollowedFiles
-from perdix.control.published import Freshness, PublishedCollector, registry_of, serving
-from perdix.control.published_names import METRICS, Shown, table
-from perdix.control.published_state import PublishedState
-from perdix.control.state import StateStore
-from perdix.control.state_journal import JobStatus, Status, Tick
-from perdix.control.state_ledger import Intent
-from perdix.control.state_schema import SCHEMA
+from perdix.control.publish.metrics import Freshness, PublishedCollector, registry_of, serving
+from perdix.control.publish.names import METRICS, Shown, table
+from perdix.control.publish.standing import PublishedState
+from perdix.control.state.journal import JobStatus, Status, Tick
+from perdix.control.state.ledger import Intent
+from perdix.control.state.schema import SCHEMA
+from perdix.control.state.store import StateStore
 from perdix.policies.contract import Reason
 from perdix.settings.targets import AdvisorySettings
 from perdix.targets.advisory import AdvisoryTarget

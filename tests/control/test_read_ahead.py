@@ -16,9 +16,9 @@ from perdix.control.live import Targets
 from perdix.control.read_ahead import JOBS_AT_ONCE, Hanging, ReadAhead, Watched, batches
 from perdix.control.reconcile import Event
 from perdix.control.sources import LiveSource
-from perdix.control.state import StateStore
-from perdix.control.state_journal import Status
-from perdix.control.state_ledger import State
+from perdix.control.state.journal import Status
+from perdix.control.state.ledger import State
+from perdix.control.state.store import StateStore
 from perdix.control.tick_io import TickIO
 from perdix.settings.stream_job import PolicySettings, PrometheusSource, StreamJob
 from perdix.settings.targets import AdvisorySettings, TwinSettings

@@ -8,9 +8,9 @@ import pytest
 
 from perdix.control.job_memory import recall
 from perdix.control.reconcile import SETTLE_S, Event
-from perdix.control.state import StateStore
-from perdix.control.state_journal import Status
-from perdix.control.state_ledger import State
+from perdix.control.state.journal import Status
+from perdix.control.state.ledger import State
+from perdix.control.state.store import StateStore
 from perdix.policies.contract import Reason
 from perdix.settings.stream_job import PolicySettings
 from perdix.targets.contract import Running, TargetError, unguarded
@@ -161,7 +161,7 @@ def test_a_crash_while_it_is_given_up_forgets_nothing(
     left_down(rig)
     rig.minutes(MINUTES_TO_SETTLE)
     with monkeypatch.context() as patch:
-        patch.setattr(f"perdix.control.state_ledger.{point}", _crash)
+        patch.setattr(f"perdix.control.state.ledger.{point}", _crash)
         with pytest.raises(KeyboardInterrupt):
             rig.minutes(1)
     assert sizes_asked(rig) == [5]

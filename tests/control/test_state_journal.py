@@ -2,8 +2,8 @@
 
 import pytest
 
-from perdix.control.state import StateStore
-from perdix.control.state_journal import JobStatus, Status, Tick
+from perdix.control.state.journal import JobStatus, Status, Tick
+from perdix.control.state.store import StateStore
 
 NOW_S = 1_700_000_000.0  # 2023-11-14T22:13:20Z
 HOUR_S = 3_600.0

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from perdix.control.state import StateStore
-from perdix.control.state_learned import Kind
-from perdix.control.state_schema import learned as learned_table
+from perdix.control.state.learned import Kind
+from perdix.control.state.schema import learned as learned_table
+from perdix.control.state.store import StateStore
 from perdix.models.forecasting.contract import Forecast
 
 CAPACITY, DRIFT = Kind("capacity"), Kind("drift")

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from perdix.control.state import StateStore
-from perdix.control.state_ledger import Intent, State
-from perdix.control.state_refusals import BACKOFF_LIMIT_S, backoff_s
+from perdix.control.state.ledger import Intent, State
+from perdix.control.state.refusals import BACKOFF_LIMIT_S, backoff_s
+from perdix.control.state.store import StateStore
 
 NOW_S = 1_700_000_000.0
 

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from perdix.control.reconcile import Reconciler
-from perdix.control.state import StateStore
-from perdix.control.state_ledger import OPEN, Intent, State
+from perdix.control.state.ledger import OPEN, Intent, State
+from perdix.control.state.store import StateStore
 from perdix.targets.contract import Running, TargetError
 
 QUICK = settings(max_examples=12, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck))

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 import pytest
 import sqlalchemy as sa
 
-from perdix.control.state import StateStore
-from perdix.control.state_postgresql import Limits, engine_of
-from perdix.control.state_schema import StateError
+from perdix.control.state.postgresql import Limits, engine_of
+from perdix.control.state.schema import StateError
+from perdix.control.state.store import StateStore
 from tests.control.conftest import POSTGRES
 
 needs_server = pytest.mark.skipif(not POSTGRES, reason="PERDIX_TEST_POSTGRES_URL names no server")

@@ -5,9 +5,9 @@ import pytest
 from perdix.control.job_memory import recall
 from perdix.control.memories import Memories
 from perdix.control.reconcile import Event
-from perdix.control.state import StateStore
-from perdix.control.state_ledger import Intent, State
-from perdix.control.state_refusals import REMEMBERED_S, backoff_s
+from perdix.control.state.ledger import Intent, State
+from perdix.control.state.refusals import REMEMBERED_S, backoff_s
+from perdix.control.state.store import StateStore
 from perdix.settings.stream_job import PolicySettings
 from perdix.targets.contract import Fault, TargetError
 from tests.control.rig import HIGH, Rig
@@ -146,7 +146,7 @@ def test_a_refusal_and_the_end_of_its_decision_are_stored_together(
     rig.target.refusing = TOO_MANY
     wants(rig, 6)
     with monkeypatch.context() as patch:
-        patch.setattr("perdix.control.state_ledger.Ledger.withdraw", _crash)
+        patch.setattr("perdix.control.state.ledger.Ledger.withdraw", _crash)
         with pytest.raises(KeyboardInterrupt):
             rig.minutes(1)
     desired = store.ledger.desired("orders")

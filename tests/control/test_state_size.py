@@ -9,12 +9,12 @@ import sqlalchemy as sa
 
 from perdix.control.explain import explain
 from perdix.control.explain_text import render
-from perdix.control.state import Retention, StateStore
-from perdix.control.state_journal import JobStatus, Status, Tick
-from perdix.control.state_learned import Kind
-from perdix.control.state_ledger import FOLD_S, Intent, State
-from perdix.control.state_packing import ACCOUNT, packed, unpacked
-from perdix.control.state_schema import decisions, learned
+from perdix.control.state.journal import JobStatus, Status, Tick
+from perdix.control.state.learned import Kind
+from perdix.control.state.ledger import FOLD_S, Intent, State
+from perdix.control.state.packing import ACCOUNT, packed, unpacked
+from perdix.control.state.schema import decisions, learned
+from perdix.control.state.store import Retention, StateStore
 from tests.control.rig import LOW, Rig
 
 NOW_S = 1_700_000_000.0

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from perdix.control.state import Retention, StateStore
-from perdix.control.state_journal import Tick
-from perdix.control.state_learned import Kind
-from perdix.control.state_ledger import Intent, State
-from perdix.control.state_schema import StateError, decisions, state_version
+from perdix.control.state.journal import Tick
+from perdix.control.state.learned import Kind
+from perdix.control.state.ledger import Intent, State
+from perdix.control.state.schema import StateError, decisions, state_version
+from perdix.control.state.store import Retention, StateStore
 
 NOW_S = 1_700_000_000.0
 SPAWN = multiprocessing.get_context("spawn")

@@ -14,10 +14,10 @@ from perdix.control.controller import run
 from perdix.control.fleet import tick_fleet
 from perdix.control.fleet_report import FleetReport, LoopFault
 from perdix.control.job_files import FollowedFiles, JobFiles
-from perdix.control.published import PublishedCollector
-from perdix.control.published_state import PublishedState
-from perdix.control.state import StateStore
-from perdix.control.state_journal import JobStatus, Status, Tick
+from perdix.control.publish.metrics import PublishedCollector
+from perdix.control.publish.standing import PublishedState
+from perdix.control.state.journal import JobStatus, Status, Tick
+from perdix.control.state.store import StateStore
 from perdix.targets.contract import TargetError
 from perdix.twin.living import SimulatedClock
 from tests.control.rig import HIGH, LOW, Rig, applied

@@ -8,12 +8,12 @@ import pytest
 from perdix.control.clock import moment
 from perdix.control.lease import Lease, StaleLease, acquire, holder_of
 from perdix.control.reconcile import Event, Progress, Reconciler
-from perdix.control.state import StateStore
-from perdix.control.state_ledger import Intent, State
+from perdix.control.state.ledger import Intent, State
+from perdix.control.state.store import StateStore
 from perdix.control.tenure import CALL_S, Tenure
 from perdix.settings.targets import FlinkSettings
 from perdix.targets.contract import Guard, Running, Target
-from perdix.targets.flink import FlinkTarget
+from perdix.targets.flink.target import FlinkTarget
 from perdix.targets.twin import LocalTwinTarget
 from perdix.twin.living import SimulatedClock
 from tests.control.rig import HIGH, Rig
@@ -139,7 +139,7 @@ def test_a_sleep_while_the_lease_is_renewed_is_noticed_before_anything_leaves(st
     first = on_flink("a", store, clock, flink)
     first.takes_over()
     first.decides(2, 4)
-    monkeypatch.setattr("perdix.control.state_ledger.Ledger.asked", lambda *_: clock.advance(11.0))
+    monkeypatch.setattr("perdix.control.state.ledger.Ledger.asked", lambda *_: clock.advance(11.0))
     with pytest.raises(StaleLease, match="renewed 11 s ago"):
         first.asks()
     assert flink.puts() == []

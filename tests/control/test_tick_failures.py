@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from perdix.control.decide import Avoided
 from perdix.control.job_memory import AVOIDED, CAPACITY, WORKLOAD, recall
 from perdix.control.reconcile import AVOID_S, Event
-from perdix.control.state import StateStore
-from perdix.control.state_journal import Status
-from perdix.control.state_ledger import Entry, Intent, State
+from perdix.control.state.journal import Status
+from perdix.control.state.ledger import Entry, Intent, State
+from perdix.control.state.store import StateStore
 from perdix.policies.contract import Reason
 from perdix.settings.stream_job import Objectives, PolicySettings
 from perdix.targets.contract import TargetError

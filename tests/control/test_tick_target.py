@@ -6,9 +6,9 @@ import pytest
 
 from perdix.control.job_memory import recall
 from perdix.control.reconcile import Event
-from perdix.control.state import StateStore
-from perdix.control.state_journal import Status
-from perdix.control.state_ledger import State
+from perdix.control.state.journal import Status
+from perdix.control.state.ledger import State
+from perdix.control.state.store import StateStore
 from perdix.policies.contract import Reason
 from perdix.settings.stream_job import PolicySettings
 from perdix.targets.contract import TargetError
@@ -126,11 +126,11 @@ def test_somebody_else_who_scales_the_job_is_respected(store: StateStore) -> Non
 # ---- restart in the middle of a tick -------------------------------------------------------------
 
 POINTS = [
-    ("perdix.control.state_ledger.Ledger.record", "before the intent is stored"),
+    ("perdix.control.state.ledger.Ledger.record", "before the intent is stored"),
     ("perdix.control.tick.Reconciler.carry_out", "between storing and asking"),
     ("perdix.targets.twin.LocalTwinTarget.scale", "while asking"),
-    ("perdix.control.state_ledger.Ledger.applied", "after asking, before noting so"),
-    ("perdix.control.state_ledger.Ledger.confirmed", "before noting what runs"),
+    ("perdix.control.state.ledger.Ledger.applied", "after asking, before noting so"),
+    ("perdix.control.state.ledger.Ledger.confirmed", "before noting what runs"),
 ]
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from perdix.control.job_memory import recall
 from perdix.control.observe import newest, rows, standing_still, total_throughput
-from perdix.control.state import StateStore
-from perdix.control.state_ledger import Entry, Intent, State
+from perdix.control.state.ledger import Entry, Intent, State
+from perdix.control.state.store import StateStore
 from perdix.control.watching import Watching, look, stopping_throughput
 from perdix.models.recovery.downtime import Downtimes
 from perdix.models.recovery.normal import Normal

@@ -10,8 +10,8 @@ from perdix.control.explain import explain
 from perdix.control.explain_text import render
 from perdix.control.job_memory import CAPACITY, MINUTES, WORKLOAD, recall
 from perdix.control.reconcile import Event
-from perdix.control.state import StateStore
-from perdix.control.state_journal import Status
+from perdix.control.state.journal import Status
+from perdix.control.state.store import StateStore
 from perdix.policies.contract import Reason
 from perdix.settings.stream_job import Bounds, PolicySettings
 from perdix.targets.advisory import AdvisoryTarget

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from perdix.control.published_names import DESIRED
+from perdix.control.publish.names import DESIRED
 from tests.deploy.promql import DEPLOY, SCALED_OBJECT, metrics_named, read_yaml
 
 KEDA = DEPLOY / "keda"

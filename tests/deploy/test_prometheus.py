@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from perdix.control.published_names import METRICS, Kind
+from perdix.control.publish.names import METRICS, Kind
 from tests.deploy.promql import DEPLOY, expressions, metrics_named, promtool, read_yaml, rules
 
 PROMETHEUS = DEPLOY / "prometheus"

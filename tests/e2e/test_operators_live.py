@@ -14,7 +14,7 @@ import pytest
 
 from perdix.settings.home import PROJECT, Home
 from perdix.settings.targets import FlinkSettings
-from perdix.targets.flink import FlinkTarget
+from perdix.targets.flink.target import FlinkTarget
 from testbed import prerequisites
 from testbed.cluster import Cluster
 from testbed.layout import Layout

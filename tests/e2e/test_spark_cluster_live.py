@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from perdix.settings.home import Home
-from perdix.telemetry.spark_session import prepare_environment
+from perdix.telemetry.spark.session import prepare_environment
 
 
 @pytest.mark.e2e

@@ -23,9 +23,9 @@ import pytest
 
 from perdix.cli.processes import free_port
 from perdix.control.clock import WallClock
-from perdix.control.state import StateStore
-from perdix.control.state_ledger import State
-from perdix.control.state_schema import StateError
+from perdix.control.state.ledger import State
+from perdix.control.state.schema import StateError
+from perdix.control.state.store import StateStore
 from perdix.settings.home import PROJECT
 from perdix.twin.emission import Scraping
 from perdix.twin.job import JobTwin

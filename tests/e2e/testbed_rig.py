@@ -21,7 +21,7 @@ from perdix.settings.home import PROJECT, Home
 from perdix.settings.stream_job import Bounds, Objectives
 from perdix.settings.targets import FlinkSettings
 from perdix.targets.contract import Running
-from perdix.targets.flink import FlinkTarget
+from perdix.targets.flink.target import FlinkTarget
 from testbed.cluster import Cluster
 from testbed.contenders import command, job_file, live
 from testbed.flink import JobManager

@@ -7,7 +7,7 @@ import warnings
 import dagster as dg
 
 from perdix.control.fleet_report import FleetReport
-from perdix.control.state_journal import Status
+from perdix.control.state.journal import Status
 from perdix.control.tick_io import TickReport
 
 with warnings.catch_warnings():

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from perdix.assets.resources import Workspace
-from perdix.control.state import StateStore
+from perdix.control.state.store import StateStore
 from perdix.models.registry import FORECAST
 from perdix.settings.home import PROJECT, Home
 from perdix.telemetry.lake import Lake

@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 
 from perdix.assets.resources import Workspace
-from perdix.control.state import StateStore
+from perdix.control.state.store import StateStore
 from perdix.models.forecasting.retraining import judgeable_s
 
 with warnings.catch_warnings():

@@ -21,7 +21,7 @@ import pytest
 from perdix.control.job_memory import CHAMPION, JobMemory, changed, recall
 from perdix.control.reconcile import ATTEMPTS, Event
 from perdix.control.sources import LONGEST_READ_S
-from perdix.control.state import StateStore
+from perdix.control.state.store import StateStore
 from perdix.control.tick_io import TickReport
 from perdix.models.capacity.evidence import Evidence
 from perdix.models.capacity.line import IdleShare

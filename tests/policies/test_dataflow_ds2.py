@@ -14,8 +14,8 @@ from perdix.models.dataflow.rates import InstanceWindow
 from perdix.policies.contract import Reason
 from perdix.policies.dataflow.build import build_dataflow_policy
 from perdix.policies.dataflow.contract import DataflowDecision, DataflowSituation
-from perdix.policies.dataflow.ds2 import Ds2
-from perdix.policies.dataflow.ds2_options import Ds2Options
+from perdix.policies.dataflow.ds2.options import Ds2Options
+from perdix.policies.dataflow.ds2.policy import Ds2
 from perdix.policies.dataflow.skew import skew_of
 from perdix.settings.yaml_files import SettingsError
 from tests.policies.steady_dataflow import NOW_S, Steady, Truth, chain, configurations, follow, heron_word_count

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perdix.policies.dataflow.ds2 import Ds2
-from perdix.policies.dataflow.ds2_options import Ds2Options
+from perdix.policies.dataflow.ds2.options import Ds2Options
+from perdix.policies.dataflow.ds2.policy import Ds2
 from tests.policies.steady_dataflow import Steady, Truth, chain, configurations, follow, random_dataflow, random_start
 
 SEED = 20181008

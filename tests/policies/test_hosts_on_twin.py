@@ -3,8 +3,8 @@
 import pytest
 
 from perdix.policies.hosts.build import HOSTS_POLICIES
-from perdix.replay.hosts_case import HostsCase, hosts_contenders
-from perdix.replay.hosts_run import play
+from perdix.replay.hosts.case import HostsCase, hosts_contenders
+from perdix.replay.hosts.run import play
 from perdix.twin.hosts.parameters import load_topology
 
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from perdix.policies.build import build_policy
 from perdix.policies.contract import Decision, Reason, Situation
-from perdix.policies.visp import Visp
-from perdix.policies.visp_hosts import LeasedHost, Placement
-from perdix.policies.visp_options import VispOptions
+from perdix.policies.visp.hosts import LeasedHost, Placement
+from perdix.policies.visp.options import VispOptions
+from perdix.policies.visp.policy import Visp
 from perdix.settings.yaml_files import SettingsError
 from tests.policies.conftest import NOW_S, situation_of
 

@@ -14,7 +14,14 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from perdix.models.recovery.prediction import highest_utilisation
-from perdix.replay.clairvoyant import Clairvoyant, Impossible, Physics, clairvoyant, instantaneous_minimum, physics_of
+from perdix.replay.clairvoyant.bound import (
+    Clairvoyant,
+    Impossible,
+    Physics,
+    clairvoyant,
+    instantaneous_minimum,
+    physics_of,
+)
 from perdix.settings.stream_job import Bounds, Objectives
 from perdix.twin.job import JobTwin
 from perdix.twin.parameters import Keys, RandomTime, Restart, TwinParameters, Workers

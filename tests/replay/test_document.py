@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdix.replay.campaign import Campaign, Setup
-from perdix.replay.clairvoyant import Clairvoyant
+from perdix.replay.clairvoyant.bound import Clairvoyant
 from perdix.replay.contenders import contenders
 from perdix.replay.document import document, folder_name, result, slug, summary, write_series
 from perdix.replay.frontier.curve import Frontier

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdix.replay.hosts_outcome import Lease, bill, delayed_items, leases_of, time_to_adapt_s
+from perdix.replay.hosts.outcome import Lease, bill, delayed_items, leases_of, time_to_adapt_s
 from perdix.settings.prices import Billing
 from perdix.twin.hosts.leased import LeasedHost
 from perdix.twin.hosts.ledger import Course

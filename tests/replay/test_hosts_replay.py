@@ -28,12 +28,12 @@ from perdix.policies.hosts.contract import (
     StopInstance,
 )
 from perdix.replay.canvas import to_png
-from perdix.replay.hosts_campaign import HostsCampaign, HostsSetup, run_hosts_campaign
-from perdix.replay.hosts_case import HostsCase, hosts_contenders
-from perdix.replay.hosts_document import hosts_document, hosts_folder_name, write_hosts_series
-from perdix.replay.hosts_picture import draw_hosts_campaign, hosts_picture
-from perdix.replay.hosts_run import play
-from perdix.replay.hosts_tracking import flat_means, hosts_comparison
+from perdix.replay.hosts.campaign import HostsCampaign, HostsSetup, run_hosts_campaign
+from perdix.replay.hosts.case import HostsCase, hosts_contenders
+from perdix.replay.hosts.document import hosts_document, hosts_folder_name, write_hosts_series
+from perdix.replay.hosts.picture import draw_hosts_campaign, hosts_picture
+from perdix.replay.hosts.run import play
+from perdix.replay.hosts.tracking import flat_means, hosts_comparison
 from perdix.settings.yaml_files import SettingsError
 from perdix.twin.hosts.parameters import load_topology
 

@@ -14,7 +14,7 @@ import pytest
 from perdix.models.billing.leases import Release
 from perdix.models.billing.packing import Resources
 from perdix.replay.campaign import Campaign, Setup, run_campaign
-from perdix.replay.clairvoyant import Clairvoyant
+from perdix.replay.clairvoyant.bound import Clairvoyant
 from perdix.replay.comparison_picture import comparison
 from perdix.replay.contenders import contenders
 from perdix.replay.document import document, folder_name, write_series

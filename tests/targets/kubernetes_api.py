@@ -228,7 +228,7 @@ class FakeKubernetes:
 @contextmanager
 def kubernetes_target(folder, *, replicas=2, timeout_s=5.0, **settings):
     """Give a target and the server it talks to: the one line that a suite needs."""
-    from perdix.targets.kubernetes import KubernetesTarget  # noqa: PLC0415 - the client takes its time to import
+    from perdix.targets.kubernetes.target import KubernetesTarget  # noqa: PLC0415 - the client takes its time to import
 
     of = {name: settings[name] for name in ("api_version", "resource") if name in settings}
     with FakeKubernetes() as server:

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from perdix.control.fleet import tick_fleet
-from perdix.control.state import StateStore
+from perdix.control.state.store import StateStore
 from perdix.settings.stream_job import PrometheusSource
 from perdix.settings.targets import FlinkSettings
 from perdix.targets.contract import TargetError
-from perdix.targets.flink import FlinkTarget
+from perdix.targets.flink.target import FlinkTarget
 from perdix.telemetry.prometheus import Prometheus
 from perdix.telemetry.prometheus_answers import PrometheusError
 from perdix.twin.living import SimulatedClock

@@ -2,8 +2,8 @@
 
 import pytest
 
-from perdix.targets.flink_answers import CheckpointConfig
-from perdix.targets.flink_cluster import (
+from perdix.targets.flink.answers import CheckpointConfig
+from perdix.targets.flink.cluster import (
     COOLDOWN,
     MAX_DELAY,
     SCHEDULER,

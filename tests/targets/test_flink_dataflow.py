@@ -7,7 +7,7 @@ import pytest
 
 from perdix.settings.targets import FlinkSettings
 from perdix.targets.contract import TargetError
-from perdix.targets.flink import FlinkTarget
+from perdix.targets.flink.target import FlinkTarget
 from tests.targets.flink_api import FlinkCluster, Vertex, a_job
 
 SOURCE, COUNT = "Source: words -> split", "count -> sink"

@@ -4,7 +4,7 @@ import pytest
 
 from perdix.settings.targets import FlinkSettings
 from perdix.targets.contract import Running, TargetError
-from perdix.targets.flink import FlinkTarget, Pace
+from perdix.targets.flink.target import FlinkTarget, Pace
 from tests.targets.flink_api import FlinkCluster, Vertex, a_job
 
 

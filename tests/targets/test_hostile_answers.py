@@ -6,8 +6,8 @@ import pytest
 
 from perdix.settings.targets import FlinkSettings, KubernetesSettings
 from perdix.targets.contract import TargetError
-from perdix.targets.flink import FlinkTarget
-from perdix.targets.kubernetes import KubernetesTarget
+from perdix.targets.flink.target import FlinkTarget
+from perdix.targets.kubernetes.target import KubernetesTarget
 from perdix.targets.twin import TwinTarget
 from tests.targets.flink_api import FlinkCluster, a_job
 from tests.targets.hostile import BODIES, CODINGS, DEEP, STATUSES

@@ -7,7 +7,7 @@ import pytest
 from perdix.settings.targets import FlinkSettings
 from perdix.targets.advisory import AdvisoryTarget
 from perdix.targets.contract import TargetError
-from perdix.targets.flink import FlinkTarget
+from perdix.targets.flink.target import FlinkTarget
 from perdix.targets.twin import LocalTwinTarget, TwinTarget
 from perdix.twin.living import LivingTwin, SimulatedClock
 from perdix.twin.prometheus_face import PrometheusFace

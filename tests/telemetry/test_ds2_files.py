@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perdix.telemetry.ds2_files import Epoch, RatesLog, read_rates, read_source_rates
-from perdix.telemetry.ds2_lines import Ds2FileError
-from perdix.telemetry.ds2_topology import LoggedOperator, read_topology
+from perdix.telemetry.ds2.files import Epoch, RatesLog, read_rates, read_source_rates
+from perdix.telemetry.ds2.lines import Ds2FileError
+from perdix.telemetry.ds2.topology import LoggedOperator, read_topology
 
 HEADER = "# operator_id,operator_instance_id,total_number_of_operator_instances,epoch_timestamp,a,b,c,d\n"
 

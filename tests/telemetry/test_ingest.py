@@ -16,7 +16,7 @@ from perdix.telemetry.exports.naming import Hint
 from perdix.telemetry.exports.records import Limits
 from perdix.telemetry.ingest import ingest
 from perdix.telemetry.lake import Lake, LakeError
-from perdix.telemetry.spark_source import ExportSource
+from perdix.telemetry.spark.source import ExportSource
 from perdix.telemetry.staged_export import stage_part
 from tests.telemetry.export_writers import FORMATS, WRITERS, Written, gzipped, openmetrics, query_range
 

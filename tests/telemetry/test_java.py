@@ -94,7 +94,7 @@ def test_spark_runs_on_the_packaged_jre(tmp_path):
         "from pathlib import Path; import sys\n"
         "from perdix.telemetry import java\n"
         "java._JVM_FOLDERS = ()\n"
-        "from perdix.settings.home import Home; from perdix.telemetry.spark_session import spark_session\n"
+        "from perdix.settings.home import Home; from perdix.telemetry.spark.session import spark_session\n"
         "home = Home(Path(sys.argv[1])).make()\n"
         "spark = spark_session(home, 'local[1]', {'spark.driver.memory': '512m'})\n"
         "print(java.find_java(home.java).origin)\n"

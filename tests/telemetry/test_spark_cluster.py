@@ -9,8 +9,8 @@ import time
 import pytest
 
 from perdix.settings.home import Home
-from perdix.telemetry.spark_cluster import ClusterError, cause_of, is_local, require_tasks
-from perdix.telemetry.spark_session import prepare_environment
+from perdix.telemetry.spark.cluster import ClusterError, cause_of, is_local, require_tasks
+from perdix.telemetry.spark.session import prepare_environment
 
 
 @pytest.mark.parametrize("master", ["local", "local[4]", "local[*]", "local[2, 3]", "local-cluster[2,1,1024]"])

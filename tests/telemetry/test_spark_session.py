@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perdix.settings.home import Home
-from perdix.telemetry.spark_session import spark_conf
+from perdix.telemetry.spark.session import spark_conf
 
 
 def test_only_a_local_session_that_ends_soon_is_started_for_seconds(tmp_path):

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from perdix.cli.output import UserError
 from perdix.settings.targets import FlinkSettings
-from perdix.targets.flink import FlinkTarget
+from perdix.targets.flink.target import FlinkTarget
 from testbed import build, kafka, prerequisites, prometheus
 from testbed import quota as quotas
 from testbed.__main__ import app

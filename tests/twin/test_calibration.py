@@ -2,7 +2,8 @@
 
 import pytest
 
-from benchmarks import calibration, measured
+from benchmarks import measured
+from benchmarks.calibration import __main__ as calibration
 
 pytestmark = pytest.mark.shared
 SEEDS = range(1, 6)

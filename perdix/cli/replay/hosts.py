@@ -30,7 +30,7 @@ from perdix.cli.replay.options import (
 )
 
 if TYPE_CHECKING:
-    from perdix.replay.hosts_campaign import HostsCampaign, HostsSetup
+    from perdix.replay.hosts.campaign import HostsCampaign, HostsSetup
 
 ALL = "all"
 EXAMPLES = """
@@ -58,7 +58,7 @@ def replay_hosts(
 
     Options of a policy follow colons: btu:unit_min=60. What the figures mean: docs/hosts.md.
     """
-    from perdix.replay.hosts_case import FORECASTER
+    from perdix.replay.hosts.case import FORECASTER
 
     file, chosen = writable(as_json), seeds_from(first_seed, seeds)
     family = family_or_none(forecaster, FORECASTER)
@@ -98,7 +98,7 @@ def _replay(asked: Asked, file: Path | None, *, on_stdout: bool) -> None:
     from perdix.cli.replay.job_text import progress_bar
     from perdix.cli.replay.results import tell as tell_of
     from perdix.control.clock import WallClock
-    from perdix.replay.hosts_campaign import run_hosts_campaign
+    from perdix.replay.hosts.campaign import run_hosts_campaign
 
     setup = _setup(asked)
     started_at_s, runs, hours = WallClock().now_s(), len(setup.cases()), setup.length_s / 3600.0
@@ -114,8 +114,8 @@ def _replay(asked: Asked, file: Path | None, *, on_stdout: bool) -> None:
 
 
 def _setup(asked: Asked) -> HostsSetup:
-    from perdix.replay.hosts_campaign import HostsSetup
-    from perdix.replay.hosts_case import DEFAULT_POLICIES, hosts_contenders
+    from perdix.replay.hosts.campaign import HostsSetup
+    from perdix.replay.hosts.case import DEFAULT_POLICIES, hosts_contenders
     from perdix.twin.hosts.parameters import load_topology
 
     topology = load_topology(asked.topology)
@@ -137,9 +137,9 @@ def _write(campaign: HostsCampaign, asked: Asked, started_at_s: float) -> dict[s
     """Write series, pictures and document into a folder, record MLflow runs, and return the document."""
     from perdix.cli.replay.results import written
     from perdix.cli.stores import home
-    from perdix.replay.hosts_document import hosts_document, hosts_folder_name, write_hosts_series
-    from perdix.replay.hosts_picture import draw_hosts_campaign
-    from perdix.replay.hosts_tracking import record_hosts
+    from perdix.replay.hosts.document import hosts_document, hosts_folder_name, write_hosts_series
+    from perdix.replay.hosts.picture import draw_hosts_campaign
+    from perdix.replay.hosts.tracking import record_hosts
 
     return written(
         hosts_document(campaign),

@@ -29,7 +29,7 @@ from perdix.cli.replay.options import (
 )
 
 if TYPE_CHECKING:
-    from perdix.replay.dataflow_campaign import DataflowCampaign
+    from perdix.replay.operators.campaign import DataflowCampaign
     from perdix.twin.dataflow.parameters import DataflowParameters
 
 
@@ -95,8 +95,8 @@ def _replay(asked: Asked, file: Path | None, *, on_stdout: bool) -> None:
     from perdix.cli.replay.operators_text import show_dataflow
     from perdix.cli.replay.results import tell as tell_of
     from perdix.control.clock import WallClock
-    from perdix.replay.dataflow_campaign import DataflowSetup, run_dataflow_campaign
-    from perdix.replay.dataflow_case import DEFAULT_POLICIES, dataflow_contenders
+    from perdix.replay.operators.campaign import DataflowSetup, run_dataflow_campaign
+    from perdix.replay.operators.case import DEFAULT_POLICIES, dataflow_contenders
 
     seconds = None if asked.hours is None else round(3600 * asked.hours)
     who = dataflow_contenders(asked.policies or DEFAULT_POLICIES)
@@ -139,9 +139,9 @@ def _write(campaign: DataflowCampaign, asked: Asked, started_at_s: float) -> dic
     """Write series, picture and document into a folder, record MLflow runs, and return the document."""
     from perdix.cli.replay.results import written
     from perdix.cli.stores import home
-    from perdix.replay.dataflow_document import dataflow_document, dataflow_folder_name, write_dataflow_series
-    from perdix.replay.dataflow_picture import draw_dataflow_campaign
-    from perdix.replay.dataflow_tracking import record_dataflow
+    from perdix.replay.operators.document import dataflow_document, dataflow_folder_name, write_dataflow_series
+    from perdix.replay.operators.picture import draw_dataflow_campaign
+    from perdix.replay.operators.tracking import record_dataflow
 
     return written(
         dataflow_document(campaign),

@@ -8,8 +8,8 @@ from typing import Any
 from perdix.policies.building import made_of
 from perdix.policies.dataflow.contract import DataflowPolicy
 from perdix.policies.dataflow.dhalion import Dhalion, DhalionOptions
-from perdix.policies.dataflow.ds2 import Ds2
-from perdix.policies.dataflow.ds2_options import Ds2Options
+from perdix.policies.dataflow.ds2.options import Ds2Options
+from perdix.policies.dataflow.ds2.policy import Ds2
 from perdix.policies.dataflow.flink_autoscaler import FlinkAutoscaler
 from perdix.policies.dataflow.static import Static, StaticOptions
 from perdix.policies.flink_autoscaler.options import FlinkAutoscalerOptions

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perdix.replay.clairvoyant_physics import Physics, checked_arrivals, physics_of
+from perdix.replay.clairvoyant.physics import Physics, checked_arrivals, physics_of
 from perdix.settings.stream_job import Bounds, Objectives
 from perdix.twin import physics
 from perdix.twin.job import JobTwin
@@ -99,7 +99,7 @@ def known(
     Raises
     ------
     ValueError
-        As :func:`perdix.replay.clairvoyant.clairvoyant`.
+        As :func:`perdix.replay.clairvoyant.bound.clairvoyant`.
     """
     arrivals = np.maximum(np.rint(checked_arrivals(arrivals_per_s)), 0.0)
     expected = physics_of(JobTwin(parameters, seed))

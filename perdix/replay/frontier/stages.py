@@ -2,7 +2,7 @@
 
 A stage lasts from one decision instant to the next, or as long as a restart and its warm-up. Within it the scale-out is
 fixed, so by Lindley's recursion the backlog after ``s`` seconds of one that began at ``b`` is
-``max(empty_s, b + surplus_s)`` (as in :mod:`perdix.replay.clairvoyant_stretches`). A second is late once more waits
+``max(empty_s, b + surplus_s)`` (as in :mod:`perdix.replay.clairvoyant.stretches`). A second is late once more waits
 before it than some number of records: then the oldest has waited too long, or the utilisation is so high that the job's
 own latency is above the objective. So each second is late from one ``b`` on, and no backlog is rounded to a grid.
 """

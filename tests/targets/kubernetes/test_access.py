@@ -13,7 +13,7 @@ from kubernetes.config import incluster_config
 
 from perdix.settings.targets import KubernetesSettings
 from perdix.targets.contract import TargetError
-from perdix.targets.kubernetes import KubernetesTarget
+from perdix.targets.kubernetes.target import KubernetesTarget
 from tests.targets.kubernetes_api import (
     TOKEN,
     FakeKubernetes,

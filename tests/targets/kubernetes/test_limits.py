@@ -7,10 +7,10 @@ from contextlib import closing
 
 import pytest
 
-import perdix.targets.kubernetes_limits as limits
+import perdix.targets.kubernetes.limits as limits
 from perdix.settings.targets import KubernetesSettings
 from perdix.targets.contract import Running, TargetError
-from perdix.targets.kubernetes import KubernetesTarget
+from perdix.targets.kubernetes.target import KubernetesTarget
 from perdix.telemetry.http_client import MIB
 from tests.telemetry.wire_server import DRIPS, Wire, answer_of
 

@@ -7,11 +7,11 @@ import pytest
 from perdix.control.job_memory import recall
 from perdix.control.memories import Memories
 from perdix.control.reconcile import Event
-from perdix.control.state import StateStore
-from perdix.control.state_journal import Status
+from perdix.control.state.journal import Status
+from perdix.control.state.store import StateStore
 from perdix.settings.stream_job import PolicySettings
 from perdix.targets.contract import Running, unguarded
-from perdix.targets.kubernetes import KubernetesTarget
+from perdix.targets.kubernetes.target import KubernetesTarget
 from perdix.twin.job import JobTwin
 from tests.control.rig import HIGH, LOW, Rig
 from tests.targets.kubernetes_api import RBAC, Fault, RefusedError, Resource, kubernetes_target

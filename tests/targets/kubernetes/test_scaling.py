@@ -17,7 +17,7 @@ from perdix.settings.stream_job import StreamJob
 from perdix.settings.targets import KubernetesSettings
 from perdix.targets.build import build_target
 from perdix.targets.contract import Running, TargetError
-from perdix.targets.kubernetes import ATTEMPTS, KubernetesTarget
+from perdix.targets.kubernetes.target import ATTEMPTS, KubernetesTarget
 from tests.targets.kubernetes_api import (
     RBAC,
     RESOURCES,

@@ -1,0 +1,1 @@
+"""Latency models (Phoebe): the assets that train them, tasks on Spark, pictures."""

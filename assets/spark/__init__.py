@@ -1,0 +1,1 @@
+"""Work of assets on Spark: tasks, checks of rows, and training."""

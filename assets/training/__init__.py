@@ -1,0 +1,1 @@
+"""Training of forecasts and capacities: the assets, tasks on Spark, what is recorded and shown."""

@@ -1,0 +1,1 @@
+"""How far the twins' physics are from what was measured."""

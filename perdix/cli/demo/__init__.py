@@ -1,0 +1,1 @@
+"""``perdix demo``: what it does, compares, and reports."""

@@ -1,0 +1,1 @@
+"""The live loop that sizes the operators of a running dataflow."""

@@ -1,0 +1,107 @@
+"""From two readings of a running Flink job to what a policy that sizes operators may know.
+
+Belongs here: windows, what arrives, and since when it runs. Does not belong here: reading it, and acting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from perdix.models.dataflow.flink_rates import instance_window, readings_between
+from perdix.models.dataflow.graph import Dataflow, Operator
+from perdix.models.dataflow.rates import InstanceWindow
+from perdix.policies.dataflow.contract import DataflowSituation
+from perdix.targets.flink.dataflow import DataflowReading, OperatorReading
+
+SHORTEST_S = 1.0  # of a window; below, the JobManager has not yet heard of its TaskManagers again
+FREE = 0.05  # of the time at most that a source waits for room, and at least that it idles, where it emits all
+
+
+def redeployed(begin: DataflowReading, end: DataflowReading) -> bool:
+    """Whether any subtask of the one is not that of the other: counters began anew."""
+    return {name: one.started_ms for name, one in begin.operators.items()} != {
+        name: one.started_ms for name, one in end.operators.items()
+    }
+
+
+def situation_between(
+    begin: DataflowReading, end: DataflowReading, *, most: int, memory: Mapping[str, Any]
+) -> DataflowSituation:
+    """Return what is known of a job that ran undisturbed between two readings.
+
+    Parameters
+    ----------
+    most
+        Slots that the job's bounds allow.
+
+    Raises
+    ------
+    ValueError
+        When the job was redeployed in between.
+    """
+    if redeployed(begin, end):
+        raise ValueError("the job was redeployed between the readings")
+    graph = Dataflow.of(
+        Operator(name, one.inputs, one.maximum, one.maximum if one.inputs else None)
+        for name, one in end.operators.items()
+    )
+    windows, arriving, waiting = {}, {}, {}
+    for name, after in end.operators.items():
+        before = begin.operators[name]
+        readings = readings_between(before.counters, after.counters, end.at_s - begin.at_s)
+        if not readings.window_s >= SHORTEST_S:
+            continue
+        window = instance_window(readings, is_source=graph[name].is_source)
+        windows[name] = window
+        if graph[name].is_source:
+            per_record = _selectivity(before, after)
+            if after.pending_records is not None:
+                waiting[name] = after.pending_records * per_record
+            found = _arriving_per_s(window, _grown(before, after), per_record)
+            if found is not None:
+                arriving[name] = found
+    started_s = max((at for one in end.operators.values() for at in one.started_ms), default=0) / 1_000.0
+    return DataflowSituation(
+        end.at_s,
+        graph,
+        {name: len(one.started_ms) for name, one in end.operators.items()},
+        windows,
+        arriving,
+        waiting,
+        min(end.slots, most),
+        slots_shared=True,
+        since_rescale_s=end.at_s - started_s,
+        memory=memory,
+    )
+
+
+def _arriving_per_s(window: InstanceWindow, grown: float | None, per_record: float) -> float | None:
+    """Return what a source should emit, records/s; ``None``: not known.
+
+    That is what it did emit and what was left waiting. A source that does not tell how much waits emits all that
+    arrives as long as it has time left and room to write to.
+    """
+    emitted = float(np.sum(window.produced))
+    if not np.isfinite(emitted):  # a subtask that did not report emitted something, too
+        return None
+    if grown is not None:
+        return max(emitted + grown * per_record, 0.0) / window.window_s
+    seconds = window.window_s * window.instances
+    useful, waited = np.nansum(window.useful_s) / seconds, np.nansum(window.back_pressured_s) / seconds
+    return emitted / window.window_s if waited <= FREE and useful <= 1.0 - FREE else None
+
+
+def _grown(before: OperatorReading, after: OperatorReading) -> float | None:
+    if before.pending_records is None or after.pending_records is None:
+        return None
+    return after.pending_records - before.pending_records
+
+
+def _selectivity(before: OperatorReading, after: OperatorReading) -> float:
+    """Return records that a source's vertex emits per record that it reads: operators may be chained to it."""
+    read = float(np.nansum(after.counters.records_in - before.counters.records_in))
+    written = float(np.nansum(after.counters.records_out - before.counters.records_out))
+    return written / read if read > 0 and written > 0 else 1.0

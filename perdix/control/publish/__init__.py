@@ -1,0 +1,1 @@
+"""What perdix publishes for Prometheus: names, and values from the state store."""

@@ -1,0 +1,325 @@
+"""What the state store holds that is published, read in one transaction that cannot write.
+
+Belongs here: which rows tell what. Does not belong here: the names of metrics (:mod:`perdix.control.publish.names`),
+and for how long a value may be shown (:mod:`perdix.control.publish.metrics`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from perdix.control.lease import PREFIX
+from perdix.control.state.ledger import State, account_of
+from perdix.control.state.postgresql import Limits, engine_of
+from perdix.control.state.schema import (
+    SCHEMA,
+    decisions,
+    from_text,
+    leases,
+    retrains,
+    state_version,
+    statuses,
+    ticks,
+    url_of,
+)
+from perdix.control.state.store import DAY_S
+from perdix.policies.contract import Reason
+from perdix.settings.plain_error import PlainError
+
+# A reader of SQLite in WAL mode waits for nobody but one who holds the whole file; a scrape must not wait for that one.
+WAIT_MS = 250
+LIMITS = Limits(connect_s=2, statement_s=5.0, answer_s=6.0)
+TICKS_READ = 1_000
+# Decisions that hold without a judgement of the load: what was wanted before stays wanted.
+UNJUDGED = (
+    Reason.HOLD_BLIND, Reason.HOLD_UNSETTLED, Reason.HOLD_PAUSED, Reason.HOLD_UNKNOWN, Reason.HOLD_INVALID,
+)  # fmt: skip
+VOID = (State.FAILED, State.SUPERSEDED)
+
+
+class Cause(StrEnum):
+    """Why the store could not be read; stable names for alerts."""
+
+    ABSENT = "absent"
+    LOCKED = "locked"
+    SCHEMA = "schema"
+    OTHER = "other"
+
+
+class UnreadableError(PlainError):
+    """The state store cannot be read now. The message says why, and the mend."""
+
+    def __init__(self, message: str, cause: Cause) -> None:
+        super().__init__(message)
+        self.cause = cause
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The scale-out that is wanted of a job: by which decision, made when, valid until when (epoch seconds).
+
+    ``void`` when that decision was given up or withdrawn: then what runs is wanted. ``blind`` when no metrics were at
+    hand, nor ever before: then it is no decision, and its times tell nothing.
+    """
+
+    scale_out: int
+    from_scale_out: int
+    made_s: float
+    valid_until_s: float
+    mix: Mapping[str, int] = field(default_factory=dict)
+    void: bool = False
+    blind: bool = False
+
+
+@dataclass(frozen=True)
+class Published:
+    """One job as the store has it; times are epoch seconds.
+
+    Attributes
+    ----------
+    details
+        Of the status, as :meth:`perdix.control.tick_io.TickReport.job_status` wrote them; rows of an older perdix hold
+        less.
+    seen
+        What the decision of that tick rested on; empty when none was made.
+    rescales
+        Decisions applied within the last 24 hours.
+    retrains, oldest_retrain_s
+        Open requests, and when the oldest was made.
+    """
+
+    name: str
+    status: str
+    since_s: float
+    updated_s: float
+    details: Mapping[str, Any]
+    wanted: Wanted | None = None
+    seen: Mapping[str, Any] = field(default_factory=dict)
+    rescales: int = 0
+    retrains: int = 0
+    oldest_retrain_s: float | None = None
+    holder: str | None = None
+    lease_expires_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class TickRow:
+    """A tick of the fleet as the journal has it."""
+
+    started_s: float
+    holder: str
+    finished_s: float
+    summary: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All that is published, as of ``read_s`` (epoch seconds)."""
+
+    read_s: float
+    jobs: Mapping[str, Published] = field(default_factory=dict)
+    ticks: tuple[TickRow, ...] = ()
+
+
+class PublishedState:
+    """Reads a state store without ever writing to it; opened with the first read, and again after an error.
+
+    Parameters
+    ----------
+    url
+        SQLAlchemy URL of the state store. Unlike :class:`perdix.control.state.store.StateStore` this makes neither
+        file nor table.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url_of(url)
+        self._engine: sa.Engine | None = None
+
+    def read(self, now_s: float, ticks_since_s: float) -> Snapshot:
+        """Return what the store holds.
+
+        Parameters
+        ----------
+        ticks_since_s
+            Only ticks that began later are read.
+
+        Raises
+        ------
+        UnreadableError
+            When the store is absent, locked for longer than a quarter of a second, or of another schema.
+        """
+        try:
+            with self._reading() as connection:
+                _check_schema(connection)
+                return Snapshot(now_s, _jobs(connection, now_s), _ticks(connection, ticks_since_s))
+        except (SQLAlchemyError, OSError, ImportError, ValueError, TypeError, AttributeError) as error:
+            self.close()
+            raise self._unreadable(error) from error
+
+    def close(self) -> None:
+        """Close every connection."""
+        if self._engine is not None:
+            self._engine.dispose()
+            self._engine = None
+
+    @contextmanager
+    def _reading(self) -> Iterator[sa.Connection]:
+        if self._engine is None:
+            self._engine = self._open()
+        with self._engine.connect() as connection, connection.begin():
+            if connection.dialect.name == "postgresql":
+                connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+                connection.exec_driver_sql(f"SET LOCAL lock_timeout = {WAIT_MS}")
+            yield connection
+
+    def _open(self) -> sa.Engine:
+        if self._url.get_backend_name() != "sqlite":
+            return engine_of(self._url, LIMITS, pool_size=1)
+        path = Path(self._url.database or "").expanduser()
+        if not path.is_file():
+            raise UnreadableError(f"state store {path}: there is none yet; a tick makes it", Cause.ABSENT)
+        uri = path.resolve().as_uri()
+        url = sa.URL.create("sqlite", database=uri, query={"mode": "ro", "uri": "true"})
+        engine = sa.create_engine(url, connect_args={"timeout": WAIT_MS / 1_000}, poolclass=sa.NullPool)
+        sa.event.listen(engine, "connect", _prepare_sqlite)
+        sa.event.listen(engine, "begin", _begin_sqlite)
+        return engine
+
+    def _unreadable(self, error: Exception) -> UnreadableError:
+        if isinstance(error, UnreadableError):
+            return error
+        name = self._url.render_as_string(hide_password=True)
+        origin = getattr(error, "orig", None) if isinstance(error, DBAPIError) else None
+        said = str(origin or error).strip()
+        busy = any(word in said.lower() for word in ("locked", "busy", "timeout", "timed out"))
+        missing = any(word in said.lower() for word in ("unable to open", "no such table", "does not exist", "refused"))
+        cause = Cause.LOCKED if busy else Cause.ABSENT if missing else Cause.OTHER
+        return UnreadableError(f"state store {name}: {said}; check PERDIX_STATE_URL, and that it can be read", cause)
+
+
+def _prepare_sqlite(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # the driver would begin late; _begin_sqlite begins
+
+
+def _begin_sqlite(connection: sa.Connection) -> None:
+    connection.exec_driver_sql("BEGIN")
+
+
+def _check_schema(connection: sa.Connection) -> None:
+    number = connection.execute(sa.select(state_version.c.number)).scalar()
+    if number != SCHEMA:
+        said = f"it has schema {number}, this perdix knows {SCHEMA}"
+        raise UnreadableError(f"state store: {said}; let this perdix tick once, or use the newer one", Cause.SCHEMA)
+
+
+def _jobs(connection: sa.Connection, now_s: float) -> dict[str, Published]:
+    rows = connection.execute(sa.select(statuses)).all()
+    wanted, seen = _wanted(connection, {row.job for row in rows}), _seen(connection)
+    rescales, asked, held = _rescales(connection, now_s), _retrains(connection), _leases(connection)
+    jobs = {}
+    for row in rows:
+        details = from_text(row.details)
+        made_s, rested_on = seen.get(row.job, (0.0, {}))
+        holder, expires_s = held.get(row.job, (None, 0.0))
+        open_retrains, oldest_s = asked.get(row.job, (0, None))
+        jobs[row.job] = Published(
+            row.job,
+            row.status,
+            row.since_s,
+            row.updated_s,
+            details,
+            wanted.get(row.job),
+            # Statuses are written when the whole fleet was served: the decision may be one tick ahead, never behind.
+            rested_on if made_s >= row.updated_s else {},
+            rescales.get(row.job, 0),
+            open_retrains,
+            oldest_s,
+            holder,
+            expires_s,
+        )
+    return jobs
+
+
+def _newest(*conditions: sa.ColumnElement[bool]) -> sa.ScalarSelect[str]:
+    """Return a subquery for the newest decision of each journalled job: a step or two down an index, not a scan."""
+    query = sa.select(_INNER.c.decision_id).where(_INNER.c.job == statuses.c.job, *conditions)
+    return query.order_by(_INNER.c.made_s.desc()).limit(1).correlate(statuses).scalar_subquery()
+
+
+_INNER = decisions.alias("newest")
+_MADE_S = sa.func.coalesce(decisions.c.last_s, decisions.c.made_s).label("made_s")  # the newest tick of a hold
+_WANTED: tuple[sa.ColumnElement[Any], ...] = (
+    decisions.c.job,
+    decisions.c.scale_out,
+    decisions.c.from_scale_out,
+    _MADE_S,
+    decisions.c.valid_until_s,
+    decisions.c.mix,
+    decisions.c.state,
+    decisions.c.reason,
+)
+
+
+def _wanted(connection: sa.Connection, jobs: Set[str]) -> dict[str, Wanted]:
+    """Return what is wanted: by the newest judgement of each job, else by its newest decision of a settled job.
+
+    A hold on missing metrics must not become a wish: its scale-out is what somebody last saw running.
+    """
+    judged = _newest(_INNER.c.reason.not_in(UNJUDGED))
+    unjudged = _newest(_INNER.c.reason != Reason.HOLD_UNSETTLED)
+    found: dict[str, Wanted] = {}
+    for newest in (judged, unjudged):
+        if jobs <= found.keys():
+            break
+        query = sa.select(*_WANTED).select_from(statuses).join(decisions, decisions.c.decision_id == newest)
+        for row in connection.execute(query):
+            mix = from_text(row.mix or "{}")
+            wanted = Wanted(row.scale_out, row.from_scale_out, row.made_s, row.valid_until_s, mix)
+            void, blind = row.state in VOID, row.reason == Reason.HOLD_BLIND
+            found.setdefault(row.job, replace(wanted, void=void, blind=blind))
+    return found
+
+
+def _seen(connection: sa.Connection) -> dict[str, tuple[float, Mapping[str, Any]]]:
+    """Return when the newest decision of each job was made, and what was seen then."""
+    query = sa.select(decisions.c.job, _MADE_S, decisions.c.account, decisions.c.explanation).select_from(statuses)
+    query = query.join(decisions, decisions.c.decision_id == _newest())
+    return {
+        row.job: (row.made_s, account_of(row.account, row.explanation).get("seen") or {})
+        for row in connection.execute(query)
+    }
+
+
+def _rescales(connection: sa.Connection, now_s: float) -> dict[str, int]:
+    applied = sa.select(sa.func.count()).select_from(decisions)
+    applied = applied.where(decisions.c.job == statuses.c.job, decisions.c.applied_s >= now_s - DAY_S)
+    query = sa.select(statuses.c.job, applied.correlate(statuses).scalar_subquery().label("rescales"))
+    return {row.job: row.rescales for row in connection.execute(query)}
+
+
+def _retrains(connection: sa.Connection) -> dict[str, tuple[int, float]]:
+    counted = sa.select(
+        retrains.c.job, sa.func.count().label("open"), sa.func.min(retrains.c.requested_s).label("at_s")
+    )
+    query = counted.where(retrains.c.closed_s.is_(None)).group_by(retrains.c.job)
+    return {row.job: (row.open, row.at_s) for row in connection.execute(query)}
+
+
+def _leases(connection: sa.Connection) -> dict[str, tuple[str, float]]:
+    query = sa.select(leases.c.name, leases.c.holder, leases.c.expires_s).where(leases.c.holder.is_not(None))
+    query = query.where(leases.c.name.startswith(PREFIX, autoescape=True))
+    return {row.name.removeprefix(PREFIX): (row.holder, row.expires_s) for row in connection.execute(query)}
+
+
+def _ticks(connection: sa.Connection, since_s: float) -> tuple[TickRow, ...]:
+    query = sa.select(ticks).where(ticks.c.started_s > since_s).order_by(ticks.c.started_s).limit(TICKS_READ)
+    rows = connection.execute(query)
+    return tuple(TickRow(row.started_s, row.holder, row.finished_s, from_text(row.summary)) for row in rows)

@@ -1,0 +1,1 @@
+"""The least that any plan could need, known only to who sees the future."""

@@ -1,0 +1,148 @@
+"""The dynamic programme: every plan that holds the objectives, from decision instant to decision instant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perdix.replay.clairvoyant.labels import CALM, Labels, Whole
+from perdix.replay.clairvoyant.physics import Physics, Values
+from perdix.replay.clairvoyant.stretches import Stretches, guarded, hopeful_at_most, stretches
+from perdix.settings.stream_job import Bounds, Objectives
+
+
+@dataclass(frozen=True)
+class Programme:
+    """All that can be said about a trace before any plan is made.
+
+    Attributes
+    ----------
+    seconds, interval_s, instants
+        Length of the trace, seconds between decisions, and how many there are.
+    workers
+        Every scale-out within the bounds, smallest first.
+    guarded
+        Where a scale-out may be decided on, shape ``(instants, scale_outs)``.
+    staying, out, in_
+        What a stretch does without a rescale, and after one; their limits go by a recovery's age in instants.
+    hopeful_at_most
+        The backlog above which a recovery is hopeless, by its age, instant and scale-out.
+    """
+
+    seconds: int
+    interval_s: int
+    instants: int
+    workers: Whole
+    guarded: NDArray[np.bool_]
+    staying: Stretches
+    out: Stretches
+    in_: Stretches
+    hopeful_at_most: Values
+
+    @classmethod
+    def of(cls, arrivals: Values, physics: Physics, objectives: Objectives, bounds: Bounds, *, interval_s: int) -> Self:
+        """Prepare a programme for a trace of records in each second."""
+        capacities = physics.capacities(bounds)
+        recovery_s = int(objectives.recovery_time_s)
+        limits_s = range(recovery_s, 0, -interval_s)  # seconds left, by the recovery's age in instants
+
+        def stretch(down_s: int) -> Stretches:
+            seconds = max(-(-down_s // interval_s), 1) * interval_s
+            return stretches(
+                arrivals,
+                capacities,
+                capacities * objectives.latency_p95_ms / 1_000.0,
+                interval_s=interval_s,
+                seconds=seconds,
+                down_s=down_s,
+                limits_s=[min(limit_s, seconds) for limit_s in limits_s],
+            )
+
+        return cls(
+            seconds=len(arrivals),
+            interval_s=interval_s,
+            instants=-(-len(arrivals) // interval_s),
+            workers=np.arange(bounds.minimum, bounds.maximum + 1),
+            guarded=guarded(
+                arrivals,
+                capacities,
+                interval_s=interval_s,
+                failure_s=physics.failure_s,
+                replay_s=physics.checkpoint_interval_s,
+                within_s=recovery_s,
+            ),
+            staying=stretch(0),
+            out=stretch(physics.out_s),
+            in_=stretch(physics.in_s),
+            hopeful_at_most=hopeful_at_most(
+                arrivals,
+                capacities,
+                interval_s=interval_s,
+                least_down_s=min(physics.out_s, physics.in_s),
+                limits_s=limits_s,
+            ),
+        )
+
+    def run(self) -> list[Labels]:
+        """Return the labels of every instant and, last, of the end; none where no plan has come so far.
+
+        Those of the end are calm, with nothing waiting.
+        """
+        arriving: list[list[Labels]] = [[Labels.start(0)] for _ in range(self.instants + 1)]
+        arriving[0].append(Labels.start(len(self.workers)))
+        found: list[Labels] = []
+        for instant, parts in enumerate(arriving):
+            here = Labels.together(parts).undominated()
+            parts.clear()
+            if instant == self.instants:
+                here = here.take((here.since == CALM) & (here.backlog == 0.0))
+            else:
+                for reached, labels in self._onwards(instant, here):
+                    arriving[reached].append(labels)
+            found.append(here)
+        return found
+
+    def _onwards(self, instant: int, here: Labels) -> Iterator[tuple[int, Labels]]:
+        """Yield what becomes of the labels of an instant, and when."""
+        higher, may = np.arange(len(self.workers)) - here.scale_out[:, None], self.guarded[instant]
+        yield from self._pass(instant, here, np.nonzero((higher == 0) & may), self.staying)
+        if instant > 0:  # the start is free, so there is nothing to change yet
+            yield from self._pass(instant, here, np.nonzero((higher > 0) & may), self.out)
+            yield from self._pass(instant, here, np.nonzero((higher < 0) & may), self.in_)
+
+    def _pass(
+        self, instant: int, here: Labels, pairs: tuple[Whole, ...], stretch: Stretches
+    ) -> Iterator[tuple[int, Labels]]:
+        """Let a stretch pass for some labels: ``pairs`` holds their rows, and the scale-out that each goes on at."""
+        row, to = pairs
+        reached = min(instant + stretch.seconds // self.interval_s, self.instants)
+        passed_s = min(stretch.seconds, self.seconds - instant * self.interval_s)
+        down_s = min(stretch.down_s, passed_s)
+        backlog, since = here.backlog[row], here.since[row]
+        # While a rescale is under way, the old workers are paid.
+        cost = here.cost[row] + self.workers[here.scale_out[row]] * down_s + self.workers[to] * (passed_s - down_s)
+        empty = stretch.empty[instant, to]
+        after = np.maximum(empty, backlog + stretch.surplus[instant, to])
+
+        def labels(which: NDArray[np.bool_], waiting: Values, state: Whole) -> tuple[int, Labels]:
+            origin = np.full(np.count_nonzero(which), instant)
+            return reached, Labels(cost[which], waiting[which], to[which], state[which], origin, row[which])
+
+        calm = np.full(len(row), CALM)
+        if stretch is self.staying:
+            yield labels((since == CALM) & (backlog <= stretch.calm_at_most[instant, to]), after, calm)
+        else:
+            since = np.where(since == CALM, instant, since)
+        if len(self.hopeful_at_most) == 0:
+            return  # there is no time to recover in
+        recovering = since != CALM
+        age = np.where(recovering, instant - since, 0)
+        yield labels(recovering & (backlog <= stretch.gone_at_most[age, instant, to]), empty, calm)
+        older = age + reached - instant
+        lasting = recovering & (older < len(self.hopeful_at_most))
+        lasting[lasting] = after[lasting] <= self.hopeful_at_most[older[lasting], reached, to[lasting]]
+        yield labels(lasting, after, since)

@@ -1,0 +1,1 @@
+"""Replays of policies that lease hosts and place containers on them."""

@@ -1,0 +1,107 @@
+"""Many replays on leased hosts side by side: every policy with every pattern and every seed."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from perdix.replay.hosts.case import FORECASTER, HostsCase, HostsContender
+from perdix.replay.hosts.outcome import HostsPlayed
+from perdix.replay.hosts.run import play
+from perdix.replay.side_by_side import Failed, OnProgress, Tell, play_each
+from perdix.settings.yaml_files import SettingsError
+from perdix.twin.hosts.parameters import Topology
+
+
+@dataclass(frozen=True)
+class HostsSetup:
+    """What is to be replayed.
+
+    Attributes
+    ----------
+    patterns
+        Names of the topology's arrival patterns.
+    seconds
+        Length of each replay; ``None``: that of the topology's file.
+    failures
+        Hosts that die in each replay.
+    forecaster
+        Family of the forecast of arrivals, or ``None`` for none.
+    """
+
+    contenders: tuple[HostsContender, ...]
+    topology: Topology
+    patterns: tuple[str, ...]
+    seeds: tuple[int, ...] = (1,)
+    seconds: int | None = None
+    failures: int = 0
+    forecaster: str | None = FORECASTER
+
+    def __post_init__(self) -> None:
+        if not self.patterns:
+            raise SettingsError(f"no pattern is named; known: {', '.join(self.topology.patterns)}")
+        for name in self.patterns:
+            self.topology.pattern(name)
+        twice = [name for name in self.patterns if self.patterns.count(name) > 1]
+        if twice:
+            raise SettingsError(f"pattern {twice[0]}: given twice")
+        if self.length_s < max((case.interval_s for case in self.cases()), default=0):
+            raise SettingsError(f"{self.length_s} s do not cover one look of a policy; give more hours")
+
+    @property
+    def length_s(self) -> int:
+        """Length of each replay."""
+        return self.topology.duration_s if self.seconds is None else self.seconds
+
+    def cases(self) -> tuple[HostsCase, ...]:
+        """Return a case per pattern, seed and contender; for one seed all meet the same luck."""
+        return tuple(
+            HostsCase(one, self.topology, pattern, seed, self.seconds, self.failures, self.forecaster)
+            for pattern in self.patterns
+            for seed in self.seeds
+            for one in self.contenders
+        )
+
+
+@dataclass(frozen=True)
+class HostsCampaign:
+    """What came of a setup, in the order of patterns, seeds, then contenders.
+
+    Attributes
+    ----------
+    failed
+        Replays that raised; their policy is told with its pattern.
+    """
+
+    setup: HostsSetup
+    played: tuple[HostsPlayed, ...]
+    failed: tuple[Failed, ...] = ()
+    wall_s: float = 0.0
+
+
+def run_hosts_campaign(
+    setup: HostsSetup, *, processes: int | None = None, on_progress: OnProgress | None = None
+) -> HostsCampaign:
+    """Play every contender with every pattern and seed.
+
+    A replay that raises is recorded with its reason, and the others go on. The results depend on the setup only, not on
+    how many processes there are.
+
+    Parameters
+    ----------
+    processes
+        How many replays at a time; by default as many as there are cores. 1 plays all in this process.
+    """
+    began_s = time.perf_counter()
+    played, failed = play_each(
+        _play,
+        setup.cases(),
+        lambda case: f"{case.contender.label} ({case.pattern})",
+        processes=processes,
+        on_progress=on_progress,
+    )
+    return HostsCampaign(setup, tuple(played), failed, time.perf_counter() - began_s)
+
+
+def _play(case: HostsCase, tell: Tell) -> HostsPlayed:
+    return play(case, on_second=lambda second: tell(float(second)))

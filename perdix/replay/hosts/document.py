@@ -1,0 +1,155 @@
+"""What came of replays on leased hosts, for machines: one JSON-serialisable document, and a Parquet file per replay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from perdix.replay.document import digest, finite, slug, spreads, versions
+from perdix.replay.hosts.campaign import HostsCampaign, HostsSetup
+from perdix.replay.hosts.outcome import HostsOutcome, HostsPlayed
+
+SCHEMA = "perdix.replay-hosts/1"
+FIGURES = (
+    "items",
+    "unprocessed",
+    "compliance",
+    "delayed",
+    "penalties",
+    "time_to_adapt_s",
+    "upscalings",
+    "downscalings",
+    "migrations",
+    "hosts_leased",
+    "hosts_mean",
+    "most_hosts",
+    "instances_mean",
+    "lost_instances",
+    "dead_hosts",
+    "failed_starts",
+    "went_on",
+    "refused",
+    "wall_s",
+)
+
+
+def hosts_document(campaign: HostsCampaign) -> dict[str, Any]:
+    """Return everything but the seconds; keys are described in ``docs/json.md``."""
+    setup = campaign.setup
+    results = [result(one.outcome) for one in campaign.played]
+    found = {
+        "schema": SCHEMA,
+        **question(setup),
+        "results": results,
+        "summary": [_summary(pattern, one.label, results) for pattern in setup.patterns for one in setup.contenders],
+        "failed": [{"policy": one.policy, "seed": one.seed, "reason": one.reason} for one in campaign.failed],
+        "wall_s": campaign.wall_s,
+        "versions": versions(),
+    }
+    return dict(finite(found))
+
+
+def question(setup: HostsSetup) -> dict[str, Any]:
+    """Return what is replayed: the same question gives the same results."""
+    topology = setup.topology
+    return {
+        "topology": {
+            "name": topology.name,
+            "digest": digest(topology.model_dump(mode="json")),
+            "operators": list(topology.operators),
+            "price_per_h": topology.hosts.price_per_h,
+            "penalty": topology.costs.penalty,
+            "levels": dict(topology.costs.levels),
+        },
+        "patterns": list(setup.patterns),
+        "seconds": setup.length_s,
+        "seeds": list(setup.seeds),
+        "injected_failures": setup.failures,
+        "forecaster": setup.forecaster,
+        "policies": [
+            {
+                "label": one.label,
+                "policy": one.policy,
+                "options": dict(one.options),
+                "unit_min": one.unit_min,
+                "interval_s": one.interval_s or topology.measuring.look_every_s,
+            }
+            for one in setup.contenders
+        ],
+    }
+
+
+def result(outcome: HostsOutcome) -> dict[str, Any]:
+    """Return one policy's figures with one pattern and seed; ``bills`` by billing time unit in minutes."""
+    found = {name: _plain(getattr(outcome, name)) for name in FIGURES}
+    return {
+        "policy": outcome.policy,
+        "topology": outcome.topology,
+        "pattern": outcome.pattern,
+        "seed": outcome.seed,
+        "seconds": outcome.seconds,
+        "looks": outcome.looks,
+        **found,
+        "bills": {
+            str(one.unit_min): {name: value for name, value in asdict(one).items() if name != "unit_min"}
+            for one in outcome.bills
+        },
+        "leases": [asdict(one) for one in outcome.leases],
+        "steps": [asdict(one) for one in outcome.steps],
+        "decisions": [{"at_s": at_s, "sentence": sentence} for at_s, sentence in outcome.sentences],
+        "problems": list(outcome.problems),
+    }
+
+
+def write_hosts_series(played: Sequence[HostsPlayed], folder: Path) -> list[Path]:
+    """Write each replay's course to ``<pattern>-<policy>-seed-<seed>.parquet``: a row per second and operator."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for one in played:
+        course, names, outcome = one.course, one.operators, one.outcome
+        seconds, rows = len(course), len(course) * len(names)
+        columns = {
+            "policy": pa.array([outcome.policy] * rows).dictionary_encode(),
+            "pattern": pa.array([outcome.pattern] * rows).dictionary_encode(),
+            "seed": pa.array(np.full(rows, outcome.seed, dtype=np.int32)),
+            "second": pa.array(np.repeat(np.arange(seconds, dtype=np.int32), len(names))),
+            "operator": pa.array(list(names) * seconds).dictionary_encode(),
+            "machines": pa.array(np.repeat(course.machines, len(names))),
+            "hosts": pa.array(np.repeat(course.hosts.astype(np.int32), len(names))),
+            "instances": pa.array(course.instances.astype(np.int32).ravel()),
+            "working": pa.array(course.working.astype(np.int32).ravel()),
+            "arrived": pa.array(np.diff(course.arrived, axis=0).ravel()),
+            "processed": pa.array(course.processed.ravel()),
+            "waiting": pa.array(course.queue.ravel()),
+        }
+        path = folder / f"{slug(outcome.pattern)}-{slug(outcome.policy)}-seed-{outcome.seed}.parquet"
+        pq.write_table(pa.table(columns), path, compression="zstd")
+        paths.append(path)
+    return paths
+
+
+def hosts_folder_name(setup: HostsSetup) -> str:
+    """Return a folder's name for the setup; another question has another name, the same one the same."""
+    return f"replay-{slug(setup.topology.name)}-{digest(question(setup))[:8]}"
+
+
+def _summary(pattern: str, policy: str, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return mean, sd, min and max over seeds of every figure and of every bill."""
+    mine = [one for one in results if one["pattern"] == pattern and one["policy"] == policy]
+    found = {name: spreads([one[name] for one in mine]) for name in (*FIGURES, "bills") if mine}
+    return {
+        "pattern": pattern,
+        "policy": policy,
+        "seeds": len(mine),
+        **{name: spread for name, spread in found.items() if spread is not None},
+    }
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value

@@ -1,0 +1,101 @@
+"""Policies on leased hosts: instances, hosts and the volume of data over time.
+
+As figures 8 to 11 of Hochreiner et al. (PeerJ CS 2018): a column per policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+
+from perdix.replay.canvas import BLUE, GREY, ORANGE, canvas, hours_axis, to_png
+from perdix.replay.document import slug
+from perdix.replay.hosts.campaign import HostsCampaign
+from perdix.replay.hosts.outcome import HostsPlayed
+
+_DPI = 150
+COLUMN_IN = 4.0  # inches of a policy
+BESIDE = 4  # policies in one picture
+
+
+def draw_hosts_campaign(campaign: HostsCampaign, folder: Path) -> list[Path]:
+    """Draw the first seed of every policy, a picture per pattern with four policies each, and return the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    setup = campaign.setup
+    paths = []
+    for pattern in setup.patterns:
+        mine = [o for o in campaign.played if (o.outcome.pattern, o.outcome.seed) == (pattern, setup.seeds[0])]
+        for number, at in enumerate(range(0, len(mine), BESIDE), start=1):
+            more = f"-{number}" if len(mine) > BESIDE else ""
+            path = folder / f"{slug(setup.topology.name)}-{slug(pattern)}{more}.png"
+            path.write_bytes(to_png(hosts_picture(mine[at : at + BESIDE]), _DPI))
+            paths.append(path)
+    return paths
+
+
+def hosts_picture(played: Sequence[HostsPlayed]) -> Figure:
+    """Draw policies side by side on the same scales.
+
+    Raises
+    ------
+    ValueError
+        When there is no replay to draw.
+    """
+    if not played:
+        raise ValueError("there is no replay to draw")
+    figure, grid = canvas(
+        2, len(played), width_in=max(COLUMN_IN * len(played), 6.0), height_in=5.2, height_ratios=(3, 2), same_x=True
+    )
+    most = max(float(_instances(one).max()) for one in played)
+    volume = max(float(one.course.machines.max()) for one in played) or 1.0
+    hosts = max(float(one.course.hosts.max()) for one in played)
+    for column, one in enumerate(played):
+        _draw_instances(grid[0, column], one, 1.12 * most, volume)
+        _draw_hosts(grid[1, column], one, hosts + 1.0)
+        grid[0, column].tick_params(labelbottom=False)
+        hours_axis(grid[1, column], len(one.course) / 3600.0)
+        if column:
+            grid[0, column].set_ylabel("")
+            grid[1, column].set_ylabel("")
+    handles = [
+        Line2D([], [], color=BLUE, lw=1.6, label="instances"),
+        Line2D([], [], color=ORANGE, lw=1.6, label="hosts"),
+        Patch(color=GREY, alpha=0.25, label=f"data volume (top: {volume:g} machines)"),
+    ]
+    figure.legend(handles=handles, loc="outside lower center", frameon=False, ncols=3)
+    first = played[0].outcome
+    figure.suptitle(f"{first.topology}, {first.pattern}, seed {first.seed}", fontsize=11)
+    return figure
+
+
+def _draw_instances(axes: Axes, one: HostsPlayed, top: float, volume: float) -> None:
+    hours = _hours(one)
+    axes.fill_between(hours, top * one.course.machines / volume / 1.12, color=GREY, alpha=0.25, lw=0, step="post")
+    axes.step(hours, _instances(one), where="post", color=BLUE, lw=1.4)
+    axes.set_ylim(0.0, top)
+    axes.set_ylabel("instances")
+    axes.set_title(f"{one.outcome.policy}: {one.outcome.instances_mean:.0f} instances", loc="left", fontsize=10)
+
+
+def _draw_hosts(axes: Axes, one: HostsPlayed, top: float) -> None:
+    axes.step(_hours(one), one.course.hosts, where="post", color=ORANGE, lw=1.6)
+    axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+    axes.set_ylim(0.0, top)
+    axes.set_ylabel("hosts")
+    text = f"{one.outcome.hosts_mean:.2f} hosts, {one.outcome.hosts_leased} leases"
+    axes.set_title(text, loc="left", fontsize=9)
+
+
+def _instances(one: HostsPlayed) -> np.ndarray:
+    return np.asarray(one.course.instances.sum(axis=1))
+
+
+def _hours(one: HostsPlayed) -> np.ndarray:
+    return np.arange(len(one.course), dtype=np.float64) / 3600.0

@@ -1,0 +1,165 @@
+"""One replay of a policy that leases hosts against the twin of a topology: look, decide, carry out, add up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from perdix.policies.hosts.contract import HostsDecision, HostsPolicy, HostsSituation, Step
+from perdix.replay.hosts.case import HostsCase
+from perdix.replay.hosts.forecast import ArrivalForecasts
+from perdix.replay.hosts.outcome import (
+    HostsOutcome,
+    HostsPlayed,
+    bill,
+    counted,
+    delayed_items,
+    leases_of,
+    time_to_adapt_s,
+)
+from perdix.replay.hosts.situation import Carried, carry_out, situation_of
+from perdix.settings.prices import Billing
+from perdix.twin.hosts.system import HostsTwin
+
+MOST_PROBLEMS = 20  # that are told; a policy that fails fails often
+_DEATHS = 41  # random stream
+
+
+def play(
+    case: HostsCase,
+    policy: HostsPolicy | None = None,
+    *,
+    on_second: Callable[[int], None] | None = None,
+) -> HostsPlayed:
+    """Play one policy on one topology.
+
+    A policy that fails, or answers what is no decision, is held at what runs for that look. A step that cannot be
+    carried out is told with its reason, and the steps after it are carried out all the same.
+
+    Parameters
+    ----------
+    policy
+        By default the one that the case names.
+    on_second
+        Called after each look with the simulated seconds that have passed.
+    """
+    began_s = time.perf_counter()
+    policy = policy or case.contender.build()
+    twin = HostsTwin(case.topology, case.pattern, case.seed, unit_s=case.unit_s)
+    forecasts = ArrivalForecasts(case.forecaster, float(case.unit_s), case.seed)
+    deaths = _deaths(case)
+    steps: list[Carried] = []
+    sentences: list[tuple[int, str]] = []
+    problems: list[str] = []
+    memory: Mapping[str, Any] = {}
+    while twin.second < case.length_s:
+        _pass(twin, min(case.interval_s, case.length_s - twin.second), deaths)
+        if on_second is not None:
+            on_second(twin.second)
+        if twin.second >= case.length_s:
+            break
+        expected = forecasts.of(twin.measured, case.topology.measuring.every_s, twin.start_s)
+        situation = situation_of(twin, float(case.interval_s), memory, expected)
+        decision = _decided(policy, situation, problems)
+        memory = decision.memory
+        carried = carry_out(twin, decision)
+        steps += carried
+        problems += [f"at {one.at_s} s: {one.action}: {one.refused}" for one in carried if one.refused is not None]
+        sentences.append((twin.second, decision.sentence))
+    problems += forecasts.notes
+    outcome = _outcome(
+        case,
+        twin,
+        steps=tuple(steps),
+        sentences=tuple(sentences),
+        problems=problems,
+        wall_s=time.perf_counter() - began_s,
+    )
+    return HostsPlayed(outcome, twin.course, twin.operators)
+
+
+def _outcome(
+    case: HostsCase,
+    twin: HostsTwin,
+    *,
+    steps: tuple[Carried, ...],
+    sentences: tuple[tuple[int, str], ...],
+    problems: list[str],
+    wall_s: float,
+) -> HostsOutcome:
+    topology, course = case.topology, twin.course
+    items = float(course.processed.sum())
+    delayed = delayed_items(topology, course)
+    penalties = {level: late * topology.costs.penalty for level, late in delayed.items()}
+    leases = leases_of(twin.fleet.leases, twin.second)
+    price, look_s = topology.hosts.price_per_h, float(case.interval_s)
+    return HostsOutcome(
+        policy=case.contender.label,
+        topology=topology.name,
+        pattern=case.pattern,
+        seed=case.seed,
+        seconds=case.length_s,
+        looks=len(sentences),
+        items=items,
+        unprocessed=float(course.queue[-1].sum()),
+        compliance={level: 1.0 - late / items if items > 0 else 1.0 for level, late in delayed.items()},
+        delayed=delayed,
+        penalties=penalties,
+        time_to_adapt_s=time_to_adapt_s(topology, course),
+        hosts_leased=len(leases),
+        hosts_mean=float(course.hosts.mean()),
+        most_hosts=int(course.hosts.max()),
+        instances_mean=float(course.instances.sum(axis=1).mean()),
+        refused=sum(one.refused is not None for one in steps),
+        bills=tuple(bill(leases, Billing(unit_s=60 * unit), price, penalties, look_s) for unit in case.billed_min),
+        leases=leases,
+        steps=steps,
+        sentences=sentences,
+        problems=tuple(problems[:MOST_PROBLEMS]),
+        wall_s=wall_s,
+        **counted(twin.events),
+    )
+
+
+def _deaths(case: HostsCase) -> list[tuple[int, float]]:
+    """Return when hosts die, latest first, and which: as a share of those that are there then."""
+    rng = np.random.default_rng([case.seed, _DEATHS])
+    drawn = [(int(rng.integers(1, max(case.length_s, 2))), float(rng.random())) for _ in range(case.failures)]
+    return sorted(drawn, reverse=True)
+
+
+def _pass(twin: HostsTwin, seconds: int, deaths: list[tuple[int, float]]) -> None:
+    """Let time pass, and hosts die on the way."""
+    until = twin.second + seconds
+    while deaths and deaths[-1][0] <= until:
+        at, which = deaths.pop()
+        twin.step(at - twin.second)
+        there = list(twin.hosts)
+        if there:
+            twin.fleet.die(there[int(which * len(there))], twin.second)
+    twin.step(until - twin.second)
+
+
+def _decided(policy: HostsPolicy, situation: HostsSituation, problems: list[str]) -> HostsDecision:
+    """Return the policy's decision, or that all stays because there is none that can be carried out."""
+    try:
+        decision = policy.decide(situation)
+        wrong = _nonsense(decision)
+    except Exception as error:  # a policy is a stranger: whatever it raises must not end the comparison
+        wrong = f"{type(error).__name__}: {error}"
+    else:
+        if wrong is None:
+            return decision
+    problems.append(f"at {situation.now_s:g} s: {wrong}")
+    return HostsDecision(policy.name, (), f"Held: {wrong}.", situation.memory)
+
+
+def _nonsense(decision: object) -> str | None:
+    """Return why an answer is no decision, or ``None``."""
+    if not isinstance(decision, HostsDecision):
+        return f"it answers {decision!r:.80}, which is no decision"
+    strange = [one for one in decision.steps if not isinstance(one, Step)]
+    return f"it asks for {strange[0]!r:.80}, which is no step" if strange else None

@@ -1,0 +1,1 @@
+"""Replays of policies that size the operators of a dataflow."""

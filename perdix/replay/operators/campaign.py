@@ -1,0 +1,78 @@
+"""Many replays on one dataflow side by side: every operator-level policy with every seed."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from perdix.replay.operators.case import DataflowCase, DataflowContender
+from perdix.replay.operators.outcome import DataflowPlayed
+from perdix.replay.operators.run import play
+from perdix.replay.side_by_side import Failed, OnProgress, Tell, play_each
+from perdix.settings.yaml_files import SettingsError
+from perdix.twin.dataflow.parameters import DataflowParameters
+
+
+@dataclass(frozen=True)
+class DataflowSetup:
+    """What is to be replayed.
+
+    Attributes
+    ----------
+    seconds
+        Length of each replay; ``None``: that of the dataflow's file.
+    """
+
+    contenders: tuple[DataflowContender, ...]
+    parameters: DataflowParameters
+    seeds: tuple[int, ...] = (1,)
+    seconds: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.length_s < max((case.interval_s for case in self.cases()), default=0):
+            raise SettingsError(f"{self.length_s} s do not cover one look of a policy; give more hours")
+
+    @property
+    def length_s(self) -> int:
+        """Length of each replay."""
+        return self.parameters.duration_s if self.seconds is None else self.seconds
+
+    def cases(self) -> tuple[DataflowCase, ...]:
+        """Return a case per seed and contender; for one seed all meet the same luck."""
+        return tuple(
+            DataflowCase(one, self.parameters, seed, self.seconds) for seed in self.seeds for one in self.contenders
+        )
+
+
+@dataclass(frozen=True)
+class DataflowCampaign:
+    """What came of a setup, in the order of seeds, then contenders."""
+
+    setup: DataflowSetup
+    played: tuple[DataflowPlayed, ...]
+    failed: tuple[Failed, ...] = ()
+    wall_s: float = 0.0
+
+
+def run_dataflow_campaign(
+    setup: DataflowSetup, *, processes: int | None = None, on_progress: OnProgress | None = None
+) -> DataflowCampaign:
+    """Play every contender with every seed.
+
+    A replay that raises is recorded with its reason, and the others go on. The results depend on the setup only, not on
+    how many processes there are.
+
+    Parameters
+    ----------
+    processes
+        How many replays at a time; by default as many as there are cores. 1 plays all in this process.
+    """
+    began_s = time.perf_counter()
+    played, failed = play_each(
+        _play, setup.cases(), lambda case: case.contender.label, processes=processes, on_progress=on_progress
+    )
+    return DataflowCampaign(setup, tuple(played), failed, time.perf_counter() - began_s)
+
+
+def _play(case: DataflowCase, tell: Tell) -> DataflowPlayed:
+    return play(case, on_second=lambda second: tell(float(second)))

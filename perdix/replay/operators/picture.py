@@ -1,0 +1,126 @@
+"""Operator-level policies on one dataflow: achieved and target rate, and the parallelism of each operator over time.
+
+As figures 1, 6 and 7 of the DS2 paper: a column per policy, one row for rates and one for instances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from perdix.replay.canvas import CYCLE, GREY, canvas, hours_axis, rate_axis, to_png
+from perdix.replay.document import slug
+from perdix.replay.operators.campaign import DataflowCampaign
+from perdix.replay.operators.outcome import DataflowPlayed, scalable
+from perdix.twin.dataflow.ledger import Values
+from perdix.twin.dataflow.parameters import DataflowParameters
+
+_DPI = 150
+COLUMN_IN = 4.3  # inches of a policy
+BESIDE = 4  # policies in one picture
+POINTS = 120  # of a rate's line, about: each the mean of the seconds before it
+
+
+def draw_dataflow_campaign(campaign: DataflowCampaign, folder: Path) -> list[Path]:
+    """Draw the first seed of every policy, four policies to a picture, and return the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    first = campaign.setup.seeds[0]
+    played = [one for one in campaign.played if one.outcome.seed == first]
+    paths = []
+    for number, at in enumerate(range(0, len(played), BESIDE), start=1):
+        figure = dataflow_picture(played[at : at + BESIDE], campaign.setup.parameters)
+        more = f"-{number}" if len(played) > BESIDE else ""
+        path = folder / f"{slug(campaign.setup.parameters.name)}{more}.png"
+        path.write_bytes(to_png(figure, _DPI))
+        paths.append(path)
+    return paths
+
+
+def dataflow_picture(played: Sequence[DataflowPlayed], parameters: DataflowParameters) -> Figure:
+    """Draw policies side by side on the same scales.
+
+    Raises
+    ------
+    ValueError
+        When there is no replay to draw.
+    """
+    if not played:
+        raise ValueError("there is no replay to draw")
+    figure, grid = canvas(
+        2, len(played), width_in=max(COLUMN_IN * len(played), 6.0), height_in=5.6, height_ratios=(2, 3), same_x=True
+    )
+    shown = scalable(parameters)
+    colours = {name: CYCLE[k % len(CYCLE)] for k, name in enumerate(shown)}
+    rates, instances = _tops(played, shown)
+    for column, one in enumerate(played):
+        _rates(grid[0, column], one, rates)
+        _instances(grid[1, column], one, colours, instances)
+        grid[0, column].tick_params(labelbottom=False)
+        hours_axis(grid[1, column], len(one.course.stretch) / 3600.0)
+        if column:
+            grid[0, column].set_ylabel("")
+            grid[1, column].set_ylabel("")
+    handles = [Line2D([], [], color=colours[name], lw=2.0, label=name) for name in shown]
+    handles += [
+        Line2D([], [], color=GREY, lw=1.2, ls=(0, (1, 1.4)), label="least that sustains the rates"),
+        Line2D([], [], color="black", lw=1.2, ls=(0, (4, 2)), label="target rate"),
+    ]
+    figure.legend(
+        handles=handles, loc="outside lower center", frameon=False, ncols=min(len(handles), 2 * len(played) + 1)
+    )
+    figure.suptitle(f"{parameters.name}, seed {played[0].outcome.seed}", fontsize=11)
+    return figure
+
+
+def _rates(axes: Axes, one: DataflowPlayed, top: float) -> None:
+    course, hours = one.course, _hours(one)
+    target, emitted = course.total(course.stretch.target), course.total(course.stretch.processed)
+    axes.plot(hours, _smooth(emitted), color=CYCLE[0], lw=1.2)
+    axes.plot(hours, _smooth(target), color="black", lw=1.2, ls=(0, (4, 2)))
+    rate_axis(axes, "source rate")
+    axes.set_ylim(0.0, top)
+    steps = one.outcome.steps
+    axes.set_title(f"{one.outcome.policy}: {steps} step{'' if steps == 1 else 's'}", loc="left", fontsize=10)
+
+
+def _instances(axes: Axes, one: DataflowPlayed, colours: dict[str, str], top: float) -> None:
+    hours = _hours(one)
+    for name, colour in colours.items():
+        column = one.course.of(name)
+        axes.step(hours, one.course.stretch.instances[:, column], where="post", color=colour, lw=1.6)
+        for phase in one.outcome.phases:
+            best = phase.optimum or phase.balanced_optimum
+            if best is not None:
+                axes.hlines(
+                    best[name], phase.from_s / 3600.0, phase.until_s / 3600.0, color=colour, lw=1.0, ls=(0, (1, 1.4))
+                )
+    axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+    axes.set_ylabel("instances")
+    axes.set_ylim(0.0, top)
+
+
+def _tops(played: Sequence[DataflowPlayed], shown: Sequence[str]) -> tuple[float, float]:
+    """Return the tops of both axes, the same for all: rates up to half above the target, since catching up is fast."""
+    target = max(float(one.course.total(one.course.stretch.target).max()) for one in played)
+    emitted = max(float(_smooth(one.course.total(one.course.stretch.processed)).max()) for one in played)
+    most = max(float(one.course.stretch.instances[:, one.course.of(name)].max()) for one in played for name in shown)
+    return min(1.1 * max(target, emitted), 1.6 * target) or 1.0, 1.1 * most
+
+
+def _hours(one: DataflowPlayed) -> Values:
+    return np.arange(len(one.course.stretch), dtype=np.float64) / 3600.0
+
+
+def _smooth(values: Values) -> Values:
+    """Return the mean of the last seconds at each second, of as many as there are."""
+    width_s = max(len(values) // POINTS, 10)
+    total = np.concatenate(([0.0], np.cumsum(values)))
+    ends = np.arange(1, len(values) + 1)
+    begins = np.maximum(ends - width_s, 0)
+    return np.asarray((total[ends] - total[begins]) / (ends - begins))

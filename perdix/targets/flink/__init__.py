@@ -1,0 +1,1 @@
+"""Flink as a target: jobs and dataflows, through its REST API."""

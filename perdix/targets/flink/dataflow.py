@@ -1,0 +1,102 @@
+"""A running Flink job as a dataflow: what feeds what, and what every subtask has done so far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import quote
+
+import numpy as np
+
+from perdix.models.dataflow.flink_rates import SubtaskCounters
+from perdix.targets.flink.answers import Job, MetricIds, MetricSums, Subtask, Subtasks
+from perdix.targets.http import HttpTarget
+
+PENDING = ".pendingRecords"
+
+
+@dataclass(frozen=True)
+class OperatorReading:
+    """One vertex of a job (Flink chains operators into vertices, and scales these).
+
+    Attributes
+    ----------
+    inputs
+        Vertices that feed it; empty: a source.
+    maximum
+        Its maximum parallelism: its key groups.
+    started_ms
+        Epoch milliseconds at which each subtask began, shape ``(subtasks,)``.
+    pending_records
+        Of a source: records that wait before it; ``None`` where it does not tell.
+    """
+
+    inputs: tuple[str, ...]
+    maximum: int
+    counters: SubtaskCounters
+    started_ms: tuple[int, ...]
+    pending_records: float | None = None
+
+
+@dataclass(frozen=True)
+class DataflowReading:
+    """A job at one moment.
+
+    Attributes
+    ----------
+    at_s
+        Epoch seconds, by the JobManager's clock.
+    operators
+        Vertex -> its reading, in the job's order.
+    slots
+        Slots that the job may use.
+    settled
+        Whether what was asked for runs.
+    """
+
+    at_s: float
+    operators: Mapping[str, OperatorReading]
+    slots: int
+    settled: bool
+
+
+def read_dataflow(flink: HttpTarget, job: Job, *, slots: int, settled: bool) -> DataflowReading:
+    """Read every vertex of a job.
+
+    Raises
+    ------
+    ~perdix.targets.contract.TargetError
+        When Flink cannot be asked, or answers something else.
+    """
+    inputs = {node.id: tuple(job.names[one.id] for one in node.inputs) for node in job.plan.nodes}
+    operators = {}
+    for vertex in job.vertices:
+        place = f"/jobs/{job.jid}/vertices/{vertex.id}"
+        subtasks = flink.asked("GET", place, Subtasks).subtasks
+        feeding = tuple(dict.fromkeys(inputs.get(vertex.id, ())))
+        operators[job.names[vertex.id]] = OperatorReading(
+            feeding,
+            vertex.max_parallelism,
+            _counters(subtasks),
+            tuple(one.start_ms for one in subtasks),
+            None if feeding else _pending_records(flink, place),
+        )
+    return DataflowReading(job.now / 1_000.0, operators, slots, settled)
+
+
+def _counters(subtasks: list[Subtask]) -> SubtaskCounters:
+    rows = [
+        (one.busy_ms, one.idle_ms, one.back_pressured_ms, one.read, one.written) if one.complete else (np.nan,) * 5
+        for one in (subtask.metrics for subtask in subtasks)
+    ]
+    return SubtaskCounters(*np.array(rows, dtype=np.float64).reshape(len(rows), 5).T)
+
+
+def _pending_records(flink: HttpTarget, place: str) -> float | None:
+    told = [one.id for one in flink.asked("GET", f"{place}/subtasks/metrics", MetricIds).root]
+    names = [name for name in told if name.endswith(PENDING)]
+    if not names:
+        return None
+    asked = ",".join(quote(name, safe="") for name in names)
+    sums = flink.asked("GET", f"{place}/subtasks/metrics?get={asked}&agg=sum", MetricSums).root
+    return sum(one.sum for one in sums) if sums else None

@@ -1,0 +1,1 @@
+"""Deployments and the like on Kubernetes as a target."""
