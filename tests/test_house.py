@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -22,3 +24,16 @@ def test_every_package_says_what_belongs_in_it() -> None:
     packages = [file for top in HOUSE for file in (ROOT / top).rglob("__init__.py")]
     assert packages
     assert [str(file.relative_to(ROOT)) for file in packages if not file.read_text(encoding="utf-8").strip()] == []
+
+
+def bodies(file: Path) -> Iterator[tuple[str, int]]:
+    """Name and lines of each function of a module, beside its parameters and its docstring."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[1 if ast.get_docstring(node) is not None and len(node.body) > 1 else 0]
+            yield node.name, (node.end_lineno or 0) - first.lineno + 1
+
+
+def test_no_function_does_more_than_sixty_lines() -> None:
+    files = [file for top in HOUSE for file in (ROOT / top).rglob("*.py")]
+    assert [f"{file.relative_to(ROOT)}: {name}" for file in files for name, lines in bodies(file) if lines > 60] == []

@@ -12,8 +12,9 @@ from typing import Annotated
 
 import typer
 
-from perdix.cli import dev, doctor, ds2, explore, ingest, loop, metrics, operators, prices, profile, sample, scan, train
+from perdix.cli import dev, doctor, explore, ingest, loop, metrics, operators, prices, profile, sample, scan, train
 from perdix.cli.demo import command as demo
+from perdix.cli.ds2.command import ds2
 from perdix.cli.known_errors import known_errors
 from perdix.cli.output import run_guarded
 from perdix.cli.replay.command import replay
@@ -61,7 +62,7 @@ app.command("pause")(loop.pause)
 app.command("resume")(loop.resume)
 app.add_typer(replay, name="replay")
 app.command("prices")(prices.prices)
-app.command("ds2")(ds2.ds2)
+app.command("ds2")(ds2)
 app.command("operators")(operators.operators)
 app.command("doctor")(doctor.doctor)
 app.command("dev")(dev.dev)

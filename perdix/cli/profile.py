@@ -52,12 +52,6 @@ def profile(
 
     Example: perdix profile ysb --min 2 --max 24 --step 20000
     """
-    from perdix.assets.profile import ProfileConfig, plan_of
-    from perdix.cli import runs
-    from perdix.cli.stores import home
-    from perdix.twin.parameters import load_twin
-
-    name = job or twin
     config: dict[str, Any] = {
         "twin": twin,
         "minimum": minimum,
@@ -69,16 +63,24 @@ def profile(
         "fail": fail,
         "seed": seed,
     }
-    plan = plan_of(ProfileConfig(**config), load_twin(twin))  # what is wrong is said before anything is begun
-    if not as_json:
+    document = _profiled(job or twin, config, show=not as_json)
+    emit("perdix.profile/1", document, as_json=as_json, show=lambda: _show(document))
+
+
+def _profiled(name: str, config: dict[str, Any], *, show: bool) -> dict[str, Any]:
+    """Profile a job, train on it, and return what came of both."""
+    from perdix.assets.profile import ProfileConfig, plan_of
+    from perdix.cli import runs
+    from perdix.cli.stores import home
+    from perdix.twin.parameters import load_twin
+
+    plan = plan_of(ProfileConfig(**config), load_twin(config["twin"]))  # what is wrong is said before all begins
+    if show:
         say_beforehand(*_work_of(plan))
     with runs.instance(home()) as opened:
         opened.add_dynamic_partitions("stream_jobs", [name])
-        result = runs.run_job(
-            "profile", (name, name), opened, None if as_json else console, config={"profiles": config}
-        )
-    document = _document(name, runs.metadata(result))
-    emit("perdix.profile/1", document, as_json=as_json, show=lambda: _show(document))
+        result = runs.run_job("profile", (name, name), opened, console if show else None, config={"profiles": config})
+    return _document(name, runs.metadata(result))
 
 
 def _work_of(plan: Plan) -> tuple[str, float]:

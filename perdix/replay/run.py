@@ -8,8 +8,8 @@ real models. What is counted is in :mod:`perdix.replay.figures`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from perdix.control.state.ledger import Entry
 from perdix.control.state.store import DAY_S, Retention, StateStore
 from perdix.control.tick import tick
 from perdix.control.tick_io import TickIO, TickReport
+from perdix.replay.begun import Begun
 from perdix.replay.case import Case
 from perdix.replay.figures import Truth, figures_of
 from perdix.replay.outcome import Played
@@ -65,62 +66,98 @@ def play(
     ValueError
         When the hours do not cover a tick, or the twin cannot be.
     """
-    interval_s = case.contender.tick_interval_s
-    ticks = int(3600 * case.hours / interval_s)
+    ticks = int(3600 * case.hours / case.contender.tick_interval_s)
     if ticks < 1:
-        raise ValueError(f"{case.hours} hours do not cover one tick of {interval_s} s")
-    truth = Truth()
-    job = job_of(case)
-    twin = twin or fresh_twin(case, job.bounds)
-    began_s = twin.now_s
-    crashes = failure_times_s(case, began_s)
-    store, target = StateStore.scratch(), LocalTwinTarget(twin)
-    source = TwinSource(twin, case.scraping)
-    begun = None if champions is not None else profiled(case, twin) or sampled(case)
-    given = GivenChampions({} if begun is None else {begun.champions.name: begun.champions})
-    trainer = None
-    if case.forecaster is not None and champions is None and case.beliefs:
-        trainer = TrainedOnTheWay(job.name, case.forecaster, case.seed, given=given)
-    io = TickIO(
-        source,
-        store,
-        champions or trainer or given,
-        lambda _: target,
-        tick_interval_s=interval_s,
-        believes=case.beliefs,
-    )
-    reports: list[TickReport] = []
+        raise ValueError(f"{case.hours} hours do not cover one tick of {case.contender.tick_interval_s} s")
+    run = _Run.of(case, twin, champions)
     for number in range(ticks):
-        truth.step(twin, interval_s, crashes)
-        report = tick(job, io, float(twin.now_s))
-        truth.compare(twin, report)
-        twin.history.forget_workers_before(twin.now_s - REMEMBERED_S)
-        reports.append(report if case.step_s == 1 else _small(report))
-        if case.step_s > 1 and number % PRUNED_EVERY == 0:
-            store.prune(float(twin.now_s), BRIEFLY)
-        if trainer is not None:
-            trainer.consider(twin, retrain=report.retrain is not None)
+        run.tick(number)
         if on_tick is not None:
             on_tick(number + 1)
-    played = figures_of(
-        case,
-        job,
-        twin,
-        truth,
-        began_s=began_s,
-        last_s=last_arrival_s(case),
-        look=lambda: tick(job, io, float(twin.now_s)),
-        reports=reports,
-        rescales=lambda: _applied(store, job.name),
-    )
-    store.close()
-    outcome = played.outcome
-    if trainer is not None:
-        outcome = replace(outcome, retrains=trainer.trained, notes=tuple(trainer.notes))
-    if begun is not None:
-        told = (*outcome.notes, *begun.notes)
-        outcome = replace(outcome, profiling_worker_s=begun.worker_s, notes=told)
-    return replace(played, outcome=outcome)
+    return run.ended()
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A replay under way.
+
+    Attributes
+    ----------
+    crashes
+        Epoch seconds at which workers die.
+    begun
+        What was profiled or sampled beforehand, where the policy needs that.
+    trainer
+        Trains on the way; ``None`` where models are given, or none are used.
+    """
+
+    case: Case
+    job: StreamJob
+    twin: JobTwin
+    io: TickIO
+    began_s: int
+    crashes: Sequence[int]
+    begun: Begun | None
+    trainer: TrainedOnTheWay | None
+    truth: Truth = field(default_factory=Truth)
+    reports: list[TickReport] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, case: Case, twin: JobTwin | None, champions: ChampionSource | None) -> _Run:
+        job = job_of(case)
+        twin = twin or fresh_twin(case, job.bounds)
+        began_s, target = twin.now_s, LocalTwinTarget(twin)
+        crashes = failure_times_s(case, began_s)
+        begun = None if champions is not None else profiled(case, twin) or sampled(case)
+        given = GivenChampions({} if begun is None else {begun.champions.name: begun.champions})
+        trainer = None
+        if case.forecaster is not None and champions is None and case.beliefs:
+            trainer = TrainedOnTheWay(job.name, case.forecaster, case.seed, given=given)
+        io = TickIO(
+            TwinSource(twin, case.scraping),
+            StateStore.scratch(),
+            champions or trainer or given,
+            lambda _: target,
+            tick_interval_s=case.contender.tick_interval_s,
+            believes=case.beliefs,
+        )
+        return cls(case, job, twin, io, began_s, crashes, begun, trainer)
+
+    def tick(self, number: int) -> None:
+        """Let the twin live for an interval, then make the tick that ends it."""
+        case, twin = self.case, self.twin
+        self.truth.step(twin, case.contender.tick_interval_s, self.crashes)
+        report = tick(self.job, self.io, float(twin.now_s))
+        self.truth.compare(twin, report)
+        twin.history.forget_workers_before(twin.now_s - REMEMBERED_S)
+        self.reports.append(report if case.step_s == 1 else _small(report))
+        if case.step_s > 1 and number % PRUNED_EVERY == 0:
+            self.io.store.prune(float(twin.now_s), BRIEFLY)
+        if self.trainer is not None:
+            self.trainer.consider(twin, retrain=report.retrain is not None)
+
+    def ended(self) -> Played:
+        """Return what it came to; nothing of it is open afterwards."""
+        store = self.io.store
+        played = figures_of(
+            self.case,
+            self.job,
+            self.twin,
+            self.truth,
+            began_s=self.began_s,
+            last_s=last_arrival_s(self.case),
+            look=lambda: tick(self.job, self.io, float(self.twin.now_s)),
+            reports=self.reports,
+            rescales=lambda: _applied(store, self.job.name),
+        )
+        store.close()
+        outcome = played.outcome
+        if self.trainer is not None:
+            outcome = replace(outcome, retrains=self.trainer.trained, notes=tuple(self.trainer.notes))
+        if self.begun is not None:
+            told = (*outcome.notes, *self.begun.notes)
+            outcome = replace(outcome, profiling_worker_s=self.begun.worker_s, notes=told)
+        return replace(played, outcome=outcome)
 
 
 def _applied(store: StateStore, job: str) -> dict[int, Entry]:

@@ -4,13 +4,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import typer
-
-from perdix.cli.ds2_results import answer_of, epoch_row, operator_rows, show_answer, source_row
+from perdix.cli.ds2.options import (
+    ALL,
+    AlignOption,
+    AsWorkersOption,
+    CombineOption,
+    CurvesOption,
+    EpochOption,
+    MaxParallelismOption,
+    RateFactorOption,
+    RatesOption,
+    SharedSlotsOption,
+    SizeSourcesOption,
+    SlotsOption,
+    SourcesOption,
+    TargetRateRatioOption,
+    TopologyOption,
+    WriteCurvesOption,
+)
+from perdix.cli.ds2.results import answer_of, epoch_row, operator_rows, show_answer, source_row
 from perdix.cli.options import JsonOption
 from perdix.cli.output import UserError, complaints, emit
 
@@ -19,57 +35,29 @@ if TYPE_CHECKING:
     from perdix.models.dataflow.rates import OperatorRates
     from perdix.models.dataflow.scaling_curve import ScalingCurve
     from perdix.telemetry.ds2.files import RatesLog
+    from perdix.telemetry.ds2.lines import SetAside
     from perdix.telemetry.ds2.topology import Topology
-
-ALL = "all"
-
 
 T = TypeVar("T")
 
 
 def ds2(
     *,
-    topology: Annotated[Path, typer.Option("--topology", help="CSV of edges, or a Timely log.", show_default=False)],
-    rates: Annotated[
-        Path, typer.Option("--rates", help="Log, table, folder or tar of logged rates.", show_default=False)
-    ],
-    sources: Annotated[
-        Path | None,
-        typer.Option("--sources", help="CSV: source, records/s that each instance should emit (-1: as seen)."),
-    ] = None,
-    epoch: Annotated[str, typer.Option("--epoch", help="Number of an epoch, or all.")] = ALL,
-    combine: Annotated[
-        str, typer.Option("--combine", help="How epochs make one answer: last, max or median.")
-    ] = "last",
-    target_rate_ratio: Annotated[
-        float | None,
-        typer.Option("--target-rate-ratio", help="Raise results where sources fall short by more than this.", min=1.0),
-    ] = None,
-    rate_factor: Annotated[float, typer.Option("--rate-factor", help="Head-room, as a share.", min=0.0)] = 0.0,
-    size_sources: Annotated[
-        bool, typer.Option("--size-sources", help="Size sources as well, by their true output rate.")
-    ] = False,
-    max_parallelism: Annotated[
-        int | None, typer.Option("--max-parallelism", help="Most instances of an operator: its key groups.", min=1)
-    ] = None,
-    slots: Annotated[int | None, typer.Option("--slots", help="Slots that the cluster has.", min=1)] = None,
-    shared_slots: Annotated[
-        bool,
-        typer.Option(
-            "--shared-slots/--own-slots", help="A slot runs one of every operator, or every instance needs its own."
-        ),
-    ] = True,
-    align: Annotated[str, typer.Option("--align", help="OFF, BALANCED or EVENLY_SPREAD over key groups.")] = "OFF",
-    as_workers: Annotated[
-        bool, typer.Option("--global", help="Also the workers of a system where each runs every operator (Timely).")
-    ] = False,
-    curves: Annotated[
-        Path | None, typer.Option("--curves", help="JSON: operator to [[instances, records/s], ...] seen before.")
-    ] = None,
-    write_curves: Annotated[
-        Path | None,
-        typer.Option("--write-curves", help="Write what these epochs add to --curves, for the next time."),
-    ] = None,
+    topology: TopologyOption,
+    rates: RatesOption,
+    sources: SourcesOption = None,
+    epoch: EpochOption = ALL,
+    combine: CombineOption = "last",
+    target_rate_ratio: TargetRateRatioOption = None,
+    rate_factor: RateFactorOption = 0.0,
+    size_sources: SizeSourcesOption = False,
+    max_parallelism: MaxParallelismOption = None,
+    slots: SlotsOption = None,
+    shared_slots: SharedSlotsOption = True,
+    align: AlignOption = "OFF",
+    as_workers: AsWorkersOption = False,
+    curves: CurvesOption = None,
+    write_curves: WriteCurvesOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say how many instances each operator of a dataflow needs, by DS2's equations 7 and 8.
@@ -82,8 +70,68 @@ def ds2(
     _one_of("--align", mode, ("OFF", "BALANCED", "EVENLY_SPREAD"))
     if mode != "OFF" and max_parallelism is None:
         raise UserError(f"--align {mode} needs to know the key groups: add --max-parallelism, for example 128")
-    from perdix.models.dataflow.logged_rates import operator_rates_of, source_targets
+    from perdix.models.dataflow.logged_rates import source_targets
     from perdix.models.dataflow.optimal import Sizing, optimal_parallelism
+
+    read = _read(topology, rates, sources, epoch, max_parallelism)
+    sizing = Sizing(
+        rate_factor=rate_factor, target_rate_ratio=target_rate_ratio, maximum=max_parallelism, sources=size_sources
+    )
+    targets = source_targets(read.graph, read.windows, read.per_instance)
+    seen = _curves(curves, read.graph) if curves else {}
+    found = optimal_parallelism(
+        read.graph, read.windows, targets, running=read.running, sizing=sizing, curves=seen or None
+    )
+    answer = answer_of(
+        read.graph, found, how, slots, shared=shared_slots, mode=mode, sizing=sizing, as_workers=as_workers
+    )
+    if write_curves is not None:
+        _write_curves(write_curves, read.graph, read.windows, seen)
+    document = {
+        "parallelism": answer.parallelism,
+        "combine": how,
+        "workers": answer.workers,
+        "epochs": [epoch_row(number, found, k, notes) for k, (number, notes) in enumerate(read.epochs)],
+        "operators": operator_rows(read.graph, read.windows, found, answer.parallelism),
+        "sources": {name: source_row(name, found, read.windows) for name in read.graph.sources},
+        "notes": [*read.notes, *answer.notes],
+        "set_aside": [{"file": one.file, "line": one.line, "reason": one.reason} for one in read.set_aside],
+    }
+    if read.set_aside and not as_json:
+        first = f"{len(read.set_aside)} lines were set aside; the first: {read.set_aside[0]}"
+        complaints.print(first, highlight=False, markup=False)
+    emit("perdix.ds2/1", document, as_json=as_json, show=lambda: show_answer(document))
+
+
+@dataclass(frozen=True)
+class Read:
+    """What the files say.
+
+    Attributes
+    ----------
+    windows
+        Of each epoch: operator -> its rates.
+    epochs
+        Of each: its number, and operator -> why it has no rates.
+    per_instance
+        Source -> records/s that each instance should emit.
+    running
+        Operator -> instances.
+    set_aside
+        Lines that could not be read.
+    """
+
+    graph: Dataflow
+    windows: Sequence[dict[str, OperatorRates]]
+    epochs: Sequence[tuple[int, dict[str, str]]]
+    per_instance: Mapping[str, float | None]
+    running: Mapping[str, int]
+    notes: Sequence[str]
+    set_aside: Sequence[SetAside]
+
+
+def _read(topology: Path, rates: Path, sources: Path | None, epoch: str, most: int | None) -> Read:
+    from perdix.models.dataflow.logged_rates import operator_rates_of
     from perdix.telemetry.ds2.files import read_rates, read_source_rates
     from perdix.telemetry.ds2.lines import Ds2FileError
     from perdix.telemetry.ds2.topology import read_topology
@@ -94,49 +142,24 @@ def ds2(
     except Ds2FileError as error:
         raise UserError(str(error)) from None
     names = _names(drawn)
-    graph = _graph(drawn, names, max_parallelism, topology)
-    log = _chosen(log, epoch)
+    graph, log = _graph(drawn, names, most, topology), _chosen(log, epoch)
     by_name = [_renamed(operator_rates_of(one), names) for one in log.epochs]
     windows = [found for found, _ in by_name]
     if not any(name in graph.names for window in windows for name in window):
         told = ", ".join(list(dict.fromkeys(name for window in windows for name in window))[:10])
         raise UserError(f"{rates} tells of {told}, {topology} of {', '.join(graph.names)}; give files of one dataflow")
-    per_instance = {names.get(name, name): rate for name, rate in (emitted.per_instance if emitted else {}).items()}
-    notes = [*log.remarks, *_strangers(graph, windows, per_instance)]
-    sizing = Sizing(
-        rate_factor=rate_factor,
-        target_rate_ratio=target_rate_ratio,
-        maximum=max_parallelism,
-        sources=size_sources,
-    )
+    per_instance = _under(emitted.per_instance, names) if emitted else {}
     running = {names[one.id]: one.instances for one in drawn.operators}
     running |= {name: one.instances for window in windows for name, one in window.items()}  # newer than the topology
-    seen = _curves(curves, graph) if curves else {}
-    found = optimal_parallelism(
+    return Read(
         graph,
         windows,
-        source_targets(graph, windows, per_instance),
-        running=running,
-        sizing=sizing,
-        curves=seen or None,
+        [(one.number, notes) for one, (_, notes) in zip(log.epochs, by_name, strict=True)],
+        per_instance,
+        running,
+        [*log.remarks, *_strangers(graph, windows, per_instance)],
+        [*drawn.set_aside, *log.set_aside, *(emitted.set_aside if emitted else ())],
     )
-    answer = answer_of(graph, found, how, slots, shared=shared_slots, mode=mode, sizing=sizing, as_workers=as_workers)
-    if write_curves is not None:
-        _write_curves(write_curves, graph, windows, seen)
-    aside = [*drawn.set_aside, *log.set_aside, *(emitted.set_aside if emitted else ())]
-    document = {
-        "parallelism": answer.parallelism,
-        "combine": how,
-        "workers": answer.workers,
-        "epochs": [epoch_row(log.epochs[k].number, found, k, by_name[k][1]) for k in range(len(windows))],
-        "operators": operator_rows(graph, windows, found, answer.parallelism),
-        "sources": {name: source_row(name, found, windows) for name in graph.sources},
-        "notes": [*notes, *answer.notes],
-        "set_aside": [{"file": one.file, "line": one.line, "reason": one.reason} for one in aside],
-    }
-    if aside and not as_json:
-        complaints.print(f"{len(aside)} lines were set aside; the first: {aside[0]}", highlight=False, markup=False)
-    emit("perdix.ds2/1", document, as_json=as_json, show=lambda: show_answer(document))
 
 
 def _names(drawn: Topology) -> dict[str, str]:
