@@ -48,6 +48,15 @@ def _serve(told: Connection, name: str, seed: int, start_s: int, warm_s: int) ->
     twin = JobTwin(load_twin(name), seed, start_s=start_s)
     clock = SimulatedClock(start_s + warm_s)
     living = LivingTwin({name: twin}, clock)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(name, living, clock))
+    server.daemon_threads = True
+    living.advance()
+    told.send(f"http://127.0.0.1:{server.server_port}")
+    server.serve_forever()
+
+
+def _handler(name: str, living: LivingTwin, clock: SimulatedClock) -> type[BaseHTTPRequestHandler]:
+    """Return what answers for a fleet of jobs, all of them the one twin's."""
 
     @cache
     def rows(metric: str, window: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
@@ -109,8 +118,4 @@ def _serve(told: Connection, name: str, seed: int, start_s: int, warm_s: int) ->
             self.end_headers()
             self.wfile.write(body)
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    living.advance()
-    told.send(f"http://127.0.0.1:{server.server_port}")
-    server.serve_forever()
+    return Handler
