@@ -284,7 +284,7 @@ def test_a_constant_stays_constant_or_is_left_to_others(cases, name, level):
 @each_family
 def test_an_empty_or_missing_history_is_refused_in_words(name):
     for rates in (np.empty(0), np.full(600, np.nan)):
-        with pytest.raises(ValueError, match=r"history|needs|no shared model"):
+        with pytest.raises(ValueError, match=r"history|needs|shared model"):
             fitted(name, Workload(START_S, 10.0, rates))
 
 
