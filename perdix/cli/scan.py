@@ -316,13 +316,18 @@ def _workers(average: float, peak: int) -> str:
 
 
 def _sentence(found: Mapping[str, Any]) -> str:
+    from perdix.scan.saving import saves_in_words
+
     summary = found["summary"]
-    saved = summary["saved_cost_per_month"]
-    worker_h = f"{summary['saved_worker_h_per_month']:,.0f} worker-hours"
-    told = worker_h if saved is None else f"{saved:,.0f} {found['price']['currency']} ({worker_h})".replace("  ", " ")
-    workers = f"{number(summary['workers_advised'])} workers on average instead of {number(summary['workers_now'])}"
     judged = f"{summary['judged']} of {summary['jobs']} jobs judged in {found['seconds']:.0f} s."
-    return f"{judged} {BRACKETS} {MARK.strip()} is advised: it saves {told} a month, {workers}."
+    if not summary["judged"]:
+        return f"{judged} What each lacks stands in its row."
+    saved, worker_h = summary["saved_cost_per_month"], summary["saved_worker_h_per_month"]
+    told = saves_in_words(worker_h, "worker-hours")
+    if saved is not None:
+        told = f"{saves_in_words(saved, found['price']['currency'])} ({abs(worker_h):,.0f} worker-hours)"
+    workers = f"{number(summary['workers_advised'])} workers on average instead of {number(summary['workers_now'])}"
+    return f"{judged} {BRACKETS} {MARK.strip()} is advised: it {told}, {workers}."
 
 
 def _files(files: Mapping[str, Any]) -> Iterator[str]:

@@ -58,3 +58,9 @@ def worker_h_per_month(workers: float) -> float:
 def cost_per_month(workers: float, price: WorkerPrice | None) -> float | None:
     """Return the cost per month of an average number of workers; ``None`` without a price."""
     return None if price is None else worker_h_per_month(workers) * price.per_h
+
+
+def saves_in_words(value: float, unit: str) -> str:
+    """Return what an advice comes to in a month: what it saves, or, where jobs are too small today, costs more."""
+    amount = f"{abs(value):,.0f} {unit}".rstrip()
+    return f"saves {amount} a month" if round(value) >= 0 else f"costs {amount} a month more"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from perdix.scan.saving import saves_in_words
 from perdix.settings.access import HttpAccess
 from perdix.settings.plain_error import PlainError
 from perdix.telemetry.http_client import MIB, HttpClient, HttpError, Limits
@@ -48,10 +49,13 @@ def message(document: Mapping[str, Any]) -> dict[str, Any]:
         value = row["saved_worker_h_per_month"] if price is None else row["saved_cost_per_month"]
         return f"{value:,.0f} {unit}".rstrip()
 
+    whole = summary["saved_worker_h_per_month"] if price is None else summary["saved_cost_per_month"]
     text = (
-        f"perdix would save {saved(summary)} a month on {summary['judged']} of {summary['jobs']} stream jobs: "
+        f"What perdix advises {saves_in_words(whole, unit)} on {summary['judged']} of {summary['jobs']} stream jobs: "
         f"{summary['workers_advised']:.1f} workers on average in place of {summary['workers_now']:.1f}"
     )
+    if not summary["judged"]:
+        text = f"perdix could judge none of {summary['jobs']} stream jobs yet"
     rows = [row for row in document["jobs"] if row["advice"] is not None][:MOST_JOBS]
     lines = [
         f"*{_plain(row['job'])}*: {saved(row)} ({row['confidence']['grade']}), {_plain(row['why'])}" for row in rows

@@ -66,6 +66,20 @@ class TestPage:
         assert "<script" not in made
         assert "no cpu_load in Prometheus" in made
 
+    def test_where_no_job_could_be_judged_it_promises_nothing(self):
+        found = told(unjudged(), price=EURO)
+        made, sent = page(found, [unjudged()]), message(found)["text"]
+        assert "None yet" in made
+        assert "a month" not in made[: made.index("Job by job")]
+        assert sent == "perdix could judge none of 1 stream jobs yet"
+
+    def test_jobs_that_are_too_small_cost_more_and_that_is_said(self):
+        found = told(ORDERS, price=EURO)
+        more = {**found["summary"], "saved_cost_per_month": -40.0, "saved_worker_h_per_month": -800.0}
+        made, sent = page({**found, "summary": more}, [ORDERS]), message({**found, "summary": more})["text"]
+        assert "a month more: jobs are too small today" in made
+        assert sent.startswith("What perdix advises costs 40 EUR a month more")
+
     def test_a_name_from_outside_is_no_markup(self):
         evil = unjudged("<img src=x>")
         assert "<img src=x>" not in page(told(evil), [evil])
@@ -133,7 +147,7 @@ class TestWebhook:
         hook = Hook(200)
         send(hook.access, told(ORDERS, price=EURO))
         (sent,) = hook.kept
-        assert sent["text"].startswith("perdix would save")
+        assert sent["text"].startswith("What perdix advises saves")
         assert "EUR" in sent["text"]
         assert all(block["text"]["type"] == "mrkdwn" for block in sent["blocks"])
 
