@@ -22,6 +22,8 @@ from perdix.settings.product import ControlSettings
 from perdix.settings.stream_job import StreamJob
 from perdix.targets.contract import Guard, Running, Target, unguarded
 
+TICKS = 75  # of two seconds: a scale-in waits until what is measured since the last restart can be true
+
 
 class Dying:
     """A target that takes its process with it when it is asked to scale."""
@@ -57,7 +59,7 @@ def main(root: str, moment: str) -> None:
 
         paced = replace(io, target_of=dying, tick_interval_s=2.0)
         for _ in run(
-            lambda: stream_jobs(home), paced, WallClock(), holder=f"dying:{os.getpid()}:{time.time()}", ticks=30
+            lambda: stream_jobs(home), paced, WallClock(), holder=f"dying:{os.getpid()}:{time.time()}", ticks=TICKS
         ):
             pass
 

@@ -130,7 +130,7 @@ def test_a_controller_killed_between_storing_and_applying_never_rescales_twice(r
         moment = ("before", "after")[crash % 2]
         died = subprocess.run(
             [sys.executable, "-m", "tests.e2e.crash_once", str(rig.home.root), moment],
-            cwd=PROJECT, env={**os.environ, "PERDIX_CONF": str(PROJECT / "conf")}, timeout=180, check=False,
+            cwd=PROJECT, env={**os.environ, "PERDIX_CONF": str(PROJECT / "conf")}, timeout=300, check=False,
             capture_output=True,
         )  # fmt: skip
         assert died.returncode == -signal.SIGKILL, died.stderr.decode()[-2_000:]

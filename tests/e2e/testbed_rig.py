@@ -28,7 +28,7 @@ from testbed.flink import JobManager
 from testbed.run import begin
 
 OBJECTIVES = Objectives(
-    recovery_time_s=120.0, latency_p95_ms=2_000.0, checkpoint_interval_s=10.0, rescales_per_day=1_000
+    memory_ratio=None, recovery_time_s=120.0, latency_p95_ms=2_000.0, checkpoint_interval_s=10.0, rescales_per_day=1_000
 )
 
 
