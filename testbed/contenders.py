@@ -121,7 +121,7 @@ def job_file(one: Live, testbed: Testbed, bounds: Bounds, objectives: Objectives
     home.jobs.mkdir(parents=True, exist_ok=True)
     path = home.jobs / f"{testbed.job}.yaml"
     with path.open("w", encoding="utf-8") as file:
-        YAML(typ="safe").dump(job.model_dump(mode="json", exclude_none=True), file)
+        YAML(typ="safe").dump(job.model_dump(mode="json", exclude_defaults=True), file)
     return path
 
 
