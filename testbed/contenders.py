@@ -121,7 +121,9 @@ def job_file(one: Live, testbed: Testbed, bounds: Bounds, objectives: Objectives
     home.jobs.mkdir(parents=True, exist_ok=True)
     path = home.jobs / f"{testbed.job}.yaml"
     with path.open("w", encoding="utf-8") as file:
-        YAML(typ="safe").dump(job.model_dump(mode="json", exclude_defaults=True), file)
+        document = job.model_dump(mode="json", exclude_none=True)
+        document["objectives"] = objectives.model_dump(mode="json")  # None of them says something
+        YAML(typ="safe").dump(document, file)
     return path
 
 
