@@ -87,10 +87,11 @@ def control_loop(context: dg.SensorEvaluationContext, workspace: Workspace) -> d
         context.log.warning(complaint)
     known = set(context.instance.get_dynamic_partitions(stream_jobs.name or ""))
     unknown = sorted(set(files.jobs) - known)
-    rescaled = report.rescaled
+    rescaled, sentence = report.rescaled, tick_sentence(report)
+    context.log.info(sentence)  # of a tick that requests a run the page shows the run, and this in its log
     return dg.SensorResult(
         run_requests=[review_of(rescaled)] if rescaled else [],
-        skip_reason=None if rescaled else dg.SkipReason(tick_sentence(report)),
+        skip_reason=None if rescaled else dg.SkipReason(sentence),
         asset_events=[dg.AssetMaterialization(DECISIONS, metadata=tick_metadata(report))],
         dynamic_partitions_requests=[stream_jobs.build_add_request(unknown)] if unknown else [],
     )

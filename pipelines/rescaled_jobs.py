@@ -30,9 +30,12 @@ def review(context: dg.OpExecutionContext, config: Reviewed, workspace: Workspac
     from perdix.control.course import job_course
     from perdix.control.live import alone_io
 
+    names, left_out = config.jobs[:MOST], config.jobs[MOST:]
+    if left_out:
+        context.log.warning(f"{len(left_out)} more than {MOST} jobs are left out: {', '.join(left_out)}")
     files = workspace.stream_jobs()
     with alone_io(workspace.paths(), workspace.settings().control) as io:
-        for name in config.jobs[:MOST]:
+        for name in names:
             job = files.jobs.get(name)
             if job is None:
                 context.log.warning(f"{name}: {files.faults.get(name, 'no stream job of this name has a file')}")
@@ -66,9 +69,8 @@ job_reviews = dg.AssetSpec(
 
 def review_of(rescaled: list[str]) -> dg.RunRequest:
     """Return the request of a run that reviews these jobs."""
-    shown = ", ".join(rescaled[:MOST])
     return dg.RunRequest(
         job_name=review_jobs.name,
-        run_config={"ops": {"review": {"config": {"jobs": rescaled[:MOST]}}}},
-        tags={"perdix/rescaled": shown[:200]},
+        run_config={"ops": {"review": {"config": {"jobs": rescaled}}}},
+        tags={"perdix/rescaled": ", ".join(rescaled)[:200]},
     )

@@ -33,5 +33,13 @@ def aggregate(per_job: pd.DataFrame) -> dict[str, float]:
             metrics["fit_s_total"] = float(values.sum())
     metrics["jobs"] = float(len(per_job))
     if "error" in per_job:
-        metrics["jobs_failed"] = float(per_job["error"].fillna("").astype(str).ne("").sum())
+        metrics["jobs_failed"] = float(len(failures(per_job)))
     return metrics
+
+
+def failures(per_job: pd.DataFrame) -> list[str]:
+    """Return why jobs could not be judged: the texts of the column ``error``, where there are any."""
+    if "error" not in per_job:
+        return []
+    reasons = per_job["error"].fillna("").astype(str)
+    return reasons[reasons.ne("")].tolist()

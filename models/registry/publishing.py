@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perdix.models.registry.aggregate import aggregate
+from perdix.models.registry.aggregate import aggregate, failures
 from perdix.models.registry.fleet_model import register
 from perdix.models.registry.fleet_table import VERSION, Fleet, checked_fleet
 from perdix.models.registry.publication import (
@@ -22,6 +22,8 @@ from perdix.models.registry.publication import (
 )
 from perdix.models.registry.run_writer import RunWriter, origin_tags
 from perdix.models.registry.shown_columns import NOT_JUDGED
+
+LONGEST_REASON = 500  # letters in a tag; all of it is in the table of jobs
 
 
 def publish(
@@ -114,15 +116,13 @@ class _Recorder:
 
 
 def _why_not(candidate: Candidate) -> str:
-    """Return why a family could not be judged on jobs, by far the most frequent reason first; empty where it could."""
-    if "error" not in candidate.per_job:
-        return ""
-    reasons = Counter(str(error) for error in candidate.per_job["error"] if error)
+    """Return on how many jobs a family could not be judged, and the most frequent reason; empty where it could."""
+    reasons = Counter(failures(candidate.per_job))
     if not reasons:
         return ""
-    (most, _), failed, tried = reasons.most_common(1)[0], sum(reasons.values()), len(candidate.per_job)
+    (most, _), failed, tried = reasons.most_common(1)[0], reasons.total(), len(candidate.per_job)
     others = f" ({len(reasons) - 1} other reasons: jobs.json)" if len(reasons) > 1 else ""
-    return f"on {failed} of {tried} job{'' if tried == 1 else 's'}: {most}{others}"
+    return f"on {failed} of {tried} job{'' if tried == 1 else 's'}: {most[:LONGEST_REASON]}{others}"
 
 
 def _provenance(publication: Publication) -> dict[str, str]:

@@ -125,9 +125,9 @@ def _journal(io: TickIO, report: FleetReport, holder: str) -> FleetReport:
     A job that is leased elsewhere has its status written there. A late one keeps its old status, whose age then tells.
     """
     try:
+        ours = [one for one in report.statuses.values() if one.status not in (Status.OBSERVING, Status.LATE)]
         with io.store.together() as once:
             report = replace(report, retrains=_retrains(once.journal, report.started_s))
-            ours = [one for one in report.statuses.values() if one.status not in (Status.OBSERVING, Status.LATE)]
             once.journal.record_tick(Tick(report.started_s, report.finished_s, holder, report.summary()), ours)
         if report.started_s % PRUNE_EVERY_S < io.tick_interval_s:
             io.store.prune(report.started_s)

@@ -12,7 +12,7 @@ from perdix.cli.demo.report import over_all_jobs, write_report
 from perdix.control.explain import Explanation
 from perdix.control.state.ledger import Entry, Intent, State
 from perdix.policies.contract import Reason
-from perdix.scan.saving import WorkerPrice, cost_per_month
+from perdix.scan.saving import MONTH_H, WorkerPrice
 from perdix.settings.home import Home
 
 PRICE = WorkerPrice(0.05, "USD", "m6i.xlarge of a list")
@@ -57,7 +57,7 @@ def page(tmp_path: Path) -> str:
 
 
 def test_money_and_lateness_come_first(page: str) -> None:
-    saved = (cost_per_month(24.0, PRICE) or 0.0) - (cost_per_month(8.0, PRICE) or 0.0)
+    saved = (24.0 - 8.0) * MONTH_H * PRICE.per_h
     first = re.sub(r"<[^>]+>", " ", page[page.index("<h1>") : page.index("<h2>")])
     assert f"{saved:,.0f}" in first
     assert "late in 2.0 %" in first

@@ -9,7 +9,9 @@ import typer
 from typer.testing import CliRunner
 
 from perdix.cli.main import app
+from perdix.cli.output import UserError
 from perdix.cli.replay.command import of_kind
+from perdix.cli.replay.options import Sink
 
 GROUPS = {
     "job": ["Workload", "Twin", "Policies", "Objectives", "Failures", "Prices", "Runs", "Output"],
@@ -92,8 +94,13 @@ def test_what_is_to_be_replayed_must_be_named() -> None:
 
 
 def test_a_bare_json_means_standard_output_and_nothing_at_all_is_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[dict[str, object]] = []
-    monkeypatch.setattr("perdix.cli.replay.job.writable", lambda as_json: asked.append({"as_json": as_json}) or 1 / 0)
+    asked: list[str | None] = []
+
+    def end_here(as_json: str | None) -> Sink:
+        asked.append(as_json)
+        raise UserError("far enough")
+
+    monkeypatch.setattr("perdix.cli.replay.job.sink_of", end_here)
     for words in ([], ["--json"], ["--json", "--seeds", "2"]):
         CliRunner().invoke(app, ["replay", *words])
-    assert [one["as_json"] for one in asked] == [None, "-", "-"]
+    assert asked == [None, "-", "-"]

@@ -322,7 +322,8 @@ def test_the_list_of_runs_opens_with_the_metrics_that_decide(registry: Registry,
 def test_a_family_that_could_not_be_judged_says_why_on_its_run(registry: Registry, client, publication) -> None:
     failed = table_of(orders=0.08, clicks=0.12).assign(error=["needs two days", "needs two days"])
     some = table_of(orders=0.08, clicks=0.12).assign(error=["", "the history is constant"])
-    tried = [Candidate("mstl", failed), Candidate("linear", some), Candidate("auto-arima", table_of(orders=0.1))]
+    fine = table_of(orders=0.1, clicks=0.2).assign(error=[None, float("nan")])
+    tried = [Candidate("mstl", failed), Candidate("linear", some), Candidate("auto-arima", fine)]
     published = registry.publish(publication(candidates=tried))
     said = {
         name: client.get_run(run).data.tags.get("perdix.not_judged")
@@ -333,3 +334,11 @@ def test_a_family_that_could_not_be_judged_says_why_on_its_run(registry: Registr
         "linear": "on 1 of 2 jobs: the history is constant",
         "auto-arima": None,
     }
+
+
+def test_a_reason_that_is_longer_than_mlflow_takes_is_cut(registry: Registry, client, publication) -> None:
+    failed = table_of(orders=0.08).assign(error=["x" * 50_000])
+    published = registry.publish(publication(candidates=[Candidate("mstl", failed)]))
+    said = client.get_run(published.candidate_run_ids["mstl"]).data.tags["perdix.not_judged"]
+    assert said.startswith("on 1 of 1 job: xxx")
+    assert len(said) < 1_000

@@ -128,7 +128,12 @@ def test_any_job_can_be_reviewed_by_hand_also_one_without_metrics_or_file(sensor
     assert "no picture" in made["silent"].metadata
 
 
-def test_a_run_reviews_so_many_jobs_at_most() -> None:
-    request = review_of([f"job-{number:03}" for number in range(500)])
-    assert len(request.run_config["ops"]["review"]["config"]["jobs"]) == MOST
+def test_a_run_reviews_so_many_jobs_at_most_and_names_the_others(
+    sensor: Sensor, capfd: pytest.CaptureFixture[str]
+) -> None:
+    sensor.tick()
+    others = [f"job-{number:03}" for number in range(MOST - 1)]
+    request = review_of([*others, "busy", "steady"])
     assert len(request.tags["perdix/rescaled"]) <= 255
+    assert set(sensor.run(request)) == {"busy"}
+    assert f"1 more than {MOST} jobs are left out: steady" in capfd.readouterr().err

@@ -17,7 +17,7 @@ from perdix.control.explain import Explanation
 from perdix.control.explain_text import sizes_around
 from perdix.replay.canvas import BLUE, GREEN, GREY, ORANGE, RED, canvas, hours_axis, rate_axis, to_png
 from perdix.scan.page import environment
-from perdix.scan.saving import WorkerPrice, cost_per_month
+from perdix.scan.saving import WorkerPrice, worker_h_per_month
 from perdix.settings.home import Home
 from perdix.settings.stream_job import Objectives
 
@@ -80,7 +80,7 @@ def side(row: Mapping[str, Any], policy: str, price: WorkerPrice) -> Side:
     return Side(
         NAMES[policy],
         workers,
-        cost_per_month(workers, price) or 0.0,
+        worker_h_per_month(workers) * price.per_h,
         row[f"{policy}_rescales"],
         row[f"{policy}_above_objective"],
         row[f"{policy}_p95_ms"] / 1_000.0,

@@ -7,10 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from perdix.cli.replay.options import (
-    STDOUT,
     FailuresOption,
     FirstSeedOption,
     ForecasterOption,
@@ -26,10 +23,11 @@ from perdix.cli.replay.options import (
     TopologyArgument,
     family_or_none,
     seeds_from,
-    writable,
+    sink_of,
 )
 
 if TYPE_CHECKING:
+    from perdix.cli.replay.options import Sink
     from perdix.replay.hosts.campaign import HostsCampaign, HostsSetup
 
 ALL = "all"
@@ -60,10 +58,10 @@ def replay_hosts(
     """
     from perdix.replay.hosts.case import FORECASTER
 
-    file, chosen = writable(as_json), seeds_from(first_seed, seeds)
+    sink, chosen = sink_of(as_json), seeds_from(first_seed, seeds)
     family = family_or_none(forecaster, FORECASTER)
     asked = Asked(topology, pattern, policy, chosen, hours, failures, family, processes, out, pictures, mlflow)
-    _replay(asked, file, on_stdout=as_json == STDOUT)
+    _replay(asked, sink)
 
 
 @dataclass(frozen=True)
@@ -91,26 +89,21 @@ class Asked:
     mlflow: bool
 
 
-def _replay(asked: Asked, file: Path | None, *, on_stdout: bool) -> None:
-    """Replay, write what came of it, and show it; exit code 1 when a replay did not come to its end."""
-    from perdix.cli.how_long import OPERATORS_S_PER_H, counted, replay_s, say_beforehand
+def _replay(asked: Asked, sink: Sink) -> None:
+    from perdix.cli.how_long import OPERATORS_S_PER_H
     from perdix.cli.replay.hosts_text import show_hosts
-    from perdix.cli.replay.job_text import progress_bar
-    from perdix.cli.replay.results import tell as tell_of
-    from perdix.control.clock import WallClock
+    from perdix.cli.replay.results import Work, carry_out
     from perdix.replay.hosts.campaign import run_hosts_campaign
 
     setup = _setup(asked)
-    started_at_s, runs, hours = WallClock().now_s(), len(setup.cases()), setup.length_s / 3600.0
-    say_beforehand(
-        f"{counted(runs, 'run')} of {hours:.3g} h", replay_s(runs, hours, asked.processes, OPERATORS_S_PER_H)
+    runs, hours = len(setup.cases()), setup.length_s / 3600.0
+    carry_out(
+        Work(runs, hours, float(runs * setup.length_s), OPERATORS_S_PER_H, asked.processes),
+        sink,
+        run=lambda tell: run_hosts_campaign(setup, processes=asked.processes, on_progress=tell),
+        write=lambda campaign, started_at_s: _write(campaign, asked, started_at_s),
+        show=show_hosts,
     )
-    with progress_bar(float(len(setup.cases()) * setup.length_s)) as tell:
-        campaign = run_hosts_campaign(setup, processes=asked.processes, on_progress=tell)
-    document = _write(campaign, asked, started_at_s)
-    tell_of(document, file, on_stdout=on_stdout, show=show_hosts)
-    if campaign.failed:
-        raise typer.Exit(1)
 
 
 def _setup(asked: Asked) -> HostsSetup:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
-
-import typer
 
 from perdix.cli.output import UserError
 from perdix.cli.pricing import (
@@ -16,7 +16,6 @@ from perdix.cli.pricing import (
     WorkerMemoryOption,
 )
 from perdix.cli.replay.options import (
-    STDOUT,
     ErrorBudgetOption,
     ExactOption,
     FailuresOption,
@@ -47,10 +46,11 @@ from perdix.cli.replay.options import (
     WorkloadOption,
     family_or_none,
     seeds_from,
-    writable,
+    sink_of,
 )
 
 if TYPE_CHECKING:
+    from perdix.cli.replay.options import Sink
     from perdix.replay.campaign import Campaign, Setup
     from perdix.replay.workload import Trace
     from perdix.settings.stream_job import Objectives
@@ -107,17 +107,15 @@ def replay_job(
     daedalus:grace_s=120:tick_s=30. What the figures mean: docs/replay.md.
     """
     from perdix.assets.history import ingested
-    from perdix.cli.replay.job_text import show
-    from perdix.cli.replay.results import tell, write_results
+    from perdix.cli.replay.results import write_results
     from perdix.cli.stores import lake
-    from perdix.control.clock import WallClock
     from perdix.replay.asked import twin_and_trace
     from perdix.replay.case import FORECASTER
     from perdix.replay.pace import pace_of
     from perdix.replay.part import USUAL_HOURS, part_of
     from perdix.settings.stream_job import Objectives
 
-    file = writable(as_json)
+    sink = sink_of(as_json)
     asked_prices = AskedPrices(prices, instance_type, worker_cpu, worker_memory_mb, release)
     asked_prices.check(worker_price)
     parameters, trace = twin_and_trace(
@@ -153,12 +151,8 @@ def replay_job(
         pricing=asked_prices.pricing(),
         pace=pace_of(trace.step_s, 3_600.0 * hours, exact=exact),
     )
-    started_at_s = WallClock().now_s()
-    campaign = _run(setup, processes)
-    document = write_results(campaign, started_at_s, out, pictures=pictures, mlflow=mlflow)
-    tell(document, file, on_stdout=as_json == STDOUT, show=show)
-    if campaign.failed:
-        raise typer.Exit(1)
+    write = partial(write_results, out=out, pictures=pictures, mlflow=mlflow)
+    _replay(setup, processes, sink, write)
 
 
 def _step_s(text: str | None) -> float | None:
@@ -192,13 +186,19 @@ def _setup(
     return Setup(who, trace, parameters, chosen, objectives=objectives, **how)
 
 
-def _run(setup: Setup, processes: int | None) -> Campaign:
-    from perdix.cli.how_long import COARSE_S_PER_H, REPLAYED_S_PER_H, counted, replay_s, say_beforehand
-    from perdix.cli.replay.job_text import progress_bar
+def _replay(
+    setup: Setup, processes: int | None, sink: Sink, write: Callable[[Campaign, float], Mapping[str, Any]]
+) -> None:
+    from perdix.cli.how_long import COARSE_S_PER_H, REPLAYED_S_PER_H
+    from perdix.cli.replay.job_text import show
+    from perdix.cli.replay.results import Work, carry_out
     from perdix.replay.campaign import run_campaign
 
-    runs = len(setup.labels) * len(setup.seeds)
     per_h_s = COARSE_S_PER_H if setup.pace.coarse else REPLAYED_S_PER_H
-    say_beforehand(f"{counted(runs, 'run')} of {setup.hours:g} h", replay_s(runs, setup.hours, processes, per_h_s))
-    with progress_bar(setup.simulated_s) as tell:
-        return run_campaign(setup, processes=processes, on_progress=tell)
+    carry_out(
+        Work(len(setup.labels) * len(setup.seeds), setup.hours, setup.simulated_s, per_h_s, processes),
+        sink,
+        run=lambda tell: run_campaign(setup, processes=processes, on_progress=tell),
+        write=write,
+        show=show,
+    )

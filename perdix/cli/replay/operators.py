@@ -7,11 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from perdix.cli.output import UserError
 from perdix.cli.replay.options import (
-    STDOUT,
     DataflowArgument,
     FirstSeedOption,
     HoursOption,
@@ -25,10 +22,11 @@ from perdix.cli.replay.options import (
     SkewOption,
     StartOption,
     seeds_from,
-    writable,
+    sink_of,
 )
 
 if TYPE_CHECKING:
+    from perdix.cli.replay.options import Sink
     from perdix.replay.operators.campaign import DataflowCampaign
     from perdix.twin.dataflow.parameters import DataflowParameters
 
@@ -59,9 +57,9 @@ def replay_operators(
 
     Options of a policy follow colons: ds2:activation=5. What the figures mean: docs/replay.md.
     """
-    file, chosen = writable(as_json), seeds_from(first_seed, seeds)
+    sink, chosen = sink_of(as_json), seeds_from(first_seed, seeds)
     asked = Asked(dataflow, policy, chosen, hours, start, skew, processes, out, pictures, mlflow)
-    _replay(asked, file, on_stdout=as_json == STDOUT)
+    _replay(asked, sink)
 
 
 @dataclass(frozen=True)
@@ -88,29 +86,24 @@ class Asked:
     mlflow: bool
 
 
-def _replay(asked: Asked, file: Path | None, *, on_stdout: bool) -> None:
-    """Replay, write what came of it, and show it; exit code 1 when a replay did not come to its end."""
-    from perdix.cli.how_long import OPERATORS_S_PER_H, counted, replay_s, say_beforehand
-    from perdix.cli.replay.job_text import progress_bar
+def _replay(asked: Asked, sink: Sink) -> None:
+    from perdix.cli.how_long import OPERATORS_S_PER_H
     from perdix.cli.replay.operators_text import show_dataflow
-    from perdix.cli.replay.results import tell as tell_of
-    from perdix.control.clock import WallClock
+    from perdix.cli.replay.results import Work, carry_out
     from perdix.replay.operators.campaign import DataflowSetup, run_dataflow_campaign
     from perdix.replay.operators.case import DEFAULT_POLICIES, dataflow_contenders
 
     seconds = None if asked.hours is None else round(3600 * asked.hours)
     who = dataflow_contenders(asked.policies or DEFAULT_POLICIES)
     setup = DataflowSetup(who, _parameters(asked), asked.seeds, seconds)
-    started_at_s, runs, hours = WallClock().now_s(), len(setup.cases()), setup.length_s / 3600.0
-    say_beforehand(
-        f"{counted(runs, 'run')} of {hours:.3g} h", replay_s(runs, hours, asked.processes, OPERATORS_S_PER_H)
+    runs, hours = len(setup.cases()), setup.length_s / 3600.0
+    carry_out(
+        Work(runs, hours, float(runs * setup.length_s), OPERATORS_S_PER_H, asked.processes),
+        sink,
+        run=lambda tell: run_dataflow_campaign(setup, processes=asked.processes, on_progress=tell),
+        write=lambda campaign, started_at_s: _write(campaign, asked, started_at_s),
+        show=show_dataflow,
     )
-    with progress_bar(float(len(setup.cases()) * setup.length_s)) as tell:
-        campaign = run_dataflow_campaign(setup, processes=asked.processes, on_progress=tell)
-    document = _write(campaign, asked, started_at_s)
-    tell_of(document, file, on_stdout=on_stdout, show=show_dataflow)
-    if campaign.failed:
-        raise typer.Exit(1)
 
 
 def _parameters(asked: Asked) -> DataflowParameters:

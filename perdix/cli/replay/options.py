@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -255,14 +255,21 @@ def family_or_none(name: str | None, usual: str) -> str | None:
     return None if name == NO_FORECASTER else name
 
 
-def writable(as_json: str | None) -> Path | None:
-    """Return the file for the document; found out before hours of work, not after."""
+class Sink(NamedTuple):
+    """Where the document goes beside the folder: into a file, to standard output, or nowhere."""
+
+    file: Path | None
+    on_stdout: bool
+
+
+def sink_of(as_json: str | None) -> Sink:
+    """Return where ``--json`` sends the document; whether it can is found out before hours of work, not after."""
     if as_json is None or as_json == STDOUT:
-        return None
+        return Sink(None, as_json == STDOUT)
     path = Path(as_json)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.open("a").close()
     except OSError as error:
         raise UserError(f"--json {path}: cannot be written ({error.strerror}); name another file") from None
-    return path
+    return Sink(path, False)

@@ -5,16 +5,22 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import typer
 
 from perdix.cli.output import UserError, complaints, plain, styled
 from perdix.cli.stores import home
 
 if TYPE_CHECKING:
+    from perdix.cli.replay.options import Sink
     from perdix.models.registry import Recorded
     from perdix.replay.campaign import Campaign
+
+T = TypeVar("T")
 
 
 def write_results(
@@ -71,21 +77,48 @@ def written(
     return made
 
 
-def tell(
-    document: Mapping[str, Any], file: Path | None, *, on_stdout: bool, show: Callable[[Mapping[str, Any]], None]
+@dataclass(frozen=True)
+class Work:
+    """What is to be replayed: so many runs of so many hours, and what an hour of a run costs a processor."""
+
+    runs: int
+    hours: float
+    simulated_s: float
+    per_h_s: float
+    processes: int | None
+
+
+def carry_out(
+    work: Work,
+    sink: Sink,
+    *,
+    run: Callable[[Callable[[float, int], None]], T],
+    write: Callable[[T, float], Mapping[str, Any]],
+    show: Callable[[Mapping[str, Any]], None],
 ) -> None:
-    """Write the document where it was asked for, or show it; and complain of every replay that failed.
+    """Say how long it takes, replay, write what came of it, and tell it; exit code 1 where a replay did not end well.
 
     Parameters
     ----------
-    file
-        Where else the document goes; ``None``: nowhere.
+    run
+        Replays, given what is to be told how far it has come.
+    write
+        Writes what came of it, begun at an epoch second; returns the document.
     show
-        Prints it for people, where it is not printed as JSON.
+        Prints the document for people, where it is not printed as JSON.
     """
-    if file is not None:
-        file.write_text(as_text(document), encoding="utf-8")
-    if on_stdout:
+    from perdix.cli.how_long import counted, replay_s, say_beforehand
+    from perdix.cli.replay.job_text import progress_bar
+    from perdix.control.clock import WallClock
+
+    started_at_s, expected_s = WallClock().now_s(), replay_s(work.runs, work.hours, work.processes, work.per_h_s)
+    say_beforehand(f"{counted(work.runs, 'run')} of {round(work.hours, 3):g} h", expected_s)
+    with progress_bar(work.simulated_s) as tell:
+        done = run(tell)
+    document = write(done, started_at_s)
+    if sink.file is not None:
+        sink.file.write_text(as_text(document), encoding="utf-8")
+    if sink.on_stdout:
         sys.stdout.write(as_text(document))
         sys.stdout.flush()
     else:
@@ -93,6 +126,8 @@ def tell(
     for one in document["failed"]:
         what = f"{one['policy']}, seed {one['seed']}: {one['reason']}"
         complaints.print(styled("failed:", "bold red"), what, highlight=False)
+    if document["failed"]:
+        raise typer.Exit(1)
 
 
 def as_text(document: Mapping[str, Any]) -> str:
