@@ -26,7 +26,7 @@ RECORDS_SCATTER = 0.3  # of what scatters around a line, the share that may be t
 SPEED_SD = 0.15  # relative sd of workers' CPU per record (measured: 17 %)
 LEAST_BUSY = 0.003  # CPU load above idle that a job has at least, whatever it does
 AROUND = np.linspace(-3.0, 3.0, 11)  # standard deviations at which what is believed is looked at
-APART = 18  # points of a grid over orders of magnitude
+ORDERS = np.linspace(0.0, 1.0, 18)  # where a grid over orders of magnitude has its points, between the ends' logarithms
 MEAN_OF_HIGHEST = 0.5264  # where the mean of the highest of n normal deviates lies in their distribution (Blom)
 HOTTEST = 6  # workers that may turn out to be the hottest
 
@@ -172,7 +172,7 @@ def _taking_turns(hottest_cpu: Values, cpu: Values, noise: Values, idles: Values
 def _idle_shares(idle: IdleShare, cpu: Values) -> Values:
     """Return idle shares to try, ascending: close together around what is believed, and below the workers' CPU."""
     top = float(cpu.mean())
-    below = top - np.geomspace(LEAST_BUSY, max(top, 2.0 * LEAST_BUSY), APART)
+    below = top - LEAST_BUSY * max(top / LEAST_BUSY, 2.0) ** ORDERS
     found = np.concatenate([idle.cpu + idle.sd * AROUND, below])
     return np.unique(np.clip(found, 0.0, 0.9))
 
@@ -181,7 +181,7 @@ def _per_record(common: Values, precision: Values, least: float) -> Values:
     """Return the CPU per record to try at each idle share, ascending rows, shape ``(idle shares, points)``."""
     deviation = 1.0 / np.sqrt(precision)
     highest = np.maximum(common[:, None] + 3.0 * deviation, 2.0 * least)
-    wide = least * (highest / least) ** np.linspace(0.0, 1.0, APART)
+    wide = least * (highest / least) ** ORDERS
     near = common[:, None] + deviation * AROUND
     return np.sort(np.maximum(np.hstack([wide, near]), least), axis=1)
 

@@ -97,11 +97,13 @@ class Arima:
         size = len(phi) - 1
         if size == 0:
             return np.empty(0)
-        innovations, end = lfilter(phi, theta, centred, zi=np.zeros(size))
-        root = self._prior_root
-        responses, ends = lfilter(phi, theta, np.zeros((size, len(centred))), zi=root.T)
+        # In one call, as each costs more than its filtering: the series from rest, and silence from each prior state.
+        series, states = np.zeros((size + 1, len(centred))), np.zeros((size + 1, size))
+        series[0], states[1:] = centred, self._prior_root.T
+        found, ends = lfilter(phi, theta, series, zi=states)
+        innovations, responses = found[0], found[1:]
         weights = np.linalg.solve(np.eye(size) + responses @ responses.T, -responses @ innovations)
-        return np.asarray(end + weights @ ends)
+        return np.asarray(ends[0] + weights @ ends[1:])
 
     def standard_errors(self, steps: int) -> Values:
         """Return the standard deviation of the forecast error by lead, from the psi weights, shape ``(steps,)``."""

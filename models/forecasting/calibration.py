@@ -13,12 +13,12 @@ from typing import Self
 import numpy as np
 
 from perdix.models.forecasting.contract import PROBABILITIES, Values
+from perdix.models.forecasting.disagreement import apart
 from perdix.models.forecasting.tail import Tail
 from perdix.models.forecasting.track_record import TrackRecord
 
 NORMAL_QUANTILES = (0.0, 0.8416, 1.2816, 1.6449)
 LEAST_ORIGINS = 8
-AGREED = 0.02  # of the forecast: members that agree still miss by about this much
 NOISE_LEADS = 10
 
 
@@ -49,11 +49,9 @@ class Calibration:
     def of(cls, record: TrackRecord, tail: Tail) -> Self:
         """Calibrate on what has come true."""
         leads_s = record.lead_s * (np.arange(record.leads, dtype=np.float64) + 0.5)
-        tops = np.maximum.accumulate(record.combined, axis=1)
-        apart = _apart(record.forecasts, record.combined)
-        tops_apart = _apart(np.maximum.accumulate(record.forecasts, axis=2), tops)
-        path = _quantiles((record.actual - record.combined) / apart)
-        highest = _quantiles((np.maximum.accumulate(record.peaks, axis=1) - tops) / tops_apart)
+        unit, tops, tops_unit = record.units
+        path = _quantiles((record.actual - record.combined) / unit)
+        highest = _quantiles((np.maximum.accumulate(record.peaks, axis=1) - tops) / tops_unit)
         return cls(leads_s, _ordered(path), _ordered(highest), _random_walk(tail, leads_s), _noise(tail, record.lead_s))
 
     def quantiles(self, mean: Values, leads_s: Values, projections: Values) -> dict[float, Values]:
@@ -68,7 +66,7 @@ class Calibration:
         """
         single = len(leads_s) > 1 and leads_s[1] - leads_s[0] < 2.0 * self.leads_s[0] - 1e-6
         noise = self.noise_per_s if single else 0.0
-        rows = self._at(self.path, leads_s, _apart(projections[None], mean[None])[0])
+        rows = self._at(self.path, leads_s, apart(projections[None], mean[None])[0])
         return {
             probability: np.maximum(mean + (np.hypot(row, normal * noise) if normal else row), 0.0)
             for probability, normal, row in zip(PROBABILITIES, NORMAL_QUANTILES, rows, strict=True)
@@ -77,20 +75,20 @@ class Calibration:
     def maxima(self, mean: Values, leads_s: Values, projections: Values) -> dict[float, Values]:
         """Return what the highest rate up to each step stays below, probability -> records/s, never decreasing."""
         tops = np.maximum.accumulate(mean)
-        apart = _apart(np.maximum.accumulate(projections, axis=1)[None], tops[None])[0]
-        rows = self._at(self.highest, leads_s, apart)
+        unit = apart(np.maximum.accumulate(projections, axis=1)[None], tops[None])[0]
+        rows = self._at(self.highest, leads_s, unit)
         return {
             probability: np.maximum.accumulate(np.maximum(tops + row, 0.0))
             for probability, row in zip(PROBABILITIES, rows, strict=True)
         }
 
-    def _at(self, scores: Values, leads_s: Values, apart: Values) -> Values:
+    def _at(self, scores: Values, leads_s: Values, unit: Values) -> Values:
         """Return offsets in records/s at each probability, shape ``(probabilities, steps)``, ascending with it."""
         growth = np.sqrt(np.maximum(leads_s / self.leads_s[-1], 1.0))
         known = np.isfinite(scores[0])
         if not known.any():
             return np.asarray(growth * self._walked(leads_s))
-        offsets = np.array([np.interp(leads_s, self.leads_s[known], row[known]) * apart for row in scores])
+        offsets = np.array([np.interp(leads_s, self.leads_s[known], row[known]) * unit for row in scores])
         beyond = leads_s > self.leads_s[known][-1] + self.leads_s[0]
         if beyond.any():
             offsets[:, beyond] = np.maximum(offsets, self._walked(leads_s))[:, beyond]
@@ -98,18 +96,6 @@ class Calibration:
 
     def _walked(self, leads_s: Values) -> Values:
         return np.array([np.interp(leads_s, self.leads_s, row) for row in self.walk])
-
-
-def _apart(forecasts: Values, combined: Values) -> Values:
-    """Return how far members are from what is said for all, records/s, of ``combined``'s shape ``(origins, leads)``.
-
-    Never zero. One member alone cannot disagree: its unit is one record per second.
-    """
-    if forecasts.shape[1] == 1:
-        return np.ones(combined.shape)
-    known = np.isfinite(forecasts)
-    missed = np.where(known, np.abs(forecasts - combined[:, None, :]), 0.0)
-    return np.asarray(missed.sum(axis=1) / np.maximum(known.sum(axis=1), 1) + AGREED * np.abs(combined) + 1e-6)
 
 
 def _quantiles(values: Values) -> Values:

@@ -163,7 +163,7 @@ class Forecaster:
 
     def taking(self, record: TrackRecord, names: tuple[str, ...]) -> Self:
         """Return the forecaster with a record made by members of the same names; one that is not in it has none."""
-        missing = np.full((len(record), record.leads), np.nan)
+        missing = np.full((len(record), record.leads), np.nan, dtype=np.float32)
         columns = [record.forecasts[:, names.index(name)] if name in names else missing for name in self.names]
         return replace(self, record=replace(record, forecasts=np.stack(columns, axis=1)))
 

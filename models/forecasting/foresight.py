@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from perdix.models.forecasting.contract import Values
 
@@ -68,14 +69,27 @@ def foresight(minutes: Values) -> Foresight | None:
         return Foresight(1.0, furthest * MINUTE_S, count, furthest * MINUTE_S)
     effective = float(weights.sum() ** 2 / (weights**2).sum())
     enough = FOLLOWED + 1.0 / math.sqrt(effective)
-    found = [_correlation(apart, weights * known, lag) for lag in range(1, furthest + 1)]
+    found = _correlations(apart, weights, furthest)
     ahead = next((lag for lag, value in enumerate(found) if value < enough), furthest)
     return Foresight(found[0], ahead * MINUTE_S, count, furthest * MINUTE_S)
 
 
-def _correlation(apart: Values, weights: Values, lag: int) -> float:
-    """Return the correlation of minutes that are ``lag`` apart, both of which were measured."""
-    pairs = weights[lag:] * (weights[:-lag] > 0)
-    before, after = apart[:-lag], apart[lag:]
-    scale = math.sqrt(float(pairs @ before**2) * float(pairs @ after**2))
-    return float(pairs @ (before * after)) / scale if scale > 0 else 0.0
+def _correlations(apart: Values, weights: Values, furthest: int) -> list[float]:
+    """Return the correlation of minutes that are 1, 2, ... ``furthest`` apart, both of which were measured.
+
+    Parameters
+    ----------
+    apart, weights
+        How far each minute is from the mean, and what it counts: both 0 where nothing was measured.
+    """
+    before, there = _earlier(apart, furthest), _earlier((weights > 0).astype(np.float64), furthest)
+    together = before @ (weights * apart)
+    scale = np.sqrt((before**2 @ weights) * (there @ (weights * apart**2)))
+    found: list[float] = np.divide(together, scale, out=np.zeros(furthest), where=scale > 0).tolist()
+    return found
+
+
+def _earlier(values: Values, furthest: int) -> Values:
+    """Return the value 1, 2, ... ``furthest`` minutes before each, shape ``(furthest, n)``; 0 before the first."""
+    padded = np.concatenate([np.zeros(furthest), values[:-1]])
+    return sliding_window_view(padded, len(values))[::-1]

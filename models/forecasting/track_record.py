@@ -11,10 +11,11 @@ from typing import Any, Self
 import numpy as np
 
 from perdix.models.forecasting.contract import Values
+from perdix.models.forecasting.disagreement import apart
 from perdix.models.forecasting.failures import positive
 from perdix.models.forecasting.packing import packed, rounded, unpacked
 from perdix.models.forecasting.tail import EPSILON_S, Tail
-from perdix.models.forecasting.weighting import combine, weights_of
+from perdix.models.forecasting.weighting import combine, relative, weights_of
 
 ORIGINS_KEPT = 240  # four hours of origins a minute apart
 _RATES = ("forecasts", "combined", "actual", "peaks")
@@ -31,7 +32,8 @@ class TrackRecord:
     origins_s
         Epoch seconds, ascending, shape ``(origins,)``.
     forecasts
-        Mean rates that each member forecast, records/s, shape ``(origins, members, leads)``; NaN where it could not.
+        Mean rates that each member forecast, records/s, shape ``(origins, members, leads)``, 32-bit; NaN where it could
+        not.
     combined
         What was said for all of them together, shape ``(origins, leads)``.
     actual, peaks
@@ -49,7 +51,7 @@ class TrackRecord:
     def empty(cls, members: int, leads: int, lead_s: float) -> Self:
         """Return a record without origins."""
         none = np.empty((0, leads))
-        return cls(lead_s, np.empty(0), np.empty((0, members, leads)), none, none, none)
+        return cls(lead_s, np.empty(0), _narrow(np.empty((0, members, leads))), none, none, none)
 
     def __len__(self) -> int:
         return len(self.origins_s)
@@ -69,21 +71,37 @@ class TrackRecord:
         """How much each member counts now, shape ``(members, leads)``."""
         return weights_of(self)
 
+    @cached_property
+    def missed(self) -> Values:
+        """How far each member was off, in units of all members' usual error there, 32-bit.
+
+        Shape ``(origins, members, leads)``; NaN until the part is over.
+        """
+        return relative(np.abs(self.forecasts - self.actual[:, None, :]))
+
+    @cached_property
+    def units(self) -> tuple[Values, Values, Values]:
+        """In what errors count: how far members were apart; the highest rate said so far, and how far apart on that.
+
+        Shape ``(origins, leads)`` each.
+        """
+        tops = np.maximum.accumulate(self.combined, axis=1)
+        return apart(self.forecasts, self.combined), tops, apart(np.maximum.accumulate(self.forecasts, axis=2), tops)
+
     def issued(self, origin_s: float, forecasts: Values) -> Self:
         """Return the record with another origin, the oldest ones beyond :data:`ORIGINS_KEPT` left out.
 
         Raises ``ValueError`` when no member has a forecast of some part.
         """
         unknown = np.full((1, self.leads), np.nan)
-        longer: dict[str, Any] = {
-            "origins_s": np.append(self.origins_s, origin_s),
-            "forecasts": np.concatenate([self.forecasts, rounded(forecasts)[None]]),
-            "combined": np.concatenate([self.combined, unknown]),
-            "actual": np.concatenate([self.actual, unknown]),
-            "peaks": np.concatenate([self.peaks, unknown]),
-        }
-        record = replace(self, **{name: values[-ORIGINS_KEPT:] for name, values in longer.items()})
+        newest: dict[str, Any] = {"origins_s": np.array([origin_s]), "forecasts": _narrow(rounded(forecasts)[None])}
+        newest |= dict.fromkeys(("combined", "actual", "peaks"), unknown)
+        longer: dict[str, Any] = {name: _longer(getattr(self, name), values) for name, values in newest.items()}
+        record = replace(self, **longer)
+        record._knows("missed", _longer(self.missed, _narrow(np.full((1, *forecasts.shape), np.nan))))
         record.combined[-1] = rounded(combine(forecasts, record.weights))
+        alone = replace(record, **{**newest, "combined": record.combined[-1:]})
+        record._knows("units", tuple(map(_longer, self.units, alone.units)))
         return record
 
     def settled(self, tail: Tail, since_s: float) -> Self:
@@ -96,7 +114,16 @@ class TrackRecord:
         actual, peaks = self.actual.copy(), self.peaks.copy()
         actual[over] = rounded(tail.means_between(starts, ends_s[over]))
         peaks[over] = rounded(np.where(np.isfinite(actual[over]), tail.peaks_between(starts, ends_s[over]), np.nan))
-        return replace(self, actual=actual, peaks=peaks)
+        record, missed = replace(self, actual=actual, peaks=peaks), self.missed.copy()
+        origins, leads = np.nonzero(over)
+        missed[origins, :, leads] = relative(np.abs(self.forecasts[origins, :, leads] - actual[over][:, None]))
+        record._knows("missed", missed)
+        record._knows("units", self.units)
+        return record
+
+    def _knows(self, derived: str, value: Any) -> None:
+        """Keep what follows from the record before, at a hundredth of the cost of working it all out anew."""
+        self.__dict__[derived] = value
 
     def only(self, member: int) -> Self:
         """Return the record of one member alone: what it forecast is what was said."""
@@ -121,7 +148,18 @@ class TrackRecord:
             shaped = {name: _numbers(state[name], "<f4").reshape(shape) for name, shape in shapes.items()}
         if not (np.diff(origins_s) > 0.0).all():
             raise ValueError("the origins of a track record do not ascend")
+        shaped["forecasts"] = _narrow(shaped["forecasts"])
         return cls(positive("lead_s", state["lead_s"]), origins_s, **shaped)
+
+
+def _longer(older: Values, newest: Values) -> Values:
+    """Return what there is of each origin with the newest one, the oldest beyond what is kept left out."""
+    return np.concatenate([older[max(len(older) + 1 - ORIGINS_KEPT, 0) :], newest])
+
+
+def _narrow(forecasts: Values) -> Values:
+    """Return rounded rates as 32-bit numbers, which hold them as they are: by far the most of a job's memory."""
+    return forecasts.astype(np.float32)
 
 
 def _numbers(text: str, kind: str) -> Values:

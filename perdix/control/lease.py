@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from perdix.control.clock import PROCESS, Moment
+from perdix.control.state.quick import quick
 from perdix.control.state.schema import keep_last, lease_watches, leases
 
 if TYPE_CHECKING:
@@ -26,12 +27,33 @@ if TYPE_CHECKING:
 PREFIX = "job:"  # of the names of leases on stream jobs
 UNTOLD_TTL_S = 60.0  # of a lease that an older perdix took, which does not tell how long it lasts
 
+
+class _Row(NamedTuple):
+    """A lease as it is stored."""
+
+    name: str
+    holder: str | None
+    token: int
+    boot: str | None
+    deadline_s: float | None
+    ttl_s: float | None
+    renewals: int | None
+
+
 _NAME = leases.c.name == sa.bindparam("of_name")
-_ROW = sa.select(leases).where(_NAME)
-_LOCKED = sa.select(leases).where(leases.c.name.in_(sa.bindparam("names", expanding=True)))
+_ROWS = sa.select(*(leases.c[name] for name in _Row._fields))
+_ROW = _ROWS.where(_NAME)
+_LOCKED_ONE = quick(_ROW.with_for_update())
+_LOCKED = _ROWS.where(leases.c.name.in_(sa.bindparam("names", expanding=True)))
 # Always in one order, or two controllers might wait for each other's rows.
 _LOCKED = _LOCKED.order_by(leases.c.name).with_for_update()
-_TAKE = leases.update().where(_NAME)
+_TAKEN = ("holder", "token", "acquired_s", "boot", "deadline_s", "ttl_s", "expires_s")
+_TAKE = quick(leases.update().where(_NAME).values({name: sa.bindparam(f"new_{name}") for name in _TAKEN}))
+_HELD = quick(
+    sa.select(leases.c.token)
+    .where(_NAME, leases.c.token == sa.bindparam("token"), leases.c.holder == sa.bindparam("holder"))
+    .with_for_update()
+)
 _WATCH = keep_last(lease_watches, lease_watches.c.keys())
 
 
@@ -91,7 +113,11 @@ def acquire_all(
 def _taken(
     store: StateStore, connection: sa.Connection, wanted: list[str], holder: str, *, at: Moment, ttl_s: float
 ) -> dict[str, Lease | None]:
-    known = {row.name: row for row in connection.execute(_LOCKED, {"names": wanted})}
+    if len(wanted) == 1:
+        found = connection.execute(_LOCKED_ONE, {"of_name": wanted[0]}).all()
+    else:
+        found = connection.execute(_LOCKED, {"names": wanted}).all()
+    known = {row.name: row for row in map(_Row._make, found)}
     over = [
         name for name, row in known.items() if _is_over(connection, row, at, one_machine=store.database.one_machine)
     ]
@@ -101,7 +127,8 @@ def _taken(
         connection.execute(leases.insert(), [{"name": name, "token": 1, "renewals": 0, **row} for name in tokens])
     if over:
         tokens |= {name: int(known[name].token) + 1 for name in over}
-        connection.execute(_TAKE, [{"of_name": name, "token": tokens[name], **row} for name in over])
+        taken = {f"new_{column}": value for column, value in row.items()}
+        connection.execute(_TAKE, [{"of_name": name, "new_token": tokens[name], **taken} for name in over])
     return {
         name: Lease(name, holder, tokens[name], at.elapsed_s + ttl_s, at.boot) if name in tokens else None
         for name in wanted
@@ -149,7 +176,8 @@ def check(connection: sa.Connection, lease: Lease) -> None:
     StaleLease
         When it does not.
     """
-    held = connection.execute(sa.select(leases.c.token).where(*_held(lease)).with_for_update()).scalar()
+    named = {"of_name": lease.name, "token": lease.token, "holder": lease.holder}
+    held = connection.execute(_HELD, named).scalar()
     if held is None:
         raise StaleLease(f"lease '{lease.name}' (token {lease.token}) of {lease.holder} was overtaken or released")
 
@@ -159,11 +187,11 @@ def _until(at: Moment, ttl_s: float) -> dict[str, Any]:
     return {"boot": at.boot, "deadline_s": at.elapsed_s + ttl_s, "ttl_s": ttl_s, "expires_s": at.wall_s + ttl_s}
 
 
-def _is_over(connection: sa.Connection, row: Any, at: Moment, *, one_machine: bool) -> bool:
+def _is_over(connection: sa.Connection, row: _Row, at: Moment, *, one_machine: bool) -> bool:
     if row.holder is None:
         return True
-    if row.boot == at.boot:
-        return bool(row.deadline_s <= at.elapsed_s)
+    if row.boot == at.boot and row.deadline_s is not None:
+        return row.deadline_s <= at.elapsed_s
     if one_machine and row.boot is not None and not any(boot.startswith(PROCESS) for boot in (row.boot, at.boot)):
         return True  # the machine was booted since: whoever held it is dead
     if not _watched_long_enough(connection, row, at):
@@ -172,7 +200,7 @@ def _is_over(connection: sa.Connection, row: Any, at: Moment, *, one_machine: bo
     return True
 
 
-def _watched_long_enough(connection: sa.Connection, row: Any, at: Moment) -> bool:
+def _watched_long_enough(connection: sa.Connection, row: _Row, at: Moment) -> bool:
     """Whether this round of the lease was first seen, on this boot, as long ago as it lasts; begins to watch it."""
     seen = {"name": row.name, "boot": at.boot, "token": row.token, "renewals": row.renewals or 0}
     same = [lease_watches.c[name] == value for name, value in seen.items()]

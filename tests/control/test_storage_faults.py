@@ -1,8 +1,9 @@
 """A full disk, a store that takes no writes, a heartbeat that cannot be written: the loop says so and lives on."""
 
 import shutil
+import sqlite3
 import subprocess
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,7 +50,7 @@ class FullDisk:
         self._engine = store.database._engine
 
     def __enter__(self) -> "FullDisk":
-        sa.event.listen(self._engine, "begin", _grow_no_more)
+        sa.event.listen(self._engine, "checkout", _grow_no_more)
         for size in (2_000, 200, 20, 1):  # what is left in the pages that there are
             learned = "learned (job, kind, schema_number, document, learned_s)"
             self._fill(f"{learned} VALUES (hex(randomblob(8)), 'fill', 1, hex(zeroblob(:size)), 0)", size)
@@ -57,7 +58,7 @@ class FullDisk:
         return self
 
     def __exit__(self, *_: object) -> None:
-        sa.event.remove(self._engine, "begin", _grow_no_more)
+        sa.event.remove(self._engine, "checkout", _grow_no_more)
         with self._engine.connect() as connection:
             connection.exec_driver_sql("PRAGMA max_page_count = 1000000")
             connection.execute(sa.text("DELETE FROM ticks WHERE holder = 'fill'"))
@@ -69,8 +70,8 @@ class FullDisk:
                     connection.execute(sa.text(f"INSERT INTO {row}"), {"size": size})
 
 
-def _grow_no_more(connection: sa.Connection) -> None:
-    connection.exec_driver_sql("PRAGMA max_page_count = 1")  # SQLite takes the present size in place of less
+def _grow_no_more(connection: sqlite3.Connection, *_: object) -> None:
+    connection.execute("PRAGMA max_page_count = 1")  # SQLite takes the present size in place of less
 
 
 def test_on_a_full_disk_nothing_is_scaled_and_each_tick_says_so_and_room_heals_it(store: StateStore, rig: Rig) -> None:
@@ -90,18 +91,18 @@ def test_on_a_full_disk_nothing_is_scaled_and_each_tick_says_so_and_room_heals_i
 
 def test_a_store_that_may_only_be_read_stops_nothing_but_the_writing(store: StateStore, rig: Rig) -> None:
     engine = store.database._engine
-    sa.event.listen(engine, "begin", _read_only)
+    sa.event.listen(engine, "checkout", _read_only)
     report = minute(rig)
     assert "readonly" in report.others["orders"].sentence
     assert report.faults == (LoopFault.JOURNAL,)
-    sa.event.remove(engine, "begin", _read_only)
-    with engine.connect() as connection:
-        connection.exec_driver_sql("PRAGMA query_only = 0")
+    sa.event.remove(engine, "checkout", _read_only)
+    with closing(engine.raw_connection()) as connection:
+        connection.cursor().execute("PRAGMA query_only = 0")
     assert minute(rig).faults == ()
 
 
-def _read_only(connection: sa.Connection) -> None:
-    connection.exec_driver_sql("PRAGMA query_only = 1")
+def _read_only(connection: sqlite3.Connection, *_: object) -> None:
+    connection.execute("PRAGMA query_only = 1")
 
 
 @pytest.mark.parametrize("obstacle", ["a folder in its place", "no folder for it", "a full device"])

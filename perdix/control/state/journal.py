@@ -17,14 +17,21 @@ from perdix.settings.outside_text import storable
 
 _PAUSED = quick(sa.select(pauses).where(pauses.c.until_s > sa.bindparam("now_s")))
 
-_SERVED = sa.select(statuses.c.job, statuses.c.updated_s)
-_KEEP_TICK = keep_last(ticks, ticks.c.keys())
-_OPEN_RETRAINS = sa.select(retrains).where(retrains.c.closed_s.is_(None)).order_by(retrains.c.requested_s)
+_SERVED = quick(sa.select(statuses.c.job, statuses.c.updated_s))
+_KEEP_TICK = quick(keep_last(ticks, ticks.c.keys()))
+_RETRAIN = ("run_key", "job", "attempt", "requested_s", "reason", "since_s")
+_OPEN_RETRAINS = quick(
+    sa.select(*(retrains.c[name] for name in _RETRAIN))
+    .where(retrains.c.closed_s.is_(None))
+    .order_by(retrains.c.requested_s)
+)
 # Since when a job has its status is told by the first tick in which it had it.
-_KEEP_STATUSES = sa.text(
-    keep_last(statuses, statuses.c.keys()).text.replace(
-        "since_s = excluded.since_s",
-        "since_s = CASE WHEN statuses.status = excluded.status THEN statuses.since_s ELSE excluded.since_s END",
+_KEEP_STATUSES = quick(
+    sa.text(
+        keep_last(statuses, statuses.c.keys()).text.replace(
+            "since_s = excluded.since_s",
+            "since_s = CASE WHEN statuses.status = excluded.status THEN statuses.since_s ELSE excluded.since_s END",
+        )
     )
 )
 
@@ -129,7 +136,7 @@ class Journal:
     def served_s(self) -> dict[str, float]:
         """Return job -> when a tick last looked at it, epoch seconds."""
         with self.transactions.reading() as connection:
-            return {row.job: row.updated_s for row in connection.execute(_SERVED)}
+            return dict(tuple(row) for row in connection.execute(_SERVED).all())
 
     def pause(self, job: str, until_s: float, now_s: float, why: str = "") -> None:
         """Pause a job until ``until_s``, in place of an earlier pause. An operator's act: needs no lease.
@@ -202,7 +209,7 @@ class Journal:
         """Return the requests not closed, oldest first: to be offered at each tick, as Dagster drops the known."""
         with self.transactions.reading() as connection:
             rows = connection.execute(_OPEN_RETRAINS).all()
-        return [Retrain(row.run_key, row.job, row.attempt, row.requested_s, row.reason, row.since_s) for row in rows]
+        return [Retrain(*row) for row in rows]
 
     def drifts(self) -> dict[str, float]:
         """Return job -> when its newest drift began (epoch seconds), also where that was answered since."""

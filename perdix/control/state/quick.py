@@ -1,19 +1,22 @@
-"""The store's usual statements on SQLite's own driver, for a store in memory that one thread uses.
+"""The store's usual statements on SQLite's own driver.
 
-SQLAlchemy's execution costs several times as much as the statement that it executes, which a simulation pays a dozen
-times per tick. Only statements that are marked go this way; they are the same statements.
+SQLAlchemy's execution costs several times as much as the statement that it executes, and a tick executes a dozen. Only
+statements that are marked go this way; they are the same statements, in the same transaction, with the same errors.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
 
 QUICK = "perdix_quick"
+Compiled = dict[sa.Executable, tuple[str, Sequence[str]]]  # statement -> its text, and its parameters in their order
 Parameters = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Statement = TypeVar("Statement", bound=sa.Executable)
 
@@ -53,27 +56,57 @@ class Answer:
 
 
 class QuickConnection:
-    """Stands in for a connection to SQLite; what is not marked goes through it."""
+    """Stands in for a connection to SQLite; what is not marked goes through it.
 
-    def __init__(self, connection: sa.Connection) -> None:
+    Parameters
+    ----------
+    compiled
+        Marked statements as they were compiled before: shared by the connections of one database.
+    """
+
+    def __init__(self, connection: sa.Connection, compiled: Compiled) -> None:
         self._connection = connection
         driver = connection.connection.driver_connection
         assert isinstance(driver, sqlite3.Connection)
         self._driver = driver
-        self._compiled: dict[sa.Executable, tuple[str, Sequence[str]]] = {}
+        self._compiled = compiled
 
     def execute(self, statement: sa.Executable, parameters: Parameters | None = None) -> Any:
         """Execute a statement; several rows of parameters at once are several statements."""
-        if QUICK not in statement.get_execution_options():
-            return self._connection.execute(statement, parameters)
-        if statement not in self._compiled:
+        known = self._compiled.get(statement)
+        if known is None:
+            if QUICK not in statement.get_execution_options():
+                return self._connection.execute(statement, parameters)
             compiled = cast("sa.ClauseElement", statement).compile(dialect=self._connection.dialect)
-            self._compiled[statement] = str(compiled), tuple(getattr(compiled, "positiontup", None) or ())
-        text, names = self._compiled[statement]
-        if isinstance(parameters, Sequence):
-            return Answer(self._driver.executemany(text, [[row[name] for name in names] for row in parameters]))
-        return Answer(self._driver.execute(text, [parameters[name] for name in names] if parameters else []))
+            known = str(compiled), tuple(getattr(compiled, "positiontup", None) or ())
+            self._compiled[statement] = known
+        text, names = known
+        try:
+            if isinstance(parameters, Sequence):
+                return Answer(self._driver.executemany(text, [[row[name] for name in names] for row in parameters]))
+            return Answer(self._driver.execute(text, [parameters[name] for name in names] if parameters else []))
+        except sqlite3.Error as error:
+            raise _as_sqlalchemy_raises(error, text, self._connection) from error
+
+    @contextmanager
+    def transaction(self, begin: str) -> Iterator[Self]:
+        """Begin a transaction with these words, and end it: all of it is kept, or on an exception none of it."""
+        self.exec_driver_sql(begin)
+        try:
+            yield self
+            self.exec_driver_sql("COMMIT")
+        except BaseException:
+            if self._driver.in_transaction:  # on a full disk SQLite has already undone all
+                self._driver.rollback()
+            raise
 
     def exec_driver_sql(self, text: str) -> Any:
         """Execute text as it is."""
-        return self._driver.execute(text)
+        try:
+            return self._driver.execute(text)
+        except sqlite3.Error as error:
+            raise _as_sqlalchemy_raises(error, text, self._connection) from error
+
+
+def _as_sqlalchemy_raises(error: sqlite3.Error, text: str, connection: sa.Connection) -> BaseException:
+    return DBAPIError.instance(text, None, error, sqlite3.Error, dialect=connection.dialect)

@@ -10,13 +10,14 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import orjson
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, OperationalError, ProgrammingError
 
 from perdix.control.state.postgresql import engine_of
+from perdix.control.state.quick import Compiled, QuickConnection
 from perdix.settings.outside_text import storable
 from perdix.settings.plain_error import PlainError
 from perdix.settings.private_files import private_file
@@ -42,7 +43,10 @@ BUSY_TIMEOUT_MS = 10_000
 WORTH_GIVING_BACK, LEAST_PAGES = 0.125, 64  # of a file's pages that must be free, and how many
 _INCREMENTAL = 2
 _log = logging.getLogger(__name__)
-_WRITES = "perdix_writes"
+_READS = "BEGIN"
+# It takes the write lock at once: a transaction that reads first and writes later would fail as "locked" without
+# waiting when another one wrote in between.
+_WRITES = "BEGIN IMMEDIATE"
 MEND = "check PERDIX_STATE_URL, that it can be written, and that its disk has room"
 
 metadata = sa.MetaData()
@@ -315,6 +319,7 @@ class Database:
 
     def __init__(self, url: str) -> None:
         self.url = url_of(url)
+        self._compiled: Compiled = {}
         try:
             self._engine = _open(self.url)
             self._create()
@@ -331,25 +336,29 @@ class Database:
         """Whether only processes of one machine can open it: SQLite's write-ahead log is shared through its memory."""
         return self.url.get_backend_name() == "sqlite"
 
-    @contextmanager
-    def reading(self) -> Iterator[sa.Connection]:
+    def reading(self) -> AbstractContextManager[sa.Connection]:
         """Open a transaction that only reads."""
-        with self._engine.connect() as connection, connection.begin():
-            yield connection
+        return self._transaction(_READS)
+
+    def writing(self) -> AbstractContextManager[sa.Connection]:
+        """Open a transaction that writes: all of it is kept, or on an exception none of it."""
+        return self._transaction(_WRITES)
 
     @contextmanager
-    def writing(self) -> Iterator[sa.Connection]:
-        """Open a transaction that writes: all of it is kept, or on an exception none of it."""
+    def _transaction(self, begin: str) -> Iterator[sa.Connection]:
         with self._engine.connect() as connection:
-            connection.execution_options(**{_WRITES: True})
-            with connection.begin():
-                yield connection
+            if self.one_machine:
+                with QuickConnection(connection, self._compiled).transaction(begin) as quick:
+                    yield cast("sa.Connection", quick)
+            else:
+                with connection.begin():
+                    yield connection
 
     def begun(self) -> sa.Connection:
-        """Return a connection in a transaction that writes; it lasts until :meth:`close` and is undone by it."""
-        connection = self._engine.connect().execution_options(**{_WRITES: True})
-        connection.begin()
-        return connection
+        """Return a connection to SQLite in a transaction that writes; :meth:`close` ends it and undoes it."""
+        quick = QuickConnection(self._engine.connect(), self._compiled)
+        quick.exec_driver_sql(_WRITES)
+        return cast("sa.Connection", quick)
 
     def give_back(self) -> None:
         """Let a SQLite file shrink by what was deleted from it, once that is worth it; PostgreSQL does so by itself."""
@@ -382,7 +391,7 @@ class Database:
         # Two processes may both find no tables; the slower one fails, and then finds those of the faster.
         for left in range(4, -1, -1):
             try:
-                with self.writing() as connection:
+                with self._engine.connect() as connection, connection.begin():
                     metadata.create_all(connection)
                     self._check_version(connection)
                 return
@@ -437,7 +446,6 @@ def _prepare_sqlite(connection: Any, _record: Any) -> None:
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:
-    # IMMEDIATE takes the write lock at once: a transaction that reads first and writes later would fail as "locked"
-    # without waiting when another one wrote in between.
-    writes = connection.get_execution_options().get(_WRITES, False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    # What SQLAlchemy executes of a transaction that was begun on the driver belongs to that.
+    if not cast("sqlite3.Connection", connection.connection.driver_connection).in_transaction:
+        connection.exec_driver_sql(_WRITES)

@@ -10,7 +10,6 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import cast
 
 import sqlalchemy as sa
 
@@ -18,7 +17,6 @@ from perdix.control.lease import Lease, check
 from perdix.control.state.journal import Journal
 from perdix.control.state.learned import LearnedState
 from perdix.control.state.ledger import Ledger
-from perdix.control.state.quick import QuickConnection
 from perdix.control.state.schema import Database, Transactions, metadata
 
 DAY_S = 86_400.0
@@ -132,7 +130,7 @@ class StateStore:
         database = Database("sqlite://")
         made = cls.__new__(cls)
         made.lasts = False
-        made._bind(database, _Shared(cast("sa.Connection", QuickConnection(database.begun()))))
+        made._bind(database, _Shared(database.begun()))
         return made
 
     def under(self, lease: Lease) -> StateStore:

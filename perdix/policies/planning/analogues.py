@@ -13,6 +13,7 @@ BEFORE = 10  # minutes before, whose load must have been similar as well
 LEAST = 90  # minutes, before which nothing is concluded
 LIKELY = 0.1  # weight below which a minute is not alike
 MOST = 48  # similar minutes that are looked at
+AT_ONCE = 4  # sizes: more no longer stay in the processor's cache
 SCARCE = 0.05  # of the largest capacity: what it has to spare at least, for catching up
 
 
@@ -62,21 +63,21 @@ def _late_s(hours: Values, capacities: Values, allowed_s: float, reaction_s: flo
     ``hours`` has shape ``(hours, minutes)``, NaN where the hour is not over yet; ``capacities`` shape ``(sizes, 1)``.
     """
     largest, late_s = float(capacities.max()), np.zeros((len(capacities), len(hours)))
-    overtakes = capacities[:, 0] < np.nanmax(hours)  # the others are never late
-    capacities = capacities[overtakes]
-    loads, limits = np.nan_to_num(hours).T, allowed_s * capacities
-    waiting = np.zeros((len(capacities), len(hours)))
-    minutes_late, overtaken = np.zeros_like(waiting), np.full_like(waiting, np.nan)
-    for load, known in zip(loads, np.isfinite(hours).T, strict=True):
-        over = load - capacities
-        waiting = np.maximum(waiting + over * MINUTE_S, 0.0)
-        late = (waiting > limits) & known
-        minutes_late += late
-        first = late & (minutes_late == 1.0)
-        if first.any():
-            behind = waiting + np.maximum(over, 0.0) * reaction_s
-            spare = np.maximum(largest - load, SCARCE * largest)
-            overtaken = np.where(first, reaction_s + MINUTE_S + behind / spare, overtaken)
-    sat_out = minutes_late * MINUTE_S
-    late_s[overtakes] = np.where(minutes_late > 0.0, np.minimum(sat_out, overtaken), 0.0)
+    overtaken = np.flatnonzero(capacities[:, 0] < np.nanmax(hours))  # the others are never late
+    for first in range(0, len(overtaken), AT_ONCE):
+        some = overtaken[first : first + AT_ONCE]
+        late_s[some] = _late_of(hours, capacities[some], largest, allowed_s, reaction_s)
     return late_s
+
+
+def _late_of(hours: Values, capacities: Values, largest: float, allowed_s: float, reaction_s: float) -> Values:
+    over = np.nan_to_num(hours) - capacities[..., None]
+    added = np.cumsum(over * MINUTE_S, axis=2)
+    waiting = added - np.minimum(np.minimum.accumulate(added, axis=2), 0.0)  # never less than nothing
+    late = (waiting > allowed_s * capacities[..., None]) & np.isfinite(hours)
+    first = late.argmax(axis=2)[..., None]
+    behind, over = (np.take_along_axis(part, first, axis=2)[..., 0] for part in (waiting, over))
+    spare = np.maximum(largest - over - capacities, SCARCE * largest)
+    sat_out_s = late.sum(axis=2) * MINUTE_S
+    caught_up_s = reaction_s + MINUTE_S + (behind + np.maximum(over, 0.0) * reaction_s) / spare
+    return np.asarray(np.where(late.any(axis=2), np.minimum(sat_out_s, caught_up_s), 0.0))
