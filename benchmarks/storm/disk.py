@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -39,11 +40,8 @@ class Disk:
 
         def engine_of_mine(store_url: sa.URL) -> sa.Engine:
             engine = _open(store_url)
+            sa.event.listen(engine, "do_connect", self._connecting)
             sa.event.listen(engine, "connect", self._connected)
-            sa.event.listen(engine, "do_execute", self._execute)
-            sa.event.listen(engine, "do_executemany", self._execute)
-            sa.event.listen(engine, "do_execute_no_params", self._execute_bare)
-            sa.event.listen(engine, "commit", self._commit)
             return engine
 
         # While this one waits for a frozen store, others open theirs: nobody may listen to every engine.
@@ -62,21 +60,56 @@ class Disk:
         # Who waits for another process of the simulation waits for ever: all run in one thread.
         connection.execute("PRAGMA busy_timeout = 0")
 
+    def _connecting(self, _dialect: Any, _record: Any, _given: Any, named: dict[str, Any]) -> None:
+        named["factory"] = partial(_Connection, meets=self._meet)
+
     def _meet(self, statement: str) -> None:
+        if statement.startswith("PRAGMA"):
+            return
         error = self._before(statement)
         if error is not None:
             raise sqlite3.OperationalError(error)
 
-    def _execute(self, _cursor: Any, statement: str, _parameters: Any, _context: Any) -> None:
-        self._meet(statement)
 
-    def _execute_bare(self, _cursor: Any, statement: str, _context: Any) -> None:
-        self._meet(statement)
+class _Connection(sqlite3.Connection):
+    """Python's driver, of which each statement and commit passes the disk: whoever executes it."""
 
-    def _commit(self, _connection: sa.Connection) -> None:
-        error = self._before("COMMIT")
-        if error is not None:
-            raise sa.exc.OperationalError("COMMIT", None, sqlite3.OperationalError(error))
+    def __init__(self, *given: Any, meets: Callable[[str], None], **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._meets = meets
+
+    def cursor(self, *_: Any) -> Any:
+        """Return a cursor whose statements pass the disk."""
+        return super().cursor(partial(_Cursor, meets=self._meets))
+
+    def execute(self, statement: str, *parameters: Any) -> Any:
+        """Execute a statement, if the disk lets it."""
+        return self.cursor().execute(statement, *parameters)
+
+    def executemany(self, statement: str, *parameters: Any) -> Any:
+        """Execute a statement for many rows, if the disk lets it."""
+        return self.cursor().executemany(statement, *parameters)
+
+    def commit(self) -> None:
+        """Commit, if the disk lets it."""
+        self._meets("COMMIT")
+        super().commit()
+
+
+class _Cursor(sqlite3.Cursor):
+    def __init__(self, connection: sqlite3.Connection, *, meets: Callable[[str], None]) -> None:
+        super().__init__(connection)
+        self._meets = meets
+
+    def execute(self, statement: str, *parameters: Any) -> Any:
+        """Execute a statement, if the disk lets it."""
+        self._meets(statement)
+        return super().execute(statement, *parameters)
+
+    def executemany(self, statement: str, *parameters: Any) -> Any:
+        """Execute a statement for many rows, if the disk lets it."""
+        self._meets(statement)
+        return super().executemany(statement, *parameters)
 
 
 def writes(statement: str) -> bool:

@@ -4,6 +4,7 @@ import pytest
 
 from benchmarks.storm.answers import BAD_ANSWERS
 from benchmarks.storm.climate import places
+from benchmarks.storm.disk import Disk
 from benchmarks.storm.episodes import Episode, Player, episode
 from benchmarks.storm.faults import Fault
 from benchmarks.storm.flink_face import CHECKPOINTS
@@ -125,3 +126,15 @@ def requests_of(climate: int, faults: tuple[Fault, ...], folder, monkeypatch) ->
     run = World(places(climate, folder, minutes=MINUTES), faults, folder, minutes=MINUTES).run()
     assert run.violations == ()
     return sent
+
+
+def test_every_statement_and_commit_passes_the_simulated_disk_whoever_executes_it(tmp_path):
+    met: list[str] = []
+    store = Disk(met.append).open(f"sqlite:///{tmp_path / 'state.db'}")
+    met.clear()
+    store.journal.pause("orders", until_s=2.0, now_s=1.0)
+    with store.together() as once:
+        assert once.journal.pauses(1.0)
+    store.close()
+    words = [statement.split(maxsplit=1)[0] for statement in met]
+    assert words == ["BEGIN", "UPDATE", "INSERT", "COMMIT", "BEGIN", "SELECT", "COMMIT"]
