@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -156,7 +157,7 @@ KINDS: Mapping[str, Kind] = {
 
 MISSING = frozenset({"no metrics", "stale metrics"})
 CONTRADICTORY = frozenset({"duplicated metrics", "absurd metric", "false metric", "workers missing"})
-ASLEEP = ("asleep before asking", "asleep before asking", "asleep while sending")  # by their weight
+ASLEEP = {"asleep before asking": 0.9, "asleep while sending": 0.4}  # how many controllers are, where there are several
 ALL = "all"
 
 
@@ -191,8 +192,8 @@ def drawn(
         begins = int(rng.integers(1, max(minutes - lasts, 2)))
         amount, what = kind.draw(rng)
         faults.append(Fault(name, where, begins, lasts, amount, what))
-    asleep = [kind for kind in ASLEEP if kind in kinds]
-    for one in controllers:  # what a lease is there for
-        if asleep and len(controllers) > 1 and rng.random() < 0.9:
-            faults.append(Fault(str(rng.choice(asleep)), one, int(rng.integers(1, minutes // 4)), 3 * minutes // 4))
+    several = controllers if len(controllers) > 1 else ()  # what a lease is there for
+    for one, asleep in itertools.product(several, sorted(ASLEEP.keys() & kinds)):
+        if rng.random() < ASLEEP[asleep]:
+            faults.append(Fault(asleep, one, int(rng.integers(1, minutes // 4)), 3 * minutes // 4))
     return tuple(sorted(faults, key=lambda one: (one.from_min, one.kind, one.where)))

@@ -46,9 +46,10 @@ class Controller:
     boundaries: int = 0
     counted_min: int = -1
     late_s: float = 0.0  # by which its present request left late
+    version: int = 0  # of the target when it was to leave
     job: str = ""  # whose target it asks
     done: set[Fault] = field(default_factory=set)
-    awake_until_s: float = 0.0
+    awake_until_s: dict[str, float] = field(default_factory=dict)  # by job
 
 
 @dataclass(frozen=True)
@@ -301,10 +302,11 @@ class World:
             self.pass_time(60.0 * pause.minutes)
 
     def _slept(self, controller: Controller, kind: str) -> None:
-        """Sleep here for longer than a lease lasts, but not soon again."""
-        if self.active(kind, controller.name) is not None and self.now_s >= controller.awake_until_s:
+        """Sleep here for longer than a lease lasts, but not soon again before the same job's requests."""
+        job = controller.job
+        if self.active(kind, controller.name) is not None and self.now_s >= controller.awake_until_s.get(job, 0.0):
             self.pass_time(ASLEEP_S)
-            controller.awake_until_s = self.now_s + AWAKE_S
+            controller.awake_until_s[job] = self.now_s + AWAKE_S
 
     def _store_fault(self, controller: Controller, since_s: float) -> bool:
         """Whether the store had a fault: what was asked while it lasted may be answered long after it."""
@@ -342,7 +344,7 @@ class World:
     def _exchange(self, request: Request) -> Response:
         controller = self._running[-1]
         kind, _, job = request.host.partition(".")
-        before_s, controller.job = self.now_s, job
+        before_s, controller.job, controller.version = self.now_s, job, self.deployments[job].version
         self._boundary(controller, may_pause=True)
         if request.method == "PUT":
             self._slept(controller, "asleep while sending")
@@ -381,8 +383,9 @@ class World:
             lambda scale_out, key: asked.append((scale_out, key)),
         )
         for scale_out, key in asked:
-            if controller.late_s > LEAST_LEASE_S and not (kind == "kubernetes" and self._keeps_versions(job)):
-                # Who falls asleep while its request leaves cannot be stopped, where the target knows no versions.
+            fenced = kind == "kubernetes" and deployment.version != controller.version
+            if controller.late_s > LEAST_LEASE_S and not fenced:
+                # Who falls asleep while its request leaves cannot be stopped, where nothing was written meanwhile.
                 deployment.ask(self.now_s, scale_out, "", "")
                 continue
             decision_id = self.watch.asked(deployment, scale_out, key, controller.name, self._auditor)
@@ -391,10 +394,6 @@ class World:
             self.pass_time(request.timeout_s)
             raise SilenceError
         return self._worded(job, request, Response.of(code, document), document)
-
-    def _keeps_versions(self, job: str) -> bool:
-        """Whether a write changes the version that others name; one that the target forgets does not."""
-        return self.active("forgotten write", job) is None
 
     def _worded(self, job: str, request: Request, answered: Response, document: object) -> Response:
         """Return what reaches the client of an answer."""

@@ -68,27 +68,42 @@ def test_a_store_that_is_frozen_for_one_controller_is_open_for_one_that_starts_m
 
 def test_what_was_asked_of_a_frozen_store_may_fail_long_after_it_thawed():
     # While one controller waits for the store to open, the others' ticks last for minutes.
-    given = episode(101_001, 44)
-    kinds = ("store frozen", "asleep before asking", "asleep while sending")
-    faults = tuple(one for one in given.faults if one.kind in kinds or (one.kind, one.where) == ("crash", "c1"))
-    assert Player().play(Episode(given.climate, given.controllers, faults, 12), compared=False).violations == ()
+    faults = (
+        Fault("store frozen", "all", 1, 4),
+        Fault("asleep before asking", "c0", 2, 1),
+        Fault("asleep while sending", "c2", 3, 37),
+        Fault("crash", "c1", 3, 1, 85.0),
+        Fault("asleep while sending", "c1", 9, 37),
+    )
+    assert Player().play(Episode(1, 3, faults, 12), compared=False).violations == ()
 
 
 def test_a_version_does_not_fence_who_sleeps_where_the_target_forgets_the_write_between():
-    given = episode(103_001, 36)
-    kinds = ("asleep while sending", "forgotten write")
-    faults = tuple(one for one in given.faults if one.kind in kinds)
-    assert Player().play(Episode(given.climate, given.controllers, faults, 36), compared=False).violations == ()
+    faults = (
+        Fault("asleep while sending", "c1", 9, 37),
+        Fault("asleep while sending", "c0", 11, 37),
+        Fault("forgotten write", "job-1", 25, 10),
+    )
+    assert Player().play(Episode(9, 2, faults, 36), compared=False).violations == ()
+
+
+def test_a_version_does_not_fence_who_sleeps_while_others_only_change_their_minds():
+    faults = (
+        Fault("asleep before asking", "c0", 4, 18),
+        Fault("clock step", "c0", 7, 9, 86_400.0),
+        Fault("asleep while sending", "c1", 10, 18),
+    )
+    assert Player().play(Episode(7, 2, faults, 18), compared=False).violations == ()
 
 
 def test_a_request_that_leaves_late_is_judged_by_what_arrived_when_it_was_decided():
-    given = episode(96_002, 40)
-    faults = tuple(
-        one
-        for one in given.faults
-        if one.kind.startswith("asleep") or (one.kind, one.from_min) in {("no metrics", 18), ("duplicated metrics", 30)}
+    faults = (
+        Fault("asleep before asking", "c1", 7, 37),
+        Fault("asleep while sending", "c0", 8, 37),
+        Fault("no metrics", "job-0", 18, 12, 0.0, "unreachable"),
+        Fault("duplicated metrics", "job-0", 30, 2, 1.0, "consumer_lag_records"),
     )
-    assert Player().play(Episode(given.climate, given.controllers, faults, 40), compared=False).violations == ()
+    assert Player().play(Episode(3, 2, faults, 40), compared=False).violations == ()
 
 
 @pytest.mark.parametrize(("climate", "first"), [(AT_ONCE, "POST"), (WAITING, "PUT")])
