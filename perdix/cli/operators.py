@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
+import socket
 import time
-from collections.abc import Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,7 +18,7 @@ from perdix.settings.stream_job import StreamJob
 from perdix.settings.targets import FlinkSettings
 
 if TYPE_CHECKING:
-    from perdix.control.operators.loop import Look
+    from perdix.control.operators.look import Look
     from perdix.models.dataflow.rates import InstanceWindow
 
 
@@ -42,9 +43,10 @@ def operators(
 
     Example: perdix operators wordcount --policy ds2:curve=learned --decisions 3 --apply
     """
+    from perdix.control.clock import WallClock
+    from perdix.control.operators.executor import Executor
     from perdix.control.operators.loop import looks
     from perdix.control.operators.memory import recall, remember
-    from perdix.control.pausing import why_paused
     from perdix.replay.operators.case import dataflow_contenders
     from perdix.targets.flink.target import FlinkTarget
 
@@ -54,24 +56,20 @@ def operators(
         raise UserError(f"--policy {policy}: name one policy")
     chosen, every_s = contenders[0].build(), contenders[0].interval_s or interval_s
 
-    def paused(now_s: float) -> str | None:
-        with state() as store:
-            return why_paused(settings, store.journal.pauses(now_s).get(job), now_s)
-
     if not as_json:
         complaints.print(f"looking at {job} every {every_s:g} s; Ctrl-C ends it", highlight=False)
-
-    def kept(now_s: float, memory: Mapping[str, Any]) -> None:
-        with state() as store:
-            remember(store, job, policy, now_s, memory)
-
-    with state() as store:
-        memory = recall(store, job, policy, time.time())
     decided = 0
-    with closing(FlinkTarget(target, job)) as flink:
+    with state() as store, closing(FlinkTarget(target, job)) as flink, ExitStack() as stack:
+        asked: dict[str, Any] = {}
+        if apply:
+            holder = f"operators@{socket.gethostname()}:{os.getpid()}"
+            executor = Executor(flink, settings, store, WallClock(), holder, every_s)
+            stack.callback(executor.close)
+            asked = {"carry_out": executor.carry_out}
         for look in looks(
             flink, chosen, settings.bounds,
-            interval_s=every_s, act=apply, paused=paused, memory=memory, remember=kept,
+            interval_s=every_s, memory=recall(store, job, policy, time.time()),
+            remember=lambda now_s, memory: remember(store, job, policy, now_s, memory), **asked,
         ):  # fmt: skip
             if as_json:
                 emit_line("perdix.operators/1", {"job": job, **_document(look)})

@@ -6,22 +6,29 @@ import json
 import math
 import re
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from perdix.control.operators.loop import Look, looks
+from perdix.control.operators.executor import Executor
+from perdix.control.operators.look import Look
+from perdix.control.operators.loop import looks
+from perdix.control.operators.naming import on_record
 from perdix.control.operators.situation import situation_between
+from perdix.control.state.journal import Status
+from perdix.control.state.ledger import State
+from perdix.control.state.store import StateStore
 from perdix.models.dataflow.flink_rates import SubtaskCounters
 from perdix.policies.contract import Reason
 from perdix.policies.dataflow.build import build_dataflow_policy
-from perdix.policies.dataflow.contract import DataflowDecision, DataflowSituation
-from perdix.settings.stream_job import Bounds
-from perdix.targets.contract import Fault, Running, TargetError
+from perdix.policies.dataflow.contract import DataflowDecision, DataflowPolicy, DataflowSituation
+from perdix.settings.stream_job import Bounds, Objectives, StreamJob
+from perdix.targets.contract import Fault, Guard, Running, TargetError, unguarded
 from perdix.targets.flink.dataflow import DataflowReading, OperatorReading
 
 BOUNDS = Bounds(minimum=1, maximum=12)
@@ -80,7 +87,10 @@ class Job:
         pending = self.pending if self.tells_pending and not inputs else None
         return OperatorReading(inputs, 128, counters, (round(1_000.0 * self.started_s),) * n, pending)
 
-    def scale_operators(self, parallelism: Mapping[str, int], idempotency_key: str) -> Running:
+    def scale_operators(
+        self, parallelism: Mapping[str, int], idempotency_key: str, guard: Guard = unguarded
+    ) -> Running:
+        guard()
         self.asked.append(dict(parallelism))
         self.parallelism |= parallelism
         self.restart()
@@ -90,10 +100,36 @@ class Job:
         self.started_s, self.lines, self.busy_s, self.waited_s = self.now_s, 0.0, 0.0, 0.0
 
 
+@dataclass(frozen=True)
+class JobsClock:
+    """The job's time is everybody's."""
+
+    job: Job
+    boot: str = "kernel:test"
+
+    def now_s(self) -> float:
+        return self.job.now_s
+
+    def elapsed_s(self) -> float:
+        return self.job.now_s
+
+
+def acting(job: Job, store: StateStore | None = None, holder: str = "one", **settings: Any) -> Executor:
+    orders = StreamJob(name="orders", bounds=BOUNDS, **{"objectives": Objectives(rescales_per_day=1_000), **settings})
+    return Executor(job, orders, store or StateStore("sqlite://"), JobsClock(job), holder, 30.0)
+
+
 def looked(job: Job, count: int, policy: str = "ds2", bounds: Bounds = BOUNDS, *, act: bool = True) -> list[Look]:
     options = {"warm_up_s": 0.0} if policy == "ds2" else {}
-    built = build_dataflow_policy(policy, options)
-    return list(islice(looks(job, built, bounds, interval_s=30.0, act=act, sleep=job.sleep), count))
+    return list(islice(looking(job, build_dataflow_policy(policy, options), bounds, act=act), count))
+
+
+def looking(
+    job: Job, policy: DataflowPolicy, bounds: Bounds = BOUNDS, *, act: bool = True, **more: Any
+) -> Iterator[Look]:
+    if act:
+        more.setdefault("carry_out", acting(job).carry_out)
+    return looks(job, policy, bounds, sleep=job.sleep, **{"interval_s": 30.0, **more})
 
 
 def test_ds2_reaches_what_the_load_needs_in_one_step() -> None:
@@ -167,25 +203,113 @@ def test_bounds_and_slots_hold() -> None:
     assert job.parallelism["count"] == 3
 
 
-def test_a_paused_job_is_looked_at_and_left_alone() -> None:
+def ds2() -> DataflowPolicy:
+    return build_dataflow_policy("ds2", {"warm_up_s": 0.0})
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[StateStore]:
+    opened = StateStore(f"sqlite:///{tmp_path / 'state.db'}")
+    yield opened
+    opened.close()
+
+
+def test_a_paused_job_is_looked_at_and_left_alone(store: StateStore) -> None:
     job = Job(lines_per_s=200.0)
-    policy = build_dataflow_policy("ds2", {"warm_up_s": 0.0})
-    loop = looks(job, policy, BOUNDS, interval_s=30.0, act=True, paused=lambda now_s: f"until {now_s}", sleep=job.sleep)
-    look = next(loop)
-    assert (job.asked, look.done, look.problem) == ([], False, f"paused until {job.now_s}")
+    store.journal.pause("orders", job.now_s + 600.0, job.now_s, "migration")
+    look = next(looking(job, ds2(), carry_out=acting(job, store).carry_out))
+    assert (job.asked, look.done) == ([], False)
+    assert re.fullmatch(r"paused by an operator until .* UTC \(migration\)", look.problem or "")
     assert look.changes == {"count": 6}
+    assert store.journal.statuses()[on_record("orders")].status is Status.PAUSED
 
 
-def test_a_store_that_does_not_say_whether_the_job_is_paused_leaves_it_alone() -> None:
-    def unanswered(_: float) -> str | None:
-        raise sqlite3.OperationalError("disk I/O error")
-
+def test_of_two_loops_one_acts_and_the_other_says_who_does(store: StateStore) -> None:
     job = Job(lines_per_s=200.0)
-    policy = build_dataflow_policy("ds2", {"warm_up_s": 0.0})
-    look = next(looks(job, policy, BOUNDS, interval_s=30.0, act=True, paused=unanswered, sleep=job.sleep))
+    first, second = (acting(job, store, holder) for holder in ("host:1", "host:2"))
+    one, other = (looking(job, ds2(), carry_out=executor.carry_out) for executor in (first, second))
+    assert next(one).done
+    job.parallelism["count"] = 1  # by hand
+    look = next(other)
+    assert (look.done, look.problem) == (False, "observing only: the lease is held by host:1")
+    assert look.changes
+    first.close()
+    assert next(other).done
+
+
+def test_a_loop_that_died_is_followed_once_its_lease_is_over(store: StateStore) -> None:
+    job = Job(lines_per_s=200.0)
+    assert next(looking(job, ds2(), carry_out=acting(job, store, "host:1").carry_out)).done
+    job.parallelism["count"] = 1
+    found = list(islice(looking(job, ds2(), carry_out=acting(job, store, "host:2").carry_out), 5))
+    assert [look.done for look in found].index(True) >= 2
+    assert job.asked == [{"count": 6}, {"count": 6}]
+
+
+def test_a_loop_that_slept_longer_than_its_lease_asks_nothing_once_another_took_over(store: StateStore) -> None:
+    job, other = Job(lines_per_s=200.0), Job(lines_per_s=200.0)
+    late = acting(job, store, "host:1")
+    assert next(looking(job, ds2(), carry_out=late.carry_out)).done
+    job.parallelism["count"] = 1
+    other.now_s = job.now_s + 600.0
+    assert next(looking(other, ds2(), carry_out=acting(other, store, "host:2").carry_out)).done
+    job.now_s = other.now_s
+    assert [look.problem for look in islice(looking(job, ds2(), carry_out=late.carry_out), 2)][-1] == (
+        "observing only: the lease is held by host:2"
+    )
+    assert len(job.asked) == 1
+
+
+def test_what_was_decided_stands_in_the_ledger_and_how_it_turned_out(store: StateStore) -> None:
+    job = Job(lines_per_s=200.0)
+    loop = looking(job, ds2(), carry_out=acting(job, store).carry_out)
+    next(loop)
+    (entry,) = store.ledger.decisions(on_record("orders"))
+    assert (entry.state, entry.intent.from_mix, entry.intent.mix) == (
+        State.APPLIED,
+        {"source": 2, "count": 1},
+        {"source": 2, "count": 6},
+    )
+    assert "count 1 to 6" in entry.intent.sentence
+    list(islice(loop, 2))
+    held, entry = store.ledger.decisions(on_record("orders"))
+    assert (held.state, entry.state) == (State.HELD, State.CONFIRMED)
+    assert store.journal.statuses()[on_record("orders")].status is Status.ACTING
+    assert store.ledger.desired("orders") is None, "the control loop sizes the job as a whole, and sees none of it"
+
+
+def test_what_flink_does_not_run_has_failed(store: StateStore) -> None:
+    job = Job(lines_per_s=200.0)
+    loop = looking(job, ds2(), carry_out=acting(job, store).carry_out)
+    next(loop)
+    job.parallelism["count"] = 4
+    list(islice(loop, 2))
+    entry = store.ledger.decisions(on_record("orders"))[-1]
+    assert (entry.state, entry.error) == (State.FAILED, "Flink runs count at 4")
+
+
+def test_no_more_rescales_are_made_than_a_day_may_have(store: StateStore) -> None:
+    job = Job(lines_per_s=200.0)
+    executor = acting(job, store, objectives=Objectives(rescales_per_day=1))
+    loop = looking(job, ds2(), carry_out=executor.carry_out)
+    found = []
+    for _ in range(12):
+        found.append(next(loop))
+        job.parallelism["count"] = 1  # somebody takes it back each time
+    assert len(job.asked) == 1
+    assert "objectives.rescales_per_day is 1, and as many were made within a day" in {look.problem for look in found}
+
+
+def test_what_cannot_be_kept_is_not_asked_for(store: StateStore) -> None:
+    job = Job(lines_per_s=200.0)
+    loop = looking(job, ds2(), carry_out=acting(job, store).carry_out)
+    with store.database._engine.connect() as connection:
+        connection.exec_driver_sql("DROP TABLE decisions")
+        connection.commit()
+    look = next(loop)
     assert look.changes
     assert not look.done
-    assert "disk I/O error" in str(look.problem)
+    assert look.problem == "what was decided cannot be kept: no such table: decisions"
     assert job.asked == []
 
 
@@ -195,20 +319,19 @@ def test_a_full_disk_costs_the_loop_no_more_than_what_it_remembers() -> None:
 
     job = Job(lines_per_s=20.0, parallelism={"source": 2, "count": 4})
     dhalion = build_dataflow_policy("dhalion", {})
-    found = list(islice(looks(job, dhalion, BOUNDS, interval_s=30.0, act=True, remember=full, sleep=job.sleep), 130))
+    found = list(islice(looking(job, dhalion, remember=full), 130))
     assert any("cannot be stored: database or disk is full" in str(look.problem) for look in found)
     assert job.asked, "after an hour of calm, which it has in mind"
 
 
 def test_a_job_that_cannot_be_read_for_a_while_is_left_alone_meanwhile() -> None:
     job = Job(lines_per_s=200.0)
-    policy = build_dataflow_policy("ds2", {"warm_up_s": 0.0})
-    loop = looks(job, policy, BOUNDS, interval_s=30.0, act=True, sleep=job.sleep)
+    loop = looking(job, ds2())
     job.broken = "cannot be reached"
     with pytest.raises(TargetError, match="cannot be reached"):
         next(loop)  # at the beginning it is a mistake of the user
     job.broken = None
-    loop = looks(job, policy, BOUNDS, interval_s=30.0, act=True, sleep=job.sleep)
+    loop = looking(job, ds2())
     next(loop)
     job.broken = "cannot be reached"
     assert [look.problem for look in islice(loop, 2)] == ["cannot be reached"] * 2
@@ -223,10 +346,7 @@ def test_what_the_policy_remembers_goes_on_where_a_former_loop_ended() -> None:
     def for_minutes(minutes: int, job: Job, memory: Mapping[str, Any]) -> dict[str, Any]:
         kept: list[Mapping[str, Any]] = [memory]
         policy = build_dataflow_policy("dhalion", {"scale_in_after_s": 3_600.0})
-        loop = looks(
-            job, policy, BOUNDS,
-            interval_s=60.0, act=True, sleep=job.sleep, memory=memory, remember=lambda _, new: kept.append(new),
-        )  # fmt: skip
+        loop = looking(job, policy, interval_s=60.0, memory=memory, remember=lambda _, new: kept.append(new))
         list(islice(loop, minutes))
         return json.loads(json.dumps(kept[-1]))
 
@@ -242,20 +362,14 @@ def test_what_the_policy_remembers_goes_on_where_a_former_loop_ended() -> None:
 
 def test_what_was_not_carried_out_is_not_remembered() -> None:
     job, kept = Job(lines_per_s=200.0), list[Mapping[str, Any]]()
-    policy = build_dataflow_policy("ds2", {"warm_up_s": 0.0})
-    loop = looks(
-        job, policy, BOUNDS,
-        interval_s=30.0, act=False, sleep=job.sleep, remember=lambda _, memory: kept.append(memory),
-    )  # fmt: skip
+    loop = looking(job, ds2(), act=False, remember=lambda _, memory: kept.append(memory))
     assert all(look.changes for look in islice(loop, 3))
     assert kept == []
 
 
 def test_a_restart_between_two_looks_is_not_a_window() -> None:
     job = Job(lines_per_s=30.0)
-    loop = looks(
-        job, build_dataflow_policy("ds2", {"warm_up_s": 0.0}), BOUNDS, interval_s=30.0, act=True, sleep=job.sleep
-    )
+    loop = looking(job, ds2())
     next(loop)
     job.restart()
     assert "redeployed" in (next(loop).problem or "")
@@ -264,11 +378,13 @@ def test_a_restart_between_two_looks_is_not_a_window() -> None:
 
 def test_a_request_that_flink_refuses_is_told_and_tried_again() -> None:
     class Full(Job):
-        def scale_operators(self, parallelism: Mapping[str, int], idempotency_key: str) -> Running:
+        def scale_operators(
+            self, parallelism: Mapping[str, int], idempotency_key: str, guard: Guard = unguarded
+        ) -> Running:
             if not self.asked:
                 self.asked.append(parallelism)
                 raise TargetError("503: busy")
-            return super().scale_operators(parallelism, idempotency_key)
+            return super().scale_operators(parallelism, idempotency_key, guard)
 
     job = Full(lines_per_s=200.0)
     first, second = looked(job, 2)
@@ -279,7 +395,9 @@ def test_a_request_that_flink_refuses_is_told_and_tried_again() -> None:
 
 def test_a_right_that_is_missing_for_90_minutes_is_seldom_asked_for() -> None:
     class Forbidden(Job):
-        def scale_operators(self, parallelism: Mapping[str, int], idempotency_key: str) -> Running:
+        def scale_operators(
+            self, parallelism: Mapping[str, int], idempotency_key: str, guard: Guard = unguarded
+        ) -> Running:
             self.asked.append(parallelism)
             raise TargetError("403: no", fault=Fault.LASTING)
 
@@ -297,7 +415,7 @@ def test_a_policy_that_fails_holds_what_runs() -> None:
             raise ValueError(f"no answer at {situation.now_s:g} s")
 
     job = Job(lines_per_s=200.0)
-    look = next(looks(job, Broken(), BOUNDS, interval_s=30.0, act=True, sleep=job.sleep))
+    look = next(looking(job, Broken()))
     assert look.decision is not None
     assert look.decision.sentence == "Held: ValueError: no answer at 1030 s."
     assert (look.decided, dict(look.changes), job.asked) == (False, {}, [])
@@ -306,7 +424,7 @@ def test_a_policy_that_fails_holds_what_runs() -> None:
 def test_waiting_for_a_warm_up_is_no_decision() -> None:
     job = Job(lines_per_s=200.0)
     policy = build_dataflow_policy("ds2", {"warm_up_s": 30.0})
-    first, second = islice(looks(job, policy, BOUNDS, interval_s=30.0, act=True, sleep=job.sleep), 2)
+    first, second = islice(looking(job, policy), 2)
     assert first.decision is not None
     assert (first.decided, first.decision.reason) == (False, Reason.HOLD_GRACE)
     assert second.decided

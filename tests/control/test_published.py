@@ -18,6 +18,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from perdix.control.fleet import tick_fleet
 from perdix.control.fleet_report import FleetReport
 from perdix.control.job_files import FollowedFiles
+from perdix.control.operators.naming import on_record
 from perdix.control.publish.metrics import Freshness, PublishedCollector, registry_of, serving
 from perdix.control.publish.names import METRICS, Shown, table
 from perdix.control.publish.standing import PublishedState
@@ -125,6 +126,36 @@ def test_what_is_wanted_what_runs_and_why_come_from_the_store(store: StateStore,
     assert seen("rescale_budget_per_day", stream_job="orders") == 48
     assert seen("lease_held", stream_job="orders") == 1
     assert seen("up") == 1
+
+
+def test_operators_of_a_job_are_published_under_their_own_name(store: StateStore, tmp_path: Path) -> None:
+    loop = Loop.of(store, tmp_path, HIGH, scale_out=2)
+    loop.minute()
+    now_s, name = loop.clock.now_s(), on_record("orders")
+    runs, wanted = {"source": 2, "count": 1}, {"source": 2, "count": 6}
+    intent = Intent(
+        name,
+        now_s,
+        now_s,
+        2,
+        6,
+        "ds2",
+        Reason.SCALE_OUT,
+        "count 1 to 6.",
+        now_s + 900.0,
+        {},
+        {},
+        from_mix=runs,
+        mix=wanted,
+    )
+    store.ledger.record(intent)
+    store.ledger.applied(intent.decision_id, now_s)
+    store.journal.stands(JobStatus(name, Status.ACTING, now_s, "count 1 to 6."))
+    seen = loop.scrape()
+    assert seen("desired_scale_out", stream_job=name) == 6
+    assert seen("status_info", stream_job=name, status="acting") == 1
+    assert seen("rescales_per_day", stream_job=name) == 1
+    assert seen("desired_scale_out", stream_job="orders") not in (None, 6)
 
 
 def test_forecasts_are_told_with_their_horizon_and_an_upper_bound(store: StateStore, tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from prometheus_client.samples import Sample
 from perdix.control.clock import Clock
 from perdix.control.fleet_report import LoopFault
 from perdix.control.job_files import FollowedFiles, JobFiles
+from perdix.control.operators.naming import job_of
 from perdix.control.publish import names
 from perdix.control.publish.names import METRICS, Kind, Metric
 from perdix.control.publish.standing import Cause, Published, PublishedState, Snapshot, TickRow, UnreadableError, Wanted
@@ -148,7 +149,7 @@ class PublishedCollector(Collector):
         if snapshot is not None:
             families.add(names.READ_AT, snapshot.read_s)
             for job in sorted(snapshot.jobs.values(), key=lambda one: one.name):
-                if files.names is None or job.name in files.names:
+                if files.names is None or job_of(job.name) in files.names:
                     self._add_job(families, job, files.jobs.get(job.name), now_s)
         for job_name, settings in sorted(files.jobs.items()):
             _add_settings(families, job_name, settings)

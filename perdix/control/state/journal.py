@@ -115,6 +115,11 @@ class Journal:
             if jobs:
                 connection.execute(_KEEP_STATUSES, [_status_row(status) for status in jobs])
 
+    def stands(self, job: JobStatus) -> None:
+        """Keep the status of something that no fleet's tick looks at."""
+        with self.transactions.writing() as connection:
+            connection.execute(_KEEP_STATUSES, _status_row(job))
+
     def ticks(self, limit: int = 20) -> list[Tick]:
         """Return the latest fleet ticks, newest first."""
         query = sa.select(ticks).order_by(ticks.c.started_s.desc()).limit(limit)

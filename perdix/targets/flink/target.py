@@ -136,7 +136,9 @@ class FlinkTarget(Connected):
         wanted = {vertex.id: min(scale_out, vertex.max_parallelism) for vertex in job.vertices}
         return self._ask(seen, wanted, guard)
 
-    def scale_operators(self, parallelism: Mapping[str, int], idempotency_key: str) -> Running:
+    def scale_operators(
+        self, parallelism: Mapping[str, int], idempotency_key: str, guard: Guard = unguarded
+    ) -> Running:
         """Ask for the parallelism of single operators, as DS2 decides it; the others stay as they are.
 
         Parameters
@@ -157,7 +159,7 @@ class FlinkTarget(Connected):
             )
         if not self._keys.may_be_sent(idempotency_key, sum(parallelism.values()), parallelism):
             return self._running(job, seen.requirements)
-        return self._ask(seen, {ids[name]: wanted for name, wanted in parallelism.items()})
+        return self._ask(seen, {ids[name]: wanted for name, wanted in parallelism.items()}, guard)
 
     def looked_over(self, grace_s: float) -> tuple[Rescaling, tuple[Advice, ...]]:
         """Return when the cluster rescales this job, and what is better set otherwise.
