@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +16,6 @@ from perdix.cli.options import JsonOption
 from perdix.cli.output import UserError, console, emit, number, styled, table
 from perdix.cli.stores import home, known, lake, usable_files
 from perdix.control.clock import WallClock
-from perdix.settings.plain_error import PlainError
 from perdix.settings.product import load_product_settings
 from perdix.settings.stream_job import NAME
 from perdix.telemetry.exports.naming import Hint, HintError
@@ -86,36 +85,62 @@ def ingest(
 
 def _backfill(job: str | None, days: int, *, as_json: bool) -> None:
     """Pull jobs' own Prometheus ranges, and ingest them like exports; what fails of one job leaves the others."""
-    from perdix.telemetry.live_range import landing_file, pull_missing
+    from perdix.telemetry.live_range import pull_missing
 
     described, mend = usable_files(but=job), "write conf/jobs/<job>.yaml with 'prometheus'"
     place, live = home(), {name: one for name, one in described.jobs.items() if one.prometheus is not None}
     names = [known(job, live, "job with a Prometheus", mend, described)] if job else live
     if not names:
         raise UserError("no job file names a Prometheus: write conf/jobs/<job>.yaml (see conf/jobs/README.md)")
-    pulls, documents = [], []
+    pulls = []
     with console.status("asking Prometheus ...") if not as_json else _nothing() as shown:
         jobs, now_s = [live[name] for name in names], WallClock().now_s()
         for one in pull_missing(jobs, place, lake(), now_s, history_days=days, again=True):
             pulls.append(one)
             if shown is not None:
                 shown.update(f"asking Prometheus ... {len(pulls)} of {len(jobs)}: {one.job}")
+    read = {one.job: one.days for one in pulls if one.days}
+    taken_in = _taken_in(read, now_s, show=not as_json) if read else {}
+    documents: list[dict[str, Any]] = []
     for one in pulls:
-        document: dict[str, Any] = {"job": one.job, "failed": True, "samples": one.samples, "problems": []}
-        if one.days:
-            written = [landing_file(place, one.job, day) for day in one.days]
-            files = [file for file in landed(place, one.job) if file.path in written]
-            try:
-                document |= _ingested(files, one.job, show=not as_json)
-            except (PlainError, OSError) as error:  # the next job may do better
-                document["problems"].append(str(error))
+        document = {"job": one.job, "failed": True, "problems": [], **taken_in.get(one.job, {}), "samples": one.samples}
         document["problems"] = [*one.problems, *document["problems"]]
-        document["pulled"] = one.sentence()
-        documents.append(document)
+        documents.append({**document, "pulled": one.sentence()})
     found = {"days": days, "jobs": documents}
     emit("perdix.backfill/1", found, as_json=as_json, show=lambda: _show_backfill(documents))
     if all(document["failed"] for document in documents):
         raise typer.Exit(1)
+
+
+def _taken_in(days_of: Mapping[str, Sequence[str]], now_s: float, *, show: bool) -> dict[str, dict[str, Any]]:
+    """Ingest what was landed of jobs, and bring their days up to features: all in one pass, each job for itself.
+
+    Returns
+    -------
+    dict
+        Job -> its report as JSON, with ``problems`` in words.
+    """
+    from perdix.assets.expectation_suite import load_suites
+    from perdix.assets.refresh import Refresh
+    from perdix.settings.home import conf_part
+    from perdix.telemetry.ingest import new_files
+
+    place = home()
+    files = [file for job in days_of for file in new_files(lake(), job, landed(place, job))]
+    read = sum(file.path.stat().st_size for file in files if not file.problem)
+    if show:
+        say_beforehand(counted(len(days_of), "job"), ingest_s(read))
+    with _begun(place, read, show=show) as (spark, opened):
+        refresh = Refresh(place, lake(), lambda: spark, load_suites(conf_part("expectations")), now_s)
+        with console.status(f"{counted(len(days_of), 'job')}: reading, checking, deriving ...") if show else _nothing():
+            refresh.run(days_of)
+        reports = {report["job"]: report for report in refresh.reports}
+        for report in refresh.reports:
+            _tell_of_samples(opened, report)
+    return {
+        job: {**reports.get(job, {}), "days": list(days_of[job]), "problems": list(refresh.problems[job])}
+        for job in days_of
+    }
 
 
 def ingest_files(paths: list[Path], job: str, hint: Hint, *, show: bool) -> dict[str, Any]:
@@ -130,23 +155,32 @@ def ingest_files(paths: list[Path], job: str, hint: Hint, *, show: bool) -> dict
 
 
 def _ingested(files: Sequence[ExportFile], job: str, hint: Hint | None = None, *, show: bool) -> dict[str, Any]:
-    from perdix.cli import runs
     from perdix.telemetry import ingest as ingestion
 
     place, read = home(), sum(file.path.stat().st_size for file in files if not file.problem)
     if show:
         say_beforehand(f"{job}: {counted(len(files), 'file')}", ingest_s(read))
-    with ExitStack() as stack:
-        with console.status("starting Spark ...") if show else _nothing():
-            starting = stack.enter_context(ThreadPoolExecutor(1)).submit(_session, place, short_lived=read < MUCH_BYTES)
-            _import_what_follows()
-            opened = stack.enter_context(runs.instance(place))
-            spark = starting.result()
+    with _begun(place, read, show=show) as (spark, opened):
         with console.status(f"{job}: reading {len(files)} file(s) ...") if show else _nothing():
             report = ingestion.ingest(spark, lake(), files, job, hint=hint)
         document, days = report.to_dict(), list(report.days)
-        problems = _observed(document, job, days, opened, show=show)
+        problems = _observed(document, days, opened, show=show)
     return {**document, "days": days, "problems": problems}
+
+
+@contextmanager
+def _begun(place: Home, read_bytes: int, *, show: bool) -> Iterator[tuple[SparkSession, DagsterInstance]]:
+    """Start Spark, and open Dagster beside it."""
+    from perdix.cli import runs
+
+    with ExitStack() as stack:
+        with console.status("starting Spark ...") if show else _nothing():
+            pool, short_lived = stack.enter_context(ThreadPoolExecutor(1)), read_bytes < MUCH_BYTES
+            starting = pool.submit(_session, place, short_lived=short_lived)
+            _import_what_follows()
+            opened = stack.enter_context(runs.instance(place))
+            spark = starting.result()
+        yield spark, opened
 
 
 def _session(place: Home, *, short_lived: bool) -> SparkSession:
@@ -165,19 +199,13 @@ def _import_what_follows() -> None:
     great_expectations()
 
 
-def _observed(document: dict[str, Any], job: str, days: list[str], opened: DagsterInstance, *, show: bool) -> list[str]:
+def _observed(document: dict[str, Any], days: list[str], opened: DagsterInstance, *, show: bool) -> list[str]:
     """Tell Dagster of the samples, and check, observe and derive features of their days; returns what is wrong."""
-    import dagster as dg
-
     from perdix.assets import partitions
-    from perdix.assets.ingest import ingest_metadata
     from perdix.cli import runs
 
     problems: list[str] = []
-    opened.add_dynamic_partitions("stream_jobs", [job])
-    for day in days:
-        facts = {**ingest_metadata([document]), "day": day}
-        opened.report_runless_asset_event(dg.AssetMaterialization("samples", partition=day, metadata=facts))
+    _tell_of_samples(opened, document)
     first = partitions.days.start.date().isoformat()
     if days and days[0] < first:
         problems.append(f"{days[0]} is before {first}: these times count from a start and are no dates; not observed")
@@ -185,6 +213,18 @@ def _observed(document: dict[str, Any], job: str, days: list[str], opened: Dagst
         result = runs.run_job("observe_day", stretch, opened, console if show else None)
         problems += runs.failed_checks(result)
     return problems
+
+
+def _tell_of_samples(opened: DagsterInstance, document: Mapping[str, Any]) -> None:
+    """Let Dagster's catalog show the samples of a job that were ingested, day by day."""
+    import dagster as dg
+
+    from perdix.assets.ingest import ingest_metadata
+
+    opened.add_dynamic_partitions("stream_jobs", [document["job"]])
+    for day in document["days"]:
+        facts = {**ingest_metadata([dict(document)]), "day": day}
+        opened.report_runless_asset_event(dg.AssetMaterialization("samples", partition=day, metadata=facts))
 
 
 def stretches(days: list[str]) -> list[tuple[str, str]]:

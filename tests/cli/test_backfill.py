@@ -8,10 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from dagster import AssetKey
 from typer.testing import CliRunner
 
 from perdix.cli.main import app
+from perdix.cli.runs import instance
 from perdix.control.clock import WallClock
+from perdix.settings.home import Home
+from perdix.telemetry.lake import Lake
 from perdix.twin.emission import Scraping
 from perdix.twin.job import JobTwin
 from perdix.twin.living import LivingTwin
@@ -31,15 +35,18 @@ target: {{kind: advisory}}
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A home with two live jobs: ``orders``, whose Prometheus knows two hours, and ``gone``, whose does not answer."""
+    """Three live jobs: ``orders`` and ``payments``, whose Prometheus knows two hours, and ``gone``: nobody answers."""
     clock = WallClock()
     start_s = int(clock.now_s()) - 7_200
-    made = parameters().model_copy(update={"name": "orders"})
-    twin = JobTwin(made, 3, start_s=start_s, scale_out=2, arrivals=arrivals_from(constant(HIGH / 4), start_s))
+    load = arrivals_from(constant(HIGH / 4), start_s)
+    twins = {
+        name: JobTwin(parameters().model_copy(update={"name": name}), 3, start_s=start_s, scale_out=2, arrivals=load)
+        for name in ("orders", "payments")
+    }
     monkeypatch.setenv("PERDIX_HOME", str(tmp_path))
     (tmp_path / "jobs").mkdir()
-    with PrometheusFace(LivingTwin({"orders": twin}, clock, scraping=Scraping(interval_s=60.0))) as face:
-        for name, url in (("orders", face.url), ("gone", "http://127.0.0.1:9")):
+    with PrometheusFace(LivingTwin(twins, clock, scraping=Scraping(interval_s=60.0))) as face:
+        for name, url in (*((name, face.url) for name in twins), ("gone", "http://127.0.0.1:9")):
             (tmp_path / "jobs" / f"{name}.yaml").write_text(JOB.format(name=name, url=url), encoding="utf-8")
         yield tmp_path
 
@@ -57,14 +64,19 @@ def test_what_prometheus_knows_of_a_live_job_becomes_features_and_a_dead_server_
     of = {one["job"]: one for one in document["jobs"]}
     assert of["gone"]["failed"]
     assert "cannot be reached" in of["gone"]["problems"][0]
-    assert not of["orders"]["failed"]
-    assert of["orders"]["totals"]["kept"] == of["orders"]["samples"] > 8 * 60
-    assert list((home / "lake" / "workload_features").rglob("*.parquet")), "ready for a training"
+    for job in ("orders", "payments"):
+        assert not of[job]["failed"], of[job]
+        assert of[job]["totals"]["kept"] == of[job]["samples"] > 8 * 60
+    assert Lake(home / "lake").jobs("workload_features") == ["orders", "payments"], "ready for a training"
+    with instance(Home(home)) as opened:
+        days = opened.get_materialized_partitions(AssetKey("samples"))
+    assert days == set(of["orders"]["days"])
 
 
 @pytest.mark.usefixtures("home")
 def test_where_no_server_answers_the_command_fails(home: Path) -> None:
-    (home / "jobs" / "orders.yaml").unlink()
+    for job in ("orders", "payments"):
+        (home / "jobs" / f"{job}.yaml").unlink()
     result = CliRunner().invoke(app, ["ingest", "--from-prometheus"])
     assert result.exit_code == 1
     assert "gone" in result.output
