@@ -7,7 +7,6 @@ import dagster as dg
 
 INGEST_GROUPS = ("ingest", "observe")
 TRAIN_GROUPS = ("recent", "forecast", "capacity")
-REPLAY_GROUP = "replay"
 PROFILE_GROUPS = ("profile", "latency")
 SAMPLE_GROUPS = ("sample",)
 PERFORMANCE_GROUPS = ("performance",)
@@ -60,10 +59,18 @@ train_performance = dg.define_asset_job(
     tags={"dagster/max_runtime": "14400"},
 )
 
-replay = dg.define_asset_job(
-    "replay",
-    selection=dg.AssetSelection.groups(REPLAY_GROUP),
-    executor_def=dg.in_process_executor,
-    description="Policies side by side on one workload against a digital twin; say which in the run's configuration.",
-    tags={"dagster/max_runtime": "14400"},
+replay, replay_operators, replay_hosts = (
+    dg.define_asset_job(
+        name,
+        selection=dg.AssetSelection.assets(asset),
+        executor_def=dg.in_process_executor,
+        description=f"Policies side by side on {what}; say which in the run's configuration.",
+        tags={"dagster/max_runtime": "14400"},
+    )
+    for name, asset, what in (
+        ("replay", "policy_comparison", "one workload against the twin of a job"),
+        ("replay_operators", "operators_comparison", "the twin of a dataflow, whose operators they size"),
+        ("replay_hosts", "hosts_comparison", "the twin of a topology, for which they lease hosts"),
+    )
 )
+REPLAYS = (replay, replay_operators, replay_hosts)

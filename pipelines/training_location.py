@@ -6,13 +6,15 @@ from perdix.assets.latency import training as latency
 from perdix.assets.performance import training as performance
 from perdix.assets.profile import profiles
 from perdix.assets.recent_range import recent_range
-from perdix.assets.replay import policy_comparison
+from perdix.assets.replays.hosts import hosts_comparison
+from perdix.assets.replays.jobs import policy_comparison
+from perdix.assets.replays.operators import operators_comparison
 from perdix.assets.resources import Spark, Workspace
 from perdix.assets.sample import operator_samples
 from perdix.assets.training.families import CAPACITY, FORECAST, build_training
 from perdix.assets.validation import build_checks
 from perdix.pipelines.ingesting import INGESTING
-from perdix.pipelines.jobs import ingest_day, observe_day, profile, replay, sample, train, train_performance
+from perdix.pipelines.jobs import REPLAYS, ingest_day, observe_day, profile, sample, train, train_performance
 from perdix.pipelines.progress import progress_logger
 from perdix.pipelines.retrain_sensor import retrain_on_drift
 from perdix.pipelines.run_worker import name_main_module
@@ -37,9 +39,11 @@ def build_training_defs(workspace: Workspace | None = None) -> dg.Definitions:
             performance.performance_candidates,
             performance.performance_champions,
             policy_comparison,
+            operators_comparison,
+            hosts_comparison,
         ],
         asset_checks=build_checks(),
-        jobs=[ingest_day, observe_day, train, profile, sample, train_performance, replay],
+        jobs=[ingest_day, observe_day, train, profile, sample, train_performance, *REPLAYS],
         schedules=[daily_ingest, daily_training],
         sensors=[retrain_on_drift],
         resources={"workspace": workspace, "spark": Spark(workspace=workspace)},

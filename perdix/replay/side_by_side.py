@@ -7,13 +7,14 @@ import logging
 import os
 import signal
 import threading
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import connection, get_context, parent_process
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from threadpoolctl import threadpool_limits
 
@@ -90,25 +91,51 @@ class Failed:
 
 
 Case = TypeVar("Case", bound=Seeded)
+SetupOf = TypeVar("SetupOf", bound="HasCases")
+PlayedOf = TypeVar("PlayedOf")
 
 
-def play_each(
-    play: Callable[[Case, Tell], object],
-    cases: Sequence[Case],
+class HasCases(Protocol):
+    """What is to be replayed."""
+
+    def cases(self) -> tuple[Any, ...]:
+        """Return every replay of it, each :class:`Seeded`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Ended(Generic[SetupOf, PlayedOf]):
+    """What came of a setup, in the order of its cases; ``failed`` are the replays that raised."""
+
+    setup: SetupOf
+    played: tuple[PlayedOf, ...]
+    failed: tuple[Failed, ...] = ()
+    wall_s: float = 0.0
+
+
+def play_all(
+    setup: SetupOf,
+    play: Callable[[Case, Tell], PlayedOf],
     name_of: Callable[[Case], str],
     *,
     processes: int | None = None,
     on_progress: OnProgress | None = None,
-) -> tuple[list[Any], tuple[Failed, ...]]:
-    """Return what ``play`` made of the cases that came to their end, in their order, and those that did not.
+) -> Ended[SetupOf, PlayedOf]:
+    """Play every case of a setup.
+
+    A replay that raises is recorded with its reason, and the others go on. The results depend on the setup only, not on
+    how many processes there are.
 
     Parameters
     ----------
+    play
+        Plays one case, and tells how many seconds of it have passed.
     name_of
         What a case's policy is called in tables.
     processes
-        How many at a time; by default as many as there are cores.
+        How many at a time; by default as many as there are cores. 1 plays all in this process.
     """
+    began_s, cases = time.perf_counter(), setup.cases()
     count = min(processes or os.cpu_count() or 1, len(cases))
     found = side_by_side([Task(play, case) for case in cases], processes=count, on_progress=on_progress)
     failed = tuple(
@@ -116,7 +143,8 @@ def play_each(
         for case, one in zip(cases, found, strict=True)
         if isinstance(one, Raised)
     )
-    return [one for one in found if not isinstance(one, Raised)], failed
+    played = tuple(cast("PlayedOf", one) for one in found if not isinstance(one, Raised))
+    return Ended(setup, played, failed, time.perf_counter() - began_s)
 
 
 def _one_after_another(tasks: Sequence[Task], on_progress: OnProgress | None) -> list[object]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perdix.models.registry import Compared, Comparison, Recorded, Registry, TrainingData
+from perdix.models.registry import Compared, Comparison, TrainingData
 from perdix.models.registry.publication import Parameter
 from perdix.replay.campaign import Campaign
 from perdix.replay.case import BEST_STATIC
@@ -23,6 +23,7 @@ from perdix.replay.document import document, slug
 from perdix.replay.outcome import Course
 
 EXPERIMENT = "perdix-replay"
+NO_TAGS: Mapping[str, str] = {}
 
 # Name that says the unit -> where the document's summary has it, and the factor between their units. The first one is
 # what MLflow's compare page plots when it opens.
@@ -83,21 +84,16 @@ COURSE = ("workers", "workload_per_s", "latency_p95_ms", "lag_records")
 POINTS = 90  # of a course: MLflow draws a line through them, and every one is a row in its database
 
 
-def record(
+def comparison_of(
     campaign: Campaign,
-    registry: Registry,
-    *,
     started_at_s: float,
-    experiment: str = EXPERIMENT,
     files: Sequence[Path] = (),
-    tags: Mapping[str, str] | None = None,
-) -> Recorded:
-    """Record a campaign: a parent run, and nested in it a run per policy with the means over its seeds.
+    tags: Mapping[str, str] = NO_TAGS,
+) -> Comparison:
+    """Return what MLflow shows of a campaign: a run, and nested in it one per policy with the means over its seeds.
 
     Parameters
     ----------
-    registry
-        From :func:`perdix.models.registry.prepare`.
     started_at_s
         Epoch seconds at which the campaign began.
     files
@@ -109,23 +105,14 @@ def record(
     ------
     ValueError
         When no replay came to its end.
-    ~perdix.models.registry.RegistryUnavailable
-        When MLflow fails on the way; the parent run is then marked as failed.
     """
-    return registry.record(comparison_of(campaign, started_at_s, experiment, files, tags or {}))
-
-
-def comparison_of(
-    campaign: Campaign, started_at_s: float, experiment: str, files: Sequence[Path], tags: Mapping[str, str]
-) -> Comparison:
-    """Return what is recorded of a campaign; raises ``ValueError`` when no replay came to its end."""
     setup, found = campaign.setup, document(campaign)
     if not campaign.played:
         reasons = "; ".join(f"{one['policy']}, seed {one['seed']}: {one['reason']}" for one in found["failed"][:3])
         raise ValueError(f"no replay came to its end, so there is nothing to record: {reasons}")
     ended = [one for one in found["summary"] if one["seeds"]]
     return Comparison(
-        experiment=experiment,
+        experiment=EXPERIMENT,
         kind="replay",
         name=f"{setup.trace.name} on {setup.parameters.name}, peak {setup.peak_utilisation:.0%}",
         compared=[_compared(one, found, campaign) for one in ended],

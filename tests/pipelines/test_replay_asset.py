@@ -1,4 +1,4 @@
-"""The asset that compares policies: run in process with short replays, and as an operator may misconfigure it."""
+"""The assets that compare policies: run in process with short replays, and as an operator may misconfigure them."""
 
 from __future__ import annotations
 
@@ -21,20 +21,25 @@ pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:D
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
-    from perdix.assets.replay import policy_comparison
+    from perdix.assets.replays.hosts import hosts_comparison
+    from perdix.assets.replays.jobs import policy_comparison
+    from perdix.assets.replays.operators import operators_comparison
     from perdix.pipelines.training_location import build_training_defs
 
 TINY = {"workload": "wordcount", "policies": "static-12,hpa-80", "seeds": 1, "hours": 0.2, "processes": 1}
 
 
 def materialize(home: Home, **changes: Any) -> dg.ExecuteInProcessResult:
-    config = {"ops": {"policy_comparison": {"config": {**TINY, **changes}}}}
+    return materialize_one(policy_comparison, home, **{**TINY, **changes})
+
+
+def materialize_one(asset: dg.AssetsDefinition, home: Home, **config: Any) -> dg.ExecuteInProcessResult:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return dg.materialize(
-            [policy_comparison],
+            [asset],
             resources={"workspace": Workspace(home=str(home.root))},
-            run_config=config,
+            run_config={"ops": {asset.key.to_user_string(): {"config": config}}},
             raise_on_error=False,
         )
 
@@ -149,9 +154,65 @@ def test_with_prices_it_shows_what_hosts_cost(materialized: Materialized) -> Non
     assert said["instance_types"] == dict.fromkeys(("static-12", "hpa-80", "best-static"), "dockerhost")
 
 
-def test_the_training_location_offers_it_as_a_job() -> None:
+def test_operators_of_a_dataflow_are_compared_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    home = Home(tmp_path).make()
+    asked = {"dataflow": "flink-wordcount", "policies": "ds2,static", "hours": 0.25, "processes": 1}
+    result = materialize_one(operators_comparison, home, **asked)
+    assert result.success, reason(result)
+    (event,) = result.asset_materializations_for_node("operators_comparison")
+    said = {name: value.value for name, value in event.metadata.items()}
+    assert [row.data["policy"] for row in said["policies"].records] == ["ds2", "static"]
+    assert said["steps_static"] == 0.0
+    assert "data:image/png;base64," in said["comparison"]
+    assert (Path(said["folder"]) / "replay.json").exists()
+    run = tracking.client(home.mlflow_url).get_run(said["mlflow_run"].rsplit("/", 1)[1])
+    assert (run.data.tags["perdix.kind"], run.data.tags["perdix.reason"]) == ("replay-dataflow", "manual")
+
+
+def test_containers_on_hosts_are_compared_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    home = Home(tmp_path).make()
+    asked = {"policies": "threshold", "patterns": "stepwise", "hours": 0.25, "processes": 1}
+    result = materialize_one(hosts_comparison, home, **asked)
+    assert result.success, reason(result)
+    (event,) = result.asset_materializations_for_node("hosts_comparison")
+    said = {name: value.value for name, value in event.metadata.items()}
+    ((row),) = said["policies"].records
+    assert (row.data["pattern"], row.data["policy"]) == ("stepwise", "threshold")
+    assert said["replays"] == 1
+    run = tracking.client(home.mlflow_url).get_run(said["mlflow_run"].rsplit("/", 1)[1])
+    assert run.data.tags["perdix.kind"] == "replay-hosts"
+
+
+@pytest.mark.parametrize(
+    ("asset", "asked", "said"),
+    [
+        (operators_comparison, {"dataflow": "heron"}, "there is no dataflow 'heron'"),
+        (operators_comparison, {"policies": "ds3"}, "ds3"),
+        (hosts_comparison, {"patterns": "sometimes"}, "sometimes"),
+        (hosts_comparison, {"hours": 0.0001}, "do not cover one look of a policy"),
+    ],
+)
+def test_what_cannot_be_replayed_of_other_kinds_is_named(
+    tmp_path: Path, asset: dg.AssetsDefinition, asked: dict[str, Any], said: str
+) -> None:
+    result = materialize_one(asset, Home(tmp_path).make(), **asked)
+    assert not result.success
+    assert said in reason(result)
+
+
+@pytest.mark.parametrize(
+    ("job", "asset"),
+    [
+        ("replay", "policy_comparison"),
+        ("replay_operators", "operators_comparison"),
+        ("replay_hosts", "hosts_comparison"),
+    ],
+)
+def test_the_training_location_offers_each_as_a_job(job: str, asset: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         definitions = build_training_defs(Workspace())
-    job = definitions.resolve_job_def("replay")
-    assert {key.to_user_string() for key in job.asset_layer.executable_asset_keys} == {"policy_comparison"}
+    executable = definitions.resolve_job_def(job).asset_layer.executable_asset_keys
+    assert {key.to_user_string() for key in executable} == {asset}

@@ -202,7 +202,7 @@ def test_hosts_are_a_column_of_the_series(campaign: Campaign, tmp_path: Path) ->
 
 
 def test_mlflow_has_costs_and_which_hosts(campaign: Campaign) -> None:
-    made = comparison_of(campaign, 0.0, "replay", [], {})
+    made = comparison_of(campaign, 0.0)
     static = next(one for one in made.compared if one.name == "static-12")
     assert static.metrics["cost"] == 24.0
     assert static.metrics["hosts_most"] == 4.0

@@ -16,7 +16,7 @@ from perdix.replay.campaign import Campaign, Setup
 from perdix.replay.contenders import contenders
 from perdix.replay.outcome import Played
 from perdix.replay.side_by_side import Failed
-from perdix.replay.tracking import EXPERIMENT, METRICS, POINTS, comparison_of, metrics_of, record
+from perdix.replay.tracking import EXPERIMENT, METRICS, POINTS, comparison_of, metrics_of
 from perdix.replay.workload import Trace
 from perdix.settings.home import Home
 from perdix.settings.stream_job import Bounds
@@ -49,7 +49,7 @@ def usual() -> Campaign:
 
 
 def compared(of: Campaign) -> dict[str, Any]:
-    return {one.name: one for one in comparison_of(of, STARTED_S, EXPERIMENT, [], {}).compared}
+    return {one.name: one for one in comparison_of(of, STARTED_S).compared}
 
 
 class TestWhatIsRecorded:
@@ -92,7 +92,7 @@ class TestWhatIsRecorded:
         one, other = (compared(usual())[name].parameters for name in ("daedalus:grace_s=120", "hpa-80"))
         assert json.loads(one["options"]) == {"grace_s": 120}
         assert other["policy"] == "hpa-80"
-        recorded = comparison_of(usual(), STARTED_S, EXPERIMENT, [], {})
+        recorded = comparison_of(usual(), STARTED_S)
         assert recorded.parameters["trace"] == "sine"
         assert recorded.parameters["twin"] == "wordcount"
         assert recorded.parameters["seeds"] == "1,2"
@@ -108,7 +108,7 @@ class TestWhatIsRecorded:
         assert json.loads(found["best-static"].parameters["options"]) == {"scale_out": [5]}
         assert found["best-static"].tags["perdix.rule"] == "static"
         assert found["daedalus:grace_s=120"].metrics["best_static_ratio"] == 0.8
-        note = comparison_of(of, STARTED_S, EXPERIMENT, [], {}).note
+        note = comparison_of(of, STARTED_S).note
         assert note.startswith("Recommended: daedalus:grace_s=120.")
         assert "| best-static | 5 |" in note
 
@@ -131,7 +131,7 @@ class TestWhatIsRecorded:
 
     def test_a_campaign_without_a_replay_says_why(self) -> None:
         with pytest.raises(ValueError, match="hpa-80, seed 1: boom"):
-            comparison_of(campaign(failed=(Failed("hpa-80", 1, "boom"),)), STARTED_S, EXPERIMENT, [], {})
+            comparison_of(campaign(failed=(Failed("hpa-80", 1, "boom"),)), STARTED_S)
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +151,7 @@ class TestInMlflow:
         for name in ("sine.png", "replay.json", "hpa-80-seed-1.parquet"):
             (tmp_path / name).write_bytes(b"content")
         files = sorted(tmp_path.iterdir())
-        recorded = record(usual(), registry, started_at_s=STARTED_S, files=files, tags={"dagster.run_id": "r-1"})
+        recorded = registry.record(comparison_of(usual(), STARTED_S, files, {"dagster.run_id": "r-1"}))
         parent = client.get_run(recorded.run_id)
         assert client.get_experiment_by_name(EXPERIMENT).experiment_id == parent.info.experiment_id
         assert parent.info.run_name == "sine on wordcount, peak 75%"
@@ -170,7 +170,7 @@ class TestInMlflow:
             assert nested.inputs.dataset_inputs[0].dataset.name == "sine"
 
     def test_the_campaigns_run_says_what_it_came_to(self, registry: Registry, client: Any) -> None:
-        recorded = record(usual(), registry, started_at_s=STARTED_S)
+        recorded = registry.record(comparison_of(usual(), STARTED_S))
         parent = client.get_run(recorded.run_id)
         assert parent.data.metrics["average_workers/static-12"] == 12.0
         assert parent.data.metrics["average_workers/daedalus-grace_s-120"] == pytest.approx(5.0)
@@ -180,14 +180,14 @@ class TestInMlflow:
         assert "| static-12 | 12 |" in description
 
     def test_the_links_open_mlflow_where_people_see_it(self, registry: Registry) -> None:
-        recorded = record(usual(), registry, started_at_s=STARTED_S)
+        recorded = registry.record(comparison_of(usual(), STARTED_S))
         assert recorded.run_url.startswith("http://mlflow.example/#/experiments/")
         asked = unquote(recorded.compare_url)
         assert asked.startswith("http://mlflow.example/#/compare-runs?runs=[")
         assert json.loads(asked.split("runs=")[1].split("&")[0]) == list(recorded.compared_run_ids.values())
 
     def test_a_policys_run_has_its_course_and_its_results(self, registry: Registry, client: Any) -> None:
-        run_id = record(usual(), registry, started_at_s=STARTED_S).compared_run_ids["hpa-80"]
+        run_id = registry.record(comparison_of(usual(), STARTED_S)).compared_run_ids["hpa-80"]
         history = client.get_metric_history(run_id, "course/workers")
         assert {one.value for one in history} == {7.0}
         assert [one.step for one in history] == list(range(60))

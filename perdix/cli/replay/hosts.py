@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perdix.cli.replay.options import (
     FailuresOption,
@@ -28,7 +26,7 @@ from perdix.cli.replay.options import (
 
 if TYPE_CHECKING:
     from perdix.cli.replay.options import Sink
-    from perdix.replay.hosts.campaign import HostsCampaign, HostsSetup
+    from perdix.replay.hosts.campaign import HostsSetup
 
 ALL = "all"
 EXAMPLES = """
@@ -58,9 +56,9 @@ def replay_hosts(
     """
     from perdix.replay.hosts.case import FORECASTER
 
-    sink, chosen = sink_of(as_json), seeds_from(first_seed, seeds)
+    sink, chosen = sink_of(as_json, out, pictures=pictures, mlflow=mlflow), seeds_from(first_seed, seeds)
     family = family_or_none(forecaster, FORECASTER)
-    asked = Asked(topology, pattern, policy, chosen, hours, failures, family, processes, out, pictures, mlflow)
+    asked = Asked(topology, pattern, policy, chosen, hours, failures, family, processes)
     _replay(asked, sink)
 
 
@@ -84,26 +82,18 @@ class Asked:
     failures: int
     forecaster: str | None
     processes: int | None
-    out: Path | None
-    pictures: bool
-    mlflow: bool
 
 
 def _replay(asked: Asked, sink: Sink) -> None:
     from perdix.cli.how_long import OPERATORS_S_PER_H
     from perdix.cli.replay.hosts_text import show_hosts
     from perdix.cli.replay.results import Work, carry_out
-    from perdix.replay.hosts.campaign import run_hosts_campaign
+    from perdix.replay.kinds import HOSTS
 
     setup = _setup(asked)
     runs, hours = len(setup.cases()), setup.length_s / 3600.0
-    carry_out(
-        Work(runs, hours, float(runs * setup.length_s), OPERATORS_S_PER_H, asked.processes),
-        sink,
-        run=lambda tell: run_hosts_campaign(setup, processes=asked.processes, on_progress=tell),
-        write=lambda campaign, started_at_s: _write(campaign, asked, started_at_s),
-        show=show_hosts,
-    )
+    work = Work(runs, hours, float(runs * setup.length_s), OPERATORS_S_PER_H, asked.processes)
+    carry_out(HOSTS, setup, work, sink, show=show_hosts)
 
 
 def _setup(asked: Asked) -> HostsSetup:
@@ -123,21 +113,4 @@ def _setup(asked: Asked) -> HostsSetup:
         None if asked.hours is None else round(3600 * asked.hours),
         asked.failures,
         asked.forecaster,
-    )
-
-
-def _write(campaign: HostsCampaign, asked: Asked, started_at_s: float) -> dict[str, Any]:
-    """Write series, pictures and document into a folder, record MLflow runs, and return the document."""
-    from perdix.cli.replay.results import written
-    from perdix.cli.stores import home
-    from perdix.replay.hosts.document import hosts_document, hosts_folder_name, write_hosts_series
-    from perdix.replay.hosts.picture import draw_hosts_campaign
-    from perdix.replay.hosts.tracking import record_hosts
-
-    return written(
-        hosts_document(campaign),
-        asked.out or home().reports / hosts_folder_name(campaign.setup),
-        series=lambda folder: write_hosts_series(campaign.played, folder),
-        draw=(lambda folder: draw_hosts_campaign(campaign, folder)) if asked.pictures and campaign.played else None,
-        record=partial(record_hosts, campaign, started_at_s=started_at_s) if asked.mlflow and campaign.played else None,
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from perdix.cli.output import UserError
@@ -51,7 +49,7 @@ from perdix.cli.replay.options import (
 
 if TYPE_CHECKING:
     from perdix.cli.replay.options import Sink
-    from perdix.replay.campaign import Campaign, Setup
+    from perdix.replay.campaign import Setup
     from perdix.replay.workload import Trace
     from perdix.settings.stream_job import Objectives
     from perdix.twin.parameters import TwinParameters
@@ -107,7 +105,6 @@ def replay_job(
     daedalus:grace_s=120:tick_s=30. What the figures mean: docs/replay.md.
     """
     from perdix.assets.history import ingested
-    from perdix.cli.replay.results import write_results
     from perdix.cli.stores import lake
     from perdix.replay.asked import twin_and_trace
     from perdix.replay.case import FORECASTER
@@ -115,7 +112,7 @@ def replay_job(
     from perdix.replay.part import USUAL_HOURS, part_of
     from perdix.settings.stream_job import Objectives
 
-    sink = sink_of(as_json)
+    sink = sink_of(as_json, out, pictures=pictures, mlflow=mlflow)
     asked_prices = AskedPrices(prices, instance_type, worker_cpu, worker_memory_mb, release)
     asked_prices.check(worker_price)
     parameters, trace = twin_and_trace(
@@ -151,8 +148,7 @@ def replay_job(
         pricing=asked_prices.pricing(),
         pace=pace_of(trace.step_s, 3_600.0 * hours, exact=exact),
     )
-    write = partial(write_results, out=out, pictures=pictures, mlflow=mlflow)
-    _replay(setup, processes, sink, write)
+    _replay(setup, processes, sink)
 
 
 def _step_s(text: str | None) -> float | None:
@@ -186,19 +182,12 @@ def _setup(
     return Setup(who, trace, parameters, chosen, objectives=objectives, **how)
 
 
-def _replay(
-    setup: Setup, processes: int | None, sink: Sink, write: Callable[[Campaign, float], Mapping[str, Any]]
-) -> None:
+def _replay(setup: Setup, processes: int | None, sink: Sink) -> None:
     from perdix.cli.how_long import COARSE_S_PER_H, REPLAYED_S_PER_H
     from perdix.cli.replay.job_text import show
     from perdix.cli.replay.results import Work, carry_out
-    from perdix.replay.campaign import run_campaign
+    from perdix.replay.kinds import JOB
 
     per_h_s = COARSE_S_PER_H if setup.pace.coarse else REPLAYED_S_PER_H
-    carry_out(
-        Work(len(setup.labels) * len(setup.seeds), setup.hours, setup.simulated_s, per_h_s, processes),
-        sink,
-        run=lambda tell: run_campaign(setup, processes=processes, on_progress=tell),
-        write=write,
-        show=show,
-    )
+    runs = len(setup.labels) * len(setup.seeds)
+    carry_out(JOB, setup, Work(runs, setup.hours, setup.simulated_s, per_h_s, processes), sink, show=show)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perdix.cli.output import UserError
 from perdix.cli.replay.options import (
@@ -27,7 +25,6 @@ from perdix.cli.replay.options import (
 
 if TYPE_CHECKING:
     from perdix.cli.replay.options import Sink
-    from perdix.replay.operators.campaign import DataflowCampaign
     from perdix.twin.dataflow.parameters import DataflowParameters
 
 
@@ -57,8 +54,8 @@ def replay_operators(
 
     Options of a policy follow colons: ds2:activation=5. What the figures mean: docs/replay.md.
     """
-    sink, chosen = sink_of(as_json), seeds_from(first_seed, seeds)
-    asked = Asked(dataflow, policy, chosen, hours, start, skew, processes, out, pictures, mlflow)
+    sink, chosen = sink_of(as_json, out, pictures=pictures, mlflow=mlflow), seeds_from(first_seed, seeds)
+    asked = Asked(dataflow, policy, chosen, hours, start, skew, processes)
     _replay(asked, sink)
 
 
@@ -81,29 +78,22 @@ class Asked:
     start: str | None
     skew: float | None
     processes: int | None
-    out: Path | None
-    pictures: bool
-    mlflow: bool
 
 
 def _replay(asked: Asked, sink: Sink) -> None:
     from perdix.cli.how_long import OPERATORS_S_PER_H
     from perdix.cli.replay.operators_text import show_dataflow
     from perdix.cli.replay.results import Work, carry_out
-    from perdix.replay.operators.campaign import DataflowSetup, run_dataflow_campaign
+    from perdix.replay.kinds import OPERATORS
+    from perdix.replay.operators.campaign import DataflowSetup
     from perdix.replay.operators.case import DEFAULT_POLICIES, dataflow_contenders
 
     seconds = None if asked.hours is None else round(3600 * asked.hours)
     who = dataflow_contenders(asked.policies or DEFAULT_POLICIES)
     setup = DataflowSetup(who, _parameters(asked), asked.seeds, seconds)
     runs, hours = len(setup.cases()), setup.length_s / 3600.0
-    carry_out(
-        Work(runs, hours, float(runs * setup.length_s), OPERATORS_S_PER_H, asked.processes),
-        sink,
-        run=lambda tell: run_dataflow_campaign(setup, processes=asked.processes, on_progress=tell),
-        write=lambda campaign, started_at_s: _write(campaign, asked, started_at_s),
-        show=show_dataflow,
-    )
+    work = Work(runs, hours, float(runs * setup.length_s), OPERATORS_S_PER_H, asked.processes)
+    carry_out(OPERATORS, setup, work, sink, show=show_dataflow)
 
 
 def _parameters(asked: Asked) -> DataflowParameters:
@@ -126,22 +116,3 @@ def _counts(text: str) -> dict[str, int]:
             raise UserError(f"--start: expected operator=instances, found '{pair.strip()}'; write flatmap=10,count=5")
         found[name] = int(count)
     return found
-
-
-def _write(campaign: DataflowCampaign, asked: Asked, started_at_s: float) -> dict[str, Any]:
-    """Write series, picture and document into a folder, record MLflow runs, and return the document."""
-    from perdix.cli.replay.results import written
-    from perdix.cli.stores import home
-    from perdix.replay.operators.document import dataflow_document, dataflow_folder_name, write_dataflow_series
-    from perdix.replay.operators.picture import draw_dataflow_campaign
-    from perdix.replay.operators.tracking import record_dataflow
-
-    return written(
-        dataflow_document(campaign),
-        asked.out or home().reports / dataflow_folder_name(campaign.setup),
-        series=lambda folder: write_dataflow_series(campaign.played, folder),
-        draw=(lambda folder: draw_dataflow_campaign(campaign, folder)) if asked.pictures and campaign.played else None,
-        record=partial(record_dataflow, campaign, started_at_s=started_at_s)
-        if asked.mlflow and campaign.played
-        else None,
-    )

@@ -256,20 +256,23 @@ def family_or_none(name: str | None, usual: str) -> str | None:
 
 
 class Sink(NamedTuple):
-    """Where the document goes beside the folder: into a file, to standard output, or nowhere."""
+    """Where results go: into a folder, with pictures and MLflow runs or without, and the document again elsewhere."""
 
+    folder: Path | None  # None: one among the home's reports
+    pictures: bool
+    mlflow: bool
     file: Path | None
     on_stdout: bool
 
 
-def sink_of(as_json: str | None) -> Sink:
-    """Return where ``--json`` sends the document; whether it can is found out before hours of work, not after."""
+def sink_of(as_json: str | None, folder: Path | None, *, pictures: bool, mlflow: bool) -> Sink:
+    """Return where results go; whether ``--json`` can be written is found out before hours of work, not after."""
     if as_json is None or as_json == STDOUT:
-        return Sink(None, as_json == STDOUT)
+        return Sink(folder, pictures, mlflow, None, as_json == STDOUT)
     path = Path(as_json)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.open("a").close()
     except OSError as error:
         raise UserError(f"--json {path}: cannot be written ({error.strerror}); name another file") from None
-    return Sink(path, False)
+    return Sink(folder, pictures, mlflow, path, on_stdout=False)

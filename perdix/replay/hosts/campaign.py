@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 from perdix.replay.hosts.case import FORECASTER, HostsCase, HostsContender
 from perdix.replay.hosts.outcome import HostsPlayed
 from perdix.replay.hosts.run import play
-from perdix.replay.side_by_side import Failed, OnProgress, Tell, play_each
+from perdix.replay.side_by_side import Ended, OnProgress, Tell, play_all
 from perdix.settings.yaml_files import SettingsError
 from perdix.twin.hosts.parameters import Topology
 
@@ -63,44 +62,18 @@ class HostsSetup:
         )
 
 
-@dataclass(frozen=True)
-class HostsCampaign:
-    """What came of a setup, in the order of patterns, seeds, then contenders.
-
-    Attributes
-    ----------
-    failed
-        Replays that raised; their policy is told with its pattern.
-    """
-
-    setup: HostsSetup
-    played: tuple[HostsPlayed, ...]
-    failed: tuple[Failed, ...] = ()
-    wall_s: float = 0.0
+HostsCampaign = Ended[HostsSetup, HostsPlayed]
 
 
 def run_hosts_campaign(
     setup: HostsSetup, *, processes: int | None = None, on_progress: OnProgress | None = None
 ) -> HostsCampaign:
-    """Play every contender with every pattern and seed.
+    """Play every contender with every pattern and seed; as :func:`~perdix.replay.side_by_side.play_all`."""
+    return play_all(setup, _play, _name_of, processes=processes, on_progress=on_progress)
 
-    A replay that raises is recorded with its reason, and the others go on. The results depend on the setup only, not on
-    how many processes there are.
 
-    Parameters
-    ----------
-    processes
-        How many replays at a time; by default as many as there are cores. 1 plays all in this process.
-    """
-    began_s = time.perf_counter()
-    played, failed = play_each(
-        _play,
-        setup.cases(),
-        lambda case: f"{case.contender.label} ({case.pattern})",
-        processes=processes,
-        on_progress=on_progress,
-    )
-    return HostsCampaign(setup, tuple(played), failed, time.perf_counter() - began_s)
+def _name_of(case: HostsCase) -> str:
+    return f"{case.contender.label} ({case.pattern})"
 
 
 def _play(case: HostsCase, tell: Tell) -> HostsPlayed:

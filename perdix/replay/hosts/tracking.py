@@ -6,29 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from perdix.models.registry import Compared, Comparison, Recorded, Registry, TrainingData
+from perdix.models.registry import Compared, Comparison, TrainingData
 from perdix.replay.hosts.campaign import HostsCampaign
 from perdix.replay.hosts.document import FIGURES, hosts_document
 from perdix.replay.hosts.outcome import HostsPlayed
-from perdix.replay.tracking import EXPERIMENT, markdown, peaks
+from perdix.replay.tracking import EXPERIMENT, NO_TAGS, markdown, peaks
 
 
-def record_hosts(
-    campaign: HostsCampaign, registry: Registry, *, started_at_s: float, files: Sequence[Path] = ()
-) -> Recorded:
-    """Record a campaign: a parent run, and nested in it a run per pattern and policy with the means over its seeds.
-
-    Raises
-    ------
-    ValueError
-        When no replay came to its end.
-    ~perdix.models.registry.RegistryUnavailable
-        When MLflow fails on the way; the parent run is then marked as failed.
-    """
-    return registry.record(hosts_comparison(campaign, started_at_s, files))
-
-
-def hosts_comparison(campaign: HostsCampaign, started_at_s: float, files: Sequence[Path]) -> Comparison:
+def hosts_comparison(
+    campaign: HostsCampaign, started_at_s: float, files: Sequence[Path] = (), tags: Mapping[str, str] = NO_TAGS
+) -> Comparison:
     """Return what is recorded of a campaign; raises ``ValueError`` when no replay came to its end."""
     if not campaign.played:
         raise ValueError("no replay came to its end, so there is nothing to record")
@@ -57,7 +44,7 @@ def hosts_comparison(campaign: HostsCampaign, started_at_s: float, files: Sequen
             "forecaster": setup.forecaster or "none",
         },
         note=_table(ended),
-        tags={"perdix.failed": str(len(campaign.failed))},
+        tags={**tags, "perdix.failed": str(len(campaign.failed))},
         files=files,
     )
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 from perdix.replay.operators.case import DataflowCase, DataflowContender
 from perdix.replay.operators.outcome import DataflowPlayed
 from perdix.replay.operators.run import play
-from perdix.replay.side_by_side import Failed, OnProgress, Tell, play_each
+from perdix.replay.side_by_side import Ended, OnProgress, Tell, play_all
 from perdix.settings.yaml_files import SettingsError
 from perdix.twin.dataflow.parameters import DataflowParameters
 
@@ -44,34 +43,14 @@ class DataflowSetup:
         )
 
 
-@dataclass(frozen=True)
-class DataflowCampaign:
-    """What came of a setup, in the order of seeds, then contenders."""
-
-    setup: DataflowSetup
-    played: tuple[DataflowPlayed, ...]
-    failed: tuple[Failed, ...] = ()
-    wall_s: float = 0.0
+DataflowCampaign = Ended[DataflowSetup, DataflowPlayed]
 
 
 def run_dataflow_campaign(
     setup: DataflowSetup, *, processes: int | None = None, on_progress: OnProgress | None = None
 ) -> DataflowCampaign:
-    """Play every contender with every seed.
-
-    A replay that raises is recorded with its reason, and the others go on. The results depend on the setup only, not on
-    how many processes there are.
-
-    Parameters
-    ----------
-    processes
-        How many replays at a time; by default as many as there are cores. 1 plays all in this process.
-    """
-    began_s = time.perf_counter()
-    played, failed = play_each(
-        _play, setup.cases(), lambda case: case.contender.label, processes=processes, on_progress=on_progress
-    )
-    return DataflowCampaign(setup, tuple(played), failed, time.perf_counter() - began_s)
+    """Play every contender with every seed; as :func:`~perdix.replay.side_by_side.play_all`."""
+    return play_all(setup, _play, lambda case: case.contender.label, processes=processes, on_progress=on_progress)
 
 
 def _play(case: DataflowCase, tell: Tell) -> DataflowPlayed:

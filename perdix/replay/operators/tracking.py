@@ -6,31 +6,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from perdix.models.registry import Compared, Comparison, Recorded, Registry, TrainingData
+from perdix.models.registry import Compared, Comparison, TrainingData
 from perdix.replay.operators.campaign import DataflowCampaign
 from perdix.replay.operators.document import FIGURES, dataflow_document
 from perdix.replay.operators.outcome import DataflowPlayed, scalable
-from perdix.replay.tracking import EXPERIMENT, markdown, peaks
+from perdix.replay.tracking import EXPERIMENT, NO_TAGS, markdown, peaks
 
 HEADS = ("steps", "oscillations", "converged_s", "instance_ratio", "achieved")
 
 
-def record_dataflow(
-    campaign: DataflowCampaign, registry: Registry, *, started_at_s: float, files: Sequence[Path] = ()
-) -> Recorded:
-    """Record a campaign: a parent run, and nested in it a run per policy with the means over its seeds.
-
-    Raises
-    ------
-    ValueError
-        When no replay came to its end.
-    ~perdix.models.registry.RegistryUnavailable
-        When MLflow fails on the way; the parent run is then marked as failed.
-    """
-    return registry.record(dataflow_comparison(campaign, started_at_s, files))
-
-
-def dataflow_comparison(campaign: DataflowCampaign, started_at_s: float, files: Sequence[Path]) -> Comparison:
+def dataflow_comparison(
+    campaign: DataflowCampaign, started_at_s: float, files: Sequence[Path] = (), tags: Mapping[str, str] = NO_TAGS
+) -> Comparison:
     """Return what is recorded of a campaign; raises ``ValueError`` when no replay came to its end."""
     if not campaign.played:
         raise ValueError("no replay came to its end, so there is nothing to record")
@@ -56,7 +43,7 @@ def dataflow_comparison(campaign: DataflowCampaign, started_at_s: float, files: 
             "seeds": ",".join(map(str, campaign.setup.seeds)),
         },
         note=_table(ended),
-        tags={"perdix.failed": str(len(campaign.failed))},
+        tags={**tags, "perdix.failed": str(len(campaign.failed))},
         files=files,
     )
 

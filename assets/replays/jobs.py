@@ -1,25 +1,21 @@
-"""Policies compared on a digital twin: a campaign of replays as an asset, with its pictures and its MLflow runs.
+"""Policies that size a job, compared on its twin: a campaign of replays as an asset.
 
 Unlike its siblings it reads no lake: what is replayed is said by the run's configuration.
 """
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 from pydantic import Field
 
-from perdix.assets.metadata import picture, records
+from perdix.assets.metadata import records
+from perdix.assets.replays.campaigns import Carried, carry_out
 from perdix.assets.resources import Workspace
-from perdix.control.clock import WallClock
 from perdix.settings.stream_job import Bounds, Objectives
-from perdix.settings.yaml_files import SettingsError
 
 if TYPE_CHECKING:
-    from perdix.models.registry import Recorded
-    from perdix.replay.campaign import Campaign, Setup
+    from perdix.replay.campaign import Setup
 
 COLUMNS = (
     "policy",
@@ -82,28 +78,17 @@ def policy_comparison(
     context: dg.AssetExecutionContext, workspace: Workspace, config: ReplayConfig
 ) -> dg.MaterializeResult:
     """Every policy on one workload against a twin: figures, pictures and an MLflow run each, beside the best plan."""
-    from perdix.replay.campaign import run_campaign
-    from perdix.replay.document import document, folder_name, write_series
-    from perdix.replay.pictures import draw_campaign
+    from perdix.replay.kinds import JOB
 
-    began_s = WallClock().now_s()
-    try:
-        setup = _setup(config, workspace)
-        campaign = run_campaign(setup, processes=config.processes or None, on_progress=_progress(context, setup))
-    except SettingsError as error:
-        raise dg.Failure(str(error)) from error
-    for one in campaign.failed:
-        context.log.warning(f"{one.policy}, seed {one.seed}: {one.reason}")
-    if not campaign.played:
-        first = campaign.failed[0]
-        raise dg.Failure(f"no replay came to its end; {first.policy}, seed {first.seed}: {first.reason}")
-    folder, found = workspace.paths().reports / folder_name(setup), document(campaign)
-    drawn = draw_campaign(campaign, folder)
-    series = write_series(campaign.played, folder / "series")
-    written = folder / "replay.json"
-    written.write_text(json.dumps(found, indent=2), encoding="utf-8")
-    recorded = _record(context, workspace, campaign, began_s, [*drawn, *series, written])
-    return dg.MaterializeResult(metadata=_metadata(found, folder, drawn[0].read_bytes(), recorded))
+    carried = carry_out(
+        context,
+        workspace,
+        JOB,
+        lambda: _setup(config, workspace),
+        simulated_s=lambda setup: setup.simulated_s,
+        processes=config.processes,
+    )
+    return dg.MaterializeResult(metadata=_metadata(carried))
 
 
 def _setup(config: ReplayConfig, workspace: Workspace) -> "Setup":
@@ -155,54 +140,17 @@ def _setup(config: ReplayConfig, workspace: Workspace) -> "Setup":
     )
 
 
-def _progress(context: dg.AssetExecutionContext, setup: "Setup") -> Callable[[float, int], None]:
-    """Return what logs a line whenever another tenth of all simulated time has passed."""
-    total_s = setup.simulated_s
-    said = 0
-
-    def tell(simulated_s: float, _ended: int) -> None:
-        nonlocal said
-        tenths = int(10 * simulated_s / total_s)
-        if tenths > said:
-            said = tenths
-            context.log.info(f"{10 * tenths} % replayed")
-
-    return tell
-
-
-def _record(
-    context: dg.AssetExecutionContext,
-    workspace: Workspace,
-    campaign: "Campaign",
-    began_s: float,
-    files: Sequence[Path],
-) -> "Recorded | None":
-    """Record in MLflow; hours of replays are not lost because it cannot be reached."""
-    from perdix.models.registry import RegistryError
-    from perdix.replay.tracking import record
-
-    tags = {"dagster.run_id": context.run.run_id, "perdix.reason": context.run.tags.get("perdix/reason", "manual")}
-    try:
-        return record(campaign, workspace.registry(), started_at_s=began_s, files=files, tags=tags)
-    except RegistryError as error:
-        context.log.warning(f"not recorded in MLflow: {error}")
-        return None
-
-
-def _metadata(
-    found: Mapping[str, Any], folder: Path, comparison: bytes, recorded: "Recorded | None"
-) -> dict[str, dg.MetadataValue | int | float]:
+def _metadata(carried: Carried) -> dict[str, Any]:
     from perdix.replay.case import BEST_STATIC
     from perdix.replay.tracking import metrics_of
 
+    found = carried.found
     figures = {one["policy"]: metrics_of(one) for one in found["summary"] if one["seeds"]}
     plotted = {
         f"{name}_{policy}": metrics[name] for name in PLOTTED for policy, metrics in figures.items() if name in metrics
     }
-    links = {} if recorded is None else {"mlflow_run": recorded.run_url, "mlflow_compare": recorded.compare_url}
     return {
-        **{name: dg.MetadataValue.url(url) for name, url in links.items()},
-        "comparison": picture(comparison, f"{found['trace']['name']}: workload, workers, latency and resource use"),
+        **carried.metadata(f"{found['trace']['name']}: workload, workers, latency and resource use"),
         "policies": records([{"policy": policy, **metrics} for policy, metrics in figures.items()], COLUMNS),
         **plotted,
         **_hosts(found),
@@ -210,11 +158,7 @@ def _metadata(
         "best_static": dg.MetadataValue.json(
             {str(one["seed"]): one["scale_out"] for one in found["results"] if one["policy"] == BEST_STATIC}
         ),
-        "replays": len(found["results"]),
-        "replays_failed": len(found["failed"]),
-        "wall_s": found["wall_s"],
         "notes": dg.MetadataValue.text("; ".join(found["notes"])),
-        "folder": dg.MetadataValue.path(str(folder)),
     }
 
 
