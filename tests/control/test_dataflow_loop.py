@@ -21,7 +21,7 @@ from perdix.control.operators.loop import looks
 from perdix.control.operators.naming import on_record
 from perdix.control.operators.situation import situation_between
 from perdix.control.state.journal import Status
-from perdix.control.state.ledger import State
+from perdix.control.state.ledger import Ledger, State
 from perdix.control.state.store import StateStore
 from perdix.models.dataflow.flink_rates import SubtaskCounters
 from perdix.policies.contract import Reason
@@ -311,6 +311,25 @@ def test_what_cannot_be_kept_is_not_asked_for(store: StateStore) -> None:
     assert not look.done
     assert look.problem == "what was decided cannot be kept: no such table: decisions"
     assert job.asked == []
+
+
+def test_what_flink_accepted_is_done_also_where_that_cannot_be_noted(
+    store: StateStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> bool:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    job = Job(lines_per_s=200.0)
+    loop = looking(job, ds2(), carry_out=acting(job, store).carry_out)
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "applied", full)
+        look = next(loop)
+    assert look.done
+    assert look.problem == "Flink was asked, and that cannot be noted: database or disk is full"
+    list(islice(loop, 2))
+    (entry,) = store.ledger.decisions(on_record("orders"), states=[State.CONFIRMED])
+    assert entry.applied_s is not None
+    assert job.asked == [{"count": 6}]
 
 
 def test_a_full_disk_costs_the_loop_no_more_than_what_it_remembers() -> None:

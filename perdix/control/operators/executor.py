@@ -9,8 +9,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol
+
+from sqlalchemy.exc import SQLAlchemyError
 
 from perdix.control.clock import HostClock, moment
 from perdix.control.lease import PREFIX, Lease, StaleLease, acquire, holder_of, release, renew
@@ -87,6 +90,7 @@ class Executor:
 
     def carry_out(self, look: Look) -> Look:
         """Put a look on record and ask Flink for what should change, unless something speaks against it."""
+        carried = look
         try:
             why = self._observing()
             if why is not None:
@@ -96,15 +100,16 @@ class Executor:
             self._stands(carried)
         except StaleLease as error:
             self._lease = None
-            return replace(look, problem=f"another loop took over: {error}")
+            return replace(carried, problem=f"another loop took over: {error}")
         except Exception as error:  # a full disk, a database that is gone: what cannot be kept is not asked for
-            return replace(look, problem=presentable(f"what was decided cannot be kept: {cause_of(error)}"))
+            return replace(carried, problem=presentable(f"what was decided cannot be kept: {cause_of(error)}"))
         return carried
 
     def close(self) -> None:
-        """Give the lease back."""
+        """Give the lease back; where that cannot be, it ends by itself."""
         if self._lease is not None:
-            release(self.store, self._lease)
+            with suppress(SQLAlchemyError):
+                release(self.store, self._lease)
 
     @property
     def _name(self) -> str:
@@ -151,14 +156,21 @@ class Executor:
         tenure.fenced.ledger.record(intent)
         if not look.changes:
             return look
+        accepted = False
         try:
             with tenure.asking(intent.decision_id) as guard:
                 self.target.scale_operators(look.changes, intent.decision_id, guard)
+                accepted = True
+            tenure.fenced.ledger.applied(intent.decision_id, look.at_s)
         except TargetError as error:
             self._refusals.add(error, look.at_s)
             tenure.fenced.ledger.failed(intent.decision_id, look.at_s, str(error), retriable=False)
             return replace(look, problem=str(error))
-        tenure.fenced.ledger.applied(intent.decision_id, look.at_s)
+        except Exception as error:
+            if not accepted:
+                raise
+            why = presentable(f"Flink was asked, and that cannot be noted: {cause_of(error)}")
+            return replace(look, done=True, problem=why)
         self._refusals.forget()
         return replace(look, done=True)
 
