@@ -52,6 +52,24 @@ def test_errors_are_those_of_sqlalchemy_and_nothing_is_kept(database: Database, 
     assert jobs(database) == ["orders"]
 
 
+def test_an_interrupt_in_the_middle_of_a_statement_stays_one_and_keeps_nothing(database: Database):
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    engine = database._engine
+    sa.event.listen(engine, "do_execute", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        keep_and_forget(database)
+    sa.event.remove(engine, "do_execute", interrupted)
+    assert jobs(database) == []
+
+
+def keep_and_forget(database: Database) -> None:
+    with database.writing() as connection:
+        connection.execute(KEEP, ROW)
+        connection.execute(pauses.delete())
+
+
 def twice(database: Database, statement: sa.Executable) -> None:
     with database.writing() as connection:
         connection.execute(KEEP, {**ROW, "job": "payments"})

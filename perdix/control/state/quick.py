@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar, cast
 
@@ -96,8 +96,9 @@ class QuickConnection:
             yield self
             self.exec_driver_sql("COMMIT")
         except BaseException:
-            if self._driver.in_transaction:  # on a full disk SQLite has already undone all
-                self._driver.rollback()
+            with suppress(sqlite3.ProgrammingError):  # SQLAlchemy closes the connection where it is interrupted
+                if self._driver.in_transaction:  # on a full disk SQLite has already undone all
+                    self._driver.rollback()
             raise
 
     def exec_driver_sql(self, text: str) -> Any:
