@@ -7,6 +7,7 @@ what is missing. Who foresees well is believed in full.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -73,10 +74,10 @@ class Trust:
         fade = 0.5 ** (MINUTE_S / HALF_LIFE_S)
         for one in over:
             said, came = fade * said, fade * came
-            for lead_s, change in zip(LEADS_S, one.changes, strict=False):
-                at_s = one.origin_s + lead_s
-                truth = float(minutes.means(np.array([at_s - MINUTE_S, at_s]))[0])
-                if np.isfinite(truth) and usual > 0:
+            ends_s = one.origin_s + np.array(LEADS_S[: len(one.changes)])
+            truths = minutes.means_between(ends_s - MINUTE_S, ends_s).tolist()
+            for change, truth in zip(one.changes, truths, strict=True):
+                if math.isfinite(truth) and usual > 0:
                     foreseen = change / usual
                     said += foreseen**2
                     came += foreseen * float(np.clip((truth - one.level_per_s) / usual, -abs(foreseen), abs(foreseen)))

@@ -109,7 +109,7 @@ def observe(
     recent = newest(window, tick_interval_s + BESIDE_THE_TICK_S)
     # A job that is known to stand still has no throughput to miss: after a rescale that would read as blindness.
     still = standing_still(recent)
-    quality = assess(rows(recent, ~still), now_s, window.step_s, NEEDED_TO_DECIDE, running)
+    quality = assess(rows(recent, ~still) if still.any() else recent, now_s, window.step_s, NEEDED_TO_DECIDE, running)
     if len(still) and still.all():  # for longer than a decision looks back: of how the job works, nothing is left
         stopped = f"the job has stood still for the last {recent.times_s[-1] - recent.times_s[0] + window.step_s:.0f} s"
         quality = replace(quality, ok=False, blind=True, problems=(stopped,))
@@ -119,7 +119,8 @@ def observe(
     checkpoint = newest(window, max(job.objectives.checkpoint_interval_s, window.step_s))
     scale_out = last_finite(window.job_metric(metrics.SCALE_OUT.name))
     interrupted = standing_still(window) | _just_restarted(window)
-    wrong = _contradicting(job, window, interrupted)
+    throughput = total_throughput(window)
+    wrong = _contradicting(job, window, throughput, interrupted)
     contradiction = _contradiction(tick) if wrong[-NEWEST_STEPS:].any() else None
     problems = (*(() if contradiction is None else (contradiction,)), *quality.problems, *_rejected(tick, quality))
     return Observation(
@@ -139,23 +140,25 @@ def observe(
         memory_ratio=last_finite(tick.job_metric(metrics.MEMORY.name)),
         contradiction=contradiction,
         still=bool(still[-1]),
-        unchecked=_unchecked(job, window, interrupted),
+        unchecked=_unchecked(job, window, throughput, interrupted),
     )
 
 
-def _contradicting(job: StreamJob, window: Window, interrupted: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _contradicting(
+    job: StreamJob, window: Window, throughput: Values, interrupted: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
     """Return where workload, throughput and lag of a window cannot all be true, shape ``(n,)``."""
     return contradicting(
         window.step_s,
         window.job_metric(metrics.WORKLOAD.name),
-        total_throughput(window),
+        throughput,
         window.job_metric(metrics.LAG.name),
         interrupted=interrupted,
         checkpoint_interval_s=job.objectives.checkpoint_interval_s,
     )
 
 
-def _unchecked(job: StreamJob, window: Window, interrupted: NDArray[np.bool_]) -> str | None:
+def _unchecked(job: StreamJob, window: Window, throughput: Values, interrupted: NDArray[np.bool_]) -> str | None:
     """Return in words why nothing can tell whether metrics that ask for fewer workers are true, else ``None``."""
     lag, checkpoint_s = window.job_metric(metrics.LAG.name), job.objectives.checkpoint_interval_s
     young = unjudged(window.step_s, lag, interrupted=interrupted, checkpoint_interval_s=checkpoint_s)
@@ -163,7 +166,7 @@ def _unchecked(job: StreamJob, window: Window, interrupted: NDArray[np.bool_]) -
         uptime_s = last_finite(window.job_metric(metrics.UPTIME.name))
         restarted = "Just restarted" if uptime_s is None else f"Restarted {uptime_s:.0f} s ago"
         return f"{restarted}; whether what is measured since then is true cannot be told yet."
-    workload, throughput = window.job_metric(metrics.WORKLOAD.name), total_throughput(window)
+    workload = window.job_metric(metrics.WORKLOAD.name)
     for judge, why in (
         (understated, "The backlog drains so slowly that far more must arrive than the reported workload."),
         (unexplained, "Workload and throughput are apart, and the consumer lag does not say why."),
@@ -234,11 +237,14 @@ def doubting(observation: Observation, doubted: Against | None) -> Observation:
 
 def newest(window: Window, seconds: float) -> Window:
     """Return the rows of the last ``seconds`` of a window."""
-    return rows(window, window.times_s > window.times_s[-1] - seconds) if len(window) else window
+    if not len(window):
+        return window
+    first = int(window.times_s.searchsorted(window.times_s[-1] - seconds, side="right"))  # times ascend
+    return rows(window, slice(first, None))
 
 
-def rows(window: Window, kept: NDArray[np.bool_]) -> Window:
-    """Return some rows of a window, shape of the mask ``(n,)``; its counts still tell of the whole read."""
+def rows(window: Window, kept: NDArray[np.bool_] | slice) -> Window:
+    """Return some rows of a window, by a mask of shape ``(n,)`` or a slice; its counts still tell of the whole read."""
     return replace(
         window,
         times_s=window.times_s[kept],

@@ -179,7 +179,7 @@ def _over(steps: int, step_s: float, workload: Values, throughput: Values, lag: 
 def _trailing_sums(values: Values, steps: int) -> Values:
     sums = np.cumsum(values)
     if len(values) > steps:
-        sums[steps:] = sums[steps:] - np.cumsum(values)[:-steps]
+        return np.concatenate([sums[:steps], sums[steps:] - sums[:-steps]])
     return sums
 
 
