@@ -106,6 +106,14 @@ def test_a_request_that_leaves_late_is_judged_by_what_arrived_when_it_was_decide
     assert Player().play(Episode(3, 2, faults, 40), compared=False).violations == ()
 
 
+def test_a_false_workload_is_found_where_a_tenth_of_the_samples_is_missing():
+    faults = (
+        Fault("false metric", "job-0", 23, 5, 0.0, "workload_per_s"),
+        Fault("partial metrics", "job-0", 24, 3, 0.1),
+    )
+    assert Player().play(Episode(3, 2, faults, 32), compared=False).violations == ()
+
+
 @pytest.mark.parametrize(("climate", "first"), [(AT_ONCE, "POST"), (WAITING, "PUT")])
 def test_a_checkpoint_is_made_where_the_cluster_can_use_it(climate: int, first: str, tmp_path, monkeypatch):
     sent = requests_of(climate, (), tmp_path, monkeypatch)

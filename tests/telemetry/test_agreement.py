@@ -121,6 +121,20 @@ def test_where_the_lag_is_measured_it_says_why():
     assert not unexplained(STEP_S, *columns, interrupted=none, checkpoint_interval_s=10.0).any()
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_samples_that_are_missing_here_and_there_hide_no_contradiction(seed):
+    """A sixth of each metric, so that both are known for two thirds of the steps: enough for a decision."""
+    arrives, worked = from_row(30, 20_000.0, 0.0), np.full(N, 36_000.0)
+    lag = waiting(20_000.0, worked, first=5e6)
+    rng = np.random.default_rng(seed)
+    for values in (arrives, worked):
+        values[rng.choice(np.arange(30, N - 1), 3, replace=False)] = NAN
+    none = np.zeros(N, dtype=bool)
+    for judge in (contradicting, unexplained):
+        found = judge(STEP_S, arrives, worked, lag, interrupted=none, checkpoint_interval_s=10.0)
+        assert found[-3:].all(), judge
+
+
 def test_a_minute_with_a_standstill_is_not_judged_because_the_job_reads_again_what_it_had_read():
     still = (np.arange(N) >= 10) & (np.arange(N) < 14)
     working = np.where(still, 0.0, from_row(14, 10_000.0, 30_000.0))
