@@ -96,7 +96,7 @@ def test_what_is_to_be_replayed_must_be_named() -> None:
 def test_a_bare_json_means_standard_output_and_nothing_at_all_is_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str | None] = []
 
-    def end_here(as_json: str | None) -> Sink:
+    def end_here(as_json: str | None, *_: object, **__: object) -> Sink:
         asked.append(as_json)
         raise UserError("far enough")
 
