@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import dagster as dg
 
@@ -19,8 +19,17 @@ if TYPE_CHECKING:
     from perdix.models.registry import Comparison, Recorded
     from perdix.replay.kinds import Kind
 
-Setup = TypeVar("Setup")
+Setup = TypeVar("Setup", bound="Simulated")
 Campaign = TypeVar("Campaign")
+
+
+class Simulated(Protocol):
+    """What is to be replayed."""
+
+    @property
+    def simulated_s(self) -> float:
+        """Sum of all seconds that are replayed."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,6 @@ def carry_out(
     kind: Kind[Setup, Campaign],
     asked: Callable[[], Setup],
     *,
-    simulated_s: Callable[[Setup], float],
     processes: int,
 ) -> Carried:
     """Carry out a campaign.
@@ -61,8 +69,6 @@ def carry_out(
     ----------
     asked
         Makes the setup; raises ``SettingsError`` where that cannot be.
-    simulated_s
-        Of a setup: the sum of all that is simulated.
     processes
         Replays at a time; 0: as many as there are cores.
 
@@ -74,7 +80,7 @@ def carry_out(
     began_s = WallClock().now_s()
     try:
         setup = asked()
-        progress = _progress(context, simulated_s(setup))
+        progress = _progress(context, setup.simulated_s)
         campaign = kind.run(setup, processes=processes or None, on_progress=progress)
     except SettingsError as error:
         raise dg.Failure(str(error)) from error

@@ -35,14 +35,7 @@ def hosts_comparison(
     from perdix.replay.hosts.tracking import flat_means
     from perdix.replay.kinds import HOSTS
 
-    carried = carry_out(
-        context,
-        workspace,
-        HOSTS,
-        lambda: _setup(config, workspace),
-        simulated_s=lambda setup: float(len(setup.cases()) * setup.length_s),
-        processes=config.processes,
-    )
+    carried = carry_out(context, workspace, HOSTS, lambda: _setup(config, workspace), processes=config.processes)
     rows = [
         {"pattern": one["pattern"], "policy": one["policy"], **flat_means(one)}
         for one in carried.found["summary"]

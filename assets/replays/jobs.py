@@ -80,14 +80,7 @@ def policy_comparison(
     """Every policy on one workload against a twin: figures, pictures and an MLflow run each, beside the best plan."""
     from perdix.replay.kinds import JOB
 
-    carried = carry_out(
-        context,
-        workspace,
-        JOB,
-        lambda: _setup(config, workspace),
-        simulated_s=lambda setup: setup.simulated_s,
-        processes=config.processes,
-    )
+    carried = carry_out(context, workspace, JOB, lambda: _setup(config, workspace), processes=config.processes)
     return dg.MaterializeResult(metadata=_metadata(carried))
 
 

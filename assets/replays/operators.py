@@ -33,14 +33,7 @@ def operators_comparison(
     """Every policy that sizes operators, on the twin of a dataflow: figures, pictures and an MLflow run each."""
     from perdix.replay.kinds import OPERATORS
 
-    carried = carry_out(
-        context,
-        workspace,
-        OPERATORS,
-        lambda: _setup(config, workspace),
-        simulated_s=lambda setup: float(len(setup.cases()) * setup.length_s),
-        processes=config.processes,
-    )
+    carried = carry_out(context, workspace, OPERATORS, lambda: _setup(config, workspace), processes=config.processes)
     rows = [
         {"policy": one["policy"], "converged": one["converged"]}
         | {name: one[name]["mean"] for name in COLUMNS if isinstance(one.get(name), dict)}

@@ -137,6 +137,9 @@ def _taken_in(days_of: Mapping[str, Sequence[str]], now_s: float, *, show: bool)
         reports = {report["job"]: report for report in refresh.reports}
         for report in refresh.reports:
             _tell_of_samples(opened, report)
+        for day in sorted({day for job, days in days_of.items() for day in days if not refresh.problems[job]}):
+            _tell(opened, "observations", day)
+            _tell(opened, "features", day)
     return {
         job: {**reports.get(job, {}), "days": list(days_of[job]), "problems": list(refresh.problems[job])}
         for job in days_of
@@ -217,14 +220,17 @@ def _observed(document: dict[str, Any], days: list[str], opened: DagsterInstance
 
 def _tell_of_samples(opened: DagsterInstance, document: Mapping[str, Any]) -> None:
     """Let Dagster's catalog show the samples of a job that were ingested, day by day."""
-    import dagster as dg
-
     from perdix.assets.ingest import ingest_metadata
 
     opened.add_dynamic_partitions("stream_jobs", [document["job"]])
     for day in document["days"]:
-        facts = {**ingest_metadata([dict(document)]), "day": day}
-        opened.report_runless_asset_event(dg.AssetMaterialization("samples", partition=day, metadata=facts))
+        _tell(opened, "samples", day, {**ingest_metadata([dict(document)]), "day": day})
+
+
+def _tell(opened: DagsterInstance, asset: str, day: str, facts: Mapping[str, Any] | None = None) -> None:
+    import dagster as dg
+
+    opened.report_runless_asset_event(dg.AssetMaterialization(asset, partition=day, metadata=facts))
 
 
 def stretches(days: list[str]) -> list[tuple[str, str]]:

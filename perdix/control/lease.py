@@ -190,8 +190,8 @@ def _until(at: Moment, ttl_s: float) -> dict[str, Any]:
 def _is_over(connection: sa.Connection, row: _Row, at: Moment, *, one_machine: bool) -> bool:
     if row.holder is None:
         return True
-    if row.boot == at.boot and row.deadline_s is not None:
-        return row.deadline_s <= at.elapsed_s
+    if row.boot == at.boot:
+        return (row.deadline_s or 0.0) <= at.elapsed_s
     if one_machine and row.boot is not None and not any(boot.startswith(PROCESS) for boot in (row.boot, at.boot)):
         return True  # the machine was booted since: whoever held it is dead
     if not _watched_long_enough(connection, row, at):

@@ -69,8 +69,8 @@ def test_what_prometheus_knows_of_a_live_job_becomes_features_and_a_dead_server_
         assert of[job]["totals"]["kept"] == of[job]["samples"] > 8 * 60
     assert Lake(home / "lake").jobs("workload_features") == ["orders", "payments"], "ready for a training"
     with instance(Home(home)) as opened:
-        days = opened.get_materialized_partitions(AssetKey("samples"))
-    assert days == set(of["orders"]["days"])
+        shown = [opened.get_materialized_partitions(AssetKey(name)) for name in ("samples", "observations", "features")]
+    assert shown == [set(of["orders"]["days"])] * 3
 
 
 @pytest.mark.usefixtures("home")

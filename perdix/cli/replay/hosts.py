@@ -92,7 +92,7 @@ def _replay(asked: Asked, sink: Sink) -> None:
 
     setup = _setup(asked)
     runs, hours = len(setup.cases()), setup.length_s / 3600.0
-    work = Work(runs, hours, float(runs * setup.length_s), OPERATORS_S_PER_H, asked.processes)
+    work = Work(runs, hours, setup.simulated_s, OPERATORS_S_PER_H, asked.processes)
     carry_out(HOSTS, setup, work, sink, show=show_hosts)
 
 

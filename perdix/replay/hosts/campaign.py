@@ -52,6 +52,11 @@ class HostsSetup:
         """Length of each replay."""
         return self.topology.duration_s if self.seconds is None else self.seconds
 
+    @property
+    def simulated_s(self) -> float:
+        """Sum of all seconds that are replayed."""
+        return float(len(self.cases()) * self.length_s)
+
     def cases(self) -> tuple[HostsCase, ...]:
         """Return a case per pattern, seed and contender; for one seed all meet the same luck."""
         return tuple(

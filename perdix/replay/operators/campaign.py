@@ -36,6 +36,11 @@ class DataflowSetup:
         """Length of each replay."""
         return self.parameters.duration_s if self.seconds is None else self.seconds
 
+    @property
+    def simulated_s(self) -> float:
+        """Sum of all seconds that are replayed."""
+        return float(len(self.cases()) * self.length_s)
+
     def cases(self) -> tuple[DataflowCase, ...]:
         """Return a case per seed and contender; for one seed all meet the same luck."""
         return tuple(
