@@ -122,7 +122,7 @@ class TrackRecord:
         return record
 
     def _knows(self, derived: str, value: Any) -> None:
-        """Keep what follows from the record before, at a hundredth of the cost of working it all out anew."""
+        """Keep what follows from the record before, in place of working all of it out anew."""
         self.__dict__[derived] = value
 
     def only(self, member: int) -> Self:

@@ -146,9 +146,8 @@ class _Seen:
     ) -> _Seen:
         both = np.isfinite(workload) & np.isfinite(throughput)
         counts = _trailing_sums(both.astype(np.float64), steps)
-        each_s = (
-            step_s * np.minimum(np.arange(1, len(both) + 1), steps) / np.maximum(counts, 1.0)
-        )  # of one that is known
+        # Seconds that a step which is known stands for: those that are missing were like the others.
+        each_s = step_s * np.minimum(np.arange(1, len(both) + 1), steps) / np.maximum(counts, 1.0)
         arrived = each_s * _trailing_sums(np.where(both, workload, 0.0), steps)
         worked = each_s * _trailing_sums(np.where(both, throughput, 0.0), steps)
         gap = np.abs(arrived - worked)
