@@ -39,6 +39,12 @@ def of_curve(curve: Curve, scale_out: int) -> str:
     return text
 
 
+def of_fewer(per_s: float, scale_out: int, smallest: int) -> str:
+    """Return the basis of a scale-out below the smallest one that was seen."""
+    each = f"{scale_out} x mean worker of {per_s / scale_out:,.0f}/s"
+    return f"{each}, extrapolated from {smallest} workers: never ran at this size"
+
+
 def limited(text: str, lost: float) -> str:
     """Return a basis with what the busiest worker costs, where that is ``lost`` of the logarithm of the capacity."""
     if lost < LITTLE_LOST:

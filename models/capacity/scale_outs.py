@@ -14,7 +14,7 @@ import pandas as pd
 
 from perdix.models.capacity import basis
 from perdix.models.capacity.contract import Estimate
-from perdix.models.capacity.evidence import OBSERVED, REDRAWN_SKEW, Curve, Evidence, as_workers_add
+from perdix.models.capacity.evidence import OBSERVED, OFF_CURVE, REDRAWN_SKEW, Curve, Evidence, as_workers_add
 from perdix.models.capacity.hottest import STRANGERS
 from perdix.models.capacity.line import IdleShare
 from perdix.models.capacity.pairing import MINUTE_S, paired_minutes, runs_of_scale_out
@@ -162,8 +162,17 @@ class ScaleOuts:
         return replace(forgotten, workers=fresh, newest_s=newest_s, outgrown=self.workers)
 
     def _missed(self, found: Against) -> bool:
+        """Whether far more or less was done than the lines say, or than any likely idle share explains."""
         believed, done = found.believed_per_s, found.done_per_s
-        return believed > 0 and abs(done - believed) > max(SURPRISE * max(believed, done), 3.0 * found.doubt_per_s)
+        idle = self.idle if self._total is None else self._total.idle
+        explained = [believed]
+        for share in (max(idle.cpu - LIKELY_SDS * idle.sd, 0.0), idle.cpu + LIKELY_SDS * idle.sd):
+            if found.usual_cpu_load > share * found.workers:
+                busy = found.cpu_load - share * found.workers
+                explained.append(found.usual_per_s * max(busy, 0.0) / (found.usual_cpu_load - share * found.workers))
+        off = max(min(explained) - done, done - max(explained))
+        excused = max(SURPRISE * max(believed, done), 3.0 * found.doubt_per_s)
+        return believed > 0 and off > excused
 
     def _faster(self, found: Against) -> bool:
         """Whether far more was done than the CPU load explains, whatever the idle share is.
@@ -315,7 +324,7 @@ class ScaleOuts:
             math.exp(log_value - half),
             math.exp(log_value + half),
             known is not None and known.source == OBSERVED,
-            basis.limited(self._basis(scale_out, dated=dated), lost),
+            basis.limited(self._basis(scale_out, math.exp(log_value), dated=dated), lost),
         )
 
     @cached_property
@@ -369,6 +378,12 @@ class ScaleOuts:
         return Skew.seen(self._observed)
 
     @cached_property
+    def _skew_of_fewest(self) -> Skew | None:
+        """Of the smallest scale-out: below it the curve would not know that keys fall more evenly on fewer workers."""
+        skew = Skew.seen(self._observed, fewest=True)
+        return skew if skew is not None and skew.of == min(self._typical) else None
+
+    @cached_property
     def _curve(self) -> Curve:
         return Curve.through(self._typical.values(), self._now_s)
 
@@ -397,6 +412,11 @@ class ScaleOuts:
         """
         blended = [self._blended(n, self._typical.get(n)) for n in range(1, max(self._typical) + 1)]
         values, variances = np.array(blended).T
+        skew = self._skew_of_fewest
+        if skew is not None:
+            fewer, doubt = skew.fewer(np.arange(1.0, skew.of))
+            values[: skew.of - 1] = values[skew.of - 1] + fewer
+            variances[: skew.of - 1] = variances[skew.of - 1] + doubt + OFF_CURVE**2
         seen = np.isin(np.arange(1, len(values) + 1), list(self._typical))
         logs = as_workers_add(values, 1.0 / variances, seen)
         return list(zip(logs.tolist(), variances.tolist(), strict=True))
@@ -416,8 +436,10 @@ class ScaleOuts:
         shared = (own * evidence.shared_sd + other * self._curve.shared_sd) / (own + other)
         return log_value, max(1.0 / (own + other), shared**2) + redrawn * (not stays_on)
 
-    def _basis(self, scale_out: int, *, dated: bool) -> str:
+    def _basis(self, scale_out: int, per_s: float, *, dated: bool) -> str:
         evidence, now_s = self._evidence.get(scale_out), None if dated else self._now_s
+        if evidence is None and self._skew_of_fewest is not None and scale_out < self._skew_of_fewest.of:
+            return basis.of_fewer(per_s, scale_out, self._skew_of_fewest.of)
         if evidence is None:
             return basis.of_curve(self._curve, scale_out)
         if scale_out != self.scale_out or self._total is None:

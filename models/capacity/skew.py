@@ -2,7 +2,7 @@
 
 The job is full when its hottest worker is, so its capacity is what that worker takes over its share of the records.
 With more workers the share falls, but not as one over their number: a key group is processed by one worker however many
-there are, and so is a partition of the source.
+there are, and so is a partition of the source. With fewer workers each has more of both, and they fall more evenly.
 """
 
 from __future__ import annotations
@@ -19,18 +19,24 @@ from perdix.models.capacity.evidence import Evidence
 
 Values = NDArray[np.float64]
 
-GROWTHS = np.linspace(0.0, 1.25, 6)  # 0: workers differ alike at any scale-out; 1: one key group is too much for one
+GROWTHS = np.linspace(0.0, 1.5, 7)  # 0: workers differ alike at any scale-out; 1: one key group is too much for one
 SCATTER = 0.12  # relative sd of the hottest share between stays
+STEEPEST = (
+    1.25  # growth that is likeliest where one worker has far more than others: keys, or partitions, are behind it
+)
+HALFWAY = 0.1  # excess at which half of that is likeliest: workers differ so much for many reasons
+GROWTH_SD = 0.35
+CONTENTIONS = np.array([0.0, 0.01, 0.02, 0.04])  # what each further worker costs the others (Gunther), all as likely
 
 
 @dataclass(frozen=True)
 class Skew:
-    """The share of the hottest worker at other scale-outs, ``(1 + excess * (n / of) ** growth) / n``.
+    """The share of the hottest worker at other scale-outs, ``(1 + excess * ((n - 1) / (of - 1)) ** growth) / n``.
 
     Attributes
     ----------
     of
-        The largest scale-out at which the share is known.
+        The scale-out from which others are foreseen: the largest at which the share is known, or the smallest.
     worker_per_s
         What the hottest worker takes there, records/s.
     excess
@@ -48,15 +54,21 @@ class Skew:
     partitions: int | None = None
 
     @classmethod
-    def seen(cls, evidence: Iterable[Evidence], partitions: int | None = None) -> Self | None:
-        """Return what scale-outs that ran say; ``None`` where of none the hottest worker's share is known."""
+    def seen(cls, evidence: Iterable[Evidence], partitions: int | None = None, *, fewest: bool = False) -> Self | None:
+        """Return what scale-outs that ran say; ``None`` where of none the hottest worker's share is known.
+
+        Parameters
+        ----------
+        fewest
+            Foresee from the smallest of them, not from the largest.
+        """
         known = {item.scale_out: item for item in evidence if item.hottest_share is not None}
         if not known:
             return None
-        last = known[max(known)]
+        last = known[min(known) if fewest else max(known)]
         share = _share(last)
         excess = max(share * last.scale_out - 1.0, 0.0)
-        log_likely = np.zeros(len(GROWTHS))
+        log_likely = -0.5 * ((GROWTHS - STEEPEST * excess / (excess + HALFWAY)) / GROWTH_SD) ** 2
         for item in known.values():
             expected = _shares(excess, item.scale_out, last.scale_out)
             log_likely -= 0.5 * (np.log(_share(item) / expected) / SCATTER) ** 2
@@ -75,6 +87,21 @@ class Skew:
         mean = float(self.likely @ logs)
         return mean, float(self.likely @ (logs - mean) ** 2)
 
+    def fewer(self, scale_outs: Values) -> tuple[Values, Values]:
+        """Return the log of what fewer workers take as a share of what :attr:`of` take, and its variance; shape ``(n,)``.
+
+        The hottest worker's share is larger, and it is held up by fewer others.
+        """
+        tried = np.append(scale_outs, self.of)
+        shares = _skewed(self.excess, tried, self.of, GROWTHS[:, None])
+        spared = np.log1p(CONTENTIONS[:, None] * (tried - 1.0))
+        # Shape (growths, contentions, scale-outs).
+        logs = -np.log(np.minimum(shares, 1.0))[:, None, :] - spared[None, :, :]
+        relative = np.minimum(logs[..., :-1] - logs[..., -1:], 0.0)
+        likely = self.likely[:, None] / len(CONTENTIONS) * np.ones(len(CONTENTIONS))
+        mean = np.tensordot(likely, relative, 2)
+        return mean, np.tensordot(likely, (relative - mean) ** 2, 2)
+
 
 def read_share(partitions: int, scale_out: int) -> float:
     """Return the share of the records that the worker with most partitions reads, all partitions being alike."""
@@ -84,8 +111,13 @@ def read_share(partitions: int, scale_out: int) -> float:
 def _shares(excess: float, scale_out: int, of: int) -> Values:
     """Return the hottest worker's share at each of :data:`GROWTHS`; more workers never raise it."""
     tried = np.arange(min(of, scale_out), scale_out + 1)[:, None]
-    grown = ((1.0 + excess * (tried / of) ** GROWTHS) / tried).min(axis=0)
+    grown = _skewed(excess, tried, of, GROWTHS).min(axis=0)
     return np.asarray(np.minimum(grown, (1.0 + excess) / of if scale_out >= of else 1.0))
+
+
+def _skewed(excess: float, scale_outs: Values | NDArray[np.int_], of: int, growths: Values) -> Values:
+    """Return the hottest worker's share; a hot key's excess, and that of many keys, vanish where a worker is alone."""
+    return np.asarray((1.0 + excess * ((scale_outs - 1.0) / max(of - 1.0, 1.0)) ** growths) / scale_outs)
 
 
 def _share(evidence: Evidence) -> float:
