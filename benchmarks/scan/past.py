@@ -15,6 +15,7 @@ import numpy as np
 from benchmarks.zoo.jobs import ZooJob, draw, twin_seed
 from perdix.replay.run import START_S
 from perdix.scan.finding import FoundJob, find_jobs
+from perdix.scan.partitions import with_partitions
 from perdix.scan.reading import read_past
 from perdix.scan.topics import with_topics
 from perdix.telemetry.prometheus import Asked, Pulled
@@ -92,6 +93,7 @@ def asked_of(name: str, days: float, now_s: float) -> list[tuple[str, float, flo
     find_jobs(finder, {ENGINE: queries}, now_s, days)
     job = FoundJob(name, ENGINE, finder.labels, now_s - days * DAY_S, now_s, SCRAPED_S, topic=name)
     with_topics(finder, queries, [job], now_s, days)
+    with_partitions(finder, queries, [job], now_s)
     recorder = Recorder()
     read_past(recorder, queries, job, now_s, days)
     return [*finder.asked, *recorder.asked]

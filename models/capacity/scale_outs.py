@@ -285,7 +285,7 @@ class ScaleOuts:
             raise ValueError(f"capacity is asked for 1 to {MOST_WORKERS} workers, not {scale_out}")
         if not self.known:
             raise ValueError("nothing is known of the capacity yet: no worker's CPU and throughput were paired")
-        return self._estimate(scale_out, self._skew)
+        return self._estimate(scale_out, None)
 
     def per_s_if_known(self, scale_out: int) -> float | None:
         """Return what ``scale_out`` workers take, records/s; ``None`` where nothing is known."""
@@ -307,15 +307,14 @@ class ScaleOuts:
             return {}
         if minimum < 1:
             raise ValueError(f"capacity is asked for 1 worker or more, not {minimum}")
-        skew = self._skew if partitions is None else Skew.seen(self._observed, partitions)
-        return {n: self._estimate(n, skew, dated=dated) for n in range(minimum, maximum + 1)}
+        return {n: self._estimate(n, partitions, dated=dated) for n in range(minimum, maximum + 1)}
 
-    def _estimate(self, scale_out: int, skew: Skew | None, *, dated: bool = False) -> Estimate:
-        log_value, variance = self._answer(scale_out)
-        lost = 0.0
+    def _estimate(self, scale_out: int, partitions: int | None, *, dated: bool = False) -> Estimate:
+        log_value, variance = self._answer(scale_out, partitions)
+        skew, lost = self._skews(partitions).of_most, 0.0
         if skew is not None and scale_out > skew.of:
             limited, doubt = skew.limited(scale_out, log_value)
-            limited = max(limited, self._expected[skew.of - 1][0])  # more workers are never a loss
+            limited = max(limited, self._expected(partitions)[skew.of - 1][0])  # more workers are never a loss
             lost, log_value, variance = log_value - limited, limited, variance + doubt
         half, known = Z90 * math.sqrt(variance), self._evidence.get(scale_out)
         return Estimate(
@@ -324,7 +323,7 @@ class ScaleOuts:
             math.exp(log_value - half),
             math.exp(log_value + half),
             known is not None and known.source == OBSERVED,
-            basis.limited(self._basis(scale_out, math.exp(log_value), dated=dated), lost),
+            basis.limited(self._basis(scale_out, math.exp(log_value), self._skews(partitions), dated=dated), lost),
         )
 
     @cached_property
@@ -373,15 +372,24 @@ class ScaleOuts:
         """What scale-outs that ran lead to expect."""
         return [item for item in self._typical.values() if item.source == OBSERVED]
 
-    @cached_property
-    def _skew(self) -> Skew | None:
-        return Skew.seen(self._observed)
+    def _skews(self, partitions: int | None) -> _Skews:
+        """Return how the hottest worker's share goes on beyond the largest scale-out that ran, and below the smallest.
+
+        Below it the curve would not know that keys fall more evenly on fewer workers.
+        """
+        if partitions not in self._known_skews:
+            fewest = Skew.seen(self._observed, partitions, fewest=True)
+            of_fewest = fewest if fewest is not None and fewest.of == min(self._typical) else None
+            self._known_skews[partitions] = _Skews(Skew.seen(self._observed, partitions), of_fewest)
+        return self._known_skews[partitions]
 
     @cached_property
-    def _skew_of_fewest(self) -> Skew | None:
-        """Of the smallest scale-out: below it the curve would not know that keys fall more evenly on fewer workers."""
-        skew = Skew.seen(self._observed, fewest=True)
-        return skew if skew is not None and skew.of == min(self._typical) else None
+    def _known_skews(self) -> dict[int | None, _Skews]:
+        return {}
+
+    @cached_property
+    def _known_expectations(self) -> dict[int | None, list[tuple[float, float]]]:
+        return {}
 
     @cached_property
     def _curve(self) -> Curve:
@@ -391,33 +399,40 @@ class ScaleOuts:
     def _now_s(self) -> float:
         return max([self.newest_s, *(item.at_s for item in self.memory.values())])
 
-    def _answer(self, scale_out: int) -> tuple[float, float]:
+    def _answer(self, scale_out: int, partitions: int | None) -> tuple[float, float]:
         """Return log capacity and its variance: of the stay that goes on, else of any."""
         if self._current is not None and scale_out == self._current.scale_out:
             return self._blended(scale_out, self._current)
-        expected = self._expected
+        expected = self._expected(partitions)
         if scale_out <= len(expected):
             return expected[scale_out - 1]
         most = expected[-1][0] + math.log(scale_out / len(expected))  # no worker adds more than those before it
         log_value = min(max(expected[-1][0], self._curve.log_value(scale_out)), most)
         return log_value, self._curve.variance(scale_out) + REDRAWN_SKEW**2
 
-    @cached_property
-    def _expected(self) -> list[tuple[float, float]]:
-        """Log capacity and its variance, of any stay at 1 .. the largest scale-out known.
+    def _expected(self, partitions: int | None) -> list[tuple[float, float]]:
+        """Return log capacity and its variance, of any stay at 1 .. the largest scale-out known.
 
         The total does not fall with more workers; of a scale-out that never ran, the average per worker does not rise.
 
         How the keys fell where the job runs now, well or badly, says nothing of its neighbours.
         """
+        if partitions not in self._known_expectations:
+            self._known_expectations[partitions] = self._worked_out(partitions)
+        return self._known_expectations[partitions]
+
+    def _worked_out(self, partitions: int | None) -> list[tuple[float, float]]:
         blended = [self._blended(n, self._typical.get(n)) for n in range(1, max(self._typical) + 1)]
         values, variances = np.array(blended).T
-        skew = self._skew_of_fewest
+        tried = np.arange(1, len(values) + 1)
+        seen = np.isin(tried, list(self._typical))
+        skew = self._skews(partitions).of_fewest
         if skew is not None:
-            fewer, doubt = skew.fewer(np.arange(1.0, skew.of))
-            values[: skew.of - 1] = values[skew.of - 1] + fewer
-            variances[: skew.of - 1] = variances[skew.of - 1] + doubt + OFF_CURVE**2
-        seen = np.isin(np.arange(1, len(values) + 1), list(self._typical))
+            below = slice(skew.of - 1)
+            fewer, doubt = skew.fewer(tried[below])
+            values[below] = values[skew.of - 1] + fewer
+            variances[below] = variances[skew.of - 1] + doubt + OFF_CURVE**2
+            values = np.where(seen, values, np.minimum(values, skew.read_log(tried)))
         logs = as_workers_add(values, 1.0 / variances, seen)
         return list(zip(logs.tolist(), variances.tolist(), strict=True))
 
@@ -436,10 +451,10 @@ class ScaleOuts:
         shared = (own * evidence.shared_sd + other * self._curve.shared_sd) / (own + other)
         return log_value, max(1.0 / (own + other), shared**2) + redrawn * (not stays_on)
 
-    def _basis(self, scale_out: int, per_s: float, *, dated: bool) -> str:
+    def _basis(self, scale_out: int, per_s: float, skews: _Skews, *, dated: bool) -> str:
         evidence, now_s = self._evidence.get(scale_out), None if dated else self._now_s
-        if evidence is None and self._skew_of_fewest is not None and scale_out < self._skew_of_fewest.of:
-            return basis.of_fewer(per_s, scale_out, self._skew_of_fewest.of)
+        if evidence is None and skews.of_fewest is not None and scale_out < skews.of_fewest.of:
+            return basis.of_fewer(per_s, scale_out, skews.of_fewest.of)
         if evidence is None:
             return basis.of_curve(self._curve, scale_out)
         if scale_out != self.scale_out or self._total is None:
@@ -499,6 +514,14 @@ class ScaleOuts:
         highest_per_s = max([self.workers.highest_per_s, *each_per_s])
         if not highest_per_s <= MOST_PER_WORKER_PER_S:
             raise ValueError(f"a worker is said to take {highest_per_s:.3g} records/s, and none takes so much")
+
+
+@dataclass(frozen=True)
+class _Skews:
+    """The hottest worker's share as foreseen from the largest scale-out that ran, and from the smallest."""
+
+    of_most: Skew | None
+    of_fewest: Skew | None
 
 
 def _restarted_s(window: Window) -> float:

@@ -26,6 +26,7 @@ STEEPEST = (
 )
 HALFWAY = 0.1  # excess at which half of that is likeliest: workers differ so much for many reasons
 GROWTH_SD = 0.35
+OF_KEYS = 0.5  # of an excess that partitions explain as well, what is taken to be that of keys
 CONTENTIONS = np.array([0.0, 0.01, 0.02, 0.04])  # what each further worker costs the others (Gunther), all as likely
 
 
@@ -68,6 +69,8 @@ class Skew:
         last = known[min(known) if fewest else max(known)]
         share = _share(last)
         excess = max(share * last.scale_out - 1.0, 0.0)
+        if fewest and partitions is not None and share < (1.0 + SCATTER) * read_share(partitions, last.scale_out):
+            excess *= OF_KEYS
         log_likely = -0.5 * ((GROWTHS - STEEPEST * excess / (excess + HALFWAY)) / GROWTH_SD) ** 2
         for item in known.values():
             expected = _shares(excess, item.scale_out, last.scale_out)
@@ -87,25 +90,36 @@ class Skew:
         mean = float(self.likely @ logs)
         return mean, float(self.likely @ (logs - mean) ** 2)
 
-    def fewer(self, scale_outs: Values) -> tuple[Values, Values]:
-        """Return the log of what fewer workers take as a share of what :attr:`of` take, and its variance; shape ``(n,)``.
+    def fewer(self, scale_outs: NDArray[np.int_]) -> tuple[Values, Values]:
+        """Return the log of what fewer workers take as a share of what :attr:`of` take, and its variance.
 
-        The hottest worker's share is larger, and it is held up by fewer others.
+        Shape ``(n,)`` each. The hottest worker's share is larger, and fewer others hold it up.
         """
         tried = np.append(scale_outs, self.of)
-        shares = _skewed(self.excess, tried, self.of, GROWTHS[:, None])
-        spared = np.log1p(CONTENTIONS[:, None] * (tried - 1.0))
-        # Shape (growths, contentions, scale-outs).
-        logs = -np.log(np.minimum(shares, 1.0))[:, None, :] - spared[None, :, :]
+        shares = np.minimum(_skewed(self.excess, tried, self.of, GROWTHS[:, None]), 1.0)
+        if self.partitions is not None:
+            shares = np.maximum(shares, _read_shares(self.partitions, tried))
+        held_up = np.log1p(CONTENTIONS[:, None] * (tried - 1.0))
+        logs = -np.log(shares)[:, None, :] - held_up  # (growths, contentions, scale-outs)
         relative = np.minimum(logs[..., :-1] - logs[..., -1:], 0.0)
-        likely = self.likely[:, None] / len(CONTENTIONS) * np.ones(len(CONTENTIONS))
+        likely = np.outer(self.likely, np.full(len(CONTENTIONS), 1.0 / len(CONTENTIONS)))
         mean = np.tensordot(likely, relative, 2)
         return mean, np.tensordot(likely, (relative - mean) ** 2, 2)
+
+    def read_log(self, scale_outs: NDArray[np.int_]) -> Values:
+        """Return the log of what the hottest worker allows by the partitions that it reads; infinite where unknown."""
+        if self.partitions is None:
+            return np.full(len(scale_outs), np.inf)
+        return np.asarray(math.log(self.worker_per_s) - np.log(_read_shares(self.partitions, scale_outs)))
 
 
 def read_share(partitions: int, scale_out: int) -> float:
     """Return the share of the records that the worker with most partitions reads, all partitions being alike."""
     return math.ceil(partitions / scale_out) / partitions
+
+
+def _read_shares(partitions: int, scale_outs: NDArray[np.int_]) -> Values:
+    return np.asarray(np.ceil(partitions / scale_outs) / partitions)
 
 
 def _shares(excess: float, scale_out: int, of: int) -> Values:
@@ -115,7 +129,7 @@ def _shares(excess: float, scale_out: int, of: int) -> Values:
     return np.asarray(np.minimum(grown, (1.0 + excess) / of if scale_out >= of else 1.0))
 
 
-def _skewed(excess: float, scale_outs: Values | NDArray[np.int_], of: int, growths: Values) -> Values:
+def _skewed(excess: float, scale_outs: NDArray[np.int_], of: int, growths: Values) -> Values:
     """Return the hottest worker's share; a hot key's excess, and that of many keys, vanish where a worker is alone."""
     return np.asarray((1.0 + excess * ((scale_outs - 1.0) / max(of - 1.0, 1.0)) ** growths) / scale_outs)
 

@@ -218,6 +218,8 @@ def _assumed(learned: Learned) -> tuple[str, ...]:
     found = []
     if learned.load_is_derived:
         found.append("no topic is known, so the load is what was consumed and what the lag grew by")
+    if learned.partitions is not None:
+        found.append(f"its source has {learned.partitions} partitions, of which a worker reads whole ones")
     if learned.restarts.standstill_s is None:
         found.append("no restart was seen: one is assumed to take 28 s out and 16 s in")
     else:

@@ -53,6 +53,8 @@ class FoundJob:
         How often it is scraped, seconds.
     topic
         Kafka topic that it reads, where its rate tells which; else ``None``.
+    partitions
+        Partitions of its source; ``None`` where no metric tells.
     """
 
     name: str
@@ -62,6 +64,7 @@ class FoundJob:
     newest_s: float
     scrape_interval_s: float = USUAL_SCRAPE_S
     topic: str | None = None
+    partitions: int | None = None
 
     @property
     def labels(self) -> dict[str, str]:

@@ -87,6 +87,7 @@ def _settings(wanted: Wanted, job: FoundJob, advice: Advice) -> dict[str, Any]:
             **access,
             "scrape_interval_s": job.scrape_interval_s,
         },
+        **({} if job.partitions is None else {"source_partitions": job.partitions}),
         "bounds": {"minimum": advice.bounds.minimum, "maximum": advice.bounds.maximum},
         "objectives": {
             "latency_p95_ms": advice.objectives.latency_p95_ms,

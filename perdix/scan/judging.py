@@ -159,7 +159,7 @@ def _learned(wanted: Wanted, job: FoundJob, tell: Tell) -> Learned:
             on_read=lambda: tell(READ_SHARE * next(done) / READS),
         )
     _failed.clear()
-    return learn(past, wanted.days * DAY_S)
+    return learn(past, wanted.days * DAY_S, job.partitions)
 
 
 def _advised(wanted: Wanted, job: FoundJob, learned: Learned, tell: Tell) -> Judged:

@@ -75,6 +75,8 @@ class Learned:
         Median of the measured p95 latency; ``None`` where none was measured.
     latency_ms, lag_records, throughput_per_s
         As measured in each step, shape ``(n,)``, NaN where not.
+    partitions
+        Of its source; ``None`` where that is not known.
     """
 
     load: Workload
@@ -87,6 +89,7 @@ class Learned:
     latency_ms: Values
     lag_records: Values
     throughput_per_s: Values
+    partitions: int | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -120,13 +123,15 @@ class Learned:
         return int(self.workers.max())
 
 
-def learn(past: Past, asked_s: float) -> Learned:
+def learn(past: Past, asked_s: float, partitions: int | None = None) -> Learned:
     """Return what a job's past teaches.
 
     Parameters
     ----------
     asked_s
         Length of the time that was asked for, seconds.
+    partitions
+        Of its source, where that is known.
 
     Raises
     ------
@@ -143,13 +148,14 @@ def learn(past: Past, asked_s: float) -> Learned:
         load=load,
         load_is_derived=derived,
         asked_s=asked_s,
-        capacities=_capacities(past, workers, float(np.nanmax(load.per_s))),
+        capacities=_capacities(past, workers, float(np.nanmax(load.per_s)), partitions),
         workers=workers,
         restarts=restarts_of(past.of_job),
         usual_latency_ms=_usual(past.of_job.job_metric(LATENCY.name)),
         latency_ms=_at(past.of_job, past.of_job.job_metric(LATENCY.name), load),
         lag_records=_at(past.of_job, past.of_job.job_metric(LAG.name), load),
         throughput_per_s=_at(past.of_job, _throughput(past.of_job), load),
+        partitions=partitions,
         notes=past.warnings,
     )
 
@@ -215,7 +221,7 @@ def _workers(past: Past, load: Workload) -> Values:
     return np.asarray(np.round(measured[known])[place], dtype=np.float64)
 
 
-def _capacities(past: Past, workers: Values, peak_per_s: float) -> Mapping[int, Estimate]:
+def _capacities(past: Past, workers: Values, peak_per_s: float, partitions: int | None) -> Mapping[int, Estimate]:
     of_job, of_workers = tables(past.of_workers)
     features = capacity_features(of_workers, of_job)
     try:
@@ -226,9 +232,10 @@ def _capacities(past: Past, workers: Values, peak_per_s: float) -> Mapping[int, 
     if most > MANY_WORKERS:
         raise CannotJudgeError(f"it is said to have {most:,} workers; perdix looks at {MANY_WORKERS:,} at most")
     highest = int(np.ceil(ROOM * most)) + ROOM_WORKERS
-    table = model.table(highest) if model.known else {}
+    table = model.table(highest, partitions=partitions) if model.known else {}
     if table and table[highest].per_s < peak_per_s:
-        table = model.table(min(int(np.ceil(highest * 1.5 * peak_per_s / table[highest].per_s)), MOST_ROOM * highest))
+        more = min(int(np.ceil(highest * 1.5 * peak_per_s / table[highest].per_s)), MOST_ROOM * highest)
+        table = model.table(more, partitions=partitions)
     if not table:
         raise CannotJudgeError("its workers are so idle that their capacity cannot be told from their CPU load")
     return table

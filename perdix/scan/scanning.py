@@ -9,6 +9,7 @@ from typing import Final
 from perdix.scan.document import Scan
 from perdix.scan.finding import ENGINES, Found, FoundJob, find_jobs, named_apart
 from perdix.scan.judging import Wanted, connected, judge_jobs
+from perdix.scan.partitions import with_partitions
 from perdix.scan.saving import WorkerPrice
 from perdix.scan.topics import with_topics
 from perdix.scan.with_perdix import looks_every_s
@@ -22,7 +23,7 @@ NOTHING: Final = (
 
 
 def found_in(wanted: Wanted, only: Collection[str] = ()) -> Found:
-    """Return the jobs that the server knows, with their topics, and in words what could not be asked.
+    """Return the jobs that the server knows, with topics and partitions, and in words what could not be asked.
 
     Parameters
     ----------
@@ -44,8 +45,9 @@ def found_in(wanted: Wanted, only: Collection[str] = ()) -> Found:
         for engine, queries in engines.items():
             mine = [job for job in found.jobs if job.engine == engine and (not only or job.name in only)]
             told, said = with_topics(client, queries, mine, wanted.now_s, wanted.days)
-            jobs += told
-            notes += [f"{engine}: {note}" for note in said]
+            read, more = with_partitions(client, queries, told, wanted.now_s)
+            jobs += read
+            notes += [f"{engine}: {note}" for note in (*said, *more)]
     return Found(named_apart(jobs), tuple(notes))
 
 

@@ -111,11 +111,18 @@ class JobNaming(Strict):
         Labels that make up a job's selector; a job has those of them that its series have.
     names
         Of these, the one to name the job by: the first that it has.
+    partitions
+        A selector of series of which a job has one for each partition that it reads, told apart by ``topic`` and
+        ``partition``; ``None``: no such series is known.
+    partitions_of_topics
+        The query of how many partitions each topic has, by ``topic``.
     """
 
     series: Annotated[str, Field(min_length=3)]
     labels: Annotated[list[str], Field(min_length=1)]
     names: Annotated[list[str], Field(min_length=1)]
+    partitions: Annotated[str, Field(min_length=3)] | None = None
+    partitions_of_topics: Annotated[str, Field(min_length=3)] | None = None
 
     @model_validator(mode="after")
     def _named_by_its_labels(self) -> JobNaming:
@@ -130,6 +137,13 @@ class JobNaming(Strict):
     def scraped(self, over: str) -> str:
         """Return the query of how many samples each job's series have in a PromQL duration."""
         return f"max by ({', '.join(self.labels)}) (count_over_time({self.series}[{over}]))"
+
+    def consumed_partitions(self) -> str | None:
+        """Return the query of how many partitions each job reads of each topic; ``None`` where no series tells."""
+        if self.partitions is None:
+            return None
+        labels = ", ".join([*self.labels, "topic"])
+        return f"count by ({labels}) (count by ({labels}, partition) ({self.partitions}))"
 
 
 class SeriesRule(Strict):

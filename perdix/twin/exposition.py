@@ -133,6 +133,9 @@ def _flink(twin: JobTwin) -> list[Exposed]:
             kind="counter",
         ),
     ]
+    if (partitions := twin.parameters.source.partitions) is not None:
+        of_topic = {"namespace": "kafka", "topic": job}
+        exposed.append(Exposed("kafka_topic_partitions", BROKER, _constant(partitions), labels=of_topic))
     for worker in range(twin.parameters.workers.maximum):
         exposed += _task_manager(twin, worker, place, of_job)
     return exposed
@@ -178,6 +181,10 @@ def _value(name: str, worker: int | None = None, scale: float = 1.0, absent: flo
         return np.where(np.isnan(values), absent, values)
 
     return read
+
+
+def _constant(value: float) -> Read:
+    return lambda _, rows: np.full(len(rows), value)
 
 
 def _whole(read: Read) -> Read:

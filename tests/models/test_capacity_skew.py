@@ -85,6 +85,23 @@ def test_workers_beyond_the_partitions_add_nothing():
     assert of(ran(3, 1 / 3), ran(4, 1 / 4)).table(20)[20].per_s > 1.5 * table[20].per_s
 
 
+@pytest.mark.parametrize("sizes", [(8,), (4, 8), (8, 12)])
+def test_between_sizes_that_divide_the_partitions_workers_add_nothing(sizes):
+    """With 8 partitions one of 5, 6 or 7 workers reads two, as each of 4 does."""
+    known, unknown = (of(*(ran(n, read_share(8, n)) for n in sizes)).table(8, partitions=p) for p in (8, None))
+    for n in (5, 6, 7):
+        assert known[n].per_s == pytest.approx(4 * EACH, rel=0.10)
+        assert known[n].per_s == pytest.approx(known[4].per_s, rel=0.10)
+    assert unknown[6].per_s > 1.2 * known[6].per_s
+
+
+def test_what_partitions_explain_is_not_held_against_fewer_workers():
+    """24 partitions on 17 workers: one reads two of them, as each of 12 does."""
+    known, unknown = (of(ran(17, 2 / 24)).table(17, partitions=p) for p in (24, None))
+    assert known[12].per_s == pytest.approx(12 * EACH, rel=0.15)
+    assert known[12].per_s > unknown[12].per_s
+
+
 def test_what_ran_is_as_it_ran_whatever_the_partitions_say():
     model = of(ran(3, 1 / 3), ran(12, 1 / 12))
     assert model.table(12, partitions=4)[12] == model.table(12)[12]

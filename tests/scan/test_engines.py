@@ -89,6 +89,8 @@ def test_a_kafka_streams_application_is_found_with_its_topic_and_judged(judged):
     job = judged["payments"]
     assert (job.job.engine, job.job.topic, job.job.scrape_interval_s) == ("kafka-streams", "orders", 60.0)
     assert job.job.selector == {"namespace": "shop", "application": "payments", "job": "streams"}
+    assert job.job.partitions == 3
+    assert "its source has 3 partitions, of which a worker reads whole ones" in job.advice.notes
     assert job.advice.average_workers_now == 3.0
     assert job.advice.late_share_now == 0.0
     assert job.capacities[3][1] == pytest.approx(3_000.0, rel=0.15)

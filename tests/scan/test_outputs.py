@@ -120,6 +120,11 @@ class TestJobFiles:
         text = text_of(scanned(ORDERS).wanted, found_job(topic=None), ORDERS.advice)
         assert "add topic: NAME" in text
 
+    def test_partitions_stand_in_it_where_they_are_known(self):
+        wanted = scanned(ORDERS).wanted
+        assert "source_partitions: 12\n" in text_of(wanted, found_job(partitions=12), ORDERS.advice)
+        assert "source_partitions" not in text_of(wanted, found_job(), ORDERS.advice)
+
 
 class Hook:
     """A server that keeps what it is sent, and answers with a status."""
