@@ -19,8 +19,14 @@ def answered() -> list[Answer]:
 
 def test_all_that_a_scan_asks_is_answered(answered: list[Answer]) -> None:
     asked = {question[0] for question in asked_of(NAME, 1.0, float(BEGIN_S + DAY_S))}
-    lacking = asked - {answer.promql for answer in answered}
+    lacking = {promql for promql in asked - {answer.promql for answer in answered} if "partition" not in promql}
     assert not lacking
+
+
+def test_partitions_of_a_topic_are_answered_where_the_job_has_any() -> None:
+    job = job_of(64_001, 5, 0.1)
+    found = [a for a in answers(64_001, 5, 0.1, lambda _: None) if "kafka_topic_partitions" in a.promql]
+    assert [int(np.nanmax(answer.values)) for answer in found] == [job.parameters.source.partitions] == [12]
 
 
 def test_the_sizes_that_a_job_had_are_the_same_each_time_and_within_its_bounds() -> None:

@@ -119,7 +119,7 @@ def test_a_job_that_is_nearly_idle_keeps_the_workers_that_its_state_needs(store:
     assert rig.reports[-1].decision.reason is Reason.HOLD_MEMORY
     told = render(explain(store, "orders"), verbose=True)
     assert "memory 83%" in told
-    assert "with 1 worker it would be about 230%, above the limit of 90%" in told
+    assert "with 2 workers it would be about 120%, above the limit of 90%" in told
 
 
 def test_without_it_the_same_job_is_scaled_in_and_what_cannot_be_is_not_believed(store: StateStore) -> None:
