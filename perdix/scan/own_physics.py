@@ -143,7 +143,10 @@ def _arrivals(name: str, load: Workload, unit: float) -> tuple[Values, float, tu
     except SettingsError as error:
         raise CannotJudgeError(f"its load cannot be replayed: {error}") from None
     hours = int(trace.length_s // 3_600)
-    rates = trace.peak * unit * trace.relative(3_600 * hours + SETTLE_S)
+    # A step's rate is its mean, so it holds for all of the step: lines between steps would smooth a noisy load.
+    steps_s = trace.step_s * np.arange(round(trace.length_s / trace.step_s))
+    each = np.repeat(np.interp(steps_s, trace.times_s, trace.rates), round(trace.step_s))
+    rates = unit * np.resize(each, 3_600 * hours + SETTLE_S)
     notes = tuple(note for note in trace.notes if "lines across" in note)
     return np.maximum(rates, 0.0), float(hours), notes
 

@@ -31,6 +31,23 @@ def test_the_twin_has_the_capacities_that_were_learned():
     assert ratios == pytest.approx([of.capacities[n].per_s / of.capacities[1].per_s for n in (1, 5, of.maximum)])
 
 
+def test_each_minute_has_the_load_that_was_measured_in_it():
+    """Lines from the middle of one to that of the next would halve the variance of a load that is noise."""
+    rng = np.random.default_rng(3)
+    noisy = load(lambda hours: 550.0 + 200.0 * rng.standard_normal(len(hours)).clip(-2.0, 2.0))
+    job = own_physics("orders", (of := learned(noisy)), objectives_of(of, None, 0.05))
+    measured = np.asarray(noisy.per_s)
+    assert job.minutes / job.minutes.mean() == pytest.approx(measured / measured.mean(), rel=1e-9)
+
+
+def test_a_minute_that_was_not_measured_lies_on_a_line_between_its_neighbours():
+    rates = np.full(26 * 60, 550.0)
+    rates[100:102], rates[102] = np.nan, 850.0
+    job = own_physics("orders", (of := learned(load(lambda _: rates))), objectives_of(of, None, 0.05))
+    relative = job.minutes / job.minutes[0]
+    assert relative[99:104] == pytest.approx(np.array([550.0, 650.0, 750.0, 850.0, 550.0]) / 550.0)
+
+
 def test_a_steady_load_gets_the_fewest_workers_that_carry_it():
     found = advised(learned())
     assert found.fixed.workers == 6
