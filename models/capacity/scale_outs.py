@@ -432,7 +432,8 @@ class ScaleOuts:
             fewer, doubt = skew.fewer(tried[below])
             values[below] = values[skew.of - 1] + fewer
             variances[below] = variances[skew.of - 1] + doubt + OFF_CURVE**2
-            values = np.where(seen, values, np.minimum(values, skew.read_log(tried)))
+            between = ~seen & (tried > skew.of)
+            values = np.where(between, np.minimum(values, skew.read_log(tried)), values)
         logs = as_workers_add(values, 1.0 / variances, seen)
         return list(zip(logs.tolist(), variances.tolist(), strict=True))
 

@@ -100,6 +100,8 @@ def test_what_partitions_explain_is_not_held_against_fewer_workers():
     known, unknown = (of(ran(17, 2 / 24)).table(17, partitions=p) for p in (24, None))
     assert known[12].per_s == pytest.approx(12 * EACH, rel=0.15)
     assert known[12].per_s > unknown[12].per_s
+    # Fewer workers hold each other up less: 11 of them, each with three partitions at most, take more than two thirds.
+    assert known[11].per_s > 1.05 * EACH / (3 / 24)
 
 
 def test_what_ran_is_as_it_ran_whatever_the_partitions_say():
