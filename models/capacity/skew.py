@@ -107,7 +107,7 @@ class Skew:
         return mean, np.tensordot(likely, (relative - mean) ** 2, 2)
 
     def read_log(self, scale_outs: NDArray[np.int_]) -> Values:
-        """Return the log of what more workers take at most, by the partitions that one reads; infinite where unknown."""
+        """Return the log of what more workers take at most, by the partitions that one reads."""
         if self.partitions is None:
             return np.full(len(scale_outs), np.inf)
         return np.asarray(math.log(self.worker_per_s) - np.log(_read_shares(self.partitions, scale_outs)))
