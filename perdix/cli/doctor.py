@@ -5,7 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from perdix.settings.stream_job import StreamJob
     from perdix.settings.targets import FlinkSettings
 
+OF_TRAINING = (("dagster",), ("pmdarima",), ("pyspark",), ("great-expectations",))
+OF_A_CONTROLLER = (("mlflow", "mlflow-skinny"), ("scikit-learn",), ("xgboost", "xgboost-cpu"), ("pandas",))  # either
 SHOWN_IN_FULL = 10  # jobs of which every query is shown; of more only what is not well
 
 Check = Callable[[Home, "JobFiles"], Iterator[Finding]]
@@ -44,9 +49,12 @@ def doctor(
     files = live.stream_jobs(home)
     if job is not None:
         files = replace(files, jobs={known(job, files.jobs, "job", NO_FILE, files): files.jobs[job]}, faults={})
-    of_machine: list[Check] = [] if job else [_python, _packages, _java, _state, _mlflow, _configuration]
+    alone = for_a_controller_alone()
+    of_machine: list[Check] = [_python, _packages, *([] if alone else [_java]), _state, _mlflow, _configuration]
+    of_spark: list[Check] = [_spark] if spark and not alone else []
     findings: list[Finding] = []
-    for check in (*of_machine, metrics_of_jobs, _flink, *([_spark] if spark and not job else [])):
+    checks = [metrics_of_jobs, _flink] if job else [*of_machine, metrics_of_jobs, _flink, *of_spark]
+    for check in checks:
         for finding in _guarded(check, home, files):
             findings.append(finding)
             if not as_json:
@@ -74,15 +82,25 @@ def _python(*_: object) -> Iterator[Finding]:
 
 
 def _packages(*_: object) -> Iterator[Finding]:
-    from importlib.metadata import PackageNotFoundError, version
+    alone = for_a_controller_alone()
+    wanted = OF_A_CONTROLLER if alone else (*OF_TRAINING, *OF_A_CONTROLLER)
+    found = {names: next(filter(None, map(_installed, names)), None) for names in wanted}
+    missing = ", ".join(names[0] for names, version in found.items() if version is None)
+    said = ", ".join(filter(None, found.values()))
+    yield Finding(
+        "packages", not missing, f"{said} (a controller alone)" if alone else said, f"make install ({missing} missing)"
+    )
 
-    missing, found = [], []
-    for name in ("dagster", "mlflow", "pmdarima", "pyspark", "scikit-learn", "xgboost", "great-expectations", "pandas"):
-        try:
-            found.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            missing.append(name)
-    yield Finding("packages", not missing, ", ".join(found), f"make install ({', '.join(missing)} missing)")
+
+def for_a_controller_alone() -> bool:
+    """Whether neither Spark nor Dagster is installed: deploy/controller/requirements.lock, which ingests nothing."""
+    return find_spec("pyspark") is None and find_spec("dagster") is None
+
+
+def _installed(name: str) -> str | None:
+    with suppress(PackageNotFoundError):
+        return f"{name} {version(name)}"
+    return None
 
 
 def _java(home: Home, _: JobFiles) -> Iterator[Finding]:

@@ -119,6 +119,12 @@ def clock_time(epoch_s: float) -> str:
     return datetime.fromtimestamp(epoch_s, tz=UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
+MEND_OF_LIBRARIES = (
+    "an environment for the controller alone has not what this needs: install perdix with all that it depends on "
+    "(pip install perdix-*.whl, or make install)"
+)
+
+
 def run_guarded(main: Callable[[], None], known: Callable[[], tuple[type[Exception], ...]]) -> int:
     """Run ``main``; known errors become one plain message and exit code 2, unknown ones a short report and 1.
 
@@ -130,7 +136,9 @@ def run_guarded(main: Callable[[], None], known: Callable[[], tuple[type[Excepti
         complaints.print("interrupted")
         return 130
     except Exception as error:  # the last line of defence: a user never sees a stack trace unless asked for
-        if isinstance(error, known()):
+        if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("perdix"):
+            error = UserError(f"'{error.name}' is not installed here; {MEND_OF_LIBRARIES}")
+        if isinstance(error, (UserError, known())):
             complaints.print(styled("perdix:", "bold red"), str(error), highlight=False)
             return 2
         if os.environ.get("PERDIX_DEBUG"):

@@ -10,7 +10,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from perdix.scan.judging import Wanted, connected
+from perdix.scan.scanning import found_in
+from perdix.settings.access import HttpAccess
 from perdix.settings.home import PROJECT
+from perdix.telemetry.queries import load_queries
 from testbed import prerequisites
 from testbed.cluster import Cluster
 from testbed.layout import Layout
@@ -53,4 +57,13 @@ def test_the_job_is_found_by_flinks_own_metrics_and_says_what_its_advice_lacks(c
         {"job_name": cluster.testbed.job},
     )
     assert job["advice"] is None
+    (found,) = found_in(Wanted(HttpAccess(url=cluster.testbed.prometheus_url), time.time(), 1.0)).jobs
+    assert found.partitions == cluster.testbed.topic_partitions, "by the series of Flink's own Kafka source"
+    naming = load_queries("flink").jobs
+    assert naming is not None
+    assert naming.partitions_of_topics is not None
+    with connected(HttpAccess(url=cluster.testbed.prometheus_url)) as client:
+        topics = client.query_range(naming.partitions_of_topics, time.time(), time.time(), 60.0)
+    counts = {series.labels["topic"]: float(series.values[-1]) for series in topics}
+    assert counts[cluster.testbed.topic] == cluster.testbed.topic_partitions, "by the brokers' logs"
     assert "of its load is known; at least 6 h are needed" in job["why"]
