@@ -12,8 +12,8 @@ import numpy as np
 from perdix.replay.pace import LONGEST_TICK_S
 from perdix.replay.side_by_side import Raised, Task, Tell, side_by_side
 from perdix.scan.advice import Advice, advise
-from perdix.scan.finding import DAY_S, FoundJob
-from perdix.scan.learning import CannotJudgeError, Learned, learn
+from perdix.scan.finding import DAY_S, HOUR_S, FoundJob
+from perdix.scan.learning import LEAST_S, CannotJudgeError, Learned, learn
 from perdix.scan.reading import read_past
 from perdix.settings.access import HttpAccess
 from perdix.settings.durations import in_words
@@ -131,6 +131,10 @@ def _judged(asked: tuple[Wanted, FoundJob], tell: Tell) -> Judged:
     gone_s = wanted.now_s - job.newest_s
     if gone_s > GONE_S:
         return Judged(job, reason=f"it has had no metrics for {in_words(gone_s // 3_600 * 3_600)}: it does not run now")
+    known_for_s = wanted.now_s - job.first_s + HOUR_S  # at most: it was looked for by the hour
+    if known_for_s < LEAST_S:
+        reason = f"it has had metrics for less than {in_words(known_for_s // 60 * 60)}"
+        return Judged(job, reason=f"{reason}; at least {in_words(LEAST_S)} of its load are needed")
     if len(_failed) >= GIVEN_UP_AFTER:
         return Judged(job, reason=f"{_failed[-1]} (not asked again)")
     try:

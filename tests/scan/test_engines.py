@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+from perdix.scan.finding import FoundJob
 from perdix.scan.judging import Wanted, judge_jobs
 from perdix.scan.scanning import found_in
 from perdix.settings.access import HttpAccess
@@ -102,6 +103,14 @@ def test_a_spark_query_is_found_and_judged_although_its_latency_was_refused(judg
     assert job.advice.average_workers_now == 2.0
     assert job.capacities[2][1] == pytest.approx(2_000.0, rel=0.15)
     assert any("latency_p95_ms" in note for note in job.advice.notes)
+
+
+def test_a_job_that_began_just_now_is_not_said_to_lack_metrics():
+    """Nothing is read of it: the first quarter of an hour holds no step of its workers' metrics."""
+    job = FoundJob("new", "flink", {"job_name": "new"}, NOW_S, NOW_S)
+    wanted = Wanted(HttpAccess(url="http://127.0.0.1:9"), NOW_S, 7.0)
+    (judged,) = judge_jobs(wanted, [job], processes=1)
+    assert judged.reason == "it has had metrics for less than 1 h; at least 6 h of its load are needed"
 
 
 def test_a_job_whose_cpu_cannot_be_stands_beside_the_others_with_its_reason(judged):
