@@ -86,9 +86,12 @@ zoo: install ## jobs that nobody tuned to, under every policy: SEED=11 JOBS=40 J
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.zoo --seed $(SEED) --jobs $(JOBS) --json $(JSON) \
 		$(if $(HOURS),--hours $(HOURS)) $(if $(POLICY),--policy $(POLICY)) $(if $(FOLDER),--folder $(FOLDER))
 
-lock: install ## resolve requirements.lock anew from the bounds of pyproject.toml
-	@$(BIN)/python -m pip install --quiet uv && $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header \
-		--no-emit-index-url --no-annotate --generate-hashes --upgrade pyproject.toml --group dev --output-file $(LOCK)
+UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-emit-index-url --no-annotate --generate-hashes
+
+lock: install ## resolve requirements.lock anew from the bounds of pyproject.toml, and the controller's from it
+	@$(BIN)/python -m pip install --quiet uv
+	@$(UV_COMPILE) --upgrade pyproject.toml --group dev --output-file $(LOCK)
+	@$(UV_COMPILE) deploy/controller/requirements.in --constraint $(LOCK) --output-file deploy/controller/requirements.lock
 
 clean: ## remove the environment and caches (PERDIX_HOME is kept)
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -64,11 +64,13 @@ def understated(
     """
     if len(workload) < 2 or not np.isfinite(lag).any():
         return np.zeros(len(workload), dtype=np.bool_)
-    span = max(_spans(step_s, checkpoint_interval_s))
-    seen = _Seen.over(span, step_s, workload, throughput, lag)
-    falls = seen.drained & (seen.worked > seen.arrived)
-    besides = seen.worked - seen.arrived + np.minimum(seen.least, 0.0)
-    return np.asarray(seen.judged & falls & (besides > UNTOLD * seen.arrived) & _whole(interrupted, span))
+    found = []
+    for span in _spans(step_s, checkpoint_interval_s):
+        seen = _Seen.over(span, step_s, workload, throughput, lag)
+        falls = seen.drained & (seen.worked > seen.arrived)
+        besides = seen.worked - seen.arrived + np.minimum(seen.least, 0.0)
+        found.append(seen.judged & falls & (besides > UNTOLD * seen.arrived) & _whole(interrupted, span))
+    return np.asarray(np.logical_or.reduce(found))
 
 
 def unexplained(

@@ -57,6 +57,17 @@ def test_behind_a_backlog_a_workload_that_is_told_far_too_small_is_found(told, f
     assert hidden[24:].all() if found else not hidden.any()
 
 
+@pytest.mark.parametrize("checkpoint_s", [10.0, 30.0])
+def test_a_workload_that_is_told_as_half_behind_a_backlog_is_found_within_half_a_minute_or_half_a_span(checkpoint_s):
+    """What is true of the span's older half hid it: 6 workers became 3 half a minute after the metric went wrong."""
+    lag = waiting(33_000.0, 51_000.0, first=2e7)
+    columns = from_row(30, 33_000.0, 16_500.0), np.full(N, 51_000.0)
+    none = np.zeros(N, dtype=bool)
+    found = understated(STEP_S, *columns, lag, interrupted=none, checkpoint_interval_s=checkpoint_s)
+    assert not found[:30].any()
+    assert found[30 + round(max(30.0, 1.5 * checkpoint_s) / STEP_S) :].all()
+
+
 def test_a_backlog_whose_lag_is_told_late_understates_nothing():
     lag = waiting(10_000.0, 36_000.0, first=2e7)
     late = np.concatenate([np.full(6, lag[0]), lag[:-6]])
