@@ -285,7 +285,7 @@ class ScaleOuts:
             raise ValueError(f"capacity is asked for 1 to {MOST_WORKERS} workers, not {scale_out}")
         if not self.known:
             raise ValueError("nothing is known of the capacity yet: no worker's CPU and throughput were paired")
-        return self._estimate(scale_out, None)
+        return self._estimates(range(scale_out, scale_out + 1), None)[scale_out]
 
     def per_s_if_known(self, scale_out: int) -> float | None:
         """Return what ``scale_out`` workers take, records/s; ``None`` where nothing is known."""
@@ -307,24 +307,31 @@ class ScaleOuts:
             return {}
         if minimum < 1:
             raise ValueError(f"capacity is asked for 1 worker or more, not {minimum}")
-        return {n: self._estimate(n, partitions, dated=dated) for n in range(minimum, maximum + 1)}
+        return self._estimates(range(minimum, maximum + 1), partitions, dated=dated)
 
-    def _estimate(self, scale_out: int, partitions: int | None, *, dated: bool = False) -> Estimate:
-        log_value, variance = self._answer(scale_out, partitions)
-        skew, lost = self._skews(partitions).of_most, 0.0
-        if skew is not None and scale_out > skew.of:
-            limited, doubt = skew.limited(scale_out, log_value)
-            limited = max(limited, self._expected(partitions)[skew.of - 1][0])  # more workers are never a loss
-            lost, log_value, variance = log_value - limited, limited, variance + doubt
+    def _estimates(self, scale_outs: range, partitions: int | None, *, dated: bool = False) -> dict[int, Estimate]:
+        answers = [self._answer(n, partitions) for n in scale_outs]
+        lost = [0.0] * len(answers)
+        skew = self._skews(partitions).of_most
+        beyond = len(answers) if skew is None else min(max(skew.of + 1 - scale_outs.start, 0), len(answers))
+        if skew is not None and beyond < len(answers):
+            logs, variances = np.array(answers[beyond:]).T
+            limited, doubt = skew.limited(np.arange(scale_outs[beyond], scale_outs.stop), logs)
+            limited = np.maximum(limited, self._expected(partitions)[skew.of - 1][0])  # more workers are never a loss
+            lost[beyond:] = (logs - limited).tolist()
+            answers[beyond:] = zip(limited.tolist(), (variances + doubt).tolist(), strict=True)
+        skews = self._skews(partitions)
+        return {
+            n: self._estimate(n, answer, basis.limited(self._basis(n, answer[0], skews, dated=dated), less))
+            for n, answer, less in zip(scale_outs, answers, lost, strict=True)
+        }
+
+    def _estimate(self, scale_out: int, answer: tuple[float, float], text: str) -> Estimate:
+        log_value, variance = answer
         half, known = Z90 * math.sqrt(variance), self._evidence.get(scale_out)
-        return Estimate(
-            scale_out,
-            math.exp(log_value),
-            math.exp(log_value - half),
-            math.exp(log_value + half),
-            known is not None and known.source == OBSERVED,
-            basis.limited(self._basis(scale_out, math.exp(log_value), self._skews(partitions), dated=dated), lost),
-        )
+        seen = known is not None and known.source == OBSERVED
+        values = (math.exp(log) for log in (log_value, log_value - half, log_value + half))
+        return Estimate(scale_out, *values, seen, text)
 
     @cached_property
     def _total(self) -> Total | None:
@@ -452,10 +459,10 @@ class ScaleOuts:
         shared = (own * evidence.shared_sd + other * self._curve.shared_sd) / (own + other)
         return log_value, max(1.0 / (own + other), shared**2) + redrawn * (not stays_on)
 
-    def _basis(self, scale_out: int, per_s: float, skews: _Skews, *, dated: bool) -> str:
+    def _basis(self, scale_out: int, log_value: float, skews: _Skews, *, dated: bool) -> str:
         evidence, now_s = self._evidence.get(scale_out), None if dated else self._now_s
         if evidence is None and skews.of_fewest is not None and scale_out < skews.of_fewest.of:
-            return basis.of_fewer(per_s, scale_out, skews.of_fewest.of)
+            return basis.of_fewer(math.exp(log_value), scale_out, skews.of_fewest.of)
         if evidence is None:
             return basis.of_curve(self._curve, scale_out)
         if scale_out != self.scale_out or self._total is None:

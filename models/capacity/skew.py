@@ -69,26 +69,30 @@ class Skew:
         last = known[min(known) if fewest else max(known)]
         share = _share(last)
         excess = max(share * last.scale_out - 1.0, 0.0)
-        if fewest and partitions is not None and share < (1.0 + SCATTER) * read_share(partitions, last.scale_out):
+        if (
+            fewest
+            and partitions is not None
+            and share < (1.0 + SCATTER) * read_shares(partitions, np.array([last.scale_out]))[0]
+        ):
             excess *= OF_KEYS
         log_likely = -0.5 * ((GROWTHS - STEEPEST * excess / (excess + HALFWAY)) / GROWTH_SD) ** 2
-        for item in known.values():
-            expected = _shares(excess, item.scale_out, last.scale_out)
-            log_likely -= 0.5 * (np.log(_share(item) / expected) / SCATTER) ** 2
+        sizes, measured = np.array(list(known)), np.array([_share(item) for item in known.values()])
+        off = np.log(measured / _shares(excess, sizes, last.scale_out)) / SCATTER
+        log_likely -= 0.5 * (off**2).sum(axis=1)
         likely = np.exp(log_likely - log_likely.max())
         return cls(last.scale_out, last.per_s * share, excess, likely / likely.sum(), partitions)
 
-    def limited(self, scale_out: int, log_value: float) -> tuple[float, float]:
-        """Return the log of a capacity in records/s as far as the hottest worker allows it, and the variance of that.
+    def limited(self, scale_outs: NDArray[np.int_], log_values: Values) -> tuple[Values, Values]:
+        """Return logs of capacities in records/s as far as the hottest worker allows them, and the variances of that.
 
-        For scale-outs above :attr:`of`; a worker is not taken to be quicker there than it is.
+        For scale-outs above :attr:`of`, shape ``(n,)`` each; a worker is not taken to be quicker there than it is.
         """
-        shares = _shares(self.excess, scale_out, self.of)
+        shares = _shares(self.excess, scale_outs, self.of)
         if self.partitions is not None:
-            shares = np.maximum(shares, read_share(self.partitions, scale_out))
-        logs = np.minimum(math.log(self.worker_per_s) - np.log(shares), log_value)
-        mean = float(self.likely @ logs)
-        return mean, float(self.likely @ (logs - mean) ** 2)
+            shares = np.maximum(shares, read_shares(self.partitions, scale_outs))
+        logs = np.minimum(math.log(self.worker_per_s) - np.log(shares), log_values)
+        mean = self.likely @ logs
+        return mean, self.likely @ (logs - mean) ** 2
 
     def fewer(self, scale_outs: NDArray[np.int_]) -> tuple[Values, Values]:
         """Return the log of what fewer workers take as a share of what :attr:`of` take, and its variance.
@@ -98,7 +102,7 @@ class Skew:
         tried = np.append(scale_outs, self.of)
         shares = np.minimum(_skewed(self.excess, tried, self.of, GROWTHS[:, None]), 1.0)
         if self.partitions is not None:
-            shares = np.maximum(shares, _read_shares(self.partitions, tried))
+            shares = np.maximum(shares, read_shares(self.partitions, tried))
         held_up = np.log1p(CONTENTIONS[:, None] * (tried - 1.0))
         logs = -np.log(shares)[:, None, :] - held_up  # (growths, contentions, scale-outs)
         relative = np.minimum(logs[..., :-1] - logs[..., -1:], 0.0)
@@ -110,23 +114,20 @@ class Skew:
         """Return the log of what more workers take at most, by the partitions that one reads."""
         if self.partitions is None:
             return np.full(len(scale_outs), np.inf)
-        return np.asarray(math.log(self.worker_per_s) - np.log(_read_shares(self.partitions, scale_outs)))
+        return np.asarray(math.log(self.worker_per_s) - np.log(read_shares(self.partitions, scale_outs)))
 
 
-def read_share(partitions: int, scale_out: int) -> float:
+def read_shares(partitions: int, scale_outs: NDArray[np.int_]) -> Values:
     """Return the share of the records that the worker with most partitions reads, all partitions being alike."""
-    return math.ceil(partitions / scale_out) / partitions
-
-
-def _read_shares(partitions: int, scale_outs: NDArray[np.int_]) -> Values:
     return np.asarray(np.ceil(partitions / scale_outs) / partitions)
 
 
-def _shares(excess: float, scale_out: int, of: int) -> Values:
-    """Return the hottest worker's share at each of :data:`GROWTHS`; more workers never raise it."""
-    tried = np.arange(min(of, scale_out), scale_out + 1)[:, None]
-    grown = _skewed(excess, tried, of, GROWTHS).min(axis=0)
-    return np.asarray(np.minimum(grown, (1.0 + excess) / of if scale_out >= of else 1.0))
+def _shares(excess: float, scale_outs: NDArray[np.int_], of: int) -> Values:
+    """Return the hottest worker's share, shape ``(growths, n)``; more workers never raise it."""
+    most = max(int(scale_outs.max()), of)
+    beyond = np.minimum.accumulate(_skewed(excess, np.arange(of, most + 1), of, GROWTHS[:, None]), axis=1)
+    fewer = np.minimum(_skewed(excess, scale_outs, of, GROWTHS[:, None]), 1.0)
+    return np.where(scale_outs >= of, beyond[:, np.maximum(scale_outs - of, 0)], fewer)
 
 
 def _skewed(excess: float, scale_outs: NDArray[np.int_], of: int, growths: Values) -> Values:

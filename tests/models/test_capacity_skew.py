@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from benchmarks.zoo.properties import drawn_parameters
 from perdix.models.capacity.evidence import Evidence
 from perdix.models.capacity.scale_outs import ScaleOuts
-from perdix.models.capacity.skew import Skew, read_share
+from perdix.models.capacity.skew import Skew, read_shares
 from perdix.twin.job import JobTwin
 from perdix.twin.parameters import Keys, TwinParameters, Workers
 from perdix.twin.workloads import WorkloadSpec
@@ -68,14 +68,14 @@ def test_workers_that_differ_a_little_do_so_at_any_size():
 
 def test_keys_that_spread_evenly_limit_nothing():
     found = Skew.seen([ran(n, 1.1 / n) for n in (2, 4, 8)])
-    log_value, doubt = found.limited(32, math.log(30_000.0))
+    log_value, doubt = (value[0] for value in found.limited(np.array([32]), np.array([math.log(30_000.0)])))
     assert math.exp(log_value) == pytest.approx(EACH * 32 / 1.1, rel=0.15)
     assert doubt < 0.02
 
 
 @pytest.mark.parametrize(("n", "reads"), [(1, 1.0), (5, 2 / 8), (7, 2 / 8), (8, 1 / 8), (20, 1 / 8), (10_000, 1 / 8)])
 def test_a_worker_reads_whole_partitions(n, reads):
-    assert read_share(8, n) == reads
+    assert read_shares(8, np.array([n])) == [reads]
 
 
 def test_workers_beyond_the_partitions_add_nothing():
@@ -88,7 +88,9 @@ def test_workers_beyond_the_partitions_add_nothing():
 @pytest.mark.parametrize("sizes", [(8,), (4, 8), (8, 12)])
 def test_between_sizes_that_divide_the_partitions_workers_add_nothing(sizes):
     """With 8 partitions one of 5, 6 or 7 workers reads two, as each of 4 does."""
-    known, unknown = (of(*(ran(n, read_share(8, n)) for n in sizes)).table(8, partitions=p) for p in (8, None))
+    known, unknown = (
+        of(*(ran(n, read_shares(8, np.array([n]))[0]) for n in sizes)).table(8, partitions=p) for p in (8, None)
+    )
     for n in (5, 6, 7):
         assert known[n].per_s == pytest.approx(4 * EACH, rel=0.10)
         assert known[n].per_s == pytest.approx(known[4].per_s, rel=0.10)
@@ -156,7 +158,7 @@ def test_the_hottest_share_of_key_groups_is_foreseen_after_three_sizes(zipf):
         shares = {n: float(max(one._shares)) for n, one in deployed.items()}
         found = Skew.seen([ran(n, shares[n]) for n in (4, 6, 9)])
         for n in (12, 16):
-            log_value, _ = found.limited(n, math.inf)
+            (log_value,), _ = found.limited(np.array([n]), np.array([math.inf]))
             off.append(abs(EACH / math.exp(log_value) / shares[n] - 1.0))
             even.append(1.0 - 1.0 / n / shares[n])
     assert np.median(off) < 0.11
