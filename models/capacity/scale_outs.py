@@ -330,8 +330,8 @@ class ScaleOuts:
         log_value, variance = answer
         half, known = Z90 * math.sqrt(variance), self._evidence.get(scale_out)
         seen = known is not None and known.source == OBSERVED
-        values = (math.exp(log) for log in (log_value, log_value - half, log_value + half))
-        return Estimate(scale_out, *values, seen, text)
+        low, high = log_value - half, log_value + half
+        return Estimate(scale_out, math.exp(log_value), math.exp(low), math.exp(high), seen, text)
 
     @cached_property
     def _total(self) -> Total | None:
