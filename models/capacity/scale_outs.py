@@ -432,15 +432,17 @@ class ScaleOuts:
         blended = [self._blended(n, self._typical.get(n)) for n in range(1, max(self._typical) + 1)]
         values, variances = np.array(blended).T
         tried = np.arange(1, len(values) + 1)
-        seen = np.isin(tried, list(self._typical))
+        seen = np.zeros(len(values), dtype=np.bool_)
+        seen[[n - 1 for n in self._typical]] = True
         skew = self._skews(partitions).of_fewest
         if skew is not None:
             below = slice(skew.of - 1)
             fewer, doubt = skew.fewer(tried[below])
             values[below] = values[skew.of - 1] + fewer
             variances[below] = variances[skew.of - 1] + doubt + OFF_CURVE**2
-            between = ~seen & (tried > skew.of)
-            values = np.where(between, np.minimum(values, skew.read_log(tried)), values)
+            if partitions is not None:
+                between = ~seen & (tried > skew.of)
+                values[between] = np.minimum(values[between], skew.read_log(tried[between]))
         logs = as_workers_add(values, 1.0 / variances, seen)
         return list(zip(logs.tolist(), variances.tolist(), strict=True))
 

@@ -76,9 +76,10 @@ class Skew:
         ):
             excess *= OF_KEYS
         log_likely = -0.5 * ((GROWTHS - STEEPEST * excess / (excess + HALFWAY)) / GROWTH_SD) ** 2
-        sizes, measured = np.array(list(known)), np.array([_share(item) for item in known.values()])
-        off = np.log(measured / _shares(excess, sizes, last.scale_out)) / SCATTER
-        log_likely -= 0.5 * (off**2).sum(axis=1)
+        if others := [item for item in known.values() if item is not last]:
+            sizes, measured = np.array([[item.scale_out, _share(item)] for item in others]).T
+            off = np.log(measured / _shares(excess, sizes.astype(np.int64), last.scale_out)) / SCATTER
+            log_likely -= 0.5 * (off**2).sum(axis=1)
         likely = np.exp(log_likely - log_likely.max())
         return cls(last.scale_out, last.per_s * share, excess, likely / likely.sum(), partitions)
 
@@ -103,12 +104,13 @@ class Skew:
         shares = np.minimum(_skewed(self.excess, tried, self.of, GROWTHS[:, None]), 1.0)
         if self.partitions is not None:
             shares = np.maximum(shares, read_shares(self.partitions, tried))
+        logs = np.log(shares)
+        by_share = logs[:, -1:] - logs[:, :-1]
         held_up = np.log1p(CONTENTIONS[:, None] * (tried - 1.0))
-        logs = -np.log(shares)[:, None, :] - held_up  # (growths, contentions, scale-outs)
-        relative = np.minimum(logs[..., :-1] - logs[..., -1:], 0.0)
-        likely = np.outer(self.likely, np.full(len(CONTENTIONS), 1.0 / len(CONTENTIONS)))
-        mean = np.tensordot(likely, relative, 2)
-        return mean, np.tensordot(likely, (relative - mean) ** 2, 2)
+        spared = held_up[:, -1:] - held_up[:, :-1]
+        mean = self.likely @ by_share
+        variance = self.likely @ (by_share - mean) ** 2 + spared.var(axis=0)
+        return np.minimum(mean + spared.mean(axis=0), 0.0), variance
 
     def read_log(self, scale_outs: NDArray[np.int_]) -> Values:
         """Return the log of what more workers take at most, by the partitions that one reads."""
