@@ -20,7 +20,7 @@ from perdix.scan.webhook import WebhookError, message, send
 from perdix.settings.access import HttpAccess
 from perdix.settings.stream_job import load_stream_job
 from perdix.settings.yaml_files import SettingsError
-from tests.scan.made import EURO, found_job, judged, scanned, told, unjudged
+from tests.scan.made import EURO, found_job, judged, learned, load, scanned, told, unjudged
 
 ORDERS = judged()
 
@@ -79,6 +79,12 @@ class TestPage:
         made, sent = page({**found, "summary": more}, [ORDERS]), message({**found, "summary": more})["text"]
         assert "a month more: jobs are too small today" in made
         assert sent.startswith("What perdix advises costs 40 EUR a month more")
+
+    def test_one_worker_is_one(self):
+        one = judged("small", learned(load(lambda hours: 55.0 + 0.0 * hours), workers=1))
+        made = page(told(one), [one])
+        assert "1 worker; late" in made
+        assert "1 worker, at most 1" in made
 
     def test_a_name_from_outside_is_no_markup(self):
         evil = unjudged("<img src=x>")
