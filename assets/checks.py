@@ -72,12 +72,37 @@ def suite_checks(
         required_resource_keys=required_resource_keys,
         pool=pool,
     )
-    def expectations(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+    def expectations(
+        context: dg.AssetCheckExecutionContext,
+    ) -> Iterator[dg.AssetCheckResult | dg.AssetCheckEvaluation]:
         chosen = {selected.name for selected in context.selected_asset_check_keys}
         partition = _days(context) if partitions is not None else None
-        yield from check_results(key, list(judge(context, suite.only(chosen))), partition)
+        results = check_results(key, list(judge(context, suite.only(chosen))), partition)
+        if partitions is not None and len(context.partition_keys) > 1:
+            yield from of_each_partition(key, results, context.partition_keys)
+        yield from results
 
     return expectations
+
+
+def of_each_partition(
+    asset: dg.AssetKey, results: Sequence[dg.AssetCheckResult], partitions: Sequence[str]
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Yield the outcomes of a run over several partitions for each of them.
+
+    Dagster plans each check once for every partition of the run, and shows it as skipped where a partition has none.
+    """
+    for result in results:
+        for partition in partitions:
+            yield dg.AssetCheckEvaluation(
+                asset_key=asset,
+                check_name=str(result.check_name),
+                passed=result.passed,
+                severity=result.severity,
+                description=result.description,
+                metadata=result.metadata,
+                partition=partition,
+            )
 
 
 def _days(context: dg.AssetCheckExecutionContext) -> str:
