@@ -165,11 +165,8 @@ class ScaleOuts:
         """Whether far more or less was done than the lines say, or than any likely idle share explains."""
         believed, done = found.believed_per_s, found.done_per_s
         idle = self.idle if self._total is None else self._total.idle
-        explained = [believed]
-        for share in (max(idle.cpu - LIKELY_SDS * idle.sd, 0.0), idle.cpu + LIKELY_SDS * idle.sd):
-            if found.usual_cpu_load > share * found.workers:
-                busy = found.cpu_load - share * found.workers
-                explained.append(found.usual_per_s * max(busy, 0.0) / (found.usual_cpu_load - share * found.workers))
+        likely = (max(idle.cpu - LIKELY_SDS * idle.sd, 0.0), idle.cpu + LIKELY_SDS * idle.sd)
+        explained = [believed, *filter(math.isfinite, map(found.explained_per_s, likely))]
         off = max(min(explained) - done, done - max(explained))
         excused = max(SURPRISE * max(believed, done), 3.0 * found.doubt_per_s)
         return believed > 0 and off > excused
@@ -191,10 +188,9 @@ class ScaleOuts:
         return found.done_per_s > max(FASTER * explained, explained + LITTLE * self._total_per_s)
 
     def _explained(self, found: Against) -> float:
-        idle = (self.idle.cpu + LIKELY_SDS * self.idle.sd) * found.workers
-        if found.usual_cpu_load <= idle or found.cpu_load > FAR * found.usual_cpu_load:
+        by_idle = found.explained_per_s(self.idle.cpu + LIKELY_SDS * self.idle.sd)
+        if found.cpu_load > FAR * found.usual_cpu_load:
             return math.inf
-        by_idle = found.usual_per_s * (found.cpu_load - idle) / (found.usual_cpu_load - idle)
         return max(by_idle, found.believed_per_s + 3.0 * found.doubt_per_s)
 
     def _telling(self, found: Against) -> bool:
@@ -382,7 +378,7 @@ class ScaleOuts:
     def _skews(self, partitions: int | None) -> _Skews:
         """Return how the hottest worker's share goes on beyond the largest scale-out that ran, and below the smallest.
 
-        Below it the curve would not know that keys fall more evenly on fewer workers.
+        Below it the curve would not know that fewer workers share the keys more evenly.
         """
         if partitions not in self._known_skews:
             fewest = Skew.seen(self._observed, partitions, fewest=True)
@@ -425,10 +421,10 @@ class ScaleOuts:
         How the keys fell where the job runs now, well or badly, says nothing of its neighbours.
         """
         if partitions not in self._known_expectations:
-            self._known_expectations[partitions] = self._worked_out(partitions)
+            self._known_expectations[partitions] = self._expectation(partitions)
         return self._known_expectations[partitions]
 
-    def _worked_out(self, partitions: int | None) -> list[tuple[float, float]]:
+    def _expectation(self, partitions: int | None) -> list[tuple[float, float]]:
         blended = [self._blended(n, self._typical.get(n)) for n in range(1, max(self._typical) + 1)]
         values, variances = np.array(blended).T
         tried = np.arange(1, len(values) + 1)
@@ -442,7 +438,7 @@ class ScaleOuts:
             variances[below] = variances[skew.of - 1] + doubt + OFF_CURVE**2
             if partitions is not None:
                 between = ~seen & (tried > skew.of)
-                values[between] = np.minimum(values[between], skew.read_log(tried[between]))
+                values[between] = np.minimum(values[between], skew.limit_by_partitions(tried[between]))
         logs = as_workers_add(values, 1.0 / variances, seen)
         return list(zip(logs.tolist(), variances.tolist(), strict=True))
 

@@ -2,7 +2,7 @@
 
 The job is full when its hottest worker is, so its capacity is what that worker takes over its share of the records.
 With more workers the share falls, but not as one over their number: a key group is processed by one worker however many
-there are, and so is a partition of the source. With fewer workers each has more of both, and they fall more evenly.
+there are, and so is a partition of the source. With fewer workers each has more of both, and the shares differ less.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Skew:
         variance = self.likely @ (by_share - mean) ** 2 + spared.var(axis=0)
         return np.minimum(mean + spared.mean(axis=0), 0.0), variance
 
-    def read_log(self, scale_outs: NDArray[np.int_]) -> Values:
+    def limit_by_partitions(self, scale_outs: NDArray[np.int_]) -> Values:
         """Return the log of what more workers take at most, by the partitions that one reads."""
         if self.partitions is None:
             return np.full(len(scale_outs), np.inf)

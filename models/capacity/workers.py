@@ -279,6 +279,13 @@ class Against:
     usual_cpu_load: float
     workers: int
 
+    def explained_per_s(self, idle_cpu: float) -> float:
+        """Return what the fresh CPU load stands for at this idle share; infinite where all of it is idle."""
+        idle = idle_cpu * self.workers
+        if self.usual_cpu_load <= idle:
+            return math.inf
+        return self.usual_per_s * max(self.cpu_load - idle, 0.0) / (self.usual_cpu_load - idle)
+
 
 def _alike(paired: NDArray[np.bool_]) -> list[list[int]]:
     """Return the columns that have samples in the very same rows, together; those without any are left out."""

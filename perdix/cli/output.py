@@ -119,7 +119,7 @@ def clock_time(epoch_s: float) -> str:
     return datetime.fromtimestamp(epoch_s, tz=UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
-MEND_OF_LIBRARIES = (
+FIX_OF_LIBRARIES = (
     "an environment for the controller alone has not what this needs: install perdix with all that it depends on "
     "(pip install perdix-*.whl, or make install)"
 )
@@ -137,8 +137,8 @@ def run_guarded(main: Callable[[], None], known: Callable[[], tuple[type[Excepti
         return 130
     except Exception as error:  # the last line of defence: a user never sees a stack trace unless asked for
         if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("perdix"):
-            error = UserError(f"'{error.name}' is not installed here; {MEND_OF_LIBRARIES}")
-        if isinstance(error, (UserError, known())):
+            error = UserError(f"'{error.name}' is not installed here; {FIX_OF_LIBRARIES}")
+        if isinstance(error, known()):
             complaints.print(styled("perdix:", "bold red"), str(error), highlight=False)
             return 2
         if os.environ.get("PERDIX_DEBUG"):

@@ -27,6 +27,9 @@ SCRAPES_S: Final = (1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0)
 _UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
+Labels = tuple[tuple[str, str], ...]
+
+
 class Asks(Protocol):
     """Whoever answers range queries, as :class:`perdix.telemetry.prometheus.Prometheus` does."""
 
@@ -113,11 +116,11 @@ def find_jobs(client: Asks, engines: Mapping[str, EngineQueries], now_s: float, 
 
 def _of_engine(client: Asks, engine: str, naming: JobNaming, span: tuple[float, float, float]) -> list[FoundJob]:
     start_s, end_s, now_s = span
-    seen: dict[tuple[tuple[str, str], ...], tuple[float, float]] = {}
+    seen: dict[Labels, tuple[float, float]] = {}
     asked = [client.query_range(naming.running(), start_s, end_s, HOUR_S)]
     asked.append(client.query_range(naming.running(), now_s, now_s, HOUR_S))  # since the hour began
     for series in (row for answer in asked for row in answer if len(row)):
-        key = tuple(sorted((name, value) for name, value in series.labels.items() if value))
+        key = labels_of(series)
         first_s, last_s = float(series.times_ms[0]) / 1000.0, float(series.times_ms[-1]) / 1000.0
         before = seen.get(key, (first_s, last_s))
         seen[key] = min(before[0], first_s), max(before[1], last_s)
@@ -131,19 +134,20 @@ def _of_engine(client: Asks, engine: str, naming: JobNaming, span: tuple[float, 
     ]
 
 
-def _scrape_intervals(
-    client: Asks, naming: JobNaming, start_s: float, now_s: float
-) -> dict[tuple[tuple[str, str], ...], float]:
+def _scrape_intervals(client: Asks, naming: JobNaming, start_s: float, now_s: float) -> dict[Labels, float]:
     """Return how often each job is scraped: by the most samples in ten minutes, at some moments of the time."""
     duration = f"{COUNTED_S:.0f}s"
     found = client.query_range(naming.scraped(duration), start_s, now_s, max((now_s - start_s) / 6.0, 1.0))
     return {
-        tuple(sorted((name, value) for name, value in series.labels.items() if value)): scrape_interval_s(
-            float(np.nanmax(series.values))
-        )
+        labels_of(series): scrape_interval_s(float(np.nanmax(series.values)))
         for series in found
         if len(series) and np.isfinite(series.values).any()
     }
+
+
+def labels_of(series: Series, *without: str) -> Labels:
+    """Return the labels of a series that have a value, sorted by name."""
+    return tuple(sorted((name, value) for name, value in series.labels.items() if value and name not in without))
 
 
 def scrape_interval_s(samples: float) -> float:

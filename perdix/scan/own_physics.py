@@ -144,8 +144,8 @@ def _arrivals(name: str, load: Workload, unit: float) -> tuple[Values, float, tu
         raise CannotJudgeError(f"its load cannot be replayed: {error}") from None
     hours = int(trace.length_s // 3_600)
     # A step's rate is its mean, so it holds for all of the step: lines between steps would smooth a noisy load.
-    steps_s = trace.step_s * np.arange(round(trace.length_s / trace.step_s))
-    each = np.repeat(np.interp(steps_s, trace.times_s, trace.rates), round(trace.step_s))
+    steps_s = load.step_s * np.arange(round(trace.length_s / load.step_s))
+    each = np.repeat(np.interp(steps_s, trace.times_s, trace.rates), round(load.step_s))
     rates = unit * np.resize(each, 3_600 * hours + SETTLE_S)
     notes = tuple(note for note in trace.notes if "lines across" in note)
     return np.maximum(rates, 0.0), float(hours), notes

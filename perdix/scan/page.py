@@ -56,7 +56,8 @@ def environment(*folders: Path) -> Environment:
     made = Environment(loader=FileSystemLoader([*folders, TEMPLATES]), autoescape=True, undefined=StrictUndefined)
     made.filters |= {
         "percent": lambda share: "not known" if share is None else f"{100 * share:.1f} %",
-        "workers": lambda count: f"{count:.0f}" if abs(count - round(count)) < 0.05 else f"{count:.1f}",
+        "workers": _workers,
+        "counted": lambda count: f"{_workers(count)} worker{'' if _workers(count) == '1' else 's'}",
         "whole": lambda value: f"{value:,.0f}",
         "day": lambda time_s: datetime.fromtimestamp(time_s, UTC).strftime("%d %b %Y"),
     }
@@ -67,3 +68,7 @@ def _share(summary: Mapping[str, Any]) -> float | None:
     """Return the saving as a share of what runs now; ``None`` where nothing runs."""
     now = summary["workers_now"]
     return None if now <= 0 else 1.0 - summary["workers_advised"] / now
+
+
+def _workers(count: float) -> str:
+    return f"{count:.0f}" if abs(count - round(count)) < 0.05 else f"{count:.1f}"

@@ -8,15 +8,13 @@ from typing import Final
 
 import numpy as np
 
-from perdix.scan.finding import HOUR_S, Asks, FoundJob
+from perdix.scan.finding import HOUR_S, Asks, FoundJob, Labels, labels_of
+from perdix.scan.topics import TOPIC
 from perdix.settings.stream_job import MOST_WORKERS
 from perdix.telemetry.prometheus_answers import PrometheusError
 from perdix.telemetry.queries import EngineQueries, JobNaming
 from perdix.telemetry.series import Series
 
-Labels = tuple[tuple[str, str], ...]
-
-TOPIC: Final = "topic"
 MOST: Final = 100 * MOST_WORKERS  # more partitions are a fault of the metrics, rather
 
 
@@ -39,7 +37,7 @@ def with_partitions(
         return tuple(jobs), (f"how many partitions sources have cannot be told: {error}",)
     by_job: dict[Labels, list[int | None]] = {}
     for series in of_jobs:
-        by_job.setdefault(_labels(series), []).append(_count(series))
+        by_job.setdefault(labels_of(series, TOPIC), []).append(_count(series))
     found = []
     for job in jobs:
         counts = by_job.get(tuple(sorted(job.selector.items())), [])
@@ -49,14 +47,10 @@ def with_partitions(
 
 
 def _of_topics(client: Asks, naming: JobNaming, jobs: Sequence[FoundJob], now_s: float) -> dict[str, int | None]:
-    if naming.partitions_of_topics is None or not any(job.topic for job in jobs):
+    if not any(job.topic for job in jobs):
         return {}
     answer = client.query_range(naming.partitions_of_topics, now_s, now_s, HOUR_S)
     return {series.labels.get(TOPIC, ""): _count(series) for series in answer}
-
-
-def _labels(series: Series) -> Labels:
-    return tuple(sorted((name, value) for name, value in series.labels.items() if value and name != TOPIC))
 
 
 def _count(series: Series) -> int | None:

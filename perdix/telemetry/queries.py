@@ -23,6 +23,10 @@ from perdix.telemetry.query_text import LABEL_NAME, QueryText, Selector
 from perdix.telemetry.series import Kind
 
 CANONICAL_ENGINE: Final = "canonical"
+PARTITIONS_OF_TOPICS: Final = (  # of Kafka, whatever engine reads it
+    "max by (topic) (kafka_topic_partitions) or count by (topic) (count by (topic, partition) "
+    '({__name__=~"(?i:kafka_log_log_(size|logendoffset))(_value)?"}))'
+)
 
 
 class UnanswerableError(ValueError):
@@ -115,14 +119,15 @@ class JobNaming(Strict):
         A selector of series of which a job has one for each partition that it reads, told apart by ``topic`` and
         ``partition``; ``None``: no such series is known.
     partitions_of_topics
-        The query of how many partitions each topic has, by ``topic``.
+        The query of how many partitions each topic has, by ``topic``: by kafka_exporter, or by the brokers' own logs
+        through the JMX exporter, unless a file says otherwise.
     """
 
     series: Annotated[str, Field(min_length=3)]
     labels: Annotated[list[str], Field(min_length=1)]
     names: Annotated[list[str], Field(min_length=1)]
     partitions: Annotated[str, Field(min_length=3)] | None = None
-    partitions_of_topics: Annotated[str, Field(min_length=3)] | None = None
+    partitions_of_topics: Annotated[str, Field(min_length=3)] = PARTITIONS_OF_TOPICS
 
     @model_validator(mode="after")
     def _named_by_its_labels(self) -> JobNaming:
