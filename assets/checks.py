@@ -74,28 +74,34 @@ def suite_checks(
     )
     def expectations(
         context: dg.AssetCheckExecutionContext,
-    ) -> Iterator[dg.AssetCheckResult | dg.AssetCheckEvaluation]:
+    ) -> Iterator[dg.AssetCheckResult]:
         chosen = {selected.name for selected in context.selected_asset_check_keys}
         partition = _days(context) if partitions is not None else None
         results = check_results(key, list(judge(context, suite.only(chosen))), partition)
-        if partitions is not None and len(context.partition_keys) > 1:
-            yield from of_each_partition(key, results, context.partition_keys)
-        yield from results
+        yield from results if partitions is None else of_each_partition(context, key, lambda _: results)
 
     return expectations
 
 
 def of_each_partition(
-    asset: dg.AssetKey, results: Sequence[dg.AssetCheckResult], partitions: Sequence[str]
-) -> Iterator[dg.AssetCheckEvaluation]:
-    """Yield the outcomes of a run over several partitions for each of them.
+    context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext,
+    asset: "dg.CoercibleToAssetKey",
+    judge: Callable[[Sequence[str]], Sequence[dg.AssetCheckResult]],
+) -> Sequence[dg.AssetCheckResult]:
+    """Return the outcomes of a run's partitions; of a run over several, each partition gets its own as well.
 
     Dagster plans each check once for every partition of the run, and shows it as skipped where a partition has none.
+
+    Parameters
+    ----------
+    judge
+        Given some of the run's partitions, returns what came of the checks on them.
     """
-    for result in results:
-        for partition in partitions:
-            yield dg.AssetCheckEvaluation(
-                asset_key=asset,
+    partitions = context.partition_keys
+    for partition in partitions if len(partitions) > 1 else ():
+        for result in judge([partition]):
+            outcome = dg.AssetCheckEvaluation(
+                asset_key=dg.AssetKey.from_coercible(asset),
                 check_name=str(result.check_name),
                 passed=result.passed,
                 severity=result.severity,
@@ -103,6 +109,8 @@ def of_each_partition(
                 metadata=result.metadata,
                 partition=partition,
             )
+            context.op_execution_context.log_event(outcome)
+    return judge(partitions)
 
 
 def _days(context: dg.AssetCheckExecutionContext) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from perdix.assets.checks import of_each_partition
 from perdix.assets.expectation_suite import load_suites
 from perdix.assets.ingest import ingest_metadata
 from perdix.assets.metadata import records
@@ -92,10 +93,11 @@ def _result(context: dg.AssetExecutionContext, pulled: list["PulledRange"], refr
             "ranges": records(sorted(rows, key=lambda row: not row["problems"]), COLUMNS),
             **ingest_metadata(refresh.reports),
         },
-        check_results=[
-            _check(COMPLETE, incomplete, "jobs"),
-            _check(SOUND, failed, "expectations"),
-        ],
+        check_results=of_each_partition(
+            context,
+            NAME,
+            lambda jobs: [_check(COMPLETE, set(incomplete) & set(jobs), "jobs"), _check(SOUND, failed, "expectations")],
+        ),
     )
 
 

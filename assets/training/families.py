@@ -5,13 +5,14 @@ tasks, and keeps what came of each beside the lake; ``<model>_champions`` record
 fleet and moves the aliases. A job whose data is broken fails alone and keeps its old champion.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from perdix.assets.checks import of_each_partition
 from perdix.assets.kept_answers import Kept
 from perdix.assets.observe import features
 from perdix.assets.partitions import one_run, stream_jobs
@@ -250,7 +251,7 @@ def publish(
         context.log.warning(f"nothing to register: {trained[0].job}: {trained[0].why}")
         return dg.MaterializeResult(
             metadata={"promoted": 0, "kept": len(trained), **some_jobs(trained, score)},
-            check_results=[every_job(before, trained)],
+            check_results=_every_job(context, before),
         )
     tags = {"dagster.run_id": context.run.run_id, "perdix.reason": context.run.tags.get("perdix/reason", "manual")}
     with watch.stage("merge"):
@@ -265,16 +266,23 @@ def publish(
     each_job(context, trained, score)
     return dg.MaterializeResult(
         metadata=champion_metadata(trained, score, published, publication.pictures, stages_s=watch.seconds),
-        check_results=[every_job(publication.fleet if promoted else before, trained)],
+        check_results=_every_job(context, publication.fleet if promoted else before),
     )
 
 
-def every_job(fleet: "Fleet | None", trained: list[Trained]) -> dg.AssetCheckResult:
+def _every_job(context: dg.AssetExecutionContext, fleet: "Fleet | None") -> Sequence[dg.AssetCheckResult]:
     """Warn of jobs without a champion: the loop uses its fallback for them."""
-    without = sorted({one.job for one in trained} - set([] if fleet is None else fleet.jobs["job"]))
-    return dg.AssetCheckResult(
-        check_name="every_job_has_a_champion",
-        passed=not without,
-        severity=dg.AssetCheckSeverity.WARN,
-        metadata={"jobs_without": len(without), **({"without": ", ".join(without)} if without else {})},
-    )
+    with_one = set([] if fleet is None else fleet.jobs["job"])
+
+    def judge(jobs: Sequence[str]) -> list[dg.AssetCheckResult]:
+        without = sorted(set(jobs) - with_one)
+        return [
+            dg.AssetCheckResult(
+                check_name="every_job_has_a_champion",
+                passed=not without,
+                severity=dg.AssetCheckSeverity.WARN,
+                metadata={"jobs_without": len(without), **({"without": ", ".join(without)} if without else {})},
+            )
+        ]
+
+    return of_each_partition(context, context.asset_key, judge)

@@ -5,11 +5,12 @@ import warnings
 import dagster as dg
 import pandas as pd
 import pytest
-from dagster import PreviewWarning
+from dagster import BetaWarning, PreviewWarning
 
-from perdix.assets.checks import check_results, check_specs, of_each_partition, suite_checks
+from perdix.assets.checks import check_results, check_specs, suite_checks
 from perdix.assets.expectation_suite import Suite, load_suite
 from perdix.assets.expectations import ExpectationOutcome, run_suite
+from perdix.assets.partitions import one_run
 from perdix.settings.home import PROJECT
 
 
@@ -111,34 +112,37 @@ def test_an_expectation_that_could_not_be_judged_says_why(suite: Suite) -> None:
     assert str(result.description).startswith("could not be judged")
 
 
-def test_days_are_told_with_the_result(suite: Suite) -> None:
-    days = dg.DailyPartitionsDefinition("2026-01-01")
-
-    @dg.asset(partitions_def=days)
-    def observed() -> None: ...
+def judged_days(suite: Suite, *days: str) -> list[dg.AssetCheckEvaluation]:
+    """Run the checks of a table that has days, over some of them at once."""
+    partitions = dg.DailyPartitionsDefinition("2026-01-01", end_date="2026-01-05")
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PreviewWarning)  # partitions of checks are a preview in Dagster 1.13
+        warnings.simplefilter("ignore", (BetaWarning, PreviewWarning))  # backfill policies, partitions of checks
+
+        @dg.asset(partitions_def=partitions, backfill_policy=one_run)
+        def observed() -> None: ...
+
         checks = suite_checks(
             observed.key,
             suite.only({"has_rows"}),
             lambda _, s: run_suite(observations(), s, now_s=2e9),
-            partitions=days,
+            partitions=partitions,
         )
-        job = dg.define_asset_job("day", selection=dg.AssetSelection.all() | dg.AssetSelection.all_asset_checks())
+        job = dg.define_asset_job("days", selection=dg.AssetSelection.all() | dg.AssetSelection.all_asset_checks())
         defs = dg.Definitions(assets=[observed], asset_checks=[checks], jobs=[job])
         with dg.DagsterInstance.ephemeral() as instance:
-            result = defs.resolve_job_def("day").execute_in_process(instance=instance, partition_key="2026-01-01")
-    (check,) = result.get_asset_check_evaluations()
+            tags = {"dagster/asset_partition_range_start": days[0], "dagster/asset_partition_range_end": days[-1]}
+            result = defs.resolve_job_def("days").execute_in_process(instance=instance, tags=tags)
+    return list(result.get_asset_check_evaluations())
+
+
+def test_the_day_is_shown_with_the_result(suite: Suite) -> None:
+    (check,) = judged_days(suite, "2026-01-01")
     assert check.metadata["partition"].value == "2026-01-01"
 
 
-def test_each_partition_of_a_run_gets_the_outcomes(suite: Suite) -> None:
+def test_each_day_of_a_run_gets_the_outcomes(suite: Suite) -> None:
     """Dagster plans a check for each partition: one that has no outcome of its own would be shown as skipped."""
-    key = dg.AssetKey("observed")
-    results = check_results(key, run_suite(observations(), suite.only({"has_rows"}), now_s=2e9))
-    found = list(of_each_partition(key, results, ["2026-01-01", "2026-01-02"]))
-    assert [(one.check_name, one.passed, one.partition) for one in found] == [
-        ("has_rows", True, "2026-01-01"),
-        ("has_rows", True, "2026-01-02"),
-    ]
+    found = judged_days(suite, "2026-01-01", "2026-01-02")
+    assert {(one.partition, one.passed) for one in found} == {("2026-01-01", True), ("2026-01-02", True), (None, True)}
+    assert {one.metadata["partition"].value for one in found} == {"2026-01-01 to 2026-01-02"}

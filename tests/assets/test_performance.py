@@ -137,7 +137,10 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: object) -> Itera
 @pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
 def test_samples_become_a_champion_and_a_slower_operator_challenges_it(run: Run, tmp_path: Path) -> None:
     write_samples(samples(), run.home.operator_samples)
-    assert run.go("enrich", "never").success
+    first = run.go("enrich", "never")
+    assert first.success
+    checked = {one.partition: one.passed for one in first.get_asset_check_evaluations()}
+    assert checked == {"enrich": True, "never": False, None: False}, "each job has its own outcome"
     assert "never was never sampled" in str(run.metadata("performance_candidates", "never")["error"])
     winner = run.metadata("performance_candidates", "enrich")["winner"]
     registry = run.definitions.resources["workspace"].registry()

@@ -76,21 +76,23 @@ class Deployment:
 
     def nightly(self) -> None:
         at = datetime.fromtimestamp(self.clock.now_s(), UTC)
-        context = dg.build_schedule_context(
-            self.instance, scheduled_execution_time=at, resources={"workspace": self.workspace}
-        )
-        request = daily_training(context)
+        resources = {"workspace": self.workspace}
+        with dg.build_schedule_context(self.instance, scheduled_execution_time=at, resources=resources) as context:
+            request = daily_training(context)
         assert isinstance(request, dg.RunRequest)
         self.launch(request)
 
     def minute(self) -> None:
         """Let a minute pass, evaluate both sensors, and launch what they ask for."""
         self.clock.advance(60)
-        ticked = control_loop(self.sensor_context())
+        with self.sensor_context() as context:
+            ticked = control_loop(context)
         assert isinstance(ticked, dg.SensorResult)
         (event,) = ticked.asset_events
         self.told.append({name: value.value for name, value in event.metadata.items()})
-        for asked in retrain_on_drift(self.sensor_context()):
+        with self.sensor_context() as context:
+            asked_for = list(retrain_on_drift(context))
+        for asked in asked_for:
             if isinstance(asked, dg.RunRequest):
                 self.launch(asked)
 

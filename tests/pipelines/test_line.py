@@ -239,10 +239,10 @@ class TestSensors:
         ticking.clock.advance(60)
         monkeypatch.setattr("perdix.control.clock.WallClock.now_s", lambda _: ticking.clock.now_s())
         definitions = build_control_defs(ticking.workspace)
-        context = dg.build_sensor_context(
+        with dg.build_sensor_context(
             instance=ticking.instance, definitions=definitions, resources={"workspace": ticking.workspace}
-        )
-        result = control_loop(context)
+        ) as context:
+            result = control_loop(context)
         assert isinstance(result, dg.SensorResult)
         assert len(result.asset_events) == 1
         said = result.asset_events[0].metadata

@@ -47,7 +47,8 @@ class Sensor:
 
     def tick(self) -> dg.SensorResult:
         self.clock.advance(60)
-        told = control_loop(dg.build_sensor_context(instance=self.instance, resources={"workspace": self.workspace}))
+        with dg.build_sensor_context(instance=self.instance, resources={"workspace": self.workspace}) as context:
+            told = control_loop(context)
         assert isinstance(told, dg.SensorResult)
         for request in told.dynamic_partitions_requests or []:
             self.instance.add_dynamic_partitions(request.partitions_def_name, list(request.partition_keys))

@@ -51,7 +51,8 @@ def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
 
 
 def asked(workspace: Workspace, instance: dg.DagsterInstance) -> list[dg.RunRequest | dg.SkipReason]:
-    return list(retrain_on_drift(dg.build_sensor_context(instance, resources={"workspace": workspace})))
+    with dg.build_sensor_context(instance, resources={"workspace": workspace}) as context:
+        return list(retrain_on_drift(context))
 
 
 def test_without_a_drift_nothing_is_asked(

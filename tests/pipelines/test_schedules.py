@@ -30,7 +30,9 @@ def workspace(tmp_path: Path) -> Workspace:
 @pytest.fixture
 def context(tmp_path: Path, workspace: Workspace) -> Iterator[dg.ScheduleEvaluationContext]:
     with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
-        yield dg.build_schedule_context(instance, scheduled_execution_time=MORNING, resources={"workspace": workspace})
+        made = dg.build_schedule_context(instance, scheduled_execution_time=MORNING, resources={"workspace": workspace})
+        with made as context:
+            yield context
 
 
 def a_live_job(workspace: Workspace, name: str = "wordcount") -> None:
