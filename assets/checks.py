@@ -109,7 +109,7 @@ def of_each_partition(
                 metadata=result.metadata,
                 partition=partition,
             )
-            context.op_execution_context.log_event(outcome)
+            context.op_execution_context.log_event(outcome)  # type: ignore[arg-type]  # it takes them, its hints do not
     return judge(partitions)
 
 
