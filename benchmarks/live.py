@@ -1,6 +1,6 @@
 """Autoscalers side by side on the real testbed: the same job and trace, one after the other, on a quiet machine.
 
-    python -m benchmarks.live --policies daedalus:tick_s=15,hpa-80,static-8,apache-flink-autoscaler:tuned --minutes 20
+    python -m benchmarks.live --policies perdix,daedalus,hpa-80,static-8,apache-flink-autoscaler:tuned --minutes 20
 
 With ``--circle`` each contender that uses champions runs a second time, with champions trained on the exports
 of all runs that the folder holds by then, as of a job that somebody else has scaled so far.
@@ -40,7 +40,7 @@ console = Console(width=None if sys.stdout.isatty() else 170)
 
 def main(
     policies: Annotated[str, typer.Option(help="Who takes part, separated by commas.")] = (
-        "daedalus:tick_s=15,hpa-80,static-8,apache-flink-autoscaler,apache-flink-autoscaler:tuned"
+        "perdix,daedalus,hpa-80,static-8,apache-flink-autoscaler:tuned"
     ),
     load: Annotated[str, typer.Option(help="Arguments of `python -m testbed load`.")] = "--shape sine --peak-per-s 300",
     name: Annotated[str, typer.Option(help="What the load is called in pictures.")] = "testbed",

@@ -6,19 +6,17 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from statistics import NormalDist
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
-from perdix.models.capacity import basis
 from perdix.models.capacity.contract import Estimate
-from perdix.models.capacity.evidence import OBSERVED, OFF_CURVE, REDRAWN_SKEW, Curve, Evidence, as_workers_add
+from perdix.models.capacity.evidence import OBSERVED, Curve, Evidence
+from perdix.models.capacity.expectation import Expectation
 from perdix.models.capacity.hottest import STRANGERS
 from perdix.models.capacity.line import IdleShare
 from perdix.models.capacity.pairing import MINUTE_S, paired_minutes, runs_of_scale_out
-from perdix.models.capacity.skew import Skew
 from perdix.models.capacity.workers import Against, Total, Workers
 from perdix.settings.stream_job import MOST_WORKERS
 from perdix.telemetry.metrics import UPTIME
@@ -39,7 +37,6 @@ LITTLE = 0.1  # share of the capacity up to which rates and CPU load may differ:
 BEHIND_SD = 0.03  # relative sd of a minute's throughput with a backlog around the capacity
 STALLED = 0.1  # share of what is believed and usual, below which the workers wait for something else than their CPU
 MOST_PER_WORKER_PER_S = 1e9  # records/s: no worker takes more
-Z90 = NormalDist().inv_cdf(0.95)
 
 
 @dataclass(frozen=True)
@@ -259,7 +256,7 @@ class ScaleOuts:
     @property
     def known(self) -> bool:
         """True when anything is known of the capacity."""
-        return bool(self._evidence)
+        return bool(self._typical)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -281,7 +278,7 @@ class ScaleOuts:
             raise ValueError(f"capacity is asked for 1 to {MOST_WORKERS} workers, not {scale_out}")
         if not self.known:
             raise ValueError("nothing is known of the capacity yet: no worker's CPU and throughput were paired")
-        return self._estimates(range(scale_out, scale_out + 1), None)[scale_out]
+        return self._expectation(None).estimates(range(scale_out, scale_out + 1))[scale_out]
 
     def per_s_if_known(self, scale_out: int) -> float | None:
         """Return what ``scale_out`` workers take, records/s; ``None`` where nothing is known."""
@@ -303,31 +300,7 @@ class ScaleOuts:
             return {}
         if minimum < 1:
             raise ValueError(f"capacity is asked for 1 worker or more, not {minimum}")
-        return self._estimates(range(minimum, maximum + 1), partitions, dated=dated)
-
-    def _estimates(self, scale_outs: range, partitions: int | None, *, dated: bool = False) -> dict[int, Estimate]:
-        answers = [self._answer(n, partitions) for n in scale_outs]
-        lost = [0.0] * len(answers)
-        skew = self._skews(partitions).of_most
-        beyond = len(answers) if skew is None else min(max(skew.of + 1 - scale_outs.start, 0), len(answers))
-        if skew is not None and beyond < len(answers):
-            logs, variances = np.array(answers[beyond:]).T
-            limited, doubt = skew.limited(np.arange(scale_outs[beyond], scale_outs.stop), logs)
-            limited = np.maximum(limited, self._expected(partitions)[skew.of - 1][0])  # more workers are never a loss
-            lost[beyond:] = (logs - limited).tolist()
-            answers[beyond:] = zip(limited.tolist(), (variances + doubt).tolist(), strict=True)
-        skews = self._skews(partitions)
-        return {
-            n: self._estimate(n, answer, basis.limited(self._basis(n, answer[0], skews, dated=dated), less))
-            for n, answer, less in zip(scale_outs, answers, lost, strict=True)
-        }
-
-    def _estimate(self, scale_out: int, answer: tuple[float, float], text: str) -> Estimate:
-        log_value, variance = answer
-        half, known = Z90 * math.sqrt(variance), self._evidence.get(scale_out)
-        seen = known is not None and known.source == OBSERVED
-        low, high = log_value - half, log_value + half
-        return Estimate(scale_out, math.exp(log_value), math.exp(low), math.exp(high), seen, text)
+        return self._expectation(partitions).estimates(range(minimum, maximum + 1), dated=dated)
 
     @cached_property
     def _total(self) -> Total | None:
@@ -360,38 +333,21 @@ class ScaleOuts:
         return self._stay if earlier is None or self._stay is None else earlier.of_any_stay().combined(self._stay)
 
     @cached_property
-    def _evidence(self) -> dict[int, Evidence]:
-        """The current stay, and of other scale-outs what earlier stays lead to expect of any."""
-        return {**self.memory, **({self._current.scale_out: self._current} if self._current else {})}
-
-    @cached_property
     def _typical(self) -> dict[int, Evidence]:
         """What every scale-out leads to expect of any stay."""
         current = self._current
         return {**self.memory, **({current.scale_out: current.of_any_stay()} if current else {})}
 
-    @property
-    def _observed(self) -> list[Evidence]:
-        """What scale-outs that ran lead to expect."""
-        return [item for item in self._typical.values() if item.source == OBSERVED]
-
-    def _skews(self, partitions: int | None) -> _Skews:
-        """Return how the hottest worker's share goes on beyond the largest scale-out that ran, and below the smallest.
-
-        Below it the curve would not know that fewer workers share the keys more evenly.
-        """
-        if partitions not in self._known_skews:
-            fewest = Skew.seen(self._observed, partitions, fewest=True)
-            of_fewest = fewest if fewest is not None and fewest.of == min(self._typical) else None
-            self._known_skews[partitions] = _Skews(Skew.seen(self._observed, partitions), of_fewest)
-        return self._known_skews[partitions]
+    def _expectation(self, partitions: int | None) -> Expectation:
+        """Return what is expected of every scale-out, with a source of so many partitions."""
+        if partitions not in self._expectations:
+            self._expectations[partitions] = Expectation(
+                self._typical, self._current, self._curve, self._now_s, partitions, self.warnings
+            )
+        return self._expectations[partitions]
 
     @cached_property
-    def _known_skews(self) -> dict[int | None, _Skews]:
-        return {}
-
-    @cached_property
-    def _known_expectations(self) -> dict[int | None, list[tuple[float, float]]]:
+    def _expectations(self) -> dict[int | None, Expectation]:
         return {}
 
     @cached_property
@@ -401,71 +357,6 @@ class ScaleOuts:
     @cached_property
     def _now_s(self) -> float:
         return max([self.newest_s, *(item.at_s for item in self.memory.values())])
-
-    def _answer(self, scale_out: int, partitions: int | None) -> tuple[float, float]:
-        """Return log capacity and its variance: of the stay that goes on, else of any."""
-        if self._current is not None and scale_out == self._current.scale_out:
-            return self._blended(scale_out, self._current)
-        expected = self._expected(partitions)
-        if scale_out <= len(expected):
-            return expected[scale_out - 1]
-        most = expected[-1][0] + math.log(scale_out / len(expected))  # no worker adds more than those before it
-        log_value = min(max(expected[-1][0], self._curve.log_value(scale_out)), most)
-        return log_value, self._curve.variance(scale_out) + REDRAWN_SKEW**2
-
-    def _expected(self, partitions: int | None) -> list[tuple[float, float]]:
-        """Return log capacity and its variance, of any stay at 1 .. the largest scale-out known.
-
-        The total does not fall with more workers; of a scale-out that never ran, the average per worker does not rise.
-
-        How the keys fell where the job runs now, well or badly, says nothing of its neighbours.
-        """
-        if partitions not in self._known_expectations:
-            self._known_expectations[partitions] = self._expectation(partitions)
-        return self._known_expectations[partitions]
-
-    def _expectation(self, partitions: int | None) -> list[tuple[float, float]]:
-        blended = [self._blended(n, self._typical.get(n)) for n in range(1, max(self._typical) + 1)]
-        values, variances = np.array(blended).T
-        tried = np.arange(1, len(values) + 1)
-        seen = np.zeros(len(values), dtype=np.bool_)
-        seen[[n - 1 for n in self._typical]] = True
-        skew = self._skews(partitions).of_fewest
-        if skew is not None:
-            below = slice(skew.of - 1)
-            fewer, doubt = skew.fewer(tried[below])
-            values[below] = values[skew.of - 1] + fewer
-            variances[below] = variances[skew.of - 1] + doubt + OFF_CURVE**2
-            if partitions is not None:
-                between = ~seen & (tried > skew.of)
-                values[between] = np.minimum(values[between], skew.limit_by_partitions(tried[between]))
-        logs = as_workers_add(values, 1.0 / variances, seen)
-        return list(zip(logs.tolist(), variances.tolist(), strict=True))
-
-    def _blended(self, scale_out: int, evidence: Evidence | None) -> tuple[float, float]:
-        """Return log capacity and variance from the curve and from what is known of this very scale-out."""
-        curve, variance = self._curve.log_value(scale_out), self._curve.variance(scale_out)
-        redrawn = REDRAWN_SKEW**2
-        if evidence is None:
-            return curve, variance + redrawn
-        # A stay that goes on is not an average over stays: the curve, which is one, tells less of it.
-        stays_on = evidence is self._current
-        own = 1.0 / evidence.variance(self._now_s)
-        # With a single scale-out the curve is that evidence: adding it again would feign precision.
-        other = 1.0 / (variance + redrawn * stays_on) if self._curve.points > 1 else 0.0
-        log_value = (own * math.log(evidence.per_s) + other * curve) / (own + other)
-        shared = (own * evidence.shared_sd + other * self._curve.shared_sd) / (own + other)
-        return log_value, max(1.0 / (own + other), shared**2) + redrawn * (not stays_on)
-
-    def _basis(self, scale_out: int, log_value: float, skews: _Skews, *, dated: bool) -> str:
-        evidence, now_s = self._evidence.get(scale_out), None if dated else self._now_s
-        if evidence is None and skews.of_fewest is not None and scale_out < skews.of_fewest.of:
-            return basis.of_fewer(math.exp(log_value), scale_out, skews.of_fewest.of)
-        if evidence is None:
-            return basis.of_curve(self._curve, scale_out)
-        if scale_out != self.scale_out or self._total is None:
-            return basis.of_evidence(evidence, now_s)
-        return basis.of_evidence(evidence, now_s, self._total.warnings)
 
     # -- state ---------------------------------------------------------------------------------------------------------
 
@@ -520,14 +411,6 @@ class ScaleOuts:
         highest_per_s = max([self.workers.highest_per_s, *each_per_s])
         if not highest_per_s <= MOST_PER_WORKER_PER_S:
             raise ValueError(f"a worker is said to take {highest_per_s:.3g} records/s, and none takes so much")
-
-
-@dataclass(frozen=True)
-class _Skews:
-    """The hottest worker's share as foreseen from the largest scale-out that ran, and from the smallest."""
-
-    of_most: Skew | None
-    of_fewest: Skew | None
 
 
 def _restarted_s(window: Window) -> float:

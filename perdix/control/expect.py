@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 
 from perdix.models.capacity.contract import Estimate
-from perdix.models.capacity.scale_outs import Z90
+from perdix.models.capacity.expectation import Z90
 from perdix.models.profiling.profiled import Profiled
 from perdix.models.recovery.prediction import predict_recovery_s
 from perdix.policies.contract import Situation

@@ -1,0 +1,150 @@
+"""What each scale-out is expected to take, from what was found of some: the curve through them, and how keys fall."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import NormalDist
+
+import numpy as np
+
+from perdix.models.capacity import basis
+from perdix.models.capacity.contract import Estimate
+from perdix.models.capacity.evidence import OBSERVED, OFF_CURVE, REDRAWN_SKEW, Curve, Evidence, as_workers_add
+from perdix.models.capacity.skew import Skew
+
+Z90 = NormalDist().inv_cdf(0.95)
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """The capacity of every scale-out. How the keys fell where the job runs now says nothing of its neighbours.
+
+    Attributes
+    ----------
+    typical
+        Scale-out -> what it leads to expect of any stay; at least one.
+    current
+        What is known of the stay that goes on; ``None`` where nothing is.
+    curve
+        Through what is typical.
+    now_s
+        Epoch seconds that ages count from.
+    partitions
+        Of the source, where that is known: a worker reads whole ones.
+    warnings
+        What the reader should know of the stay that goes on.
+    """
+
+    typical: Mapping[int, Evidence]
+    current: Evidence | None
+    curve: Curve
+    now_s: float
+    partitions: int | None = None
+    warnings: tuple[str, ...] = ()
+
+    def estimates(self, scale_outs: range, *, dated: bool = False) -> dict[int, Estimate]:
+        """Return the estimate of each scale-out with a 90 % interval; ``dated``: its basis names dates, not ages."""
+        answers = [self._answer(n) for n in scale_outs]
+        lost = [0.0] * len(answers)
+        skew = self._of_most
+        beyond = len(answers) if skew is None else min(max(skew.of + 1 - scale_outs.start, 0), len(answers))
+        if skew is not None and beyond < len(answers):
+            logs, variances = np.array(answers[beyond:]).T
+            limited, doubt = skew.limited(np.arange(scale_outs[beyond], scale_outs.stop), logs)
+            limited = np.maximum(limited, self._of_any_stay[skew.of - 1][0])  # more workers are never a loss
+            lost[beyond:] = (logs - limited).tolist()
+            answers[beyond:] = zip(limited.tolist(), (variances + doubt).tolist(), strict=True)
+        return {
+            n: self._estimate(n, answer, basis.limited(self._basis(n, answer[0], dated=dated), less))
+            for n, answer, less in zip(scale_outs, answers, lost, strict=True)
+        }
+
+    def _estimate(self, scale_out: int, answer: tuple[float, float], text: str) -> Estimate:
+        log_value, variance = answer
+        half, known = Z90 * math.sqrt(variance), self._known(scale_out)
+        seen = known is not None and known.source == OBSERVED
+        low, high = log_value - half, log_value + half
+        return Estimate(scale_out, math.exp(log_value), math.exp(low), math.exp(high), seen, text)
+
+    def _known(self, scale_out: int) -> Evidence | None:
+        """Return the stay that goes on, else what earlier ones lead to expect."""
+        runs = self.current is not None and scale_out == self.current.scale_out
+        return self.current if runs else self.typical.get(scale_out)
+
+    def _answer(self, scale_out: int) -> tuple[float, float]:
+        """Return log capacity and its variance: of the stay that goes on, else of any."""
+        if self.current is not None and scale_out == self.current.scale_out:
+            return self._blended(scale_out, self.current)
+        expected = self._of_any_stay
+        if scale_out <= len(expected):
+            return expected[scale_out - 1]
+        most = expected[-1][0] + math.log(scale_out / len(expected))  # no worker adds more than those before it
+        log_value = min(max(expected[-1][0], self.curve.log_value(scale_out)), most)
+        return log_value, self.curve.variance(scale_out) + REDRAWN_SKEW**2
+
+    @cached_property
+    def _of_any_stay(self) -> list[tuple[float, float]]:
+        """Log capacity and its variance, of any stay at 1 .. the largest scale-out known.
+
+        The total does not fall with more workers; of a scale-out that never ran, the average per worker does not rise.
+        """
+        blended = [self._blended(n, self.typical.get(n)) for n in range(1, max(self.typical) + 1)]
+        values, variances = np.array(blended).T
+        tried = np.arange(1, len(values) + 1)
+        seen = np.zeros(len(values), dtype=np.bool_)
+        seen[[n - 1 for n in self.typical]] = True
+        skew = self._of_fewest
+        if skew is not None:
+            below = slice(skew.of - 1)
+            fewer, doubt = skew.fewer(tried[below])
+            values[below] = values[skew.of - 1] + fewer
+            variances[below] = variances[skew.of - 1] + doubt + OFF_CURVE**2
+            if self.partitions is not None:
+                between = ~seen & (tried > skew.of)
+                values[between] = np.minimum(values[between], skew.limit_by_partitions(tried[between]))
+        logs = as_workers_add(values, 1.0 / variances, seen)
+        return list(zip(logs.tolist(), variances.tolist(), strict=True))
+
+    def _blended(self, scale_out: int, evidence: Evidence | None) -> tuple[float, float]:
+        """Return log capacity and variance from the curve and from what is known of this very scale-out."""
+        curve, variance = self.curve.log_value(scale_out), self.curve.variance(scale_out)
+        redrawn = REDRAWN_SKEW**2
+        if evidence is None:
+            return curve, variance + redrawn
+        # A stay that goes on is not an average over stays: the curve, which is one, tells less of it.
+        stays_on = evidence is self.current
+        own = 1.0 / evidence.variance(self.now_s)
+        # With a single scale-out the curve is that evidence: adding it again would feign precision.
+        other = 1.0 / (variance + redrawn * stays_on) if self.curve.points > 1 else 0.0
+        log_value = (own * math.log(evidence.per_s) + other * curve) / (own + other)
+        shared = (own * evidence.shared_sd + other * self.curve.shared_sd) / (own + other)
+        return log_value, max(1.0 / (own + other), shared**2) + redrawn * (not stays_on)
+
+    @property
+    def _observed(self) -> list[Evidence]:
+        """What scale-outs that ran lead to expect."""
+        return [item for item in self.typical.values() if item.source == OBSERVED]
+
+    @cached_property
+    def _of_most(self) -> Skew | None:
+        """The hottest worker's share beyond the largest scale-out that ran."""
+        return Skew.seen(self._observed, self.partitions)
+
+    @cached_property
+    def _of_fewest(self) -> Skew | None:
+        """The hottest worker's share below the smallest: the curve does not know that fewer share keys more evenly."""
+        fewest = Skew.seen(self._observed, self.partitions, fewest=True)
+        return fewest if fewest is not None and fewest.of == min(self.typical) else None
+
+    def _basis(self, scale_out: int, log_value: float, *, dated: bool) -> str:
+        evidence, now_s, skew = self._known(scale_out), None if dated else self.now_s, self._of_fewest
+        if evidence is None and skew is not None and scale_out < skew.of:
+            return basis.of_fewer(math.exp(log_value), scale_out, skew.of)
+        if evidence is None:
+            return basis.of_curve(self.curve, scale_out)
+        if evidence is not self.current:
+            return basis.of_evidence(evidence, now_s)
+        return basis.of_evidence(evidence, now_s, self.warnings)
