@@ -79,13 +79,16 @@ def unexplained(
     """Return where workload and throughput are apart and the lag does not say why at the same time, shape ``(n,)``.
 
     Stricter than :func:`contradicting`, which judges nothing without a lag, and lets it have moved a minute earlier: so
-    throughput that is told twice hides behind a backlog that was just worked off. Parameters as there.
+    throughput that is told twice hides behind a backlog that was just worked off. The newer half of a span is judged
+    where the job was interrupted in its older one. Parameters as there.
     """
+    found = np.zeros(len(workload), dtype=np.bool_)
     if len(workload) < 2:
-        return np.zeros(len(workload), dtype=np.bool_)
-    span = max(_spans(step_s, checkpoint_interval_s))
-    seen = _Seen.over(span, step_s, workload, throughput, lag, late_s=0.0)
-    return np.asarray(seen.apart & ~seen.explained & _whole(interrupted, span))
+        return found
+    for span in reversed(_spans(step_s, checkpoint_interval_s)):
+        seen, whole = _Seen.over(span, step_s, workload, throughput, lag, late_s=0.0), _whole(interrupted, span)
+        found = np.where(whole, seen.apart & ~seen.explained, found)
+    return found
 
 
 def unjudged(step_s: float, lag: Values, *, interrupted: Mask, checkpoint_interval_s: float) -> Mask:

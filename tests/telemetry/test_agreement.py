@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perdix.telemetry.agreement import contradicting, surroundings, understated, unexplained
+from perdix.telemetry.agreement import contradicting, surroundings, understated, unexplained, unjudged
 
 STEP_S = 5.0
 N = 48
@@ -123,6 +123,23 @@ def test_what_hides_behind_a_backlog_that_was_just_worked_off_is_found():
     apart = unexplained(STEP_S, *columns, **asked)
     assert not apart[13:36].any()
     assert apart[43:].all()
+
+
+def test_what_hides_behind_the_backlog_of_a_restart_is_found_as_soon_as_half_a_span_is_whole():
+    """Of a storm (seed 129004): the lag fell within a minute, throughput was told twice, and 7 workers became 1."""
+    lag = np.where(np.arange(N) < 30, 400_000.0, np.where(np.arange(N) < 33, 130_000.0, 0.0))
+    columns = np.full(N, 14_500.0), np.full(N, 29_000.0), lag
+    asked = {"interrupted": (np.arange(N) >= 28) & (np.arange(N) < 33), "checkpoint_interval_s": 10.0}
+    judged_again = np.flatnonzero(~unjudged(STEP_S, lag, **asked) & (np.arange(N) > 33))[0]
+    assert not contradicting(STEP_S, *columns, **asked)[33:44].any(), "the lag may have moved earlier"
+    assert unexplained(STEP_S, *columns, **asked)[judged_again:].all()
+
+
+def test_a_backlog_that_is_worked_off_after_a_restart_says_why_at_once():
+    restarted = (np.arange(N) >= 28) & (np.arange(N) < 31)
+    throughput = np.where(np.arange(N) < 28, 10_000.0, np.where(restarted, 0.0, 18_000.0))
+    columns = np.full(N, 10_000.0), throughput, waiting(10_000.0, throughput, first=2e6)
+    assert not unexplained(STEP_S, *columns, interrupted=restarted, checkpoint_interval_s=10.0).any()
 
 
 def test_where_the_lag_is_measured_it_says_why():
