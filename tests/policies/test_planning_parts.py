@@ -262,6 +262,17 @@ def test_after_it_the_plan_is_tried_anew_and_stands_still_for_longer_when_it_los
     assert tried.judged(end_s, 8.0, 0.01).stands(end_s + 11 * 3_600.0)
 
 
+def test_the_size_that_binds_is_the_one_that_did_better_and_not_what_a_later_crowd_needed():
+    """Seen in the zoo (54001-12): ten hours at 31 workers after a flash crowd, for a load that four carry."""
+    rival, now_s = after(2.0, 12, 0.03)
+    assert rival.at_least(now_s, 8.0) == 0.0
+    lost = rival.judged(now_s, 8.0, 0.01)
+    assert [lost.at_least(now_s + 3_600.0, fixed) for fixed in (5.0, 8.0, 31.0)] == [5.0, 8.0, 8.0]
+    assert Rival.of_memory({"rival": lost.to_state()}).at_least(now_s + 3_600.0, 31.0) == 8.0
+    before = {name: value for name, value in lost.to_state().items() if name != "size"}
+    assert Rival.of_memory({"rival": before}).at_least(now_s + 3_600.0, 31.0) == 31.0, "as states before said"
+
+
 def test_a_clock_that_was_set_back_lets_nobody_stand_still_for_ever():
     rival, now_s = after(2.0, 12, 0.03, start_s=1e9)
     lost = rival.judged(now_s, 8.0, 0.01)

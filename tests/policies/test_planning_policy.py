@@ -93,7 +93,10 @@ def test_its_candidates_say_what_each_size_would_cost(situate):
     decision = decide(situate)
     assert [one.scale_out for one in decision.candidates] == list(range(1, 13))
     assert decision.candidates[4].rejected_by is None
-    assert "worker-hours more" in str(decision.candidates[11].rejected_by)
+    assert "worker-hours more" in str(decision.candidates[1].rejected_by)
+    assert decision.candidates[11].rejected_by == "more than 4 were not needed for hours"
+    held = decide(situate, scale_out=5, memory=lost(situate, situate().now_s + 3_600.0))
+    assert held.candidates[0].rejected_by == "not below 4, which did better than the plans for hours"
 
 
 @pytest.mark.parametrize("budget", [0.0, 1.0])

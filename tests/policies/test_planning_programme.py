@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -68,6 +69,18 @@ def test_a_rise_that_comes_later_is_met_before_it_comes_and_not_at_once():
 def test_a_dip_that_is_soon_over_is_not_gone_after():
     dip = [100.0] * 3 + [380.0] * 12
     assert cheapest(solve(sizes_of(2, 4), course_of(*dip), prices_of(), 1, 0.0), 1) == 1
+
+
+def test_what_no_plan_may_go_to_is_not_hoped_for_either():
+    """Seen in the zoo (54001-12): nine hours late at 3 workers, as each plan took 8 a minute later, and none may."""
+    sizes = replace(sizes_of(3, 4, 8, log_sd=0.1), open=np.array([True, True, False]))
+    busy, prices = course_of(*[297.0] * 15), prices_of(late=200.0, out_s=30.0, tail_s=3_600.0)
+    found = solve(sizes, busy, prices, 0, 0.0)
+    assert np.isinf(found.go[2])
+    assert cheapest(found, 0) == 1
+    anything = solve(replace(sizes, open=None), busy, prices, 0, 0.0)
+    assert anything.go[2] < anything.go[1]
+    assert anything.stay[0] < found.stay[0], "who may not go to 8 gains less from waiting"
 
 
 def test_a_dearer_second_of_lateness_never_saves_workers():

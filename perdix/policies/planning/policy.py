@@ -9,9 +9,11 @@ from statistics import NormalDist
 from typing import Annotated, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from perdix.models.capacity.contract import Estimate
+from perdix.models.forecasting.contract import Values
 from perdix.models.forecasting.foresight import HALF_LIFE
 from perdix.policies.contract import Candidate, Decision, Planned, Reason, Situation
 from perdix.policies.holding import blindness, hold
@@ -80,7 +82,7 @@ class Perdix:
             rival = rival.judged(situation.now_s, *fixed)
             memory = {**memory, "rival": rival.to_state()}
         limits = _Limits(
-            at_least=fixed[0] if fixed is not None and rival.stands(situation.now_s) else 0.0,
+            at_least=0.0 if fixed is None else rival.at_least(situation.now_s, fixed[0]),
             enough=_enough(situation, fixed),
         )
         against = None if fixed is None else rival.against(*fixed)
@@ -91,6 +93,7 @@ class Perdix:
         prices = self._prices(situation, sizes, spent, Stays.of_memory(memory))
         course, runs = course_of(situation.forecast, situation.now_s), _place(sizes, situation.scale_out)
         backlog = situation.lag_records or 0.0
+        sizes = replace(sizes, open=_open(situation, sizes, limits))
         found = solve(sizes, course, prices, runs, backlog)
         chosen = _cheapest(situation, sizes, found, memory, limits=limits)
         stages = follow(found, runs=runs, chosen=chosen, backlog=backlog)
@@ -220,6 +223,17 @@ def _place(sizes: Sizes, scale_out: int) -> int:
     return int(np.flatnonzero(sizes.workers == scale_out)[0])
 
 
+def _open(situation: Situation, sizes: Sizes, limits: _Limits) -> NDArray[np.bool_]:
+    """Return where a plan may go, shape ``(sizes,)``: what is barred now must not be hoped for in the next minute."""
+    runs, bounds = situation.scale_out, situation.bounds
+    inside = (sizes.workers >= bounds.minimum) & (sizes.workers <= bounds.maximum)
+    if not bounds.minimum <= runs <= bounds.maximum:
+        return np.asarray(inside)
+    return np.asarray(
+        inside & (sizes.workers >= min(limits.at_least, runs)) & (sizes.workers <= max(limits.enough, runs))
+    )
+
+
 def _cheapest(
     situation: Situation,
     sizes: Sizes,
@@ -231,18 +245,14 @@ def _cheapest(
     """Return the index of the size to go to, that of what runs where staying is best."""
     runs, bounds = _place(sizes, situation.scale_out), situation.bounds
     go = found.go.copy()
-    inside = (sizes.workers >= bounds.minimum) & (sizes.workers <= bounds.maximum)
-    go[~inside] = np.inf
-    if not inside[runs]:
+    if not bounds.minimum <= situation.scale_out <= bounds.maximum:
         return int(go.argmin()) if np.isfinite(go).any() else runs
     smaller = sizes.workers < situation.scale_out
     barred = _young(situation) or _catching_up(situation, memory) or situation.lag_records is None
     if barred:
         go[smaller] = np.inf
-    go[smaller & (sizes.workers < limits.at_least)] = np.inf
     worth = found.keep[runs] - WORTH_S * _busy(situation, sizes)
     go[smaller & ~(go < worth)] = np.inf
-    go[sizes.workers > max(limits.enough, situation.scale_out)] = np.inf
     best = int(go.argmin())
     if go[best] < found.stay[runs]:
         return best
@@ -253,7 +263,7 @@ def _stood_at(situation: Situation, sizes: Sizes, found: Programme, runs: int, l
     """Return the index of the fixed size that did better than the plans, where more run that no plan needs."""
     if not 0.0 < limits.at_least < situation.scale_out or situation.since_rescale_s < STOOD_S:
         return runs
-    fixed, lag = int(np.flatnonzero(sizes.workers == limits.at_least)[0]), situation.lag_records or 0.0
+    fixed, lag = int(np.searchsorted(sizes.workers, limits.at_least)), situation.lag_records or 0.0
     waits = lag > LITTLE_WAITS_S * max(situation.workload_per_s, 1.0)
     return runs if waits or found.late_s[fixed] > found.late_s[runs] + LITTLE_LATE_S else fixed
 
@@ -302,9 +312,8 @@ def _told(policy: str, situation: Situation, plan: _Plan, memory: Mapping[str, A
     scale_out = int(sizes.workers[chosen])
     costs = found.go.copy()
     costs[runs] = found.stay[runs]
-    least = costs[chosen]
     candidates = tuple(
-        _candidate(int(n), float(sizes.per_s[k]), float(costs[k] - least), k == chosen)
+        Candidate(int(n), float(sizes.per_s[k]), None, None if k == chosen else _rejected(situation, plan, k, costs))
         for k, n in enumerate(sizes.workers)
     )
     stands = plan.limits.at_least > 0.0
@@ -330,6 +339,13 @@ def _told(policy: str, situation: Situation, plan: _Plan, memory: Mapping[str, A
     return replace(told, plan=planned, budget_left=plan.budget_left)
 
 
-def _candidate(scale_out: int, capacity: float, dearer: float, chosen: bool) -> Candidate:
-    rejected = None if chosen else f"its plan costs {dearer / 3600.0:.2f} worker-hours more"
-    return Candidate(scale_out, capacity, None, rejected)
+def _rejected(situation: Situation, plan: _Plan, place: int, costs: Values) -> str:
+    """Return in words why a size is not gone to."""
+    if math.isfinite(costs[place]):
+        return f"its plan costs {(costs[place] - costs[plan.chosen]) / 3600.0:.2f} worker-hours more"
+    size = plan.sizes.workers[place]
+    if not situation.bounds.minimum <= size <= situation.bounds.maximum:
+        return "outside the bounds"
+    if size < situation.scale_out:
+        return f"not below {plan.limits.at_least:.0f}, which did better than the plans for hours"
+    return f"more than {plan.limits.enough:.0f} were not needed for hours"

@@ -40,6 +40,8 @@ class Sizes:
         Share of the time in which each was late after minutes like this one, because the load overtook it.
     lateness
         How often the job is late at a utilisation although nothing waits.
+    open
+        Whether a plan may go to it, now and later; ``None``: to all.
     """
 
     workers: NDArray[np.intp]
@@ -48,6 +50,12 @@ class Sizes:
     doubt: Values
     overtaken: Values
     lateness: Lateness = field(default_factory=Lateness)
+    open: NDArray[np.bool_] | None = None
+
+    @property
+    def barred(self) -> Values:
+        """What going to each costs beside everything else: nothing, or infinitely much; shape ``(sizes,)``."""
+        return np.zeros(len(self.workers)) if self.open is None else np.where(self.open, 0.0, np.inf)
 
 
 @dataclass(frozen=True)
@@ -86,8 +94,8 @@ class Programme:
     Attributes
     ----------
     stay, go
-        Of staying at each scale-out, and of going to it from what runs, shape ``(sizes,)``; the place of what runs
-        itself in ``go`` is infinite.
+        Of staying at each scale-out, and of going to it from what runs, shape ``(sizes,)``; ``go`` is infinite for what
+        runs itself and where no plan may go.
     keep
         Of each scale-out if it ran and were kept for good, without any rescale, shape ``(sizes,)``.
     late_s
@@ -254,7 +262,7 @@ class _Steps:
         load = course.per_s[:, None]
         risk = _risk(sizes, prices, load)
         lost = np.minimum(sizes.per_s * prices.lost_s, load * prices.lost_s * 2.0)
-        moving = sizes.workers * STAGE_S + prices.rescale + risk
+        moving = sizes.workers * STAGE_S + prices.rescale + risk + sizes.barred
         paid = np.stack([np.broadcast_to(sizes.workers * STAGE_S, moving.shape), moving, moving], axis=1)
         still_s = np.array([0.0, prices.out_s, prices.in_s])
         return cls(sizes, course, prices, still_s, _exceeds(sizes, load, course.log_sd[:, None]), risk, lost, paid)
@@ -390,7 +398,7 @@ def _after(steps: _Steps, grid: _Grid) -> Values:
     kept = prices.tail_s * sizes.workers[:, None] + prices.late * late_s + later
     still_s = np.array([prices.in_s, prices.out_s])
     restarts = prices.rescale + prices.late * (still_s + prices.lost_s)
-    best, tried = kept.copy(), kept + _risk(sizes, prices, load)[:, None]
+    best, tried = kept.copy(), kept + (_risk(sizes, prices, load) + sizes.barred)[:, None]
     best[:-1] = np.minimum(best[:-1], np.minimum.accumulate(tried[::-1], axis=0)[::-1][1:] + restarts[1])
     best[1:] = np.minimum(best[1:], np.minimum.accumulate(tried, axis=0)[:-1] + restarts[0])
     return best

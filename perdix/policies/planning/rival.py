@@ -35,6 +35,8 @@ class Rival:
         Epoch seconds until which no plan goes below the fixed size; below 0: all may.
     defeats
         In a row.
+    size
+        Fixed size that did better than the plans at the last defeat.
     """
 
     worker_s: float = 0.0
@@ -43,6 +45,7 @@ class Rival:
     at_s: float | None = None
     stands_until_s: float = NEVER_S
     defeats: float = 0.0
+    size: float = math.inf
 
     def counted(self, now_s: float, scale_out: int, late: float, *, longest_s: float) -> Self:
         """Return the sums with the time since the last count, of which ``late`` (0 to 1) was late."""
@@ -59,6 +62,13 @@ class Rival:
         """Whether the fixed size binds now; a clock that was set far back ends it."""
         return self.stands_until_s - LONGEST_S <= now_s < self.stands_until_s
 
+    def at_least(self, now_s: float, fixed: float) -> float:
+        """Return the workers that no plan goes below now; 0 where all may.
+
+        What carries a load that came after the defeat never did better than a plan.
+        """
+        return min(self.size, fixed) if self.stands(now_s) else 0.0
+
     def judged(self, now_s: float, fixed: float, fixed_late: float) -> Self:
         """Return what follows from a fixed size that would have been late in a share ``fixed_late`` of the last hours.
 
@@ -73,7 +83,8 @@ class Rival:
             return self
         if told.loses:
             stands_s = min(STANDS_S * 2.0**self.defeats, LONGEST_S)
-            return replace(self, stands_until_s=now_s + stands_s, defeats=min(self.defeats + 1.0, MOST_DEFEATS))
+            defeats = min(self.defeats + 1.0, MOST_DEFEATS)
+            return replace(self, stands_until_s=now_s + stands_s, defeats=defeats, size=fixed)
         won = self.seen_s > 0.9 * MEMORY_S and self.workers < fixed
         return replace(self, defeats=0.0) if won else self
 
@@ -92,7 +103,7 @@ class Rival:
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""
-        return dict(vars(self))
+        return {**vars(self), "size": self.size if math.isfinite(self.size) else None}
 
     @classmethod
     def of_memory(cls, memory: Mapping[str, Any]) -> Rival:
@@ -104,6 +115,7 @@ class Rival:
                 raise ValueError("times are not negative")
             at_s = part_of(state["at_s"], number)
             until_s, defeats = number(state["stands_until_s"]), min(max(number(state["defeats"]), 0.0), MOST_DEFEATS)
-            return cls(sums[0], sums[1], sums[2], at_s, until_s, defeats)
+            size = part_of(state.get("size"), number)
+            return cls(sums[0], sums[1], sums[2], at_s, until_s, defeats, math.inf if size is None else size)
 
         return part_of(memory.get("rival"), read) or cls()
