@@ -225,7 +225,7 @@ def _founded(proposed: Decision, situation: Situation) -> Decision:
     if not proposed.rescales(situation):
         return proposed
     early = _early(situation)
-    if early is not None:
+    if early is not None and not (_adds(proposed, situation) and _suffers(situation)):
         return _held(proposed, situation, Reason.HOLD_UNKNOWN, early)
     if not _adds(proposed, situation):
         busy = _busy(proposed, situation)
@@ -243,6 +243,17 @@ def _early(situation: Situation) -> str | None:
     return f"Only {seen} minutes of the load were seen, and nothing waits; nothing is decided before {LEAST_MINUTES}."
 
 
+def _suffers(situation: Situation) -> bool:
+    """Whether the job is late although its busiest worker does what it can."""
+    hottest = max(situation.worker_cpu, default=situation.cpu_load)
+    return _late(situation) and hottest is not None and hottest > MUCH_CPU
+
+
+def _late(situation: Situation) -> bool:
+    latency_ms = situation.latency_p95_ms
+    return latency_ms is not None and latency_ms > situation.objectives.latency_p95_ms
+
+
 def _little(situation: Situation) -> float:
     return LITTLE_WAITS_S * max(situation.workload_per_s, 1.0)
 
@@ -250,12 +261,10 @@ def _little(situation: Situation) -> float:
 def _idle(situation: Situation) -> str | None:
     """Return in words that the workers have little to do and will have, or ``None`` where something is not so."""
     hottest = max(situation.worker_cpu, default=situation.cpu_load)
-    lag, latency_ms = situation.lag_records, situation.latency_p95_ms
+    lag = situation.lag_records
     if hottest is None or lag is None or lag > _little(situation):
         return None
-    if situation.scale_out < situation.bounds.minimum:
-        return None
-    if latency_ms is not None and latency_ms > situation.objectives.latency_p95_ms:
+    if situation.scale_out < situation.bounds.minimum or _late(situation):
         return None
     highest = situation.forecast.maximum_per_s()
     rises = highest / situation.workload_per_s if situation.workload_per_s > 0 else math.inf

@@ -424,3 +424,12 @@ def test_of_a_few_minutes_nothing_follows_unless_the_job_falls_behind() -> None:
     few = seen(WAVE[:5], worker_cpu=(0.9,))
     assert decide(Learning(9), few, circumstances()).decision.reason is Reason.HOLD_UNKNOWN
     assert decide(Learning(9), replace(few, lag_records=1e4), circumstances()).decision.scale_out == 9
+
+
+def test_a_busy_job_that_is_late_need_not_wait_for_minutes() -> None:
+    """Seen on a real Flink: ten minutes at a CPU load of 1 and a p95 of four times its objective, with little lag."""
+    late = seen(WAVE[:5], worker_cpu=(0.7, 0.97), latency_p95_ms=9_000.0)
+    assert decide(Learning(9), late, circumstances()).decision.scale_out == 9
+    assert decide(Learning(2), late, circumstances()).decision.scale_out == 4, "there is no hurry to give back"
+    idle = replace(late, worker_cpu=(0.2, 0.5))
+    assert decide(Learning(9), idle, circumstances()).decision.scale_out == 4, "more workers would not help"
