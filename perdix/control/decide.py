@@ -25,7 +25,6 @@ LITTLE_CPU = 0.5  # of the hottest worker: below, nobody needs more workers for 
 MUCH_CPU = 0.9  # of the hottest worker: above, more workers are needed whatever the rates say
 IDLE_CPU = 0.2  # that a worker may use whatever it does
 MOST_CPU = 1.1  # of a worker, worked out from what is used now: more than it has, whatever is off by a little
-LITTLE_WAITS_S = 5.0  # of the load in the consumer lag: what flickers, and no backlog
 SHORTEST_GRACE_S = 30.0  # Flink's own cooldown
 RESTARTS = 5.0  # times the longer downtime of a rescale: until the job is as it will be
 SCRAPES = 4.0  # that a rate is taken over (conf/queries)
@@ -238,7 +237,7 @@ def _early(situation: Situation) -> str | None:
     """Return in words that the load was hardly seen yet, or ``None``; a job that falls behind need not wait."""
     lag, seen = situation.lag_records, int(np.isfinite(situation.minutes).sum())
     inside = situation.bounds.minimum <= situation.scale_out <= situation.bounds.maximum
-    if seen >= LEAST_MINUTES or not seen or not inside or lag is None or lag > _little(situation):
+    if seen >= LEAST_MINUTES or not seen or not inside or lag is None or situation.behind:
         return None
     return f"Only {seen} minutes of the load were seen, and nothing waits; nothing is decided before {LEAST_MINUTES}."
 
@@ -246,25 +245,15 @@ def _early(situation: Situation) -> str | None:
 def _suffers(situation: Situation) -> bool:
     """Whether the job is late although its busiest worker does what it can."""
     hottest = max(situation.worker_cpu, default=situation.cpu_load)
-    return _late(situation) and hottest is not None and hottest > MUCH_CPU
-
-
-def _late(situation: Situation) -> bool:
-    latency_ms = situation.latency_p95_ms
-    return latency_ms is not None and latency_ms > situation.objectives.latency_p95_ms
-
-
-def _little(situation: Situation) -> float:
-    return LITTLE_WAITS_S * max(situation.workload_per_s, 1.0)
+    return situation.late and hottest is not None and hottest > MUCH_CPU
 
 
 def _idle(situation: Situation) -> str | None:
     """Return in words that the workers have little to do and will have, or ``None`` where something is not so."""
     hottest = max(situation.worker_cpu, default=situation.cpu_load)
-    lag = situation.lag_records
-    if hottest is None or lag is None or lag > _little(situation):
+    if hottest is None or situation.lag_records is None or situation.behind:
         return None
-    if situation.scale_out < situation.bounds.minimum or _late(situation):
+    if situation.scale_out < situation.bounds.minimum or situation.late:
         return None
     highest = situation.forecast.maximum_per_s()
     rises = highest / situation.workload_per_s if situation.workload_per_s > 0 else math.inf
@@ -314,9 +303,11 @@ def _unchecked(decision: Decision, situation: Situation, circumstances: Circumst
 
 def _strained(situation: Situation) -> bool:
     """Whether records wait or a worker is busy, by the larger of the rates that contradict each other."""
-    rate_per_s = max(situation.workload_per_s, situation.throughput_per_s or 0.0, 1.0)
-    waits = situation.lag_records is not None and situation.lag_records > LITTLE_WAITS_S * rate_per_s
-    return waits or max(situation.worker_cpu, default=situation.cpu_load or 0.0) > MUCH_CPU
+    rate_per_s = max(situation.workload_per_s, situation.throughput_per_s or 0.0)
+    return (
+        replace(situation, workload_per_s=rate_per_s).behind
+        or max(situation.worker_cpu, default=situation.cpu_load or 0.0) > MUCH_CPU
+    )
 
 
 def _paused(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:

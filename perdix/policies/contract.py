@@ -16,6 +16,8 @@ from perdix.models.profiling.profiled import Profiled
 from perdix.models.recovery.downtime import Downtimes
 from perdix.settings.stream_job import Bounds, Objectives
 
+LITTLE_WAITS_S = 5.0  # of the load in the consumer lag: what flickers, and no backlog
+
 
 class Reason(StrEnum):
     """Why a decision came out as it did; stable names for dashboards and ledgers."""
@@ -138,6 +140,16 @@ class Situation:
     minutes: Values = field(default_factory=lambda: np.zeros(0))
     foresight: Foresight | None = None
     events: tuple[str, ...] = ()
+
+    @property
+    def behind(self) -> bool:
+        """Whether more waits than what flickers: a backlog that is worked off."""
+        return self.lag_records is not None and self.lag_records > LITTLE_WAITS_S * max(self.workload_per_s, 1.0)
+
+    @property
+    def late(self) -> bool:
+        """Whether the p95 latency is above the objective, where it is measured."""
+        return self.latency_p95_ms is not None and self.latency_p95_ms > self.objectives.latency_p95_ms
 
     def mix_per_s(self, mix: Mapping[str, int]) -> float | None:
         """Return what workers of these sizes process together, records/s; ``None`` where a size is not known."""

@@ -35,7 +35,6 @@ RESCALE_S = 120.0  # of the busy workers: what a rescale weighs beside the laten
 WORTH_S = 120.0  # of the busy workers: what a plan that gives back must save besides
 WAITS = 0.25  # of the latency objective: what may wait before a second counts as late
 LEAST_TAIL_S, TAIL_S = 60.0, 3_600.0  # how long the time after the course counts
-LITTLE_WAITS_S = 5.0  # of the load in the consumer lag: more is a backlog that is worked off
 ALMOST = 0.01  # share of the minutes by which a size may be late more often than the largest
 HELD = 0.8  # of the error budget, up to which a size would have held the objective over the last hours
 SETTLED_S = 300.0  # after a rescale: latency tells of the size that runs
@@ -143,7 +142,7 @@ def _allowed_s(situation: Situation) -> float:
 def _remembered(situation: Situation) -> dict[str, Any]:
     """Return what is remembered: the budget that was spent, and since when next to nothing waits."""
     latency_ms, lag = situation.latency_p95_ms, situation.lag_records
-    waits = lag is not None and lag > LITTLE_WAITS_S * max(situation.workload_per_s, 1.0)
+    waits = situation.behind
     if latency_ms is not None and math.isfinite(latency_ms):
         late = late_share(latency_ms, situation.objectives.latency_p95_ms)
     else:
@@ -263,9 +262,8 @@ def _stood_at(situation: Situation, sizes: Sizes, found: Programme, runs: int, l
     """Return the index of the fixed size that did better than the plans, where more run that no plan needs."""
     if not 0.0 < limits.at_least < situation.scale_out or situation.since_rescale_s < STOOD_S:
         return runs
-    fixed, lag = int(np.searchsorted(sizes.workers, limits.at_least)), situation.lag_records or 0.0
-    waits = lag > LITTLE_WAITS_S * max(situation.workload_per_s, 1.0)
-    return runs if waits or found.late_s[fixed] > found.late_s[runs] + LITTLE_LATE_S else fixed
+    fixed = int(np.searchsorted(sizes.workers, limits.at_least))
+    return runs if situation.behind or found.late_s[fixed] > found.late_s[runs] + LITTLE_LATE_S else fixed
 
 
 def _young(situation: Situation) -> bool:
@@ -281,9 +279,8 @@ def _catching_up(situation: Situation, memory: Mapping[str, Any]) -> bool:
 def _enough(situation: Situation, fixed: tuple[float, float] | None) -> float:
     """Return the size beyond which nothing was needed in the last hours; infinite where the load is new."""
     minutes = situation.minutes[np.isfinite(situation.minutes)]
-    lag = situation.lag_records or 0.0
     highest = situation.forecast.maximum_per_s()
-    if fixed is None or len(minutes) < HALF_LIFE or lag > LITTLE_WAITS_S * max(situation.workload_per_s, 1.0):
+    if fixed is None or len(minutes) < HALF_LIFE or situation.behind:
         return math.inf
     if max(highest, situation.workload_per_s) > RISEN * float(minutes.max()):
         return math.inf
