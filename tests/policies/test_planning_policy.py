@@ -1,5 +1,7 @@
 """The policy perdix, one situation at a time."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -71,6 +73,20 @@ def test_a_load_that_comes_and_goes_is_not_undressed_for_once_that_cost_the_budg
     usual = {"load": 200.0, "scale_out": 6, "memory": {"spent": spent}}
     assert decide(situate, **usual, minutes=rushes).scale_out >= 5
     assert decide(situate, **usual, minutes=calm).scale_out == 1
+
+
+def test_what_is_late_at_the_most_workers_makes_no_second_dearer(situate):
+    """Seen in the zoo (54002-1): overloaded at its maximum for three hours, a job kept it through ten idle ones."""
+    late = {"scale_out": 12, "load": 12_500.0, "minutes": np.full(90, 12_500.0), "lag_records": 5e6}
+    late |= {"latency_p95_ms": 300_000.0, "memory": decide(situate, latency_p95_ms=800.0).memory}
+    now_s = situate().now_s + 60.0
+    at_most, before, below = (
+        Perdix().decide(replace(situate(**{**late, **changes}), now_s=now_s)).memory["spent"]
+        for changes in ({}, {"since_rescale_s": 60.0}, {"bounds": (1, 20)})
+    )
+    assert at_most["late_s"] == before["late_s"] == below["late_s"] > 0.0
+    assert at_most["ours_s"] == 0.0
+    assert before["ours_s"] == below["ours_s"] > 0.0, "more workers, or the most of them earlier, would have spared it"
 
 
 def test_more_is_not_taken_than_would_have_held_for_hours(situate):

@@ -154,8 +154,9 @@ def _remembered(situation: Situation) -> dict[str, Any]:
     known = here is not None and _usable(here)
     busy = situation.workload_per_s / here.per_s if here is not None and known else situation.cpu_load or 1.0
     curable = not settled or busy > HARDLY_BUSY
-    budget = situation.objectives.error_budget
-    spent = spent.counted(situation.now_s, late, budget, longest_s=longest_s, curable=curable)
+    budget, stays_s = situation.objectives.error_budget, situation.since_rescale_s
+    at_most = situation.scale_out >= situation.bounds.maximum and stays_s > SETTLED_S
+    spent = spent.counted(situation.now_s, late, budget, longest_s=longest_s, curable=curable and not at_most)
     behind_s = situation.now_s if waits else part_of(situation.memory.get("behind_s"), number)
     lateness = Lateness.of_memory(situation.memory)
     stays = Stays.of_memory(situation.memory).looked(situation.now_s, situation.scale_out)
@@ -163,7 +164,7 @@ def _remembered(situation: Situation) -> dict[str, Any]:
         lateness = lateness.seen(busy, late)
     rival = Rival.of_memory(situation.memory)
     rival = rival.counted(situation.now_s, situation.scale_out, late, longest_s=longest_s)
-    at_this_size = curable * late if situation.since_rescale_s > SETTLED_S else None
+    at_this_size = curable * late if stays_s > SETTLED_S else None
     late_at = LateAt.of_memory(situation.memory)
     late_at = late_at.counted(situation.now_s, situation.scale_out, at_this_size, longest_s=longest_s)
     return {
