@@ -71,6 +71,15 @@ def test_a_dip_that_is_soon_over_is_not_gone_after():
     assert cheapest(solve(sizes_of(2, 4), course_of(*dip), prices_of(), 1, 0.0), 1) == 1
 
 
+def test_who_falls_behind_does_not_stay_so_because_catching_up_takes_as_long_as_the_plan_looks():
+    """Of a storm (seed 131003): restarts that seemed to take 137 s, stays that seemed to end within minutes."""
+    sizes = sizes_of(50, 60)
+    seldom = prices_of(late=10_000.0, rescale=7_000.0, out_s=137.0, lost_s=16.0, tail_s=86.0)
+    found = solve(sizes, course_of(*[5_050.0] * 14), seldom, 0, 40_000.0)
+    assert found.late_s[0] == pytest.approx(840.0, abs=2.0)
+    assert cheapest(found, 0) == 1
+
+
 def test_what_no_plan_may_go_to_is_not_hoped_for_either():
     """Seen in the zoo (54001-12): nine hours late at 3 workers, as each plan took 8 a minute later, and none may."""
     sizes = replace(sizes_of(3, 4, 8, log_sd=0.1), open=np.array([True, True, False]))

@@ -393,7 +393,7 @@ def _after(steps: _Steps, grid: _Grid) -> Values:
     spare, levels = (sizes.per_s - load)[:, None], grid.levels[None, :]
     behind = np.maximum(levels - (sizes.per_s * prices.allowed_s)[:, None], 0.0)
     late_s = np.minimum(behind / np.maximum(spare, 0.02 * sizes.per_s[:, None]), LONGEST_S)
-    late_s = np.where(spare > 0, late_s, prices.tail_s) + (prices.tail_s * sizes.overtaken)[:, None]
+    late_s = np.where(spare > 0, late_s, LONGEST_S) + (prices.tail_s * sizes.overtaken)[:, None]
     later = np.maximum(levels - spare * prices.tail_s, 0.0) * float((sizes.workers / sizes.per_s).max())
     kept = prices.tail_s * sizes.workers[:, None] + prices.late * late_s + later
     still_s = np.array([prices.in_s, prices.out_s])
