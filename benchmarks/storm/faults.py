@@ -15,6 +15,10 @@ from perdix.telemetry import metrics
 Draw = Callable[[np.random.Generator], tuple[float, str]]
 
 
+ASLEEP = ("asleep before asking", "asleep while sending")
+ASLEEP_S = 190.0  # longer than a lease lasts
+
+
 @dataclass(frozen=True)
 class Fault:
     """One thing that goes wrong.
@@ -48,6 +52,12 @@ class Fault:
     def end_min(self) -> int:
         """The minute in which it is over."""
         return self.from_min + self.minutes
+
+    @property
+    def gone_min(self) -> float:
+        """When nothing of it is left: a controller that stands still at its end does so for its time."""
+        stands_min = {"pause": self.minutes, **dict.fromkeys(ASLEEP, ASLEEP_S / 60.0)}
+        return self.end_min + stands_min.get(self.kind, 0.0)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON-serialisable values."""

@@ -219,7 +219,7 @@ def concerned(faults: Sequence[Fault], jobs: Sequence[str]) -> set[str]:
 def quiet_since(faults: Sequence[Fault], job: str, minute: float) -> float:
     """Return since which minute nothing goes wrong that concerns a job; now, while something does."""
     ends = [
-        min(float(fault.end_min), minute)
+        min(fault.gone_min, minute)
         for fault in faults
         if fault.from_min <= minute and not KINDS[fault.kind].harmless and job in concerned([fault], [job])
     ]

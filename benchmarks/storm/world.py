@@ -16,7 +16,7 @@ from benchmarks.storm.climate import EPISODE_MIN, MINUTE_S, START_S, Place
 from benchmarks.storm.deployment import Deployment
 from benchmarks.storm.disk import FULL, GONE, LOCKED, READ_ONLY, writes
 from benchmarks.storm.faces import answer
-from benchmarks.storm.faults import ALL, KINDS, Fault
+from benchmarks.storm.faults import ALL, ASLEEP_S, KINDS, Fault
 from benchmarks.storm.flink_face import is_of_checkpoints
 from benchmarks.storm.network import RefusedError, Request, Response, SilenceError, simulated
 from benchmarks.storm.oracles import Violation, Watch, concerned, quiet_since
@@ -30,7 +30,7 @@ LYING = frozenset(
     {"stale read", "absurd read", "forgotten write", "garbage", "lost answer", "never settles", "forgets", "by hand"}
 )
 FROZEN_S = 10.0
-ASLEEP_S, AWAKE_S = 190.0, 360.0
+AWAKE_S = 360.0
 LEAST_LEASE_S = 10.0  # that a lease lasts beyond what a request may take: who is later than that may be overtaken
 HUNG_S = 10.0  # of processor time: a step takes a hundredth of a second
 

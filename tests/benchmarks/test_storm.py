@@ -9,6 +9,7 @@ from benchmarks.storm.episodes import Episode, Player, episode
 from benchmarks.storm.faults import Fault
 from benchmarks.storm.flink_face import CHECKPOINTS
 from benchmarks.storm.network import Request, Response
+from benchmarks.storm.oracles import quiet_since
 from benchmarks.storm.planted import PLANTS
 from benchmarks.storm.world import World
 
@@ -161,3 +162,11 @@ def test_every_statement_and_commit_passes_the_simulated_disk_whoever_executes_i
     store.close()
     words = [statement.split(maxsplit=1)[0] for statement in met]
     assert words == ["BEGIN", "UPDATE", "INSERT", "COMMIT", "BEGIN", "SELECT", "COMMIT"]
+
+
+def test_a_controller_that_stands_still_at_the_end_of_a_fault_is_not_awake_yet():
+    """On seed 132003 all three were, one of them in a pause that began in the last minute of its fault."""
+    pause, asleep = Fault("pause", "c2", 41, 4, 23.0), Fault("asleep before asking", "c1", 7, 37)
+    assert (pause.gone_min, Fault("down", "c0", 41, 4).gone_min) == (49.0, 45.0)
+    assert quiet_since((pause, asleep), "job-1", 48.67) == 48.67
+    assert quiet_since((pause, asleep), "job-1", 60.0) == 49.0
