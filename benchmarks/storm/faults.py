@@ -15,7 +15,6 @@ from perdix.telemetry import metrics
 Draw = Callable[[np.random.Generator], tuple[float, str]]
 
 
-ASLEEP = ("asleep before asking", "asleep while sending")
 ASLEEP_S = 190.0  # longer than a lease lasts
 
 
