@@ -72,9 +72,7 @@ def suite_checks(
         required_resource_keys=required_resource_keys,
         pool=pool,
     )
-    def expectations(
-        context: dg.AssetCheckExecutionContext,
-    ) -> Iterator[dg.AssetCheckResult]:
+    def expectations(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         chosen = {selected.name for selected in context.selected_asset_check_keys}
         partition = _days(context) if partitions is not None else None
         results = check_results(key, list(judge(context, suite.only(chosen))), partition)

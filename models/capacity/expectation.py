@@ -1,4 +1,4 @@
-"""What each scale-out is expected to take, from what was found of some: the curve through them, and how keys fall."""
+"""Capacity that is estimated for each scale-out, from what some took: the curve through them, and key skew."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Z90 = NormalDist().inv_cdf(0.95)
 
 @dataclass(frozen=True)
 class Expectation:
-    """The capacity of every scale-out. How the keys fell where the job runs now says nothing of its neighbours.
+    """The capacity of every scale-out. The key skew of the stay that goes on says nothing of other scale-outs.
 
     Attributes
     ----------

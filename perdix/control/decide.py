@@ -244,13 +244,12 @@ def _early(situation: Situation) -> str | None:
 
 def _suffers(situation: Situation) -> bool:
     """Whether the job is late although its busiest worker does what it can."""
-    hottest = max(situation.worker_cpu, default=situation.cpu_load)
-    return situation.late and hottest is not None and hottest > MUCH_CPU
+    return situation.late and (situation.hottest_cpu or 0.0) > MUCH_CPU
 
 
 def _idle(situation: Situation) -> str | None:
     """Return in words that the workers have little to do and will have, or ``None`` where something is not so."""
-    hottest = max(situation.worker_cpu, default=situation.cpu_load)
+    hottest = situation.hottest_cpu
     if hottest is None or situation.lag_records is None or situation.behind:
         return None
     if situation.scale_out < situation.bounds.minimum or situation.late:
@@ -304,10 +303,7 @@ def _unchecked(decision: Decision, situation: Situation, circumstances: Circumst
 def _strained(situation: Situation) -> bool:
     """Whether records wait or a worker is busy, by the larger of the rates that contradict each other."""
     rate_per_s = max(situation.workload_per_s, situation.throughput_per_s or 0.0)
-    return (
-        replace(situation, workload_per_s=rate_per_s).behind
-        or max(situation.worker_cpu, default=situation.cpu_load or 0.0) > MUCH_CPU
-    )
+    return replace(situation, workload_per_s=rate_per_s).behind or (situation.hottest_cpu or 0.0) > MUCH_CPU
 
 
 def _paused(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:

@@ -147,6 +147,11 @@ class Situation:
         return self.lag_records is not None and self.lag_records > LITTLE_WAITS_S * max(self.workload_per_s, 1.0)
 
     @property
+    def hottest_cpu(self) -> float | None:
+        """CPU load of the busiest worker, else of all in the mean; ``None`` where it is not measured."""
+        return max(self.worker_cpu, default=self.cpu_load)
+
+    @property
     def late(self) -> bool:
         """Whether the p95 latency is above the objective, where it is measured."""
         return self.latency_p95_ms is not None and self.latency_p95_ms > self.objectives.latency_p95_ms

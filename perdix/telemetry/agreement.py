@@ -79,7 +79,7 @@ def unexplained(
     """Return where workload and throughput are apart and the lag does not say why at the same time, shape ``(n,)``.
 
     Stricter than :func:`contradicting`, which judges nothing without a lag, and lets it have moved a minute earlier: so
-    throughput that is told twice hides behind a backlog that was just worked off. The newer half of a span is judged
+    throughput reported at double hides behind a backlog that was just worked off. The newer half of a span is judged
     where the job was interrupted in its older one. Parameters as there.
     """
     found = np.zeros(len(workload), dtype=np.bool_)

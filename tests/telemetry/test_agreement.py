@@ -126,7 +126,7 @@ def test_what_hides_behind_a_backlog_that_was_just_worked_off_is_found():
 
 
 def test_what_hides_behind_the_backlog_of_a_restart_is_found_as_soon_as_half_a_span_is_whole():
-    """Of a storm (seed 129004): the lag fell within a minute, throughput was told twice, and 7 workers became 1."""
+    """Of a storm (seed 129004): the lag fell within a minute, throughput was doubled, and 7 workers became 1."""
     lag = np.where(np.arange(N) < 30, 400_000.0, np.where(np.arange(N) < 33, 130_000.0, 0.0))
     columns = np.full(N, 14_500.0), np.full(N, 29_000.0), lag
     asked = {"interrupted": (np.arange(N) >= 28) & (np.arange(N) < 33), "checkpoint_interval_s": 10.0}

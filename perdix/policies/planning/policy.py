@@ -226,12 +226,9 @@ def _place(sizes: Sizes, scale_out: int) -> int:
 def _open(situation: Situation, sizes: Sizes, limits: _Limits) -> NDArray[np.bool_]:
     """Return where a plan may go, shape ``(sizes,)``: what is barred now must not be hoped for in the next minute."""
     runs, bounds = situation.scale_out, situation.bounds
-    inside = (sizes.workers >= bounds.minimum) & (sizes.workers <= bounds.maximum)
     if not bounds.minimum <= runs <= bounds.maximum:
-        return np.asarray(inside)
-    return np.asarray(
-        inside & (sizes.workers >= min(limits.at_least, runs)) & (sizes.workers <= max(limits.enough, runs))
-    )
+        return np.asarray(sizes.workers != runs)
+    return np.asarray((sizes.workers >= min(limits.at_least, runs)) & (sizes.workers <= max(limits.enough, runs)))
 
 
 def _cheapest(
@@ -341,9 +338,6 @@ def _rejected(situation: Situation, plan: _Plan, place: int, costs: Values) -> s
     """Return in words why a size is not gone to."""
     if math.isfinite(costs[place]):
         return f"its plan costs {(costs[place] - costs[plan.chosen]) / 3600.0:.2f} worker-hours more"
-    size = plan.sizes.workers[place]
-    if not situation.bounds.minimum <= size <= situation.bounds.maximum:
-        return "outside the bounds"
-    if size < situation.scale_out:
+    if plan.sizes.workers[place] < situation.scale_out:
         return f"not below {plan.limits.at_least:.0f}, which did better than the plans for hours"
     return f"more than {plan.limits.enough:.0f} were not needed for hours"
