@@ -42,7 +42,9 @@ def main(
     policies: Annotated[str, typer.Option(help="Who takes part, separated by commas.")] = (
         "perdix,daedalus,hpa-80,static-8,apache-flink-autoscaler:tuned"
     ),
-    load: Annotated[str, typer.Option(help="Arguments of `python -m testbed load`.")] = "--shape sine --peak-per-s 300",
+    load: Annotated[str, typer.Option(help="Arguments of `python -m testbed load`.")] = (
+        "--shape sine --peak-per-s 300 --period-s 600 --low 0.2 --noise 0.05 --seed 1"  # two of its days in a run
+    ),
     name: Annotated[str, typer.Option(help="What the load is called in pictures.")] = "testbed",
     minutes: Annotated[float, typer.Option(help="Of each run, warm-up included.", min=2)] = 20.0,
     workers: Annotated[int, typer.Option(help="TaskManagers.")] = 8,

@@ -115,6 +115,24 @@ def test_its_candidates_say_what_each_size_would_cost(situate):
     assert held.candidates[0].rejected_by == "not below 4, which did better than the plans for hours"
 
 
+def test_a_size_that_would_cost_less_says_why_it_is_not_gone_to(situate):
+    """It once read "its plan costs -0.03 worker-hours more"."""
+    quiet = {"load": 1_500.0}
+    young = decide(situate, **quiet, minutes=np.full(30, 1_500.0))
+    unmeasured = decide(situate, **quiet, lag_records=None)
+    behind = Perdix().decide(situate(**quiet, minutes=np.full(200, 1_500.0), lag_records=40_000.0))
+    just = decide(situate, **quiet, minutes=np.full(200, 1_500.0), memory=behind.memory)
+    for decision, why in (
+        (young, "the job is known for less than an hour, so there is no scaling in"),
+        (unmeasured, "the consumer lag is not measured, so there is no scaling in"),
+        (just, "too little for a rescale now"),
+    ):
+        assert decision.scale_out == 5
+        reasons = [str(one.rejected_by) for one in decision.candidates[:4]]
+        assert any(reason.endswith(why) for reason in reasons), reasons
+        assert not any("costs -" in reason for reason in reasons), reasons
+
+
 @pytest.mark.parametrize("budget", [0.0, 1.0])
 def test_every_budget_is_one(situate, budget):
     objectives = situate().objectives.model_copy(update={"error_budget": budget})

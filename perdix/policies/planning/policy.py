@@ -336,8 +336,18 @@ def _told(policy: str, situation: Situation, plan: _Plan, memory: Mapping[str, A
 
 def _rejected(situation: Situation, plan: _Plan, place: int, costs: Values) -> str:
     """Return in words why a size is not gone to."""
-    if math.isfinite(costs[place]):
-        return f"its plan costs {(costs[place] - costs[plan.chosen]) / 3600.0:.2f} worker-hours more"
+    more = float(costs[place] - costs[plan.chosen]) / 3600.0
+    if math.isfinite(more):
+        return f"its plan costs {more:.2f} worker-hours more" if more >= 0.0 else _too_little(situation, -more)
     if plan.sizes.workers[place] < situation.scale_out:
         return f"not below {plan.limits.at_least:.0f}, which did better than the plans for hours"
     return f"more than {plan.limits.enough:.0f} were not needed for hours"
+
+
+def _too_little(situation: Situation, saved: float) -> str:
+    """Return in words why a size is not gone to although its plan costs so many worker-hours less."""
+    if _young(situation):
+        return "the job is known for less than an hour, so there is no scaling in"
+    if situation.lag_records is None:
+        return "the consumer lag is not measured, so there is no scaling in"
+    return f"its plan saves {saved:.2f} worker-hours, too little for a rescale now"
