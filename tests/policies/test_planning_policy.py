@@ -186,3 +186,16 @@ def test_what_ran_is_told_against_the_best_fixed_size_of_the_last_hours(situate)
     even = {"rival": {**lost(situate)["rival"], "worker_s": 1.09 * told.fixed_workers * 1.4e4}}
     assert not decide(situate, memory=even).against_fixed.loses
     assert decide(situate).against_fixed is None, "before an hour was counted"
+
+
+@pytest.mark.parametrize("foreseen", [12_500.0, 20_000.0, 60_000.0, 1e12])
+def test_what_no_size_would_carry_is_no_reason_to_stay_small(situate, foreseen):
+    """Seen on a real Flink: 4 of 8 workers stood at a CPU load of 0.96, for a line rose above what 8 take."""
+    rising = np.linspace(4_900.0, foreseen, 900)
+    for minutes in (np.full(4, 4_000.0), np.full(200, 4_000.0)):
+        decision = decide(situate, load=4_900.0, forecast=rising, minutes=minutes, latency_p95_ms=3_900.0)
+        assert decision.scale_out >= 11, decision.sentence
+
+
+def test_a_load_above_what_the_most_workers_take_keeps_them(situate):
+    assert decide(situate, load=14_000.0, scale_out=12, lag_records=90_000.0).scale_out == 12

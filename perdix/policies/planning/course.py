@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
+from typing import Self
 
 import numpy as np
 
@@ -32,6 +33,10 @@ class Course:
 
     def __len__(self) -> int:
         return len(self.per_s)
+
+    def at_most(self, per_s: float) -> Self:
+        """Return the course without what lies above a load."""
+        return replace(self, per_s=np.minimum(self.per_s, per_s))
 
 
 def course_of(forecast: Forecast, now_s: float) -> Course:

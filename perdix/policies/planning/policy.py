@@ -20,7 +20,7 @@ from perdix.policies.holding import blindness, hold
 from perdix.policies.late_at import LateAt
 from perdix.policies.planning.analogues import late_after
 from perdix.policies.planning.budget import Spent
-from perdix.policies.planning.course import STAGE_S, course_of
+from perdix.policies.planning.course import STAGE_S, Course, course_of
 from perdix.policies.planning.lateness import Lateness, late_share
 from perdix.policies.planning.programme import Prices, Programme, Sizes, Stage, follow, solve
 from perdix.policies.planning.rival import Rival
@@ -41,6 +41,7 @@ SETTLED_S = 300.0  # after a rescale: latency tells of the size that runs
 LITTLE_LATE_S = 10.0  # of the coming quarter of an hour
 HARDLY_BUSY = 0.5  # of the capacity: what is late below, with nothing waiting, is not so for want of workers
 STOOD_S = 1_800.0  # after a rescale, until more workers than the fixed size are given back
+CARRIED = 0.95  # of the most that any size takes: no more load is planned for
 RISEN = 1.05  # times the highest of the last hours: a load beyond that is new
 _LOW = NormalDist().inv_cdf(0.95)  # intervals of capacities hold 90 %
 
@@ -93,10 +94,12 @@ class Perdix:
         course, runs = course_of(situation.forecast, situation.now_s), _place(sizes, situation.scale_out)
         backlog = situation.lag_records or 0.0
         sizes = replace(sizes, open=_open(situation, sizes, limits))
-        found = solve(sizes, course, prices, runs, backlog)
+        # What no size carries would make all of them alike: then none would be worth its workers.
+        found = solve(sizes, course.at_most(CARRIED * sizes.most_per_s), prices, runs, backlog)
         chosen = _cheapest(situation, sizes, found, memory, limits=limits)
         stages = follow(found, runs=runs, chosen=chosen, backlog=backlog)
-        plan = _Plan(sizes, found, runs, chosen, stages, spent.left(situation.objectives.error_budget), limits)
+        left = spent.left(situation.objectives.error_budget)
+        plan = _Plan(sizes, course, found, runs, chosen, stages, left, limits)
         return _told(self.name, situation, plan, memory)
 
     def _prices(self, situation: Situation, sizes: Sizes, spent: Spent, stays: Stays) -> Prices:
@@ -119,6 +122,7 @@ class _Plan:
     """What was planned, for telling it."""
 
     sizes: Sizes
+    course: Course
     found: Programme
     runs: int
     chosen: int
@@ -315,7 +319,7 @@ def _told(policy: str, situation: Situation, plan: _Plan, memory: Mapping[str, A
     reason = Reason.of_change(situation.scale_out, scale_out)
     if stands and reason is Reason.HOLD_GOOD:
         reason = Reason.HOLD_FIXED
-    highest = max(one.load_per_s for one in plan.stages)
+    highest = float(plan.course.per_s.max())
     now_per_s, minutes = situation.workload_per_s, len(plan.stages)
     course = f"The load rises from {per_s(now_per_s)} to {per_s(highest)} within {minutes} minutes"
     if per_s(highest) == per_s(now_per_s) or highest < now_per_s:
@@ -327,8 +331,8 @@ def _told(policy: str, situation: Situation, plan: _Plan, memory: Mapping[str, A
     rival = f"; not below {plan.limits.at_least:.0f}, which did better than the plans for hours" if stands else ""
     sentence = f"{course}; {late}{compared}; {left}{rival}."
     planned = tuple(
-        Planned(STAGE_S * k, one.load_per_s, one.workers, one.late_s / STAGE_S, one.cost)
-        for k, one in enumerate(plan.stages)
+        Planned(STAGE_S * k, load, one.workers, one.late_s / STAGE_S, one.cost)
+        for k, (load, one) in enumerate(zip(plan.course.per_s.tolist(), plan.stages, strict=True))
     )
     told = Decision(policy, scale_out, reason, sentence, candidates, memory=memory)
     return replace(told, plan=planned, budget_left=plan.budget_left)

@@ -57,6 +57,12 @@ class Sizes:
         """What going to each costs beside everything else: nothing, or infinitely much; shape ``(sizes,)``."""
         return np.zeros(len(self.workers)) if self.open is None else np.where(self.open, 0.0, np.inf)
 
+    @property
+    def most_per_s(self) -> float:
+        """What the strongest size takes that a plan may go to, records/s; of all sizes where it may go to none."""
+        found = self.per_s if self.open is None or not self.open.any() else self.per_s[self.open]
+        return float(found.max())
+
 
 @dataclass(frozen=True)
 class Prices:
@@ -123,8 +129,6 @@ class Stage:
     ----------
     workers
         Scale-out that runs at its end.
-    load_per_s
-        What is expected to arrive, records/s.
     late_s
         Seconds that are expected to be late in it.
     cost
@@ -132,7 +136,6 @@ class Stage:
     """
 
     workers: int
-    load_per_s: float
     late_s: float
     cost: float
 
@@ -182,10 +185,10 @@ def follow(found: Programme, *, runs: int, chosen: int, backlog: float) -> tuple
         if first == 0:
             cheapest[0], moves[0] = chosen, chosen != runs
         end = int(moves.argmax()) if moves.any() else len(moves)
-        stages += [_stage(steps, stay, first, k, runs) for k in range(end)]
+        stages += [_stage(steps, stay, k, runs) for k in range(end)]
         if end < len(moves):
             runs = int(cheapest[end])
-            stages.append(_stage(steps, go, first, end, runs))
+            stages.append(_stage(steps, go, end, runs))
             backlog = float(go.left[end, runs])
     return tuple(stages)
 
@@ -198,11 +201,11 @@ def _kept(sizes: Sizes, course: Course, first: int, *, runs: int, backlog: float
     return np.array(waits)
 
 
-def _stage(steps: _Steps, step: _Step, first: int, k: int, size: int) -> Stage:
-    """Return stage ``first + k`` of a plan whose step goes to a size."""
-    cost, load = float(step.cost[k, size]), float(steps.course.per_s[first + k])
+def _stage(steps: _Steps, step: _Step, k: int, size: int) -> Stage:
+    """Return the stage of a plan whose step, the one at ``k``, goes to a size."""
+    cost = float(step.cost[k, size])
     late_s = (cost - float(step.paid[k, size])) / steps.prices.late if steps.prices.late > 0 else 0.0
-    return Stage(int(steps.sizes.workers[size]), load, late_s, cost)
+    return Stage(int(steps.sizes.workers[size]), late_s, cost)
 
 
 @dataclass(frozen=True)
