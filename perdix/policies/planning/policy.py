@@ -19,7 +19,7 @@ from perdix.policies.contract import Candidate, Decision, Planned, Reason, Situa
 from perdix.policies.holding import blindness, hold
 from perdix.policies.late_at import LateAt
 from perdix.policies.planning.analogues import late_after
-from perdix.policies.planning.budget import Spent
+from perdix.policies.planning.budget import LATE_PRICE, Spent
 from perdix.policies.planning.course import STAGE_S, course_of
 from perdix.policies.planning.lateness import Lateness, late_share
 from perdix.policies.planning.programme import Prices, Programme, Sizes, Stage, follow, solve
@@ -30,7 +30,6 @@ from perdix.policies.standing_still import LEAST_MINUTES, late_shares
 from perdix.policies.wording import per_s, seconds, workers
 from perdix.settings.strict import Strict
 
-LATE_PRICE = 8.0  # busy workers that a late second weighs when the budget is spent as fast as it is given
 RESCALE_S = 120.0  # of the busy workers: what a rescale weighs beside the lateness that it brings
 WORTH_S = 120.0  # of the busy workers: what a plan that gives back must save besides
 WAITS = 0.25  # of the latency objective: what may wait before a second counts as late
