@@ -76,24 +76,25 @@ def _trial(
     situation: Situation, estimate: Estimate, holds: Callable[[Values], Values], late_price: float
 ) -> Trial:
     could_take = _could_take(estimate)
-    held = holds(could_take)
-    chance = float(held.mean())
+    down, load, lost_s = situation.downtimes, _load(situation), _lost_s(situation)
+    caught_up_s = _catching_up_s(load * (down.in_s + lost_s), could_take, load)
+    # Who does not recover from the rescale in the time that is asked for is sent back, whatever it takes otherwise.
+    held = holds(could_take) & (caught_up_s <= situation.objectives.recovery_time_s)
+    chance, rescale = float(held.mean()), RESCALE_S * busy_workers(situation)
     if not chance > 0.0:
         return Trial(estimate.scale_out, chance, -math.inf)
-    down, load = situation.downtimes, _load(situation)
-    rescale, lost_s = RESCALE_S * busy_workers(situation), lost_of(situation)
-    late_s = down.in_s + _catching_up_s(load * (down.in_s + lost_s), float(could_take[held].mean()), load)
+    late_s = down.in_s + float(caught_up_s[held].mean())
     worth = chance * (SAVES_S * (situation.scale_out - estimate.scale_out) - late_price * late_s - rescale)
     if chance < 1.0:
         missing = max(load - float(could_take[~held].mean()), 0.0)
         waits = load * (down.in_s + down.out_s + 2.0 * lost_s) + missing * FOUND_OUT_S
-        back_s = _catching_up_s(waits, situation.capacities[situation.scale_out].per_s, load)
-        late_s = down.in_s + FOUND_OUT_S + down.out_s + back_s
+        back = np.array([situation.capacities[situation.scale_out].per_s])
+        late_s = down.in_s + FOUND_OUT_S + down.out_s + float(_catching_up_s(waits, back, load)[0])
         worth -= (1.0 - chance) * (late_price * late_s + 2.0 * rescale)
     return Trial(estimate.scale_out, chance, worth)
 
 
-def lost_of(situation: Situation) -> float:
+def _lost_s(situation: Situation) -> float:
     """Return what a restart loses, in seconds of the load."""
     return max(situation.downtimes.lost_s, 0.5 * situation.objectives.checkpoint_interval_s)
 
@@ -104,5 +105,5 @@ def _could_take(estimate: Estimate) -> Values:
     return np.asarray(estimate.per_s * np.exp(log_sd * _AT))
 
 
-def _catching_up_s(waits: float, capacity: float, load: float) -> float:
-    return waits / max(capacity - load, SCARCE * capacity)
+def _catching_up_s(waits: float, capacities: Values, load: float) -> Values:
+    return waits / np.maximum(capacities - load, SCARCE * capacities)

@@ -28,7 +28,7 @@ CAREFUL = 0.8  # weight of an estimate beside its low end, for a size that is no
 SPENT = 0.6  # of the error budget, up to which a smaller size may be expected to spend it
 PATIENCE_S = 4 * 3600.0  # between a rescale and one to a smaller size
 RESPITE_S = 1_800.0  # between a rescale and one to a larger size, unless the job falls behind
-SUPPOSED_MINUTES = 60.0  # of half the budget, that count beside those that were seen
+SUPPOSED_MINUTES = 180.0  # of half the budget, that count beside those that were seen: lateness comes in bursts
 LEAST_MINUTES = 60  # before anything is given back
 BEHIND_S = 30.0  # of the load waiting: the job falls behind
 

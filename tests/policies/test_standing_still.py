@@ -92,6 +92,16 @@ def test_one_late_minute_among_few_is_no_ground_for_a_larger_size():
     assert stand_still(situation(5, often), "perdix").scale_out > 5
 
 
+def test_one_burst_in_two_hours_is_no_ground_for_a_larger_size():
+    """A heavy tail went from 11 to 15 workers for it, which stood for three hours (zoo 56001-7)."""
+    minutes = np.full(110, 100.0)
+    minutes[60:66] = 240.0
+    assert late_shares(minutes, np.array([200.0]), 1.25)[0] > 0.05
+    assert stand_still(situation(5, minutes), "perdix").scale_out == 5
+    minutes[:40:5] = 240.0
+    assert stand_still(situation(5, minutes), "perdix").scale_out > 5
+
+
 def test_what_was_rescaled_not_long_ago_stays_unless_it_falls_behind():
     assert stand_still(situation(2, since_rescale_s=600.0), "daedalus").scale_out == 2
     assert stand_still(situation(2, since_rescale_s=600.0, lag_records=1e5), "daedalus").scale_out > 2
@@ -129,7 +139,7 @@ def test_a_young_job_whose_load_begins_to_rise_is_not_taken_for_noise():
 
 def unknown_below(high_per_s=7_500.0, **changes):
     """Two workers at 53 % of their capacity; of one nobody knows whether it holds, its interval ends at ``high_per_s``."""
-    minutes = 63.0 * NOISE_OF_TEN_PERCENT
+    minutes = changes.pop("minutes", 63.0 * NOISE_OF_TEN_PERCENT)
     one = Estimate(1, 6_140.0, 6_140.0**2 / high_per_s, high_per_s, False, "")
     known = {1: one, 2: Estimate(2, 11_900.0, 11_300.0, 12_600.0, True, "")}
     return situation(2, minutes, **{"capacities": known, "bounds": Bounds(minimum=1, maximum=2), **changes})
@@ -161,3 +171,13 @@ def test_nothing_is_tried_soon_after_a_rescale_nor_where_catching_up_is_dear():
         assert stand_still(unknown_below(**changes), "perdix", RAN, NOTHING_SPENT).scale_out == 2
     slow = Objectives(checkpoint_interval_s=1_800.0)
     assert stand_still(unknown_below(objectives=slow), "perdix", RAN, NOTHING_SPENT).scale_out == 2
+
+
+def test_what_would_not_recover_from_the_rescale_in_time_is_not_tried():
+    """It would be rolled back, whether it holds or not (zoo 56001-26)."""
+    close = {1: Estimate(1, 6_150.0, 5_700.0, 6_650.0, True, ""), 2: unknown_below().capacities[2]}
+    nearly = 60.0 * NOISE_OF_TEN_PERCENT.clip(max=104.0)
+    for interval_s, size in ((10.0, 1), (240.0, 2)):
+        objectives = Objectives(checkpoint_interval_s=interval_s)
+        here = unknown_below(capacities=close, minutes=nearly, objectives=objectives)
+        assert stand_still(here, "perdix", RAN, NOTHING_SPENT).scale_out == size
