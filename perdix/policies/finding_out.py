@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perdix.models.capacity.contract import Estimate
 from perdix.models.forecasting.contract import Values
@@ -21,6 +22,7 @@ FOUND_OUT_S = 300.0  # until it is plain that a size does not hold
 RESCALE_S = 120.0  # of the busy workers: what a rescale weighs beside the lateness that it brings
 SCARCE = 0.02  # of a capacity: what it has to spare at least, for catching up
 PARTS = 20  # of the interval, each as likely as the others
+Holds = Callable[[Values], NDArray[np.bool_]]  # of capacities, whether each holds
 _NORMAL = NormalDist()
 _HIGH = _NORMAL.inv_cdf(0.95)  # intervals of capacities hold 90 %
 _AT = np.array([_NORMAL.inv_cdf((part + 0.5) / PARTS) for part in range(PARTS)])
@@ -45,9 +47,7 @@ class Trial:
     worth: float
 
 
-def best_trial(
-    situation: Situation, scale_outs: Iterable[int], *, holds: Callable[[Values], Values], late_price: float
-) -> Trial | None:
+def best_trial(situation: Situation, scale_outs: Iterable[int], *, holds: Holds, late_price: float) -> Trial | None:
     """Return the trial that is worth most; ``None`` where none is worth what it costs.
 
     Parameters
@@ -72,9 +72,7 @@ def _load(situation: Situation) -> float:
     return float(np.nanmean(situation.minutes))
 
 
-def _trial(
-    situation: Situation, estimate: Estimate, holds: Callable[[Values], Values], late_price: float
-) -> Trial:
+def _trial(situation: Situation, estimate: Estimate, holds: Holds, late_price: float) -> Trial:
     could_take = _could_take(estimate)
     down, load, lost_s = situation.downtimes, _load(situation), _lost_s(situation)
     caught_up_s = _catching_up_s(load * (down.in_s + lost_s), could_take, load)

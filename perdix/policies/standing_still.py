@@ -144,8 +144,12 @@ def _found_out(situation: Situation, late_at: LateAt, spent: Spent) -> tuple[int
     here, minutes = situation.capacities.get(runs), situation.minutes
     if here is None or situation.lag_records is None or situation.behind or situation.late:
         return None
-    unknown = [n for n in situation.capacities if bounds.minimum <= n < runs and not late_at.ran(n)]
-    if not unknown or np.isfinite(minutes).sum() < LEAST_MINUTES or situation.since_rescale_s < PATIENCE_S:
+    unknown = [
+        n
+        for n in situation.capacities
+        if bounds.minimum <= n < runs and not late_at.ran(n) and situation.since_rescale_s >= PATIENCE_S * n / runs
+    ]
+    if not unknown or np.isfinite(minutes).sum() < LEAST_MINUTES:
         return None
     allowed_s, most = WAITS * objectives.latency_p95_ms / 1_000.0, SPENT * objectives.error_budget
     busy = busy_workers(situation)
@@ -157,7 +161,8 @@ def _found_out(situation: Situation, late_at: LateAt, spent: Spent) -> tuple[int
     )
     if found is None:
         return None
-    return found.scale_out, f"they hold with a chance of {found.chance:.0%}, and to find out costs less than it may save"
+    why = f"they hold with a chance of {found.chance:.0%}, and finding out costs less than it may save"
+    return found.scale_out, why
 
 
 def _smaller(situation: Situation, shares: Mapping[int, float], budget: float) -> tuple[int, str]:

@@ -138,7 +138,7 @@ def test_a_young_job_whose_load_begins_to_rise_is_not_taken_for_noise():
 
 
 def unknown_below(high_per_s=7_500.0, **changes):
-    """Two workers at 53 % of their capacity; of one nobody knows whether it holds, its interval ends at ``high_per_s``."""
+    """Two workers at 53 % of their capacity; whether one holds is not known, its interval ends at ``high_per_s``."""
     minutes = changes.pop("minutes", 63.0 * NOISE_OF_TEN_PERCENT)
     one = Estimate(1, 6_140.0, 6_140.0**2 / high_per_s, high_per_s, False, "")
     known = {1: one, 2: Estimate(2, 11_900.0, 11_300.0, 12_600.0, True, "")}
