@@ -29,6 +29,7 @@ SPENT = 0.6  # of the error budget, up to which a smaller size may be expected t
 PATIENCE_S = 4 * 3600.0  # between a rescale and one to a smaller size
 RESPITE_S = 1_800.0  # between a rescale and one to a larger size, unless the job falls behind
 SUPPOSED_MINUTES = 180.0  # of half the budget, that count beside those that were seen: lateness comes in bursts
+MUCH_LEFT = 0.5  # of the error budget, below which nothing is tried
 LEAST_MINUTES = 60  # before anything is given back
 BEHIND_S = 30.0  # of the load waiting: the job falls behind
 
@@ -144,12 +145,10 @@ def _found_out(situation: Situation, late_at: LateAt, spent: Spent) -> tuple[int
     here, minutes = situation.capacities.get(runs), situation.minutes
     if here is None or situation.lag_records is None or situation.behind or situation.late:
         return None
-    unknown = [
-        n
-        for n in situation.capacities
-        if bounds.minimum <= n < runs and not late_at.ran(n) and situation.since_rescale_s >= PATIENCE_S * n / runs
-    ]
-    if not unknown or np.isfinite(minutes).sum() < LEAST_MINUTES:
+    unknown = [n for n in situation.capacities if bounds.minimum <= n < runs and not late_at.ran(n)]
+    if not unknown or np.isfinite(minutes).sum() < LEAST_MINUTES or situation.since_rescale_s < PATIENCE_S:
+        return None
+    if spent.left(objectives.error_budget) < MUCH_LEFT:
         return None
     allowed_s, most = WAITS * objectives.latency_p95_ms / 1_000.0, SPENT * objectives.error_budget
     busy = busy_workers(situation)

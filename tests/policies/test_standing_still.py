@@ -149,6 +149,7 @@ NOISE_OF_TEN_PERCENT = 100.0 * np.maximum(1.0 + 0.07 * np.random.default_rng(5).
 RAN = LateAt({2: (0.0, 20_000.0)}, 1e6)
 NOTHING_SPENT = Spent(0.0, 28_800.0, 1e6, -1.0, 0.0)
 MUCH_SPENT = Spent(1_000.0, 28_800.0, 1e6, 0.5, 1_000.0)
+HALF_SPENT = Spent(730.0, 28_800.0, 1e6, -1.0, 0.0)
 
 
 def test_a_smaller_size_that_may_hold_is_tried_while_the_budget_is_not_spent():
@@ -156,7 +157,8 @@ def test_a_smaller_size_that_may_hold_is_tried_while_the_budget_is_not_spent():
     tried = stand_still(unknown_below(), "perdix", RAN, NOTHING_SPENT)
     assert (tried.scale_out, tried.reason) == (1, Reason.SCALE_IN)
     assert "chance" in tried.sentence
-    assert stand_still(unknown_below(), "perdix", RAN, MUCH_SPENT).scale_out == 2
+    for spent in (MUCH_SPENT, HALF_SPENT):
+        assert stand_still(unknown_below(), "perdix", RAN, spent).scale_out == 2
     assert stand_still(unknown_below(), "daedalus").scale_out == 2, "whoever knows nothing of the budget tries nothing"
 
 
