@@ -16,6 +16,7 @@ from perdix.models.forecasting.foresight import LEAST_MINUTES
 from perdix.models.recovery.downtime import Downtimes
 from perdix.policies.contract import Decision, Policy, Reason, Situation
 from perdix.policies.late_at import LateAt
+from perdix.policies.planning.budget import Spent
 from perdix.policies.standing_still import stand_still, unforeseeable
 from perdix.policies.wording import workers
 from perdix.settings.stream_job import GRACE_S, StreamJob
@@ -220,7 +221,8 @@ def _founded(proposed: Decision, situation: Situation) -> Decision:
     stands = not (situation.mix or situation.sizes or situation.events) and proposed.reason not in NO_GROUND
     if stands and unforeseeable(situation):
         late_at = LateAt.of_memory(proposed.memory) if "late_at" in proposed.memory else None
-        proposed = replace(stand_still(situation, proposed.policy, late_at), memory=proposed.memory)
+        spent = Spent.of_memory(proposed.memory) if "spent" in proposed.memory else None
+        proposed = replace(stand_still(situation, proposed.policy, late_at, spent), memory=proposed.memory)
     if not proposed.rescales(situation):
         return proposed
     early = _early(situation)

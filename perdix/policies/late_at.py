@@ -13,6 +13,7 @@ from perdix.policies.remembering import number, parts_by_name
 MEMORY_S = 8 * 3600.0  # after which a second weighs 1 / e
 BELIEVED_S = 3_600.0  # that what is believed of a size weighs beside what was measured of it
 LEAST_S = 6 * 3600.0  # of whose budget is spent before a size is late too often: lateness comes in bursts
+RAN_S = 30.0  # faded, above which a size is remembered to have run
 MOST_SIZES = 12  # that are remembered, those that ran longest
 
 
@@ -45,6 +46,10 @@ class LateAt:
         """Whether a size was late for more than the share ``budget`` of the time, of hours at least."""
         late_s, seen_s = self.sizes.get(scale_out, (0.0, 0.0))
         return late_s > budget * max(seen_s, LEAST_S)
+
+    def ran(self, scale_out: int) -> bool:
+        """Whether a size ran, so long or so late that it is remembered."""
+        return self.sizes.get(scale_out, (0.0, 0.0))[1] > RAN_S
 
     def share(self, scale_out: int, believed: float) -> float:
         """Return the share of the time in which a size is late: as measured, beside what is believed of it."""

@@ -2,7 +2,7 @@
 
 Who kept one size through the last hours would have been late in a share of their minutes that the capacity tells. The
 smallest size within the error budget is stood at, and left for a larger one only when the budget is overspent, for a
-smaller one only after hours.
+smaller one only after hours. A smaller one of which that is not known is tried where the chance is worth it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from perdix.models.capacity.contract import Estimate
 from perdix.models.forecasting.contract import Values
 from perdix.models.forecasting.foresight import HALF_LIFE, MINUTE_S
 from perdix.policies.contract import Candidate, Decision, Reason, Situation
+from perdix.policies.finding_out import best_trial, busy_workers
 from perdix.policies.late_at import LateAt
+from perdix.policies.planning.budget import LATE_PRICE, Spent
 from perdix.policies.wording import per_s, workers
 
 LEAST_AHEAD_S = 480.0  # foreseen for less, a load is over before a rescale has paid
@@ -26,7 +28,8 @@ CAREFUL = 0.8  # weight of an estimate beside its low end, for a size that is no
 SPENT = 0.6  # of the error budget, up to which a smaller size may be expected to spend it
 PATIENCE_S = 4 * 3600.0  # between a rescale and one to a smaller size
 RESPITE_S = 1_800.0  # between a rescale and one to a larger size, unless the job falls behind
-SUPPOSED_MINUTES = 60.0  # of half the budget, that count beside those that were seen
+SUPPOSED_MINUTES = 180.0  # of half the budget, that count beside those that were seen: lateness comes in bursts
+MUCH_LEFT = 0.5  # of the error budget, below which nothing is tried
 LEAST_MINUTES = 60  # before anything is given back
 BEHIND_S = 30.0  # of the load waiting: the job falls behind
 
@@ -62,13 +65,17 @@ def late_shares(minutes: Values, capacities_per_s: Values, allowed_s: float) -> 
     return np.where(np.isnan(capacities[:, 0]), np.nan, shares)
 
 
-def stand_still(situation: Situation, policy: str, late_at: LateAt | None = None) -> Decision:
+def stand_still(
+    situation: Situation, policy: str, late_at: LateAt | None = None, spent: Spent | None = None
+) -> Decision:
     """Return the decision to stand at the smallest size that was within the error budget over the last hours.
 
     Parameters
     ----------
     late_at
         How late the sizes that ran were measured to be; ``None`` where the policy does not remember that.
+    spent
+        What is spent of the error budget; ``None`` where the policy does not remember that: then nothing is tried.
     """
     allowed_s = WAITS * situation.objectives.latency_p95_ms / 1_000.0
     budget, runs = situation.objectives.error_budget, situation.scale_out
@@ -76,6 +83,8 @@ def stand_still(situation: Situation, policy: str, late_at: LateAt | None = None
     counted_on = np.array([_counted_on(situation.capacities[n], runs) for n in sizes])
     shares = dict(zip(sizes, late_shares(situation.minutes, counted_on, allowed_s).tolist(), strict=True))
     size, why = _size(situation, shares, LateAt() if late_at is None else late_at)
+    if size == runs and spent is not None and late_at is not None:
+        size, why = _found_out(situation, late_at, spent) or (size, why)
     candidates = tuple(_candidate(situation, n, share, budget) for n, share in shares.items())
     reason = Reason.HOLD_UNFORESEEABLE if size == runs else Reason.of_change(runs, size)
     assert situation.foresight is not None
@@ -125,6 +134,34 @@ def _larger(situation: Situation, shares: Mapping[int, float], budget: float, sp
         return runs, f"{spent}, but were rescaled not long ago"
     larger = [n for n in shares if n > runs]
     return next((n for n in larger if shares[n] <= budget), max(larger, default=runs)), spent
+
+
+def _found_out(situation: Situation, late_at: LateAt, spent: Spent) -> tuple[int, str] | None:
+    """Return the smaller size to try, and why; ``None`` where it is not worth it.
+
+    Who ran already is judged by what it did.
+    """
+    bounds, runs, objectives = situation.bounds, situation.scale_out, situation.objectives
+    here, minutes = situation.capacities.get(runs), situation.minutes
+    if here is None or situation.lag_records is None or situation.behind or situation.late:
+        return None
+    unknown = [n for n in situation.capacities if bounds.minimum <= n < runs and not late_at.ran(n)]
+    if not unknown or np.isfinite(minutes).sum() < LEAST_MINUTES or situation.since_rescale_s < PATIENCE_S:
+        return None
+    if spent.left(objectives.error_budget) < MUCH_LEFT:
+        return None
+    allowed_s, most = WAITS * objectives.latency_p95_ms / 1_000.0, SPENT * objectives.error_budget
+    busy = busy_workers(situation)
+    found = best_trial(
+        situation,
+        unknown,
+        holds=lambda could_take: late_shares(minutes, could_take, allowed_s) <= most,
+        late_price=max(LATE_PRICE * busy * spent.price(objectives.error_budget), busy + 1.0),
+    )
+    if found is None:
+        return None
+    why = f"they hold with a chance of {found.chance:.0%}, and finding out costs less than it may save"
+    return found.scale_out, why
 
 
 def _smaller(situation: Situation, shares: Mapping[int, float], budget: float) -> tuple[int, str]:

@@ -10,6 +10,7 @@ from perdix.models.forecasting.foresight import foresight
 from perdix.models.recovery.downtime import Downtimes
 from perdix.policies.contract import Reason, Situation
 from perdix.policies.late_at import LateAt
+from perdix.policies.planning.budget import Spent
 from perdix.policies.standing_still import LEAST_MINUTES, PATIENCE_S, late_shares, stand_still, unforeseeable
 from perdix.settings.stream_job import Bounds, Objectives
 
@@ -91,6 +92,16 @@ def test_one_late_minute_among_few_is_no_ground_for_a_larger_size():
     assert stand_still(situation(5, often), "perdix").scale_out > 5
 
 
+def test_one_burst_in_two_hours_is_no_ground_for_a_larger_size():
+    """A heavy tail went from 11 to 15 workers for it, which stood for three hours (zoo 56001-7)."""
+    minutes = np.full(110, 100.0)
+    minutes[60:66] = 240.0
+    assert late_shares(minutes, np.array([200.0]), 1.25)[0] > 0.05
+    assert stand_still(situation(5, minutes), "perdix").scale_out == 5
+    minutes[:40:5] = 240.0
+    assert stand_still(situation(5, minutes), "perdix").scale_out > 5
+
+
 def test_what_was_rescaled_not_long_ago_stays_unless_it_falls_behind():
     assert stand_still(situation(2, since_rescale_s=600.0), "daedalus").scale_out == 2
     assert stand_still(situation(2, since_rescale_s=600.0, lag_records=1e5), "daedalus").scale_out > 2
@@ -124,3 +135,51 @@ def test_a_young_job_whose_load_begins_to_rise_is_not_taken_for_noise():
     for minutes in range(10, 60, 5):
         rising = 100.0 + 900.0 * 0.5 * (1.0 - np.cos(2.0 * np.pi * np.arange(minutes) / 90.0))
         assert not unforeseeable(situation(4, rising))
+
+
+def unknown_below(high_per_s=7_500.0, **changes):
+    """Two workers at 53 % of their capacity; whether one holds is not known, its interval ends at ``high_per_s``."""
+    minutes = changes.pop("minutes", 63.0 * NOISE_OF_TEN_PERCENT)
+    one = Estimate(1, 6_140.0, 6_140.0**2 / high_per_s, high_per_s, False, "")
+    known = {1: one, 2: Estimate(2, 11_900.0, 11_300.0, 12_600.0, True, "")}
+    return situation(2, minutes, **{"capacities": known, "bounds": Bounds(minimum=1, maximum=2), **changes})
+
+
+NOISE_OF_TEN_PERCENT = 100.0 * np.maximum(1.0 + 0.07 * np.random.default_rng(5).standard_normal(400), 0.0)
+RAN = LateAt({2: (0.0, 20_000.0)}, 1e6)
+NOTHING_SPENT = Spent(0.0, 28_800.0, 1e6, -1.0, 0.0)
+MUCH_SPENT = Spent(1_000.0, 28_800.0, 1e6, 0.5, 1_000.0)
+HALF_SPENT = Spent(730.0, 28_800.0, 1e6, -1.0, 0.0)
+
+
+def test_a_smaller_size_that_may_hold_is_tried_while_the_budget_is_not_spent():
+    """Seen in the zoo (56001-5): two workers stood all day for what one carries, which was counted at its low end."""
+    tried = stand_still(unknown_below(), "perdix", RAN, NOTHING_SPENT)
+    assert (tried.scale_out, tried.reason) == (1, Reason.SCALE_IN)
+    assert "chance" in tried.sentence
+    for spent in (MUCH_SPENT, HALF_SPENT):
+        assert stand_still(unknown_below(), "perdix", RAN, spent).scale_out == 2
+    assert stand_still(unknown_below(), "daedalus").scale_out == 2, "whoever knows nothing of the budget tries nothing"
+
+
+def test_what_surely_does_not_hold_or_was_found_out_is_not_tried():
+    assert stand_still(unknown_below(6_300.0), "perdix", RAN, NOTHING_SPENT).scale_out == 2
+    found_out = LateAt({1: (300.0, 400.0), 2: (0.0, 20_000.0)}, 1e6)
+    assert stand_still(unknown_below(), "perdix", found_out, NOTHING_SPENT).scale_out == 2
+
+
+def test_nothing_is_tried_soon_after_a_rescale_nor_where_catching_up_is_dear():
+    for changes in ({"since_rescale_s": 3_600.0}, {"lag_records": None}, {"latency_p95_ms": 1e6}):
+        assert stand_still(unknown_below(**changes), "perdix", RAN, NOTHING_SPENT).scale_out == 2
+    slow = Objectives(checkpoint_interval_s=1_800.0)
+    assert stand_still(unknown_below(objectives=slow), "perdix", RAN, NOTHING_SPENT).scale_out == 2
+
+
+def test_what_would_not_recover_from_the_rescale_in_time_is_not_tried():
+    """It would be rolled back, whether it holds or not (zoo 56001-26)."""
+    close = {1: Estimate(1, 6_150.0, 5_700.0, 6_650.0, True, ""), 2: unknown_below().capacities[2]}
+    nearly = 60.0 * NOISE_OF_TEN_PERCENT.clip(max=104.0)
+    for interval_s, size in ((10.0, 1), (240.0, 2)):
+        objectives = Objectives(checkpoint_interval_s=interval_s)
+        here = unknown_below(capacities=close, minutes=nearly, objectives=objectives)
+        assert stand_still(here, "perdix", RAN, NOTHING_SPENT).scale_out == size

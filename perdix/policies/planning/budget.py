@@ -14,6 +14,7 @@ from typing import Any, Self
 from perdix.policies import fading
 from perdix.policies.remembering import number, part_of
 
+LATE_PRICE = 8.0  # busy workers that a late second weighs when the budget is spent as fast as it is given
 MEMORY_S = 8 * 3600.0  # after which a late second weighs 1 / e: a rolling day, foreseen in time
 ASSUMED = 0.5  # of the budget that was spent before anything was seen
 STEEP = 2.0  # growth of the price's logarithm with what is spent

@@ -19,7 +19,7 @@ from perdix.policies.contract import Candidate, Decision, Planned, Reason, Situa
 from perdix.policies.holding import blindness, hold
 from perdix.policies.late_at import LateAt
 from perdix.policies.planning.analogues import late_after
-from perdix.policies.planning.budget import Spent
+from perdix.policies.planning.budget import LATE_PRICE, Spent
 from perdix.policies.planning.course import STAGE_S, Course, course_of
 from perdix.policies.planning.lateness import Lateness, late_share
 from perdix.policies.planning.programme import Prices, Programme, Sizes, Stage, follow, solve
@@ -30,7 +30,6 @@ from perdix.policies.standing_still import LEAST_MINUTES, late_shares
 from perdix.policies.wording import per_s, seconds, workers
 from perdix.settings.strict import Strict
 
-LATE_PRICE = 8.0  # busy workers that a late second weighs when the budget is spent as fast as it is given
 RESCALE_S = 120.0  # of the busy workers: what a rescale weighs beside the lateness that it brings
 WORTH_S = 120.0  # of the busy workers: what a plan that gives back must save besides
 WAITS = 0.25  # of the latency objective: what may wait before a second counts as late
@@ -79,13 +78,13 @@ class Perdix:
             return hold(self.name, situation, Reason.HOLD_UNKNOWN, unknown, memory=memory)
         rival, fixed = Rival.of_memory(memory), _fixed(situation, sizes)
         if fixed is not None:
-            rival = rival.judged(situation.now_s, *fixed)
+            rival = rival.judged(situation.now_s, *fixed, situation.objectives.error_budget)
             memory = {**memory, "rival": rival.to_state()}
         limits = _Limits(
             at_least=0.0 if fixed is None else rival.at_least(situation.now_s, fixed[0]),
             enough=_enough(situation, fixed),
         )
-        against = None if fixed is None else rival.against(*fixed)
+        against = None if fixed is None else rival.against(*fixed, situation.objectives.error_budget)
         return replace(self._planned(situation, sizes, memory, limits), against_fixed=against)
 
     def _planned(self, situation: Situation, sizes: Sizes, memory: Mapping[str, Any], limits: _Limits) -> Decision:

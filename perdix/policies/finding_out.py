@@ -1,0 +1,107 @@
+"""Whether to find out if a smaller size holds: what it may save, against what it costs where it does not.
+
+What a size takes is known within an interval. Who only ever counts on its low end never learns that it takes more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perdix.models.capacity.contract import Estimate
+from perdix.models.forecasting.contract import Values
+from perdix.policies.contract import Situation
+
+SAVES_S = 4 * 3600.0  # that what holds is reckoned to save workers: the load may be another one then
+FOUND_OUT_S = 300.0  # until it is plain that a size does not hold
+RESCALE_S = 120.0  # of the busy workers: what a rescale weighs beside the lateness that it brings
+SCARCE = 0.02  # of a capacity: what it has to spare at least, for catching up
+PARTS = 20  # of the interval, each as likely as the others
+Holds = Callable[[Values], NDArray[np.bool_]]  # of capacities, whether each holds
+_NORMAL = NormalDist()
+_HIGH = _NORMAL.inv_cdf(0.95)  # intervals of capacities hold 90 %
+_AT = np.array([_NORMAL.inv_cdf((part + 0.5) / PARTS) for part in range(PARTS)])
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A smaller size to find out about.
+
+    Attributes
+    ----------
+    scale_out
+        Workers.
+    chance
+        That it holds, 0 to 1.
+    worth
+        What trying it saves on average, less what it costs, worker-seconds.
+    """
+
+    scale_out: int
+    chance: float
+    worth: float
+
+
+def best_trial(situation: Situation, scale_outs: Iterable[int], *, holds: Holds, late_price: float) -> Trial | None:
+    """Return the trial that is worth most; ``None`` where none is worth what it costs.
+
+    Parameters
+    ----------
+    scale_outs
+        Those to look at, all below what runs.
+    holds
+        Whether a size would hold that takes so many records/s, of the capacities' shape.
+    late_price
+        Worker-seconds that one late second weighs.
+    """
+    trials = [_trial(situation, situation.capacities[n], holds, late_price) for n in scale_outs]
+    return max((one for one in trials if one.worth > 0.0), key=lambda one: one.worth, default=None)
+
+
+def busy_workers(situation: Situation) -> float:
+    """Return how many of the workers that run the load of the last hours keeps busy."""
+    return _load(situation) / situation.capacities[situation.scale_out].per_s * situation.scale_out
+
+
+def _load(situation: Situation) -> float:
+    return float(np.nanmean(situation.minutes))
+
+
+def _trial(situation: Situation, estimate: Estimate, holds: Holds, late_price: float) -> Trial:
+    could_take = _could_take(estimate)
+    down, load, lost_s = situation.downtimes, _load(situation), _lost_s(situation)
+    caught_up_s = _catching_up_s(load * (down.in_s + lost_s), could_take, load)
+    # Who does not recover from the rescale in the time that is asked for is sent back, whatever it takes otherwise.
+    held = holds(could_take) & (caught_up_s <= situation.objectives.recovery_time_s)
+    chance, rescale = float(held.mean()), RESCALE_S * busy_workers(situation)
+    if not chance > 0.0:
+        return Trial(estimate.scale_out, chance, -math.inf)
+    late_s = down.in_s + float(caught_up_s[held].mean())
+    worth = chance * (SAVES_S * (situation.scale_out - estimate.scale_out) - late_price * late_s - rescale)
+    if chance < 1.0:
+        missing = max(load - float(could_take[~held].mean()), 0.0)
+        waits = load * (down.in_s + down.out_s + 2.0 * lost_s) + missing * FOUND_OUT_S
+        back = np.array([situation.capacities[situation.scale_out].per_s])
+        late_s = down.in_s + FOUND_OUT_S + down.out_s + float(_catching_up_s(waits, back, load)[0])
+        worth -= (1.0 - chance) * (late_price * late_s + 2.0 * rescale)
+    return Trial(estimate.scale_out, chance, worth)
+
+
+def _lost_s(situation: Situation) -> float:
+    """Return what a restart loses, in seconds of the load."""
+    return max(situation.downtimes.lost_s, 0.5 * situation.objectives.checkpoint_interval_s)
+
+
+def _could_take(estimate: Estimate) -> Values:
+    """Return what a size may take, each as likely as the others, shape ``(PARTS,)``."""
+    log_sd = max(math.log(estimate.high_per_s / estimate.low_per_s) / (2.0 * _HIGH), 0.0)
+    return np.asarray(estimate.per_s * np.exp(log_sd * _AT))
+
+
+def _catching_up_s(waits: float, capacities: Values, load: float) -> Values:
+    return waits / np.maximum(capacities - load, SCARCE * capacities)
