@@ -109,12 +109,14 @@ def _size(situation: Situation, shares: Mapping[int, float], late_at: LateAt) ->
     if math.isnan(shares.get(runs, math.nan)):
         return runs, "nothing is known of their capacity yet"
     inside = {n: share for n, share in shares.items() if bounds.minimum <= n <= bounds.maximum}
-    if _overspent(situation, shares[runs], budget):
+    measured = {n: late_at.share(n, share) for n, share in inside.items()}
+    # Who falls behind now may do so for the first time.
+    if _overspent(situation, shares[runs] if _behind(situation) else measured[runs], budget):
         spent = f"{runs} would have been late in {shares[runs]:.1%} of the last minutes"
         return _larger(situation, inside, budget, spent)
     if late_at.overspent(runs, budget):
         return _larger(situation, inside, budget, f"{runs} were late for more than the error budget of the last hours")
-    return _smaller(situation, {n: late_at.share(n, share) for n, share in inside.items()}, budget)
+    return _smaller(situation, measured, budget)
 
 
 def _overspent(situation: Situation, share: float, budget: float) -> bool:

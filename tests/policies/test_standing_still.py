@@ -82,6 +82,16 @@ def test_a_size_that_overspends_the_budget_is_left_for_the_smallest_that_does_no
     assert 4 <= decision.scale_out <= 5
 
 
+def test_a_size_that_was_measured_to_be_late_seldom_stays_whatever_its_minutes_say():
+    """The minutes say of most sizes that they are late more often than they are (zoo 57001-10: 8 % against 3 %)."""
+    here = situation(3, since_rescale_s=7 * 3600.0)
+    assert stand_still(here, "perdix").scale_out > 3
+    seldom = LateAt({3: (100.0, 8 * 3600.0)}, 1e6)
+    assert stand_still(here, "perdix", seldom).scale_out == 3
+    behind = replace(here, lag_records=60.0 * here.workload_per_s)
+    assert stand_still(behind, "perdix", seldom).scale_out > 3
+
+
 def test_one_late_minute_among_few_is_no_ground_for_a_larger_size():
     """A job of white noise went from 24 to 29 workers for it, where 17 held the objective."""
     minutes = np.full(13, 100.0)
