@@ -216,7 +216,7 @@ class AgainstFixed:
     fixed_workers, fixed_late_share
         Of the fewest workers that, kept, would have stayed within the error budget.
     loses
-        Whether what ran needed clearly more and was not late less often, or overspent the budget for little.
+        Whether what ran needed clearly more, and was not late less often.
     """
 
     workers: float

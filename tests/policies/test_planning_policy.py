@@ -183,7 +183,7 @@ def test_what_ran_is_told_against_the_best_fixed_size_of_the_last_hours(situate)
     assert (told.workers, told.late_share) == (pytest.approx(14.3, abs=0.1), pytest.approx(0.064, abs=0.001))
     assert told.fixed_workers in (4, 5)
     assert told.loses
-    even = {"rival": {**lost(situate)["rival"], "worker_s": 1.09 * told.fixed_workers * 1.4e4, "late_s": 600.0}}
+    even = {"rival": {**lost(situate)["rival"], "worker_s": 1.09 * told.fixed_workers * 1.4e4}}
     assert not decide(situate, memory=even).against_fixed.loses
     assert decide(situate).against_fixed is None, "before an hour was counted"
 

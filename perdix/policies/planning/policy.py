@@ -78,13 +78,13 @@ class Perdix:
             return hold(self.name, situation, Reason.HOLD_UNKNOWN, unknown, memory=memory)
         rival, fixed = Rival.of_memory(memory), _fixed(situation, sizes)
         if fixed is not None:
-            rival = rival.judged(situation.now_s, *fixed, situation.objectives.error_budget)
+            rival = rival.judged(situation.now_s, *fixed)
             memory = {**memory, "rival": rival.to_state()}
         limits = _Limits(
             at_least=0.0 if fixed is None else rival.at_least(situation.now_s, fixed[0]),
             enough=_enough(situation, fixed),
         )
-        against = None if fixed is None else rival.against(*fixed, situation.objectives.error_budget)
+        against = None if fixed is None else rival.against(*fixed)
         return replace(self._planned(situation, sizes, memory, limits), against_fixed=against)
 
     def _planned(self, situation: Situation, sizes: Sizes, memory: Mapping[str, Any], limits: _Limits) -> Decision:

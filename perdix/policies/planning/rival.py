@@ -15,7 +15,6 @@ from perdix.policies.remembering import number, part_of
 MEMORY_S = HALF_LIFE * MINUTE_S / math.log(2.0)  # as the minutes by which the fixed size is judged fade
 LEAST_S = 3_600.0  # faded seconds that must have been seen
 DEARER = 1.1  # times the workers of the fixed size
-LITTLE_SAVED = 0.8  # times the workers of the fixed size, above which what is saved is not worth an overspent budget
 STANDS_S = 6 * 3600.0  # after the first defeat; twice as long after each further one
 LONGEST_S = 48 * 3600.0
 MOST_DEFEATS = 8.0  # that are counted
@@ -70,29 +69,21 @@ class Rival:
         """
         return min(self.size, fixed) if self.stands(now_s) else 0.0
 
-    def judged(self, now_s: float, fixed: float, fixed_late: float, budget: float = 1.0) -> Self:
+    def judged(self, now_s: float, fixed: float, fixed_late: float) -> Self:
         """Return what follows from a fixed size that would have been late in a share ``fixed_late`` of the last hours.
 
-        After that all plans are tried anew, and what was counted meanwhile says nothing of them. A size that binds and
-        would not have held itself since is none to stand at: plans are held against the one that would have.
-
-        Parameters
-        ----------
-        budget
-            Share of the time that may be late.
+        After that all plans are tried anew, and what was counted meanwhile says nothing of them.
         """
-        stands = self.stands(now_s)
-        if stands and self.size >= fixed:
+        if self.stands(now_s):
             return self
-        if not stands and self.stands_until_s >= 0.0:
+        if self.stands_until_s >= 0.0:
             return type(self)(at_s=self.at_s, defeats=self.defeats)
-        told = self.against(fixed, fixed_late, budget)
+        told = self.against(fixed, fixed_late)
         if told is None:
             return self
         if told.loses:
-            before = max(self.defeats - stands, 0.0)
-            stands_s = min(STANDS_S * 2.0**before, LONGEST_S)
-            defeats = min(before + 1.0, MOST_DEFEATS)
+            stands_s = min(STANDS_S * 2.0**self.defeats, LONGEST_S)
+            defeats = min(self.defeats + 1.0, MOST_DEFEATS)
             return replace(self, stands_until_s=now_s + stands_s, defeats=defeats, size=fixed)
         won = self.seen_s > 0.9 * MEMORY_S and self.workers < fixed
         return replace(self, defeats=0.0) if won else self
@@ -102,16 +93,12 @@ class Rival:
         """Mean workers that ran, of what was counted; NaN before anything was."""
         return self.worker_s / self.seen_s if self.seen_s > 0 else math.nan
 
-    def against(self, fixed: float, fixed_late: float, budget: float = 1.0) -> AgainstFixed | None:
-        """Return what was counted against that fixed size; ``None`` before an hour was.
-
-        Who overspent the budget, which it would have kept, loses even where a few workers were saved.
-        """
+    def against(self, fixed: float, fixed_late: float) -> AgainstFixed | None:
+        """Return what was counted against that fixed size; ``None`` before an hour was."""
         if self.seen_s < LEAST_S:
             return None
         late = self.late_s / self.seen_s
-        dearer = self.workers > DEARER * fixed and late >= fixed_late
-        loses = dearer or (self.workers > LITTLE_SAVED * fixed and late > budget >= fixed_late)
+        loses = self.workers > DEARER * fixed and late >= fixed_late
         return AgainstFixed(self.workers, late, fixed, fixed_late, loses)
 
     def to_state(self) -> dict[str, Any]:
