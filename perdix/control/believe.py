@@ -126,14 +126,16 @@ def _with_rates(memory: JobMemory, observation: Observation, window: Window, sca
     """Let what is known of capacity and latency learn from the running job (Daedalus, 3.1; Phoebe, 3.1).
 
     While a backlog is worked off, throughput tells of what the job can do and latency of nothing; in steady operation
-    it is the other way round.
+    it is the other way round. A minute in which the backlog only began tells of neither: it was idle before.
     """
     capacity, profiled = memory.capacity.update(window, scale_out), memory.profiled
     rate_per_s, uptime_s, now_s = observation.throughput_per_s, observation.uptime_s, observation.end_s
     if rate_per_s is None or uptime_s is None or now_s is None:
         return replace(memory, capacity=capacity)
-    lag, latency_ms = observation.lag_records, observation.latency_p95_ms
+    lag, waited, latency_ms = observation.lag_records, observation.waited_records, observation.latency_p95_ms
     if uptime_s >= WARM_S and lag is not None and lag > BEHIND_S * rate_per_s:
+        if waited is None or not waited > BEHIND_S * rate_per_s:
+            return replace(memory, capacity=capacity)
         capacity = capacity.worked_off(scale_out, rate_per_s, now_s)
         profiled = None if profiled is None else profiled.caught_up(scale_out, rate_per_s)
         return replace(memory, capacity=capacity, profiled=profiled)

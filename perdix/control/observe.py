@@ -39,6 +39,8 @@ class Observation:
         Means since the last tick of each worker that reports in the newest steps, ratios; empty where unmeasured.
     lag_records, scale_out, uptime_s, memory_ratio
         Newest values; the last is the share of its heap that the fullest worker uses.
+    waited_records
+        Fewest records that waited at any moment since the last tick.
     contradiction
         What of it cannot be true together, in words with both numbers; ``None`` where all agrees.
     still
@@ -55,6 +57,7 @@ class Observation:
     throughput_per_s: float | None = None
     cpu_load: float | None = None
     lag_records: float | None = None
+    waited_records: float | None = None
     latency_p95_ms: float | None = None
     scale_out: int | None = None
     problems: tuple[str, ...] = field(default=())
@@ -131,6 +134,7 @@ def observe(
         throughput_per_s=_mean(total_throughput(tick)),
         cpu_load=_mean(tick.worker_metric(metrics.CPU.name)),
         lag_records=last_finite(recent.job_metric(metrics.LAG.name)),
+        waited_records=_least(tick.job_metric(metrics.LAG.name)),
         latency_p95_ms=_mean(tick.job_metric(metrics.LATENCY.name)),
         scale_out=None if scale_out is None else round(scale_out),
         problems=(*problems, *reading.warnings),
@@ -307,3 +311,8 @@ def _means_of_present(per_worker: Values) -> tuple[float, ...]:
 def _mean(values: Values) -> float | None:
     known = values[np.isfinite(values)]
     return float(known.mean()) if known.size else None
+
+
+def _least(values: Values) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(known.min()) if known.size else None

@@ -129,6 +129,7 @@ def seen() -> Observation:
         throughput_per_s=50_000.0,
         latency_p95_ms=900.0,
         lag_records=100.0,
+        waited_records=100.0,
         scale_out=8,
         uptime_s=3_600.0,
     )
@@ -172,7 +173,12 @@ def test_it_teaches_every_ten_minutes(seen: Observation) -> None:
 
 
 def test_while_a_backlog_is_worked_off_throughput_tells_of_t_max_and_latency_of_nothing(seen: Observation) -> None:
-    behind: dict[str, Any] = {"lag_records": 2e6, "latency_p95_ms": 40_000.0, "throughput_per_s": 60_000.0}
+    behind: dict[str, Any] = {
+        "lag_records": 2e6,
+        "waited_records": 1e6,
+        "latency_p95_ms": 40_000.0,
+        "throughput_per_s": 60_000.0,
+    }
     learned, at_s = after(seen, uptime_s=130.0, **behind)
     assert learned == taught().caught_up(8, 60_000.0).to_state()
     assert at_s == 0.0
@@ -182,13 +188,20 @@ def test_while_a_backlog_is_worked_off_throughput_tells_of_t_max_and_latency_of_
 def test_it_tells_what_the_stay_takes_with_and_without_a_profile(seen: Observation) -> None:
     calm = believe.update(JobMemory(), seen, Running(8, None, settled=True)).capacity
     told = 0.95 * calm.capacity(8).per_s
-    behind = replace(seen, lag_records=20.0 * told, throughput_per_s=told)
+    behind = replace(seen, lag_records=20.0 * told, waited_records=20.0 * told, throughput_per_s=told)
     for memory in (JobMemory(), adopt(JobMemory(), champions(), "orders")[0]):
         assert (
             believe.update(memory, behind, Running(8, None, settled=True)).capacity.capacity(8).per_s
             < calm.capacity(8).per_s
         )
-        for other in ({"uptime_s": 110.0}, {"lag_records": None}, {"lag_records": 4.0 * told}, {"uptime_s": None}):
+        for other in (
+            {"uptime_s": 110.0},
+            {"uptime_s": None},
+            {"lag_records": None},
+            {"lag_records": 4.0 * told},
+            {"waited_records": 0.0},
+            {"waited_records": None},
+        ):
             learned = believe.update(memory, replace(behind, **other), Running(8, None, settled=True)).capacity
             assert learned.behind is None
 
