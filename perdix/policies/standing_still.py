@@ -172,7 +172,7 @@ def _smaller(situation: Situation, shares: Mapping[int, float], budget: float) -
     smaller = next((n for n in shares if n < runs and shares[n] <= SPENT * budget), None)
     if smaller is None:
         return runs, f"{held}, and fewer in too many"
-    patience_s = PATIENCE_S * smaller / runs  # who may give back much need not wait long
+    patience_s = PATIENCE_S * (smaller / runs) ** 2  # the more is given back, the dearer is it to wait
     if np.isfinite(situation.minutes).sum() < LEAST_MINUTES or situation.since_rescale_s < patience_s:
         return runs, f"{held}; {smaller} may do as well, if some hours more confirm it"
     if situation.lag_records is None:

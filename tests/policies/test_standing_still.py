@@ -118,8 +118,8 @@ def test_what_was_rescaled_not_long_ago_stays_unless_it_falls_behind():
 
 
 def test_too_many_workers_are_given_back_sooner_than_one_too_many():
-    assert stand_still(situation(12, since_rescale_s=0.6 * PATIENCE_S), "daedalus").scale_out in (5, 6)
-    assert stand_still(situation(7, since_rescale_s=0.6 * PATIENCE_S), "daedalus").scale_out == 7
+    assert stand_still(situation(12, since_rescale_s=0.27 * PATIENCE_S), "daedalus").scale_out in (5, 6)
+    assert stand_still(situation(7, since_rescale_s=0.4 * PATIENCE_S), "daedalus").scale_out == 7
 
 
 def test_nothing_is_given_back_on_an_hour_that_was_not_seen_or_a_lag_that_is_not_measured():
