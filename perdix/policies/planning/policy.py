@@ -16,6 +16,7 @@ from perdix.models.capacity.contract import Estimate
 from perdix.models.forecasting.contract import Values
 from perdix.models.forecasting.foresight import HALF_LIFE
 from perdix.policies.contract import Candidate, Decision, Planned, Reason, Situation
+from perdix.policies.finding_out import RESCALE_S
 from perdix.policies.holding import blindness, hold
 from perdix.policies.late_at import LateAt
 from perdix.policies.planning.analogues import late_after
@@ -26,13 +27,11 @@ from perdix.policies.planning.programme import Prices, Programme, Sizes, Stage, 
 from perdix.policies.planning.rival import Rival
 from perdix.policies.planning.stays import Stays
 from perdix.policies.remembering import number, part_of
-from perdix.policies.standing_still import LEAST_MINUTES, late_shares
+from perdix.policies.standing_still import LEAST_MINUTES, WAITS, late_shares
 from perdix.policies.wording import per_s, seconds, workers
 from perdix.settings.strict import Strict
 
-RESCALE_S = 120.0  # of the busy workers: what a rescale weighs beside the lateness that it brings
 WORTH_S = 120.0  # of the busy workers: what a plan that gives back must save besides
-WAITS = 0.25  # of the latency objective: what may wait before a second counts as late
 LEAST_TAIL_S, TAIL_S = 60.0, 3_600.0  # how long the time after the course counts
 ALMOST = 0.01  # share of the minutes by which a size may be late more often than the largest
 HELD = 0.8  # of the error budget, up to which a size would have held the objective over the last hours
