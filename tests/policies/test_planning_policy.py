@@ -7,6 +7,7 @@ import pytest
 
 from perdix.policies.contract import Reason
 from perdix.policies.planning.policy import Perdix, PerdixOptions
+from perdix.policies.planning.rival import Rival
 
 DAY = np.full(720, 3_500.0)
 
@@ -199,3 +200,13 @@ def test_what_no_size_would_carry_is_no_reason_to_stay_small(situate, foreseen):
 
 def test_a_load_above_what_the_most_workers_take_keeps_them(situate):
     assert decide(situate, load=14_000.0, scale_out=12, lag_records=90_000.0).scale_out == 12
+
+
+def test_while_nothing_may_be_given_back_what_runs_says_nothing_against_plans(situate):
+    """A job that went to all workers in its first hour was held to ten for six hours (the sine, seed 41)."""
+    for minutes, counted in ((30, False), (200, True)):
+        first = decide(situate, load=1_500.0, scale_out=12, minutes=np.full(minutes, 1_500.0))
+        later = {"now_s": situate().now_s + 60.0, "memory": first.memory, "minutes": np.full(minutes, 1_500.0)}
+        rival = Rival.of_memory(decide(situate, load=1_500.0, scale_out=12, **later).memory)
+        assert (rival.worker_s > 0.0) is counted
+        assert rival.at_s == situate().now_s + 60.0

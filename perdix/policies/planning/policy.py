@@ -165,7 +165,10 @@ def _remembered(situation: Situation) -> dict[str, Any]:
     if settled and latency_ms is not None and known:
         lateness = lateness.seen(busy, late)
     rival = Rival.of_memory(situation.memory)
-    rival = rival.counted(situation.now_s, situation.scale_out, late, longest_s=longest_s)
+    if _young(situation):  # while nothing may be given back, what runs says nothing against plans
+        rival = replace(rival, at_s=situation.now_s)
+    else:
+        rival = rival.counted(situation.now_s, situation.scale_out, late, longest_s=longest_s)
     at_this_size = curable * late if stays_s > SETTLED_S else None
     late_at = LateAt.of_memory(situation.memory)
     late_at = late_at.counted(situation.now_s, situation.scale_out, at_this_size, longest_s=longest_s)
