@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Protocol
+
+_HIGH = NormalDist().inv_cdf(0.95)  # intervals hold 90 %
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,16 @@ class Estimate:
     high_per_s: float
     seen: bool
     basis: str
+
+    @property
+    def usable(self) -> bool:
+        """Whether all three values are finite and above 0."""
+        return all(math.isfinite(value) and value > 0 for value in (self.low_per_s, self.per_s, self.high_per_s))
+
+    @property
+    def log_sd(self) -> float:
+        """Standard deviation of the logarithm, of one that is :attr:`usable`."""
+        return max(math.log(self.high_per_s / self.low_per_s) / (2.0 * _HIGH), 0.0)
 
 
 class CapacityModel(Protocol):

@@ -6,12 +6,11 @@ What a size takes is known within an interval. Who only ever counts on its low e
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perdix.models.capacity.contract import Estimate
 from perdix.models.forecasting.contract import Values
@@ -22,9 +21,7 @@ FOUND_OUT_S = 300.0  # until it is plain that a size does not hold
 RESCALE_S = 120.0  # of the busy workers: what a rescale weighs beside the lateness that it brings
 SCARCE = 0.02  # of a capacity: what it has to spare at least, for catching up
 PARTS = 20  # of the interval, each as likely as the others
-Holds = Callable[[Values], NDArray[np.bool_]]  # of capacities, whether each holds
 _NORMAL = NormalDist()
-_HIGH = _NORMAL.inv_cdf(0.95)  # intervals of capacities hold 90 %
 _AT = np.array([_NORMAL.inv_cdf((part + 0.5) / PARTS) for part in range(PARTS)])
 
 
@@ -47,19 +44,21 @@ class Trial:
     worth: float
 
 
-def best_trial(situation: Situation, scale_outs: Iterable[int], *, holds: Holds, late_price: float) -> Trial | None:
+def best_trial(
+    situation: Situation, scale_outs: Iterable[int], *, least_per_s: float, late_price: float
+) -> Trial | None:
     """Return the trial that is worth most; ``None`` where none is worth what it costs.
 
     Parameters
     ----------
     scale_outs
         Those to look at, all below what runs.
-    holds
-        Whether a size would hold that takes so many records/s, of the capacities' shape.
+    least_per_s
+        Capacity from which on a size holds, records/s.
     late_price
         Worker-seconds that one late second weighs.
     """
-    trials = [_trial(situation, situation.capacities[n], holds, late_price) for n in scale_outs]
+    trials = [_trial(situation, situation.capacities[n], least_per_s, late_price) for n in scale_outs]
     return max((one for one in trials if one.worth > 0.0), key=lambda one: one.worth, default=None)
 
 
@@ -72,12 +71,12 @@ def _load(situation: Situation) -> float:
     return float(np.nanmean(situation.minutes))
 
 
-def _trial(situation: Situation, estimate: Estimate, holds: Holds, late_price: float) -> Trial:
+def _trial(situation: Situation, estimate: Estimate, least_per_s: float, late_price: float) -> Trial:
     could_take = _could_take(estimate)
     down, load, lost_s = situation.downtimes, _load(situation), _lost_s(situation)
     caught_up_s = _catching_up_s(load * (down.in_s + lost_s), could_take, load)
     # Who does not recover from the rescale in the time that is asked for is sent back, whatever it takes otherwise.
-    held = holds(could_take) & (caught_up_s <= situation.objectives.recovery_time_s)
+    held = (could_take >= least_per_s) & (caught_up_s <= situation.objectives.recovery_time_s)
     chance, rescale = float(held.mean()), RESCALE_S * busy_workers(situation)
     if not chance > 0.0:
         return Trial(estimate.scale_out, chance, -math.inf)
@@ -99,8 +98,7 @@ def _lost_s(situation: Situation) -> float:
 
 def _could_take(estimate: Estimate) -> Values:
     """Return what a size may take, each as likely as the others, shape ``(PARTS,)``."""
-    log_sd = max(math.log(estimate.high_per_s / estimate.low_per_s) / (2.0 * _HIGH), 0.0)
-    return np.asarray(estimate.per_s * np.exp(log_sd * _AT))
+    return np.asarray(estimate.per_s * np.exp(estimate.log_sd * _AT))
 
 
 def _catching_up_s(waits: float, capacities: Values, load: float) -> Values:

@@ -29,6 +29,7 @@ SPENT = 0.6  # of the error budget, up to which a smaller size may be expected t
 PATIENCE_S = 4 * 3600.0  # between a rescale and one to a smaller size
 RESPITE_S = 1_800.0  # between a rescale and one to a larger size, unless the job falls behind
 SUPPOSED_MINUTES = 180.0  # of half the budget, that count beside those that were seen: lateness comes in bursts
+CAPACITIES = np.geomspace(0.05, 1.0, 60)  # of the highest minute: looked at for the least that holds
 MUCH_LEFT = 0.5  # of the error budget, below which nothing is tried
 LEAST_MINUTES = 60  # before anything is given back
 BEHIND_S = 30.0  # of the load waiting: the job falls behind
@@ -111,8 +112,9 @@ def _size(situation: Situation, shares: Mapping[int, float], late_at: LateAt) ->
     inside = {n: share for n, share in shares.items() if bounds.minimum <= n <= bounds.maximum}
     measured = {n: late_at.share(n, share) for n, share in inside.items()}
     # Who falls behind now may do so for the first time.
-    if _overspent(situation, shares[runs] if _behind(situation) else measured[runs], budget):
-        spent = f"{runs} would have been late in {shares[runs]:.1%} of the last minutes"
+    late = shares[runs] if _behind(situation) else measured[runs]
+    if _overspent(situation, late, budget):
+        spent = f"{runs} would have been late in {late:.1%} of the last minutes"
         return _larger(situation, inside, budget, spent)
     if late_at.overspent(runs, budget):
         return _larger(situation, inside, budget, f"{runs} were late for more than the error budget of the last hours")
@@ -145,19 +147,20 @@ def _found_out(situation: Situation, late_at: LateAt, spent: Spent) -> tuple[int
     """
     bounds, runs, objectives = situation.bounds, situation.scale_out, situation.objectives
     here, minutes = situation.capacities.get(runs), situation.minutes
-    if here is None or situation.lag_records is None or situation.behind or situation.late:
+    if here is None or not here.usable or situation.lag_records is None or situation.behind or situation.late:
         return None
-    unknown = [n for n in situation.capacities if bounds.minimum <= n < runs and not late_at.ran(n)]
+    usable = (n for n, one in situation.capacities.items() if one.usable)
+    unknown = [n for n in usable if bounds.minimum <= n < runs and not late_at.ran(n)]
     if not unknown or np.isfinite(minutes).sum() < LEAST_MINUTES or situation.since_rescale_s < PATIENCE_S:
         return None
     if spent.left(objectives.error_budget) < MUCH_LEFT:
         return None
     allowed_s, most = WAITS * objectives.latency_p95_ms / 1_000.0, SPENT * objectives.error_budget
-    busy = busy_workers(situation)
+    busy, tried = busy_workers(situation), float(np.nanmax(minutes)) * CAPACITIES  # who takes the highest never waits
     found = best_trial(
         situation,
         unknown,
-        holds=lambda could_take: late_shares(minutes, could_take, allowed_s) <= most,
+        least_per_s=float(tried[late_shares(minutes, tried, allowed_s) <= most].min(initial=math.inf)),
         late_price=max(LATE_PRICE * busy * spent.price(objectives.error_budget), busy + 1.0),
     )
     if found is None:

@@ -1,5 +1,6 @@
 """Where a load cannot be foreseen, the smallest size within the error budget is stood at."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -193,3 +194,17 @@ def test_what_would_not_recover_from_the_rescale_in_time_is_not_tried():
         objectives = Objectives(checkpoint_interval_s=interval_s)
         here = unknown_below(capacities=close, minutes=nearly, objectives=objectives)
         assert stand_still(here, "perdix", RAN, NOTHING_SPENT).scale_out == size
+
+
+def test_a_capacity_that_cannot_be_is_no_ground_for_a_trial():
+    """At 0, at 1e300, and with an interval that begins at 0."""
+    load = np.full(400, 10.0) * (1.0 + 0.4 * np.random.default_rng(5).standard_normal(400)).clip(0.1)
+    for low, per_s, high in ((0.0, 0.0, 0.0), (0.0, 40.0, 80.0), (1.0, 40.0, math.inf), (1e300, 1e300, 1e300)):
+        given = situation(3, load, since_rescale_s=2.0 * PATIENCE_S)
+        strange = {n: Estimate(n, per_s, low, high, False, "") for n in (1, 2)}
+        for capacities in ({**given.capacities, **strange}, {3: given.capacities[3], **strange}):
+            spent = Spent(0.0, 8 * 3600.0, 1e6)
+            assert 1 <= stand_still(replace(given, capacities=capacities), "perdix", LateAt(), spent).scale_out <= 3
+    still = situation(3, since_rescale_s=2.0 * PATIENCE_S)
+    still = replace(still, minutes=np.zeros(400))
+    assert 1 <= stand_still(still, "perdix", LateAt(), Spent(0.0, 8 * 3600.0, 1e6)).scale_out <= 3

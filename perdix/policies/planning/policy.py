@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from perdix.models.capacity.contract import Estimate
 from perdix.models.forecasting.contract import Values
 from perdix.models.forecasting.foresight import HALF_LIFE
 from perdix.policies.contract import Candidate, Decision, Planned, Reason, Situation
@@ -41,7 +39,6 @@ HARDLY_BUSY = 0.5  # of the capacity: what is late below, with nothing waiting, 
 STOOD_S = 1_800.0  # after a rescale, until more workers than the fixed size are given back
 CARRIED = 0.95  # of the most that any size takes: no more load is planned for
 RISEN = 1.05  # times the highest of the last hours: a load beyond that is new
-_LOW = NormalDist().inv_cdf(0.95)  # intervals of capacities hold 90 %
 
 
 class PerdixOptions(Strict):
@@ -153,7 +150,7 @@ def _remembered(situation: Situation) -> dict[str, Any]:
     longest_s = 10.0 * situation.tick_interval_s
     here = situation.capacities.get(situation.scale_out)
     settled = situation.since_rescale_s > SETTLED_S and lag is not None and not waits
-    known = here is not None and _usable(here)
+    known = here is not None and here.usable
     busy = situation.workload_per_s / here.per_s if here is not None and known else situation.cpu_load or 1.0
     curable = not settled or busy > HARDLY_BUSY
     budget, stays_s = situation.objectives.error_budget, situation.since_rescale_s
@@ -199,12 +196,12 @@ def _sizes(situation: Situation, memory: Mapping[str, Any]) -> Sizes | None:
     usable = [
         one
         for n, one in sorted(situation.capacities.items())
-        if (bounds.minimum <= n <= bounds.maximum or n == runs) and _usable(one)
+        if (bounds.minimum <= n <= bounds.maximum or n == runs) and one.usable
     ]
     if runs not in [one.scale_out for one in usable]:
         return None
     found = np.array([one.per_s for one in usable])
-    log_sd = np.array([max(math.log(one.high_per_s / one.low_per_s) / (2.0 * _LOW), 0.0) for one in usable])
+    log_sd = np.array([one.log_sd for one in usable])
     workers_of = np.array([one.scale_out for one in usable])
     # A smaller size is found out once it runs, and is left again: what is not known of it does not come anew with each
     # minute. Of larger ones the safe one is taken at once, for who is behind cannot try.
@@ -217,11 +214,6 @@ def _sizes(situation: Situation, memory: Mapping[str, Any]) -> Sizes | None:
     if overtaken is None:
         overtaken = np.zeros(len(usable))
     return Sizes(workers_of, found, known_sd, doubt, overtaken, Lateness.of_memory(memory))
-
-
-def _usable(estimate: Estimate) -> bool:
-    values = (estimate.low_per_s, estimate.per_s, estimate.high_per_s)
-    return all(math.isfinite(value) and value > 0 for value in values)
 
 
 def _place(sizes: Sizes, scale_out: int) -> int:
