@@ -27,7 +27,7 @@ from testbed.layout import Layout
 from testbed.processes import PidFiles, is_running
 from testbed.settings import Ports, Testbed
 
-pytestmark = [pytest.mark.testbed, pytest.mark.slow]
+pytestmark = pytest.mark.e2e
 UNREACHABLE = re.compile(r"Could not (transfer|resolve|find)|Unknown host|Connection refused|offline", re.IGNORECASE)
 LOOPBACK = ("0100007F", "0000000000000000FFFF00000100007F")
 LISTENS = "0A"
@@ -45,13 +45,15 @@ def program(state: Path, *words: object) -> subprocess.Popen[str]:
 
 
 def wait_for(what: str, true: Callable[[], bool], timeout_s: float = 60.0) -> None:
-    deadline = time.monotonic() + timeout_s
+    deadline, missing = time.monotonic() + timeout_s, ""
     while time.monotonic() < deadline:
-        with contextlib.suppress(httpx.HTTPError, KeyError, IndexError):
+        try:
             if true():
                 return
+        except (httpx.HTTPError, KeyError, IndexError, AssertionError) as error:
+            missing = f"; the last time: {error!r}"
         time.sleep(0.3)
-    pytest.fail(f"{what} did not come true within {timeout_s:.0f} s")
+    pytest.fail(f"{what} did not come true within {timeout_s:.0f} s{missing}")
 
 
 def free_offset() -> int:
@@ -174,12 +176,15 @@ def test_the_job_tells_what_its_subtasks_have_done(state: Path) -> None:
 
         def all_told_and_done() -> bool:
             found = target.read_dataflow().operators.values()
-            told = np.isfinite(np.concatenate([one.counters.busy_ms for one in found])).all()
+            for one in found:
+                assert np.isfinite(one.counters.busy_ms).all(), one
+                assert not one.pending_records, one
             sent, counted = (one.counters for one in found)
-            none_waits = sum(one.pending_records or 0.0 for one in found) == 0.0
-            return bool(told) and none_waits and sent.records_out.sum() == counted.records_in.sum()
+            assert sent.records_out.sum() == counted.records_in.sum(), (sent, counted)
+            return True
 
-        wait_for("what every subtask has done", all_told_and_done)
+        # Flink asks its workers every ten seconds, and now and then in vain: on busy cores 60 s were once too short.
+        wait_for("what every subtask has done", all_told_and_done, timeout_s=120.0)
         reading = target.read_dataflow()
     (source, words), (_, count) = reading.operators.items()
     assert (words.inputs, count.inputs) == ((), (source,))
