@@ -45,6 +45,11 @@ def of_fewer(per_s: float, scale_out: int, smallest: int) -> str:
     return f"{each}, extrapolated from {smallest} workers: never ran at this size"
 
 
+def of_key_groups(per_s: float, scale_out: int) -> str:
+    """Return the basis of a scale-out that was not seen, by the key groups of its hottest subtask."""
+    return f"by the loads of its key groups, {per_s / scale_out:,.0f}/s per worker, {EXTRAPOLATED}"
+
+
 def limited(text: str, lost: float) -> str:
     """Return a basis with what the busiest worker costs, where that is ``lost`` of the logarithm of the capacity."""
     if lost < LITTLE_LOST:

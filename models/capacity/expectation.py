@@ -1,21 +1,27 @@
-"""Capacity that is estimated for each scale-out, from what some took: the curve through them, and key skew."""
+"""Capacity that is estimated for each scale-out, from what some took: the curve through them, key skew, key groups."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import NormalDist
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perdix.models.capacity import basis
 from perdix.models.capacity.contract import Estimate
 from perdix.models.capacity.evidence import OBSERVED, OFF_CURVE, REDRAWN_SKEW, Curve, Evidence, as_workers_add
-from perdix.models.capacity.skew import Skew
+from perdix.models.capacity.key_groups import KeyGroups
+from perdix.models.capacity.skew import CONTENTIONS, Skew, read_shares
+
+Values = NDArray[np.float64]
 
 Z90 = NormalDist().inv_cdf(0.95)
+MOSTLY = 0.5  # likelihood of key groups from which an estimate is said to rest on them
+LIKE_THE_OTHERS = 0.04  # relative sd of what the hottest worker takes at one scale-out, beside what contention explains
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,9 @@ class Expectation:
         Of the source, where that is known: a worker reads whole ones.
     warnings
         What the reader should know of the stay that goes on.
+    groups
+        What is known of how key groups share the work. As far as they are behind what was seen, they say what the
+        hottest subtask has at any scale-out; then what runs there again is dealt alike, and more workers may take less.
     """
 
     typical: Mapping[int, Evidence]
@@ -44,6 +53,7 @@ class Expectation:
     now_s: float
     partitions: int | None = None
     warnings: tuple[str, ...] = ()
+    groups: KeyGroups = field(default_factory=KeyGroups)
 
     def estimates(self, scale_outs: range, *, dated: bool = False) -> dict[int, Estimate]:
         """Return the estimate of each scale-out with a 90 % interval; ``dated``: its basis names dates, not ages."""
@@ -57,10 +67,66 @@ class Expectation:
             limited = np.maximum(limited, self._of_any_stay[skew.of - 1][0])  # more workers are never a loss
             lost[beyond:] = (logs - limited).tolist()
             answers[beyond:] = zip(limited.tolist(), (variances + doubt).tolist(), strict=True)
+        if self.groups.likely > 0.0:
+            answers = self._with_key_groups(scale_outs, answers)
+        if self.groups.likely > MOSTLY:
+            lost = [0.0] * len(answers)
         return {
             n: self._estimate(n, answer, basis.limited(self._basis(n, answer[0], dated=dated), less))
             for n, answer, less in zip(scale_outs, answers, lost, strict=True)
         }
+
+    def _with_key_groups(self, scale_outs: range, answers: list[tuple[float, float]]) -> list[tuple[float, float]]:
+        """Return answers as far as key groups are not behind what was seen, and what these say as far as they are."""
+        at = np.minimum(np.arange(scale_outs.start, scale_outs.stop), self.groups.count) - 1
+        found = self._by_key_groups(int(at[-1]) + 1)
+        if found is None:
+            return answers
+        logs, variances = np.array(answers).T
+        theirs, their_variances = found[0][at], found[1][at]
+        likely = np.full(len(at), self.groups.likely)
+        if self.current is not None and self.current.scale_out in scale_outs:
+            likely[self.current.scale_out - scale_outs.start] = 0.0  # that one is measured
+        mean = likely * theirs + (1.0 - likely) * logs
+        apart = likely * (theirs - mean) ** 2 + (1.0 - likely) * (logs - mean) ** 2
+        variance = likely * their_variances + (1.0 - likely) * variances + apart
+        return list(zip(mean.tolist(), variance.tolist(), strict=True))
+
+    def _by_key_groups(self, most: int) -> tuple[Values, Values] | None:
+        """Return log capacity and its variance at 1 .. ``most`` or more, as key groups have it; ``None``: not known.
+
+        The job is full when its hottest subtask is: what that takes is alike at all scale-outs, but for contention.
+        """
+        ran = [item for item in self._observed if item.scale_out <= self.groups.count]
+        if not ran:
+            return None
+        sizes = np.array([item.scale_out for item in ran])
+        shares, doubts = self.groups.hottest(max(most, int(sizes.max())))
+        own = np.array([self._of_this_stay(item) for item in ran])
+        takes = np.log([item.per_s for item in ran]) + shares[sizes - 1]
+        precision = 1.0 / (own + doubts[sizes - 1] + LIKE_THE_OTHERS**2)
+        tried = np.arange(1, len(shares) + 1)
+        held_up = np.log1p(CONTENTIONS[:, None] * (tried - 1.0))
+        alone = takes + held_up[:, sizes - 1]
+        mean = alone @ precision / precision.sum()
+        likely = np.exp(-0.5 * ((alone - mean[:, None]) ** 2 @ precision))
+        likely /= likely.sum()
+        worker = mean[:, None] - held_up
+        expected = likely @ worker
+        variance = likely @ (worker - expected) ** 2 + 1.0 / precision.sum() + LIKE_THE_OTHERS**2
+        logs, variances = expected - shares, variance + doubts
+        if self.partitions is not None:
+            logs = np.minimum(logs, expected - np.log(read_shares(self.partitions, tried)))
+        # Where a scale-out ran itself, that counts as well: it is dealt alike whenever it runs.
+        there = 1.0 / own
+        both = there + 1.0 / variances[sizes - 1]
+        logs[sizes - 1] = (there * np.log([item.per_s for item in ran]) + logs[sizes - 1] / variances[sizes - 1]) / both
+        variances[sizes - 1] = 1.0 / both
+        return logs, variances
+
+    def _of_this_stay(self, evidence: Evidence) -> float:
+        """Return the variance of evidence without that of keys that are dealt anew."""
+        return max(evidence.variance(self.now_s) - REDRAWN_SKEW**2, (0.25 * REDRAWN_SKEW) ** 2)
 
     def _estimate(self, scale_out: int, answer: tuple[float, float], text: str) -> Estimate:
         log_value, variance = answer
@@ -141,6 +207,8 @@ class Expectation:
 
     def _basis(self, scale_out: int, log_value: float, *, dated: bool) -> str:
         evidence, now_s, skew = self._known(scale_out), None if dated else self.now_s, self._of_fewest
+        if evidence is None and self.groups.likely > MOSTLY:
+            return basis.of_key_groups(math.exp(log_value), scale_out)
         if evidence is None and skew is not None and scale_out < skew.of:
             return basis.of_fewer(math.exp(log_value), scale_out, skew.of)
         if evidence is None:

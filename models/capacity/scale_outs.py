@@ -15,6 +15,7 @@ from perdix.models.capacity.contract import Estimate
 from perdix.models.capacity.evidence import OBSERVED, Curve, Evidence
 from perdix.models.capacity.expectation import Expectation
 from perdix.models.capacity.hottest import STRANGERS
+from perdix.models.capacity.key_groups import KeyGroups, Subtasks
 from perdix.models.capacity.line import IdleShare
 from perdix.models.capacity.pairing import MINUTE_S, paired_minutes, runs_of_scale_out
 from perdix.models.capacity.workers import Against, Total, Workers
@@ -33,6 +34,7 @@ FASTER = 1.4  # times what its CPU load explains, that no running program become
 FAR = 1.5  # times the usual CPU load, beyond which no line is held against what is done
 LIKELY_SDS = 2.0  # of what is believed of the idle share: above, it is not likely (strangers: 0.32)
 VETO_MINUTES = 3.0  # weight from which a stay's lines are known well enough to doubt what comes
+DEALT_MINUTES = 1.0  # weight from which a stay's CPU loads tell how the work falls onto the subtasks
 LITTLE = 0.1  # share of the capacity up to which rates and CPU load may differ: an idle worker's CPU tells little
 BEHIND_SD = 0.03  # relative sd of a minute's throughput with a backlog around the capacity
 STALLED = 0.1  # share of what is believed and usual, below which the workers wait for something else than their CPU
@@ -65,6 +67,10 @@ class ScaleOuts:
         Lines of the current stay that were given up because the workers no longer followed them.
     doubted
         The newest samples where they contradict the lines; ``None`` where they agree. Not kept.
+    groups
+        What subtasks taught of the loads of key groups.
+    dealt_minutes
+        Weight of the current stay's lines when that was last learnt from it; 0 before.
     """
 
     scale_out: int | None = None
@@ -77,14 +83,21 @@ class ScaleOuts:
     idle: IdleShare = STRANGERS
     outgrown: Workers = field(default_factory=Workers)
     doubted: Against | None = None
+    groups: KeyGroups = field(default_factory=KeyGroups)
+    dealt_minutes: float = 0.0
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
-    def update(self, window: Window, scale_out: int) -> ScaleOuts:
+    def update(self, window: Window, scale_out: int, subtasks: Subtasks | None = None) -> ScaleOuts:
         """Learn from a window: rows that are newer than the last update, not of a warm-up, and of this scale-out.
 
         Windows may overlap: no row counts twice. Give at least two minutes, so that every new row has the minute of
         throughput before it that its one-minute mean of CPU covers.
+
+        Parameters
+        ----------
+        subtasks
+            Which worker has which; ``None`` where that is not known, and then key groups are not learnt of.
 
         Raises
         ------
@@ -98,7 +111,8 @@ class ScaleOuts:
         if rows is None:
             return moved
         fresh = Workers.of(window.workers, rows.cpu, rows.throughput_per_s, rows.minutes_each)
-        return moved._learnt(fresh, rows.newest_s, _restarted_s(window)) if len(fresh) else moved
+        learnt = moved._learnt(fresh, rows.newest_s, _restarted_s(window)) if len(fresh) else moved
+        return learnt if subtasks is None else learnt._dealt(subtasks)
 
     def worked_off(self, scale_out: int, throughput_per_s: float, at_s: float) -> ScaleOuts:
         """Learn from a minute, up to ``at_s``, in which a backlog was worked off: its throughput was all there is.
@@ -125,7 +139,15 @@ class ScaleOuts:
     def _left(self) -> ScaleOuts:
         """Return the model after the end of a stay: what it taught is remembered, and its lines are gone."""
         idle = self.idle if self._total is None else self._total.idle
-        return replace(self._remembering(), workers=Workers(), outgrown=Workers(), surprises=0, behind=None, idle=idle)
+        return replace(
+            self._remembering(),
+            workers=Workers(),
+            outgrown=Workers(),
+            surprises=0,
+            behind=None,
+            idle=idle,
+            dealt_minutes=0.0,
+        )
 
     def _learnt(self, fresh: Workers, newest_s: float, restarted_s: float = math.inf) -> ScaleOuts:
         """Return the model after fresh samples; of history nobody says when the job was started: infinity."""
@@ -155,8 +177,21 @@ class ScaleOuts:
 
     def _anew(self, fresh: Workers, newest_s: float) -> ScaleOuts:
         """Return the model of a program that changed: its lines and what other scale-outs took are worth little now."""
-        forgotten = replace(self, memory={}, behind=None, idle=STRANGERS, surprises=0, doubted=None)
+        forgotten = replace(self, memory={}, behind=None, idle=STRANGERS, surprises=0, doubted=None, dealt_minutes=0.0)
+        forgotten = replace(forgotten, groups=KeyGroups(count=self.groups.count))
         return replace(forgotten, workers=fresh, newest_s=newest_s, outgrown=self.workers)
+
+    def _dealt(self, subtasks: Subtasks) -> ScaleOuts:
+        """Learn how the work falls onto the subtasks, whenever the current stay is known twice as well as before."""
+        weight = self.workers.weight
+        if weight < max(DEALT_MINUTES, 2.0 * self.dealt_minutes) or len(subtasks.workers) != self.scale_out:
+            return self
+        shares = self.workers.shares(subtasks.workers, self.idle if self._total is None else self._total.idle)
+        if shares is None:
+            return self
+        groups = self.groups if self.groups.count == subtasks.cells else KeyGroups(count=subtasks.cells)
+        known = groups.after(len(shares), shares, judged=self.dealt_minutes == 0.0)
+        return replace(self, groups=known, dealt_minutes=weight)
 
     def _missed(self, found: Against) -> bool:
         """Whether far more or less was done than the lines say, or than any likely idle share explains."""
@@ -342,7 +377,7 @@ class ScaleOuts:
         """Return what is expected of every scale-out, with a source of so many partitions."""
         if partitions not in self._expectations:
             self._expectations[partitions] = Expectation(
-                self._typical, self._current, self._curve, self._now_s, partitions, self.warnings
+                self._typical, self._current, self._curve, self._now_s, partitions, self.warnings, self.groups
             )
         return self._expectations[partitions]
 
@@ -373,6 +408,7 @@ class ScaleOuts:
             "behind": None if self.behind is None else self.behind.to_state(),
             "idle": [self.idle.cpu, self.idle.sd],
             **({"outgrown": self.outgrown.to_state()} if len(self.outgrown) else {}),
+            **({"groups": {**self.groups.to_state(), "minutes": self.dealt_minutes}} if self.groups.seen else {}),
         }
 
     @classmethod
@@ -398,6 +434,8 @@ class ScaleOuts:
             behind=None if state.get("behind") is None else Evidence.from_state(state["behind"]),
             idle=IdleShare(*map(float, state["idle"])) if "idle" in state else STRANGERS,
             outgrown=Workers.from_state(state.get("outgrown", {})),
+            groups=KeyGroups.from_state(state["groups"]) if "groups" in state else KeyGroups(),
+            dealt_minutes=float(state["groups"]["minutes"]) if "groups" in state else 0.0,
         )
         model._check()
         return model

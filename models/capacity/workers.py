@@ -19,6 +19,7 @@ Values = NDArray[np.float64]
 LINE = 6  # statistics of a line
 ROWS = LINE + 2
 MEANS = (1, 2, LINE, LINE + 1)  # rows that hold means, which do not forget
+LEAST_WORK = 0.08  # mean CPU load above the idle share, from which its shares tell
 KEPT_IN_STATE = 144  # workers whose lines are stored; more are represented by these
 
 
@@ -190,6 +191,17 @@ class Workers:
         shares = self.table[1, measured] / self.table[LINE, measured]
         names = [name for name, there in zip(self.names, measured, strict=True) if there]
         return dict(zip(names, (shares / shares.max(initial=-np.inf)).tolist(), strict=True))
+
+    def shares(self, names: tuple[str, ...], idle: IdleShare) -> Values | None:
+        """Return each one's share of the CPU load above the idle share, in this order.
+
+        ``None`` where one has no samples, or where they are too little busy to tell.
+        """
+        at = {name: k for k, name in enumerate(self.names)}
+        if not all(name in at for name in names):
+            return None
+        worked = np.maximum(self.table[1, [at[name] for name in names]] - idle.cpu, 0.0)
+        return worked / worked.sum() if worked.mean() > LEAST_WORK else None
 
     def total(self, scale_out: int, idle: IdleShare | None = None) -> Total:
         """Return what ``scale_out`` workers can take, these among them.

@@ -11,6 +11,7 @@ from perdix.control.job_memory import JobMemory, history_of
 from perdix.control.observe import Observation, workload_of
 from perdix.control.standing import Standing, standings
 from perdix.models.capacity.contract import Estimate
+from perdix.models.capacity.key_groups import Subtasks
 from perdix.models.forecasting.contract import Forecast, Workload
 from perdix.models.forecasting.forecaster import Forecaster, fallback
 from perdix.models.forecasting.foresight import KEPT_S, MINUTE_S
@@ -102,7 +103,7 @@ def with_capacity(memory: JobMemory, observation: Observation, running: Running 
     scale_out = observation.scale_out if observation.scale_out is not None else (running.scale_out if running else None)
     mixed = running is not None and bool(running.mix)  # a capacity per number of workers says nothing of their sizes
     if scale_out is not None and scale_out >= 1 and not mixed and (running is None or running.settled):
-        memory = _with_rates(memory, observation, window, scale_out)
+        memory = _with_rates(memory, observation, window, scale_out, None if running is None else running.subtasks)
     return memory
 
 
@@ -122,13 +123,15 @@ def as_seen(observation: Observation) -> Beliefs:
     return Beliefs(None, Forecast(end_s, HORIZON_S, np.array([level])))
 
 
-def _with_rates(memory: JobMemory, observation: Observation, window: Window, scale_out: int) -> JobMemory:
+def _with_rates(
+    memory: JobMemory, observation: Observation, window: Window, scale_out: int, subtasks: Subtasks | None
+) -> JobMemory:
     """Let what is known of capacity and latency learn from the running job (Daedalus, 3.1; Phoebe, 3.1).
 
     While a backlog is worked off, throughput tells of what the job can do and latency of nothing; in steady operation
     it is the other way round. A minute in which the backlog only began tells of neither: it was idle before.
     """
-    capacity, profiled = memory.capacity.update(window, scale_out), memory.profiled
+    capacity, profiled = memory.capacity.update(window, scale_out, subtasks), memory.profiled
     rate_per_s, uptime_s, now_s = observation.throughput_per_s, observation.uptime_s, observation.end_s
     if rate_per_s is None or uptime_s is None or now_s is None:
         return replace(memory, capacity=capacity)

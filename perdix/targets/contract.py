@@ -9,6 +9,7 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Protocol, Self
 
+from perdix.models.capacity.key_groups import Subtasks
 from perdix.settings.plain_error import PlainError
 from perdix.settings.stream_job import MOST_WORKERS
 
@@ -61,6 +62,8 @@ class Running:
         Size -> workers, of those numbers, zeros left out; empty where workers are equal or not told apart.
     note
         What of a request went otherwise than it should, in words.
+    subtasks
+        Which worker has which subtask of the job; ``None`` where the target does not tell, or each has several.
 
     Raises
     ------
@@ -74,6 +77,7 @@ class Running:
     mix: Mapping[str, int] = field(default_factory=dict)
     requested_mix: Mapping[str, int] = field(default_factory=dict)
     note: str = field(default="", compare=False)
+    subtasks: Subtasks | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         for told in (self.scale_out, self.requested or 0):

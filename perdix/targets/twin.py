@@ -8,9 +8,11 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict
 
+from perdix.models.capacity.key_groups import GROUPS, Subtasks
 from perdix.settings.access import HttpAccess
 from perdix.targets.contract import Connected, Fault, Guard, Running, TargetError, unguarded
 from perdix.targets.http import TIMEOUT_S, HttpTarget
+from perdix.twin.exposition import subtasks_of
 from perdix.twin.job import JobTwin
 
 
@@ -24,9 +26,13 @@ class _Answer(BaseModel):
     settled: bool
     mix: dict[str, int] | None = None
     requested_mix: dict[str, int] | None = None
+    subtasks: list[str] | None = None
+    key_groups: int = GROUPS
 
     def running(self) -> Running:
-        return Running(self.scale_out, self.requested, self.settled, self.mix or {}, self.requested_mix or {})
+        subtasks = None if self.subtasks is None else Subtasks(tuple(self.subtasks), self.key_groups)
+        mixes = self.mix or {}, self.requested_mix or {}
+        return Running(self.scale_out, self.requested, self.settled, *mixes, subtasks=subtasks)
 
 
 class TwinTarget(Connected):
@@ -73,7 +79,8 @@ class LocalTwinTarget:
     def read(self) -> Running:
         """Return what really runs."""
         twin = self._twin
-        return Running(twin.scale_out, twin.requested, twin.settled, twin.mix, twin.requested_mix)
+        mixes = twin.mix, twin.requested_mix
+        return Running(twin.scale_out, twin.requested, twin.settled, *mixes, subtasks=subtasks_of(twin))
 
     def scale(
         self,

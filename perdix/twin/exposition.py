@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from perdix.models.capacity.key_groups import GROUPS, Subtasks
 from perdix.telemetry import metrics
 from perdix.telemetry.series import Kind
 from perdix.twin.history import History
@@ -72,6 +73,12 @@ class OfWorker:
 def worker_name(job: str, worker: int) -> str:
     """Return the name of the worker's pod."""
     return f"{job}-taskmanager-{worker:02d}"
+
+
+def subtasks_of(twin: JobTwin) -> Subtasks:
+    """Return which worker has which subtask: a slot each, in the order of their names."""
+    names = tuple(worker_name(twin.parameters.name, worker) for worker in range(twin.scale_out))
+    return Subtasks(names, twin.parameters.keys.dealt_groups or GROUPS)
 
 
 def expose(twin: JobTwin, names: Names = "canonical", interval_s: float = 15.0) -> list[Exposed]:

@@ -12,6 +12,7 @@ from typing import Any, Final, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from perdix.twin import prometheus_api as api
+from perdix.twin.exposition import subtasks_of
 from perdix.twin.job import JobTwin
 from perdix.twin.living import LivingTwin
 
@@ -205,7 +206,9 @@ def _failed(living: LivingTwin, name: str, asked: Any) -> api.Answer:
 
 def _running(twin: JobTwin) -> dict[str, Any]:
     running = {"scale_out": twin.scale_out, "requested": twin.requested, "settled": twin.settled}
-    return running | {"mix": dict(twin.mix), "requested_mix": dict(twin.requested_mix)}
+    subtasks = subtasks_of(twin)
+    dealt = {"subtasks": list(subtasks.workers), "key_groups": subtasks.key_groups}
+    return running | {"mix": dict(twin.mix), "requested_mix": dict(twin.requested_mix)} | dealt
 
 
 def _error(message: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import pytest
 from perdix.policies.contract import Reason
 from perdix.policies.planning.policy import Perdix, PerdixOptions
 from perdix.policies.planning.rival import Rival
+from perdix.settings.stream_job import Objectives
 
 DAY = np.full(720, 3_500.0)
 
@@ -18,7 +19,7 @@ def decide(situate, **changes):
 
 
 def test_what_carries_the_load_with_room_is_kept(situate):
-    decision = decide(situate)
+    decision = decide(situate, load=3_900.0, minutes=np.full(720, 3_900.0))
     assert (decision.scale_out, decision.reason) == (5, Reason.HOLD_GOOD)
     assert "15 minutes" in decision.sentence
 
@@ -107,11 +108,11 @@ def test_without_a_capacity_nothing_is_done(situate):
 
 
 def test_its_candidates_say_what_each_size_would_cost(situate):
-    decision = decide(situate)
+    decision = decide(situate, load=3_900.0, minutes=np.full(720, 3_900.0))
     assert [one.scale_out for one in decision.candidates] == list(range(1, 13))
     assert decision.candidates[4].rejected_by is None
     assert "worker-hours more" in str(decision.candidates[1].rejected_by)
-    assert decision.candidates[11].rejected_by == "more than 4 were not needed for hours"
+    assert decision.candidates[11].rejected_by == "more than 5 were not needed for hours"
     held = decide(situate, scale_out=5, memory=lost(situate, situate().now_s + 3_600.0))
     assert held.candidates[0].rejected_by == "not below 4, which did better than the plans for hours"
 
@@ -210,3 +211,36 @@ def test_while_nothing_may_be_given_back_what_runs_says_nothing_against_plans(si
         rival = Rival.of_memory(decide(situate, load=1_500.0, scale_out=12, **later).memory)
         assert (rival.worker_s > 0.0) is counted
         assert rival.at_s == situate().now_s + 60.0
+
+
+def test_a_scale_in_is_not_put_off_for_ever_because_later_ones_look_cheaper(situate):
+    """Zoo 58001-26: 32 workers stood for five hours where 13 do; each plan gave them back after its last minute."""
+    day = np.full(720, 12_000.0)
+    given = {
+        "load": 12_000.0,
+        "minutes": day,
+        "bounds": (1, 40),
+        "scale_out": 32,
+        "objectives": Objectives(recovery_time_s=600.0, checkpoint_interval_s=180.0),
+    }
+    spent = {"late_s": 900.0, "seen_s": 28_800.0, "at_s": situate().now_s - 60.0, "usual": 0.0, "ours_s": 900.0}
+    decision = decide(situate, **given, memory={"spent": spent})
+    assert decision.reason is Reason.SCALE_IN, decision.sentence
+    assert decision.scale_out <= 24
+
+
+@pytest.mark.parametrize(("left_s", "goes"), [(1_400.0, True), (100.0, False)])
+def test_the_fixed_size_is_gone_to_as_far_as_the_budget_has_room_for_the_way(situate, left_s, goes):
+    """Zoo 58001-26: 40 -> 13 workers, late for minutes of catching up, 13 -> 40, and so on every half an hour."""
+    now_s, day = situate().now_s, np.full(720, 3_400.0)
+    late_s = 0.05 * 28_800.0 - left_s
+    spent = {"late_s": late_s, "seen_s": 28_800.0, "at_s": now_s - 60.0, "usual": 3.0, "ours_s": late_s}
+    given = {
+        "load": 3_400.0,
+        "minutes": day,
+        "scale_out": 8,
+        "since_rescale_s": 3_600.0,
+        "objectives": Objectives(recovery_time_s=600.0, checkpoint_interval_s=90.0),
+        "memory": {**lost(situate, now_s + 3_600.0), "spent": spent},
+    }
+    assert (decide(situate, **given).scale_out < 8) is goes

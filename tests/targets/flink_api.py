@@ -31,6 +31,8 @@ class Vertex:
         Records that wait before it, and how many more each second; ``None``: it has no such metric.
     heard_of
         Whether the JobManager has heard of its subtasks' metrics.
+    taskmanager
+        The one of each subtask, by its number.
     """
 
     id: str
@@ -44,6 +46,7 @@ class Vertex:
     pending: float | None = None
     pending_per_s: float = 0.0
     heard_of: bool = True
+    taskmanager: str = "tm-{}"
     since_s: float = field(default_factory=time.time)
 
     def subtasks(self, now_s: float) -> list[dict[str, Any]]:
@@ -59,7 +62,10 @@ class Vertex:
             "accumulated-busy-time": busy_ms,
         }
         started_ms = int(1_000 * self.since_s)
-        return [{"subtask": k, "start-time": started_ms, "metrics": told} for k in range(self.running)]
+        return [
+            {"subtask": k, "start-time": started_ms, "metrics": told, "taskmanager-id": self.taskmanager.format(k)}
+            for k in range(self.running)
+        ]
 
 
 @dataclass
@@ -74,6 +80,7 @@ class FlinkJob:
     state: str = "RUNNING"
     vertices: list[Vertex] = field(default_factory=list)
     runs_since_s: float | None = 3_600.0
+    made_ms: int = field(default_factory=lambda: int(1_000 * time.time()))
 
 
 @dataclass
@@ -256,7 +263,7 @@ class FlinkCluster:
             "name": job.name,
             "state": job.state,
             "now": now_ms,
-            "timestamps": {"CREATED": 1, "RUNNING": 0 if since_s is None else now_ms - int(1_000 * since_s)},
+            "timestamps": {"CREATED": 1, "RUNNING": 0 if since_s is None else job.made_ms - int(1_000 * since_s)},
             "vertices": vertices,
             "plan": {"jid": job.jid, "nodes": nodes},
         }

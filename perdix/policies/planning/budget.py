@@ -78,6 +78,10 @@ class Spent:
         given_s = budget * max(self.seen_s, MEMORY_S)
         return max(1.0 - self.late_s / given_s, LEAST_LEFT) if given_s > 0.0 else LEAST_LEFT
 
+    def left_s(self, budget: float) -> float:
+        """Return how many seconds more may be late; 0 where the budget is overspent."""
+        return max(budget * max(self.seen_s, MEMORY_S) - self.late_s, 0.0)
+
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""
         return dict(vars(self))

@@ -36,6 +36,7 @@ HELD = 0.8  # of the error budget, up to which a size would have held the object
 SETTLED_S = 300.0  # after a rescale: latency tells of the size that runs
 LITTLE_LATE_S = 10.0  # of the coming quarter of an hour
 HARDLY_BUSY = 0.5  # of the capacity: what is late below, with nothing waiting, is not so for want of workers
+MOVED = 0.5  # of what is left of the error budget, that going to the fixed size may spend
 STOOD_S = 1_800.0  # after a rescale, until more workers than the fixed size are given back
 CARRIED = 0.95  # of the most that any size takes: no more load is planned for
 RISEN = 1.05  # times the highest of the last hours: a load beyond that is new
@@ -78,7 +79,7 @@ class Perdix:
             memory = {**memory, "rival": rival.to_state()}
         limits = _Limits(
             at_least=0.0 if fixed is None else rival.at_least(situation.now_s, fixed[0]),
-            enough=_enough(situation, fixed),
+            enough=_enough(situation, fixed, memory),
         )
         against = None if fixed is None else rival.against(*fixed)
         return replace(self._planned(situation, sizes, memory, limits), against_fixed=against)
@@ -250,15 +251,25 @@ def _cheapest(
     best = int(go.argmin())
     if go[best] < found.stay[runs]:
         return best
-    return runs if barred else _stood_at(situation, sizes, found, runs, limits)
+    return runs if barred else _stood_at(situation, sizes, found, memory, limits=limits)
 
 
-def _stood_at(situation: Situation, sizes: Sizes, found: Programme, runs: int, limits: _Limits) -> int:
-    """Return the index of the fixed size that did better than the plans, where more run that no plan needs."""
-    if not 0.0 < limits.at_least < situation.scale_out or situation.since_rescale_s < STOOD_S:
+def _stood_at(
+    situation: Situation, sizes: Sizes, found: Programme, memory: Mapping[str, Any], *, limits: _Limits
+) -> int:
+    """Return the index of the fixed size that did better than the plans, where more run that no plan needs.
+
+    Where the budget has no room for what going there makes late, or it would not catch up in time, a larger one.
+    """
+    runs = _place(sizes, situation.scale_out)
+    if not 0.0 < limits.at_least < situation.scale_out or situation.since_rescale_s < STOOD_S or situation.behind:
         return runs
-    fixed = int(np.searchsorted(sizes.workers, limits.at_least))
-    return runs if situation.behind or found.late_s[fixed] > found.late_s[runs] + LITTLE_LATE_S else fixed
+    objectives, left_s = situation.objectives, Spent.of_memory(memory).left_s(situation.objectives.error_budget)
+    for k in range(int(np.searchsorted(sizes.workers, limits.at_least)), runs):
+        held = found.late_s[k] <= found.late_s[runs] + LITTLE_LATE_S
+        if held and found.moving_in_s[k] <= min(objectives.recovery_time_s, MOVED * left_s):
+            return k
+    return runs
 
 
 def _young(situation: Situation) -> bool:
@@ -271,11 +282,16 @@ def _catching_up(situation: Situation, memory: Mapping[str, Any]) -> bool:
     return behind_s is not None and situation.now_s - behind_s <= situation.objectives.checkpoint_interval_s + 60.0
 
 
-def _enough(situation: Situation, fixed: tuple[float, float] | None) -> float:
-    """Return the size beyond which nothing was needed in the last hours; infinite where the load is new."""
+def _enough(situation: Situation, fixed: tuple[float, float] | None, memory: Mapping[str, Any]) -> float:
+    """Return the size beyond which nothing was needed in the last hours; infinite where the load is new.
+
+    Also where the error budget is overspent: what is said to have been enough was not.
+    """
     minutes = situation.minutes[np.isfinite(situation.minutes)]
     highest = situation.forecast.maximum_per_s()
     if fixed is None or len(minutes) < HALF_LIFE or situation.behind:
+        return math.inf
+    if Spent.of_memory(memory).left(situation.objectives.error_budget) < 0.0:
         return math.inf
     if max(highest, situation.workload_per_s) > RISEN * float(minutes.max()):
         return math.inf

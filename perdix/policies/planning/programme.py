@@ -106,6 +106,8 @@ class Programme:
         Of each scale-out if it ran and were kept for good, without any rescale, shape ``(sizes,)``.
     late_s
         Seconds that are expected to be late within the course then, shape ``(sizes,)``.
+    moving_in_s
+        Seconds that scaling in to each makes late, until it has caught up with the last stage's load; ``(sizes,)``.
     ahead
         Least cost from the beginning of each later stage on, and after the last; each of shape ``(sizes, LEVELS)``.
     steps, grid
@@ -116,6 +118,7 @@ class Programme:
     go: Values
     keep: Values
     late_s: Values
+    moving_in_s: Values
     ahead: tuple[Values, ...]
     steps: _Steps
     grid: _Grid
@@ -163,7 +166,8 @@ def solve(sizes: Sizes, course: Course, prices: Prices, runs: int, backlog: floa
     late_s = _late_if_kept(steps, backlog)
     over_s = len(course) * STAGE_S + prices.tail_s
     keep = sizes.workers * over_s + prices.late * (late_s + prices.tail_s * sizes.overtaken)
-    return Programme(stay.total[0], go.total[0], keep, late_s, tuple(ahead), steps, grid)
+    moving_in_s = _late_by_moving(steps, prices.in_s)
+    return Programme(stay.total[0], go.total[0], keep, late_s, moving_in_s, tuple(ahead), steps, grid)
 
 
 def follow(found: Programme, *, runs: int, chosen: int, backlog: float) -> tuple[Stage, ...]:
@@ -396,15 +400,28 @@ def _after(steps: _Steps, grid: _Grid) -> Values:
     spare, levels = (sizes.per_s - load)[:, None], grid.levels[None, :]
     behind = np.maximum(levels - (sizes.per_s * prices.allowed_s)[:, None], 0.0)
     late_s = np.minimum(behind / np.maximum(spare, 0.02 * sizes.per_s[:, None]), LONGEST_S)
-    late_s = np.where(spare > 0, late_s, LONGEST_S) + (prices.tail_s * sizes.overtaken)[:, None]
+    late_s = np.where(spare > 0, late_s, LONGEST_S) + (prices.tail_s * steps.exceeds[-1])[:, None]
     later = np.maximum(levels - spare * prices.tail_s, 0.0) * float((sizes.workers / sizes.per_s).max())
     kept = prices.tail_s * sizes.workers[:, None] + prices.late * late_s + later
-    still_s = np.array([prices.in_s, prices.out_s])
-    restarts = prices.rescale + prices.late * (still_s + prices.lost_s)
-    best, tried = kept.copy(), kept + (_risk(sizes, prices, load) + sizes.barred)[:, None]
-    best[:-1] = np.minimum(best[:-1], np.minimum.accumulate(tried[::-1], axis=0)[::-1][1:] + restarts[1])
-    best[1:] = np.minimum(best[1:], np.minimum.accumulate(tried, axis=0)[:-1] + restarts[0])
+    best, tried = kept.copy(), kept + (prices.rescale + _risk(sizes, prices, load) + sizes.barred)[:, None]
+    out, back = (
+        tried + prices.late * _late_by_moving(steps, still_s)[:, None] for still_s in (prices.out_s, prices.in_s)
+    )
+    best[:-1] = np.minimum(best[:-1], np.minimum.accumulate(out[::-1], axis=0)[::-1][1:])
+    best[1:] = np.minimum(best[1:], np.minimum.accumulate(back, axis=0)[:-1])
     return best
+
+
+def _late_by_moving(steps: _Steps, still_s: float) -> Values:
+    """Return for how many seconds a rescale to each size after the course makes the job late, shape ``(sizes,)``.
+
+    As much as within the course: else every plan would put its rescales off until then.
+    """
+    sizes, prices, load = steps.sizes, steps.prices, float(steps.course.per_s[-1])
+    waits = steps.lost[-1] + load * still_s - sizes.per_s * prices.allowed_s
+    spare = np.maximum(sizes.per_s - load, 0.02 * sizes.per_s)
+    catching_up_s = np.minimum(np.maximum(waits, 0.0) / spare, LONGEST_S)
+    return np.asarray(catching_up_s + max(still_s - min(prices.allowed_s, 0.5 * still_s), 0.0))
 
 
 def _late_if_kept(steps: _Steps, backlog: float) -> Values:

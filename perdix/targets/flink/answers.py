@@ -134,6 +134,21 @@ class Subtasks(BaseModel):
     subtasks: list[Subtask]
 
 
+class PlacedSubtask(BaseModel):
+    """Where one subtask is."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    subtask: int
+    worker: str = Field(default="", alias="taskmanager-id")
+
+
+class Placed(BaseModel):
+    """Where the subtasks of one vertex are."""
+
+    subtasks: list[PlacedSubtask]
+
+
 class MetricId(BaseModel):
     """A metric that a vertex has."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from perdix.settings.targets import FlinkSettings
@@ -27,6 +27,7 @@ from perdix.targets.flink.answers import (
 )
 from perdix.targets.flink.cluster import Advice, Rescaling, advice, read_rescaling, rescaling
 from perdix.targets.flink.dataflow import DataflowReading, read_dataflow
+from perdix.targets.flink.subtasks import Placement
 from perdix.targets.http import TIMEOUT_S, HttpTarget, RefusedError
 from perdix.targets.idempotency import Keys
 
@@ -90,6 +91,7 @@ class FlinkTarget(Connected):
         self._seen: _Seen | None = None
         self._others: list[Summary] = []  # jobs of the cluster, as of the last look at it
         self._rescaling: tuple[str, Rescaling] | None = None  # of the job with that id
+        self._placement = Placement(self._flink)
 
     def read(self) -> Running:
         """Return the largest parallelism that really runs, and the largest that was asked for."""
@@ -97,7 +99,7 @@ class FlinkTarget(Connected):
         seen = self._look()
         running = self._running(seen.job, seen.requirements)
         self._seen = seen
-        return running
+        return replace(running, subtasks=self._placement.of(seen.job)) if running.settled else running
 
     def operators(self) -> Mapping[str, int]:
         """Return vertex name -> subtasks that really run."""

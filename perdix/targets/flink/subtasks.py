@@ -1,0 +1,43 @@
+"""Which TaskManager has which subtask of a job: asked once for each deployment, for nothing else moves them."""
+
+from __future__ import annotations
+
+from perdix.models.capacity.key_groups import Subtasks
+from perdix.targets.contract import TargetError
+from perdix.targets.flink.answers import Job, Placed
+from perdix.targets.http import HttpTarget
+
+Deployment = tuple[str, int, int]  # a job's id, its parallelism, and since when it runs
+
+
+class Placement:
+    """What was read of the newest deployment."""
+
+    def __init__(self, flink: HttpTarget) -> None:
+        self._flink = flink
+        self._known: tuple[Deployment, Subtasks | None] | None = None
+
+    def of(self, job: Job) -> Subtasks | None:
+        """Return where the subtasks of a job are; ``None`` while it is being deployed, and where nobody can tell."""
+        if not job.deployed:
+            return None
+        deployment = job.jid, job.parallelism, job.timestamps.get("RUNNING", 0)
+        if self._known is None or self._known[0] != deployment:
+            try:
+                self._known = deployment, self._read(job)
+            except TargetError:
+                return None  # it only helps to foresee other sizes; the next tick asks again
+        return self._known[1]
+
+    def _read(self, job: Job) -> Subtasks | None:
+        """Read the widest vertex, rather one that others feed: its work goes by key.
+
+        Subtasks of the same number share a slot in all vertices that are as wide.
+        """
+        fed = {node.id for node in job.plan.nodes if node.inputs}
+        widest = [one for one in job.vertices if one.parallelism == job.parallelism]
+        vertex = next((one for one in widest if one.id in fed), widest[0])
+        placed = self._flink.asked("GET", f"/jobs/{job.jid}/vertices/{vertex.id}", Placed).subtasks
+        workers = tuple(one.worker for one in sorted(placed, key=lambda one: one.subtask))
+        alone = len(set(workers)) == len(workers) == job.parallelism and all(workers)
+        return Subtasks(workers, vertex.max_parallelism) if alone else None
