@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from perdix.cli.output import UserError
 from perdix.settings.targets import FlinkSettings
 from perdix.targets.flink.target import FlinkTarget
+from perdix.telemetry.queries import load_queries
 from testbed import build, kafka, prerequisites, prometheus
 from testbed import quota as quotas
 from testbed.__main__ import app
@@ -195,6 +196,21 @@ def test_the_job_tells_what_its_subtasks_have_done(state: Path) -> None:
         ages_s = reading.at_s - np.array(one.started_ms) / 1_000.0
         assert (accounted_s > 0).all()
         assert (accounted_s <= ages_s + 1.0).all()
+
+
+def test_which_worker_has_which_subtask_is_told_by_the_names_of_its_metrics(state: Path) -> None:
+    settings = settings_of(state)
+    with FlinkTarget(FlinkSettings.model_validate({"url": settings.flink_url}), settings.job) as target:
+        wait_for("subtasks", lambda: target.read().subtasks is not None)
+        found = target.read().subtasks
+    assert found is not None
+    assert found.key_groups == 120  # of the testbed
+    busy = "count by (pod, tm_id, host, instance, subtask_index) (flink_taskmanager_job_task_busyTimeMsPerSecond)"
+    naming = load_queries("flink").worker
+    measured = {
+        naming.worker(one["metric"]): int(one["metric"]["subtask_index"]) for one in prometheus.query(settings, busy)
+    }
+    assert measured == {worker: number for number, worker in enumerate(found.workers)}
 
 
 def test_a_killed_worker_is_missed_and_starts_again(state: Path) -> None:

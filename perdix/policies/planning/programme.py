@@ -409,7 +409,7 @@ def _after(steps: _Steps, grid: _Grid) -> Values:
     )
     best[:-1] = np.minimum(best[:-1], np.minimum.accumulate(out[::-1], axis=0)[::-1][1:])
     best[1:] = np.minimum(best[1:], np.minimum.accumulate(back, axis=0)[:-1])
-    return best
+    return np.asarray(best)
 
 
 def _late_by_moving(steps: _Steps, still_s: float) -> Values:
