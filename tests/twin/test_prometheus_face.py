@@ -127,7 +127,8 @@ def test_health_and_build(client):
 
 
 def test_scale_is_read_and_set_once(living, client):
-    equal = {"mix": {}, "requested_mix": {}}
+    pods = ["orders-taskmanager-00", "orders-taskmanager-01"]
+    equal = {"mix": {}, "requested_mix": {}, "subtasks": pods, "key_groups": 128}
     assert client.get("/jobs/orders/scale").json() == {"scale_out": 2, "requested": 2, "settled": True, **equal}
     for _ in range(3):
         answer = client.put("/jobs/orders/scale", json={"scale_out": 4, "idempotency_key": "a"})
