@@ -71,6 +71,8 @@ class ScaleOuts:
         What subtasks taught of the loads of key groups.
     dealt_minutes
         Weight of the current stay's lines when that was last learnt from it; 0 before.
+    dealt_to
+        Workers of the current stay in the order of their subtasks, when that was first learnt from it. Not kept.
     """
 
     scale_out: int | None = None
@@ -85,6 +87,7 @@ class ScaleOuts:
     doubted: Against | None = None
     groups: KeyGroups = field(default_factory=KeyGroups)
     dealt_minutes: float = 0.0
+    dealt_to: tuple[str, ...] = ()
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
@@ -147,6 +150,7 @@ class ScaleOuts:
             behind=None,
             idle=idle,
             dealt_minutes=0.0,
+            dealt_to=(),
         )
 
     def _learnt(self, fresh: Workers, newest_s: float, restarted_s: float = math.inf) -> ScaleOuts:
@@ -177,8 +181,8 @@ class ScaleOuts:
 
     def _anew(self, fresh: Workers, newest_s: float) -> ScaleOuts:
         """Return the model of a program that changed: its lines and what other scale-outs took are worth little now."""
-        forgotten = replace(self, memory={}, behind=None, idle=STRANGERS, surprises=0, doubted=None, dealt_minutes=0.0)
-        forgotten = replace(forgotten, groups=KeyGroups(count=self.groups.count))
+        forgotten = replace(self, memory={}, behind=None, idle=STRANGERS, surprises=0, doubted=None)
+        forgotten = replace(forgotten, groups=KeyGroups(count=self.groups.count), dealt_minutes=0.0, dealt_to=())
         return replace(forgotten, workers=fresh, newest_s=newest_s, outgrown=self.workers)
 
     def _dealt(self, subtasks: Subtasks) -> ScaleOuts:
@@ -186,12 +190,14 @@ class ScaleOuts:
         weight = self.workers.weight
         if weight < max(DEALT_MINUTES, 2.0 * self.dealt_minutes) or len(subtasks.workers) != self.scale_out:
             return self
+        if self.dealt_to and self.dealt_to != subtasks.workers:
+            return self  # after a failure subtasks may be elsewhere: a worker's line tells of two of them
         shares = self.workers.shares(subtasks.workers, self.idle if self._total is None else self._total.idle)
         if shares is None:
             return self
         groups = self.groups if self.groups.count == subtasks.cells else KeyGroups(count=subtasks.cells)
         known = groups.after(len(shares), shares, judged=self.dealt_minutes == 0.0)
-        return replace(self, groups=known, dealt_minutes=weight)
+        return replace(self, groups=known, dealt_minutes=weight, dealt_to=subtasks.workers)
 
     def _missed(self, found: Against) -> bool:
         """Whether far more or less was done than the lines say, or than any likely idle share explains."""

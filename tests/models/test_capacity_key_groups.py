@@ -207,6 +207,15 @@ def test_subtasks_that_metrics_do_not_name_teach_nothing():
     assert model.table(24) == stays(HOT, (20, 6), told=False).table(24)
 
 
+def test_subtasks_that_a_failure_moved_teach_nothing_more_of_that_stay():
+    model = stays(HOT, (20,), minutes=6)
+    moved = Subtasks(NAMES[:20][::-1])
+    for minute in range(6, 60):
+        model = model.update(window(HOT, 20, 60.0 * minute), 20, moved)
+    assert model.groups == stays(HOT, (20,), minutes=6).groups
+    assert stays(HOT, (20,), minutes=60).groups != model.groups
+
+
 def test_what_was_learnt_of_key_groups_is_kept_and_another_program_forgets_it():
     model = stays(HOT, (20, 6))
     state = json.loads(json.dumps(model.to_state()))
