@@ -29,7 +29,7 @@ SURELY = np.geomspace(0.35, 2.5, DRAWS)  # times the variance that was found: fe
 REMEMBERED = 12  # scale-outs, those that ran last
 DIGITS = 5  # of a share
 LEAST = 1e-9  # share of the work: no subtask has less
-BEFORE = -0.5  # log odds before anything speaks for or against key groups
+BEFORE = -1.0  # log odds before anything speaks for or against key groups
 ONE_STAY = 4.0  # what one stay says of them at most
 LEAST_ODDS, MOST_ODDS = -4.0, 6.0  # what was found can still be found wrong
 
@@ -127,7 +127,8 @@ class KeyGroups:
         anew = noise + float(((shares - 1.0 / scale_out) ** 2).mean())
         foreseen = noise + float(((shares - self._shares(scale_out).mean(axis=0)) ** 2).mean())
         told = 0.5 * (scale_out - 1) * math.log(anew / foreseen)
-        return min(max(told, -ONE_STAY), ONE_STAY)
+        # That a size is dealt alike again says nothing of others: hosts may be slow wherever keys go.
+        return min(max(told, -ONE_STAY), 0.0 if scale_out in self.seen else ONE_STAY)
 
     def _shares(self, scale_out: int) -> Values:
         """Return the share of each subtask in each draw, shape ``(draws, scale_out)``."""

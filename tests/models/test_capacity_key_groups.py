@@ -75,13 +75,26 @@ def test_key_groups_are_told_from_keys_that_are_dealt_anew():
     assert np.mean(np.array(unlikely) > 0.9) < 0.05
 
 
-def test_the_same_scale_out_again_tells_most():
+def test_the_same_scale_out_again_speaks_against_key_groups_and_never_for_them():
+    """Zoo 59001-3: hosts that were slow at 28 workers were so again, and what that said of 21 was wrong."""
     loads = loads_of(3)
     once = after(loads, [6])
-    assert once.likely < 0.5
-    assert once.after(6, shares_at(loads, 6), judged=True).likely > 0.9
+    assert once.likely < 0.3
+    assert once.after(6, shares_at(loads, 6), judged=True).likely == once.likely
     assert once.after(6, shares_at(loads, 6)[::-1], judged=True).likely < 0.1
     assert once.after(6, shares_at(loads, 6)[::-1], judged=False).likely == once.likely
+
+
+def test_shares_that_belong_to_a_scale_out_are_not_taken_for_key_groups():
+    unlikely = []
+    for number, (_, _, sizes) in enumerate(drawn(4)):
+        known = KeyGroups()
+        for n in sizes * 3:
+            own = np.exp(np.random.default_rng([number, n]).normal(0.0, 0.12, n))
+            known = known.after(n, own, judged=True)
+        unlikely.append(known.likely)
+    assert np.mean(np.array(unlikely) < 0.1) > 0.75
+    assert np.mean(np.array(unlikely) > 0.5) < 0.1
 
 
 def test_what_was_seen_is_foreseen_as_it_was():
@@ -222,7 +235,7 @@ def test_what_was_learnt_of_key_groups_is_kept_and_another_program_forgets_it():
     again = ScaleOuts.from_state(state)
     assert again.groups.likely == model.groups.likely
     assert again.dealt_minutes == model.dealt_minutes
-    assert again.capacity(9) == model.capacity(9)
+    assert again.capacity(9).per_s == pytest.approx(model.capacity(9).per_s, rel=1e-9)
     assert not model._anew(model.workers, model.newest_s).groups.seen
     old = {key: value for key, value in state.items() if key != "groups"}
     assert not ScaleOuts.from_state(old).groups.seen
