@@ -109,6 +109,7 @@ class Perdix:
             out_s=downtimes.out_s,
             in_s=downtimes.in_s,
             lost_s=max(downtimes.lost_s, 0.5 * situation.objectives.checkpoint_interval_s),
+            overspent=spent.left(situation.objectives.error_budget) < 0.0,
             tail_s=min(max(stays.expected_s(situation.now_s) - situation.forecast.horizon_s, LEAST_TAIL_S), TAIL_S),
         )
 

@@ -82,6 +82,8 @@ class Prices:
         What a restart loses, in seconds of full capacity.
     tail_s
         How long the time after the course counts.
+    overspent
+        Whether the error budget is: then a size that is often late at the end of the course is so after it, too.
     """
 
     late: float
@@ -91,6 +93,7 @@ class Prices:
     in_s: float
     lost_s: float
     tail_s: float
+    overspent: bool = False
 
 
 @dataclass(frozen=True)
@@ -400,7 +403,8 @@ def _after(steps: _Steps, grid: _Grid) -> Values:
     spare, levels = (sizes.per_s - load)[:, None], grid.levels[None, :]
     behind = np.maximum(levels - (sizes.per_s * prices.allowed_s)[:, None], 0.0)
     late_s = np.minimum(behind / np.maximum(spare, 0.02 * sizes.per_s[:, None]), LONGEST_S)
-    late_s = np.where(spare > 0, late_s, LONGEST_S) + (prices.tail_s * steps.exceeds[-1])[:, None]
+    often = steps.exceeds[-1] if prices.overspent else sizes.overtaken
+    late_s = np.where(spare > 0, late_s, LONGEST_S) + (prices.tail_s * often)[:, None]
     later = np.maximum(levels - spare * prices.tail_s, 0.0) * float((sizes.workers / sizes.per_s).max())
     kept = prices.tail_s * sizes.workers[:, None] + prices.late * late_s + later
     best, tried = kept.copy(), kept + (prices.rescale + _risk(sizes, prices, load) + sizes.barred)[:, None]
