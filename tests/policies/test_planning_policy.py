@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from perdix.policies.contract import Reason
+from perdix.policies.planning.lateness import Lateness
 from perdix.policies.planning.policy import Perdix, PerdixOptions
 from perdix.policies.planning.rival import Rival
 from perdix.settings.stream_job import Objectives
@@ -244,3 +245,14 @@ def test_the_fixed_size_is_gone_to_as_far_as_the_budget_has_room_for_the_way(sit
         "memory": {**lost(situate, now_s + 3_600.0), "spent": spent},
     }
     assert (decide(situate, **given).scale_out < 8) is goes
+
+
+def test_while_the_budget_is_overspent_more_is_taken_than_was_called_enough(situate):
+    """Zoo 58001-16: eight of eleven workers stood for five hours, late in a tenth of the time."""
+    lateness = Lateness()
+    for _ in range(300):
+        lateness = lateness.seen(0.9, 0.12)
+    spent = {"late_s": 1_700.0, "seen_s": 28_800.0, "at_s": situate().now_s - 60.0, "usual": 1.0, "ours_s": 1_700.0}
+    memory = {"spent": spent, "lateness": lateness.to_state()}
+    given = {"load": 4_500.0, "minutes": np.full(720, 4_500.0), "memory": memory}
+    assert decide(situate, **given, since_rescale_s=7_200.0).scale_out > 5
