@@ -30,6 +30,7 @@ BATCH_S = 600.0  # of history that is learnt at once
 REMEMBERED = 96  # scale-outs kept in memory, newest first
 SURPRISE = 0.20  # relative miss of the lines on fresh minutes that says: this is another program now
 SURPRISES_TO_FORGET = 3
+HARDLY = 0.1  # of what is done now: lines of so little work, as of idle hours, say nothing of it
 FASTER = 1.4  # times what its CPU load explains, that no running program becomes
 FAR = 1.5  # times the usual CPU load, beyond which no line is held against what is done
 LIKELY_SDS = 2.0  # of what is believed of the idle share: above, it is not likely (strangers: 0.32)
@@ -163,7 +164,7 @@ class ScaleOuts:
             if restarted_s <= self.newest_s and elapsed < HALF_LIFE_S and not self._back(fresh):
                 return replace(self, doubted=found)
             return self._anew(fresh, newest_s)
-        missed = self._missed(found)
+        missed = found.usual_per_s >= HARDLY * done and self._missed(found)
         if missed and restarted_s < math.inf and self._back(fresh):
             return self._anew(fresh, newest_s)
         far = self._telling(found) and abs(done - believed) > LITTLE * self._total_per_s

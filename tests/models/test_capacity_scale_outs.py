@@ -319,3 +319,27 @@ def test_lines_of_a_few_minutes_doubt_nobody():
     """The first minutes of a stay may be of a backlog or of a warm-up."""
     young = stay(ScaleOuts(), 4, minutes=4)
     assert goes_on(young, 0.5, start_s=240.0, minutes=3, uptime=5_000.0).doubted is None
+
+
+def test_a_load_that_comes_back_after_idle_hours_is_not_another_program():
+    """Zoo 57003-4: lines of idle hours "missed" the load that came back, and all sizes were forgotten."""
+    rng, idle, back_s = np.random.default_rng(0), 0.28, 7_200.0
+
+    def look(end_s, scale_out, busy_since_s):
+        times = end_s - 180.0 + STEP_S * np.arange(1, 19)
+        busy = [np.where(times - STEP_S * back > busy_since_s, 0.37, 0.0) for back in range(6)]
+        cpu = idle + (1.0 - idle) * np.mean(busy, axis=0)[:, None] + rng.normal(0.0, 0.01, (18, scale_out))
+        rates = 35.0 * busy[0][:, None] * np.ones(scale_out)
+        names = tuple(f"w{number:02d}" for number in range(scale_out))
+        up = {"uptime_s": times + 3_600.0}
+        return Window("job", STEP_S, times, names, up, {"cpu_load": cpu, "throughput_per_s": rates}, end_s)
+
+    model = ScaleOuts()
+    for minute in range(-60, 0):
+        model = model.update(look(60.0 * minute, 13, -math.inf), 13)
+    known = model.capacity(13).per_s
+    for minute in range(10, 135):
+        model = model.update(look(60.0 * minute, 12, back_s), 12)
+        assert 13 in model.memory
+    assert model.capacity(13).per_s == pytest.approx(known, rel=0.1)
+    assert model.capacity(12).per_s == pytest.approx(12 * 35.0, rel=0.1)

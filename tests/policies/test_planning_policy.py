@@ -256,3 +256,19 @@ def test_while_the_budget_is_overspent_more_is_taken_than_was_called_enough(situ
     memory = {"spent": spent, "lateness": lateness.to_state()}
     given = {"load": 4_500.0, "minutes": np.full(720, 4_500.0), "memory": memory}
     assert decide(situate, **given, since_rescale_s=7_200.0).scale_out > 5
+
+
+@pytest.mark.parametrize("behind", [True, False])
+def test_a_size_that_was_dealt_unluckily_is_left_for_fewer_workers_that_take_more(situate, behind):
+    """Zoo 57003-4: 28 workers took less than the load for nine hours, and 13 would have carried it."""
+    given = {
+        "capacities": {n: 3_000.0 if n == 9 else min(1_000.0 * n, 6_000.0) for n in range(1, 10)},
+        "bounds": (1, 9),
+        "scale_out": 9,
+        "load": 3_600.0,
+        "minutes": np.full(720, 3_600.0),
+        "lag_records": 500_000.0 if behind else 0.0,
+    }
+    decision = decide(situate, **given)
+    assert 4 <= decision.scale_out <= 8
+    assert decide(situate, **{**given, "lag_records": None}).scale_out == 9

@@ -243,16 +243,25 @@ def _cheapest(
     go = found.go.copy()
     if not bounds.minimum <= situation.scale_out <= bounds.maximum:
         return int(go.argmin()) if np.isfinite(go).any() else runs
-    smaller = sizes.workers < situation.scale_out
+    fewer = sizes.workers < situation.scale_out
+    # Where keys were dealt unluckily, fewer workers may take more: to go there gives nothing back.
+    smaller = fewer & ~(_at_least_per_s(sizes) > sizes.per_s[runs])
     barred = _young(situation) or _catching_up(situation, memory) or situation.lag_records is None
     if barred:
         go[smaller] = np.inf
+    if situation.lag_records is None:
+        go[fewer] = np.inf
     worth = found.keep[runs] - WORTH_S * _busy(situation, sizes)
     go[smaller & ~(go < worth)] = np.inf
     best = int(go.argmin())
     if go[best] < found.stay[runs]:
         return best
     return runs if barred else _stood_at(situation, sizes, found, memory, limits=limits)
+
+
+def _at_least_per_s(sizes: Sizes) -> Values:
+    """Return what each size takes if it takes less than is believed, by one standard deviation; ``(sizes,)``."""
+    return np.asarray(sizes.per_s * np.exp(-np.hypot(sizes.log_sd, sizes.doubt)))
 
 
 def _stood_at(
@@ -307,7 +316,7 @@ def _fixed(situation: Situation, sizes: Sizes) -> tuple[float, float] | None:
     minutes = situation.minutes[np.isfinite(situation.minutes)]
     if _young(situation):
         return None
-    counted_on = sizes.per_s * np.exp(-np.hypot(sizes.log_sd, sizes.doubt))
+    counted_on = _at_least_per_s(sizes)
     shares = late_shares(situation.minutes, counted_on, _allowed_s(situation))
     shares += sizes.lateness.at(minutes / counted_on[:, None]).mean(axis=1)
     # Where no size would have held, more workers help little: what is late then does not come from too few.
