@@ -74,7 +74,7 @@ def test_perdix_scales_out_before_an_event_that_it_knows_of(store: StateStore) -
     until(rig, FIRST_S + 40 * 60)
     assert recall(store, "orders").memory.known_events.share("batch") > 0.9
     late = rig.twin.history.column("latency_p95_ms")[-40 * 60 :] > rig.job.objectives.latency_p95_ms
-    assert late.mean() < 0.05
+    assert late.mean() < 0.08  # of 40 minutes: the two rescales before it, and no more
 
 
 def decided_s(store: StateStore, decision_id: str | None) -> float:

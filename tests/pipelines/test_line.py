@@ -96,6 +96,7 @@ def line(tmp_path_factory: pytest.TempPathFactory, spark: object) -> Iterator[Li
 @pytest.fixture(scope="module")
 def again(line: Line) -> dg.ExecuteInProcessResult:
     """A second training of one job, whose Prometheus cannot be reached."""
+    line.home.jobs.mkdir(exist_ok=True)
     (line.home.jobs / "ads.yaml").write_text("prometheus: {url: 'http://127.0.0.1:9', selector: {topic: ads}}\n")
     result = line.run("train", "ads", "ads")
     (line.home.jobs / "ads.yaml").unlink()
