@@ -54,9 +54,19 @@ def test_several_in_one_worker_or_in_none_that_is_named_tell_nothing(cluster, ta
 @pytest.mark.parametrize("refusal", [(500, "no"), (404, "gone")])
 def test_a_job_is_read_without_them_where_they_cannot_be_had(cluster, target, refusal):
     cluster.refusals["/vertices/" + "c" * 32] = refusal
-    assert (target.read().scale_out, target.read().subtasks) == (3, None)
+    found = target.read()
+    assert (found.scale_out, found.subtasks) == (3, None)
     cluster.refusals.clear()
     assert target.read().subtasks is not None
+
+
+def test_a_server_that_only_fails_at_this_is_not_asked_at_every_tick(cluster, target):
+    cluster.refusals["/vertices/" + "c" * 32] = (503, "busy")
+    assert [target.read().subtasks for _ in range(6)] == [None] * 6
+    assert len(looked(cluster)) == 3
+    cluster.refusals.clear()
+    cluster.jobs[0].made_ms += 60_000
+    assert target.read().subtasks is not None, "the next deployment is asked for again"
 
 
 def test_while_a_rescale_is_under_way_nothing_is_told(cluster, target):

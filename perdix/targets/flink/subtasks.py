@@ -7,6 +7,7 @@ from perdix.targets.contract import TargetError
 from perdix.targets.flink.answers import Job, Placed
 from perdix.targets.http import HttpTarget
 
+TRIES = 3  # for each deployment: a server that only hangs at this question must not delay every tick
 Deployment = tuple[str, int, int]  # a job's id, its parallelism, and since when it runs
 
 
@@ -16,17 +17,23 @@ class Placement:
     def __init__(self, flink: HttpTarget) -> None:
         self._flink = flink
         self._known: tuple[Deployment, Subtasks | None] | None = None
+        self._tried: tuple[Deployment, int] | None = None
 
     def of(self, job: Job) -> Subtasks | None:
         """Return where the subtasks of a job are; ``None`` while it is being deployed, and where nobody can tell."""
         if not job.deployed:
             return None
         deployment = job.jid, job.parallelism, job.timestamps.get("RUNNING", 0)
-        if self._known is None or self._known[0] != deployment:
-            try:
-                self._known = deployment, self._read(job)
-            except TargetError:
-                return None  # it only helps to foresee other sizes; the next tick asks again
+        if self._known is not None and self._known[0] == deployment:
+            return self._known[1]
+        tried = self._tried[1] if self._tried is not None and self._tried[0] == deployment else 0
+        if tried == TRIES:
+            return None
+        self._tried = deployment, tried + 1
+        try:
+            self._known = deployment, self._read(job)
+        except TargetError:
+            return None  # it only helps to foresee other sizes; the next tick asks again
         return self._known[1]
 
     def _read(self, job: Job) -> Subtasks | None:
