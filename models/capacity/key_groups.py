@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 Values = NDArray[np.float64]
 
 GROUPS = 128  # Flink's maximum parallelism, unless somebody set another
-FINEST = 1_024  # of more, several are taken together
+FINEST = 1_024  # ranges that loads are kept of
 DRAWS = 24
 ROUNDS = 12  # in which each draw is fitted to each scale-out: sums then agree to some thousandths
 SHARE_SD = 0.02  # relative sd of a measured share
@@ -51,7 +51,7 @@ class Subtasks:
 
     @property
     def cells(self) -> int:
-        """Key groups, or as many as are told apart."""
+        """Key groups, at most :data:`FINEST`: neighbours of more are taken as one."""
         return min(self.key_groups, FINEST)
 
 

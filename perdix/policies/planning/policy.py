@@ -275,9 +275,9 @@ def _stood_at(
     if not 0.0 < limits.at_least < situation.scale_out or situation.since_rescale_s < STOOD_S or situation.behind:
         return runs
     objectives, left_s = situation.objectives, Spent.of_memory(memory).left_s(situation.objectives.error_budget)
+    moving_s, at_most_s = found.moving_in_s, min(objectives.recovery_time_s, MOVED * left_s)
     for k in range(int(np.searchsorted(sizes.workers, limits.at_least)), runs):
-        held = found.late_s[k] <= found.late_s[runs] + LITTLE_LATE_S
-        if held and found.moving_in_s[k] <= min(objectives.recovery_time_s, MOVED * left_s):
+        if found.late_s[k] <= found.late_s[runs] + LITTLE_LATE_S and moving_s[k] <= at_most_s:
             return k
     return runs
 

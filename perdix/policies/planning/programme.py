@@ -109,8 +109,6 @@ class Programme:
         Of each scale-out if it ran and were kept for good, without any rescale, shape ``(sizes,)``.
     late_s
         Seconds that are expected to be late within the course then, shape ``(sizes,)``.
-    moving_in_s
-        Seconds that scaling in to each makes late, until it has caught up with the last stage's load; ``(sizes,)``.
     ahead
         Least cost from the beginning of each later stage on, and after the last; each of shape ``(sizes, LEVELS)``.
     steps, grid
@@ -121,10 +119,14 @@ class Programme:
     go: Values
     keep: Values
     late_s: Values
-    moving_in_s: Values
     ahead: tuple[Values, ...]
     steps: _Steps
     grid: _Grid
+
+    @property
+    def moving_in_s(self) -> Values:
+        """Seconds that scaling in to each makes late, until caught up at the last stage's load; shape ``(sizes,)``."""
+        return _late_by_moving(self.steps, self.steps.prices.in_s)
 
 
 @dataclass(frozen=True)
@@ -169,8 +171,7 @@ def solve(sizes: Sizes, course: Course, prices: Prices, runs: int, backlog: floa
     late_s = _late_if_kept(steps, backlog)
     over_s = len(course) * STAGE_S + prices.tail_s
     keep = sizes.workers * over_s + prices.late * (late_s + prices.tail_s * sizes.overtaken)
-    moving_in_s = _late_by_moving(steps, prices.in_s)
-    return Programme(stay.total[0], go.total[0], keep, late_s, moving_in_s, tuple(ahead), steps, grid)
+    return Programme(stay.total[0], go.total[0], keep, late_s, tuple(ahead), steps, grid)
 
 
 def follow(found: Programme, *, runs: int, chosen: int, backlog: float) -> tuple[Stage, ...]:
