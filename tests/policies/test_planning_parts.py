@@ -183,12 +183,35 @@ def test_who_can_scale_out_is_late_for_as_long_as_that_takes():
     assert 0.0 < quick[0] < slow[0]
 
 
+def test_a_load_that_begins_to_rise_within_a_minute_takes_as_long_to_catch_up_with():
+    """Catching up was reckoned at the load of the first late minute, of which the rise may have been the last second."""
+    off, on = np.full(20, 10.0), np.full(20, 900.0)
+    at_once, within = (
+        late_after(np.concatenate([*[off, rise, on] * 5, off[:12]]), np.array([100.0, 1_000.0]), 1.0, 60.0)
+        for rise in (np.zeros(0), np.full(1, 150.0))
+    )
+    assert at_once is not None
+    assert within is not None
+    assert within[0] > 0.5 * at_once[0] > 0.1
+    assert within[1] == 0.0
+
+
 def test_a_load_that_was_off_is_known_to_come_back():
     """Of minutes without any load nothing was concluded, so the job was undressed in each of them."""
     minutes = np.concatenate((np.tile(np.repeat([0.0, 300.0], 20), 10), np.zeros(12)))
     share = late_after(minutes, np.array([100.0, 1_000.0]), 1.0, 60.0)
     assert share is not None
     assert share[0] > 0.03
+    assert share[1] == 0.0
+
+
+def test_where_nothing_was_alike_what_was_most_alike_counts():
+    """Zoo 60001-27: the longest pause so far had no equal, so nothing was expected to end it."""
+    on, off = np.full(40, 900.0), np.full(5, 10.0)
+    minutes = np.concatenate((np.tile(np.concatenate((off, on)), 4), np.full(9, 10.0)))
+    share = late_after(minutes, np.array([100.0, 1_000.0]), 1.0, 60.0)
+    assert share is not None
+    assert share[0] > 0.1
     assert share[1] == 0.0
 
 

@@ -92,6 +92,36 @@ def test_what_is_late_at_the_most_workers_makes_no_second_dearer(situate):
     assert before["ours_s"] == below["ours_s"] > 0.0, "more workers, or the most of them earlier, would have spared it"
 
 
+def test_what_the_most_workers_catch_up_with_is_paid_for_by_who_had_fewer(situate):
+    """Zoo 60001-27: one worker in each pause, then half an hour of catching up at the most; no second became dearer."""
+    now_s, quiet_ms = situate().now_s, 800.0
+    behind = {"lag_records": 5e6, "latency_p95_ms": 300_000.0}
+    given = {"scale_out": 12, "load": 11_000.0, "minutes": np.full(90, 11_000.0), "since_rescale_s": 600.0}
+
+    def ours_s(memory, after_s, **changes):
+        situation = situate(**{**given, "latency_p95_ms": quiet_ms, "memory": memory, **changes})
+        decision = Perdix().decide(replace(situation, now_s=now_s + after_s))
+        return decision.memory["spent"]["ours_s"], decision.memory
+
+    started = decide(situate, latency_p95_ms=quiet_ms).memory
+    catching_up_s, _ = ours_s(started, 60.0, **behind)
+    assert catching_up_s > 0.0
+    _, caught_up = ours_s(started, 60.0)
+    again_s, _ = ours_s(caught_up, 120.0, **behind)
+    assert again_s == 0.0, "nothing waited at the most workers before, so no plan is to blame"
+    next_s, _ = ours_s(caught_up, 120.0, **behind, since_rescale_s=30.0)
+    assert next_s > 0.0, "but for what waits after the next rescale one is"
+
+
+@pytest.mark.parametrize(("runs", "goes"), [(10, False), (12, True)])
+def test_the_fixed_size_is_gone_to_where_that_gives_back_a_tenth(situate, runs, goes):
+    """Zoo 60001-33: 21 -> 20 -> 28 -> 27 -> 44 workers, each step inwards to save one, and dealt worse by it."""
+    rival = {**lost(situate, situate().now_s + 3_600.0)["rival"], "size": 10.0}
+    given = {"load": 8_300.0, "minutes": np.full(720, 8_300.0), "since_rescale_s": 3_600.0}
+    decision = decide(situate, **given, scale_out=runs, memory={"rival": rival})
+    assert (decision.scale_out < runs) is goes, decision.sentence
+
+
 def test_more_is_not_taken_than_would_have_held_for_hours(situate):
     """The latency is bad at any size: more workers do not help, and are not bought."""
     decision = decide(situate, latency_p95_ms=20_000.0, minutes=np.full(720, 3_500.0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perdix.models.forecasting.contract import Values
 from perdix.models.forecasting.foresight import MINUTE_S
@@ -11,10 +12,9 @@ AHEAD = 60  # minutes
 ALIKE = 0.15  # difference of the logarithms of two loads at which they count for 0.6
 BEFORE = 10  # minutes before, whose load must have been similar as well
 LEAST = 90  # minutes, before which nothing is concluded
-LIKELY = 0.1  # weight below which a minute is not alike
+LIKELY = 0.1  # weight below which a minute is not alike, beside the one that is most alike
 MOST = 48  # similar minutes that are looked at
 AT_ONCE = 4  # sizes: more no longer stay in the processor's cache
-SCARCE = 0.05  # of the largest capacity: what it has to spare at least, for catching up
 
 
 def late_after(minutes: Values, capacities_per_s: Values, allowed_s: float, reaction_s: float) -> Values | None:
@@ -37,8 +37,6 @@ def late_after(minutes: Values, capacities_per_s: Values, allowed_s: float, reac
     alike = np.flatnonzero(weights > LIKELY)
     if len(alike) > MOST:
         alike = alike[np.linspace(0, len(alike) - 1, MOST).astype(np.intp)]
-    if not len(alike):
-        return None
     padded = np.pad(known, (0, AHEAD), constant_values=np.nan)
     hours = padded[BEFORE + alike[:, None] + 1 + np.arange(AHEAD)]
     late_s = _late_s(hours, capacities_per_s[:, None], allowed_s, reaction_s)
@@ -48,13 +46,13 @@ def late_after(minutes: Values, capacities_per_s: Values, allowed_s: float, reac
 
 
 def _alike(minutes: Values) -> Values:
-    """Return how much each minute from the tenth to the tenth last is like the last one."""
+    """Return how much each minute from the tenth to the tenth last is like the last one; 1 for the most alike."""
     last = len(minutes) - 1
     starts = np.arange(BEFORE, last - BEFORE)
     logs = np.log(np.maximum(minutes, 1e-3 * minutes.max()))
     level = np.convolve(logs, np.full(BEFORE, 1.0 / BEFORE), mode="valid")  # of k .. k + BEFORE - 1
-    apart = np.hypot(logs[starts] - logs[last], level[starts - BEFORE + 1] - level[-1])
-    return np.asarray(np.exp(-0.5 * (apart / ALIKE) ** 2))
+    apart = np.hypot(logs[starts] - logs[last], level[starts - BEFORE + 1] - level[-1]) / ALIKE
+    return np.asarray(np.exp(0.5 * (apart.min() ** 2 - apart**2)))
 
 
 def _late_s(hours: Values, capacities: Values, allowed_s: float, reaction_s: float) -> Values:
@@ -71,13 +69,17 @@ def _late_s(hours: Values, capacities: Values, allowed_s: float, reaction_s: flo
 
 
 def _late_of(hours: Values, capacities: Values, largest: float, allowed_s: float, reaction_s: float) -> Values:
-    over = np.nan_to_num(hours) - capacities[..., None]
-    added = np.cumsum(over * MINUTE_S, axis=2)
-    waiting = added - np.minimum(np.minimum.accumulate(added, axis=2), 0.0)  # never less than nothing
-    late = (waiting > allowed_s * capacities[..., None]) & np.isfinite(hours)
+    own, measured = capacities[..., None], np.isfinite(hours)
+    late = _late_minutes(np.nan_to_num(hours), own, allowed_s) & measured
     first = late.argmax(axis=2)[..., None]
-    behind, over = (np.take_along_axis(part, first, axis=2)[..., 0] for part in (waiting, over))
-    spare = np.maximum(largest - over - capacities, SCARCE * largest)
-    sat_out_s = late.sum(axis=2) * MINUTE_S
-    caught_up_s = reaction_s + MINUTE_S + (behind + np.maximum(over, 0.0) * reaction_s) / spare
-    return np.asarray(np.where(late.any(axis=2), np.minimum(sat_out_s, caught_up_s), 0.0))
+    # The share of each minute in which the size still runs that was overtaken.
+    runs = np.clip(reaction_s / MINUTE_S + 1.0 + first - np.arange(AHEAD), 0.0, 1.0)
+    caught_up = _late_minutes(np.nan_to_num(hours), largest + (own - largest) * runs, allowed_s) & measured
+    return np.minimum(late.sum(axis=2), caught_up.sum(axis=2)) * MINUTE_S
+
+
+def _late_minutes(loads: Values, capacities: Values, allowed_s: float) -> NDArray[np.bool_]:
+    """Return the minutes at whose end more waits than may, of shape ``(sizes, hours, minutes)``."""
+    added = np.cumsum((loads - capacities) * MINUTE_S, axis=2)
+    waiting = added - np.minimum(np.minimum.accumulate(added, axis=2), 0.0)  # never less than nothing
+    return np.asarray(waiting > allowed_s * capacities)

@@ -22,7 +22,7 @@ from perdix.policies.planning.budget import LATE_PRICE, Spent
 from perdix.policies.planning.course import STAGE_S, Course, course_of
 from perdix.policies.planning.lateness import Lateness, late_share
 from perdix.policies.planning.programme import Prices, Programme, Sizes, Stage, follow, solve
-from perdix.policies.planning.rival import Rival
+from perdix.policies.planning.rival import DEARER, Rival
 from perdix.policies.planning.stays import Stays
 from perdix.policies.remembering import number, part_of
 from perdix.policies.standing_still import LEAST_MINUTES, WAITS, late_shares
@@ -156,7 +156,11 @@ def _remembered(situation: Situation) -> dict[str, Any]:
     busy = situation.workload_per_s / here.per_s if here is not None and known else situation.cpu_load or 1.0
     curable = not settled or busy > HARDLY_BUSY
     budget, stays_s = situation.objectives.error_budget, situation.since_rescale_s
-    at_most = situation.scale_out >= situation.bounds.maximum and stays_s > SETTLED_S
+    at_most_s = part_of(situation.memory.get("at_most_s"), number)
+    if situation.scale_out >= situation.bounds.maximum and stays_s > SETTLED_S and (not waits or busy >= 1.0):
+        at_most_s = situation.now_s
+    # What they still catch up with waited before the most workers ran: fewer were too few.
+    at_most = at_most_s is not None and at_most_s > situation.now_s - stays_s
     spent = spent.counted(situation.now_s, late, budget, longest_s=longest_s, curable=curable and not at_most)
     behind_s = situation.now_s if waits else part_of(situation.memory.get("behind_s"), number)
     lateness = Lateness.of_memory(situation.memory)
@@ -175,6 +179,7 @@ def _remembered(situation: Situation) -> dict[str, Any]:
         "spent": spent.to_state(),
         "rival": rival.to_state(),
         "behind_s": behind_s,
+        "at_most_s": at_most_s,
         "lateness": lateness.to_state(),
         "stays": stays.to_state(),
         "late_at": late_at.to_state(),
@@ -278,7 +283,7 @@ def _stood_at(
     moving_s, at_most_s = found.moving_in_s, min(objectives.recovery_time_s, MOVED * left_s)
     for k in range(int(np.searchsorted(sizes.workers, limits.at_least)), runs):
         if found.late_s[k] <= found.late_s[runs] + LITTLE_LATE_S and moving_s[k] <= at_most_s:
-            return k
+            return k if DEARER * sizes.workers[k] < situation.scale_out else runs
     return runs
 
 
