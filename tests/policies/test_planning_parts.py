@@ -184,7 +184,7 @@ def test_who_can_scale_out_is_late_for_as_long_as_that_takes():
 
 
 def test_a_load_that_begins_to_rise_within_a_minute_takes_as_long_to_catch_up_with():
-    """Catching up was reckoned at the load of the first late minute, of which the rise may have been the last second."""
+    """Catching up was reckoned at the load of the first late minute, in whose last second it may have risen."""
     off, on = np.full(20, 10.0), np.full(20, 900.0)
     at_once, within = (
         late_after(np.concatenate([*[off, rise, on] * 5, off[:12]]), np.array([100.0, 1_000.0]), 1.0, 60.0)
