@@ -16,9 +16,15 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.linalg import LinAlgWarning, solve_discrete_lyapunov
-from scipy.signal import lfilter
 
 from perdix.models.forecasting.contract import Values
+
+
+def _filtered(*arguments: Any, **named: Any) -> Any:
+    """Call :func:`scipy.signal.lfilter`."""
+    from scipy.signal import lfilter  # noqa: PLC0415 -- brings scipy.stats along: a second that only ARIMA needs
+
+    return lfilter(*arguments, **named)
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,7 @@ class Arima:
         moves = np.full(steps, self.mean)
         if len(state):
             phi, _ = self._polynomials
-            moves -= lfilter([1.0], phi, np.zeros(steps), zi=state)[0]
+            moves -= _filtered([1.0], phi, np.zeros(steps), zi=state)[0]
         for level in reversed(levels[:-1]):
             moves = level[-1] + np.cumsum(moves)
         return moves
@@ -100,7 +106,7 @@ class Arima:
         # In one call, as each costs more than its filtering: the series from rest, and silence from each prior state.
         series, states = np.zeros((size + 1, len(centred))), np.zeros((size + 1, size))
         series[0], states[1:] = centred, self._prior_root.T
-        found, ends = lfilter(phi, theta, series, zi=states)
+        found, ends = _filtered(phi, theta, series, zi=states)
         innovations, responses = found[0], found[1:]
         weights = np.linalg.solve(np.eye(size) + responses @ responses.T, -responses @ innovations)
         return np.asarray(ends[0] + weights @ ends[1:])
@@ -110,7 +116,7 @@ class Arima:
         phi, theta = self._polynomials
         impulse = np.zeros(steps)
         impulse[0] = 1.0
-        psi = lfilter(theta, phi, impulse)
+        psi = _filtered(theta, phi, impulse)
         for _ in range(self.d):
             psi = np.cumsum(psi)
         return np.asarray(np.sqrt(self.sigma2 * np.cumsum(psi**2)))

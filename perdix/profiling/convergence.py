@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Convergence:
         mean = float(later.mean())
         if mean <= 0.0:
             return None
-        quantile = float(student.ppf(0.5 + self.confidence / 2.0, later.size - 1))
+        quantile = float(stdtrit(later.size - 1, 0.5 + self.confidence / 2.0))
         half_width = quantile * float(later.std(ddof=1)) / math.sqrt(later.size)
         first, second = later[: later.size // 2].mean(), later[later.size // 2 :].mean()
         still = abs(second - first) <= 2.0 * self.tolerance * mean

@@ -75,7 +75,7 @@ def _late_of(hours: Values, capacities: Values, largest: float, allowed_s: float
     # The share of each minute in which the size still runs that was overtaken.
     runs = np.clip(reaction_s / MINUTE_S + 1.0 + first - np.arange(AHEAD), 0.0, 1.0)
     caught_up = _late_minutes(np.nan_to_num(hours), largest + (own - largest) * runs, allowed_s) & measured
-    return np.minimum(late.sum(axis=2), caught_up.sum(axis=2)) * MINUTE_S
+    return np.asarray(np.minimum(late.sum(axis=2), caught_up.sum(axis=2)) * MINUTE_S)
 
 
 def _late_minutes(loads: Values, capacities: Values, allowed_s: float) -> NDArray[np.bool_]:

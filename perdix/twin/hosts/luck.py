@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 
+from perdix.twin.first_order import first_order
 from perdix.twin.hosts.parameters import Between, Topology
 
 Values = NDArray[np.float64]
@@ -65,9 +65,9 @@ class Luck:
         around = self._topology.neighbours
         rng = np.random.default_rng([self._seed, _SPEED, host, block])
         keep = float(np.exp(-1.0 / around.persists_s))
-        white = rng.standard_normal(BLOCK_S) * np.sqrt(1.0 - keep**2)
+        white = rng.standard_normal(BLOCK_S)
         begin = self._ends.get(host, rng.standard_normal())
-        noise, _ = lfilter([1.0], [1.0, -keep], white, zi=[keep * begin])
+        noise = first_order(white, keep, begin)
         self._ends[host] = float(noise[-1])
         return np.asarray(np.maximum(1.0 + around.speed * noise, SLOWEST))
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 
+from perdix.twin.first_order import first_order
 from perdix.twin.observables import SLOWEST, Flicker
 from perdix.twin.operators import physics
 from perdix.twin.operators.parameters import LiveWorkload, OperatorTwinParameters
@@ -123,10 +123,9 @@ class Drift:
 
     def draw(self, seconds: int) -> Values:
         """Return the next ``seconds`` seconds, however they are cut into pieces."""
-        white = math.sqrt(1.0 - self._kept**2) * self._rng.standard_normal(seconds)
-        drawn, _ = lfilter([1.0], [1.0, -self._kept], white, zi=[self._kept * self._last])
+        drawn = first_order(self._rng.standard_normal(seconds), self._kept, self._last)
         self._last = float(drawn[-1]) if seconds else self._last
-        return np.asarray(drawn)
+        return drawn
 
 
 class Live:
