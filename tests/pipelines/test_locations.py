@@ -37,7 +37,7 @@ def test_what_an_ingest_needs_brings_no_models_along() -> None:
 
 @pytest.mark.parametrize("module", ["perdix.control.crew", "perdix.replay.campaign", "perdix.assets.training.tasks"])
 def test_what_starts_as_a_process_of_its_own_begins_without_a_second_of_statistics(module: str) -> None:
-    """Each process of a controller, of a replay and of Spark paid for scipy.stats and scipy.signal, to filter a noise."""
+    """Each process of a controller, of a replay and of Spark loaded scipy.stats and scipy.signal to filter a noise."""
     assert imported_by(module) & {"scipy.stats", "scipy.signal", "sklearn", "statsmodels", "matplotlib"} == set()
 
 
