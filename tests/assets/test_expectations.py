@@ -315,7 +315,6 @@ def test_spark_and_pandas_judge_alike(spark: Any, suites: dict[str, Suite]) -> N
     bad = pd.concat([bad, bad.iloc[:20].assign(source="b.json"), bad.iloc[:3].assign(value=np.nan, ts=pd.NaT)])
     for table, frame in (
         ("samples", bad),
-        ("samples", samples()),
         ("job_observations", observations().assign(cpu_load_max=0.4).drop(columns=["consumer_lag_records"])),
     ):
         on_spark, on_pandas = judged(as_spark(spark, frame), suites[table]), judged(frame, suites[table])

@@ -44,7 +44,7 @@ PROMISED = {
     'perdix pause ads --for 6h --why "load test"': Promise("ads is paused until"),
     "perdix controller --ticks 2 --interval 5": Promise("1 paused"),
     "perdix metrics --once": Promise('perdix_desired_scale_out{stream_job="ads"}'),
-    "perdix doctor": Promise("prometheus http://127.0.0.1:9099: answers"),
+    "perdix doctor": Promise("prometheus http://127.0.0.1:9099: answers", slow=True),
     "perdix replay --workload conf/examples/workload.csv --peak-utilisation 0.75 --policy perdix,hpa-80,static-12"
     " --hours 2": Promise("x clairvoyant bound", slow=True),
     "perdix replay --workload ads --policy daedalus,flink-autoscaler,hpa-80:target_cpu=0.6 --failures 2 --hours 2"

@@ -27,9 +27,9 @@ def turns(course: list[Mapping[str, int]], name: str) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", range(2))
 def test_linear_dataflows_converge_in_one_step_to_the_least(part: int) -> None:
-    # No overshoot, no undershoot, no second step: 1,000 dataflows, from below, from above, and mixed.
+    # No overshoot, no undershoot, no second step: 500 dataflows, from below, from above, and mixed.
     rng = np.random.default_rng([SEED, part])
     for _ in range(250):
         steady = random_dataflow(rng)
