@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import shutil
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,22 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("no measured data beside the project")
     return folder.resolve()
+
+
+@pytest.fixture(scope="session")
+def home_at(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Home]:
+    """Make a home in a folder, with MLflow's tables: making these takes seconds, copying them nothing."""
+    from perdix.models.registry import tracking  # noqa: PLC0415 - a second of import that most tests need not pay
+
+    empty = tmp_path_factory.mktemp("mlflow") / "empty.db"
+    tracking.client(f"sqlite:///{empty}")
+
+    def made(folder: Path) -> Home:
+        home = Home(folder).make()
+        shutil.copy(empty, home.root / "mlflow.db")
+        return home
+
+    return made
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -101,9 +101,9 @@ class Run:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+def run(tmp_path: Path, home_at: Callable[[Path], Home], monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    home, conf = Home(tmp_path / "home").make(), tmp_path / "conf"
+    home, conf = home_at(tmp_path / "home"), tmp_path / "conf"
     conf.mkdir()
     (conf / "perdix.yaml").write_text("{}\n")
     definitions = dg.Definitions(

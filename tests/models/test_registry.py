@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -42,20 +41,10 @@ STARTED_S = 1_700_000_000.0
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
-@pytest.fixture(scope="session")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database with MLflow's tables: making one takes seconds, copying it nothing."""
-    path = tmp_path_factory.mktemp("mlflow") / "empty.db"
-    tracking.client(f"sqlite:///{path}")
-    return path
-
-
 @pytest.fixture
-def registry(tmp_path: Path, migrated: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
+def registry(tmp_path: Path, home_at: Callable[[Path], Home], monkeypatch: pytest.MonkeyPatch) -> Registry:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    home = Home(tmp_path / "home").make()
-    shutil.copy(migrated, home.root / "mlflow.db")
-    return prepare(home)
+    return prepare(home_at(tmp_path / "home"))
 
 
 @pytest.fixture

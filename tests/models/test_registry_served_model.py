@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -69,11 +70,11 @@ def states() -> dict[str, tuple[str, dict]]:
 
 
 @pytest.fixture(scope="module")
-def locations(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def locations(tmp_path_factory: pytest.TempPathFactory, home_at: Callable[[Path], Home]) -> dict[str, Path]:
     """Each fleet model published, its artifacts moved away from where they were made."""
     monkeypatch = pytest.MonkeyPatch()
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    registry = prepare(Home(tmp_path_factory.mktemp("home")))
+    registry = prepare(home_at(tmp_path_factory.mktemp("home")))
     found = {}
     for name, (family, state) in states().items():
         fleet = pd.DataFrame({"job": ["orders"], "family": [family], "state": [json.dumps(state)]})

@@ -7,7 +7,7 @@ deployment runs by itself.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -124,8 +124,10 @@ class Deployment:
 
 
 @pytest.fixture
-def deployment(tmp_path: Path, spark: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployment]:
-    home, conf = Home(tmp_path / "home").make(), tmp_path / "conf"
+def deployment(
+    tmp_path: Path, home_at: Callable[[Path], Home], spark: object, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Deployment]:
+    home, conf = home_at(tmp_path / "home"), tmp_path / "conf"
     (conf / "jobs").mkdir(parents=True)
     for folder in ("queries", "expectations"):
         (conf / folder).symlink_to(PROJECT / "conf" / folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -64,9 +64,9 @@ class Line:
 
 
 @pytest.fixture(scope="module")
-def line(tmp_path_factory: pytest.TempPathFactory, spark: object) -> Iterator[Line]:
+def line(tmp_path_factory: pytest.TempPathFactory, home_at: Callable[[Path], Home], spark: object) -> Iterator[Line]:
     """Two twins' exports and one broken file, ingested, observed and trained once."""
-    home = Home(tmp_path_factory.mktemp("line")).make()
+    home = home_at(tmp_path_factory.mktemp("line"))
     conf = tmp_path_factory.mktemp("conf")
     for folder in ("queries", "expectations", "twins"):
         (conf / folder).symlink_to(PROJECT / "conf" / folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,10 +57,10 @@ class Materialized:
 
 
 @pytest.fixture(scope="module")
-def materialized(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Materialized]:
+def materialized(tmp_path_factory: pytest.TempPathFactory, home_at: Callable[[Path], Home]) -> Iterator[Materialized]:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
-        home = Home(tmp_path_factory.mktemp("home")).make()
+        home = home_at(tmp_path_factory.mktemp("home"))
         result = materialize(home, prices="visp-10", release="end-of-unit")
         assert result.success, reason(result)
         (event,) = result.asset_materializations_for_node("policy_comparison")
