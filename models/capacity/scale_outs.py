@@ -114,7 +114,7 @@ class ScaleOuts:
         rows = paired_minutes(window, scale_out, after_s=moved.newest_s, arrived_s=moved.arrived_s)
         if rows is None:
             return moved
-        fresh = Workers.of(window.workers, rows.cpu, rows.throughput_per_s, rows.minutes_each)
+        fresh = Workers.of(window.workers, rows.cpu, rows.throughput_per_s, rows.minutes_each, scale_out)
         learnt = moved._learnt(fresh, rows.newest_s, _restarted_s(window)) if len(fresh) else moved
         return learnt if subtasks is None else learnt._dealt(subtasks)
 
@@ -284,7 +284,9 @@ class ScaleOuts:
             # The same forgetting and the same surprises as online, in coarser steps: a week costs about a second.
             edges = np.flatnonzero(np.diff(run.times_s // BATCH_S, prepend=-1.0))
             for rows in (slice(a, b) for a, b in zip(edges, [*edges[1:], len(run.times_s)], strict=True)):
-                fresh = Workers.of(run.workers, run.cpu[rows], run.throughput_per_s[rows], run.minutes_each)
+                fresh = Workers.of(
+                    run.workers, run.cpu[rows], run.throughput_per_s[rows], run.minutes_each, run.scale_out
+                )
                 if len(fresh):
                     model = model._learnt(fresh, float(run.times_s[rows][-1]))
         if model.scale_out is None or not len(model.workers):

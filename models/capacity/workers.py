@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from perdix.models.capacity.hottest import STRANGERS, hottest_capacity
 from perdix.models.capacity.line import IdleShare, Line, lines_of, merged, reach_of
+from perdix.settings.stream_job import MOST_WORKERS
 
 Values = NDArray[np.float64]
 
@@ -76,7 +77,14 @@ class Workers:
     table: Values = field(default_factory=lambda: np.zeros((ROWS, 0)))
 
     @classmethod
-    def of(cls, names: tuple[str, ...], cpu: Values, throughput_per_s: Values, weight: float = 1.0) -> Self:
+    def of(
+        cls,
+        names: tuple[str, ...],
+        cpu: Values,
+        throughput_per_s: Values,
+        weight: float = 1.0,
+        at_most: int = MOST_WORKERS,
+    ) -> Self:
         """Return the workers of aligned samples; NaN is missing.
 
         Parameters
@@ -86,12 +94,15 @@ class Workers:
         weight
             Weight of one row, in minutes. Within it a sample counts by its CPU load: CPU per record is higher on a
             nearly idle worker, and it is the loaded end that is extrapolated (sine run below 70 %: -5.8 % to -4.0 %).
+        at_most
+            Workers of the job: others that report, as TaskManagers without a task do, have no part in its total.
         """
         paired: NDArray[np.bool_] = np.isfinite(cpu) & np.isfinite(throughput_per_s) & (cpu > 0)
         hottest = np.where(paired, cpu, -np.inf).max(axis=1, initial=-np.inf)
         counts = paired.sum(axis=1)
         # The job's total in a row with missing workers is scaled up, else their absence would raise others' shares.
-        total = np.where(paired, throughput_per_s, 0.0).sum(axis=1) * len(names) / np.maximum(counts, 1)
+        missing = np.maximum(min(len(names), at_most) / np.maximum(counts, 1), 1.0)
+        total = np.where(paired, throughput_per_s, 0.0).sum(axis=1) * missing
         table = np.zeros((ROWS, len(names)))
         for columns in _alike(paired):  # nearly always one or two sets of workers
             rows = paired[:, columns[0]]

@@ -84,6 +84,26 @@ def test_a_rescale_without_uptime_waits_two_minutes():
     assert len(settled.workers) == 5
 
 
+def test_task_managers_that_stand_by_say_nothing_of_larger_sizes():
+    """Three of six TaskManagers without a task: four to six workers seemed to take what three do."""
+    seen = window(0, 3)
+    names = (*seen.workers, "tm-x", "tm-y", "tm-z")
+    beside = {"cpu_load": 0.11, "throughput_per_s": np.nan}
+    metrics = {
+        name: np.hstack([values, np.full((len(seen), 3), beside.get(name, np.nan))])
+        for name, values in seen.worker_metrics.items()
+    }
+    both = (
+        ScaleOuts().update(one, 3).table(6)
+        for one in (seen, Window(seen.job, seen.step_s, seen.times_s, names, seen.job_metrics, metrics))
+    )
+    alone, beside_others = both
+    assert {n: one.per_s for n, one in beside_others.items()} == pytest.approx(
+        {n: one.per_s for n, one in alone.items()}
+    )
+    assert beside_others[6].per_s > 1.3 * beside_others[3].per_s
+
+
 def test_rows_of_another_scale_out_are_left_out():
     assert not ScaleOuts().update(_told(window(0, 3), 5.0), 3).known
     assert ScaleOuts().update(_told(window(0, 3), 3.0), 3).known

@@ -63,6 +63,16 @@ def test_more_pods_than_workers_are_named_too():
     assert "3 workers report at scale-out 2" in total.warnings[0]
 
 
+def test_task_managers_without_a_task_have_no_part_in_the_total():
+    """On a real Flink three of six stood by: each share was halved, and no larger size seemed to take more."""
+    cpu, throughput = measured([1, 1, 1])
+    idle, nothing = np.full((len(cpu), 3), 0.11), np.full((len(cpu), 3), np.nan)
+    workers = Workers.of(names(6), np.hstack([cpu, idle]), np.hstack([throughput, nothing]), at_most=3)
+    alone = Workers.of(names(3), cpu, throughput)
+    assert workers.total(3).hottest_share == pytest.approx(1 / 3, rel=0.02)
+    assert workers.total(3) == alone.total(3)
+
+
 def test_a_worker_that_reported_only_under_load_is_not_taken_for_the_hottest():
     cpu, throughput = measured([1.0, 0.7], n=100)
     cpu[:60, 1] = np.nan
