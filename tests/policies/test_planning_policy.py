@@ -109,6 +109,8 @@ def test_what_the_most_workers_catch_up_with_is_paid_for_by_who_had_fewer(situat
     _, caught_up = ours_s(started, 60.0)
     again_s, _ = ours_s(caught_up, 120.0, **behind)
     assert again_s == 0.0, "nothing waited at the most workers before, so no plan is to blame"
+    more_s, _ = ours_s(caught_up, 120.0, **behind, bounds=(1, 20))
+    assert more_s > 0.0, "the bounds were widened: they are no longer the most"
     next_s, _ = ours_s(caught_up, 120.0, **behind, since_rescale_s=30.0)
     assert next_s > 0.0, "but for what waits after the next rescale one is"
 

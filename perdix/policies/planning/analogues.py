@@ -69,12 +69,12 @@ def _late_s(hours: Values, capacities: Values, allowed_s: float, reaction_s: flo
 
 
 def _late_of(hours: Values, capacities: Values, largest: float, allowed_s: float, reaction_s: float) -> Values:
-    own, measured = capacities[..., None], np.isfinite(hours)
-    late = _late_minutes(np.nan_to_num(hours), own, allowed_s) & measured
+    own, loads, measured = capacities[..., None], np.nan_to_num(hours), np.isfinite(hours)
+    late = _late_minutes(loads, own, allowed_s) & measured
     first = late.argmax(axis=2)[..., None]
     # The share of each minute in which the size still runs that was overtaken.
     runs = np.clip(reaction_s / MINUTE_S + 1.0 + first - np.arange(AHEAD), 0.0, 1.0)
-    caught_up = _late_minutes(np.nan_to_num(hours), largest + (own - largest) * runs, allowed_s) & measured
+    caught_up = _late_minutes(loads, largest + (own - largest) * runs, allowed_s) & measured
     return np.asarray(np.minimum(late.sum(axis=2), caught_up.sum(axis=2)) * MINUTE_S)
 
 

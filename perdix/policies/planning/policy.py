@@ -156,11 +156,12 @@ def _remembered(situation: Situation) -> dict[str, Any]:
     busy = situation.workload_per_s / here.per_s if here is not None and known else situation.cpu_load or 1.0
     curable = not settled or busy > HARDLY_BUSY
     budget, stays_s = situation.objectives.error_budget, situation.since_rescale_s
-    at_most_s = part_of(situation.memory.get("at_most_s"), number)
-    if situation.scale_out >= situation.bounds.maximum and stays_s > SETTLED_S and (not waits or busy >= 1.0):
-        at_most_s = situation.now_s
-    # What they still catch up with waited before the most workers ran: fewer were too few.
-    at_most = at_most_s is not None and at_most_s > situation.now_s - stays_s
+    at_most = situation.scale_out >= situation.bounds.maximum and stays_s > SETTLED_S
+    caught_up_s = part_of(situation.memory.get("caught_up_s"), number)
+    if at_most and (not waits or busy >= 1.0):
+        caught_up_s = situation.now_s
+    # What the most workers still catch up with waited before they ran: fewer were too few.
+    at_most &= caught_up_s is not None and caught_up_s > situation.now_s - stays_s
     spent = spent.counted(situation.now_s, late, budget, longest_s=longest_s, curable=curable and not at_most)
     behind_s = situation.now_s if waits else part_of(situation.memory.get("behind_s"), number)
     lateness = Lateness.of_memory(situation.memory)
@@ -179,7 +180,7 @@ def _remembered(situation: Situation) -> dict[str, Any]:
         "spent": spent.to_state(),
         "rival": rival.to_state(),
         "behind_s": behind_s,
-        "at_most_s": at_most_s,
+        "caught_up_s": caught_up_s,
         "lateness": lateness.to_state(),
         "stays": stays.to_state(),
         "late_at": late_at.to_state(),
