@@ -28,6 +28,7 @@ from pathlib import Path
 import numpy as np
 import orjson
 
+from benchmarks.decision import told
 from benchmarks.fleet_server import fleet_server, move_to
 from perdix.control.champions import ChampionRow, FleetChampions, GivenChampions
 from perdix.control.crew import Crew
@@ -57,6 +58,7 @@ START_S = 1_760_000_000
 WARM_S = 14_400
 TWIN, SEED = "wordcount", 7
 TICKS = 6  # of which the first takes champions in, and the last follows a restart
+DECIDED_AMONG = (12, 200)  # scale-outs
 
 
 @dataclass
@@ -276,6 +278,7 @@ def main() -> None:
                 f"{result['restarted_s']:.1f} s ({result['restarted_cpu_s']:.1f} s); "
                 f"{result['memory_mib']:.0f} MiB for them, {result['whole_mib']:.0f} MiB in all"
             )
+    print(told(DECIDED_AMONG))
 
 
 if __name__ == "__main__":

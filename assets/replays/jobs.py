@@ -60,9 +60,7 @@ class ReplayConfig(dg.Config):
     seeds: int = Field(3, ge=1, le=1_000, description="How many; the first one is 1.")
     hours: float = Field(6.0, gt=0, le=720, description="Length of each replay.")
     failures: int = Field(0, ge=0, description="Workers that crash in each replay.")
-    forecaster: str = Field(
-        "damped-trend", description="Family fitted on the way; empty: the fallback's line throughout."
-    )
+    forecaster: str = Field("damped-trend", description="Family fitted on the way; empty: the fallback throughout.")
     latency_objective_ms: float = Field(5_000.0, gt=0, description="Of the p95 end-to-end latency.")
     error_budget: float = Field(0.05, ge=0, le=1, description="Share of the seconds that may be above it.")
     prices: str = Field("", description="Price list for hosts, of conf/prices or a YAML file; empty: worker-hours.")

@@ -19,8 +19,7 @@ from perdix.models.forecasting.failures import (
     positive,
     whole_state,
 )
-from perdix.models.forecasting.families import ENSEMBLE, families_named, member_from_state
-from perdix.models.forecasting.linear import Linear
+from perdix.models.forecasting.families import ENSEMBLE, STAND_INS, families_named, member_from_state
 from perdix.models.forecasting.member import LEADS, Member, lead_s
 from perdix.models.forecasting.tail import Tail
 from perdix.models.forecasting.track_record import TrackRecord
@@ -318,11 +317,12 @@ def fitted(name: str, history: Workload, *, horizon_s: float = HORIZON_S, seed: 
 
 
 def fallback(history: Workload) -> Forecaster:
-    """Return the forecaster for when no model is good enough: a line through the last minute.
+    """Return the forecaster for when no model is good enough: lines that fade, and the newest rate.
 
-    Raises ``ValueError`` when the history has no finite rate.
+    The line through the last minute (Daedalus 3.2), carried on for 15 minutes, is off by two to three times what the
+    newest rate is. Raises ``ValueError`` when the history has no finite rate.
     """
-    return Forecaster.fit(history, {Linear.family: Linear})
+    return Forecaster.fit(history, {one.family: one for one in STAND_INS})
 
 
 def _tails(members: Sequence[Member], history: Workload) -> dict[float, Tail]:

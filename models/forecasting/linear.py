@@ -1,4 +1,4 @@
-"""The fallback forecaster: a straight line through the last minute."""
+"""A straight line through the last minute: the fallback of the Daedalus paper."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def forecast(
     family: Annotated[str | None, typer.Option("--family", help="Fit this family instead of the champion.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Forecast a job's workload from the newest exports, by its champion; by a line when there is none, and says why.
+    """Forecast a job's workload from the newest exports: by its champion, or by the fallback, and says why.
 
     Told with it: what the workload stays below with 50, 80, 90 and 95 %, at each moment and over all of the time until
     then, and how much each member of the forecaster counts.

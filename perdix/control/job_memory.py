@@ -118,7 +118,7 @@ class JobMemory:
     workload
         The truth that forecasts are judged by, and the history that a new forecaster starts from.
     fallback
-        The linear fallback, while it is in use; made anew from the workload when it is needed again.
+        The fallback, while it is in use; made anew from the workload when it is needed again.
     pending
         The champion's forecasts whose truth has not come, oldest first.
     capacity_version

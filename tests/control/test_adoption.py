@@ -85,7 +85,7 @@ def test_an_alias_that_was_taken_away_leads_to_the_fallback_at_once(store: State
     rig.champions = GivenChampions()
     (report,) = rig.minutes(1)
     assert report.forecast is not None
-    assert (report.forecast.family, report.forecast.version) == ("linear", 0)
+    assert report.forecast.version == 0
 
 
 # ---- where the one before stood -----------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def test_a_first_champion_that_cannot_be_read_leaves_the_fallback_and_no_tick_fa
     good = state_of(fitted("damped-trend", history(3_600, START_S + WARM_S)))
     rig = Rig.of(store, LOW, champions=champion_of(damaged(good)[which], 1))
     reports = rig.minutes(2)
-    assert {report.forecast.family for report in reports if report.forecast is not None} == {"linear"}
+    assert {report.forecast.version for report in reports if report.forecast is not None} == {0}
     assert all(report.decision is not None for report in reports)
     assert all(any("cannot be used" in note for note in report.notes) for report in reports), "until it is mended"
     rig.champions = champion_of(good, 2)
@@ -208,12 +208,12 @@ def test_a_model_that_is_far_off_is_replaced_by_the_fallback_until_a_better_one_
     rig = Rig.of(store, LOW, champions=champion_of(state_of(made), 1, Stubborn.family))
     rig.memories = Memories()
     poor = rig.minutes(18)
-    assert {report.forecast.family for report in poor if report.forecast is not None} == {"linear"}
+    assert {report.forecast.version for report in poor if report.forecast is not None} == {0}
     assert sum(report.retrain is not None for report in poor) == 1
     rig.champions = champion(constant(LOW, 0.5), START_S + WARM_S, version=2)
     first, second, third = rig.minutes(3)
     assert first.forecast is not None
-    assert first.forecast.family == "linear", "the new one has shown nothing yet"
+    assert first.forecast.version == 0, "the new one has shown nothing yet"
     assert all(one.forecast is not None and one.forecast.version == 2 for one in (second, third))
     assert not any("fallback" in note for note in third.notes)
     assert rig.memories.recall(store, "orders").memory.fallback is None

@@ -26,7 +26,7 @@ SIMPLE = ("last-value", "linear", "damped-trend")
 @pytest.fixture
 def rig(store: StateStore) -> Rig:
     rising = np.concatenate([constant(LOW, 0.5), constant(BUSY, 4.0)])
-    rig = Rig.of(store, rising, scale_out=2, champions=champion(constant(LOW, 0.5), START_S + 1800))
+    rig = Rig.of(store, rising, scale_out=4, champions=champion(constant(LOW, 0.5), START_S + 1800))
     rig.minutes(50)
     return rig
 
@@ -150,7 +150,7 @@ def story(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     store = StateStore(f"sqlite:///{tmp_path_factory.mktemp('story') / 'state.db'}")
     rising = np.concatenate([constant(LOW, 0.5), constant(BUSY, 1.0)])
     policy = PolicySettings(name=request.param, options={"scale_out": 8} if request.param == "static" else {})
-    rig = Rig.of(store, rising, scale_out=2, champions=champion(constant(LOW, 0.5), START_S + 1800), policy=policy)
+    rig = Rig.of(store, rising, scale_out=4, champions=champion(constant(LOW, 0.5), START_S + 1800), policy=policy)
     rig.memories = Memories()
     rig.minutes(12)
     yield store

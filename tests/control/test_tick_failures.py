@@ -144,10 +144,10 @@ def test_the_same_job_does_scale_in_when_nothing_is_missing(store: StateStore) -
 # ---- MLflow: champions (their cache is tested in test_champions.py) ------------------------------
 
 
-def test_without_any_champion_the_linear_fallback_forecasts_and_says_so(store: StateStore) -> None:
+def test_without_any_champion_the_fallback_forecasts_and_says_so(store: StateStore) -> None:
     report = Rig.of(store, LOW).minutes(1)[-1]
     assert report.forecast is not None
-    assert (report.forecast.family, report.forecast.version) == ("linear", 0)
+    assert (report.forecast.family, report.forecast.version) == ("ensemble", 0)
     assert any("no champion can forecast" in note for note in report.notes)
 
 
@@ -178,7 +178,7 @@ def test_poor_forecasts_lead_to_the_fallback_and_to_exactly_one_retrain_request(
     rig.champions = champion(constant(100.0, 0.5), rig.now_s, family="damped-trend")
     reports = rig.minutes(45)
     assert reports[-1].forecast is not None
-    assert reports[-1].forecast.family == "linear"
+    assert reports[-1].forecast.version == 0
     assert any("poor" in note for note in reports[-1].notes)
     keys = [report.retrain for report in reports if report.retrain is not None]
     assert len(keys) == 1

@@ -347,10 +347,25 @@ def test_names_that_do_not_exist_are_refused_with_the_nearest():
     assert set(families_named(ENSEMBLE)) < set(FAMILIES)
 
 
-def test_the_fallback_is_a_line_through_the_last_minute():
-    rates = np.concatenate([np.full(300, 9e3), 100.0 + 2.0 * np.arange(60.0)])
-    forecast = fallback(Workload(START_S, 1.0, rates)).forecast(900)
-    assert np.allclose(forecast.mean, 220.0 + 2.0 * np.arange(900.0))
-    falling = fallback(Workload(START_S, 1.0, rates[:299:-1])).forecast(900)
-    assert falling.mean[0] == pytest.approx(98.0)
-    assert (falling.mean[51:] == 0.0).all()
+@pytest.mark.parametrize("noise", [0.02, 0.10, 0.30])
+def test_the_fallback_makes_no_trend_of_noise(noise: float):
+    """A line through one noisy minute: at 10 % noise it is off by half of the load 15 minutes on."""
+    off = []
+    for seed in range(20):
+        rates = 1_000.0 * (1.0 + noise * np.random.default_rng(seed).normal(size=300))
+        mean = fallback(Workload(START_S, 1.0, np.maximum(rates, 0.0))).forecast(HORIZON).mean
+        off.append(abs(mean[-60:].mean() / 1_000.0 - 1.0))
+    assert np.mean(off) < noise
+
+
+def test_the_fallback_follows_a_rise_for_minutes_and_not_for_ever():
+    rates = 1_000.0 + np.arange(600.0)  # the line through the last minute ends at 2,500
+    minutes = fallback(Workload(START_S, 1.0, rates)).forecast(HORIZON).mean.reshape(15, 60).mean(axis=1)
+    assert np.allclose(minutes[:3], 1_600.0 + 60.0 * np.arange(3) + 30.0, rtol=0.02)
+    assert 1_800.0 < minutes[-1] < 2_100.0
+
+
+def test_the_fallback_never_falls_below_zero():
+    falling = fallback(Workload(START_S, 1.0, np.linspace(5_000.0, 500.0, 300))).forecast(HORIZON)
+    assert falling.mean.min() >= 0.0
+    assert falling.mean[120] < 400.0

@@ -493,7 +493,7 @@ def test_a_training_that_fails_does_not_stop_the_loop(monkeypatch: pytest.Monkey
     load = constant(2 * LOW, hours + 0.1)
     played = play(Case(one, "flat", parameters(), 5, hours, arrivals=load, forecaster=AutoArima.family))
     assert played.outcome.retrains == 0
-    assert {one.forecast.family for one in played.reports if one.forecast is not None} == {"linear"}
+    assert {one.forecast.version for one in played.reports if one.forecast is not None} == {0}
     assert played.reports[-1].decision is not None
 
 
@@ -549,8 +549,8 @@ def test_the_fallback_covers_the_whole_horizon_and_is_never_negative() -> None:
     """The program's line ends after 600 s of 900 and runs below zero on a falling load."""
     falling = fallback(Workload(0.0, 1.0, np.linspace(5_000.0, 100.0, 600))).forecast(900.0)
     assert falling.horizon_s == 900.0
-    assert falling.mean.min() == 0.0
-    assert falling.mean[-1] == 0.0
+    assert falling.mean.min() >= 0.0
+    assert falling.mean[-1] < falling.mean[0]
 
 
 # ---- acting -------------------------------------------------------------------------------------------------------

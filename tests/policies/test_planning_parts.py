@@ -334,3 +334,22 @@ def test_what_cannot_be_read_is_forgotten(broken):
     assert Stays.of_memory(memory) == Stays()
     assert Spent.of_memory(memory) == Spent()
     assert Lateness.of_memory(memory).minutes.sum() == 0.0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_many_sizes_each_is_late_as_it_is_by_itself(seed: int):
+    """Of 200 sizes a quarter is followed through the hours; what lies between is told from those beside it."""
+    rng = np.random.default_rng(seed)
+    minutes = on_and_off(12) * rng.uniform(0.5, 1.5, 720)
+    capacities = rng.permutation(np.linspace(20.0, 1_500.0, 200))
+    together = late_after(minutes, capacities, 1.0, 60.0)
+    alone = [late_after(minutes, np.array([one, capacities.max()]), 1.0, 60.0) for one in capacities[:20]]
+    assert together is not None
+    assert np.allclose(together[:20], [one[0] for one in alone if one is not None], atol=0.03)
+
+
+def test_sizes_that_take_the_same_are_late_alike():
+    minutes = np.concatenate((on_and_off(), np.full(20, 10.0)))
+    share = late_after(minutes, np.array([100.0, 100.0, 1_000.0, 1_000.0]), 1.0, 60.0)
+    assert share is not None
+    assert share[0] == share[1] > share[2] == share[3]

@@ -126,7 +126,7 @@ ForecasterOption = Annotated[
     str | None,
     typer.Option(
         "--forecaster",
-        help="Family that each replay fits on the way, or 'ensemble'; 'none': the fallback's line throughout.",
+        help="Family that each replay fits on the way, or 'ensemble'; 'none': the fallback throughout.",
         show_default="damped-trend",
         rich_help_panel=POLICIES,
     ),

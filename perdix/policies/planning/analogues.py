@@ -15,6 +15,7 @@ LEAST = 90  # minutes, before which nothing is concluded
 LIKELY = 0.1  # weight below which a minute is not alike, beside the one that is most alike
 MOST = 48  # similar minutes that are looked at
 AT_ONCE = 4  # sizes: more no longer stay in the processor's cache
+FOLLOWED = 48  # sizes that are followed through the hours; of more, the others lie between these
 
 
 def late_after(minutes: Values, capacities_per_s: Values, allowed_s: float, reaction_s: float) -> Values | None:
@@ -39,10 +40,14 @@ def late_after(minutes: Values, capacities_per_s: Values, allowed_s: float, reac
         alike = alike[np.linspace(0, len(alike) - 1, MOST).astype(np.intp)]
     padded = np.pad(known, (0, AHEAD), constant_values=np.nan)
     hours = padded[BEFORE + alike[:, None] + 1 + np.arange(AHEAD)]
-    late_s = _late_s(hours, capacities_per_s[:, None], allowed_s, reaction_s)
+    followed = np.unique(capacities_per_s)
+    if len(followed) > FOLLOWED:
+        followed = followed[np.linspace(0, len(followed) - 1, FOLLOWED).round().astype(np.intp)]
+    late_s = _late_s(hours, followed[:, None], allowed_s, reaction_s)
     lasted_s = np.isfinite(hours).sum(axis=1) * MINUTE_S
     # Weighted means of ratios would let hours that have hardly begun speak as loud as whole ones.
-    return np.asarray(late_s @ weights[alike] / (lasted_s @ weights[alike]))
+    shares = late_s @ weights[alike] / (lasted_s @ weights[alike])
+    return np.asarray(np.interp(capacities_per_s, followed, shares))
 
 
 def _alike(minutes: Values) -> Values:
