@@ -226,7 +226,7 @@ def _founded(proposed: Decision, situation: Situation) -> Decision:
     if not proposed.rescales(situation):
         return proposed
     early = _early(situation)
-    if early is not None and not (_adds(proposed, situation) and _suffers(situation)):
+    if early is not None and not (_adds(proposed, situation) and _full(situation)):
         return _held(proposed, situation, Reason.HOLD_UNKNOWN, early)
     if not _adds(proposed, situation):
         busy = _busy(proposed, situation)
@@ -244,9 +244,9 @@ def _early(situation: Situation) -> str | None:
     return f"Only {seen} minutes of the load were seen, and nothing waits; nothing is decided before {LEAST_MINUTES}."
 
 
-def _suffers(situation: Situation) -> bool:
-    """Whether the job is late although its busiest worker does what it can."""
-    return situation.late and (situation.hottest_cpu or 0.0) > MUCH_CPU
+def _full(situation: Situation) -> bool:
+    """Whether the busiest worker does what it can: who waits for a backlog is late for as long as that takes."""
+    return (situation.hottest_cpu or 0.0) > MUCH_CPU
 
 
 def _idle(situation: Situation) -> str | None:
@@ -305,7 +305,7 @@ def _unchecked(decision: Decision, situation: Situation, circumstances: Circumst
 def _strained(situation: Situation) -> bool:
     """Whether records wait or a worker is busy, by the larger of the rates that contradict each other."""
     rate_per_s = max(situation.workload_per_s, situation.throughput_per_s or 0.0)
-    return replace(situation, workload_per_s=rate_per_s).behind or (situation.hottest_cpu or 0.0) > MUCH_CPU
+    return replace(situation, workload_per_s=rate_per_s).behind or _full(situation)
 
 
 def _paused(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:

@@ -426,6 +426,13 @@ def test_of_a_few_minutes_nothing_follows_unless_the_job_falls_behind() -> None:
     assert decide(Learning(9), replace(few, lag_records=1e4), circumstances()).decision.scale_out == 9
 
 
+def test_a_job_whose_busiest_worker_is_full_need_not_wait_until_records_do() -> None:
+    """The load rises to what three workers take in the third minute: four seconds of it wait, and none is late yet."""
+    full = seen(WAVE[:3], worker_cpu=(0.7, 0.97), lag_records=4.0 * WAVE[2])
+    assert decide(Learning(9), full, circumstances()).decision.scale_out == 9
+    assert decide(Learning(2), full, circumstances()).decision.scale_out == 4, "there is no hurry to give back"
+
+
 def test_a_busy_job_that_is_late_need_not_wait_for_minutes() -> None:
     """Seen on a real Flink: ten minutes at a CPU load of 1 and a p95 of four times its objective, with little lag."""
     late = seen(WAVE[:5], worker_cpu=(0.7, 0.97), latency_p95_ms=9_000.0)
