@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -34,20 +34,22 @@ class Simulated(Protocol):
 
 @dataclass(frozen=True)
 class Carried:
-    """What came of a campaign: its document, the folder of its results, the first picture and the MLflow run."""
+    """What came of a campaign: its document, the folder of its results, its pictures and the MLflow run."""
 
     found: Mapping[str, Any]
     folder: Path
-    drawn: bytes
+    drawn: Sequence[Path]
     recorded: Recorded | None
 
     def metadata(self, caption: str) -> dict[str, Any]:
         """Return what every kind of replay shows."""
         one = self.recorded
         links = {} if one is None else {"mlflow_run": one.run_url, "mlflow_compare": one.compare_url}
+        first, *others = self.drawn
         return {
             **{name: dg.MetadataValue.url(url) for name, url in links.items()},
-            "comparison": picture(self.drawn, caption),
+            "comparison": picture(first.read_bytes(), caption),
+            **{path.stem: picture(path.read_bytes(), f"{caption} ({path.stem})") for path in others},
             "replays": len(self.found["results"]),
             "replays_failed": len(self.found["failed"]),
             "wall_s": self.found["wall_s"],
@@ -97,7 +99,7 @@ def carry_out(
     written.write_text(json.dumps(found, indent=2), encoding="utf-8")
     tags = {"dagster.run_id": context.run.run_id, "perdix.reason": context.run.tags.get("perdix/reason", "manual")}
     compared = kind.comparison(campaign, began_s, [*drawn, *series, written], tags)
-    return Carried(found, folder, drawn[0].read_bytes(), _recorded(context, workspace, compared))
+    return Carried(found, folder, drawn, _recorded(context, workspace, compared))
 
 
 def _progress(context: dg.AssetExecutionContext, total_s: float) -> Callable[[float, int], None]:

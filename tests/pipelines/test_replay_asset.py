@@ -173,14 +173,16 @@ def test_operators_of_a_dataflow_are_compared_alike(tmp_path: Path, monkeypatch:
 def test_containers_on_hosts_are_compared_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     home = Home(tmp_path).make()
-    asked = {"policies": "threshold", "patterns": "stepwise", "hours": 0.25, "processes": 1}
+    asked = {"policies": "threshold", "patterns": "stepwise,two-level", "hours": 0.25, "processes": 1}
     result = materialize_one(hosts_comparison, home, **asked)
     assert result.success, reason(result)
     (event,) = result.asset_materializations_for_node("hosts_comparison")
     said = {name: value.value for name, value in event.metadata.items()}
-    ((row),) = said["policies"].records
-    assert (row.data["pattern"], row.data["policy"]) == ("stepwise", "threshold")
-    assert said["replays"] == 1
+    rows = [(row.data["pattern"], row.data["policy"]) for row in said["policies"].records]
+    assert rows == [("stepwise", "threshold"), ("two-level", "threshold")]
+    assert said["replays"] == 2
+    for shown, pattern in (("comparison", "stepwise"), ("manufacturing-two-level", "two-level")):
+        assert said[shown].startswith("!["), f"the picture of {pattern}"
     run = tracking.client(home.mlflow_url).get_run(said["mlflow_run"].rsplit("/", 1)[1])
     assert run.data.tags["perdix.kind"] == "replay-hosts"
 
