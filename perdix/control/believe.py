@@ -26,7 +26,7 @@ from perdix.telemetry.window import Window
 HORIZON_S = 900.0
 TRUTH_CELL_S = 10.0
 TRUTH_KEPT_S = 2_400.0
-FALLBACK_HISTORY_S = 1_800.0
+FALLBACK_HISTORY_S = 600.0  # what its members look at; it is made anew for each such job after a restart
 SETTLED_S = 600.0  # after a start a job catches up: its latency tells of that (Phoebe: one evaluation interval)
 LEARNS_EVERY_S = 600.0
 WARM_S = 120.0  # the whole last minute was worked, and not in a warm-up

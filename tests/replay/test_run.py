@@ -229,7 +229,7 @@ def test_a_champion_trained_on_the_way_is_used_and_knows_nothing_of_what_is_to_c
 def test_without_a_family_the_fallback_forecasts_throughout() -> None:
     played = play(case("daedalus", constant(LOW, 1.2), 1.1, forecaster=None))
     assert played.outcome.retrains == 0
-    assert {one.forecast.family for one in played.reports if one.forecast is not None} == {"linear"}
+    assert {one.forecast.version for one in played.reports if one.forecast is not None} == {0}
 
 
 # ---- failures -----------------------------------------------------------------------------------------------------
