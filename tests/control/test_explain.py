@@ -25,7 +25,7 @@ SIMPLE = ("last-value", "linear", "damped-trend")
 
 @pytest.fixture
 def rig(store: StateStore) -> Rig:
-    rising = np.concatenate([constant(LOW, 0.5), constant(BUSY, 4.0)])
+    rising = np.concatenate([constant(LOW, 0.4), constant(BUSY, 4.1)])
     rig = Rig.of(store, rising, scale_out=4, champions=champion(constant(LOW, 0.5), START_S + 1800))
     rig.minutes(50)
     return rig
