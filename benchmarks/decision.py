@@ -7,7 +7,6 @@ most sizes were overtaken before; capacities bend, as keys and contention have t
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -33,11 +32,6 @@ def decision_ms(sizes: int, seed: int = 1) -> float:
         policy.decide(situation)
         took_s.append(time.perf_counter() - began_s)
     return 1_000.0 * float(np.median(took_s))
-
-
-def told(counts: Sequence[int]) -> str:
-    """Return a line of what decisions among so many sizes take."""
-    return "one decision: " + ", ".join(f"{decision_ms(count):.1f} ms at {count} scale-outs" for count in counts)
 
 
 def _situation(sizes: int, rng: np.random.Generator) -> Situation:

@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 import orjson
 
-from benchmarks.decision import told
+from benchmarks.decision import decision_ms
 from benchmarks.fleet_server import fleet_server, move_to
 from perdix.control.champions import ChampionRow, FleetChampions, GivenChampions
 from perdix.control.crew import Crew
@@ -265,8 +265,9 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 url = options.store or f"sqlite:///{Path(folder) / 'state.db'}"
                 results.setdefault(source, {})[count] = measure(count, url, families, source, options.processes)
+    decided_ms = {count: decision_ms(count) for count in DECIDED_AMONG}
     if options.json:
-        json.dump(results, sys.stdout, indent=2)
+        json.dump({**results, "decision_ms": decided_ms}, sys.stdout, indent=2)
         return
     for source, counted in results.items():
         for count, result in counted.items():
@@ -278,7 +279,7 @@ def main() -> None:
                 f"{result['restarted_s']:.1f} s ({result['restarted_cpu_s']:.1f} s); "
                 f"{result['memory_mib']:.0f} MiB for them, {result['whole_mib']:.0f} MiB in all"
             )
-    print(told(DECIDED_AMONG))
+    print("one decision: " + ", ".join(f"{took:.1f} ms among {count} scale-outs" for count, took in decided_ms.items()))
 
 
 if __name__ == "__main__":

@@ -319,8 +319,8 @@ def fitted(name: str, history: Workload, *, horizon_s: float = HORIZON_S, seed: 
 def fallback(history: Workload) -> Forecaster:
     """Return the forecaster for when no model is good enough: lines that fade, and the newest rate.
 
-    The line through the last minute (Daedalus 3.2), carried on for 15 minutes, is off by two to three times what the
-    newest rate is. Raises ``ValueError`` when the history has no finite rate.
+    The line through the last minute (Daedalus 3.2), extended over 15 minutes, errs two to three times as much
+    as the newest rate does. Raises ``ValueError`` when the history has no finite rate.
     """
     return Forecaster.fit(history, {one.family: one for one in STAND_INS})
 

@@ -338,7 +338,7 @@ def test_what_cannot_be_read_is_forgotten(broken):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_of_many_sizes_each_is_late_as_it_is_by_itself(seed: int):
-    """Of 200 sizes a quarter is followed through the hours; what lies between is told from those beside it."""
+    """Of 200 sizes a quarter is followed through the hours; the others lie between these."""
     rng = np.random.default_rng(seed)
     minutes = on_and_off(12) * rng.uniform(0.5, 1.5, 720)
     capacities = rng.permutation(np.linspace(20.0, 1_500.0, 200))
