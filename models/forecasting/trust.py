@@ -3,6 +3,8 @@
 A forecaster that foresees changes which do not come moves a job for nothing, be it good at levels. So the changes that
 it said 5, 10 and 15 minutes ahead are regressed on those that came, and a forecast is drawn towards the present load by
 what is missing. Who foresees well is believed in full.
+
+An hour ahead (:data:`HOUR`) nobody is believed before such changes came true on this very job for an hour.
 """
 
 from __future__ import annotations
@@ -17,13 +19,47 @@ import numpy as np
 from perdix.models.forecasting.contract import Forecast, Values
 from perdix.models.forecasting.tail import Tail
 
-LEADS_S = (300.0, 600.0, 900.0)
 MINUTE_S = 60.0
-HALF_LIFE_S = 7_200.0
-BELIEVED = 0.05  # sum of squared relative changes for which a forecaster is believed before anything came true
+HOUR_S = 3_600.0
 IN_FULL = 0.7  # share of the foreseen changes that must have come for all of them to be believed
 TWICE = 2.0  # the present load: no forecast goes higher, unless the last hours did
 HALF_AS_MUCH = 1.5  # of the highest minute of the last hours, likewise
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Which changes are judged.
+
+    Attributes
+    ----------
+    leads_s
+        How far ahead they are said, seconds, ascending.
+    over_s
+        They are those of means over so many seconds.
+    every_s
+        One forecast is judged in so many seconds.
+    half_life_s
+        After which one counts half.
+    believed, doubted
+        Sums of squared relative changes that are taken for granted before anything came true: as having come, and as
+        having failed to.
+    least
+        Forecasts that must have been judged before any is believed.
+    """
+
+    leads_s: tuple[float, ...]
+    over_s: float = MINUTE_S
+    every_s: float = MINUTE_S
+    half_life_s: float = 7_200.0
+    believed: float = 0.0
+    doubted: float = 0.0
+    least: float = 0.0
+
+
+QUARTER = Changes((300.0, 600.0, 900.0), believed=0.05)
+HOUR = Changes(
+    (1_800.0, 2_700.0, HOUR_S), over_s=300.0, every_s=300.0, half_life_s=6 * HOUR_S, doubted=0.05, least=11.0
+)
 
 
 @dataclass(frozen=True)
@@ -45,43 +81,58 @@ class Trust:
         Sums of squared relative changes that were forecast, and of their products with those that came.
     made
         Forecasts whose truth is still to come, oldest first.
+    judged
+        How many were held against what came.
+    of
+        Which changes.
     """
 
     said: float = 0.0
     came: float = 0.0
     made: tuple[Made, ...] = ()
+    judged: float = 0.0
+    of: Changes = QUARTER
 
     @property
     def share(self) -> float:
         """Return the share of a forecast change to act on, 0 to 1."""
-        known = (self.came + BELIEVED) / (self.said + BELIEVED)
+        if self.judged < self.of.least:
+            return 0.0
+        known = (self.came + self.of.believed) / (self.said + self.of.believed + self.of.doubted)
         return float(np.clip(known / IN_FULL, 0.0, 1.0))
+
+    def due(self, origin_s: float) -> bool:
+        """Whether a forecast of this origin is to be judged as well."""
+        return not self.made or abs(origin_s - self.made[-1].origin_s) >= self.of.every_s
 
     def issued(self, forecast: Forecast, level_per_s: float) -> Self:
         """Return the trust that remembers a forecast until its truth has come."""
-        steps = [int(lead_s / forecast.step_s) for lead_s in LEADS_S if lead_s <= forecast.horizon_s + 1e-6]
-        width = max(1, int(MINUTE_S / forecast.step_s))
+        steps = [int(lead_s / forecast.step_s) for lead_s in self.of.leads_s if lead_s <= forecast.horizon_s + 1e-6]
+        width = max(1, int(self.of.over_s / forecast.step_s))
         changes = tuple(float(forecast.mean[max(step - width, 0) : step].mean()) - level_per_s for step in steps)
         return replace(self, made=(*self.made, Made(forecast.origin_s, level_per_s, changes)))
 
     def settled(self, minutes: Tail) -> Self:
         """Return the trust after the forecasts whose last lead has passed were held against what came."""
-        over = [one for one in self.made if one.origin_s + LEADS_S[-1] <= minutes.end_s + 1e-6]
+        ended_s = minutes.end_s + 1e-6 - self.of.leads_s[-1]
+        over = [one for one in self.made if one.origin_s <= ended_s]
         if not over:
             return self
         usual = float(np.nanmean(minutes.per_s))
         said, came = self.said, self.came
-        fade = 0.5 ** (MINUTE_S / HALF_LIFE_S)
+        leads_s, over_s = np.array(self.of.leads_s), self.of.over_s
+        fade = 0.5 ** (self.of.every_s / self.of.half_life_s)
         for one in over:
             said, came = fade * said, fade * came
-            ends_s = one.origin_s + np.array(LEADS_S[: len(one.changes)])
-            truths = minutes.means_between(ends_s - MINUTE_S, ends_s).tolist()
+            ends_s = one.origin_s + leads_s[: len(one.changes)]
+            truths = minutes.means_between(ends_s - over_s, ends_s).tolist()
             for change, truth in zip(one.changes, truths, strict=True):
                 if math.isfinite(truth) and usual > 0:
                     foreseen = change / usual
                     said += foreseen**2
                     came += foreseen * float(np.clip((truth - one.level_per_s) / usual, -abs(foreseen), abs(foreseen)))
-        return replace(self, said=said, came=came, made=self.made[len(over) :])
+        made = tuple(one for one in self.made if one.origin_s > ended_s)
+        return replace(self, said=said, came=came, made=made, judged=self.judged + len(over))
 
     def tempered(self, forecast: Forecast, level_per_s: float, minutes: Values) -> Forecast:
         """Return the forecast to act on: its change as far as such changes came true, and no height without precedent.
@@ -110,10 +161,10 @@ class Trust:
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""
         made = [[one.origin_s, one.level_per_s, *one.changes] for one in self.made]
-        return {"said": self.said, "came": self.came, "made": made}
+        return {"said": self.said, "came": self.came, "made": made, "judged": self.judged}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Self:
+    def from_state(cls, state: Mapping[str, Any], of: Changes = QUARTER) -> Self:
         """Rebuild from :meth:`to_state`. Raises ``ValueError`` or ``LookupError`` where a part is missing."""
         made = tuple(Made(float(row[0]), float(row[1]), tuple(map(float, row[2:]))) for row in state["made"])
-        return cls(float(state["said"]), float(state["came"]), made)
+        return cls(float(state["said"]), float(state["came"]), made, float(state.get("judged", 0.0)), of)

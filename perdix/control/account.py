@@ -17,7 +17,7 @@ from perdix.models.recovery.downtime import Downtimes
 from perdix.policies.contract import AgainstFixed, Candidate, Planned, Situation, SizedWorker
 
 FORECAST_POINTS_S = (60.0, 300.0, 600.0, 900.0)
-PLAN_TOLD_S = (0.0, 300.0, 840.0, 1_740.0)  # beginnings of the minutes that are told of: now, and up to 5, 15, 30 min
+PLAN_TOLD_S = (0.0, 300.0, 899.0, 1_799.0, 3_599.0)  # of the plan, its stages then: now, in 5, 15, 30 and 60 min
 CAPACITIES_TOLD = 24
 CANDIDATES_TOLD = 24
 EVENTS_TOLD = 8
@@ -54,7 +54,7 @@ def account(
     if verdict is not None:
         told["candidates"] = [_candidate(item) for item in verdict.proposed.candidates[-CANDIDATES_TOLD:]]
         if verdict.proposed.plan:
-            told["plan"] = [_planned(one) for one in verdict.proposed.plan if one.after_s in PLAN_TOLD_S]
+            told["plan"] = [_planned(one) for one in verdict.proposed.plan if _is_told(one)]
         if verdict.proposed.budget_left is not None:
             told["error_budget_left"] = _short(verdict.proposed.budget_left)
         if verdict.proposed.against_fixed is not None:
@@ -163,9 +163,14 @@ def _size(size: SizedWorker) -> dict[str, Any]:
     }
 
 
+def _is_told(stage: Planned) -> bool:
+    return any(stage.after_s <= then_s < stage.after_s + stage.lasts_s for then_s in PLAN_TOLD_S)
+
+
 def _planned(stage: Planned) -> dict[str, Any]:
     return {
         "after_s": stage.after_s,
+        "lasts_s": stage.lasts_s,
         "load_per_s": _short(stage.load_per_s),
         "scale_out": stage.scale_out,
         "late_share": _short(stage.late_share),

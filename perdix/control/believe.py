@@ -24,6 +24,8 @@ from perdix.targets.contract import Running
 from perdix.telemetry.window import Window
 
 HORIZON_S = 900.0
+FURTHER_STEP_S = 300.0
+PROVED = 0.5  # share of the changes foreseen for the hour that must have come for it to be planned with
 TRUTH_CELL_S = 10.0
 TRUTH_KEPT_S = 2_400.0
 FALLBACK_HISTORY_S = 600.0  # what its members look at; it is made anew for each such job after a restart
@@ -46,6 +48,9 @@ class Beliefs:
         with the known events that fall into it.
     foreseen
         That forecast as it was made.
+    further, further_foreseen
+        The champion's forecast of up to an hour: as it is acted on, ``None`` where such changes did not come true on
+        this job; and as it was made, where that has to be judged.
     events
         Those events.
     known_events
@@ -68,6 +73,8 @@ class Beliefs:
     members: tuple[Standing, ...] = ()
     horizon_wape: float | None = None
     foreseen: Forecast | None = None
+    further: Forecast | None = None
+    further_foreseen: Forecast | None = None
     events: tuple[Expected, ...] = ()
     known_events: KnownEvents | None = None
 
@@ -84,7 +91,8 @@ def update(memory: JobMemory, observation: Observation, running: Running | None)
         minutes=_appended(memory.minutes, seen, MINUTE_S, KEPT_S),
     )
     if memory.minutes is not None:
-        memory = replace(memory, trust=memory.trust.settled(memory.minutes))
+        trust, further = memory.trust.settled(memory.minutes), memory.further_trust.settled(memory.minutes)
+        memory = replace(memory, trust=trust, further_trust=further)
     if memory.known_events.awaited and memory.workload is not None:
         memory = replace(memory, known_events=memory.known_events.settled(memory.workload))
     if memory.champion is not None:
@@ -155,10 +163,22 @@ def with_fallback(memory: JobMemory) -> JobMemory:
     return memory if memory.fallback is not None else replace(memory, fallback=_fallback(memory))
 
 
-def believe(memory: JobMemory, bounds: Bounds, current: int, *, partitions: int | None = None) -> Beliefs:
+def believe(
+    memory: JobMemory,
+    bounds: Bounds,
+    current: int,
+    *,
+    partitions: int | None = None,
+    horizon_s: float = HORIZON_S,
+) -> Beliefs:
     """Forecast, and estimate the capacity of every scale-out that may be chosen, with ``partitions`` of the source.
 
     A champion whose recent forecasts were poor still forecasts, to be judged, but is not acted on.
+
+    Parameters
+    ----------
+    horizon_s
+        How far the policy plans: beyond 15 minutes, the champion's further forecasts are judged, too.
     """
     notes: list[str] = []
     champion = None
@@ -185,6 +205,8 @@ def believe(memory: JobMemory, bounds: Bounds, current: int, *, partitions: int 
     beliefs = Beliefs(champion, acted_on, capacities, versions, tuple(notes), foreseen=forecast)
     if memory.champion is None or forecast is None or forecast is not champion:
         return beliefs
+    if horizon_s > HORIZON_S:
+        beliefs = _looking_further(beliefs, memory, memory.champion.forecaster, horizon_s)
     return replace(beliefs, members=standings(memory.champion.forecaster), horizon_wape=memory.horizon_wape)
 
 
@@ -192,8 +214,26 @@ def expecting(beliefs: Beliefs, memory: JobMemory, calendar: Calendar) -> Belief
     """Return what is believed with the events that the job's calendar knows of."""
     if not calendar.events or beliefs.forecast is None:
         return beliefs
-    found = memory.known_events.reckoned(beliefs.forecast, calendar)
-    return replace(beliefs, forecast=found.forecast, events=found.expected, known_events=found.known)
+    found, further = memory.known_events.reckoned(beliefs.forecast, calendar), beliefs.further
+    if further is not None:
+        further = memory.known_events.reckoned(further, calendar).forecast
+    return replace(beliefs, forecast=found.forecast, further=further, events=found.expected, known_events=found.known)
+
+
+def _looking_further(beliefs: Beliefs, memory: JobMemory, forecaster: Forecaster, horizon_s: float) -> Beliefs:
+    """Return what is believed with the forecast of more than 15 minutes, where it is judged or acted on."""
+    trust, level = memory.further_trust, level_per_s(memory)
+    proved, notes = trust.share >= PROVED, list(beliefs.notes)
+    if level is None or memory.minutes is None or not (proved or trust.due(forecaster.end_s)):
+        return beliefs
+    made = _forecast(forecaster, notes, horizon_s, FURTHER_STEP_S)
+    acted_on = None
+    if proved and made is not None:
+        acted_on = trust.tempered(made, level, memory.minutes.per_s)
+        notes.append(
+            f"planned for {horizon_s / 60:.0f} minutes: {trust.share:.0%} of what was foreseen so far ahead came"
+        )
+    return replace(beliefs, further_foreseen=made, further=acted_on, notes=tuple(notes))
 
 
 def _tempered(memory: JobMemory, forecast: Forecast | None, notes: list[str]) -> Forecast | None:
@@ -205,6 +245,16 @@ def _tempered(memory: JobMemory, forecast: Forecast | None, notes: list[str]) ->
     if share < 1.0:
         notes.append(f"{share:.0%} of a forecast change is acted on: that much of such changes came true recently")
     return memory.trust.tempered(forecast, level, memory.minutes.per_s)
+
+
+def foreseen(memory: JobMemory, beliefs: Beliefs) -> JobMemory:
+    """Return the memory with what was foreseen, to be held against what comes."""
+    level, further, trust = level_per_s(memory), beliefs.further_foreseen, memory.further_trust
+    if beliefs.foreseen is not None and level is not None:
+        memory = replace(memory, trust=memory.trust.issued(beliefs.foreseen, level))
+    if further is not None and level is not None and trust.due(further.origin_s):
+        memory = replace(memory, further_trust=trust.issued(further, level))
+    return memory if beliefs.known_events is None else replace(memory, known_events=beliefs.known_events)
 
 
 def level_per_s(memory: JobMemory) -> float | None:
@@ -242,9 +292,11 @@ def _fallback(memory: JobMemory) -> Forecaster | None:
     return fallback(history) if np.isfinite(history.per_s).any() else None
 
 
-def _forecast(forecaster: Forecaster, notes: list[str]) -> Forecast | None:
+def _forecast(
+    forecaster: Forecaster, notes: list[str], horizon_s: float = HORIZON_S, step_s: float = 1.0
+) -> Forecast | None:
     try:
-        made = forecaster.forecast(HORIZON_S)
+        made = forecaster.forecast(horizon_s, step_s)
     except ValueError as error:
         notes.append(f"{forecaster.family} could not forecast: {error}")
         return None

@@ -309,7 +309,8 @@ def _planned(told: Document) -> Iterator[str]:
         return
     yield "Plan:        load  workers   late  cost, worker-minutes"
     for one in told["plan"]:
-        when = "now" if one["after_s"] < STAGE_S else f"+{(one['after_s'] + STAGE_S) // 300 * 5:.0f} min"
+        ends_s = one["after_s"] + one.get("lasts_s", STAGE_S)
+        when = "now" if one["after_s"] < STAGE_S else f"+{5 * round(ends_s / 300.0)} min"
         yield (
             f"  {when:>7} {one['load_per_s'] or 0:>9,.0f}/s {one['scale_out']:>6} {one['late_share'] or 0:>6.1%}"
             f" {(one['worker_s'] or 0) / 60:>7.1f}"

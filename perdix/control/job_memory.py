@@ -9,6 +9,7 @@ import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -26,7 +27,7 @@ from perdix.models.forecasting.contract import Forecast, Workload
 from perdix.models.forecasting.forecaster import Forecaster, forecaster_from_state
 from perdix.models.forecasting.known_events import KnownEvents
 from perdix.models.forecasting.tail import Tail
-from perdix.models.forecasting.trust import Trust
+from perdix.models.forecasting.trust import HOUR, Trust
 from perdix.models.performance.contract import PerformanceModel
 from perdix.models.performance.fitted import FittedPerformance
 from perdix.models.profiling.profiled import Profiled
@@ -50,6 +51,7 @@ PERFORMANCE = Kind("performance")
 FOLLOWED = Kind("followed")
 MINUTES = Kind("minutes")
 TRUST = Kind("trust")
+FURTHER_TRUST = Kind("further_trust")
 REJECTED = Kind("rejected")
 KNOWN_EVENTS = Kind("known_events")
 KINDS = (
@@ -68,6 +70,7 @@ KINDS = (
     FOLLOWED,
     MINUTES,
     TRUST,
+    FURTHER_TRUST,
     REJECTED,
     KNOWN_EVENTS,
 )
@@ -137,8 +140,8 @@ class JobMemory:
         Rescales that others carried out, of a job that perdix only advises.
     minutes
         The workload of the last hours in minutes: how far ahead it can be foreseen, and how it would have been carried.
-    trust
-        How much of the changes that were forecast came true.
+    trust, further_trust
+        How much of the changes that were forecast came true, for 15 minutes and for an hour.
     rejected
         What was read of the job's metrics and cannot be.
     known_events
@@ -170,6 +173,7 @@ class JobMemory:
     followed: Followed = field(default_factory=Followed)
     minutes: Tail | None = None
     trust: Trust = field(default_factory=Trust)
+    further_trust: Trust = field(default_factory=partial(Trust, of=HOUR))
     rejected: Rejections = field(default_factory=Rejections)
     known_events: KnownEvents = field(default_factory=KnownEvents)
 
@@ -247,6 +251,7 @@ def recall(store: StateStore, job: str) -> Recalled:
         mix_share=read.part(MIX, lambda document: float(document["share"])) or 1.0,
         followed=read.part(FOLLOWED, Followed.from_state) or Followed(),
         trust=read.part(TRUST, Trust.from_state) or Trust(),
+        further_trust=read.part(FURTHER_TRUST, lambda document: Trust.from_state(document, HOUR)) or Trust(of=HOUR),
         rejected=read.part(REJECTED, Rejections.from_state) or Rejections(),
         known_events=read.part(KNOWN_EVENTS, KnownEvents.from_state) or KnownEvents(),
         minutes=read.part(MINUTES, lambda document: _rates(document["state"])),
@@ -290,6 +295,8 @@ def changed(job: str, memory: JobMemory, before: Mapping[str, Document]) -> dict
         documents[PERFORMANCE] = {"version": memory.performance_version, "state": memory.performance.to_state()}
     if memory.mix_share != 1.0:
         documents[MIX] = {"share": memory.mix_share}
+    if memory.further_trust.made:
+        documents[FURTHER_TRUST] = memory.further_trust.to_state()
     known = memory.known_events
     if known.shares or known.awaited or KNOWN_EVENTS.name in before:
         documents[KNOWN_EVENTS] = known.to_state()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perdix.control.believe import Beliefs, as_seen, believe, expecting
+from perdix.control.believe import HORIZON_S, Beliefs, as_seen, believe, expecting
 from perdix.control.decide import Circumstances, Verdict, decide, grace_of
 from perdix.control.job_memory import history_of
 from perdix.control.learn import Lesson
@@ -15,7 +15,7 @@ from perdix.control.observe import Observation
 from perdix.control.reconcile import Progress
 from perdix.control.sizes import sized_workers
 from perdix.models.forecasting.foresight import foresight
-from perdix.policies.contract import Decision, Policy, Reason, Situation
+from perdix.policies.contract import Decision, LooksFurther, Policy, Reason, Situation
 from perdix.policies.wording import workers
 from perdix.settings.stream_job import StreamJob
 from perdix.targets.contract import Running
@@ -77,7 +77,14 @@ def plan(
     known = running is not None and running.scale_out >= 1  # none runs where all of them are being replaced
     if setting.believes:
         current = running.scale_out if running and known else job.bounds.minimum
-        beliefs = believe(lesson.memory, job.bounds, current, partitions=job.source_partitions)
+        policy = setting.policy_of(job)
+        beliefs = believe(
+            lesson.memory,
+            job.bounds,
+            current,
+            partitions=job.source_partitions,
+            horizon_s=policy.horizon_s if isinstance(policy, LooksFurther) else HORIZON_S,
+        )
         beliefs = expecting(beliefs, lesson.memory, job.calendar)
     else:
         beliefs = as_seen(observation)
@@ -162,5 +169,6 @@ def _situation(
         mix=running.mix,
         minutes=minutes,
         foresight=foresight(minutes),
+        further=beliefs.further,
         events=tuple(dict.fromkeys(one.name for one in beliefs.events if one.changes)),
     )

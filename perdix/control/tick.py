@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from perdix.control.account import account
-from perdix.control.believe import coarse, level_per_s
+from perdix.control.believe import coarse, foreseen
 from perdix.control.clock import CLOCK_BACK_S
 from perdix.control.expect import expected_recovery_s
 from perdix.control.job_memory import AVOIDED, JobMemory, Recalled, changed
@@ -291,11 +291,7 @@ def _record(
     """
     lesson, planned = recorded.lesson, recorded.planned
     job, now_s, memory = setting.job.name, setting.now_s, lesson.memory
-    level = level_per_s(memory)
-    if planned.beliefs.foreseen is not None and level is not None:
-        memory = replace(memory, trust=memory.trust.issued(planned.beliefs.foreseen, level))
-    if planned.beliefs.known_events is not None:
-        memory = replace(memory, known_events=planned.beliefs.known_events)
+    memory = foreseen(memory, planned.beliefs)
     if planned.situation is not None and planned.verdict is not None:
         name = setting.job.policy.name
         memory = replace(memory, policy=name, policy_memory=planned.verdict.proposed.memory)

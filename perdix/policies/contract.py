@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -113,6 +113,9 @@ class Situation:
         How far ahead the load can be foreseen at all; ``None`` while that is not known.
     events
         Names of the known events that the forecast reckons with.
+    further
+        A forecast in longer steps of more than the other one covers, for a policy that looks so far, where such
+        forecasts came true on this job; ``None`` where they did not, or not yet.
     """
 
     now_s: float
@@ -140,6 +143,7 @@ class Situation:
     minutes: Values = field(default_factory=lambda: np.zeros(0))
     foresight: Foresight | None = None
     events: tuple[str, ...] = ()
+    further: Forecast | None = None
 
     @property
     def behind(self) -> bool:
@@ -196,6 +200,8 @@ class Planned:
         Share of the stage's seconds that are expected to be late.
     worker_s
         What the stage costs in worker-seconds, with the price of what is late and of a rescale.
+    lasts_s
+        Seconds that the stage lasts.
     """
 
     after_s: float
@@ -203,6 +209,7 @@ class Planned:
     scale_out: int
     late_share: float
     worker_s: float
+    lasts_s: float = 60.0
 
 
 @dataclass(frozen=True)
@@ -282,3 +289,16 @@ class Policy(Protocol):
     def decide(self, situation: Situation) -> Decision:
         """Choose a scale-out within the bounds."""
         ...
+
+
+@runtime_checkable
+class LooksFurther(Protocol):
+    """A policy that plans further ahead than the 15 minutes of the papers, where the load can be foreseen so far.
+
+    Attributes
+    ----------
+    horizon_s
+        How far, seconds.
+    """
+
+    horizon_s: float

@@ -7,7 +7,7 @@ import pytest
 
 from perdix.models.forecasting.contract import Forecast, Workload
 from perdix.models.forecasting.tail import Tail
-from perdix.models.forecasting.trust import Trust
+from perdix.models.forecasting.trust import HOUR, Trust
 
 
 def forecast(origin_s, change_per_s, level=100.0):
@@ -78,3 +78,51 @@ def test_what_waits_for_its_truth_does_not_grow():
         trust = trust.issued(forecast(60.0 * minute, 5.0), 100.0)
         trust = trust.settled(Tail.of(load.part(0, minute + 1), 60.0))
     assert len(trust.made) <= 16
+
+
+# -- an hour ahead -----------------------------------------------------------------------------------------------------
+
+
+def lived_hours(hours, foresees, came=lambda minute: 100.0 + 50.0 * np.sin(2 * np.pi * minute / 120.0)):
+    """Trust for the hour after hours of a load, of which ``foresees(minute, ahead)`` said each change."""
+    trust, load = Trust(of=HOUR), came(np.arange(60.0 * hours))
+    for minute in range(60 * hours):
+        ahead = 5.0 * np.arange(12) + 2.5
+        made = Forecast(60.0 * minute, 300.0, load[minute] + foresees(minute, ahead))
+        if trust.due(made.origin_s):
+            trust = trust.issued(made, load[minute])
+        trust = trust.settled(Tail.of(Workload(0.0, 60.0, load[: minute + 1]), 60.0))
+    return trust
+
+
+def knows(minute, ahead):
+    return 50.0 * (np.sin(2 * np.pi * (minute + ahead) / 120.0) - np.sin(2 * np.pi * minute / 120.0))
+
+
+def test_nobody_is_believed_for_an_hour_before_an_hour_of_it_came_true():
+    assert lived_hours(1, knows).share == 0.0
+    assert lived_hours(2, knows).share == pytest.approx(1.0)
+
+
+def test_who_says_that_all_stays_is_not_believed_for_an_hour():
+    assert lived_hours(6, lambda minute, ahead: 0.0 * ahead).share == 0.0
+
+
+def test_who_says_the_contrary_is_not_believed_for_an_hour():
+    assert lived_hours(6, lambda minute, ahead: -knows(minute, ahead)).share == 0.0
+
+
+def test_one_forecast_in_five_minutes_is_judged():
+    trust = lived_hours(3, knows)
+    assert len(trust.made) <= 12
+    assert 20 <= trust.judged <= 30
+    assert Trust.from_state(json.loads(json.dumps(trust.to_state())), HOUR) == trust
+
+
+@pytest.mark.parametrize("origin_s", [-86_400.0, 1e300])
+def test_a_clock_that_steps_does_not_end_it(origin_s):
+    trust = lived_hours(3, knows)
+    assert trust.due(origin_s)
+    moved = trust.issued(Forecast(origin_s, 300.0, np.full(12, 120.0)), 100.0)
+    load = Workload(0.0, 60.0, np.full(60 * 9, 100.0))
+    assert len(moved.settled(Tail.of(load, 60.0)).made) <= 1

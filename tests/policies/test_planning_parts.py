@@ -44,6 +44,21 @@ def test_its_spread_is_read_from_the_upper_quantile():
     assert found.log_sd == pytest.approx([0.2, 0.2])
 
 
+def test_what_lies_further_follows_in_longer_stages():
+    near, further = forecast_of(np.full(90, 10.0)), forecast_of([1.0, 1.0, 1.0, 20.0, 30.0], step_s=300.0)
+    found = course_of(near, 120.0, further)
+    assert found.per_s.tolist() == [10.0] * 13 + [20.0, 30.0]
+    assert found.lasts_s.tolist() == [60.0] * 13 + [300.0] * 2
+    assert found.whole_s == 13 * 60.0 + 600.0
+    assert found.begins_s[-2:].tolist() == [780.0, 1_080.0]
+
+
+def test_what_lies_further_is_known_by_then_as_well_as_the_last_minute_now():
+    near = forecast_of(np.full(90, 100.0), np.full(90, 120.0))
+    further = forecast_of([100.0] * 12, [900.0] * 12, step_s=300.0)
+    assert len(set(course_of(near, 0.0, further).log_sd.round(9).tolist())) == 1
+
+
 @given(
     st.lists(st.floats(0, 1e15), min_size=1, max_size=40), st.floats(-100, 1_000), st.sampled_from([1.0, 10.0, 900.0])
 )
@@ -73,7 +88,22 @@ def test_who_spends_as_meant_pays_the_usual_price():
 def test_who_overspends_pays_more_and_more():
     prices = [spent_after(hours, lambda minute: 2.0 * BUDGET).price(BUDGET) for hours in (1, 4, 12, 24)]
     assert prices == sorted(prices)
-    assert prices[-1] > 20.0
+    assert prices[-1] > 2.0 * prices[0]
+
+
+def test_no_second_becomes_so_dear_that_no_scale_in_is_worth_its_rescale():
+    """At 71 times the usual price, 51 workers once stood for six hours at half of their load (zoo 62001-25)."""
+    assert spent_after(24, lambda minute: 1.0).price(BUDGET) < 3.0
+
+
+def test_a_strangers_job_begins_dear_and_pays_less_the_longer_nothing_is_late():
+    prices = [spent_after(hours, lambda minute: 0.0).price(BUDGET) for hours in (0, 3, 6, 12)]
+    assert prices == sorted(prices, reverse=True)
+    assert prices[0] > 6.0 * prices[-1]
+
+
+def test_a_smaller_budget_makes_each_of_its_seconds_dearer():
+    assert Spent().price(BUDGET / 5.0) == pytest.approx(5.0 * Spent().price(BUDGET))
 
 
 def test_who_is_never_late_pays_less():

@@ -256,7 +256,7 @@ def test_a_scale_in_is_not_put_off_for_ever_because_later_ones_look_cheaper(situ
         "scale_out": 32,
         "objectives": Objectives(recovery_time_s=600.0, checkpoint_interval_s=180.0),
     }
-    spent = {"late_s": 900.0, "seen_s": 28_800.0, "at_s": situate().now_s - 60.0, "usual": 0.0, "ours_s": 900.0}
+    spent = {"late_s": 900.0, "seen_s": 28_800.0, "at_s": situate().now_s - 60.0, "usual": -1.0, "ours_s": 900.0}
     decision = decide(situate, **given, memory={"spent": spent})
     assert decision.reason is Reason.SCALE_IN, decision.sentence
     assert decision.scale_out <= 24

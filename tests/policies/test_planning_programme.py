@@ -113,38 +113,40 @@ def test_a_backlog_that_outlasts_the_course_still_wants_the_size_that_ends_it():
     assert cheapest(solve(sizes, course_of(*[590.0] * 15), prices_of(tail_s=60.0), 0, backlog), 0) == 1
 
 
-def test_the_programme_finds_what_trying_every_plan_finds():
+@pytest.mark.parametrize("lasts_s", [(60.0, 60.0, 60.0, 60.0), (60.0, 60.0, 300.0, 300.0)])
+def test_the_programme_finds_what_trying_every_plan_finds(lasts_s):
     """Without backlog levels and interpolation: a plan is a size per stage, played second by second."""
     sizes, prices = sizes_of(1, 2, 3), prices_of(tail_s=60.0)
     for seed in range(12):
         loads = np.random.default_rng(seed).choice([60.0, 80.0, 130.0, 160.0, 230.0, 260.0], 4)
-        course = Course(loads, np.full(4, 0.01))
+        course = Course(loads, np.full(4, 0.01), np.array(lasts_s))
         for runs in range(3):
             found = solve(sizes, course, prices, runs, 0.0)
             costs = found.go.copy()
             costs[runs] = found.stay[runs]
-            tried = min(_played(sizes, loads, prices, runs, plan) for plan in itertools.product(range(3), repeat=4))
+            plans = itertools.product(range(3), repeat=4)
+            tried = min(_played(sizes, course, prices, runs, plan) for plan in plans)
             assert costs.min() == pytest.approx(tried, rel=0.12)
 
 
-def _played(sizes, loads, prices, runs, plan):
+def _played(sizes, course, prices, runs, plan):
     """What a plan costs, in steps of a second; what follows the course as the last stage has it."""
     cost, waits, at = 0.0, 0.0, runs
-    for load, to in zip(loads, plan, strict=True):
+    for load, lasts_s, to in zip(course.per_s, course.lasts_s, plan, strict=True):
         capacity, still = sizes.per_s[to], 0.0
         if to != at:
             still = prices.out_s if to > at else prices.in_s
             waits += min(sizes.per_s[to] * prices.lost_s, 2.0 * load * prices.lost_s)
             cost += prices.rescale
         late = 0.0
-        for second in range(int(STAGE_S)):
+        for second in range(int(lasts_s)):
             works = capacity if second >= still else 0.0
             waits = max(waits + load - works, 0.0)
             late += waits > prices.allowed_s * capacity
-        cost += sizes.workers[to] * STAGE_S + prices.late * late
+        cost += sizes.workers[to] * lasts_s + prices.late * late
         at = to
     behind = max(waits - prices.allowed_s * sizes.per_s[at], 0.0)
-    spare = max(sizes.per_s[at] - loads[-1], 0.02 * sizes.per_s[at])
+    spare = max(sizes.per_s[at] - course.per_s[-1], 0.02 * sizes.per_s[at])
     return cost + sizes.workers[at] * prices.tail_s + prices.late * min(behind / spare, 3_600.0)
 
 
@@ -188,6 +190,21 @@ def test_the_plan_goes_out_before_the_load_does():
     assert stages[4].workers == 4
     assert len(stages) == len(course.per_s)
     assert all(0.0 <= stage.late_s <= STAGE_S for stage in stages)
+
+
+def test_a_plan_for_the_hour_keeps_what_is_needed_again_soon():
+    """Forty minutes from now all four are needed: two rescales cost more than what giving back would save."""
+    sizes, near = sizes_of(1, 2, 3, 4), [150.0] * 15
+    lasts_s = np.array([60.0] * 15 + [300.0] * 9)
+    hour = Course(np.array(near + [150.0] * 2 + [390.0] * 7), np.full(24, 0.01), lasts_s)
+    usual = prices_of(late=60.0)
+    assert cheapest(solve(sizes, course_of(*near), replace(usual, tail_s=2_700.0), 3, 0.0), 3) == 1
+    assert cheapest(solve(sizes, hour, usual, 3, 0.0), 3) == 3
+    stages, found, chosen = followed(sizes, hour, replace(usual, tail_s=0.0), 1)
+    assert len(stages) == 24
+    assert stages[-1].workers == 4
+    promised = found.stay[1] if chosen == 1 else found.go[chosen]
+    assert sum(stage.cost for stage in stages) == pytest.approx(promised, rel=0.05)
 
 
 def test_a_plan_that_rescales_at_once_begins_with_that_size():

@@ -1,7 +1,8 @@
 """The error budget of a job: how much of it is spent, and what a late second costs therefore.
 
-The price follows what is spent as a controller with a proportional and an integral part: a job whose rescales cost more
-than was foreseen spends too much at the usual price for as long as that stays the usual one.
+A price that stays as it is spends a budget best, but nobody knows which one a stranger's job needs. So it begins high,
+falls for as long as next to nothing is late, and follows what is spent, within limits: where a late second is dearer
+than that, no scale-in is worth its rescale any more, and the most workers stand until the budget is forgotten.
 """
 
 from __future__ import annotations
@@ -14,16 +15,18 @@ from typing import Any, Self
 from perdix.policies import fading
 from perdix.policies.remembering import number, part_of
 
-LATE_PRICE = 8.0  # busy workers that a late second weighs when the budget is spent as fast as it is given
+LATE_PRICE = 24.0  # busy workers that a late second weighs when the usual budget is spent as fast as it is given
+USUAL_BUDGET = 0.05  # a smaller one makes each of its seconds dearer
 MEMORY_S = 8 * 3600.0  # after which a late second weighs 1 / e: a rolling day, foreseen in time
 ASSUMED = 0.5  # of the budget that was spent before anything was seen
-STEEP = 2.0  # growth of the price's logarithm with what is spent
-SLOW_S = 6 * 3600.0  # in which twice the budget raises the usual price e-fold
-LOWEST, HIGHEST = -1.5, 4.0  # of the usual price's logarithm
+STEEP = 1.5  # growth of the price's logarithm with what is spent
+SLOW_S = 6 * 3600.0  # in which the usual price falls to 1 / e while nothing is late
+LOWEST, HIGHEST = -1.5, 1.0  # of the usual price's logarithm
 MOST = 3.0  # times the budget: more counts as that much
 AIM = 0.65  # of the budget that is meant to be spent: the rest is for what nobody foresaw
 LEAST_LEFT = -10.0  # of the budget, however much more was spent
-DEAREST = 6.0  # logarithm of a price
+DEAREST = 0.9  # logarithm of a price
+NO_BUDGET = 6.0  # likewise, where no second may be late
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,9 @@ class Spent:
         fade, counted_s = fading.since(self.at_s, now_s, memory_s=MEMORY_S, longest_s=longest_s)
         late_s, seen_s = self.late_s * fade + late * counted_s, self.seen_s * fade + counted_s
         ours_s = self.ours_s * fade + curable * late * counted_s
-        moved = self.usual + (min(self.share(budget), MOST) - 1.0) * counted_s / SLOW_S
-        usual = min(max(moved, LOWEST), HIGHEST)
+        meant = budget * AIM
+        times = min(curable * late / meant, MOST) if meant > 0.0 else MOST
+        usual = min(max(self.usual + (times - 1.0) * counted_s / SLOW_S, LOWEST), HIGHEST)
         return replace(self, late_s=late_s, seen_s=seen_s, at_s=now_s, usual=usual, ours_s=ours_s)
 
     def share(self, budget: float) -> float:
@@ -102,5 +106,8 @@ class Spent:
         return part_of(memory.get("spent"), read) or cls()
 
     def price(self, budget: float) -> float:
-        """Return what a late second costs as a multiple of what is assumed of a stranger's job."""
-        return math.exp(min(STEEP * (min(self.share(budget), MOST) - 1.0) + self.usual, DEAREST))
+        """Return what a late second costs as a multiple of what is assumed of a stranger's job and the usual budget."""
+        if budget <= 0.0:
+            return math.exp(NO_BUDGET)
+        follows = math.exp(min(STEEP * (min(self.share(budget), MOST) - 1.0) + self.usual, DEAREST))
+        return follows * USUAL_BUDGET / budget

@@ -1,8 +1,8 @@
-"""The course that a load is expected to take, in the stages of a plan."""
+"""The course that a load is expected to take, in the stages of a plan: minutes first, then what lies further."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import Self
 
@@ -26,21 +26,58 @@ class Course:
         Mean load of each stage, records/s, shape ``(stages,)``.
     log_sd
         Standard deviation of its logarithm, shape ``(stages,)``.
+    lasts_s
+        How long each stage lasts, seconds, shape ``(stages,)``; a minute each where nothing is said.
     """
 
     per_s: Values
     log_sd: Values
+    lasts_s: Values = field(default_factory=lambda: np.empty(0))
+
+    def __post_init__(self) -> None:
+        if len(self.lasts_s) != len(self.per_s):
+            object.__setattr__(self, "lasts_s", np.full(len(self.per_s), STAGE_S))
 
     def __len__(self) -> int:
         return len(self.per_s)
+
+    @property
+    def whole_s(self) -> float:
+        """Seconds from its beginning to its end."""
+        return float(self.lasts_s.sum())
+
+    @property
+    def begins_s(self) -> Values:
+        """When each stage begins, seconds from the beginning of the course, shape ``(stages,)``."""
+        return np.asarray(np.cumsum(self.lasts_s) - self.lasts_s)
 
     def at_most(self, per_s: float) -> Self:
         """Return the course without what lies above a load."""
         return replace(self, per_s=np.minimum(self.per_s, per_s))
 
 
-def course_of(forecast: Forecast, now_s: float) -> Course:
-    """Return the course from ``now_s`` to the end of the forecast, at least one stage long."""
+def course_of(forecast: Forecast, now_s: float, further: Forecast | None = None) -> Course:
+    """Return the course from ``now_s`` to the end of the forecast, at least one stage long, and what lies further.
+
+    Parameters
+    ----------
+    further
+        A forecast in longer steps, of which those count that begin after the other one. Until they begin, a newer
+        forecast is made: so they are known as well by then as the last minute is now.
+    """
+    near = _minutes_of(forecast, now_s)
+    if further is None:
+        return near
+    steps_s = further.origin_s + further.step_s * np.arange(len(further.mean))
+    beyond = further.mean[steps_s >= forecast.origin_s + forecast.horizon_s - 1e-6]
+    return Course(
+        np.concatenate([near.per_s, beyond]),
+        np.concatenate([near.log_sd, np.full(len(beyond), near.log_sd[-1])]),
+        np.concatenate([near.lasts_s, np.full(len(beyond), further.step_s)]),
+    )
+
+
+def _minutes_of(forecast: Forecast, now_s: float) -> Course:
     step_s = forecast.step_s
     passed = int(np.clip((now_s - forecast.origin_s) // step_s, 0, len(forecast.mean) - 1))
     each = max(1, round(STAGE_S / step_s))

@@ -13,13 +13,14 @@ from pydantic import Field
 
 from perdix.models.forecasting.contract import Values
 from perdix.models.forecasting.foresight import HALF_LIFE
+from perdix.models.forecasting.trust import HOUR_S
 from perdix.policies.contract import Candidate, Decision, Planned, Reason, Situation
 from perdix.policies.finding_out import RESCALE_S
 from perdix.policies.holding import blindness, hold
 from perdix.policies.late_at import LateAt
 from perdix.policies.planning.analogues import late_after
 from perdix.policies.planning.budget import LATE_PRICE, Spent
-from perdix.policies.planning.course import STAGE_S, Course, course_of
+from perdix.policies.planning.course import Course, course_of
 from perdix.policies.planning.lateness import Lateness, late_share
 from perdix.policies.planning.programme import Prices, Programme, Sizes, Stage, follow, solve
 from perdix.policies.planning.rival import DEARER, Rival
@@ -59,6 +60,7 @@ class Perdix:
 
     name = "perdix"
     learns = True
+    horizon_s = HOUR_S
 
     def __init__(self, options: PerdixOptions | None = None) -> None:
         self.options = options or PerdixOptions()
@@ -86,8 +88,10 @@ class Perdix:
 
     def _planned(self, situation: Situation, sizes: Sizes, memory: Mapping[str, Any], limits: _Limits) -> Decision:
         spent = Spent.of_memory(memory)
-        prices = self._prices(situation, sizes, spent, Stays.of_memory(memory))
-        course, runs = course_of(situation.forecast, situation.now_s), _place(sizes, situation.scale_out)
+        course = course_of(situation.forecast, situation.now_s, situation.further)
+        runs = _place(sizes, situation.scale_out)
+        stays_s = Stays.of_memory(memory).expected_s(situation.now_s)
+        prices = self._prices(situation, sizes, spent, tail_s=stays_s - course.whole_s)
         backlog = situation.lag_records or 0.0
         sizes = replace(sizes, open=_open(situation, sizes, limits))
         # What no size carries would make all of them alike: then none would be worth its workers.
@@ -98,7 +102,7 @@ class Perdix:
         plan = _Plan(sizes, course, found, runs, chosen, stages, left, limits)
         return _told(self.name, situation, plan, memory)
 
-    def _prices(self, situation: Situation, sizes: Sizes, spent: Spent, stays: Stays) -> Prices:
+    def _prices(self, situation: Situation, sizes: Sizes, spent: Spent, *, tail_s: float) -> Prices:
         busy = _busy(situation, sizes)
         downtimes = situation.downtimes
         late = self.options.late_price * busy * spent.price(situation.objectives.error_budget)
@@ -110,7 +114,7 @@ class Perdix:
             in_s=downtimes.in_s,
             lost_s=max(downtimes.lost_s, 0.5 * situation.objectives.checkpoint_interval_s),
             overspent=spent.left(situation.objectives.error_budget) < 0.0,
-            tail_s=min(max(stays.expected_s(situation.now_s) - situation.forecast.horizon_s, LEAST_TAIL_S), TAIL_S),
+            tail_s=min(max(tail_s, LEAST_TAIL_S), TAIL_S),
         )
 
 
@@ -344,20 +348,22 @@ def _told(policy: str, situation: Situation, plan: _Plan, memory: Mapping[str, A
     reason = Reason.of_change(situation.scale_out, scale_out)
     if stands and reason is Reason.HOLD_GOOD:
         reason = Reason.HOLD_FIXED
-    highest = float(plan.course.per_s.max())
-    now_per_s, minutes = situation.workload_per_s, len(plan.stages)
-    course = f"The load rises from {per_s(now_per_s)} to {per_s(highest)} within {minutes} minutes"
+    course, highest = plan.course, float(plan.course.per_s.max())
+    now_per_s, minutes = situation.workload_per_s, round(course.whole_s / 60.0)
+    goes = f"The load rises from {per_s(now_per_s)} to {per_s(highest)} within {minutes} minutes"
     if per_s(highest) == per_s(now_per_s) or highest < now_per_s:
-        course = f"The load stays at {per_s(now_per_s)} or below for {minutes} minutes"
+        goes = f"The load stays at {per_s(now_per_s)} or below for {minutes} minutes"
     late = f"{workers(scale_out)} would be late for {seconds(float(found.late_s[chosen]))} of it"
     against = f"{workers(situation.scale_out)} for {seconds(float(found.late_s[runs]))}"
     left = f"{max(plan.budget_left, 0.0):.0%} of the error budget is left"
     compared = f", {against}" if chosen != runs else ""
     rival = f"; not below {plan.limits.at_least:.0f}, which did better than the plans for hours" if stands else ""
-    sentence = f"{course}; {late}{compared}; {left}{rival}."
+    sentence = f"{goes}; {late}{compared}; {left}{rival}."
     planned = tuple(
-        Planned(STAGE_S * k, load, one.workers, one.late_s / STAGE_S, one.cost)
-        for k, (load, one) in enumerate(zip(plan.course.per_s.tolist(), plan.stages, strict=True))
+        Planned(after_s, load, one.workers, one.late_s / lasts_s, one.cost, lasts_s)
+        for after_s, lasts_s, load, one in zip(
+            course.begins_s.tolist(), course.lasts_s.tolist(), course.per_s.tolist(), plan.stages, strict=True
+        )
     )
     told = Decision(policy, scale_out, reason, sentence, candidates, memory=memory)
     return replace(told, plan=planned, budget_left=plan.budget_left)

@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from perdix.models.forecasting.contract import Values
-from perdix.policies.planning.course import STAGE_S, Course
+from perdix.policies.planning.course import Course
 from perdix.policies.planning.lateness import Lateness
 
 LEVELS = 16  # points of the grid of backlogs
 FOUND_OUT_S = 180.0  # after a rescale, until it is plain that the size takes less than was believed
 LONGEST_S = 3_600.0  # after the course: catching up takes that at most
+LONGEST_STILL_S = 600.0  # that a rescale counts as late for
+REACH_S = 900.0  # of the load: more than what arrives in it is not told apart
 AT_ONCE = 6_000  # numbers that are worked out at a time: more no longer stay in the processor's cache
 LEAST_SD = 0.02  # of the logarithm of load over capacity: minutes are no seconds
 
@@ -169,7 +171,7 @@ def solve(sizes: Sizes, course: Course, prices: Prices, runs: int, backlog: floa
     ahead.reverse()
     stay, go = _first(steps, grid, slice(0, 1), ahead[0][None], runs=runs, backlogs=np.array([backlog]))
     late_s = _late_if_kept(steps, backlog)
-    over_s = len(course) * STAGE_S + prices.tail_s
+    over_s = course.whole_s + prices.tail_s
     keep = sizes.workers * over_s + prices.late * (late_s + prices.tail_s * sizes.overtaken)
     return Programme(stay.total[0], go.total[0], keep, late_s, tuple(ahead), steps, grid)
 
@@ -203,9 +205,9 @@ def follow(found: Programme, *, runs: int, chosen: int, backlog: float) -> tuple
 
 def _kept(sizes: Sizes, course: Course, first: int, *, runs: int, backlog: float) -> Values:
     """Return what waits at the beginning of each stage from ``first`` on, while what runs is kept."""
-    waits, spare = [backlog], float(sizes.per_s[runs]) - course.per_s
-    for each in spare[first:-1].tolist():
-        waits.append(max(waits[-1] - each * STAGE_S, 0.0))
+    waits, works_off = [backlog], (float(sizes.per_s[runs]) - course.per_s) * course.lasts_s
+    for each in works_off[first:-1].tolist():
+        waits.append(max(waits[-1] - each, 0.0))
     return np.array(waits)
 
 
@@ -224,7 +226,8 @@ class _Grid:
 
     @classmethod
     def of(cls, course: Course, backlog: float) -> _Grid:
-        most = max(STAGE_S * float(course.per_s.sum()) + 2.0 * backlog, 1.0)  # nothing at all is processed
+        arrives = float(course.lasts_s @ course.per_s) * min(REACH_S / course.whole_s, 1.0)
+        most = max(arrives + 2.0 * backlog, 1.0)  # nothing at all is processed
         return cls(most * np.linspace(0.0, 1.0, LEVELS) ** 2)
 
     def places(self, backlogs: Values) -> tuple[NDArray[np.intp], Values]:
@@ -270,11 +273,11 @@ class _Steps:
 
     @classmethod
     def of(cls, sizes: Sizes, course: Course, prices: Prices) -> _Steps:
-        load = course.per_s[:, None]
+        load, runs_s = course.per_s[:, None], sizes.workers * course.lasts_s[:, None]
         risk = _risk(sizes, prices, load)
         lost = np.minimum(sizes.per_s * prices.lost_s, load * prices.lost_s * 2.0)
-        moving = sizes.workers * STAGE_S + prices.rescale + risk + sizes.barred
-        paid = np.stack([np.broadcast_to(sizes.workers * STAGE_S, moving.shape), moving, moving], axis=1)
+        moving = runs_s + prices.rescale + risk + sizes.barred
+        paid = np.stack([runs_s, moving, moving], axis=1)
         still_s = np.array([0.0, prices.out_s, prices.in_s])
         return cls(sizes, course, prices, still_s, _exceeds(sizes, load, course.log_sd[:, None]), risk, lost, paid)
 
@@ -287,11 +290,11 @@ class _Steps:
         load = self.course.per_s[stages][:, None, None, None]
         lost = np.where(np.arange(3) == _STAY, 0.0, 1.0)[:, None] * self.lost[stages][:, None]
         waits = backlogs + lost[..., None] + load * still_s
-        over_s = np.maximum(STAGE_S - still_s, 0.0)
+        over_s = np.maximum(self.course.lasts_s[stages][:, None, None, None] - still_s, 0.0)
         exceeds = self.exceeds[stages][:, None, :, None]
         late_s, left = _waits(self.sizes.per_s[:, None], prices.allowed_s, load, exceeds, waits, over_s=over_s)
         forgiven_s = np.minimum(prices.allowed_s, 0.5 * still_s)
-        late_s = late_s + np.maximum(np.minimum(still_s, 10.0 * STAGE_S) - forgiven_s, 0.0)
+        late_s = late_s + np.maximum(np.minimum(still_s, LONGEST_STILL_S) - forgiven_s, 0.0)
         return self.paid[stages][..., None] + prices.late * late_s, left
 
 
@@ -364,12 +367,12 @@ def _waits(
     exceeds: Values,
     backlogs: Values,
     *,
-    over_s: Values | float = STAGE_S,
+    over_s: Values,
 ) -> tuple[Values, Values]:
     """Return the seconds that are expected to be late, and what waits after ``over_s``; of the backlogs' shape.
 
-    Records are late while more waits than the size works off in the time that is allowed. Apart from that, a minute is
-    late as often as its load is above the capacity.
+    Records are late while more waits than the size works off in the time that is allowed. Apart from that, a second is
+    late as often as the load is above the capacity.
     """
     spare = capacity - load
     left = np.maximum(backlogs - spare * over_s, 0.0)
@@ -431,10 +434,10 @@ def _late_by_moving(steps: _Steps, still_s: float) -> Values:
 
 def _late_if_kept(steps: _Steps, backlog: float) -> Values:
     """Return the seconds that each size would be late within the course, shape ``(sizes,)``."""
-    capacity, load = steps.sizes.per_s, steps.course.per_s[:, None]
+    capacity, load, over_s = steps.sizes.per_s, steps.course.per_s[:, None], steps.course.lasts_s[:, None]
     backlogs = np.full(steps.exceeds.shape, backlog)
-    works_off = (capacity - load) * STAGE_S
+    works_off = (capacity - load) * over_s
     for k in range(len(backlogs) - 1):
         np.maximum(backlogs[k] - works_off[k], 0.0, out=backlogs[k + 1])
-    late_s, _ = _waits(capacity, steps.prices.allowed_s, load, steps.exceeds, backlogs)
+    late_s, _ = _waits(capacity, steps.prices.allowed_s, load, steps.exceeds, backlogs, over_s=over_s)
     return np.asarray(late_s.sum(axis=0))
