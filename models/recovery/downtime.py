@@ -73,6 +73,10 @@ class Anticipated:
         moved_s = self.s * (found_s / self.s) ** (count / (known + count))
         return replace(self, s=_within_bounds(moved_s), seen=min(self.seen + count, MOST_SEEN), odd_s=None)
 
+    def following(self, times: float) -> Self:
+        """Return what is believed after a like downtime turned out so many times as long; nothing new where seen."""
+        return self if self.seen > 0.0 else replace(self, s=_within_bounds(self.s * times))
+
     def to_state(self) -> list[float | None]:
         """Return a JSON-serialisable state."""
         return [self.s, self.seen, self.odd_s]
@@ -140,6 +144,9 @@ class Downtimes:
     def observed(self, current: int, candidate: int, downtime_s: float) -> Self:
         """Return downtimes after one from ``current`` to ``candidate`` workers, see :meth:`Anticipated.observed`.
 
+        What is only assumed of the other direction follows in proportion: a job that stands still for a second when it
+        is scaled in does not for half a minute when it is scaled out, which it would never try to learn.
+
         Raises
         ------
         ValueError
@@ -148,8 +155,10 @@ class Downtimes:
         if candidate == current:
             return replace(self, failure=self.failure.observed(downtime_s))
         if candidate > current:
-            return replace(self, out=self.out.observed(downtime_s))
-        return replace(self, inward=self.inward.observed(downtime_s))
+            out = self.out.observed(downtime_s)
+            return replace(self, out=out, inward=self.inward.following(out.s / self.out.s))
+        inward = self.inward.observed(downtime_s)
+        return replace(self, inward=inward, out=self.out.following(inward.s / self.inward.s))
 
     def after_failures(self, mean_s: float, count: int) -> Self:
         """Return downtimes that rest on ``count`` more failures, which stopped the job for ``mean_s`` on average.

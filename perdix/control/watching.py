@@ -147,7 +147,7 @@ def look(
     series = (window.times_s, window.job_metric(metrics.WORKLOAD.name), stopping_throughput(window), lag)
     if watching is None:
         return Watched(None, _fed(normal, *series), downtimes)
-    seen = replace(watching, watch=watching.watch.observe(*series))
+    seen = _within_uptime(replace(watching, watch=watching.watch.observe(*series)), window)
     result = seen.watch.outcome
     if result is None:
         return _too_short_to_see(seen, normal, downtimes, window) or Watched(seen, normal, downtimes)
@@ -170,19 +170,37 @@ def _candidate(seen: Watching) -> int:
     return seen.scale_out + swapped
 
 
-def _too_short_to_see(seen: Watching, normal: Normal, downtimes: Downtimes, window: Window) -> Watched | None:
-    """Return the end of a watch of a rescale that has been over for a while without any metric having shown a stop.
+def _within_uptime(seen: Watching, window: Window) -> Watching:
+    """Return a watch whose downtime is no longer than from the request until the uptime began anew.
 
-    The uptime tells that the job was restarted. It stood still for no longer than what lies between two samples; to go
-    on waiting for a stop would teach nothing, and the next rescale would end the watch.
+    Between two samples 15 s apart, a stop of two seconds looks like one of seven or more.
     """
+    result, at_most_s = seen.watch.outcome, _restarted_after_s(seen, window)
+    if not isinstance(result, Recovered) or at_most_s is None or result.downtime_s <= at_most_s:
+        return seen
+    return replace(seen, watch=replace(seen.watch, outcome=replace(result, downtime_s=at_most_s)))
+
+
+def _restarted_after_s(seen: Watching, window: Window) -> float | None:
+    """Return how long after the request the job runs, by its uptime; ``None`` where it was not restarted since."""
     restarted_s = _restarted_s(window)
     if seen.decision_id is None or restarted_s is None or restarted_s < seen.watch.at_s:
         return None
-    now_s = float(window.times_s[-1])
+    return restarted_s - seen.watch.at_s
+
+
+def _too_short_to_see(seen: Watching, normal: Normal, downtimes: Downtimes, window: Window) -> Watched | None:
+    """Return the end of a watch of a rescale that has been over for a while without any metric having shown a stop.
+
+    The uptime tells that the job was restarted. It stood still for no longer than what lies between two samples, nor
+    than from the request until it ran again; to go on waiting for a stop would teach nothing, and the next rescale would
+    end the watch.
+    """
+    restarted_after_s, now_s = _restarted_after_s(seen, window), float(window.times_s[-1])
     hidden_s = seen.watch.hidden_s()
-    if now_s - restarted_s < UNSEEN_S or hidden_s is None:
+    if restarted_after_s is None or hidden_s is None or now_s - seen.watch.at_s - restarted_after_s < UNSEEN_S:
         return None
+    hidden_s = min(hidden_s, restarted_after_s)
     # A bound above what is believed says nothing: metrics were missing for that long.
     believed_s = downtimes.between(seen.from_scale_out, _candidate(seen))
     learnt = downtimes

@@ -25,7 +25,7 @@ from perdix.targets.twin import LocalTwinTarget
 from perdix.telemetry.window import Window
 from perdix.twin.emission import Scraping
 from perdix.twin.job import JobTwin
-from perdix.twin.parameters import Heap, Keys, TwinParameters, TwinSize, Workers
+from perdix.twin.parameters import Heap, Keys, Restart, TwinParameters, TwinSize, Workers
 from perdix.twin.workloads import WorkloadSpec, arrivals_from
 
 START_S = 1_760_000_000
@@ -38,6 +38,7 @@ def parameters(
     capacity_per_s: float = 10_000.0,
     sizes: Mapping[str, TwinSize] | None = None,
     heap: Heap | None = None,
+    restart: Restart | None = None,
 ) -> TwinParameters:
     given = dict(sizes or {})
     return TwinParameters(
@@ -45,6 +46,7 @@ def parameters(
         workers=Workers(capacity_per_s=capacity_per_s, maximum=maximum, speed_spread=0.03, sizes=given),
         keys=Keys(skew_spread=0.03),
         heap=heap,
+        restart=restart or Restart(),
         workload=WorkloadSpec(shape="sine", peak_utilisation=0.8),
         start_scale_out=4,
     )
@@ -151,10 +153,11 @@ class Rig:
         sizes: Mapping[str, TwinSize] | None = None,
         mix: Mapping[str, int] | None = None,
         heap: Heap | None = None,
+        restart: Restart | None = None,
         **job: Any,
     ) -> "Rig":
         arrivals = arrivals_from(constant(per_s) if isinstance(per_s, float) else per_s, START_S)
-        made = parameters(sizes=sizes, heap=heap)
+        made = parameters(sizes=sizes, heap=heap, restart=restart)
         twin = JobTwin(made, 3, start_s=START_S, scale_out=scale_out, arrivals=arrivals, mix=mix)
         twin.step(warm_s)
         source = FaultySource(TwinSource(twin, Scraping(interval_s=interval_s)))

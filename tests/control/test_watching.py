@@ -15,6 +15,7 @@ from perdix.models.recovery.normal import Normal
 from perdix.policies.contract import Reason
 from perdix.settings.stream_job import PolicySettings
 from perdix.telemetry.window import Window
+from perdix.twin.parameters import RandomTime, Restart
 from tests.control.rig import HIGH, LOW, Rig
 
 
@@ -99,14 +100,14 @@ def applied(at_s: float, *, from_scale_out: int, scale_out: int, reason: Reason 
 
 
 def test_a_stop_that_no_metric_shows_teaches_that_it_was_short() -> None:
-    """Restarted at 10 s, a sample every 5 s; another rescale would come before a time-out of five minutes."""
+    """Asked at 6 s, up again at 9.5 s, a sample every 5 s; the next rescale would come before a time-out."""
     calm = [[5.0, 5.0]] * 20
     one = window(calm, [100.0, 0.5, *(5.0 * k + 0.5 for k in range(1, 19))])
     last = applied(6.0, from_scale_out=4, scale_out=2)
     found = look(None, Normal(), Downtimes(), one, last=last, objective_s=600.0)
     assert found.watching is None
-    assert found.outcome == {"recovered": True, "downtime_at_most_s": 5.0, "why": "no metric showed a stop"}
-    assert found.downtimes == Downtimes().observed(4, 2, 5.0).caught_up(5.0, 5.0, 0.0)
+    assert found.outcome == {"recovered": True, "downtime_at_most_s": 3.5, "why": "no metric showed a stop"}
+    assert found.downtimes == Downtimes().observed(4, 2, 3.5).caught_up(3.5, 3.5, 0.0)
     assert found.downtimes.lost_s < Downtimes().lost_s, "nothing was late, so nothing was done again"
     early = rows(one, one.times_s <= 50.0)
     waiting = look(None, Normal(), Downtimes(), early, last=last, objective_s=600.0)
@@ -114,9 +115,29 @@ def test_a_stop_that_no_metric_shows_teaches_that_it_was_short() -> None:
     assert waiting.downtimes == Downtimes()
 
 
+@pytest.mark.parametrize("interval_s", [5.0, 15.0, 30.0])
+def test_a_stop_of_two_seconds_is_learnt_however_rarely_metrics_are_read(store: StateStore, interval_s: float) -> None:
+    """Zoo 64001-20 believed in 15 and 30 s all day, at 2 s: scraped every 15 s, no sample lay in any of its stops."""
+    rig = Rig.of(
+        store,
+        LOW,
+        scale_out=6,
+        interval_s=interval_s,
+        policy=PolicySettings(name="static", options={"scale_out": 4}),
+        restart=Restart(**{"out": RandomTime(median_s=2.0), "in": RandomTime(median_s=2.0)}),
+    )
+    rig.minutes(6)
+    (entry,) = [one for one in store.ledger.decisions("orders") if one.outcome]
+    assert entry.outcome is not None
+    assert entry.outcome.get("downtime_s", entry.outcome.get("downtime_at_most_s")) <= 4.0
+    learnt = recall(store, "orders").memory.downtimes
+    assert learnt.in_s < 8.0
+    assert learnt.out_s < 16.0, "the other direction follows"
+
+
 def test_metrics_that_were_missing_for_long_do_not_make_a_restart_long() -> None:
     calm = [[5.0, 5.0], [5.0, 5.0], *([[NONE, NONE]] * 10), *([[5.0, 5.0]] * 20)]
-    one = window(calm, [100.0, 0.5, *(5.0 * k + 0.5 for k in range(1, 31))], scale_out=NONE)
+    one = window(calm, [100.0, 105.0, *([NONE] * 10), *(5.0 * k + 15.0 for k in range(20))], scale_out=NONE)
     last = applied(6.0, from_scale_out=4, scale_out=2)
     found = look(None, Normal(), Downtimes(), one, last=last, objective_s=600.0)
     assert found.outcome is not None

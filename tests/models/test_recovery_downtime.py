@@ -21,7 +21,14 @@ def test_stays_within_bounds(observed):
     for value in observed:
         downtimes = downtimes.observed(3, 5, value)
     assert FLOOR_S <= downtimes.out_s <= CEILING_S
-    assert downtimes.in_s == 15.0
+    assert FLOOR_S <= downtimes.in_s <= CEILING_S
+
+
+def test_what_was_never_seen_follows_what_was():
+    quick = Downtimes().observed(6, 4, 1.0).observed(6, 4, 1.0)
+    assert quick.out_s == pytest.approx(2.0 * quick.in_s)
+    assert quick.observed(4, 6, 20.0).in_s == quick.in_s, "what was seen does not follow"
+    assert quick.failure_s == Downtimes().failure_s, "a failure has to be detected first"
 
 
 def test_what_was_only_assumed_weighs_as_much_as_the_first_observation():
