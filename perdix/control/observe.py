@@ -14,6 +14,7 @@ from perdix.models.forecasting.contract import Workload
 from perdix.settings.stream_job import StreamJob
 from perdix.telemetry import metrics
 from perdix.telemetry.agreement import contradicting, surroundings, understated, unexplained, unjudged
+from perdix.telemetry.lateness import SeenLate
 from perdix.telemetry.plausible import Plausible, screened
 from perdix.telemetry.quality import Quality, assess
 from perdix.telemetry.window import Values, Window
@@ -43,6 +44,8 @@ class Observation:
         Fewest records that waited at any moment since the last tick.
     contradiction
         What of it cannot be true together, in words with both numbers; ``None`` where all agrees.
+    seen_late
+        When in the window it was late.
     still
         Whether the job is known to stand still.
     unchecked
@@ -59,6 +62,7 @@ class Observation:
     lag_records: float | None = None
     waited_records: float | None = None
     latency_p95_ms: float | None = None
+    seen_late: SeenLate = field(default_factory=SeenLate)
     scale_out: int | None = None
     problems: tuple[str, ...] = field(default=())
     worker_cpu: tuple[float, ...] = ()
@@ -136,6 +140,7 @@ def observe(
         lag_records=last_finite(recent.job_metric(metrics.LAG.name)),
         waited_records=_least(tick.job_metric(metrics.LAG.name)),
         latency_p95_ms=_mean(tick.job_metric(metrics.LATENCY.name)),
+        seen_late=_seen_late(window, job.objectives.latency_p95_ms),
         scale_out=None if scale_out is None else round(scale_out),
         problems=(*problems, *reading.warnings),
         worker_cpu=_means_of_present(tick.worker_metric(metrics.CPU.name)),
@@ -311,6 +316,17 @@ def _means_of_present(per_worker: Values) -> tuple[float, ...]:
 def _mean(values: Values) -> float | None:
     known = values[np.isfinite(values)]
     return float(known.mean()) if known.size else None
+
+
+def _seen_late(window: Window, objective_ms: float) -> SeenLate:
+    """Return when a window was late; nothing where the latency is not measured at all."""
+    latency_ms, still = window.job_metric(metrics.LATENCY.name), standing_still(window)
+    measured = np.isfinite(latency_ms)
+    if not measured.any():
+        return SeenLate()
+    with np.errstate(invalid="ignore"):
+        late = ((latency_ms > objective_ms) | still).astype(np.float64)
+    return SeenLate(window.times_s, np.where(measured | still, late, np.nan))
 
 
 def _least(values: Values) -> float | None:

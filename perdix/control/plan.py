@@ -164,6 +164,7 @@ def _situation(
         worker_busy=observation.worker_busy,
         uptime_s=observation.uptime_s,
         latency_p95_ms=observation.latency_p95_ms,
+        seen_late=observation.seen_late,
         profiled=memory.profiled,
         sizes=sized_workers(job, memory),
         mix=running.mix,

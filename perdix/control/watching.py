@@ -193,8 +193,8 @@ def _too_short_to_see(seen: Watching, normal: Normal, downtimes: Downtimes, wind
     """Return the end of a watch of a rescale that has been over for a while without any metric having shown a stop.
 
     The uptime tells that the job was restarted. It stood still for no longer than what lies between two samples, nor
-    than from the request until it ran again; to go on waiting for a stop would teach nothing, and the next rescale would
-    end the watch.
+    than from the request until it ran again; to go on waiting for a stop would teach nothing, and the next rescale
+    would end the watch.
     """
     restarted_after_s, now_s = _restarted_after_s(seen, window), float(window.times_s[-1])
     hidden_s = seen.watch.hidden_s()

@@ -15,6 +15,7 @@ from perdix.models.forecasting.foresight import Foresight
 from perdix.models.profiling.profiled import Profiled
 from perdix.models.recovery.downtime import Downtimes
 from perdix.settings.stream_job import Bounds, Objectives
+from perdix.telemetry.lateness import SeenLate
 
 LITTLE_WAITS_S = 5.0  # of the load in the consumer lag: what flickers, and no backlog
 
@@ -101,6 +102,8 @@ class Situation:
         Seconds since the job last started; ``None`` when it is not measured.
     latency_p95_ms
         Mean of the p95 end-to-end latency since the last tick, ms; ``None`` when it is not measured.
+    seen_late
+        When in the last minutes it was above its objective, or the job stood still.
     profiled
         What the job's profile taught; ``None`` when it has none.
     sizes
@@ -137,6 +140,7 @@ class Situation:
     worker_busy: tuple[float, ...] = ()
     uptime_s: float | None = None
     latency_p95_ms: float | None = None
+    seen_late: SeenLate = field(default_factory=SeenLate)
     profiled: Profiled | None = None
     sizes: Mapping[str, SizedWorker] = field(default_factory=dict)
     mix: Mapping[str, int] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from perdix.models.forecasting.contract import Forecast
 from perdix.models.recovery.downtime import Downtimes
 from perdix.policies.contract import Situation
 from perdix.settings.stream_job import Bounds, Objectives
+from perdix.telemetry.lateness import SeenLate
 
 NOW_S = 1_700_000_000.0
 Situate = Callable[..., Situation]
@@ -41,6 +42,10 @@ def situation_of(
         "bounds": Bounds(minimum=bounds[0], maximum=bounds[1]),
         "objectives": Objectives(recovery_time_s=600.0, checkpoint_interval_s=10.0),
     }
+    latency_ms = changes.get("latency_p95_ms")
+    if latency_ms is not None:  # measured once, just now
+        late = float(latency_ms > {**given, **changes}["objectives"].latency_p95_ms)
+        given["seen_late"] = SeenLate(np.array([changes.get("now_s", NOW_S)]), np.array([late]))
     return Situation(**{**given, **changes})
 
 

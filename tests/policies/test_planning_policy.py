@@ -152,11 +152,11 @@ def test_its_candidates_say_what_each_size_would_cost(situate):
 
 def test_a_size_that_would_cost_less_says_why_it_is_not_gone_to(situate):
     """It once read "its plan costs -0.03 worker-hours more"."""
-    quiet = {"load": 1_500.0}
-    young = decide(situate, **quiet, minutes=np.full(30, 1_500.0))
+    quiet = {"load": 1_200.0}
+    young = decide(situate, **quiet, minutes=np.full(30, 1_200.0))
     unmeasured = decide(situate, **quiet, lag_records=None)
-    behind = Perdix().decide(situate(**quiet, minutes=np.full(200, 1_500.0), lag_records=40_000.0))
-    just = decide(situate, **quiet, minutes=np.full(200, 1_500.0), memory=behind.memory)
+    behind = Perdix().decide(situate(**quiet, minutes=np.full(200, 1_200.0), lag_records=40_000.0))
+    just = decide(situate, **quiet, minutes=np.full(200, 1_200.0), memory=behind.memory)
     for decision, why in (
         (young, "the job is known for less than an hour, so there is no scaling in"),
         (unmeasured, "the consumer lag is not measured, so there is no scaling in"),

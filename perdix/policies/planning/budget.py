@@ -18,7 +18,7 @@ from perdix.policies.remembering import number, part_of
 LATE_PRICE = 24.0  # busy workers that a late second weighs when the usual budget is spent as fast as it is given
 USUAL_BUDGET = 0.05  # a smaller one makes each of its seconds dearer
 MEMORY_S = 8 * 3600.0  # after which a late second weighs 1 / e: a rolling day, foreseen in time
-ASSUMED = 0.5  # of the budget that was spent before anything was seen
+ASSUMED = 1.0  # of what is meant to be spent, before anything was seen
 STEEP = 1.5  # growth of the price's logarithm with what is spent
 SLOW_S = 6 * 3600.0  # in which the usual price falls to 1 / e while nothing is late
 LOWEST, HIGHEST = -1.5, 1.0  # of the usual price's logarithm

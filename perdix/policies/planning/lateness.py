@@ -8,23 +8,14 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import isotonic_regression
-from scipy.special import ndtr
 
 from perdix.models.forecasting.contract import Values
 from perdix.policies.remembering import number, part_of
 
 EDGES = np.linspace(0.5, 1.0, 11)  # utilisations between which lateness is counted; the first class is all below
 MIDDLES = np.concatenate(([0.4], (EDGES[1:] + EDGES[:-1]) / 2.0, [1.05]))
-SCATTER = 0.35  # of the logarithm of p95 latencies within a tick
 FORGETS = 0.999  # per minute
 DOUBT = 5.0  # minutes that what was assumed before weighs
-
-
-def late_share(latency_ms: float, objective_ms: float) -> float:
-    """Return the share of the seconds above the objective, from their mean latency: they scatter about it."""
-    if latency_ms <= 0.0:
-        return 0.0
-    return float(ndtr(np.log(latency_ms / objective_ms) / SCATTER))
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from perdix.policies.late_at import LateAt
 from perdix.policies.planning.analogues import late_after
 from perdix.policies.planning.budget import LATE_PRICE, Spent
 from perdix.policies.planning.course import Course, course_of
-from perdix.policies.planning.lateness import Lateness, late_share
+from perdix.policies.planning.lateness import Lateness
 from perdix.policies.planning.programme import Prices, Programme, Sizes, Stage, follow, solve
 from perdix.policies.planning.rival import DEARER, Rival
 from perdix.policies.planning.stays import Stays
@@ -146,14 +146,10 @@ def _allowed_s(situation: Situation) -> float:
 
 def _remembered(situation: Situation) -> dict[str, Any]:
     """Return what is remembered: the budget that was spent, and since when next to nothing waits."""
-    latency_ms, lag = situation.latency_p95_ms, situation.lag_records
-    waits = situation.behind
-    if latency_ms is not None and math.isfinite(latency_ms):
-        late = late_share(latency_ms, situation.objectives.latency_p95_ms)
-    else:
-        late = float(waits)
+    waits, lag, longest_s = situation.behind, situation.lag_records, 10.0 * situation.tick_interval_s
     spent = Spent.of_memory(situation.memory)
-    longest_s = 10.0 * situation.tick_interval_s
+    measured = _late_since(situation, spent.at_s, longest_s)
+    late = float(waits) if measured is None else measured
     here = situation.capacities.get(situation.scale_out)
     settled = situation.since_rescale_s > SETTLED_S and lag is not None and not waits
     known = here is not None and here.usable
@@ -170,7 +166,7 @@ def _remembered(situation: Situation) -> dict[str, Any]:
     behind_s = situation.now_s if waits else part_of(situation.memory.get("behind_s"), number)
     lateness = Lateness.of_memory(situation.memory)
     stays = Stays.of_memory(situation.memory).looked(situation.now_s, situation.scale_out)
-    if settled and latency_ms is not None and known:
+    if settled and measured is not None and known:
         lateness = lateness.seen(busy, late)
     rival = Rival.of_memory(situation.memory)
     if _young(situation):  # while nothing may be given back, what runs says nothing against plans
@@ -189,6 +185,15 @@ def _remembered(situation: Situation) -> dict[str, Any]:
         "stays": stays.to_state(),
         "late_at": late_at.to_state(),
     }
+
+
+def _late_since(situation: Situation, counted_s: float | None, longest_s: float) -> float | None:
+    """Return the share of the time since the last count that was late; ``None`` where the latency is not measured.
+
+    While a rescale is under way no policy is asked, and the job stands still: that time is looked at afterwards.
+    """
+    last_s = situation.now_s - situation.tick_interval_s
+    return situation.seen_late.share(max(min(counted_s or last_s, last_s), situation.now_s - longest_s))
 
 
 def _busy(situation: Situation, sizes: Sizes) -> float:

@@ -1,0 +1,31 @@
+"""When a job was late, sample by sample."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from perdix.telemetry.window import Values
+
+
+@dataclass(frozen=True)
+class SeenLate:
+    """Whether the p95 latency was above its objective, or the job stood still.
+
+    Attributes
+    ----------
+    times_s
+        Epoch seconds at which each step ends, ascending, shape ``(n,)``.
+    late
+        1 for a late step, 0 for another, NaN where nothing was measured; of the same shape.
+    """
+
+    times_s: Values = field(default_factory=lambda: np.zeros(0))
+    late: Values = field(default_factory=lambda: np.zeros(0))
+
+    def share(self, since_s: float) -> float | None:
+        """Return the late share of the steps that ended after ``since_s``; ``None`` where none was measured."""
+        recent = self.late[self.times_s > since_s]
+        known = recent[np.isfinite(recent)]
+        return float(known.mean()) if len(known) else None
