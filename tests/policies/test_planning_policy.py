@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from perdix.models.capacity.contract import Estimate
 from perdix.policies.contract import Reason
 from perdix.policies.planning.lateness import Lateness
 from perdix.policies.planning.policy import Perdix, PerdixOptions
@@ -304,3 +305,32 @@ def test_a_size_that_was_dealt_unluckily_is_left_for_fewer_workers_that_take_mor
     decision = decide(situate, **given)
     assert 4 <= decision.scale_out <= 8
     assert decide(situate, **{**given, "lag_records": None}).scale_out == 9
+
+
+HOPELESS = {"load": 1_000.0, "lag_records": 3e6, "minutes": np.full(720, 1_000.0), "bounds": (4, 6), "scale_out": 6}
+
+
+def overloaded(situate, spread_of_four, **changes):
+    """Six workers take 990/s of 1,000; four are believed to take 960, within a spread."""
+    known = {
+        4: Estimate(4, 960.0, 960.0 / spread_of_four, 960.0 * spread_of_four, False, "test"),
+        6: Estimate(6, 990.0, 985.0, 995.0, False, "test"),
+    }
+    given = {**HOPELESS, "since_rescale_s": 3_600.0, **changes}
+    return Perdix().decide(replace(situate(**given, latency_p95_ms=900_000.0), capacities=known))
+
+
+def test_where_nothing_holds_the_size_that_may_is_tried(situate):
+    """Zoo 65001-2: with four partitions three workers take no more than two; two were never seen at such a load."""
+    decision = overloaded(situate, 1.2)
+    assert (decision.scale_out, decision.reason) == (4, Reason.SCALE_MAXIMUM)
+    assert "no size is sure to catch up, 4 workers most likely" in decision.sentence
+
+
+def test_a_size_that_surely_fails_or_that_just_began_is_not_left_for_another(situate):
+    assert overloaded(situate, 1.01).scale_out == 6
+    assert overloaded(situate, 1.2, since_rescale_s=600.0).scale_out == 6
+
+
+def test_who_will_catch_up_is_not_disturbed(situate):
+    assert overloaded(situate, 1.2, load=700.0, lag_records=20_000.0, minutes=np.full(720, 700.0)).scale_out == 6

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
+from scipy.special import ndtr
 
 from perdix.models.forecasting.contract import Values
 from perdix.models.forecasting.foresight import HALF_LIFE
@@ -22,7 +23,7 @@ from perdix.policies.planning.analogues import late_after
 from perdix.policies.planning.budget import LATE_PRICE, Spent
 from perdix.policies.planning.course import Course, course_of
 from perdix.policies.planning.lateness import Lateness
-from perdix.policies.planning.programme import Prices, Programme, Sizes, Stage, follow, solve
+from perdix.policies.planning.programme import LEAST_SD, Prices, Programme, Sizes, Stage, follow, solve
 from perdix.policies.planning.rival import DEARER, Rival
 from perdix.policies.planning.stays import Stays
 from perdix.policies.remembering import number, part_of
@@ -40,6 +41,9 @@ HARDLY_BUSY = 0.5  # of the capacity: what is late below, with nothing waiting, 
 MOVED = 0.5  # of what is left of the error budget, that going to the fixed size may spend
 STOOD_S = 1_800.0  # after a rescale, until more workers than the fixed size are given back
 CARRIED = 0.95  # of the most that any size takes: no more load is planned for
+HOPELESS = 0.9  # of the course late: what runs does not catch up within it
+CATCHES_UP = 1.05  # times the load: so much must a size take
+LEAST_CHANCE, MORE_LIKELY = 0.1, 5.0  # that another size does, and times as likely as what runs
 RISEN = 1.05  # times the highest of the last hours: a load beyond that is new
 
 
@@ -97,9 +101,11 @@ class Perdix:
         # What no size carries would make all of them alike: then none would be worth its workers.
         found = solve(sizes, course.at_most(CARRIED * sizes.most_per_s), prices, runs, backlog)
         chosen = _cheapest(situation, sizes, found, memory, limits=limits)
+        tried = _another_chance(situation, sizes, found) if chosen == runs else None
+        chosen = chosen if tried is None else tried
         stages = follow(found, runs=runs, chosen=chosen, backlog=backlog)
         left = spent.left(situation.objectives.error_budget)
-        plan = _Plan(sizes, course, found, runs, chosen, stages, left, limits)
+        plan = _Plan(sizes, course, found, runs, chosen, stages, left, limits, tried is not None)
         return _told(self.name, situation, plan, memory)
 
     def _prices(self, situation: Situation, sizes: Sizes, spent: Spent, *, tail_s: float) -> Prices:
@@ -130,6 +136,7 @@ class _Plan:
     stages: tuple[Stage, ...]
     budget_left: float
     limits: _Limits
+    tries: bool  # nothing is believed to hold, and another size is more likely to
 
 
 @dataclass(frozen=True)
@@ -274,6 +281,22 @@ def _cheapest(
     return runs if barred else _stood_at(situation, sizes, found, memory, limits=limits)
 
 
+def _another_chance(situation: Situation, sizes: Sizes, found: Programme) -> int | None:
+    """Return the size that most likely catches up where what runs is late all the time and will not; else ``None``.
+
+    Nothing is lost by finding out. Where four partitions or unlucky keys leave three workers no more than two take, the
+    smaller size was never seen at such a load, and stays believed to be too small for as long as nobody tries.
+    """
+    runs, whole_s = _place(sizes, situation.scale_out), found.steps.course.whole_s
+    stands = situation.behind and not _young(situation) and situation.since_rescale_s >= STOOD_S
+    if not stands or found.late_s[runs] < HOPELESS * whole_s:
+        return None
+    needed = CATCHES_UP * max(float(situation.forecast.mean.mean()), situation.workload_per_s)
+    chances = ndtr(np.log(sizes.per_s / needed) / np.maximum(np.hypot(sizes.log_sd, sizes.doubt), LEAST_SD))
+    likeliest = int(np.where(sizes.barred > 0.0, -1.0, chances).argmax())
+    return likeliest if chances[likeliest] > max(LEAST_CHANCE, MORE_LIKELY * chances[runs]) else None
+
+
 def _at_least_per_s(sizes: Sizes) -> Values:
     """Return what each size takes if it takes less than is believed, by one standard deviation; ``(sizes,)``."""
     return np.asarray(sizes.per_s * np.exp(-np.hypot(sizes.log_sd, sizes.doubt)))
@@ -350,7 +373,7 @@ def _told(policy: str, situation: Situation, plan: _Plan, memory: Mapping[str, A
         for k, n in enumerate(sizes.workers)
     )
     stands = plan.limits.at_least > 0.0
-    reason = Reason.of_change(situation.scale_out, scale_out)
+    reason = Reason.SCALE_MAXIMUM if plan.tries else Reason.of_change(situation.scale_out, scale_out)
     if stands and reason is Reason.HOLD_GOOD:
         reason = Reason.HOLD_FIXED
     course, highest = plan.course, float(plan.course.per_s.max())
@@ -363,7 +386,8 @@ def _told(policy: str, situation: Situation, plan: _Plan, memory: Mapping[str, A
     left = f"{max(plan.budget_left, 0.0):.0%} of the error budget is left"
     compared = f", {against}" if chosen != runs else ""
     rival = f"; not below {plan.limits.at_least:.0f}, which did better than the plans for hours" if stands else ""
-    sentence = f"{goes}; {late}{compared}; {left}{rival}."
+    tries = f"; no size is sure to catch up, {workers(scale_out)} most likely" if plan.tries else ""
+    sentence = f"{goes}; {late}{compared}{tries}; {left}{rival}."
     planned = tuple(
         Planned(after_s, load, one.workers, one.late_s / lasts_s, one.cost, lasts_s)
         for after_s, lasts_s, load, one in zip(
