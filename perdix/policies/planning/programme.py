@@ -21,7 +21,7 @@ LEVELS = 16  # points of the grid of backlogs
 FOUND_OUT_S = 180.0  # after a rescale, until it is plain that the size takes less than was believed
 LONGEST_S = 3_600.0  # after the course: catching up takes that at most
 LONGEST_STILL_S = 600.0  # that a rescale counts as late for
-REACH_S = 900.0  # of the load: more than what arrives in it is not told apart
+REACH_S = 900.0  # of the load: more than what arrives in it is not distinguished
 AT_ONCE = 6_000  # numbers that are worked out at a time: more no longer stay in the processor's cache
 LEAST_SD = 0.02  # of the logarithm of load over capacity: minutes are no seconds
 
