@@ -17,7 +17,7 @@ from perdix.models.recovery.downtime import Downtimes
 from perdix.policies.contract import AgainstFixed, Candidate, Planned, Situation, SizedWorker
 
 FORECAST_POINTS_S = (60.0, 300.0, 600.0, 900.0)
-PLAN_TOLD_S = (0.0, 300.0, 899.0, 1_799.0, 3_599.0)  # of the plan, its stages then: now, in 5, 15, 30 and 60 min
+PLAN_TOLD_S = (0.0, 299.0, 899.0, 1_799.0, 3_599.0)  # of the plan, its stages then: now, in 5, 15, 30 and 60 min
 CAPACITIES_TOLD = 24
 CANDIDATES_TOLD = 24
 EVENTS_TOLD = 8

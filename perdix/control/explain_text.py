@@ -310,7 +310,7 @@ def _planned(told: Document) -> Iterator[str]:
     yield "Plan:        load  workers   late  cost, worker-minutes"
     for one in told["plan"]:
         ends_s = one["after_s"] + one.get("lasts_s", STAGE_S)
-        when = "now" if one["after_s"] < STAGE_S else f"+{5 * round(ends_s / 300.0)} min"
+        when = "now" if one["after_s"] < STAGE_S else f"+{ends_s / 60.0:.0f} min"
         yield (
             f"  {when:>7} {one['load_per_s'] or 0:>9,.0f}/s {one['scale_out']:>6} {one['late_share'] or 0:>6.1%}"
             f" {(one['worker_s'] or 0) / 60:>7.1f}"

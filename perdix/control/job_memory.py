@@ -295,7 +295,7 @@ def changed(job: str, memory: JobMemory, before: Mapping[str, Document]) -> dict
         documents[PERFORMANCE] = {"version": memory.performance_version, "state": memory.performance.to_state()}
     if memory.mix_share != 1.0:
         documents[MIX] = {"share": memory.mix_share}
-    if memory.further_trust.made:
+    if memory.further_trust.made or memory.further_trust.judged:
         documents[FURTHER_TRUST] = memory.further_trust.to_state()
     known = memory.known_events
     if known.shares or known.awaited or KNOWN_EVENTS.name in before:

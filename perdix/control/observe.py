@@ -125,7 +125,8 @@ def observe(
     tick = newest(window, tick_interval_s)
     checkpoint = newest(window, max(job.objectives.checkpoint_interval_s, window.step_s))
     scale_out = last_finite(window.job_metric(metrics.SCALE_OUT.name))
-    interrupted = standing_still(window) | _just_restarted(window)
+    halted = standing_still(window)
+    interrupted = halted | _just_restarted(window)
     throughput = total_throughput(window)
     wrong = _contradicting(job, window, throughput, interrupted)
     contradiction = _contradiction(tick) if wrong[-NEWEST_STEPS:].any() else None
@@ -140,7 +141,7 @@ def observe(
         lag_records=last_finite(recent.job_metric(metrics.LAG.name)),
         waited_records=_least(tick.job_metric(metrics.LAG.name)),
         latency_p95_ms=_mean(tick.job_metric(metrics.LATENCY.name)),
-        seen_late=_seen_late(window, job.objectives.latency_p95_ms),
+        seen_late=_seen_late(window, halted, job.objectives.latency_p95_ms),
         scale_out=None if scale_out is None else round(scale_out),
         problems=(*problems, *reading.warnings),
         worker_cpu=_means_of_present(tick.worker_metric(metrics.CPU.name)),
@@ -318,15 +319,15 @@ def _mean(values: Values) -> float | None:
     return float(known.mean()) if known.size else None
 
 
-def _seen_late(window: Window, objective_ms: float) -> SeenLate:
+def _seen_late(window: Window, halted: NDArray[np.bool_], objective_ms: float) -> SeenLate:
     """Return when a window was late; nothing where the latency is not measured at all."""
-    latency_ms, still = window.job_metric(metrics.LATENCY.name), standing_still(window)
+    latency_ms = window.job_metric(metrics.LATENCY.name)
     measured = np.isfinite(latency_ms)
     if not measured.any():
         return SeenLate()
     with np.errstate(invalid="ignore"):
-        late = ((latency_ms > objective_ms) | still).astype(np.float64)
-    return SeenLate(window.times_s, np.where(measured | still, late, np.nan))
+        late = ((latency_ms > objective_ms) | halted).astype(np.float64)
+    return SeenLate(window.times_s, np.where(measured | halted, late, np.nan))
 
 
 def _least(values: Values) -> float | None:

@@ -75,9 +75,9 @@ def plan(
     """Decide, where there is ground for it: missing or stale metrics never lead to a decision of a policy."""
     running, job = progress.running, setting.job
     known = running is not None and running.scale_out >= 1  # none runs where all of them are being replaced
+    policy = setting.policy_of(job)
     if setting.believes:
         current = running.scale_out if running and known else job.bounds.minimum
-        policy = setting.policy_of(job)
         beliefs = believe(
             lesson.memory,
             job.bounds,
@@ -113,7 +113,7 @@ def plan(
         memory_ratio=observation.memory_ratio,
         unchecked=observation.unchecked,
     )
-    return Plan(beliefs, situation, decide(setting.policy_of(job), situation, circumstances))
+    return Plan(beliefs, situation, decide(policy, situation, circumstances))
 
 
 def _without_ground(running: Running, observation: Observation) -> Decision:

@@ -12,7 +12,7 @@ from perdix.control.observe import last_finite, standing_still, total_throughput
 from perdix.control.state.ledger import Entry
 from perdix.models.recovery.downtime import Downtimes
 from perdix.models.recovery.normal import Normal
-from perdix.models.recovery.observation import TIMEOUT_S, Recovered, RecoveryWatch, TimedOut
+from perdix.models.recovery.observation import RESUMED, TIMEOUT_S, Recovered, RecoveryWatch, TimedOut
 from perdix.policies.contract import Reason
 from perdix.telemetry import metrics
 from perdix.telemetry.window import Values, Window
@@ -173,10 +173,14 @@ def _candidate(seen: Watching) -> int:
 def _within_uptime(seen: Watching, window: Window) -> Watching:
     """Return a watch whose downtime is no longer than from the request until the uptime began anew.
 
-    Between two samples 15 s apart, a stop of two seconds looks like one of seven or more.
+    Between two samples 15 s apart, a stop of two seconds looks like one of seven or more. Where the job did nothing for
+    a whole step after that, it was up before its tasks were, as while they restore their state: then samples count.
     """
     result, at_most_s = seen.watch.outcome, _restarted_after_s(seen, window)
     if not isinstance(result, Recovered) or at_most_s is None or result.downtime_s <= at_most_s:
+        return seen
+    works_s = seen.watch.at_s + at_most_s + window.step_s
+    if any(at_s >= works_s and done < RESUMED * arrives for at_s, arrives, done, _ in seen.watch.samples):
         return seen
     return replace(seen, watch=replace(seen.watch, outcome=replace(result, downtime_s=at_most_s)))
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from perdix.control.job_memory import JobMemory, changed, recall
 from perdix.control.memories import Memories
 from perdix.control.state.store import StateStore
-from perdix.models.forecasting.trust import HOUR
+from perdix.models.forecasting.trust import HOUR, Trust
 from perdix.settings.stream_job import PolicySettings
 from tests.control.rig import LOW, START_S, Rig, champion
 
@@ -64,6 +66,12 @@ def test_it_is_remembered_by_another_process(store: StateStore) -> None:
     assert trust.of == HOUR
     assert trust.judged >= 1.0
     assert 10 <= len(trust.made) <= 14
+
+
+def test_what_was_judged_is_stored_although_nothing_waits_any_more(store: StateStore) -> None:
+    judged = replace(JobMemory(), further_trust=Trust(said=1.0, came=0.5, judged=12.0, of=HOUR))
+    found = {kind.name: document for kind, document in changed("orders", judged, {}).items()}
+    assert Trust.from_state(found["further_trust"], HOUR) == judged.further_trust
 
 
 def test_state_that_knows_nothing_of_it_is_read(store: StateStore) -> None:

@@ -135,6 +135,16 @@ def test_a_stop_of_two_seconds_is_learnt_however_rarely_metrics_are_read(store: 
     assert learnt.out_s < 16.0, "the other direction follows"
 
 
+def test_a_job_that_is_up_before_its_tasks_are_stood_still_as_long_as_samples_say() -> None:
+    """Up again at 9.5 s by its uptime; state is restored until 60 s."""
+    course = [[5.0, 5.0], *([[0.0, 0.0]] * 11), *([[9.0, 9.0]] * 11), *([[5.0, 5.0]] * 30)]
+    one = window(course, [100.0, *(5.0 * k + 0.5 for k in range(52))])
+    last = applied(6.0, from_scale_out=4, scale_out=2)
+    found = look(None, Normal(), Downtimes(), one, last=last, objective_s=600.0)
+    assert found.outcome is not None
+    assert found.outcome["downtime_s"] > 45.0
+
+
 def test_metrics_that_were_missing_for_long_do_not_make_a_restart_long() -> None:
     calm = [[5.0, 5.0], [5.0, 5.0], *([[NONE, NONE]] * 10), *([[5.0, 5.0]] * 20)]
     one = window(calm, [100.0, 105.0, *([NONE] * 10), *(5.0 * k + 15.0 for k in range(20))], scale_out=NONE)

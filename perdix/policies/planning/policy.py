@@ -291,7 +291,7 @@ def _another_chance(situation: Situation, sizes: Sizes, found: Programme) -> int
     stands = situation.behind and not _young(situation) and situation.since_rescale_s >= STOOD_S
     if not stands or found.late_s[runs] < HOPELESS * whole_s:
         return None
-    needed = CATCHES_UP * max(float(situation.forecast.mean.mean()), situation.workload_per_s)
+    needed = CATCHES_UP * max(float(situation.forecast.mean.mean()), situation.workload_per_s, 1.0)
     chances = ndtr(np.log(sizes.per_s / needed) / np.maximum(np.hypot(sizes.log_sd, sizes.doubt), LEAST_SD))
     likeliest = int(np.where(sizes.barred > 0.0, -1.0, chances).argmax())
     return likeliest if chances[likeliest] > max(LEAST_CHANCE, MORE_LIKELY * chances[runs]) else None
