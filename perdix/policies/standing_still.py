@@ -19,6 +19,7 @@ from perdix.policies.contract import Candidate, Decision, Reason, Situation
 from perdix.policies.finding_out import best_trial, busy_workers
 from perdix.policies.late_at import LateAt
 from perdix.policies.planning.budget import LATE_PRICE, Spent
+from perdix.policies.planning.course import Highest
 from perdix.policies.wording import per_s, workers
 
 LEAST_AHEAD_S = 480.0  # foreseen for less, a load is over before a rescale has paid
@@ -32,16 +33,24 @@ SUPPOSED_MINUTES = 180.0  # of half the budget, that count beside those that wer
 CAPACITIES = np.geomspace(0.05, 1.0, 60)  # of the highest minute: looked at for the least that holds
 MUCH_LEFT = 0.5  # of the error budget, below which nothing is tried
 LEAST_MINUTES = 60  # before anything is given back
+NEW_MINUTES = 15  # for which a load that is above all that was seen before is a new one
 BEHIND_S = 30.0  # of the load waiting: the job falls behind
 
 
 def unforeseeable(situation: Situation) -> bool:
     """Whether the load changes sooner than a rescale can pay, so that there is nothing to go after."""
     found = situation.foresight
-    if found is None or found.ahead_s >= min(LEAST_AHEAD_S, found.furthest_s):
+    if found is None or found.ahead_s >= min(LEAST_AHEAD_S, found.furthest_s) or _is_new(situation):
         return False
     # In less than an hour, what bends upwards looks much like noise that lasts a few minutes.
     return found.minutes >= LEAST_MINUTES or found.correlation < LITTLE_FOLLOWS
+
+
+def _is_new(situation: Situation) -> bool:
+    """Whether the load is above all that was seen until a quarter of an hour ago: no noise of theirs tells of it."""
+    before = situation.minutes[:-NEW_MINUTES]
+    seen = int(np.isfinite(before).sum())
+    return seen >= LEAST_MINUTES and situation.workload_per_s > Highest.of(before).new_per_s
 
 
 def late_shares(minutes: Values, capacities_per_s: Values, allowed_s: float) -> Values:
@@ -81,7 +90,7 @@ def stand_still(
     allowed_s = WAITS * situation.objectives.latency_p95_ms / 1_000.0
     budget, runs = situation.objectives.error_budget, situation.scale_out
     sizes = sorted(situation.capacities)
-    counted_on = np.array([_counted_on(situation.capacities[n], runs) for n in sizes])
+    counted_on = np.array([_takes(situation, n) for n in sizes])
     shares = dict(zip(sizes, late_shares(situation.minutes, counted_on, allowed_s).tolist(), strict=True))
     size, why = _size(situation, shares, LateAt() if late_at is None else late_at)
     if size == runs and spent is not None and late_at is not None:
@@ -94,6 +103,10 @@ def stand_still(
         f"{workers(size)} stand still: {why}."
     )
     return Decision(policy, size, reason, sentence, candidates, memory=situation.memory)
+
+
+def _takes(situation: Situation, scale_out: int) -> float:
+    return _counted_on(situation.capacities[scale_out], situation.scale_out)
 
 
 def _counted_on(estimate: Estimate, runs: int) -> float:
@@ -136,8 +149,10 @@ def _larger(situation: Situation, shares: Mapping[int, float], budget: float, sp
     runs = situation.scale_out
     if situation.since_rescale_s < RESPITE_S and not _behind(situation):
         return runs, f"{spent}, but were rescaled not long ago"
+    arrives = situation.recent_workload_per_s if _behind(situation) else 0.0
     larger = [n for n in shares if n > runs]
-    return next((n for n in larger if shares[n] <= budget), max(larger, default=runs)), spent
+    held = (n for n in larger if shares[n] <= budget and _takes(situation, n) > arrives)
+    return next(held, max(larger, default=runs)), spent
 
 
 def _found_out(situation: Situation, late_at: LateAt, spent: Spent) -> tuple[int, str] | None:
@@ -175,6 +190,8 @@ def _smaller(situation: Situation, shares: Mapping[int, float], budget: float) -
     smaller = next((n for n in shares if n < runs and shares[n] <= SPENT * budget), None)
     if smaller is None:
         return runs, f"{held}, and fewer in too many"
+    if _takes(situation, smaller) <= situation.workload_per_s:
+        return runs, f"{held}; {smaller} would do, but for the load that is there now"
     patience_s = PATIENCE_S * (smaller / runs) ** 2  # the more is given back, the dearer is it to wait
     if np.isfinite(situation.minutes).sum() < LEAST_MINUTES or situation.since_rescale_s < patience_s:
         return runs, f"{held}; {smaller} may do as well, if some hours more confirm it"

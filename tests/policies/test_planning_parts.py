@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from perdix.models.forecasting.contract import Forecast
 from perdix.policies.planning.analogues import late_after
 from perdix.policies.planning.budget import AIM, Spent
-from perdix.policies.planning.course import course_of
+from perdix.policies.planning.course import RISEN, Highest, course_of
 from perdix.policies.planning.lateness import Lateness
 from perdix.policies.planning.rival import Rival
 from perdix.policies.planning.stays import USUAL_S, Stays
@@ -51,6 +51,24 @@ def test_what_lies_further_follows_in_longer_stages():
     assert found.lasts_s.tolist() == [60.0] * 13 + [300.0] * 2
     assert found.whole_s == 13 * 60.0 + 600.0
     assert found.begins_s[-2:].tolist() == [780.0, 1_080.0]
+
+
+def test_the_highest_load_is_known_to_have_stood_for_so_long():
+    minutes = np.array([50.0, 100.0, 80.0, np.nan, 101.0, 0.0])
+    assert Highest.of(minutes) == Highest(101.0, 4 * MINUTE_S), "101 is hardly more than 100"
+    assert Highest.of(np.array([50.0, 100.0])).stood_s == 0.0
+
+
+@pytest.mark.parametrize("minutes", [[], [math.nan], [0.0, 0.0]])
+def test_without_a_load_nothing_is_known_of_the_highest(minutes):
+    assert Highest.of(np.array(minutes)) == Highest()
+
+
+def test_what_stood_for_long_is_hardly_surpassed_soon():
+    within_s = np.array([60.0, 900.0])
+    assert Highest(100.0, 0.0).surpassed(within_s).tolist() == [1.0, 1.0]
+    assert Highest(100.0, 8_100.0).surpassed(within_s)[1] == pytest.approx(0.1)
+    assert Highest(100.0, 100.0).new_per_s == RISEN * 100.0
 
 
 def test_what_lies_further_is_known_by_then_as_well_as_the_last_minute_now():

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from perdix.policies.planning.course import STAGE_S, Course
+from perdix.policies.planning.course import STAGE_S, Course, Highest
 from perdix.policies.planning.programme import Prices, Sizes, follow, solve
 
 PER_WORKER = 100.0
@@ -220,3 +220,22 @@ def test_a_size_that_may_turn_out_too_small_is_tried_for_as_long_as_that_saves()
     assert cheapest(solve(doubted, course, usual, 1, 0.0), 1) == 0
     assert cheapest(solve(known, course, usual, 1, 0.0), 1) == 1
     assert cheapest(solve(doubted, course_of(*[199.0] * 15), usual, 1, 0.0), 1) == 1
+
+
+def test_a_wide_forecast_is_no_reason_to_fear_what_never_came():
+    """A load that is on and off is foreseen badly, and never surpassed what it is now: 26 workers ran where 8 do."""
+    sizes, wide = sizes_of(4, 8), Course(np.full(15, 300.0), np.full(15, 0.6))
+    fears, stood = solve(sizes, wide, prices_of(), 0, 0.0), replace(wide, highest=Highest(310.0, 4 * 3600.0))
+    knows = solve(sizes, stood, prices_of(), 0, 0.0)
+    assert fears.late_s[0] > 200.0
+    assert knows.late_s[0] < 60.0
+    rising = replace(wide, highest=Highest(310.0, 0.0))
+    assert solve(sizes, rising, prices_of(), 0, 0.0).late_s[0] == fears.late_s[0], "the highest was reached just now"
+    above = replace(stood, per_s=np.full(15, 500.0))
+    assert solve(sizes, above, prices_of(), 0, 0.0).late_s[0] > 600.0, "what is expected itself is feared as before"
+
+
+def test_what_a_size_may_take_less_is_feared_however_long_a_load_stood():
+    doubted = sizes_of(4, 8, log_sd=0.3)
+    stood = replace(course_of(*[330.0] * 15), highest=Highest(330.0, 8 * 3600.0))
+    assert solve(doubted, stood, prices_of(), 1, 0.0).late_s[0] > 150.0

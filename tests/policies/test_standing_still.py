@@ -208,3 +208,33 @@ def test_a_capacity_that_cannot_be_is_no_ground_for_a_trial():
     still = situation(3, since_rescale_s=2.0 * PATIENCE_S)
     still = replace(still, minutes=np.zeros(400))
     assert 1 <= stand_still(still, "perdix", LateAt(), Spent(0.0, 8 * 3600.0, 1e6)).scale_out <= 3
+
+
+def plateau_then(*last, hours=4.0):
+    """A load of 314/s that hardly changes, and its last minutes."""
+    flat = 314.0 * (1.0 + 0.02 * np.random.default_rng(5).standard_normal(int(60 * hours)))
+    return np.concatenate([flat, last])
+
+
+def test_a_load_above_all_that_was_seen_is_no_noise():
+    """A plateau tells nothing of the next minute, and of a step from it least."""
+    assert unforeseeable(situation(9, plateau_then()))
+    stepped = plateau_then(457.0)
+    assert foresight(stepped).correlation < 0.5, "for the numbers it looks like noise"
+    assert not unforeseeable(situation(9, stepped))
+    assert not unforeseeable(situation(9, plateau_then(457.0, *[490.0] * 10)))
+    assert unforeseeable(situation(9, plateau_then(457.0, 314.0))), "it is over"
+
+
+def test_nothing_is_given_back_to_a_size_that_does_not_take_the_present_load():
+    """Seven workers of 40/s would have held for hours; now 300/s arrive."""
+    minutes = np.concatenate([NOISE, [300.0]])
+    held = stand_still(situation(12, minutes, since_rescale_s=PATIENCE_S), "perdix")
+    assert 40.0 * held.scale_out > 300.0
+    assert stand_still(situation(12, since_rescale_s=PATIENCE_S), "perdix").scale_out < 7
+
+
+def test_who_falls_behind_goes_to_a_size_that_takes_the_present_load():
+    minutes = np.concatenate([NOISE, [300.0, 300.0]])
+    decision = stand_still(situation(2, minutes, lag_records=1e5), "perdix")
+    assert 40.0 * decision.scale_out > 300.0

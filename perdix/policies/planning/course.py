@@ -11,9 +11,42 @@ import numpy as np
 from perdix.models.forecasting.contract import Forecast, Values
 
 STAGE_S = 60.0
+RISEN = 1.05  # times the highest load of the last hours: more is new
 UPPER = 0.9  # the quantile from which the spread of a forecast is read
 _Z = NormalDist().inv_cdf(UPPER)
 WIDEST = 1.0  # sd of a logarithm beyond which nothing is foreseen anyway
+
+
+@dataclass(frozen=True)
+class Highest:
+    """The highest load of the last hours, records/s, and for how many seconds it has been that; unknown by default.
+
+    What stood for hours is hardly surpassed in the next minutes, whatever a forecast makes of a step or of the errors
+    that it made at others. The longer it stood, the less likely: of times that long, one that is as long as what is
+    looked at in advance.
+    """
+
+    per_s: float = np.inf
+    stood_s: float = 0.0
+
+    @classmethod
+    def of(cls, minutes: Values) -> Self:
+        """Return that of mean loads of minutes, records/s, shape ``(n,)``, the newest last; NaN: not measured."""
+        known = np.where(np.isfinite(minutes), minutes, 0.0)
+        most = float(known.max(initial=0.0))
+        if most <= 0.0:
+            return cls()
+        reached = int((known >= most / RISEN).argmax())
+        return cls(most, (len(known) - 1 - reached) * STAGE_S)
+
+    @property
+    def new_per_s(self) -> float:
+        """The load from which on one is new, records/s."""
+        return RISEN * self.per_s
+
+    def surpassed(self, within_s: Values) -> Values:
+        """Return how likely a new load is to come within some seconds, of their shape."""
+        return np.asarray(within_s / (self.stood_s + within_s))
 
 
 @dataclass(frozen=True)
@@ -28,11 +61,14 @@ class Course:
         Standard deviation of its logarithm, shape ``(stages,)``.
     lasts_s
         How long each stage lasts, seconds, shape ``(stages,)``; a minute each where nothing is said.
+    highest
+        What a load hardly surpasses.
     """
 
     per_s: Values
     log_sd: Values
     lasts_s: Values = field(default_factory=lambda: np.empty(0))
+    highest: Highest = Highest()
 
     def __post_init__(self) -> None:
         if len(self.lasts_s) != len(self.per_s):
@@ -50,6 +86,11 @@ class Course:
     def begins_s(self) -> Values:
         """When each stage begins, seconds from the beginning of the course, shape ``(stages,)``."""
         return np.asarray(np.cumsum(self.lasts_s) - self.lasts_s)
+
+    @property
+    def surpassed(self) -> Values:
+        """How likely a new load is to come by the end of each stage, shape ``(stages,)``."""
+        return self.highest.surpassed(self.begins_s + self.lasts_s)
 
     def at_most(self, per_s: float) -> Self:
         """Return the course without what lies above a load."""

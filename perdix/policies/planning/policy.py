@@ -21,7 +21,7 @@ from perdix.policies.holding import blindness, hold
 from perdix.policies.late_at import LateAt
 from perdix.policies.planning.analogues import late_after
 from perdix.policies.planning.budget import LATE_PRICE, Spent
-from perdix.policies.planning.course import Course, course_of
+from perdix.policies.planning.course import Course, Highest, course_of
 from perdix.policies.planning.lateness import Lateness
 from perdix.policies.planning.programme import LEAST_SD, Prices, Programme, Sizes, Stage, follow, solve
 from perdix.policies.planning.rival import DEARER, Rival
@@ -44,7 +44,6 @@ CARRIED = 0.95  # of the most that any size takes: no more load is planned for
 HOPELESS = 0.9  # of the course late: what runs does not catch up within it
 CATCHES_UP = 1.05  # times the load: so much must a size take
 LEAST_CHANCE, MORE_LIKELY = 0.1, 5.0  # that another size does, and times as likely as what runs
-RISEN = 1.05  # times the highest of the last hours: a load beyond that is new
 
 
 class PerdixOptions(Strict):
@@ -93,6 +92,7 @@ class Perdix:
     def _planned(self, situation: Situation, sizes: Sizes, memory: Mapping[str, Any], limits: _Limits) -> Decision:
         spent = Spent.of_memory(memory)
         course = course_of(situation.forecast, situation.now_s, situation.further)
+        course = course if situation.events else replace(course, highest=Highest.of(situation.minutes))
         runs = _place(sizes, situation.scale_out)
         stays_s = Stays.of_memory(memory).expected_s(situation.now_s)
         prices = self._prices(situation, sizes, spent, tail_s=stays_s - course.whole_s)
@@ -341,7 +341,7 @@ def _enough(situation: Situation, fixed: tuple[float, float] | None, memory: Map
         return math.inf
     if Spent.of_memory(memory).left(situation.objectives.error_budget) < 0.0:
         return math.inf
-    if max(highest, situation.workload_per_s) > RISEN * float(minutes.max()):
+    if max(highest, situation.workload_per_s) > Highest.of(minutes).new_per_s:
         return math.inf
     return fixed[0]
 

@@ -279,7 +279,7 @@ class _Steps:
         moving = runs_s + prices.rescale + risk + sizes.barred
         paid = np.stack([runs_s, moving, moving], axis=1)
         still_s = np.array([0.0, prices.out_s, prices.in_s])
-        return cls(sizes, course, prices, still_s, _exceeds(sizes, load, course.log_sd[:, None]), risk, lost, paid)
+        return cls(sizes, course, prices, still_s, _exceeds(sizes, course), risk, lost, paid)
 
     def from_backlogs(self, stages: slice, backlogs: Values) -> tuple[Values, Values]:
         """Return what each move costs in some stages from each backlog, and what waits then.
@@ -340,14 +340,18 @@ def _first(
     return stay, go
 
 
-def _exceeds(sizes: Sizes, load: Values, log_sd: Values) -> Values:
+def _exceeds(sizes: Sizes, course: Course) -> Values:
     """Return how often a second is late that does not wait for others, shape ``(stages, sizes)``.
 
     Because the load is above the capacity, or the utilisation too high; or because the load overtakes the size.
     """
-    spread = np.sqrt(sizes.log_sd**2 + log_sd**2 + LEAST_SD**2)
+    load, new_per_s = course.per_s[:, None], course.highest.new_per_s
+    own_sd = np.hypot(sizes.log_sd, LEAST_SD)
     with np.errstate(divide="ignore"):
-        above = ndtr((np.log(np.maximum(load, 0.0)) - np.log(sizes.per_s)) / spread)
+        beyond = np.log(np.maximum(load, 0.0)) - np.log(sizes.per_s)
+    above = ndtr(beyond / np.hypot(own_sd, course.log_sd[:, None]))
+    only_by_new = (sizes.per_s > new_per_s) & (load <= new_per_s)
+    above = np.where(only_by_new, np.minimum(above, course.surpassed[:, None] + ndtr(beyond / own_sd)), above)
     usual = np.where(load > 0.0, sizes.lateness.at(load / sizes.per_s), 0.0)
     return np.asarray(np.maximum(np.maximum(above, usual), sizes.overtaken))
 
