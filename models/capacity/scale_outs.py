@@ -168,7 +168,7 @@ class ScaleOuts:
         if missed and restarted_s < math.inf and self._back(fresh):
             return self._anew(fresh, newest_s)
         far = self._telling(found) and abs(done - believed) > LITTLE * self._total_per_s
-        doubted = found if far else None
+        doubted = found if far and missed else None
         if done < STALLED * min(believed, found.usual_per_s):
             return replace(self, newest_s=newest_s, doubted=doubted)
         surprises = self.surprises + 1 if missed else 0
@@ -177,7 +177,6 @@ class ScaleOuts:
         kept, reporting = self.workers.decayed(0.5 ** (elapsed / HALF_LIFE_S)), set(fresh.workers)
         if len(kept) > len(reporting) >= (self.scale_out or 0):
             kept = kept.only(reporting)  # pods that were replaced
-        doubted = doubted if missed else None
         return replace(self, workers=kept.merge(fresh), newest_s=newest_s, surprises=surprises, doubted=doubted)
 
     def _anew(self, fresh: Workers, newest_s: float) -> ScaleOuts:

@@ -34,6 +34,7 @@ CAPACITIES = np.geomspace(0.05, 1.0, 60)  # of the highest minute: looked at for
 MUCH_LEFT = 0.5  # of the error budget, below which nothing is tried
 LEAST_MINUTES = 60  # before anything is given back
 NEW_MINUTES = 15  # for which a load that is above all that was seen before is a new one
+LASTS_MINUTES = 3  # that it must have been there for: a burst is over by then
 BEHIND_S = 30.0  # of the load waiting: the job falls behind
 
 
@@ -47,10 +48,10 @@ def unforeseeable(situation: Situation) -> bool:
 
 
 def _is_new(situation: Situation) -> bool:
-    """Whether the load is above all that was seen until a quarter of an hour ago: no noise of theirs tells of it."""
-    before = situation.minutes[:-NEW_MINUTES]
+    """Whether for minutes the load is above all that was seen until a quarter of an hour ago: that is no noise."""
+    before, last = situation.minutes[:-NEW_MINUTES], situation.minutes[-LASTS_MINUTES:]
     seen = int(np.isfinite(before).sum())
-    return seen >= LEAST_MINUTES and situation.workload_per_s > Highest.of(before).new_per_s
+    return seen >= LEAST_MINUTES and bool((last > Highest.of(before).new_per_s).all())
 
 
 def late_shares(minutes: Values, capacities_per_s: Values, allowed_s: float) -> Values:

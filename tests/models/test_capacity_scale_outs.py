@@ -363,3 +363,26 @@ def test_a_load_that_comes_back_after_idle_hours_is_not_another_program():
         assert 13 in model.memory
     assert model.capacity(13).per_s == pytest.approx(known, rel=0.1)
     assert model.capacity(12).per_s == pytest.approx(12 * 35.0, rel=0.1)
+
+
+@pytest.mark.parametrize(("cpu", "doubts"), [(0.23, False), (0.5, True)])
+def test_workers_that_have_nothing_to_do_are_doubted_only_for_more_cpu_than_idle_workers_use(cpu, doubts):
+    """Zoo 66001-27: 15 workers at 23 % of their CPU stood for hours while nothing arrived, "blind"."""
+    rng = np.random.default_rng(0)
+
+    def look(end_s, cpu_load, per_s):
+        times = end_s - 180.0 + STEP_S * np.arange(1, 19)
+        seen = {"cpu_load": np.full((18, 4), cpu_load), "throughput_per_s": np.full((18, 4), per_s)}
+        noisy = {name: values + 0.01 * cpu_load * rng.standard_normal((18, 4)) for name, values in seen.items()}
+        names = tuple(f"w{number}" for number in range(4))
+        return Window("job", STEP_S, times, names, {"uptime_s": times + 3_600.0}, noisy, end_s)
+
+    model = ScaleOuts()
+    for minute in range(30):
+        model = model.update(look(60.0 * minute, 0.85, 75.0), 4)
+        assert model.doubted is None
+    known = model.capacity(4)
+    for minute in range(33, 40):
+        model = model.update(look(60.0 * minute, cpu, 0.0), 4)
+        assert (model.doubted is not None) is doubts
+    assert model.capacity(4).per_s == pytest.approx(known.per_s, rel=0.05)

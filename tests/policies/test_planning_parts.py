@@ -13,6 +13,7 @@ from perdix.policies.planning.analogues import late_after
 from perdix.policies.planning.budget import AIM, Spent
 from perdix.policies.planning.course import RISEN, Highest, course_of
 from perdix.policies.planning.lateness import Lateness
+from perdix.policies.planning.outgrown import MEMORY_S, Outgrown
 from perdix.policies.planning.rival import Rival
 from perdix.policies.planning.stays import USUAL_S, Stays
 
@@ -101,6 +102,14 @@ def test_who_spends_as_meant_pays_the_usual_price():
     spent = spent_after(72, lambda minute: AIM * BUDGET)
     assert spent.share(BUDGET) == pytest.approx(1.0, abs=0.02)
     assert 0.4 < spent.price(BUDGET) < 1.1, "a little less, for the hours in which less was spent"
+
+
+def test_minutes_that_are_late_as_a_whole_count_as_seconds_that_are_late_now_and_then():
+    """Each counted as three times what is meant at most: late in 9 % of the time, one paid ever less (zoo 66001-27)."""
+    every = round(1.0 / (AIM * BUDGET))
+    often, bursts = (spent_after(96, late).usual for late in (lambda k: 1.0 / every, lambda k: float(k % every == 0)))
+    assert bursts == pytest.approx(often, abs=0.05)
+    assert spent_after(24, lambda k: float(k % 12 == 0)).usual > 0.5
 
 
 def test_who_overspends_pays_more_and_more():
@@ -297,6 +306,34 @@ def after(hours, workers, late, rival=None, start_s=0.0):
     return rival, start_s + 3_600.0 * hours
 
 
+# -- what was outgrown -------------------------------------------------------------------------------------------------
+
+
+def outgrown_after(*looks):
+    found = Outgrown()
+    for now_s, scale_out, per_s in looks:
+        found = found.looked(now_s, scale_out, per_s)
+    return found
+
+
+def test_a_size_that_was_left_for_a_larger_one_is_too_small_for_as_much():
+    found = outgrown_after((0.0, 9, 2_790.0), (60.0, 32, 2_790.0), (120.0, 12, 2_790.0))
+    assert found.too_small(9, 2_780.0, 1_800.0)
+    assert found.too_small(8, 2_780.0, 1_800.0)
+    assert not found.too_small(10, 2_780.0, 1_800.0), "it never ran"
+    assert not found.too_small(9, 2_000.0, 1_800.0), "less arrives"
+    assert not found.too_small(9, 2_780.0, 61.0 + MEMORY_S), "it is long ago"
+    assert not found.too_small(9, 2_780.0, 0.0), "the clock stepped back"
+
+
+def test_the_largest_of_them_counts_and_what_was_given_back_is_none():
+    found = outgrown_after((0.0, 9, 2_790.0), (60.0, 12, 2_790.0), (120.0, 2, 28.0), (180.0, 3, 90.0))
+    assert (found.size, found.per_s) == (9.0, 2_790.0)
+    assert outgrown_after((0.0, 9, 10.0), (60.0, 5, 10.0)) == Outgrown(runs=5.0)
+    later = found.looked(2.0 * MEMORY_S, 4, 100.0)
+    assert (later.size, later.per_s) == (3.0, 100.0)
+
+
 def test_who_needs_more_than_the_best_fixed_size_and_is_as_late_stands_still_for_hours():
     rival, now_s = after(2.0, 12, 0.03)
     assert not rival.stands(now_s)
@@ -359,10 +396,18 @@ def test_a_rival_that_cannot_be_read_is_none(odd):
 def test_what_is_remembered_survives_json():
     stays = Stays().looked(0.0, 4).looked(60.0, 2)
     lateness = Lateness().seen(0.9, 0.5)
-    spent = spent_after(1, lambda minute: 0.5)
+    spent, outgrown = spent_after(1, lambda minute: 0.5), outgrown_after((0.0, 9, 10.0), (60.0, 12, 20.0))
     memory = json.loads(
-        json.dumps({"stays": stays.to_state(), "lateness": lateness.to_state(), "spent": spent.to_state()})
+        json.dumps(
+            {
+                "stays": stays.to_state(),
+                "lateness": lateness.to_state(),
+                "spent": spent.to_state(),
+                "outgrown": outgrown.to_state(),
+            }
+        )
     )
+    assert Outgrown.of_memory(memory) == outgrown
     assert Stays.of_memory(memory) == stays
     assert Spent.of_memory(memory) == spent
     assert Lateness.of_memory(memory).at(np.array([0.9])) == pytest.approx(lateness.at(np.array([0.9])), abs=1e-3)
@@ -372,7 +417,8 @@ def test_what_is_remembered_survives_json():
     "broken", [None, 3, "x", [], {}, {"late_s": "a"}, {"late_s": -1.0, "seen_s": 0.0, "at_s": 0.0}]
 )
 def test_what_cannot_be_read_is_forgotten(broken):
-    memory = {"stays": broken, "lateness": broken, "spent": broken}
+    memory = {"stays": broken, "lateness": broken, "spent": broken, "outgrown": broken}
+    assert Outgrown.of_memory(memory) == Outgrown()
     assert Stays.of_memory(memory) == Stays()
     assert Spent.of_memory(memory) == Spent()
     assert Lateness.of_memory(memory).minutes.sum() == 0.0

@@ -151,6 +151,16 @@ def test_its_candidates_say_what_each_size_would_cost(situate):
     assert held.candidates[0].rejected_by == "not below 4, which did better than the plans for hours"
 
 
+def test_the_fixed_size_is_not_gone_back_to_while_as_much_arrives_as_when_it_was_left(situate):
+    """Zoo 67001-13: 12 -> 9 -> 32 -> 12 workers twice an hour, because two minutes at nine taught nothing of them."""
+    rival = {**lost(situate, situate().now_s + 3_600.0)["rival"], "size": 10.0}
+    given = {"load": 8_300.0, "minutes": np.full(720, 8_300.0), "since_rescale_s": 3_600.0, "scale_out": 12}
+    left = {"size": 11.0, "per_s": 8_300.0, "at_s": situate().now_s - 1_800.0, "runs": 12.0}
+    assert decide(situate, **given, memory={"rival": rival, "outgrown": left}).scale_out == 12
+    less = {**left, "per_s": 9_300.0}
+    assert decide(situate, **given, memory={"rival": rival, "outgrown": less}).scale_out < 12
+
+
 def test_a_size_that_would_cost_less_says_why_it_is_not_gone_to(situate):
     """It once read "its plan costs -0.03 worker-hours more"."""
     quiet = {"load": 1_200.0}

@@ -23,7 +23,7 @@ STEEP = 1.5  # growth of the price's logarithm with what is spent
 SLOW_S = 6 * 3600.0  # in which the usual price falls to 1 / e while nothing is late
 LOWEST, HIGHEST = -1.5, 1.0  # of the usual price's logarithm
 MOST = 3.0  # times the budget: more counts as that much
-AIM = 0.65  # of the budget that is meant to be spent: the rest is for what nobody foresaw
+AIM = 0.8  # of the budget that is meant to be spent: the rest is for what nobody foresaw
 LEAST_LEFT = -10.0  # of the budget, however much more was spent
 DEAREST = 0.9  # logarithm of a price
 NO_BUDGET = 6.0  # likewise, where no second may be late
@@ -63,7 +63,7 @@ class Spent:
         late_s, seen_s = self.late_s * fade + late * counted_s, self.seen_s * fade + counted_s
         ours_s = self.ours_s * fade + curable * late * counted_s
         meant = budget * AIM
-        times = min(curable * late / meant, MOST) if meant > 0.0 else MOST
+        times = curable * late / meant if meant > 0.0 else MOST
         usual = min(max(self.usual + (times - 1.0) * counted_s / SLOW_S, LOWEST), HIGHEST)
         return replace(self, late_s=late_s, seen_s=seen_s, at_s=now_s, usual=usual, ours_s=ours_s)
 

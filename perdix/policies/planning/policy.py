@@ -23,6 +23,7 @@ from perdix.policies.planning.analogues import late_after
 from perdix.policies.planning.budget import LATE_PRICE, Spent
 from perdix.policies.planning.course import Course, Highest, course_of
 from perdix.policies.planning.lateness import Lateness
+from perdix.policies.planning.outgrown import Outgrown
 from perdix.policies.planning.programme import LEAST_SD, Prices, Programme, Sizes, Stage, follow, solve
 from perdix.policies.planning.rival import DEARER, Rival
 from perdix.policies.planning.stays import Stays
@@ -175,6 +176,8 @@ def _remembered(situation: Situation) -> dict[str, Any]:
     stays = Stays.of_memory(situation.memory).looked(situation.now_s, situation.scale_out)
     if settled and measured is not None and known:
         lateness = lateness.seen(busy, late)
+    outgrown = Outgrown.of_memory(situation.memory)
+    outgrown = outgrown.looked(situation.now_s, situation.scale_out, situation.workload_per_s)
     rival = Rival.of_memory(situation.memory)
     if _young(situation):  # while nothing may be given back, what runs says nothing against plans
         rival = replace(rival, at_s=situation.now_s)
@@ -190,6 +193,7 @@ def _remembered(situation: Situation) -> dict[str, Any]:
         "caught_up_s": caught_up_s,
         "lateness": lateness.to_state(),
         "stays": stays.to_state(),
+        "outgrown": outgrown.to_state(),
         "late_at": late_at.to_state(),
     }
 
@@ -307,14 +311,18 @@ def _stood_at(
 ) -> int:
     """Return the index of the fixed size that did better than the plans, where more run that no plan needs.
 
-    Where the budget has no room for what going there makes late, or it would not catch up in time, a larger one.
+    Where the budget has no room for what going there makes late, or it would not catch up in time, a larger one; also
+    where as much arrives as when it was left last.
     """
     runs = _place(sizes, situation.scale_out)
     if not 0.0 < limits.at_least < situation.scale_out or situation.since_rescale_s < STOOD_S or situation.behind:
         return runs
     objectives, left_s = situation.objectives, Spent.of_memory(memory).left_s(situation.objectives.error_budget)
+    outgrown, arrives = Outgrown.of_memory(memory), situation.workload_per_s
     moving_s, at_most_s = found.moving_in_s, min(objectives.recovery_time_s, MOVED * left_s)
     for k in range(int(np.searchsorted(sizes.workers, limits.at_least)), runs):
+        if outgrown.too_small(float(sizes.workers[k]), arrives, situation.now_s):
+            continue
         if found.late_s[k] <= found.late_s[runs] + LITTLE_LATE_S and moving_s[k] <= at_most_s:
             return k if DEARER * sizes.workers[k] < situation.scale_out else runs
     return runs

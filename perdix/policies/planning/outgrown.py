@@ -1,0 +1,62 @@
+"""The size that was left for a larger one: who goes back to it while as much arrives is late again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from perdix.policies.remembering import number, part_of
+
+MEMORY_S = 4 * 3600.0
+AS_MUCH = 0.95  # of the load at which it was left
+
+
+@dataclass(frozen=True)
+class Outgrown:
+    """The largest size that was left for a larger one in the last hours.
+
+    Attributes
+    ----------
+    size
+        Its scale-out; 0 where there is none.
+    per_s
+        The load at which it was left, records/s.
+    at_s
+        When, epoch seconds.
+    runs
+        What ran when it was looked at last; ``None`` before.
+    """
+
+    size: float = 0.0
+    per_s: float = 0.0
+    at_s: float = 0.0
+    runs: float | None = None
+
+    def looked(self, now_s: float, scale_out: int, per_s: float) -> Self:
+        """Return what is known after another look at what runs, under a load in records/s."""
+        before = self.runs
+        if before is not None and scale_out > before and (before >= self.size or not self._remembered(now_s)):
+            return type(self)(before, per_s, now_s, float(scale_out))
+        return replace(self, runs=float(scale_out))
+
+    def too_small(self, scale_out: float, per_s: float, now_s: float) -> bool:
+        """Whether a size would be left again for the load that there is, records/s."""
+        return scale_out <= self.size and per_s >= AS_MUCH * self.per_s and self._remembered(now_s)
+
+    def _remembered(self, now_s: float) -> bool:
+        return 0.0 <= now_s - self.at_s <= MEMORY_S
+
+    def to_state(self) -> dict[str, float | None]:
+        """Return a JSON-serialisable state."""
+        return dict(vars(self))
+
+    @classmethod
+    def of_memory(cls, memory: Mapping[str, Any]) -> Outgrown:
+        """Return what a policy's memory holds; nothing where it holds nothing that can be read."""
+
+        def read(state: Mapping[str, Any]) -> Outgrown:
+            runs = part_of(state["runs"], number)
+            return cls(number(state["size"]), number(state["per_s"]), number(state["at_s"]), runs)
+
+        return part_of(memory.get("outgrown"), read) or cls()
