@@ -310,9 +310,9 @@ def after(hours, workers, late, rival=None, start_s=0.0):
 
 
 def outgrown_after(*looks):
-    found = Outgrown()
+    found, before = Outgrown(), None
     for now_s, scale_out, per_s in looks:
-        found = found.looked(now_s, scale_out, per_s)
+        found, before = found.looked(now_s, before, scale_out, per_s), scale_out
     return found
 
 
@@ -329,8 +329,8 @@ def test_a_size_that_was_left_for_a_larger_one_is_too_small_for_as_much():
 def test_the_largest_of_them_counts_and_what_was_given_back_is_none():
     found = outgrown_after((0.0, 9, 2_790.0), (60.0, 12, 2_790.0), (120.0, 2, 28.0), (180.0, 3, 90.0))
     assert (found.size, found.per_s) == (9.0, 2_790.0)
-    assert outgrown_after((0.0, 9, 10.0), (60.0, 5, 10.0)) == Outgrown(runs=5.0)
-    later = found.looked(2.0 * MEMORY_S, 4, 100.0)
+    assert outgrown_after((0.0, 9, 10.0), (60.0, 5, 10.0)) == Outgrown()
+    later = found.looked(2.0 * MEMORY_S, 3, 4, 100.0)
     assert (later.size, later.per_s) == (3.0, 100.0)
 
 

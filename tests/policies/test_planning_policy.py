@@ -155,7 +155,7 @@ def test_the_fixed_size_is_not_gone_back_to_while_as_much_arrives_as_when_it_was
     """Zoo 67001-13: 12 -> 9 -> 32 -> 12 workers twice an hour, because two minutes at nine taught nothing of them."""
     rival = {**lost(situate, situate().now_s + 3_600.0)["rival"], "size": 10.0}
     given = {"load": 8_300.0, "minutes": np.full(720, 8_300.0), "since_rescale_s": 3_600.0, "scale_out": 12}
-    left = {"size": 11.0, "per_s": 8_300.0, "at_s": situate().now_s - 1_800.0, "runs": 12.0}
+    left = {"size": 11.0, "per_s": 8_300.0, "at_s": situate().now_s - 1_800.0}
     assert decide(situate, **given, memory={"rival": rival, "outgrown": left}).scale_out == 12
     less = {**left, "per_s": 9_300.0}
     assert decide(situate, **given, memory={"rival": rival, "outgrown": less}).scale_out < 12

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 from perdix.policies.remembering import number, part_of
@@ -24,21 +24,17 @@ class Outgrown:
         The load at which it was left, records/s.
     at_s
         When, epoch seconds.
-    runs
-        What ran when it was looked at last; ``None`` before.
     """
 
     size: float = 0.0
     per_s: float = 0.0
     at_s: float = 0.0
-    runs: float | None = None
 
-    def looked(self, now_s: float, scale_out: int, per_s: float) -> Self:
-        """Return what is known after another look at what runs, under a load in records/s."""
-        before = self.runs
-        if before is not None and scale_out > before and (before >= self.size or not self._remembered(now_s)):
-            return type(self)(before, per_s, now_s, float(scale_out))
-        return replace(self, runs=float(scale_out))
+    def looked(self, now_s: float, before: float | None, scale_out: int, per_s: float) -> Self:
+        """Return what is known after another look at what runs, and ran ``before``, under a load in records/s."""
+        if before is None or scale_out <= before or (before < self.size and self._remembered(now_s)):
+            return self
+        return type(self)(before, per_s, now_s)
 
     def too_small(self, scale_out: float, per_s: float, now_s: float) -> bool:
         """Whether a size would be left again for the load that there is, records/s."""
@@ -47,7 +43,7 @@ class Outgrown:
     def _remembered(self, now_s: float) -> bool:
         return 0.0 <= now_s - self.at_s <= MEMORY_S
 
-    def to_state(self) -> dict[str, float | None]:
+    def to_state(self) -> dict[str, float]:
         """Return a JSON-serialisable state."""
         return dict(vars(self))
 
@@ -56,7 +52,6 @@ class Outgrown:
         """Return what a policy's memory holds; nothing where it holds nothing that can be read."""
 
         def read(state: Mapping[str, Any]) -> Outgrown:
-            runs = part_of(state["runs"], number)
-            return cls(number(state["size"]), number(state["per_s"]), number(state["at_s"]), runs)
+            return cls(number(state["size"]), number(state["per_s"]), number(state["at_s"]))
 
         return part_of(memory.get("outgrown"), read) or cls()

@@ -173,11 +173,11 @@ def _remembered(situation: Situation) -> dict[str, Any]:
     spent = spent.counted(situation.now_s, late, budget, longest_s=longest_s, curable=curable and not at_most)
     behind_s = situation.now_s if waits else part_of(situation.memory.get("behind_s"), number)
     lateness = Lateness.of_memory(situation.memory)
-    stays = Stays.of_memory(situation.memory).looked(situation.now_s, situation.scale_out)
+    stays, outgrown = Stays.of_memory(situation.memory), Outgrown.of_memory(situation.memory)
+    outgrown = outgrown.looked(situation.now_s, stays.scale_out, situation.scale_out, situation.workload_per_s)
+    stays = stays.looked(situation.now_s, situation.scale_out)
     if settled and measured is not None and known:
         lateness = lateness.seen(busy, late)
-    outgrown = Outgrown.of_memory(situation.memory)
-    outgrown = outgrown.looked(situation.now_s, situation.scale_out, situation.workload_per_s)
     rival = Rival.of_memory(situation.memory)
     if _young(situation):  # while nothing may be given back, what runs says nothing against plans
         rival = replace(rival, at_s=situation.now_s)
