@@ -60,9 +60,13 @@ def test_the_highest_load_is_known_to_have_stood_for_so_long():
     assert Highest.of(np.array([50.0, 100.0])).stood_s == 0.0
 
 
-@pytest.mark.parametrize("minutes", [[], [math.nan], [0.0, 0.0]])
-def test_without_a_load_nothing_is_known_of_the_highest(minutes):
+@pytest.mark.parametrize("minutes", [[], [math.nan]])
+def test_without_a_measured_minute_nothing_is_known_of_the_highest(minutes):
     assert Highest.of(np.array(minutes)) == Highest()
+
+
+def test_after_minutes_without_any_load_each_is_new():
+    assert Highest.of(np.array([math.nan, 0.0, 0.0])) == Highest(0.0, MINUTE_S)
 
 
 def test_what_stood_for_long_is_hardly_surpassed_soon():

@@ -223,6 +223,9 @@ def test_a_load_that_is_above_all_that_was_seen_for_minutes_is_no_noise():
     assert foresight(stepped).ahead_s < 300.0, "for the numbers it looks like noise"
     assert not unforeseeable(situation(9, stepped))
     assert not unforeseeable(situation(9, plateau_then(457.0, *[490.0] * 10)))
+    noise_at_rest = replace(foresight(NOISE), minutes=240)
+    first = np.concatenate([np.zeros(240), [90.0, 100.0, 100.0]])
+    assert not unforeseeable(situation(1, first, foresight=noise_at_rest)), "any load is new to an idle job"
     assert unforeseeable(situation(9, plateau_then(457.0))), "it may be a burst"
     assert unforeseeable(situation(9, plateau_then(457.0, 490.0, 490.0, 314.0))), "it is over"
 

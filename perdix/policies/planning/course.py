@@ -22,8 +22,7 @@ class Highest:
     """The highest load of the last hours, records/s, and for how many seconds it has been that; unknown by default.
 
     What stood for hours is hardly surpassed in the next minutes, whatever a forecast makes of a step or of the errors
-    that it made at others. The longer it stood, the less likely: of times that long, one that is as long as what is
-    looked at in advance.
+    that it made at others. The longer it stood, the less likely it is to be surpassed soon.
     """
 
     per_s: float = np.inf
@@ -32,12 +31,12 @@ class Highest:
     @classmethod
     def of(cls, minutes: Values) -> Self:
         """Return that of mean loads of minutes, records/s, shape ``(n,)``, the newest last; NaN: not measured."""
-        known = np.where(np.isfinite(minutes), minutes, 0.0)
-        most = float(known.max(initial=0.0))
-        if most <= 0.0:
+        known = np.flatnonzero(np.isfinite(minutes))
+        if not len(known):
             return cls()
-        reached = int((known >= most / RISEN).argmax())
-        return cls(most, (len(known) - 1 - reached) * STAGE_S)
+        most = float(minutes[known].max())
+        reached = int(known[(minutes[known] >= most / RISEN).argmax()])
+        return cls(most, (len(minutes) - 1 - reached) * STAGE_S)
 
     @property
     def new_per_s(self) -> float:
