@@ -12,7 +12,7 @@ import numpy as np
 
 from perdix.control import memory_room
 from perdix.control.state.store import DAY_S
-from perdix.models.forecasting.foresight import LEAST_MINUTES
+from perdix.models.forecasting.foresight import LEAST_MINUTES, MINUTE_S
 from perdix.models.recovery.downtime import Downtimes
 from perdix.policies.contract import Decision, Policy, Reason, Situation
 from perdix.policies.late_at import LateAt
@@ -226,7 +226,7 @@ def _founded(proposed: Decision, situation: Situation) -> Decision:
     if not proposed.rescales(situation):
         return proposed
     early = _early(situation)
-    if early is not None and not (_adds(proposed, situation) and _full(situation)):
+    if early is not None and not (_adds(proposed, situation) and _full_soon(situation)):
         return _held(proposed, situation, Reason.HOLD_UNKNOWN, early)
     if not _adds(proposed, situation):
         busy = _busy(proposed, situation)
@@ -247,6 +247,14 @@ def _early(situation: Situation) -> str | None:
 def _full(situation: Situation) -> bool:
     """Whether the busiest worker does what it can: who waits for a backlog is late for as long as that takes."""
     return (situation.hottest_cpu or 0.0) > MUCH_CPU
+
+
+def _full_soon(situation: Situation) -> bool:
+    """Whether the busiest worker does what it can, or will within a minute as the load is forecast to rise."""
+    forecast, now_per_s = situation.forecast, situation.workload_per_s
+    next_minute = forecast.mean[: max(1, math.ceil(MINUTE_S / forecast.step_s))]
+    rises = float(next_minute.mean()) / now_per_s if now_per_s > 0 else 1.0
+    return _full(situation) or (situation.hottest_cpu or 0.0) * rises > MUCH_CPU
 
 
 def _idle(situation: Situation) -> str | None:

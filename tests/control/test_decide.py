@@ -433,6 +433,18 @@ def test_a_job_whose_busiest_worker_is_full_need_not_wait_until_records_do() -> 
     assert decide(Learning(2), full, circumstances()).decision.scale_out == 4, "there is no hurry to give back"
 
 
+def test_a_job_whose_load_fills_its_workers_within_a_minute_need_not_wait() -> None:
+    """Seen on a real Flink: the load doubled in two minutes, and the third was waited for with the CPU at 97 %."""
+    rises = Forecast(NOW_S, 1.0, np.linspace(35.0, 50.0, 900))
+    filling = seen(np.array([18.0, 24.0, 30.0]), worker_cpu=(0.7, 0.85), forecast=rises)
+    assert decide(Learning(9), filling, circumstances()).decision.scale_out == 9
+    assert decide(Learning(2), filling, circumstances()).decision.scale_out == 4, "there is no hurry to give back"
+    half = replace(filling, worker_cpu=(0.4, 0.5))
+    assert decide(Learning(9), half, circumstances()).decision.reason is Reason.HOLD_UNKNOWN
+    stays = replace(filling, forecast=Forecast(NOW_S, 1.0, np.full(900, 30.0)))
+    assert decide(Learning(9), stays, circumstances()).decision.reason is Reason.HOLD_UNKNOWN
+
+
 def test_a_busy_job_that_is_late_need_not_wait_for_minutes() -> None:
     """Seen on a real Flink: ten minutes at a CPU load of 1 and a p95 of four times its objective, with little lag."""
     late = seen(WAVE[:5], worker_cpu=(0.7, 0.97), latency_p95_ms=9_000.0)
