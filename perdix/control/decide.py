@@ -25,7 +25,9 @@ from perdix.targets.contract import Running
 LITTLE_CPU = 0.5  # of the hottest worker: below, nobody needs more workers for lack of CPU
 MUCH_CPU = 0.9  # of the hottest worker: above, more workers are needed whatever the rates say
 IDLE_CPU = 0.2  # that a worker may use whatever it does
-MOST_CPU = 1.1  # of a worker, worked out from what is used now: more than it has, whatever is off by a little
+MOST_CPU = 1.1  # of a worker, estimated from what is used now: more than it has, whatever is off by a little
+FAR_CPU = 1.5  # likewise: above, one of the two is wrong; up to it, many workers may need more CPU for the same work
+EASY_CPU = 0.75  # likewise: what workers that are given back by CPU alone leave to the others
 SHORTEST_GRACE_S = 30.0  # Flink's own cooldown
 RESTARTS = 5.0  # times the longer downtime of a rescale: until the job is as it will be
 SCRAPES = 4.0  # that a rate is taken over (conf/queries)
@@ -229,8 +231,7 @@ def _founded(proposed: Decision, situation: Situation) -> Decision:
     if early is not None and not (_adds(proposed, situation) and _full_soon(situation)):
         return _held(proposed, situation, Reason.HOLD_UNKNOWN, early)
     if not _adds(proposed, situation):
-        busy = _busy(proposed, situation)
-        return proposed if busy is None else _held(proposed, situation, Reason.HOLD_BLIND, busy)
+        return _as_cpu_allows(proposed, situation)
     idle = _idle(situation)
     return proposed if idle is None else _held(proposed, situation, Reason.HOLD_IDLE, idle)
 
@@ -275,23 +276,28 @@ def _idle(situation: Situation) -> str | None:
     )
 
 
-def _busy(proposed: Decision, situation: Situation) -> str | None:
-    """Return in words that the workers now use more CPU than those that would stay have, else ``None``.
+def _as_cpu_allows(proposed: Decision, situation: Situation) -> Decision:
+    """Return a scale-in as far as those that stay have the CPU that is used now.
 
-    Then the rates of which the policy believes that they fit, or what it learned of the workers, are not so.
+    Where they do not, the rates of which the policy believes that they fit, or what it learned of the workers, are not
+    so: then nothing is given back. Unless most workers' CPU is idle and the two differ by little, as where many workers
+    need more CPU for the same work than few: then as many go as the CPU allows by itself.
     """
     if proposed.mix or situation.mix or situation.cpu_load is None or proposed.scale_out < 1:
-        return None
+        return proposed
     highest, now_per_s = situation.forecast.maximum_per_s(), situation.workload_per_s
     falls = min(highest / now_per_s, 1.0) if now_per_s > 0 and highest > 0 else 1.0
-    shares = situation.scale_out * falls / proposed.scale_out
-    each = max(situation.cpu_load - IDLE_CPU, 0.0) * shares + IDLE_CPU
+    used = max(situation.cpu_load - IDLE_CPU, 0.0) * situation.scale_out * falls
+    each = used / proposed.scale_out + IDLE_CPU
     if situation.scale_out > situation.bounds.maximum or not each > MOST_CPU:
-        return None
-    return (
-        f"Blind: workload {now_per_s:,.0f}/s and CPU load {situation.cpu_load:.0%} contradict each other: on "
-        f"{workers(proposed.scale_out, {})} what is used now would take {each:.0%} of the CPU of each."
-    )
+        return proposed
+    on = f"on {workers(proposed.scale_out, {})} what is used now would take {each:.0%} of the CPU of each"
+    fewest = math.ceil(used / (EASY_CPU - IDLE_CPU))
+    if situation.cpu_load < LITTLE_CPU and each <= FAR_CPU and fewest < situation.scale_out:
+        sentence = f"{fewest} instead of {proposed.scale_out} workers: {on}. {proposed.sentence}"
+        return replace(proposed, scale_out=fewest, sentence=sentence, recovery_s=_recovery_s(proposed, fewest))
+    blind = f"Blind: workload {now_per_s:,.0f}/s and CPU load {situation.cpu_load:.0%} contradict each other: {on}."
+    return _held(proposed, situation, Reason.HOLD_BLIND, blind)
 
 
 def _contradicted(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:

@@ -411,6 +411,19 @@ def test_idle_workers_may_be_given_back_and_who_only_measures_is_not_guarded() -
     assert decide(Wanting(12), seen(), circumstances()).decision.scale_out == 12
 
 
+def test_idle_workers_are_given_back_as_far_as_cpu_allows_where_rates_say_a_little_more() -> None:
+    """Seen in the zoo: 45 workers need more CPU for what 11 carried for hours, and stayed for four hours as "blind"."""
+    many = seen(scale_out=45, cpu_load=0.48, bounds=Bounds(minimum=1, maximum=48))
+    runs = circumstances(running=Running(45, None, settled=True))
+    given_back = decide(Learning(13), many, runs).decision
+    assert given_back.scale_out == 23
+    assert "23 instead of 13 workers: on 13 workers what is used now would take 117% of" in given_back.sentence
+    busy = decide(Learning(18), replace(many, cpu_load=0.6), runs).decision
+    assert (busy.scale_out, busy.reason) == (45, Reason.HOLD_BLIND)
+    far = decide(Learning(8), many, runs).decision
+    assert (far.scale_out, far.reason) == (45, Reason.HOLD_BLIND), "one of the two is wrong"
+
+
 def test_a_load_that_cannot_be_foreseen_is_not_gone_after() -> None:
     verdict = decide(Learning(9), seen(NOISE, worker_cpu=(0.7,)), circumstances())
     assert verdict.decision.scale_out != 9
