@@ -290,6 +290,17 @@ def test_the_fixed_size_is_gone_to_as_far_as_the_budget_has_room_for_the_way(sit
     assert (decide(situate, **given).scale_out < 8) is goes
 
 
+def test_where_plans_did_worse_a_forecast_makes_no_load_new(situate):
+    """Zoo 68001-0: at each new tooth of a saw 9 -> 19 -> 26 -> 40 -> 19 -> 9 workers, where 9 had carried the last."""
+    teeth = np.tile(np.linspace(4_000.0, 500.0, 60), 12)
+    given = {"load": 4_100.0, "forecast": np.linspace(4_100.0, 7_000.0, 900), "minutes": teeth, "scale_out": 5}
+    assert decide(situate, **given).scale_out > 6
+    stands = decide(situate, **given, memory=lost(situate, situate().now_s + 3_600.0))
+    assert stands.scale_out <= 6
+    new = decide(situate, **{**given, "load": 4_900.0}, memory=lost(situate, situate().now_s + 3_600.0))
+    assert new.scale_out > 6, "what arrives is new"
+
+
 def test_while_the_budget_is_overspent_more_is_taken_than_was_called_enough(situate):
     """Zoo 58001-16: eight of eleven workers stood for five hours, late in a tenth of the time."""
     lateness = Lateness()

@@ -83,9 +83,10 @@ class Perdix:
         if fixed is not None:
             rival = rival.judged(situation.now_s, *fixed)
             memory = {**memory, "rival": rival.to_state()}
+        stands = rival.stands(situation.now_s)
         limits = _Limits(
             at_least=0.0 if fixed is None else rival.at_least(situation.now_s, fixed[0]),
-            enough=_enough(situation, fixed, memory),
+            enough=_enough(situation, fixed, memory, stands=stands),
         )
         against = None if fixed is None else rival.against(*fixed)
         return replace(self._planned(situation, sizes, memory, limits), against_fixed=against)
@@ -338,13 +339,16 @@ def _catching_up(situation: Situation, memory: Mapping[str, Any]) -> bool:
     return behind_s is not None and situation.now_s - behind_s <= situation.objectives.checkpoint_interval_s + 60.0
 
 
-def _enough(situation: Situation, fixed: tuple[float, float] | None, memory: Mapping[str, Any]) -> float:
-    """Return the size beyond which nothing was needed in the last hours; infinite where the load is new.
+def _enough(
+    situation: Situation, fixed: tuple[float, float] | None, memory: Mapping[str, Any], *, stands: bool
+) -> float:
+    """Return the size beyond which nothing was needed in the last hours; infinite where the load is new, or will be.
 
-    Also where the error budget is overspent: what is said to have been enough was not.
+    Also where the error budget is overspent: what is said to have been enough was not. Where the fixed size ``stands``
+    because plans did worse, what is forecast makes no load new.
     """
     minutes = situation.minutes[np.isfinite(situation.minutes)]
-    highest = situation.forecast.maximum_per_s()
+    highest = 0.0 if stands else situation.forecast.maximum_per_s()
     if fixed is None or len(minutes) < HALF_LIFE or situation.behind:
         return math.inf
     if Spent.of_memory(memory).left(situation.objectives.error_budget) < 0.0:
