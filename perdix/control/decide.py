@@ -85,8 +85,6 @@ class Circumstances:
         What the target says.
     wanted, wanted_mix
         The workers of a decision that is still being carried out; ``None`` when there is none.
-    rescales_today
-        Decisions applied within the last 24 hours.
     paused
         Why, and until when, in words; ``None`` when the job is not paused.
     avoided
@@ -105,7 +103,6 @@ class Circumstances:
 
     running: Running
     wanted: int | None = None
-    rescales_today: int = 0
     paused: str | None = None
     avoided: Sequence[Avoided] = ()
     grace_s: float = GRACE_S
@@ -411,7 +408,7 @@ def _budget(decision: Decision, situation: Situation, circumstances: Circumstanc
     A job that cannot carry its present workload may overdraw: scaling in stays forbidden, so at most as many rescales
     follow as there are sizes above. A budget of 0 means none at all.
     """
-    budget, used = situation.objectives.rescales_per_day, circumstances.rescales_today
+    budget, used = situation.objectives.rescales_per_day, situation.rescales_today
     if not decision.rescales(situation) or used < budget:
         return decision
     if budget > 0 and _overloaded(situation, circumstances) and _adds(decision, situation):

@@ -91,6 +91,8 @@ class Situation:
         Scale-out -> estimate, for every scale-out within the bounds; empty when nothing is known.
     since_rescale_s
         Seconds since the last rescale was applied; infinite when there was none.
+    rescales_today
+        Rescales that were applied within the last 24 hours.
     memory
         What the policy asked to remember with its last decision.
     throughput_per_s
@@ -133,6 +135,7 @@ class Situation:
     bounds: Bounds
     objectives: Objectives
     since_rescale_s: float = float("inf")
+    rescales_today: int = 0
     tick_interval_s: float = 60.0
     memory: Mapping[str, Any] = field(default_factory=dict)
     throughput_per_s: float | None = None

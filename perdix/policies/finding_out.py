@@ -18,7 +18,7 @@ from perdix.policies.contract import Situation
 
 SAVES_S = 4 * 3600.0  # that what holds is reckoned to save workers: the load may be another one then
 FOUND_OUT_S = 300.0  # until it is plain that a size does not hold
-RESCALE_S = 120.0  # of the busy workers: what a rescale weighs beside the lateness that it brings
+RESCALE_S = 120.0  # of the busy workers: what a rescale weighs beside the lateness that it brings, the first of a day
 SCARCE = 0.02  # of a capacity: what it has to spare at least, for catching up
 PARTS = 20  # of the interval, each as likely as the others
 _NORMAL = NormalDist()
@@ -67,6 +67,16 @@ def busy_workers(situation: Situation) -> float:
     return _load(situation) / situation.capacities[situation.scale_out].per_s * situation.scale_out
 
 
+def rescale_s(situation: Situation) -> float:
+    """Return what a rescale weighs beside the lateness that it brings, seconds of the busy workers.
+
+    The fewer of the day's are left, the more: with half of them twice as much, the last as much as all of them. After
+    it, what runs stays.
+    """
+    budget = max(situation.objectives.rescales_per_day, 1)
+    return RESCALE_S * budget / max(budget - situation.rescales_today, 1)
+
+
 def _load(situation: Situation) -> float:
     return float(np.nanmean(situation.minutes))
 
@@ -77,7 +87,7 @@ def _trial(situation: Situation, estimate: Estimate, least_per_s: float, late_pr
     caught_up_s = _catching_up_s(load * (down.in_s + lost_s), could_take, load)
     # Who does not recover from the rescale in the time that is asked for is sent back, whatever it takes otherwise.
     held = (could_take >= least_per_s) & (caught_up_s <= situation.objectives.recovery_time_s)
-    chance, rescale = float(held.mean()), RESCALE_S * busy_workers(situation)
+    chance, rescale = float(held.mean()), rescale_s(situation) * busy_workers(situation)
     if not chance > 0.0:
         return Trial(estimate.scale_out, chance, -math.inf)
     late_s = down.in_s + float(caught_up_s[held].mean())

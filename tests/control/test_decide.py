@@ -72,11 +72,12 @@ def test_without_a_guard_the_policy_has_its_way() -> None:
         (Reason.HOLD_UNSETTLED, {"running": Running(4, 6, settled=False)}),
         (Reason.HOLD_UNSETTLED, {"wanted": 6}),
         (Reason.HOLD_AVOIDED, {"avoided": [Avoided(5, NOW_S + 1, "no room", and_above=True)]}),
-        (Reason.HOLD_BUDGET, {"rescales_today": 5}),
+        (Reason.HOLD_BUDGET, {}),
     ],
 )
 def test_each_guard_holds_and_tells_what_would_have_been(reason: Reason, changes) -> None:
-    verdict = decide(Wanting(6), situation(), circumstances(**changes))
+    spent = situation(rescales_today=5 if reason is Reason.HOLD_BUDGET else 0)
+    verdict = decide(Wanting(6), spent, circumstances(**changes))
     assert verdict.decision.scale_out == 4
     assert verdict.decision.reason is reason
     assert "Without that, 6 workers: Wanted." in verdict.decision.sentence
@@ -95,10 +96,9 @@ def test_another_size_supersedes_the_one_under_way() -> None:
 
 
 def test_an_overloaded_job_may_overdraw_its_budget_but_not_to_scale_in() -> None:
-    overloaded = situation(workload_per_s=50.0)
-    spent = circumstances(rescales_today=5)
-    assert decide(Wanting(6), overloaded, spent).decision.scale_out == 6
-    assert decide(Wanting(2), overloaded, spent).decision.reason is Reason.HOLD_BUDGET
+    overloaded = situation(workload_per_s=50.0, rescales_today=5)
+    assert decide(Wanting(6), overloaded, circumstances()).decision.scale_out == 6
+    assert decide(Wanting(2), overloaded, circumstances()).decision.reason is Reason.HOLD_BUDGET
     never = replace(overloaded, objectives=Objectives(rescales_per_day=0))
     assert decide(Wanting(6), never, circumstances()).decision.reason is Reason.HOLD_BUDGET
 
@@ -274,11 +274,10 @@ def test_guards_only_ever_move_towards_what_runs(wanted, current, since_s, today
     avoided = [Avoided(size, NOW_S + 1, "bad", above) for size, above in barred]
     around = Circumstances(
         Running(current, current, settled),
-        rescales_today=today,
         paused="why" if paused else None,
         avoided=avoided,
     )
-    here = situation(scale_out=current, since_rescale_s=since_s)
+    here = situation(scale_out=current, since_rescale_s=since_s, rescales_today=today)
     verdict = decide(Wanting(wanted), here, around)
     chosen = verdict.decision.scale_out
     assert min(wanted, current) <= chosen <= max(wanted, current)
@@ -336,11 +335,13 @@ def test_a_mix_that_turned_out_badly_bars_no_other_mix_of_as_many_workers() -> N
 
 
 def test_an_overloaded_mix_may_overdraw_the_budget_by_what_adds_to_it() -> None:
-    spent = circumstances(rescales_today=5)
-    overloaded = of_sizes(workload_per_s=40.0)  # 3 x 6 + 18 = 36
-    assert decide(WantingSizes({"large": 3}), overloaded, spent).decision.mix == {"large": 3}, "fewer, and more"
-    assert decide(WantingSizes({"small": 5}), overloaded, spent).decision.reason is Reason.HOLD_BUDGET
-    assert decide(WantingSizes({"large": 3}), of_sizes(), spent).decision.reason is Reason.HOLD_BUDGET
+    spent = of_sizes(rescales_today=5)
+    overloaded = replace(spent, workload_per_s=40.0)  # 3 x 6 + 18 = 36
+    assert decide(WantingSizes({"large": 3}), overloaded, circumstances()).decision.mix == {"large": 3}, (
+        "fewer, and more"
+    )
+    assert decide(WantingSizes({"small": 5}), overloaded, circumstances()).decision.reason is Reason.HOLD_BUDGET
+    assert decide(WantingSizes({"large": 3}), spent, circumstances()).decision.reason is Reason.HOLD_BUDGET
 
 
 @pytest.mark.parametrize(

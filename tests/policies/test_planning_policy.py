@@ -290,6 +290,17 @@ def test_the_fixed_size_is_gone_to_as_far_as_the_budget_has_room_for_the_way(sit
     assert (decide(situate, **given).scale_out < 8) is goes
 
 
+def test_the_fewer_rescales_of_the_day_are_left_the_more_one_must_save(situate):
+    """Zoo 68001-13: 13 workers stood for two hours where 6 do, because the last of 48 rescales had gone to them."""
+    quiet = {"load": 1_500.0, "minutes": np.concatenate((DAY, np.full(60, 1_500.0)))}
+    moved = [decide(situate, **quiet, rescales_today=used).scale_out < 5 for used in range(48)]
+    assert moved[0]
+    assert not moved[47]
+    assert moved == sorted(moved, reverse=True), "once it is worth too little, it stays so"
+    full = {"load": 6_000.0, "lag_records": 50_000.0}
+    assert decide(situate, **full, rescales_today=47).scale_out >= 7, "who falls behind may have the last"
+
+
 def test_where_plans_did_worse_a_forecast_makes_no_load_new(situate):
     """Zoo 68001-0: at each new tooth of a saw 9 -> 19 -> 26 -> 40 -> 19 -> 9 workers, where 9 had carried the last."""
     teeth = np.tile(np.linspace(4_000.0, 500.0, 60), 12)

@@ -16,7 +16,7 @@ from perdix.models.forecasting.contract import Values
 from perdix.models.forecasting.foresight import HALF_LIFE
 from perdix.models.forecasting.trust import HOUR_S
 from perdix.policies.contract import Candidate, Decision, Planned, Reason, Situation
-from perdix.policies.finding_out import RESCALE_S
+from perdix.policies.finding_out import rescale_s
 from perdix.policies.holding import blindness, hold
 from perdix.policies.late_at import LateAt
 from perdix.policies.planning.analogues import late_after
@@ -116,7 +116,7 @@ class Perdix:
         late = self.options.late_price * busy * spent.price(situation.objectives.error_budget)
         return Prices(
             late=max(late, busy + 1.0),  # however little is spent, falling behind must not look like saving a worker
-            rescale=RESCALE_S * busy,
+            rescale=rescale_s(situation) * busy,
             allowed_s=_allowed_s(situation),
             out_s=downtimes.out_s,
             in_s=downtimes.in_s,
