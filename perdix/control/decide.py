@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from perdix.control import memory_room
 from perdix.control.state.store import DAY_S
 from perdix.models.forecasting.foresight import LEAST_MINUTES, MINUTE_S
@@ -235,7 +233,7 @@ def _founded(proposed: Decision, situation: Situation) -> Decision:
 
 def _early(situation: Situation) -> str | None:
     """Return in words that the load was hardly seen yet, or ``None``; a job that falls behind need not wait."""
-    lag, seen = situation.lag_records, int(np.isfinite(situation.minutes).sum())
+    lag, seen = situation.lag_records, situation.known_minutes
     inside = situation.bounds.minimum <= situation.scale_out <= situation.bounds.maximum
     if seen >= LEAST_MINUTES or not seen or not inside or lag is None or situation.behind:
         return None

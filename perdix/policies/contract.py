@@ -153,6 +153,11 @@ class Situation:
     further: Forecast | None = None
 
     @property
+    def known_minutes(self) -> int:
+        """How many of the last minutes' workload were measured."""
+        return int(np.isfinite(self.minutes).sum())
+
+    @property
     def behind(self) -> bool:
         """Whether more waits than what flickers: a backlog that is worked off."""
         return self.lag_records is not None and self.lag_records > LITTLE_WAITS_S * max(self.workload_per_s, 1.0)

@@ -167,7 +167,7 @@ def _found_out(situation: Situation, late_at: LateAt, spent: Spent) -> tuple[int
         return None
     usable = (n for n, one in situation.capacities.items() if one.usable)
     unknown = [n for n in usable if bounds.minimum <= n < runs and not late_at.ran(n)]
-    if not unknown or np.isfinite(minutes).sum() < LEAST_MINUTES or situation.since_rescale_s < PATIENCE_S:
+    if not unknown or situation.known_minutes < LEAST_MINUTES or situation.since_rescale_s < PATIENCE_S:
         return None
     if spent.left(objectives.error_budget) < MUCH_LEFT:
         return None
@@ -194,7 +194,7 @@ def _smaller(situation: Situation, shares: Mapping[int, float], budget: float) -
     if _takes(situation, smaller) <= situation.workload_per_s:
         return runs, f"{held}; {smaller} would do, but for the load that is there now"
     patience_s = PATIENCE_S * (smaller / runs) ** 2  # the more is given back, the dearer is it to wait
-    if np.isfinite(situation.minutes).sum() < LEAST_MINUTES or situation.since_rescale_s < patience_s:
+    if situation.known_minutes < LEAST_MINUTES or situation.since_rescale_s < patience_s:
         return runs, f"{held}; {smaller} may do as well, if some hours more confirm it"
     if situation.lag_records is None:
         return runs, "the consumer lag is not measured, so there is no scaling in"

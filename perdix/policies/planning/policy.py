@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -15,21 +15,22 @@ from scipy.special import ndtr
 from perdix.models.forecasting.contract import Values
 from perdix.models.forecasting.foresight import HALF_LIFE
 from perdix.models.forecasting.trust import HOUR_S
-from perdix.policies.contract import Candidate, Decision, Planned, Reason, Situation
+from perdix.policies.contract import Decision, Reason, Situation
 from perdix.policies.finding_out import rescale_s
 from perdix.policies.holding import blindness, hold
 from perdix.policies.late_at import LateAt
 from perdix.policies.planning.analogues import late_after
 from perdix.policies.planning.budget import LATE_PRICE, Spent
-from perdix.policies.planning.course import Course, Highest, course_of
+from perdix.policies.planning.course import Highest, course_of
 from perdix.policies.planning.lateness import Lateness
 from perdix.policies.planning.outgrown import Outgrown
-from perdix.policies.planning.programme import LEAST_SD, Prices, Programme, Sizes, Stage, follow, solve
+from perdix.policies.planning.plan import Limits, Plan
+from perdix.policies.planning.programme import LEAST_SD, Prices, Programme, Sizes, follow, solve
 from perdix.policies.planning.rival import DEARER, Rival
 from perdix.policies.planning.stays import Stays
 from perdix.policies.remembering import number, part_of
 from perdix.policies.standing_still import LEAST_MINUTES, WAITS, late_shares
-from perdix.policies.wording import per_s, seconds, workers
+from perdix.policies.wording import workers
 from perdix.settings.strict import Strict
 
 WORTH_S = 120.0  # of the busy workers: what a plan that gives back must save besides
@@ -84,14 +85,14 @@ class Perdix:
             rival = rival.judged(situation.now_s, *fixed)
             memory = {**memory, "rival": rival.to_state()}
         stands = rival.stands(situation.now_s)
-        limits = _Limits(
+        limits = Limits(
             at_least=0.0 if fixed is None else rival.at_least(situation.now_s, fixed[0]),
             enough=_enough(situation, fixed, memory, stands=stands),
         )
         against = None if fixed is None else rival.against(*fixed)
         return replace(self._planned(situation, sizes, memory, limits), against_fixed=against)
 
-    def _planned(self, situation: Situation, sizes: Sizes, memory: Mapping[str, Any], limits: _Limits) -> Decision:
+    def _planned(self, situation: Situation, sizes: Sizes, memory: Mapping[str, Any], limits: Limits) -> Decision:
         spent = Spent.of_memory(memory)
         course = course_of(situation.forecast, situation.now_s, situation.further)
         course = course if situation.events else replace(course, highest=Highest.of(situation.minutes))
@@ -107,8 +108,8 @@ class Perdix:
         chosen = chosen if tried is None else tried
         stages = follow(found, runs=runs, chosen=chosen, backlog=backlog)
         left = spent.left(situation.objectives.error_budget)
-        plan = _Plan(sizes, course, found, runs, chosen, stages, left, limits, tried is not None)
-        return _told(self.name, situation, plan, memory)
+        plan = Plan(sizes, course, found, runs, chosen, stages, left, limits, tried is not None)
+        return plan.decision(self.name, situation, memory)
 
     def _prices(self, situation: Situation, sizes: Sizes, spent: Spent, *, tail_s: float) -> Prices:
         busy = _busy(situation, sizes)
@@ -124,29 +125,6 @@ class Perdix:
             overspent=spent.left(situation.objectives.error_budget) < 0.0,
             tail_s=min(max(tail_s, LEAST_TAIL_S), TAIL_S),
         )
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """What was planned, for telling it."""
-
-    sizes: Sizes
-    course: Course
-    found: Programme
-    runs: int
-    chosen: int
-    stages: tuple[Stage, ...]
-    budget_left: float
-    limits: _Limits
-    tries: bool  # nothing is believed to hold, and another size is more likely to
-
-
-@dataclass(frozen=True)
-class _Limits:
-    """What no plan goes below, and what none goes beyond; workers."""
-
-    at_least: float
-    enough: float
 
 
 def _allowed_s(situation: Situation) -> float:
@@ -180,7 +158,7 @@ def _remembered(situation: Situation) -> dict[str, Any]:
     if settled and measured is not None and known:
         lateness = lateness.seen(busy, late)
     rival = Rival.of_memory(situation.memory)
-    if _young(situation):  # while nothing may be given back, what runs says nothing against plans
+    if situation.known_minutes < LEAST_MINUTES:  # while nothing may be given back, what runs says nothing against plans
         rival = replace(rival, at_s=situation.now_s)
     else:
         rival = rival.counted(situation.now_s, situation.scale_out, late, longest_s=longest_s)
@@ -249,7 +227,7 @@ def _place(sizes: Sizes, scale_out: int) -> int:
     return int(np.flatnonzero(sizes.workers == scale_out)[0])
 
 
-def _open(situation: Situation, sizes: Sizes, limits: _Limits) -> NDArray[np.bool_]:
+def _open(situation: Situation, sizes: Sizes, limits: Limits) -> NDArray[np.bool_]:
     """Return where a plan may go, shape ``(sizes,)``: what is barred now must not be hoped for in the next minute."""
     runs, bounds = situation.scale_out, situation.bounds
     if not bounds.minimum <= runs <= bounds.maximum:
@@ -263,7 +241,7 @@ def _cheapest(
     found: Programme,
     memory: Mapping[str, Any],
     *,
-    limits: _Limits,
+    limits: Limits,
 ) -> int:
     """Return the index of the size to go to, that of what runs where staying is best."""
     runs, bounds = _place(sizes, situation.scale_out), situation.bounds
@@ -273,7 +251,7 @@ def _cheapest(
     fewer = sizes.workers < situation.scale_out
     # Where keys were dealt unluckily, fewer workers may take more: to go there gives nothing back.
     smaller = fewer & ~(_at_least_per_s(sizes) > sizes.per_s[runs])
-    barred = _young(situation) or _catching_up(situation, memory) or situation.lag_records is None
+    barred = situation.known_minutes < LEAST_MINUTES or _catching_up(situation, memory) or situation.lag_records is None
     if barred:
         go[smaller] = np.inf
     if situation.lag_records is None:
@@ -293,7 +271,7 @@ def _another_chance(situation: Situation, sizes: Sizes, found: Programme) -> int
     smaller size was never seen at such a load, and stays believed to be too small for as long as nobody tries.
     """
     runs, whole_s = _place(sizes, situation.scale_out), found.steps.course.whole_s
-    stands = situation.behind and not _young(situation) and situation.since_rescale_s >= STOOD_S
+    stands = situation.behind and situation.known_minutes >= LEAST_MINUTES and situation.since_rescale_s >= STOOD_S
     if not stands or found.late_s[runs] < HOPELESS * whole_s:
         return None
     needed = CATCHES_UP * max(float(situation.forecast.mean.mean()), situation.workload_per_s, 1.0)
@@ -308,7 +286,7 @@ def _at_least_per_s(sizes: Sizes) -> Values:
 
 
 def _stood_at(
-    situation: Situation, sizes: Sizes, found: Programme, memory: Mapping[str, Any], *, limits: _Limits
+    situation: Situation, sizes: Sizes, found: Programme, memory: Mapping[str, Any], *, limits: Limits
 ) -> int:
     """Return the index of the fixed size that did better than the plans, where more run that no plan needs.
 
@@ -327,10 +305,6 @@ def _stood_at(
         if found.late_s[k] <= found.late_s[runs] + LITTLE_LATE_S and moving_s[k] <= at_most_s:
             return k if DEARER * sizes.workers[k] < situation.scale_out else runs
     return runs
-
-
-def _young(situation: Situation) -> bool:
-    return int(np.isfinite(situation.minutes).sum()) < LEAST_MINUTES
 
 
 def _catching_up(situation: Situation, memory: Mapping[str, Any]) -> bool:
@@ -364,7 +338,7 @@ def _fixed(situation: Situation, sizes: Sizes) -> tuple[float, float] | None:
     ``None`` while less than an hour was seen.
     """
     minutes = situation.minutes[np.isfinite(situation.minutes)]
-    if _young(situation):
+    if situation.known_minutes < LEAST_MINUTES:
         return None
     counted_on = _at_least_per_s(sizes)
     shares = late_shares(situation.minutes, counted_on, _allowed_s(situation))
@@ -373,57 +347,3 @@ def _fixed(situation: Situation, sizes: Sizes) -> tuple[float, float] | None:
     held = shares <= max(HELD * situation.objectives.error_budget, float(shares.min()) + ALMOST)
     fewest = int(np.flatnonzero(held)[0])
     return float(sizes.workers[fewest]), float(shares[fewest])
-
-
-def _told(policy: str, situation: Situation, plan: _Plan, memory: Mapping[str, Any]) -> Decision:
-    sizes, found, runs, chosen = plan.sizes, plan.found, plan.runs, plan.chosen
-    scale_out = int(sizes.workers[chosen])
-    costs = found.go.copy()
-    costs[runs] = found.stay[runs]
-    candidates = tuple(
-        Candidate(int(n), float(sizes.per_s[k]), None, None if k == chosen else _rejected(situation, plan, k, costs))
-        for k, n in enumerate(sizes.workers)
-    )
-    stands = plan.limits.at_least > 0.0
-    reason = Reason.SCALE_MAXIMUM if plan.tries else Reason.of_change(situation.scale_out, scale_out)
-    if stands and reason is Reason.HOLD_GOOD:
-        reason = Reason.HOLD_FIXED
-    course, highest = plan.course, float(plan.course.per_s.max())
-    now_per_s, minutes = situation.workload_per_s, round(course.whole_s / 60.0)
-    goes = f"The load rises from {per_s(now_per_s)} to {per_s(highest)} within {minutes} minutes"
-    if per_s(highest) == per_s(now_per_s) or highest < now_per_s:
-        goes = f"The load stays at {per_s(now_per_s)} or below for {minutes} minutes"
-    late = f"{workers(scale_out)} would be late for {seconds(float(found.late_s[chosen]))} of it"
-    against = f"{workers(situation.scale_out)} for {seconds(float(found.late_s[runs]))}"
-    left = f"{max(plan.budget_left, 0.0):.0%} of the error budget is left"
-    compared = f", {against}" if chosen != runs else ""
-    rival = f"; not below {plan.limits.at_least:.0f}, which did better than the plans for hours" if stands else ""
-    tries = f"; no size is sure to catch up, {workers(scale_out)} most likely" if plan.tries else ""
-    sentence = f"{goes}; {late}{compared}{tries}; {left}{rival}."
-    planned = tuple(
-        Planned(after_s, load, one.workers, one.late_s / lasts_s, one.cost, lasts_s)
-        for after_s, lasts_s, load, one in zip(
-            course.begins_s.tolist(), course.lasts_s.tolist(), course.per_s.tolist(), plan.stages, strict=True
-        )
-    )
-    told = Decision(policy, scale_out, reason, sentence, candidates, memory=memory)
-    return replace(told, plan=planned, budget_left=plan.budget_left)
-
-
-def _rejected(situation: Situation, plan: _Plan, place: int, costs: Values) -> str:
-    """Return in words why a size is not gone to."""
-    more = float(costs[place] - costs[plan.chosen]) / 3600.0
-    if math.isfinite(more):
-        return f"its plan costs {more:.2f} worker-hours more" if more >= 0.0 else _too_little(situation, -more)
-    if plan.sizes.workers[place] < situation.scale_out:
-        return f"not below {plan.limits.at_least:.0f}, which did better than the plans for hours"
-    return f"more than {plan.limits.enough:.0f} were not needed for hours"
-
-
-def _too_little(situation: Situation, saved: float) -> str:
-    """Return in words why a size is not gone to although its plan costs so many worker-hours less."""
-    if _young(situation):
-        return "the job is known for less than an hour, so there is no scaling in"
-    if situation.lag_records is None:
-        return "the consumer lag is not measured, so there is no scaling in"
-    return f"its plan saves {saved:.2f} worker-hours, too little for a rescale now"

@@ -1,0 +1,134 @@
+"""What was planned, as the decision that follows from it: sentence, candidates, and the stages as a table.
+
+Belongs here: how a plan explains itself. Does not belong here: choosing one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from perdix.models.forecasting.contract import Values
+from perdix.policies.contract import Candidate, Decision, Planned, Reason, Situation
+from perdix.policies.planning.course import Course
+from perdix.policies.planning.programme import Programme, Sizes, Stage
+from perdix.policies.standing_still import LEAST_MINUTES
+from perdix.policies.wording import per_s, seconds, workers
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What no plan goes below, and what none goes beyond; workers."""
+
+    at_least: float
+    enough: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was planned at one tick.
+
+    Attributes
+    ----------
+    runs, chosen
+        Index of what runs, and of what is gone to, among the sizes.
+    stages
+        The plan from ``chosen`` on.
+    budget_left
+        Share of the error budget.
+    tries
+        Whether nothing is believed to hold, and another size is more likely to.
+    """
+
+    sizes: Sizes
+    course: Course
+    found: Programme
+    runs: int
+    chosen: int
+    stages: tuple[Stage, ...]
+    budget_left: float
+    limits: Limits
+    tries: bool
+
+    def decision(self, policy: str, situation: Situation, memory: Mapping[str, Any]) -> Decision:
+        """Return the decision to take its first step."""
+        return Decision(
+            policy,
+            int(self.sizes.workers[self.chosen]),
+            self._reason,
+            self._sentence(situation),
+            self._candidates(situation),
+            memory=memory,
+            plan=self._table(),
+            budget_left=self.budget_left,
+        )
+
+    @property
+    def _stands(self) -> bool:
+        return self.limits.at_least > 0.0
+
+    @property
+    def _reason(self) -> Reason:
+        if self.tries:
+            return Reason.SCALE_MAXIMUM
+        before, after = (int(self.sizes.workers[k]) for k in (self.runs, self.chosen))
+        reason = Reason.of_change(before, after)
+        return Reason.HOLD_FIXED if self._stands and reason is Reason.HOLD_GOOD else reason
+
+    def _sentence(self, situation: Situation) -> str:
+        now_per_s, highest = situation.workload_per_s, float(self.course.per_s.max())
+        minutes, goes_to = round(self.course.whole_s / 60.0), workers(int(self.sizes.workers[self.chosen]))
+        goes = f"The load rises from {per_s(now_per_s)} to {per_s(highest)} within {minutes} minutes"
+        if per_s(highest) == per_s(now_per_s) or highest < now_per_s:
+            goes = f"The load stays at {per_s(now_per_s)} or below for {minutes} minutes"
+        late = f"{goes_to} would be late for {seconds(float(self.found.late_s[self.chosen]))} of it"
+        against = f", {workers(situation.scale_out)} for {seconds(float(self.found.late_s[self.runs]))}"
+        compared = against if self.chosen != self.runs else ""
+        tries = f"; no size is sure to catch up, {goes_to} most likely" if self.tries else ""
+        left = f"{max(self.budget_left, 0.0):.0%} of the error budget is left"
+        rival = f"; {self._not_below}" if self._stands else ""
+        return f"{goes}; {late}{compared}{tries}; {left}{rival}."
+
+    @property
+    def _not_below(self) -> str:
+        return f"not below {self.limits.at_least:.0f}, which did better than the plans for hours"
+
+    def _candidates(self, situation: Situation) -> tuple[Candidate, ...]:
+        costs = self.found.go.copy()
+        costs[self.runs] = self.found.stay[self.runs]
+        more_h = (costs - costs[self.chosen]) / 3_600.0
+        rejected = [self._rejected(situation, k, more_h) if k != self.chosen else None for k in range(len(costs))]
+        return tuple(
+            Candidate(int(n), float(takes), None, why)
+            for n, takes, why in zip(self.sizes.workers, self.sizes.per_s, rejected, strict=True)
+        )
+
+    def _rejected(self, situation: Situation, place: int, more_h: Values) -> str:
+        """Return in words why a size is not gone to, whose plan costs so many worker-hours more."""
+        more = float(more_h[place])
+        if math.isfinite(more):
+            return f"its plan costs {more:.2f} worker-hours more" if more >= 0.0 else _too_little(situation, -more)
+        if self.sizes.workers[place] < situation.scale_out:
+            return self._not_below
+        return f"more than {self.limits.enough:.0f} were not needed for hours"
+
+    def _table(self) -> tuple[Planned, ...]:
+        course = self.course
+        rows = np.column_stack([course.begins_s, course.lasts_s, course.per_s]).tolist()
+        return tuple(
+            Planned(after_s, load, one.workers, one.late_s / lasts_s, one.cost, lasts_s)
+            for (after_s, lasts_s, load), one in zip(rows, self.stages, strict=True)
+        )
+
+
+def _too_little(situation: Situation, saved_h: float) -> str:
+    """Return in words why a size is not gone to although its plan costs so many worker-hours less."""
+    if situation.known_minutes < LEAST_MINUTES:
+        return "the job is known for less than an hour, so there is no scaling in"
+    if situation.lag_records is None:
+        return "the consumer lag is not measured, so there is no scaling in"
+    return f"its plan saves {saved_h:.2f} worker-hours, too little for a rescale now"
