@@ -26,6 +26,7 @@ from perdix.telemetry.window import Window
 HORIZON_S = 900.0
 FURTHER_STEP_S = 300.0
 PROVED = 0.5  # share of the changes foreseen for the hour that must have come for it to be planned with
+JUMP = 1.5  # times the load at the beginning of a minute: more is no noise within it
 TRUTH_CELL_S = 10.0
 TRUTH_KEPT_S = 2_400.0
 FALLBACK_HISTORY_S = 600.0  # what its members look at; it is made anew for each such job after a restart
@@ -258,10 +259,16 @@ def foreseen(memory: JobMemory, beliefs: Beliefs) -> JobMemory:
 
 
 def level_per_s(memory: JobMemory) -> float | None:
-    """Return the mean load of the newest minute, records/s; ``None`` where it was not measured."""
+    """Return the present load, records/s: the mean of the newest minute; ``None`` where it was not measured.
+
+    Where the load jumped within that minute, the mean of its last third: what came before the jump is over.
+    """
     if memory.workload is None:
         return None
     end_s = memory.workload.end_s
+    first, middle, last = memory.workload.means(end_s - MINUTE_S * np.array([1.0, 2 / 3, 1 / 3, 0.0])).tolist()
+    if last > JUMP * first and last >= middle:
+        return float(last)
     level = float(memory.workload.means(np.array([end_s - MINUTE_S, end_s]))[0])
     return level if np.isfinite(level) else None
 
