@@ -26,6 +26,7 @@ from scipy.signal import lfilter
 from perdix.models.forecasting.backtest import Backtest, backtest
 from perdix.models.forecasting.contract import PROBABILITIES, Values, Workload
 from perdix.models.forecasting.families import ENSEMBLE, FAMILIES, NAIVE, families_named
+from perdix.models.forecasting.origins import Stops
 
 TRACES = {
     "advertising": "advertising_6h_550K_max.csv",
@@ -56,8 +57,7 @@ def measured(arguments: argparse.Namespace) -> Iterator[dict[str, object]]:
             walk = backtest(
                 families,
                 history,
-                origins_s=stops_s,
-                scored=(since_s >= 0.0) & (since_s % arguments.every_s < 1.0),
+                stops=Stops.at(stops_s, (since_s >= 0.0) & (since_s % arguments.every_s < 1.0)),
                 refit_every=arguments.refit_every,
                 seed=seed,
                 maximum=arguments.margin,

@@ -30,7 +30,7 @@ from testbed.cluster import Cluster
 from testbed.contenders import Live, live
 from testbed.layout import Layout
 from testbed.results import Kept, keep, kept
-from testbed.run import Run, Workload, run
+from testbed.run import Run, Scaled, Workload, run
 from testbed.settings import Testbed
 
 TRAINED = " (trained)"
@@ -87,9 +87,8 @@ def main(
                         _train(home, folder, testbed.job, horizon_s)
                     cluster = Cluster(Layout(folder / "testbed"), testbed, _say)
                     ran = run(
-                        cluster, one, workload, home,
-                        bounds=bounds, objectives=objectives, start=start, repeat=repeat, say=_say,
-                        exports=folder / "exports" / file,
+                        cluster, one, workload, home, Scaled(bounds, objectives, start),
+                        exports=folder / "exports" / file, repeat=repeat, say=_say,
                     )  # fmt: skip
                     keep(folder, file, _called(ran, one, trained=trained), conditions)
                     before = kept(folder, file)

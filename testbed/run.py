@@ -53,6 +53,15 @@ class Workload:
 
 
 @dataclass(frozen=True)
+class Scaled:
+    """What is asked of the job that is scaled, and the parallelism that it begins with."""
+
+    bounds: Bounds
+    objectives: Objectives
+    start: int
+
+
+@dataclass(frozen=True)
 class Run:
     """A run and what it came to.
 
@@ -79,10 +88,8 @@ def run(
     one: Live,
     workload: Workload,
     home: Home,
+    scaled: Scaled,
     *,
-    bounds: Bounds,
-    objectives: Objectives,
-    start: int,
     exports: Path,
     repeat: int = 1,
     say: Callable[[str], None] = print,
@@ -93,8 +100,6 @@ def run(
     ----------
     home
         Of perdix: what it has learned before is used, and what it learns is kept there.
-    start
-        Parallelism that the job begins with.
     exports
         Folder for what Prometheus has of the run.
 
@@ -115,9 +120,9 @@ def run(
         say(f"{one.label}: warming up for {workload.before_s} s")
         cluster.limit(testbed.worker_names(), testbed.boot_cores)
         _wait(workload.before_s, arriving, LOAD)
-        begin(cluster, one.start or start)
+        begin(cluster, one.start or scaled.start)
         if one.policy is not None:
-            job_file(one, testbed, bounds, objectives, home)
+            job_file(one, testbed, scaled.bounds, scaled.objectives, home)
         scaling = cluster.files.start(CONTROLLER, command(one, testbed, home))
         stack.callback(cluster.files.stop, [CONTROLLER])
         start_s = time.time()
@@ -137,10 +142,9 @@ def run(
             cluster,
             one,
             workload,
-            home,
-            start_s=start_s,
-            end_s=end_s,
-            objectives=objectives,
+            _decisions(home, testbed.job, start_s) if one.policy is not None else (),
+            span_s=(start_s, end_s),
+            objective_ms=scaled.objectives.latency_p95_ms,
             repeat=repeat,
             exports=tuple(files),
         )
@@ -150,27 +154,25 @@ def _measured(
     cluster: Cluster,
     one: Live,
     workload: Workload,
-    home: Home,
+    decisions: tuple[Entry, ...],
     *,
-    start_s: float,
-    end_s: float,
-    objectives: Objectives,
+    span_s: tuple[float, float],
+    objective_ms: float,
     repeat: int,
     exports: tuple[Path, ...],
 ) -> Run:
-    decisions = _decisions(home, cluster.testbed.job, start_s) if one.policy is not None else ()
     applied = {one.applied_s: one for one in decisions if one.applied_s is not None}
     predicted = {at: entry.intent.predicted_recovery_s for at, entry in applied.items() if at is not None}
     ran = played(
-        exported.window(cluster.testbed, start_s, end_s),
+        exported.window(cluster.testbed, *span_s),
         contender=one.label,
         trace=workload.name,
         repeat=repeat,
-        objective_ms=objectives.latency_p95_ms,
+        objective_ms=objective_ms,
         predicted_s={at: value for at, value in predicted.items() if value is not None},
         ticks=len(decisions),
     )
-    below = exported.records_below(cluster.testbed, start_s, end_s)
+    below = exported.records_below(cluster.testbed, *span_s)
     p50, p95, p99 = quantiles_ms(below, [0.5, 0.95, 0.99])
     return Run(ran, (p50, p95, p99), decisions, exports)
 

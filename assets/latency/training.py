@@ -7,7 +7,7 @@ the aliases. A job that was never profiled fails alone.
 
 import time
 import traceback
-from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -19,16 +19,14 @@ from perdix.assets.stopwatch import Stopwatch
 from perdix.assets.training.families import PICTURES_UP_TO, champion_file, name_of_run, publish
 from perdix.assets.training.metadata import candidate_metadata, each_job, reasons, tell_of_failures
 from perdix.assets.training.record import (
-    Trained,
+    Gate,
     data_of_files,
-    publication_on,
     read_trained,
     with_pictures_of_families,
 )
-from perdix.control.clock import WallClock
 
 if TYPE_CHECKING:
-    from perdix.models.registry import Fleet, Publication
+    pass
 
 GROUP = "latency"
 PROFILES = dg.AssetKey("profiles")  # what measures
@@ -80,23 +78,16 @@ def latency_candidates(context: dg.AssetExecutionContext, workspace: Workspace) 
 )
 def latency_champions(context: dg.AssetExecutionContext, workspace: Workspace) -> dg.MaterializeResult:
     """Record the trainings of the run's jobs, and promote where the gate says so."""
+    from perdix.models.profiling.rows import COLUMNS
 
-    def publication(trained: list[Trained], before: "Fleet | None", tags: Mapping[str, str]) -> "Publication":
-        from perdix.models.profiling.rows import COLUMNS
-
-        made = publication_on(
-            lambda usable: data_of_files(usable, "profile", workspace.paths().profiles, COLUMNS),
-            trained,
-            before,
-            REGISTERED,
-            score=SCORE,
-            started_at_s=WallClock().now_s(),
-            parameters={"seed": workspace.settings().training.seed},
-            tags=tags,
-        )
-        return with_pictures_of_families(made, trained, "latency_surface_")
-
-    return publish(context, workspace, REGISTERED, score=SCORE, same="points", publication_of=publication)
+    gate = Gate(
+        REGISTERED,
+        SCORE,
+        partial(data_of_files, name="profile", folder=workspace.paths().profiles, columns=COLUMNS),
+        same="points",
+        parameters={"seed": workspace.settings().training.seed},
+    )
+    return publish(context, workspace, gate, partial(with_pictures_of_families, prefix="latency_surface_"))
 
 
 def _answer(key: dict[str, Any]) -> dict[str, Any]:

@@ -5,8 +5,9 @@ on samples left out, the jobs dealt out to Spark's tasks, and keeps what came of
 it in MLflow, registers the fleet and moves the aliases. A job that was never sampled fails alone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -19,11 +20,10 @@ from perdix.assets.spark.training import train_on_spark
 from perdix.assets.stopwatch import Stopwatch
 from perdix.assets.training.families import PICTURES_UP_TO, champion_file, name_of_run, publish
 from perdix.assets.training.metadata import reasons
-from perdix.assets.training.record import Trained, data_of_files, publication_on, with_pictures_of_families
-from perdix.control.clock import WallClock
+from perdix.assets.training.record import Gate, Trained, data_of_files, with_pictures_of_families
 
 if TYPE_CHECKING:
-    from perdix.models.registry import Candidate, Fleet, Publication
+    from perdix.models.registry import Candidate, Publication
 
 GROUP = "performance"
 SAMPLES = dg.AssetKey("operator_samples")  # what is sampled
@@ -78,24 +78,21 @@ def performance_candidates(
 )
 def performance_champions(context: dg.AssetExecutionContext, workspace: Workspace) -> dg.MaterializeResult:
     """Record the trainings of the run's jobs, and promote where the gate says so."""
+    from perdix.models.sampling.rows import COLUMNS
 
-    def publication(trained: list[Trained], before: "Fleet | None", tags: Mapping[str, str]) -> "Publication":
-        from perdix.models.sampling.rows import COLUMNS
+    settings = workspace.settings().training
+    gate = Gate(
+        REGISTERED,
+        SCORE,
+        partial(data_of_files, name="samples", folder=workspace.paths().operator_samples, columns=COLUMNS),
+        same="samples",
+        parameters={"seed": settings.seed, "repeats": settings.performance_repeats},
+    )
+    return publish(context, workspace, gate, _with_parameters_and_pictures)
 
-        folder, settings = workspace.paths().operator_samples, workspace.settings().training
-        made = publication_on(
-            lambda usable: data_of_files(usable, "samples", folder, COLUMNS),
-            trained,
-            before,
-            REGISTERED,
-            score=SCORE,
-            started_at_s=WallClock().now_s(),
-            parameters={"seed": settings.seed, "repeats": settings.performance_repeats},
-            tags=tags,
-        )
-        return with_pictures_of_families(with_chosen_parameters(made, trained), trained, "performance_")
 
-    return publish(context, workspace, REGISTERED, score=SCORE, same="samples", publication_of=publication)
+def _with_parameters_and_pictures(publication: "Publication", trained: Sequence[Trained]) -> "Publication":
+    return with_pictures_of_families(with_chosen_parameters(publication, trained), trained, "performance_")
 
 
 def with_chosen_parameters(publication: "Publication", trained: Sequence[Trained]) -> "Publication":

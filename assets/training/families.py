@@ -7,6 +7,7 @@ fleet and moves the aliases. A job whose data is broken fails alone and keeps it
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from perdix.assets.spark.training import train_on_spark
 from perdix.assets.stopwatch import Stopwatch
 from perdix.assets.training import tasks as training_tasks
 from perdix.assets.training.metadata import champion_metadata, each_job, some_jobs
-from perdix.assets.training.record import Trained, publication_of, read_trained
+from perdix.assets.training.record import Gate, Trained, data_of_table, publication_of, read_trained
 from perdix.control.clock import WallClock
 
 if TYPE_CHECKING:
@@ -203,69 +204,56 @@ def champion_fleet(workspace: Workspace, registered: str) -> "Fleet | None":
 
 
 def _publish(context: dg.AssetExecutionContext, workspace: Workspace, model: Model) -> dg.MaterializeResult:
-    settings = workspace.settings().training
-    store = SharedStore(_folder(workspace, model) / "shared")
-
-    def publication(trained: list[Trained], before: "Fleet | None", tags: Mapping[str, str]) -> "Publication":
-        return publication_of(
-            trained,
-            before,
-            model.registered,
-            workspace.lake(),
-            model.table,
-            score=model.score,
-            started_at_s=WallClock().now_s(),
-            shared=store.texts(shared_families(settings.forecast_families + settings.thorough_families)),
-            parameters={name: getattr(settings, name) for name in ("history_days", "horizon_s", "seed")},
-            tags=tags,
-        )
-
-    return publish(context, workspace, model.registered, score=model.score, same="windows", publication_of=publication)
+    settings, store = workspace.settings().training, SharedStore(_folder(workspace, model) / "shared")
+    gate = Gate(
+        model.registered,
+        model.score,
+        partial(data_of_table, lake=workspace.lake(), table=model.table),
+        parameters={name: getattr(settings, name) for name in ("history_days", "horizon_s", "seed")},
+        shared=store.texts(shared_families(settings.forecast_families + settings.thorough_families)),
+    )
+    return publish(context, workspace, gate)
 
 
 def publish(
     context: dg.AssetExecutionContext,
     workspace: Workspace,
-    registered: str,
-    *,
-    score: str,
-    same: str,
-    publication_of: Callable[[list[Trained], "Fleet | None", Mapping[str, str]], "Publication"],
+    gate: Gate,
+    more: Callable[["Publication", Sequence[Trained]], "Publication"] = lambda publication, _trained: publication,
 ) -> dg.MaterializeResult:
     """Record the trainings of a run's jobs in MLflow, register the fleet, and promote where the gate says so.
 
     Parameters
     ----------
-    score
-        Metric that people look at first.
-    same
-        On what champion and challenger were judged alike, in a word.
-    publication_of
-        Makes the publication of what was trained, the champion's fleet before, and tags of every run.
+    more
+        Adds to the publication what only this model has: pictures of each family, for instance.
     """
     watch = Stopwatch()
     with watch.stage("read"):
-        trained = read_trained(workspace.paths().trainings / registered, context.partition_keys)
-        before = champion_fleet(workspace, registered)
+        trained = read_trained(workspace.paths().trainings / gate.registered, context.partition_keys)
+        before = champion_fleet(workspace, gate.registered)
     if not any(one.usable for one in trained):
         context.log.warning(f"nothing to register: {trained[0].job}: {trained[0].why}")
         return dg.MaterializeResult(
-            metadata={"promoted": 0, "kept": len(trained), **some_jobs(trained, score)},
+            metadata={"promoted": 0, "kept": len(trained), **some_jobs(trained, gate.score)},
             check_results=_every_job(context, before),
         )
     tags = {"dagster.run_id": context.run.run_id, "perdix.reason": context.run.tags.get("perdix/reason", "manual")}
     with watch.stage("merge"):
-        publication = publication_of(trained, before, tags)
+        made = publication_of(gate, trained, before, started_at_s=WallClock().now_s(), tags=tags)
+        publication = more(made, trained)
     with watch.stage("mlflow"):
         published = workspace.registry().publish(publication)
         promoted = [one.job for one in trained if one.promoted]
         if promoted:
-            because = f"better on the same {same}: {len(promoted)} job(s), {', '.join(promoted[:20])}"
-            workspace.registry().promote(registered, published.version, because=because)
-    context.log.info(f"{registered} version {published.version}: {len(promoted)} of {len(trained)} job(s) promoted")
-    each_job(context, trained, score)
+            because = f"better on the same {gate.same}: {len(promoted)} job(s), {', '.join(promoted[:20])}"
+            workspace.registry().promote(gate.registered, published.version, because=because)
+    context.log.info(
+        f"{gate.registered} version {published.version}: {len(promoted)} of {len(trained)} job(s) promoted"
+    )
+    each_job(context, trained, gate.score)
     return dg.MaterializeResult(
-        metadata=champion_metadata(trained, score, published, publication.pictures, stages_s=watch.seconds),
+        metadata=champion_metadata(trained, gate.score, published, publication.pictures, stages_s=watch.seconds),
         check_results=_every_job(context, publication.fleet if promoted else before),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -94,58 +94,41 @@ def read_trained(folder: Path, jobs: Iterable[str]) -> list[Trained]:
     return list(iterate_trained(folder, jobs))
 
 
+@dataclass(frozen=True)
+class Gate:
+    """How the trainings of a model become a publication.
+
+    Attributes
+    ----------
+    registered
+        Name of the model in the registry.
+    score
+        Metric that people look at first.
+    data
+        Says of the trainings that have a model what they read.
+    same
+        On what champion and challenger were judged alike, in a word.
+    parameters
+        Settings of the training, shown beside each candidate.
+    shared
+        Name -> JSON text of the shared models that new states may refer to.
+    """
+
+    registered: str
+    score: str
+    data: Callable[[Sequence[Trained]], TrainingData]
+    same: str = "windows"
+    parameters: Mapping[str, str | int | float] = field(default_factory=dict)
+    shared: Mapping[str, str] = field(default_factory=dict)
+
+
 def publication_of(
-    trained: Sequence[Trained],
-    champion: Fleet | None,
-    registered: str,
-    lake: Lake,
-    table: str,
-    *,
-    score: str,
-    started_at_s: float,
-    tags: Mapping[str, str],
-    shared: Mapping[str, str] | None = None,
-    parameters: Mapping[str, str | int | float] | None = None,
-) -> Publication:
-    """Return what is to be recorded and registered of a training on a table of the lake; see :func:`publication_on`."""
-    return publication_on(
-        lambda usable: _data(lake, table, usable),
-        trained,
-        champion,
-        registered,
-        score=score,
-        started_at_s=started_at_s,
-        tags=tags,
-        shared=shared,
-        parameters=parameters,
-    )
-
-
-def publication_on(
-    data: Callable[[Sequence[Trained]], TrainingData],
-    trained: Sequence[Trained],
-    champion: Fleet | None,
-    registered: str,
-    *,
-    score: str,
-    started_at_s: float,
-    tags: Mapping[str, str],
-    shared: Mapping[str, str] | None = None,
-    parameters: Mapping[str, str | int | float] | None = None,
+    gate: Gate, trained: Sequence[Trained], champion: Fleet | None, *, started_at_s: float, tags: Mapping[str, str]
 ) -> Publication:
     """Return what is to be recorded and registered.
 
     The fleet holds the promoted rows beside the champion's others. Where nobody was promoted it holds the challengers
     themselves, so that a person can look at them, or promote them by hand.
-
-    Parameters
-    ----------
-    data
-        Says of the trainings that have a model what they read.
-    shared
-        Name -> JSON text of the shared models that new states may refer to.
-    parameters
-        Settings of the training, shown beside each candidate.
 
     Raises
     ------
@@ -158,14 +141,14 @@ def publication_on(
         raise ValueError(f"no job has a model that could be registered: {reasons}")
     anyone = any(one.promoted for one in usable)
     rows = pd.DataFrame([_fleet_row(one, take=one.promoted or not anyone) for one in usable])
-    tables = _tables(trained, score)
-    settings = {"jobs": len(trained), **(parameters or {})}
+    tables = _tables(trained, gate.score)
+    settings = {"jobs": len(trained), **gate.parameters}
     return Publication(
-        name=registered,
-        fleet=merge_rows(champion, rows, shared),
+        name=gate.registered,
+        fleet=merge_rows(champion, rows, gate.shared),
         candidates=[Candidate(family, per_job, settings) for family, per_job in tables.items()],
-        pictures=_error_picture(tables, score, [str(one.winner) for one in usable]),
-        data=data(usable),
+        pictures=_error_picture(tables, gate.score, [str(one.winner) for one in usable]),
+        data=gate.data(usable),
         started_at_s=started_at_s,
         details=[_detail(one) for one in usable],
         parameters={**settings, "families": ",".join(tables)},
@@ -194,6 +177,13 @@ def data_of_files(usable: Sequence[Trained], name: str, folder: Path, columns: M
     digest = _digest_of(usable)
     where = usable[0].result[name] if len(usable) == 1 else str(folder)
     return TrainingData(name, where, digest, sum(one.result["rows"] for one in usable), columns)
+
+
+def data_of_table(usable: Sequence[Trained], lake: Lake, table: str) -> TrainingData:
+    """Return what was read where all jobs have one table of the lake."""
+    columns = {column.name: str(column.type) for column in TABLES[table].schema}
+    rows = sum(one.result["rows"] for one in usable)
+    return TrainingData(table, str(lake.root / table), _digest_of(usable), rows, columns)
 
 
 def _digest_of(usable: Sequence[Trained]) -> str:
@@ -258,9 +248,3 @@ def _error_picture(tables: Mapping[str, pd.DataFrame], score: str, chosen: Seque
 def _detail(one: Trained) -> JobDetail:
     pictures = {name: base64.b64decode(text) for name, text in one.result.get("pictures", {}).items() if ".png" in name}
     return JobDetail(one.job, str(one.winner), _numbers(one), {"verdict": one.why[:250]}, pictures)
-
-
-def _data(lake: Lake, table: str, usable: Sequence[Trained]) -> TrainingData:
-    digest = _digest_of(usable)
-    columns = {field.name: str(field.type) for field in TABLES[table].schema}
-    return TrainingData(table, str(lake.root / table), digest, sum(one.result["rows"] for one in usable), columns)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.zoo.jobs import ZooJob, draw, twin_seed
-from perdix.replay.run import START_S
+from perdix.replay.case import START_S
 from perdix.scan.finding import FoundJob, find_jobs
 from perdix.scan.partitions import with_partitions
 from perdix.scan.reading import read_past

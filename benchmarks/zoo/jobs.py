@@ -12,9 +12,8 @@ from benchmarks.zoo import traces
 from benchmarks.zoo.contenders import TICK_S, contender_of
 from benchmarks.zoo.properties import drawn_parameters, objective_ms
 from benchmarks.zoo.workloads import DAY_S, MINUTE_S, SHAPES, Values
-from perdix.replay.case import Case
+from perdix.replay.case import START_S, Case
 from perdix.replay.contenders import needs_beliefs
-from perdix.replay.run import START_S
 from perdix.settings.stream_job import Bounds, Objectives
 from perdix.twin.emission import Scraping, Silence
 from perdix.twin.exposition import worker_name

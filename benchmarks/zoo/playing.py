@@ -16,7 +16,7 @@ from perdix.replay.best_static import best_static
 from perdix.replay.case import Case
 from perdix.replay.figures import Truth, figures_of
 from perdix.replay.outcome import Played
-from perdix.replay.run import fresh_twin, job_of, last_arrival_s, play
+from perdix.replay.run import fresh_twin, job_of, play
 from perdix.replay.side_by_side import Tell
 from perdix.twin.job import JobTwin
 
@@ -72,7 +72,7 @@ def _kept(case: Case, twin: JobTwin) -> Played:
     """Return the replay of a fixed size: nobody has to look, so the twin is only stepped."""
     began_s, truth = twin.now_s, Truth()
     truth.step(twin, int(3600 * case.hours), ())
-    return figures_of(case, job_of(case), twin, truth, began_s=began_s, last_s=last_arrival_s(case))
+    return figures_of(case, job_of(case), twin, truth, began_s=began_s)
 
 
 def figures(job: ZooJob, played: Played) -> Row:

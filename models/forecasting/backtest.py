@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median
 
 import numpy as np
-from numpy.typing import NDArray
 
-from perdix.models.forecasting.contract import HORIZON_S, Forecast, Values, Workload
+from perdix.models.forecasting.contract import HORIZON_S, Forecast, Workload
 from perdix.models.forecasting.failures import NotForecastableError
 from perdix.models.forecasting.families import ENSEMBLE
 from perdix.models.forecasting.forecaster import Forecaster
 from perdix.models.forecasting.judgement import MAXIMUM, RECOVERY_S, Backtest
 from perdix.models.forecasting.member import Member, stretched
+from perdix.models.forecasting.origins import Stops
 
 __all__ = ["Backtest", "Fits", "Walk", "backtest", "backtest_fitted", "fit_members"]
 
@@ -61,10 +61,8 @@ def backtest(
     families: Mapping[str, type[Member]],
     history: Workload,
     *,
-    origins_s: Sequence[float] | Values,
-    scored: Sequence[bool] | NDArray[np.bool_] | None = None,
+    stops: Stops,
     horizon_s: float = HORIZON_S,
-    recovery_s: float | None = None,
     refit_every: int = 0,
     seed: int = 0,
     maximum: float = MAXIMUM,
@@ -76,10 +74,8 @@ def backtest(
 
     Parameters
     ----------
-    scored
-        Which origins are judged, of the shape of ``origins_s`` (all by default); the others only fill the record.
-    recovery_s
-        The shorter horizon over which the maximum is judged; two thirds of the whole by default (600 of 900 s).
+    stops
+        Where to forecast; those that are not scored only fill the record.
     refit_every
         Origins between two fits; 0 fits once.
     maximum
@@ -91,10 +87,10 @@ def backtest(
         When there is no origin, or when no family can be fitted to what precedes the first.
     """
     history = history.plausible()
-    stops = _stops(history, origins_s, scored)
-    if not stops:
+    inside = _inside(history, stops)
+    if not inside:
         raise NotForecastableError(_NO_ORIGIN)
-    first = history.part(0, stops[0][0])
+    first = history.part(0, inside[0][0])
     fits = [fit_members(families, first, horizon_s=horizon_s, seed=seed, timer=timer)]
     members, failures = fits[0].members, fits[0].failures
     if not members:
@@ -102,7 +98,7 @@ def backtest(
             "; ".join(f"{name}: {why}" for name, why in failures.items()) or "no family was given"
         )
     drive = _Drive(history, horizon_s, Forecaster.of(list(members.values()), first, horizon_s=horizon_s), maximum)
-    for index, (end, judged) in enumerate(stops):
+    for index, (end, judged) in enumerate(inside):
         drive.move_to(end)
         if refit_every and index and index % refit_every == 0:
             fits.append(drive.refit(families, seed, timer))
@@ -110,7 +106,7 @@ def backtest(
             drive.forecast()
     took_s = {name: median(fit.took_s[name] for fit in fits if name in fit.took_s) for name in members}
     took_s[ENSEMBLE] = sum(took_s.values())
-    backtests = {name: replace(made, fit_s=took_s[name]) for name, made in drive.judged(recovery_s, timer).items()}
+    backtests = {name: replace(made, fit_s=took_s[name]) for name, made in drive.judged(timer).items()}
     return Walk(backtests, drive.forecaster, failures)
 
 
@@ -118,10 +114,8 @@ def backtest_fitted(
     forecaster: Forecaster,
     history: Workload,
     *,
-    origins_s: Sequence[float] | Values,
-    scored: Sequence[bool] | NDArray[np.bool_] | None = None,
+    stops: Stops,
     horizon_s: float | None = None,
-    recovery_s: float | None = None,
     timer: Timer = time.perf_counter,
 ) -> Backtest:
     """Judge a forecaster as it is, a champion for instance, without refitting; its record starts anew.
@@ -134,16 +128,16 @@ def backtest_fitted(
         When there is no origin, or nothing was measured before the first.
     """
     history = history.plausible()
-    stops = _stops(history, origins_s, scored)
-    if not stops:
+    inside = _inside(history, stops)
+    if not inside:
         raise NotForecastableError(_NO_ORIGIN)
     horizon_s = forecaster.horizon_s if horizon_s is None else horizon_s
-    drive = _Drive(history, horizon_s, forecaster.on(history.part(0, stops[0][0])))
-    for end, judged in stops:
+    drive = _Drive(history, horizon_s, forecaster.on(history.part(0, inside[0][0])))
+    for end, judged in inside:
         drive.move_to(end)
         if judged:
             drive.forecast()
-    made = drive.judged(recovery_s, timer)[forecaster.family]
+    made = drive.judged(timer)[forecaster.family]
     return replace(made, in_sample=bool(made.origins_s[0] < forecaster.end_s - 1e-6))
 
 
@@ -214,7 +208,7 @@ class _Drive:
         self.said.append(made)
         self.origins.append(self.end)
 
-    def judged(self, recovery_s: float | None, timer: Timer) -> dict[str, Backtest]:
+    def judged(self, timer: Timer) -> dict[str, Backtest]:
         steps = int(np.ceil(self.horizon_s / self.history.step_s - 1e-9))
         padded = np.concatenate([self.history.per_s, np.full(steps, np.nan)])
         actual = np.array([padded[origin : origin + steps] for origin in self.origins]).reshape(-1, steps)
@@ -233,7 +227,7 @@ class _Drive:
                 upper=np.array([one.quantiles[0.9] if one else unknown for one in forecasts]),
                 upper_p95=np.array([one.quantiles[0.95] if one else unknown for one in forecasts]),
                 highest=np.array([one.maxima[self.maximum] if one else unknown for one in forecasts]),
-                recovery_s=stretched(RECOVERY_S, self.horizon_s) if recovery_s is None else recovery_s,
+                recovery_s=stretched(RECOVERY_S, self.horizon_s),
                 update_s=update_s,
                 forecast_s=forecast_s,
                 state_bytes=len(json.dumps(self._alone(name).to_state())),
@@ -262,14 +256,8 @@ class _Drive:
         return median(updates_s), median(forecasts_s)
 
 
-def _stops(
-    history: Workload, origins_s: Sequence[float] | Values, scored: Sequence[bool] | NDArray[np.bool_] | None
-) -> list[tuple[int, bool]]:
+def _inside(history: Workload, stops: Stops) -> list[tuple[int, bool]]:
     """Return, for every origin inside the history, how many of its steps had ended by then, and whether it counts."""
-    at_s = np.asarray(origins_s, dtype=np.float64)
-    judged = np.ones(len(at_s), dtype=bool) if scored is None else np.asarray(scored, dtype=bool)
-    if judged.shape != at_s.shape:
-        raise ValueError(f"{len(judged)} marks for {len(at_s)} origins; give one for each")
-    ends = np.floor((at_s - history.start_s) / history.step_s + 1e-9).astype(int)
-    inside = [(int(end), bool(mark)) for end, mark in zip(ends, judged, strict=True) if 0 < end <= len(history)]
+    ends = np.floor((stops.origins_s - history.start_s) / history.step_s + 1e-9).astype(int)
+    inside = [(int(end), bool(mark)) for end, mark in zip(ends, stops.scored, strict=True) if 0 < end <= len(history)]
     return sorted(inside) if any(mark for _, mark in inside) else []

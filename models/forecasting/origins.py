@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +38,21 @@ class Stops:
     origins_s: Values
     scored: NDArray[np.bool_]
     blocks: int
+
+    @classmethod
+    def at(cls, origins_s: Sequence[float] | Values, scored: Sequence[bool] | NDArray[np.bool_] | None = None) -> Stops:
+        """Return stops at given origins, in one stretch; all of them are judged unless marks say which.
+
+        Raises
+        ------
+        ValueError
+            When there is not one mark for each origin.
+        """
+        at_s = np.asarray(origins_s, dtype=np.float64)
+        marks = np.ones(len(at_s), dtype=bool) if scored is None else np.asarray(scored, dtype=bool)
+        if marks.shape != at_s.shape:
+            raise ValueError(f"{len(marks)} marks for {len(at_s)} origins; give one for each")
+        return cls(at_s, marks, 1)
 
     @property
     def scored_s(self) -> Values:

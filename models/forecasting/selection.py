@@ -97,7 +97,6 @@ def train_forecasters(
     families: Mapping[str, type[Member]] | None = None,
     *,
     horizon_s: float = HORIZON_S,
-    recovery_s: float | None = None,
     seed: int = 0,
     stops: Stops | None = None,
     refit_every: int | None = None,
@@ -112,9 +111,6 @@ def train_forecasters(
     ----------
     families
         Those of an ensemble by default.
-    recovery_s
-        The shorter horizon over which the maximum is judged: how long a rescaling may take to recover; 600 of 900 s by
-        default.
     stops
         Where to judge; by default blocks in the second half of the history
         (:func:`~perdix.models.forecasting.origins.stops_of`).
@@ -130,10 +126,8 @@ def train_forecasters(
         walk = backtest(
             families,
             history,
-            origins_s=stops.origins_s,
-            scored=stops.scored,
+            stops=stops,
             horizon_s=horizon_s,
-            recovery_s=recovery_s,
             refit_every=refit_every,
             seed=seed,
             timer=timer,
@@ -253,9 +247,7 @@ def challenge_champion(
         return _absent(challenger, f"the champion could not be read ({error})")
     try:
         stops = trained.stops
-        current = backtest_fitted(
-            known, history, origins_s=stops.origins_s, scored=stops.scored, horizon_s=challenger.horizon_s
-        )
+        current = backtest_fitted(known, history, stops=stops, horizon_s=challenger.horizon_s)
     except ValueError as error:
         return _absent(challenger, f"the champion could not be judged ({error})")
     return challenge(current, challenger, windows=trained.windows)

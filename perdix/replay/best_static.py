@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from perdix.replay.case import BEST_STATIC, Case, Contender
 from perdix.replay.figures import Truth, figures_of, late
 from perdix.replay.outcome import Played, Values
-from perdix.replay.run import REMEMBERED_S, failure_times_s, fresh_twin, job_of, last_arrival_s
+from perdix.replay.run import REMEMBERED_S, failure_times_s, fresh_twin, job_of
 from perdix.settings.stream_job import PolicySettings, StreamJob
 from perdix.twin import physics
 from perdix.twin.job import JobTwin
@@ -172,7 +172,7 @@ class _Search:
             twin.history.forget_workers_before(twin.now_s - REMEMBERED_S)
             if late_s / self.seconds > at_most:
                 return None
-        found = figures_of(self.case, self.job, twin, truth, began_s=began_s, last_s=last_arrival_s(self.case))
+        found = figures_of(self.case, self.job, twin, truth, began_s=began_s)
         return replace(found, outcome=replace(found.outcome, scale_out=size))
 
     def least_late(self) -> BestStatic:

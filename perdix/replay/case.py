@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +12,7 @@ from perdix.settings.stream_job import Bounds, Objectives, PolicySettings
 from perdix.twin.emission import Scraping
 from perdix.twin.parameters import TwinParameters
 
+START_S = 1_760_000_400  # epoch second at which a twin begins when none is given
 TICK_INTERVAL_S = 60
 BEST_STATIC = "best-static"  # what the best fixed size is called in tables; it takes part unasked
 FORECASTER = "damped-trend"  # beside auto-ARIMA, which is the paper's, on its traces: docs/results.md
@@ -81,3 +83,8 @@ class Case:
     arrivals: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
     step_s: int = 1
     beliefs: bool = True
+
+    @property
+    def last_arrival_s(self) -> int:
+        """Epoch second up to which it is known what arrives; the twin's own workload has no end."""
+        return sys.maxsize if self.arrivals is None else START_S + len(self.arrivals)

@@ -69,7 +69,6 @@ def figures_of(
     truth: Truth,
     *,
     began_s: int,
-    last_s: int,
     look: Callable[[], object] = lambda: None,
     reports: Sequence[TickReport] = (),
     rescales: Callable[[], Mapping[int, Entry]] = dict,
@@ -81,8 +80,6 @@ def figures_of(
 
     Parameters
     ----------
-    last_s
-        Epoch second beyond which the twin cannot go on, because nobody knows what arrives.
     look
         Called at each tick of that time.
     reports
@@ -91,7 +88,7 @@ def figures_of(
         Epoch second in which each rescale began -> its entry in the ledger, asked for once that time is over.
     """
     course = _course(twin, began_s, reports)
-    left = _left_after_recovery(case, twin, last_s, look)
+    left = _left_after_recovery(case, twin, look)
     recoveries = _recoveries(rescales(), twin, course, truth)
     outcome = _outcome(case, twin, job, course, left=left, reports=reports, truth=truth, recoveries=recoveries)
     return Played(outcome, course, tuple(reports), tuple(twin.deployments))
@@ -221,10 +218,10 @@ def _outages(twin: JobTwin, course: Course) -> list[Outage]:
     return [one for one in twin.outages if course.times_s[0] <= one.start_s <= course.times_s[-1]]
 
 
-def _left_after_recovery(case: Case, twin: JobTwin, last_s: int, look: Callable[[], object]) -> float:
+def _left_after_recovery(case: Case, twin: JobTwin, look: Callable[[], object]) -> float:
     """Return what had arrived by the end and still waits after the recovery time objective."""
     interval_s = case.contender.tick_interval_s
-    arrived, until_s = twin.totals.arrived, min(twin.now_s + int(case.objectives.recovery_time_s), last_s)
+    arrived, until_s = twin.totals.arrived, min(twin.now_s + int(case.objectives.recovery_time_s), case.last_arrival_s)
     while _waiting(twin, arrived) > 0 and twin.now_s + interval_s <= until_s:
         twin.step(interval_s)
         look()

@@ -7,7 +7,6 @@ real models. What is counted is in :mod:`perdix.replay.figures`.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -21,7 +20,7 @@ from perdix.control.state.store import DAY_S, Retention, StateStore
 from perdix.control.tick import tick
 from perdix.control.tick_io import TickIO, TickReport
 from perdix.replay.begun import Begun
-from perdix.replay.case import Case
+from perdix.replay.case import START_S, Case
 from perdix.replay.figures import Truth, figures_of
 from perdix.replay.outcome import Played
 from perdix.replay.profiled import profiled
@@ -34,7 +33,6 @@ from perdix.targets.twin import LocalTwinTarget
 from perdix.twin.job import JobTwin
 from perdix.twin.workloads import arrivals_from
 
-START_S = 1_760_000_400  # epoch second at which a twin begins when none is given
 ALL = 1_000_000
 PRUNED_EVERY = 500  # ticks
 BRIEFLY = Retention(decisions_s=1e12, quiet_s=DAY_S, journal_s=DAY_S, forecasts_s=DAY_S)  # rescales are read at the end
@@ -145,7 +143,6 @@ class _Run:
             self.twin,
             self.truth,
             began_s=self.began_s,
-            last_s=last_arrival_s(self.case),
             look=lambda: tick(self.job, self.io, float(self.twin.now_s)),
             reports=self.reports,
             rescales=lambda: _applied(store, self.job.name),
@@ -226,11 +223,6 @@ def fresh_twin(case: Case, bounds: Bounds) -> JobTwin:
 def _least(twin: JobTwin, bounds: Bounds, per_s: float) -> int:
     holding = (n for n in range(bounds.minimum, bounds.maximum + 1) if twin.true_capacity(n) >= per_s)
     return next(holding, bounds.maximum)
-
-
-def last_arrival_s(case: Case) -> int:
-    """Return the epoch second up to which it is known what arrives; the twin's own workload has no end."""
-    return sys.maxsize if case.arrivals is None else START_S + len(case.arrivals)
 
 
 def failure_times_s(case: Case, began_s: int) -> tuple[int, ...]:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perdix.models.forecasting.contract import Workload
+from perdix.replay.case import START_S
 from perdix.replay.matrix_rows import is_export, read_matrix
-from perdix.replay.run import START_S
 from perdix.replay.trace_rows import Rows, complaint, read_rows
 from perdix.settings.durations import in_words
 from perdix.settings.yaml_files import SettingsError

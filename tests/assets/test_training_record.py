@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pandas as pd
 import pytest
 
 from perdix.assets.kept_answers import Kept
-from perdix.assets.training.record import Trained, iterate_trained, publication_of, read_trained
+from perdix.assets.training.record import Gate, Trained, data_of_table, iterate_trained, publication_of, read_trained
 from perdix.models.registry import FORECAST, Fleet, Publication
 from perdix.models.registry.shared_models import name_of
 from perdix.telemetry.lake import Lake
@@ -49,10 +50,8 @@ def kept(tmp_path: Path) -> Kept:
 
 
 def published(trained: list[Trained], champion: Fleet | None = None, **more: Any) -> Publication:
-    lake = Lake("lake")
-    return publication_of(
-        trained, champion, FORECAST, lake, "workload_features", score="wape", started_at_s=0.0, tags={}, **more
-    )
+    data = partial(data_of_table, lake=Lake("lake"), table="workload_features")
+    return publication_of(Gate(FORECAST, "wape", data, **more), trained, champion, started_at_s=0.0, tags={})
 
 
 def champions(**states: str) -> Fleet:

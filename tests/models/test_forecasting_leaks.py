@@ -16,7 +16,7 @@ from perdix.models.forecasting.calibration import Calibration
 from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.families import ENSEMBLE, DampedTrend, LastValue, Linear
 from perdix.models.forecasting.forecaster import Forecaster
-from perdix.models.forecasting.origins import stops_of
+from perdix.models.forecasting.origins import Stops, stops_of
 from perdix.models.forecasting.seasonal_naive import WeeklyNaive
 from perdix.models.forecasting.selection import train_forecasters
 from perdix.models.forecasting.weighting import weights_of
@@ -64,7 +64,7 @@ def walked(kind: str | None) -> Walk:
     history = weeks(18)
     at_s = origins_s(history)
     given = history if kind is None else poisoned(history, at_s[CLEAN - 1], kind)
-    return backtest(all_of_them(HORIZON_S), given, origins_s=at_s, refit_every=5, horizon_s=HORIZON_S)
+    return backtest(all_of_them(HORIZON_S), given, stops=Stops.at(at_s), refit_every=5, horizon_s=HORIZON_S)
 
 
 def rows(judged: Backtest, what: str, part: slice) -> np.ndarray:
@@ -90,7 +90,7 @@ def test_no_forecast_knows_the_rest_of_the_bin_it_was_made_in(kind):
     at_s = START_S + 3605.0 + 115.0 * np.arange(7)  # 5 s or 25 s into a bin
     quick = {name: family for name, family in all_of_them(900.0).items() if name != "auto-arima"}  # bins as fast-arima
     clean, spoilt = (
-        backtest(quick, given, origins_s=at_s, refit_every=4).backtests
+        backtest(quick, given, stops=Stops.at(at_s), refit_every=4).backtests
         for given in (history, poisoned(history, at_s[5], kind))
     )
     assert {LastValue.family, "fast-arima", ENSEMBLE} <= set(clean)
@@ -187,9 +187,9 @@ def test_a_family_that_peeks_is_caught():
     history = weeks()
     at_s = origins_s(history)
     families = {**QUICK, "peeking": Peeking}
-    clean = backtest(families, history, origins_s=at_s, horizon_s=HORIZON_S).backtests
+    clean = backtest(families, history, stops=Stops.at(at_s), horizon_s=HORIZON_S).backtests
     given = poisoned(history, at_s[CLEAN - 1], "a hundred times as much")
-    spoilt = backtest(families, given, origins_s=at_s, horizon_s=HORIZON_S).backtests
+    spoilt = backtest(families, given, stops=Stops.at(at_s), horizon_s=HORIZON_S).backtests
     assert not np.array_equal(clean["peeking"].forecast[:CLEAN], spoilt["peeking"].forecast[:CLEAN], equal_nan=True)
     assert not np.array_equal(clean[ENSEMBLE].forecast[:CLEAN], spoilt[ENSEMBLE].forecast[:CLEAN], equal_nan=True)
     assert np.array_equal(clean["linear"].forecast[:CLEAN], spoilt["linear"].forecast[:CLEAN])

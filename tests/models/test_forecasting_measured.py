@@ -11,6 +11,7 @@ import pytest
 from perdix.models.forecasting.backtest import Backtest, backtest
 from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.families import AutoArima, DampedTrend, LastValue, Linear
+from perdix.models.forecasting.origins import Stops
 
 FOLDER = Path(__file__).resolve().parents[2] / "../shared/data/workloads"
 FILES = {
@@ -31,7 +32,7 @@ def judged(family, trace: str, every: int = 1) -> Backtest:
     walk = backtest(
         {family.family: family},
         Workload(0.0, 1.0, rates),
-        origins_s=origins_s,
+        stops=Stops.at(origins_s),
         refit_every=32,
         timer=time.process_time,  # what it costs, whatever else runs on the machine
     )

@@ -8,6 +8,7 @@ import pytest
 from perdix.models.forecasting.backtest import backtest_fitted
 from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.families import ENSEMBLE, families_named
+from perdix.models.forecasting.origins import Stops
 from perdix.models.forecasting.retraining import judgeable_s, retrain_forecasters
 from perdix.models.forecasting.selection import challenge_champion, train_forecasters
 
@@ -36,7 +37,7 @@ def wape_of_the_next_hour(forecaster, minutes_since: float) -> float:
     now_s = CHANGE_S + 60 * minutes_since
     origins_s = now_s + 300.0 * np.arange(-9, 10)
     future = load(minutes_since + 60)
-    return backtest_fitted(forecaster, future, origins_s=origins_s, scored=origins_s >= now_s).wape()
+    return backtest_fitted(forecaster, future, stops=Stops.at(origins_s, origins_s >= now_s)).wape()
 
 
 def test_the_gate_judges_on_windows_since_the_drift_and_says_so(champion):

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from perdix.control.tick_io import TickReport
-from perdix.replay.case import Case, Contender
+from perdix.replay.case import START_S, Case, Contender
 from perdix.replay.outcome import Played
-from perdix.replay.run import START_S, failure_times_s, fresh_twin, job_of, play
+from perdix.replay.run import failure_times_s, fresh_twin, job_of, play
 from perdix.settings.stream_job import Bounds, Objectives, PolicySettings
 from perdix.twin.parameters import RandomTime, Restart, TwinParameters
 from tests.control.rig import HIGH, LOW, constant, parameters

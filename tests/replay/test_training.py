@@ -9,7 +9,7 @@ import pytest
 from perdix.models.forecasting.families import ENSEMBLE, FAMILIES
 from perdix.models.forecasting.forecaster import forecaster_from_state
 from perdix.models.registry import CAPACITY, FORECAST
-from perdix.replay.run import START_S
+from perdix.replay.case import START_S
 from perdix.replay.training import AGAIN_S, FIRST_S, TAKES_S, TrainedOnTheWay
 from perdix.twin.job import JobTwin
 from perdix.twin.workloads import arrivals_from

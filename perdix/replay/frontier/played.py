@@ -8,7 +8,7 @@ from perdix.replay.case import Case, Contender
 from perdix.replay.figures import Truth, figures_of
 from perdix.replay.frontier.programme import Plan
 from perdix.replay.outcome import Played
-from perdix.replay.run import failure_times_s, fresh_twin, job_of, last_arrival_s
+from perdix.replay.run import failure_times_s, fresh_twin, job_of
 from perdix.settings.stream_job import PolicySettings
 from perdix.twin.parameters import TwinParameters
 
@@ -33,7 +33,7 @@ def played(case: Case, plan: Plan) -> Played:
         truth.step(twin, began_s + at_s - twin.now_s, crashes)
         twin.rescale(scale_out, f"{FRONTIER}-{at_s}")
     truth.step(twin, end_s - twin.now_s, crashes)
-    return figures_of(plain, job, twin, truth, began_s=began_s, last_s=last_arrival_s(plain))
+    return figures_of(plain, job, twin, truth, began_s=began_s)
 
 
 def without_luck(parameters: TwinParameters) -> TwinParameters:
