@@ -17,10 +17,10 @@ from perdix.settings.home import Home
 from perdix.telemetry.spark.session import spark_session
 
 # No deadline per example, and none for making them: other work on the same cores would decide whether a test passes.
-# The same examples each time, so that a change is judged by what it changed; `make explore` tries new ones.
+# The same examples each time, so that a change is judged by what it changed; `make explore` tries new ones, and more.
 _CALM: dict[str, Any] = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
-hypothesis.settings.register_profile("same", derandomize=True, **_CALM)
-hypothesis.settings.register_profile("explore", derandomize=False, print_blob=True, **_CALM)
+hypothesis.settings.register_profile("same", derandomize=True, max_examples=40, **_CALM)
+hypothesis.settings.register_profile("explore", derandomize=False, max_examples=200, print_blob=True, **_CALM)
 hypothesis.settings.load_profile("same")
 
 
