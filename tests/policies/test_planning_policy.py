@@ -1,5 +1,6 @@
 """The policy perdix, one situation at a time."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -36,6 +37,16 @@ def test_workers_that_a_load_left_idle_are_given_back(situate):
     decision = decide(situate, load=1_500.0, minutes=np.concatenate((DAY, np.full(60, 1_500.0))))
     assert decision.reason is Reason.SCALE_IN
     assert 2 <= decision.scale_out <= 3
+
+
+def test_workers_that_were_idle_for_hours_are_given_back_where_they_were_soon_needed_again_before(situate):
+    """Zoo 70001-1: after stays of minutes 6 workers stood idle from noon on, beside a load that 3 carry for hours."""
+    brief = {"stays": {"log_s": math.log(600.0), "seen": 6.0, "scale_out": 6.0, "since_s": None}}
+    usual = {"load": 2_900.0, "scale_out": 6, "memory": brief}
+    before = np.tile([1_900.0, 4_200.0], 300)
+    just_now, for_hours = (np.concatenate((before, np.full(minutes, 2_900.0))) for minutes in (20, 180))
+    assert decide(situate, **usual, minutes=just_now).scale_out == 6
+    assert decide(situate, **usual, minutes=for_hours).scale_out == 4
 
 
 def test_an_hour_must_have_been_seen_before_anything_is_given_back(situate):

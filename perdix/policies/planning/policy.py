@@ -27,7 +27,7 @@ from perdix.policies.planning.outgrown import Outgrown
 from perdix.policies.planning.plan import Limits, Plan
 from perdix.policies.planning.programme import LEAST_SD, Prices, Programme, Sizes, follow, solve
 from perdix.policies.planning.rival import DEARER, Rival
-from perdix.policies.planning.stays import Stays
+from perdix.policies.planning.stays import Stays, steady_s
 from perdix.policies.remembering import number, part_of
 from perdix.policies.standing_still import LEAST_MINUTES, WAITS, late_shares
 from perdix.policies.wording import workers
@@ -97,7 +97,7 @@ class Perdix:
         course = course_of(situation.forecast, situation.now_s, situation.further)
         course = course if situation.events else replace(course, highest=Highest.of(situation.minutes))
         runs = _place(sizes, situation.scale_out)
-        stays_s = Stays.of_memory(memory).expected_s(situation.now_s)
+        stays_s = max(Stays.of_memory(memory).expected_s(situation.now_s), steady_s(situation.minutes))
         prices = self._prices(situation, sizes, spent, tail_s=stays_s - course.whole_s)
         backlog = situation.lag_records or 0.0
         sizes = replace(sizes, open=_open(situation, sizes, limits))

@@ -1,4 +1,4 @@
-"""How long workers that were given back are not needed again: learned from the stays that ended."""
+"""How long workers that were given back are not needed again: learned from stays that ended, and from a steady load."""
 
 from __future__ import annotations
 
@@ -7,11 +7,35 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+import numpy as np
+
+from perdix.models.forecasting.contract import Values
+from perdix.models.forecasting.foresight import MINUTE_S
 from perdix.policies.remembering import number, part_of
 
 USUAL_S = 2_700.0  # before any ended
 MOST_SEEN = 6.0  # stays that the mean rests on at most: a job changes
 SHORTEST_S, LONGEST_S = 60.0, 6 * 3600.0
+ALIKE = 0.15  # difference of the logarithms of two loads up to which they are one load
+NOW = 3  # minutes whose mean is the load of now
+
+
+def steady_s(minutes: Values) -> float:
+    """Return for how long the load has been what it is now, seconds; the time that was measured counts.
+
+    As long again is what anybody can expect of a state of which nothing is known but its age.
+
+    Parameters
+    ----------
+    minutes
+        Mean loads, records/s, shape ``(n,)``, the newest last; NaN where nothing was measured.
+    """
+    known = minutes[np.isfinite(minutes)]
+    if not len(known) or not known[-1] > 0.0:
+        return 0.0
+    logs = np.log(np.maximum(known, np.finfo(float).tiny))
+    differs = np.abs(logs - logs[-NOW:].mean()) > ALIKE
+    return MINUTE_S * float(differs[::-1].argmax() if differs.any() else len(known))
 
 
 @dataclass(frozen=True)
