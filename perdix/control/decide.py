@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from perdix.control import memory_room
+from perdix.control.founded import founded, full
 from perdix.control.state.store import DAY_S
-from perdix.models.forecasting.foresight import LEAST_MINUTES, MINUTE_S
 from perdix.models.recovery.downtime import Downtimes
 from perdix.policies.contract import Decision, Policy, Reason, Situation
-from perdix.policies.late_at import LateAt
-from perdix.policies.planning.budget import Spent
-from perdix.policies.standing_still import stand_still, unforeseeable
+from perdix.policies.holding import held_back
 from perdix.policies.wording import workers
 from perdix.settings.stream_job import GRACE_S, StreamJob
 from perdix.targets.contract import Running
 
-LITTLE_CPU = 0.5  # of the hottest worker: below, nobody needs more workers for lack of CPU
-MUCH_CPU = 0.9  # of the hottest worker: above, more workers are needed whatever the rates say
-IDLE_CPU = 0.2  # that a worker may use whatever it does
-MOST_CPU = 1.1  # of a worker, estimated from what is used now: more than it has, whatever is off by a little
-FAR_CPU = 1.5  # likewise: above, one of the two is wrong; up to it, many workers may need more CPU for the same work
-EASY_CPU = 0.75  # likewise: what workers that are given back by CPU alone leave to the others
 SHORTEST_GRACE_S = 30.0  # Flink's own cooldown
 RESTARTS = 5.0  # times the longer downtime of a rescale: until the job is as it will be
 SCRAPES = 4.0  # that a rate is taken over (conf/queries)
-NO_GROUND = (Reason.HOLD_BLIND, Reason.HOLD_UNKNOWN, Reason.HOLD_INVALID, Reason.HOLD_PAUSED, Reason.HOLD_GRACE)
 
 
 @dataclass(frozen=True)
@@ -149,7 +139,7 @@ def decide(policy: Policy, situation: Situation, circumstances: Circumstances) -
     proposed = _ask(policy, situation)
     if circumstances.contradiction is not None:  # it was asked about what is not so: it shall not remember that
         proposed = replace(proposed, memory=situation.memory)
-    decision = _founded(proposed, situation) if policy.learns else proposed
+    decision = founded(proposed, situation) if policy.learns else proposed
     for guard in (_contradicted, _unchecked, _paused, _unsettled, _avoided, _memory, _grace, _budget):
         decision = guard(decision, situation, circumstances)
     return Verdict(decision, proposed)
@@ -209,127 +199,41 @@ def _invalid(policy: Policy, situation: Situation, why: str) -> Decision:
     return replace(held, mix=situation.mix)
 
 
-def _founded(proposed: Decision, situation: Situation) -> Decision:
-    """Return what a policy that learns may do: what it learned may be wrong, and what it foresees may not be there.
-
-    A load that cannot be foreseen is not gone after, unless an event is known of. And nothing is scaled out while the
-    workers have little to do, nothing waits, and the forecast would not make them busy.
-    """
-    stands = not (situation.mix or situation.sizes or situation.events) and proposed.reason not in NO_GROUND
-    if stands and unforeseeable(situation):
-        late_at = LateAt.of_memory(proposed.memory) if "late_at" in proposed.memory else None
-        spent = Spent.of_memory(proposed.memory) if "spent" in proposed.memory else None
-        proposed = replace(stand_still(situation, proposed.policy, late_at, spent), memory=proposed.memory)
-    if not proposed.rescales(situation):
-        return proposed
-    early = _early(situation)
-    if early is not None and not (_adds(proposed, situation) and _full_soon(situation)):
-        return _held(proposed, situation, Reason.HOLD_UNKNOWN, early)
-    if not _adds(proposed, situation):
-        return _as_cpu_allows(proposed, situation)
-    idle = _idle(situation)
-    return proposed if idle is None else _held(proposed, situation, Reason.HOLD_IDLE, idle)
-
-
-def _early(situation: Situation) -> str | None:
-    """Return in words that the load was hardly seen yet, or ``None``; a job that falls behind need not wait."""
-    lag, seen = situation.lag_records, situation.known_minutes
-    inside = situation.bounds.minimum <= situation.scale_out <= situation.bounds.maximum
-    if seen >= LEAST_MINUTES or not seen or not inside or lag is None or situation.behind:
-        return None
-    return f"Only {seen} minutes of the load were seen, and nothing waits; nothing is decided before {LEAST_MINUTES}."
-
-
-def _full(situation: Situation) -> bool:
-    """Whether the busiest worker does what it can: who waits for a backlog is late for as long as that takes."""
-    return (situation.hottest_cpu or 0.0) > MUCH_CPU
-
-
-def _full_soon(situation: Situation) -> bool:
-    """Whether the busiest worker does what it can, or will within a minute as the load is forecast to rise."""
-    forecast, now_per_s = situation.forecast, situation.workload_per_s
-    next_minute = forecast.mean[: max(1, math.ceil(MINUTE_S / forecast.step_s))]
-    rises = float(next_minute.mean()) / now_per_s if now_per_s > 0 else 1.0
-    return _full(situation) or (situation.hottest_cpu or 0.0) * rises > MUCH_CPU
-
-
-def _idle(situation: Situation) -> str | None:
-    """Return in words that the workers have little to do and will have, or ``None`` where something is not so."""
-    hottest = situation.hottest_cpu
-    if hottest is None or situation.lag_records is None or situation.behind:
-        return None
-    if situation.scale_out < situation.bounds.minimum or situation.late:
-        return None
-    highest = situation.forecast.maximum_per_s()
-    rises = highest / situation.workload_per_s if situation.workload_per_s > 0 else math.inf
-    expected = hottest * max(rises, 1.0) if highest > 0 else hottest
-    if not expected < LITTLE_CPU:
-        return None
-    return (
-        f"The hottest worker uses {hottest:.0%} of its CPU, next to nothing waits, and the forecast would take it to "
-        f"{expected:.0%}: no ground for more workers."
-    )
-
-
-def _as_cpu_allows(proposed: Decision, situation: Situation) -> Decision:
-    """Return a scale-in as far as those that stay have the CPU that is used now.
-
-    Where they do not, the rates of which the policy believes that they fit, or what it learned of the workers, are not
-    so: then nothing is given back. Unless most workers' CPU is idle and the two differ by little, as where many workers
-    need more CPU for the same work than few: then as many go as the CPU allows by itself.
-    """
-    if proposed.mix or situation.mix or situation.cpu_load is None or proposed.scale_out < 1:
-        return proposed
-    highest, now_per_s = situation.forecast.maximum_per_s(), situation.workload_per_s
-    falls = min(highest / now_per_s, 1.0) if now_per_s > 0 and highest > 0 else 1.0
-    used = max(situation.cpu_load - IDLE_CPU, 0.0) * situation.scale_out * falls
-    each = used / proposed.scale_out + IDLE_CPU
-    if situation.scale_out > situation.bounds.maximum or not each > MOST_CPU:
-        return proposed
-    on = f"on {workers(proposed.scale_out, {})} what is used now would take {each:.0%} of the CPU of each"
-    fewest = math.ceil(used / (EASY_CPU - IDLE_CPU))
-    if situation.cpu_load < LITTLE_CPU and each <= FAR_CPU and fewest < situation.scale_out:
-        sentence = f"{fewest} instead of {proposed.scale_out} workers: {on}. {proposed.sentence}"
-        return replace(proposed, scale_out=fewest, sentence=sentence, recovery_s=_recovery_s(proposed, fewest))
-    blind = f"Blind: workload {now_per_s:,.0f}/s and CPU load {situation.cpu_load:.0%} contradict each other: {on}."
-    return _held(proposed, situation, Reason.HOLD_BLIND, blind)
-
-
 def _contradicted(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:
     """Hold where metrics cannot all be true, unless a scale-out is what lag or CPU ask for by themselves."""
     why = circumstances.contradiction
-    if why is None or (decision.rescales(situation) and _adds(decision, situation) and _strained(situation)):
+    if why is None or (decision.rescales(situation) and decision.adds(situation) and _strained(situation)):
         return decision
-    return _held(decision, situation, Reason.HOLD_BLIND, f"Blind: {why}.")
+    return held_back(decision, situation, Reason.HOLD_BLIND, f"Blind: {why}.")
 
 
 def _unchecked(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:
     """Hold a scale-in while nothing could tell that what asks for it is wrong: a job restarts, or catches up."""
     why = circumstances.unchecked
-    if why is None or not decision.rescales(situation) or _adds(decision, situation):
+    if why is None or not decision.rescales(situation) or decision.adds(situation):
         return decision
-    return _held(decision, situation, Reason.HOLD_GRACE, why)
+    return held_back(decision, situation, Reason.HOLD_GRACE, why)
 
 
 def _strained(situation: Situation) -> bool:
     """Whether records wait or a worker is busy, by the larger of the rates that contradict each other."""
     rate_per_s = max(situation.workload_per_s, situation.throughput_per_s or 0.0)
-    return replace(situation, workload_per_s=rate_per_s).behind or _full(situation)
+    return replace(situation, workload_per_s=rate_per_s).behind or full(situation)
 
 
 def _paused(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:
     if circumstances.paused is None or decision.reason is Reason.HOLD_PAUSED:
         return decision
-    return _held(decision, situation, Reason.HOLD_PAUSED, f"Paused: {circumstances.paused}.")
+    return held_back(decision, situation, Reason.HOLD_PAUSED, f"Paused: {circumstances.paused}.")
 
 
 def _unsettled(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:
     if not circumstances.running.settled:
-        return _held(decision, situation, Reason.HOLD_UNSETTLED, "A rescale is under way.")
+        return held_back(decision, situation, Reason.HOLD_UNSETTLED, "A rescale is under way.")
     wanted, mix = circumstances.wanted, circumstances.wanted_mix
     if decision.rescales(situation) and wanted == decision.scale_out and dict(mix) == dict(decision.mix):
         # Recording it anew would give it another idempotency key and another retry clock.
-        return _held(decision, situation, Reason.HOLD_UNSETTLED, f"{workers(wanted, mix)} are already asked for.")
+        return held_back(decision, situation, Reason.HOLD_UNSETTLED, f"{workers(wanted, mix)} are already asked for.")
     return decision
 
 
@@ -339,16 +243,16 @@ def _avoided(decision: Decision, situation: Situation, circumstances: Circumstan
         return decision
     current = situation.scale_out
     if decision.mix or situation.mix:  # another number of workers would need other sizes, which only the policy knows
-        return _held(decision, situation, Reason.HOLD_AVOIDED, f"{barred.why}; not tried again for a while.")
+        return held_back(decision, situation, Reason.HOLD_AVOIDED, f"{barred.why}; not tried again for a while.")
     step = 1 if decision.scale_out < current else -1
     # Towards what runs: a scale-in keeps more than was wanted, a scale-out stays below what could not be reached.
     chosen = decision.scale_out
     while chosen != current and _bar(chosen, situation, circumstances) is not None:
         chosen += step
     if chosen == current:
-        return _held(decision, situation, Reason.HOLD_AVOIDED, f"{barred.why}; not tried again for a while.")
+        return held_back(decision, situation, Reason.HOLD_AVOIDED, f"{barred.why}; not tried again for a while.")
     sentence = f"{chosen} instead of {decision.scale_out} workers: {barred.why}. {decision.sentence}"
-    return replace(decision, scale_out=chosen, sentence=sentence, recovery_s=_recovery_s(decision, chosen))
+    return replace(decision, scale_out=chosen, sentence=sentence, recovery_s=decision.recovery_at(chosen))
 
 
 def _memory(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:
@@ -361,7 +265,7 @@ def _memory(decision: Decision, situation: Situation, circumstances: Circumstanc
     since_s, current = situation.since_rescale_s, situation.scale_out
     if since_s < memory_room.SETTLES_S:
         unknown = f"Rescaled {since_s:.0f} s ago; what a worker holds in memory is not known yet."
-        return _held(decision, situation, Reason.HOLD_MEMORY, unknown)
+        return held_back(decision, situation, Reason.HOLD_MEMORY, unknown)
     expected = memory_room.expected_ratio(used, before, after)
     if expected <= limit:
         return decision
@@ -371,9 +275,9 @@ def _memory(decision: Decision, situation: Situation, circumstances: Circumstanc
     )
     chosen = current if decision.mix else _smallest_that_fits(decision, situation, circumstances)
     if chosen == current:
-        return _held(decision, situation, Reason.HOLD_MEMORY, f"{why[0].upper()}{why[1:]}.")
+        return held_back(decision, situation, Reason.HOLD_MEMORY, f"{why[0].upper()}{why[1:]}.")
     sentence = f"{chosen} instead of {decision.scale_out} workers: {why}. {decision.sentence}"
-    return replace(decision, scale_out=chosen, sentence=sentence, recovery_s=_recovery_s(decision, chosen))
+    return replace(decision, scale_out=chosen, sentence=sentence, recovery_s=decision.recovery_at(chosen))
 
 
 def _smallest_that_fits(decision: Decision, situation: Situation, circumstances: Circumstances) -> int:
@@ -392,7 +296,7 @@ def _grace(decision: Decision, situation: Situation, circumstances: Circumstance
     since_s, grace_s = situation.since_rescale_s, circumstances.grace_s
     if not decision.rescales(situation) or since_s >= grace_s:
         return decision
-    return _held(
+    return held_back(
         decision,
         situation,
         Reason.HOLD_GRACE,
@@ -409,11 +313,11 @@ def _budget(decision: Decision, situation: Situation, circumstances: Circumstanc
     budget, used = situation.objectives.rescales_per_day, situation.rescales_today
     if not decision.rescales(situation) or used < budget:
         return decision
-    if budget > 0 and _overloaded(situation, circumstances) and _adds(decision, situation):
+    if budget > 0 and _overloaded(situation, circumstances) and decision.adds(situation):
         sentence = f"{decision.sentence} Beyond the budget of {budget} rescales per day, because the job is overloaded."
         return replace(decision, sentence=sentence)
     spent = f"{used} of {budget} rescales within {DAY_S / 3600:.0f} h are used up."
-    return _held(decision, situation, Reason.HOLD_BUDGET, spent)
+    return held_back(decision, situation, Reason.HOLD_BUDGET, spent)
 
 
 def _overloaded(situation: Situation, circumstances: Circumstances) -> bool:
@@ -425,30 +329,9 @@ def _overloaded(situation: Situation, circumstances: Circumstances) -> bool:
     return per_s is not None and per_s < situation.workload_per_s
 
 
-def _adds(decision: Decision, situation: Situation) -> bool:
-    return _more(decision.scale_out, decision.mix, situation)
-
-
-def _more(scale_out: int, mix: Mapping[str, int], situation: Situation) -> bool:
-    before, after = situation.mix_per_s(situation.mix), situation.mix_per_s(mix)
-    return scale_out > situation.scale_out if before is None or after is None else after > before
-
-
 def _bar(
     scale_out: int, situation: Situation, circumstances: Circumstances, mix: Mapping[str, int] | None = None
 ) -> Avoided | None:
-    grows = _more(scale_out, mix or {}, situation)
+    grows = situation.is_more(scale_out, mix or {})
     barring = (item for item in circumstances.avoided if item.bars(scale_out, situation.now_s, mix))
     return next((item for item in barring if not (item.inward and grows)), None)
-
-
-def _recovery_s(decision: Decision, scale_out: int) -> float | None:
-    return next((item.recovery_s for item in decision.candidates if item.scale_out == scale_out), None)
-
-
-def _held(decision: Decision, situation: Situation, reason: Reason, why: str) -> Decision:
-    would = ""
-    if decision.rescales(situation):
-        would = f" Without that, {workers(decision.scale_out, decision.mix)}: {decision.sentence}"
-    held = replace(decision, scale_out=situation.scale_out, mix=situation.mix, recovery_s=None)
-    return replace(held, reason=reason, sentence=f"{why}{would}")

@@ -178,6 +178,11 @@ class Situation:
             return None
         return sum(count * self.sizes[size].per_s for size, count in mix.items())
 
+    def is_more(self, scale_out: int, mix: Mapping[str, int]) -> bool:
+        """Whether these workers process more than those that run, or are more where a size is not known."""
+        before, after = self.mix_per_s(self.mix), self.mix_per_s(mix)
+        return scale_out > self.scale_out if before is None or after is None else after > before
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -284,6 +289,14 @@ class Decision:
         """Whether other workers are wanted than run; a decision without a mix means the number alone."""
         swaps = bool(self.mix) and dict(self.mix) != dict(situation.mix)
         return swaps or self.scale_out != situation.scale_out
+
+    def adds(self, situation: Situation) -> bool:
+        """Whether more is wanted than runs."""
+        return situation.is_more(self.scale_out, self.mix)
+
+    def recovery_at(self, scale_out: int) -> float | None:
+        """Return the predicted recovery time of a candidate in seconds, ``None`` where there is none."""
+        return next((item.recovery_s for item in self.candidates if item.scale_out == scale_out), None)
 
 
 class Policy(Protocol):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from perdix.models.forecasting.contract import Forecast
 from perdix.policies.contract import Candidate, Decision, Reason, Situation
+from perdix.policies.wording import workers
 
 
 def hold(
@@ -25,6 +27,15 @@ def hold(
     """Return the decision to leave the scale-out as it is, be it outside the bounds; what was remembered is kept."""
     kept = situation.memory if memory is None else memory
     return Decision(policy, situation.scale_out, reason, sentence, candidates, recovery_s, kept)
+
+
+def held_back(proposed: Decision, situation: Situation, reason: Reason, why: str) -> Decision:
+    """Return a proposal as a hold that says why, and what would have been done."""
+    would = ""
+    if proposed.rescales(situation):
+        would = f" Without that, {workers(proposed.scale_out, proposed.mix)}: {proposed.sentence}"
+    held = replace(proposed, scale_out=situation.scale_out, mix=situation.mix, recovery_s=None)
+    return replace(held, reason=reason, sentence=f"{why}{would}")
 
 
 def blindness(situation: Situation) -> str | None:
