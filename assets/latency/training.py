@@ -8,7 +8,7 @@ the aliases. A job that was never profiled fails alone.
 import time
 import traceback
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 
@@ -18,15 +18,7 @@ from perdix.assets.resources import Workspace
 from perdix.assets.stopwatch import Stopwatch
 from perdix.assets.training.families import PICTURES_UP_TO, champion_file, name_of_run, publish
 from perdix.assets.training.metadata import candidate_metadata, each_job, reasons, tell_of_failures
-from perdix.assets.training.record import (
-    Gate,
-    data_of_files,
-    read_trained,
-    with_pictures_of_families,
-)
-
-if TYPE_CHECKING:
-    pass
+from perdix.assets.training.record import Gate, data_of_files, read_trained, with_pictures_of_families
 
 GROUP = "latency"
 PROFILES = dg.AssetKey("profiles")  # what measures
