@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perdix.models.forecasting.contract import Forecast
-from perdix.policies.planning.analogues import late_after
 from perdix.policies.planning.budget import AIM, Spent
 from perdix.policies.planning.course import RISEN, Highest, course_of
 from perdix.policies.planning.lateness import Lateness
 from perdix.policies.planning.outgrown import MEMORY_S, Outgrown
 from perdix.policies.planning.rival import Rival
-from perdix.policies.planning.stays import USUAL_S, Stays, steady_s
+from perdix.policies.planning.stays import Stays
 
 BUDGET = 0.05
 MINUTE_S = 60.0
@@ -188,116 +187,6 @@ def test_more_load_is_never_expected_to_be_less_late(seen):
 # -- stays -------------------------------------------------------------------------------------------------------------
 
 
-def test_workers_that_were_soon_needed_again_are_given_back_with_less_hope():
-    stays, now_s = Stays(), 0.0
-    for _ in range(6):
-        for scale_out, minutes in ((4, 10), (2, 5)):
-            now_s += minutes * MINUTE_S
-            stays = stays.looked(now_s, scale_out)
-    assert stays.expected_s(now_s) < 0.4 * USUAL_S
-
-
-def test_a_stay_that_goes_on_is_known_to_last_so_long():
-    stays = Stays().looked(0.0, 4).looked(60.0, 2)
-    assert stays.expected_s(60.0 + 3 * 3600.0) == 3 * 3600.0
-
-
-def test_several_steps_down_are_one_stay():
-    stays = Stays().looked(0.0, 4).looked(60.0, 3).looked(600.0, 2)
-    assert stays.since_s == 60.0
-
-
-@pytest.mark.parametrize(
-    ("minutes", "lasted"),
-    [
-        ([900.0] * 30 + [300.0] * 20, 20),
-        ([300.0] * 30 + [310.0, 290.0, 330.0, 300.0], 34),  # within what minutes differ by
-        ([200.0, 300.0, 420.0, 600.0, 840.0], 0),
-        ([900.0] * 30 + [300.0, math.nan, 300.0, 300.0, math.nan], 3),  # what was not measured proves nothing
-        ([1e300] * 5, 5),
-        ([700.0, 0.0, 0.0, 0.0], 0),
-        ([0.0, 0.0, 0.0, 700.0], 0),
-        ([math.nan] * 10, 0),
-        ([], 0),
-    ],
-)
-def test_a_load_has_been_steady_since_it_was_last_another(minutes, lasted):
-    assert steady_s(np.array(minutes)) == 60.0 * lasted
-
-
-@given(st.lists(st.one_of(st.just(math.nan), st.floats(0.0, 1e300)), max_size=30))
-def test_no_load_is_steady_for_longer_than_it_was_measured(minutes):
-    assert 0.0 <= steady_s(np.array(minutes, dtype=float)) <= 60.0 * np.isfinite(minutes).sum()
-
-
-# -- what came after such minutes --------------------------------------------------------------------------------------
-
-
-def on_and_off(cycles=6, off=40, on=20):
-    return np.tile(np.concatenate((np.full(off, 10.0), np.full(on, 900.0))), cycles)
-
-
-def test_a_load_that_comes_back_within_the_hour_is_remembered():
-    minutes = np.concatenate((on_and_off(), np.full(20, 10.0)))
-    share = late_after(minutes, np.array([100.0, 1_000.0]), 1.0, 60.0)
-    assert share is not None
-    assert share[0] > 0.1
-    assert share[1] == 0.0
-
-
-def test_what_waited_of_an_earlier_rush_is_not_counted_again():
-    """One rush at a small size leaves a backlog for hours; the calm minutes after it are calm all the same."""
-    minutes = np.concatenate((np.full(100, 10.0), np.full(20, 900.0), np.full(300, 10.0)))
-    share = late_after(minutes, np.array([100.0, 1_000.0]), 1.0, 60.0)
-    assert share is not None
-    assert share[0] < 0.1
-
-
-def test_who_can_scale_out_is_late_for_as_long_as_that_takes():
-    minutes = np.concatenate((np.tile(np.concatenate((np.full(60, 10.0), np.full(60, 300.0))), 4), np.full(20, 10.0)))
-    quick, slow = (late_after(minutes, np.array([100.0, 1_000.0]), 1.0, reaction_s) for reaction_s in (30.0, 600.0))
-    assert quick is not None
-    assert slow is not None
-    assert 0.0 < quick[0] < slow[0]
-
-
-def test_a_load_that_begins_to_rise_within_a_minute_takes_as_long_to_catch_up_with():
-    """Catching up was reckoned at the load of the first late minute, in whose last second it may have risen."""
-    off, on = np.full(20, 10.0), np.full(20, 900.0)
-    at_once, within = (
-        late_after(np.concatenate([*[off, rise, on] * 5, off[:12]]), np.array([100.0, 1_000.0]), 1.0, 60.0)
-        for rise in (np.zeros(0), np.full(1, 150.0))
-    )
-    assert at_once is not None
-    assert within is not None
-    assert within[0] > 0.5 * at_once[0] > 0.1
-    assert within[1] == 0.0
-
-
-def test_a_load_that_was_off_is_known_to_come_back():
-    """Of minutes without any load nothing was concluded, so the job was undressed in each of them."""
-    minutes = np.concatenate((np.tile(np.repeat([0.0, 300.0], 20), 10), np.zeros(12)))
-    share = late_after(minutes, np.array([100.0, 1_000.0]), 1.0, 60.0)
-    assert share is not None
-    assert share[0] > 0.03
-    assert share[1] == 0.0
-
-
-def test_where_nothing_was_alike_what_was_most_alike_counts():
-    """Zoo 60001-27: the longest pause so far had no equal, so nothing was expected to end it."""
-    on, off = np.full(40, 900.0), np.full(5, 10.0)
-    minutes = np.concatenate((np.tile(np.concatenate((off, on)), 4), np.full(9, 10.0)))
-    share = late_after(minutes, np.array([100.0, 1_000.0]), 1.0, 60.0)
-    assert share is not None
-    assert share[0] > 0.1
-    assert share[1] == 0.0
-
-
-@pytest.mark.parametrize("minutes", [np.zeros(0), np.zeros(300), np.full(300, np.nan), np.full(50, 10.0)])
-def test_too_little_says_nothing(minutes):
-    assert late_after(minutes, np.array([100.0]), 1.0, 60.0) is None
-
-
 def test_what_no_worker_would_have_spared_does_not_raise_the_price():
     """At a load that is next to nothing, windows take long to fill: more workers make it worse."""
     cured = uncured = Spent()
@@ -449,22 +338,3 @@ def test_what_cannot_be_read_is_forgotten(broken):
     assert Stays.of_memory(memory) == Stays()
     assert Spent.of_memory(memory) == Spent()
     assert Lateness.of_memory(memory).minutes.sum() == 0.0
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_of_many_sizes_each_is_late_as_it_is_by_itself(seed: int):
-    """Of 200 sizes a quarter is followed through the hours; the others lie between these."""
-    rng = np.random.default_rng(seed)
-    minutes = on_and_off(12) * rng.uniform(0.5, 1.5, 720)
-    capacities = rng.permutation(np.linspace(20.0, 1_500.0, 200))
-    together = late_after(minutes, capacities, 1.0, 60.0)
-    alone = [late_after(minutes, np.array([one, capacities.max()]), 1.0, 60.0) for one in capacities[:20]]
-    assert together is not None
-    assert np.allclose(together[:20], [one[0] for one in alone if one is not None], atol=0.03)
-
-
-def test_sizes_that_take_the_same_are_late_alike():
-    minutes = np.concatenate((on_and_off(), np.full(20, 10.0)))
-    share = late_after(minutes, np.array([100.0, 100.0, 1_000.0, 1_000.0]), 1.0, 60.0)
-    assert share is not None
-    assert share[0] == share[1] > share[2] == share[3]
