@@ -194,7 +194,8 @@ def _smaller(situation: Situation, shares: Mapping[int, float], budget: float) -
     if _takes(situation, smaller) <= situation.workload_per_s:
         return runs, f"{held}; {smaller} would do, but for the load that is there now"
     patience_s = PATIENCE_S * (smaller / runs) ** 2  # the more is given back, the dearer is it to wait
-    if situation.known_minutes < LEAST_MINUTES or situation.since_rescale_s < patience_s:
+    stood_s = min(situation.since_rescale_s, situation.known_minutes * MINUTE_S)  # who is new was never rescaled
+    if situation.known_minutes < LEAST_MINUTES or stood_s < patience_s:
         return runs, f"{held}; {smaller} may do as well, if some hours more confirm it"
     if situation.lag_records is None:
         return runs, "the consumer lag is not measured, so there is no scaling in"

@@ -123,6 +123,14 @@ def test_too_many_workers_are_given_back_sooner_than_one_too_many():
     assert stand_still(situation(7, since_rescale_s=0.4 * PATIENCE_S), "daedalus").scale_out == 7
 
 
+def test_a_job_that_is_new_gives_back_as_slowly_as_one_that_was_rescaled_when_it_began():
+    """One hour of noise says little of the next: three unseen jobs were late without what it seemed to spare."""
+    hour, three_hours = NOISE[:LEAST_MINUTES], NOISE[:180]
+    assert stand_still(situation(8, hour), "daedalus").scale_out == 8
+    assert stand_still(situation(8, three_hours), "daedalus").scale_out < 8
+    assert stand_still(situation(12, hour), "daedalus").scale_out < 7, "half of the workers go at once"
+
+
 def test_nothing_is_given_back_on_an_hour_that_was_not_seen_or_a_lag_that_is_not_measured():
     assert stand_still(situation(12, NOISE[: LEAST_MINUTES - 1]), "daedalus").scale_out == 12
     assert stand_still(situation(12, lag_records=None), "daedalus").scale_out == 12
