@@ -140,11 +140,12 @@ class KeyGroups:
         shapes = 1.0 / (self._uneven * SURELY)
         loads = np.random.default_rng(self.count).gamma(shapes[:, None], 1.0, (DRAWS, self.count)) + LEAST
         loads /= loads.sum(axis=1, keepdims=True)
-        known = [(begins(n, self.count), owners(n, self.count), shares) for n, shares in self.seen.items()]
+        known = [(begins(n, self.count), shares) for n, shares in self.seen.items()]
+        dealt = [(first, owners(first, self.count), shares) for first, shares in known]
         for _ in range(ROUNDS):
-            for first, of_group, shares in known:
+            for first, of_group, shares in dealt:
                 factors = shares / np.maximum(np.add.reduceat(loads, first, axis=1), LEAST)
-                loads *= factors.take(of_group, axis=1)  # a third of what indexing takes
+                loads *= factors.take(of_group, axis=1)  # half of what indexing takes
         loads = np.maximum(loads, LEAST)
         return np.asarray(loads / loads.sum(axis=1, keepdims=True))
 
@@ -183,6 +184,6 @@ def begins(scale_out: int, count: int) -> NDArray[np.intp]:
     return np.asarray(-(-np.arange(scale_out) * count // scale_out), dtype=np.intp)
 
 
-def owners(scale_out: int, count: int) -> NDArray[np.intp]:
-    """Return the subtask that has each key group, shape ``(count,)``."""
-    return np.repeat(np.arange(scale_out), np.diff(begins(scale_out, count), append=count))
+def owners(first: NDArray[np.intp], count: int) -> NDArray[np.intp]:
+    """Return the subtask that has each key group, shape ``(count,)``; ``first`` is what :func:`begins` says."""
+    return np.repeat(np.arange(len(first)), np.diff(first, append=count))

@@ -184,9 +184,6 @@ def test_more_load_is_never_expected_to_be_less_late(seen):
     assert ((shares >= 0) & (shares <= 1)).all()
 
 
-# -- stays -------------------------------------------------------------------------------------------------------------
-
-
 def test_what_no_worker_would_have_spared_does_not_raise_the_price():
     """At a load that is next to nothing, windows take long to fill: more workers make it worse."""
     cured = uncured = Spent()

@@ -51,6 +51,3 @@ def test_a_load_has_been_steady_since_it_was_last_another(minutes, lasted):
 @given(st.lists(st.one_of(st.just(math.nan), st.floats(0.0, 1e300)), max_size=30))
 def test_no_load_is_steady_for_longer_than_it_was_measured(minutes):
     assert 0.0 <= steady_s(np.array(minutes, dtype=float)) <= 60.0 * np.isfinite(minutes).sum()
-
-
-# -- what came after such minutes --------------------------------------------------------------------------------------
