@@ -86,7 +86,7 @@ zoo: JOBS ?= 40
 zoo: JSON ?= zoo.json
 zoo: install ## jobs that nobody tuned to, under every policy: SEED=11 JOBS=40 JSON=zoo.json; goes on where it was broken off
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.zoo --seed $(SEED) --jobs $(JOBS) --json $(JSON) \
-		$(if $(HOURS),--hours $(HOURS)) $(if $(POLICY),--policy $(POLICY)) $(if $(FOLDER),--folder $(FOLDER))
+		$(if $(HOURS),--hours $(HOURS)) $(if $(REGIME),--regime $(REGIME)) $(if $(POLICY),--policy $(POLICY)) $(if $(FOLDER),--folder $(FOLDER))
 
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-emit-index-url --no-annotate --generate-hashes
 

@@ -24,6 +24,7 @@ from perdix.cli.output import complaints, console
 from perdix.cli.replay.job_text import progress_bar
 from perdix.settings.home import Home
 from perdix.settings.yaml_files import SettingsError
+from perdix.twin.regimes import known_regimes
 
 MANY_WORKERS = 1_000  # more than any job has: a label is checked before its job is known
 LEAST_HOURS, MOST_HOURS = 0.1, 720.0
@@ -38,8 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     folder = Path(asked.folder) if asked.folder else Home.from_environment().root / "zoo"
     if asked.job is not None:
-        return play_single(asked.seed, asked.job, policies, asked.hours, folder, Path(asked.data))
-    campaign = Campaign(asked.seed, range(asked.jobs), policies, asked.hours, folder, Path(asked.data))
+        return play_single(asked.seed, asked.job, policies, asked.hours, folder, Path(asked.data), asked.regime)
+    campaign = Campaign(asked.seed, range(asked.jobs), policies, asked.hours, folder, Path(asked.data), asked.regime)
     try:
         with progress_bar(campaign.left() * 3600.0 * asked.hours) as tell:
             rows = campaign.run(processes=asked.processes, on_progress=tell)
@@ -62,6 +63,8 @@ def _wrong(asked: argparse.Namespace, policies: Sequence[str]) -> str:
             contender_of(policy, MANY_WORKERS)
     except SettingsError as error:
         return str(error)
+    if asked.regime is not None and asked.regime not in known_regimes():
+        return f"--regime {asked.regime}: not known; known: {', '.join(known_regimes())}"
     if asked.jobs < 1 or asked.seed < 0 or (asked.job or 0) < 0:
         return "--seed and --job are counted from 0, --jobs from 1"
     if not LEAST_HOURS <= asked.hours <= MOST_HOURS:
@@ -81,6 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--job", type=int, default=None, help="only this one, with its course")
     parser.add_argument("--policy", "--policies", default=None, help=f"default {','.join(usual_policies())}")
     parser.add_argument("--hours", type=float, default=24.0)
+    parser.add_argument("--regime", default=None, help="what rescales cost (conf/regimes); by default as drawn")
     parser.add_argument("--json", default=None, help="file for the figures")
     parser.add_argument("--folder", default=None, help="of results and pictures; default PERDIX_HOME/zoo")
     parser.add_argument("--data", default=str(DATA), help="folder of real traces")

@@ -31,6 +31,8 @@ class Campaign:
         Where results are kept.
     data
         Where real traces are, if anywhere.
+    regime
+        What rescales cost (conf/regimes); ``None``: as each job draws it.
     """
 
     seed: int
@@ -39,6 +41,7 @@ class Campaign:
     hours: float
     folder: Path
     data: Path = DATA
+    regime: str | None = None
 
     @property
     def results(self) -> Results:
@@ -55,7 +58,7 @@ class Campaign:
     def wanted(self) -> list[Key]:
         """Return all results that are wanted, the best fixed size of each job first."""
         return [
-            Key(self.seed, number, self.hours, policy, code_version())
+            Key(self.seed, number, self.hours, policy, code_version(), self.regime)
             for number in self.jobs
             if number not in self.skipped
             for policy in (BEST_STATIC, *self.policies)

@@ -21,6 +21,7 @@ def document(campaign: Campaign, rows: Sequence[Row]) -> dict[str, Any]:
         "jobs_played": sorted({row["job"] for row in rows}),
         "skipped": list(campaign.skipped),
         "hours": campaign.hours,
+        "regime": campaign.regime,
         "version": code_version(),
         "folder": str(campaign.folder),
         "notes": _notes(campaign),
@@ -36,6 +37,8 @@ def document(campaign: Campaign, rows: Sequence[Row]) -> dict[str, Any]:
 
 def _notes(campaign: Campaign) -> list[str]:
     notes = []
+    if campaign.regime:
+        notes.append(f"rescales cost what they do in the regime '{campaign.regime}', on every job")
     if campaign.skipped:
         which = ", ".join(map(str, campaign.skipped))
         notes.append(f"no real traces in {campaign.data}: jobs {which} are left out, all others are the same")

@@ -19,6 +19,7 @@ from perdix.twin.emission import Scraping, Silence
 from perdix.twin.exposition import worker_name
 from perdix.twin.job import JobTwin
 from perdix.twin.parameters import TwinParameters
+from perdix.twin.regimes import under
 
 TRACE, GAPS = "trace", "metric-gaps"
 KINDS = (*SHAPES, TRACE)
@@ -84,8 +85,8 @@ def kind_of(seed: int, number: int) -> str:
     return KINDS[int(np.random.default_rng([seed, _KIND, dealt]).permutation(len(KINDS))[place])]
 
 
-def draw(seed: int, number: int, hours: float = 24.0, *, data: Path = DATA) -> ZooJob:
-    """Return job ``number`` (from 0 on) of a seed.
+def draw(seed: int, number: int, hours: float = 24.0, *, data: Path = DATA, regime: str | None = None) -> ZooJob:
+    """Return job ``number`` (from 0 on) of a seed; in a restart ``regime`` its rescales cost what they do there.
 
     Raises
     ------
@@ -115,6 +116,7 @@ def draw(seed: int, number: int, hours: float = 24.0, *, data: Path = DATA) -> Z
         recovery_time_s=600.0,
     )
     scraping = _scraping(kind, stream(_SCRAPING), seconds, parameters)
+    parameters = parameters if regime is None else under(parameters, regime)
     return ZooJob(
         seed,
         number,

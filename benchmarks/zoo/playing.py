@@ -37,7 +37,7 @@ def play_one(asked: Asked, tell: Tell) -> Row:
     key = asked.key
     row: Row = key.row()
     try:
-        job = draw(key.seed, key.job, key.hours, data=asked.data)
+        job = draw(key.seed, key.job, key.hours, data=asked.data, regime=key.regime)
         row |= {"kind": job.kind, "about": job.about, "maximum": job.maximum}
         played, counts = run(job, key.policy, lambda share: tell(share * 3600.0 * key.hours))
         row |= figures(job, played) | {"coverage": counts}

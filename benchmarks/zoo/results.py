@@ -28,6 +28,7 @@ class Key:
     hours: float
     policy: str
     version: str
+    regime: str | None = None
 
     def row(self) -> Row:
         """Return it as the first columns of a row."""
@@ -36,7 +37,7 @@ class Key:
     @classmethod
     def of(cls, row: Row) -> Key:
         """Return the key of a row. Raises ``KeyError`` when it has none."""
-        return cls(row["seed"], row["job"], float(row["hours"]), row["policy"], row["version"])
+        return cls(row["seed"], row["job"], float(row["hours"]), row["policy"], row["version"], row.get("regime"))
 
 
 @dataclass(frozen=True)

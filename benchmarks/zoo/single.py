@@ -15,10 +15,18 @@ from perdix.replay.canvas import to_png
 from perdix.replay.course_picture import course_picture
 
 
-def play_single(seed: int, number: int, policies: Sequence[str], hours: float, folder: Path, data: Path) -> int:
+def play_single(
+    seed: int,
+    number: int,
+    policies: Sequence[str],
+    hours: float,
+    folder: Path,
+    data: Path,
+    regime: str | None = None,
+) -> int:
     """Play one job under some policies and under the best fixed size; print and draw each. Returns an exit code."""
     try:
-        job = draw(seed, number, hours, data=data)
+        job = draw(seed, number, hours, data=data, regime=regime)
     except NoTracesError as error:
         complaints.print(f"job {number} of seed {seed} is one of a real trace, and there are {error}", highlight=False)
         return 2

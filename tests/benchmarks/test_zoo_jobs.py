@@ -10,6 +10,7 @@ from benchmarks.zoo.jobs import CALM, KINDS, QUIET, TRACE, ZooJob, draw, kind_of
 from benchmarks.zoo.traces import NoTracesError
 from perdix.settings.stream_job import StreamJob
 from perdix.twin.job import JobTwin
+from perdix.twin.regimes import under
 
 NOWHERE = Path("nowhere")
 SEEDS = (1, 2)
@@ -101,6 +102,14 @@ def test_the_policy_of_a_job_that_names_none_comes_first() -> None:
     assert contender_of("hpa-80:tick_s=15", 5).tick_interval_s == 15
     assert contender_of(STATIC_MAX, 5).settings.options == {"scale_out": 5}
     assert set(CALM) <= set(KINDS)
+
+
+def test_a_regime_changes_what_rescales_cost_and_nothing_else() -> None:
+    drawn, there = (draw(2, 0, 2.0, data=NOWHERE, regime=regime) for regime in (None, "in-place"))
+    assert there.parameters == under(drawn.parameters, "in-place") != drawn.parameters
+    assert there.objectives == drawn.objectives
+    assert there.parameters.restart.failure == drawn.parameters.restart.failure
+    assert np.array_equal(there.arrivals, drawn.arrivals)
 
 
 def test_too_short_a_run_is_refused() -> None:

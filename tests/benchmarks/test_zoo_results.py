@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import multiprocessing
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.zoo.results import Key, Results, code_version
@@ -43,3 +44,11 @@ def test_another_version_of_the_code_is_another_result(tmp_path: Path) -> None:
     results.append(KEY.row())
     assert Key(11, 3, 24.0, "daedalus", code_version()) not in results.read()
     assert len(code_version()) == 12
+
+
+def test_a_regime_is_another_result_and_rows_from_before_there_were_regimes_count(tmp_path: Path) -> None:
+    results = Results(tmp_path / "results.jsonl")
+    before = {name: value for name, value in KEY.row().items() if name != "regime"}
+    results.append(before)
+    results.append(replace(KEY, regime="in-place").row())
+    assert set(results.read()) == {KEY, replace(KEY, regime="in-place")}

@@ -120,6 +120,8 @@ def test_the_worst_are_late_where_a_fixed_size_is_not_then_dear() -> None:
     assert [one["job"] for one in found["worst"]] == [2, 1, 0, 3, 4]
     assert found["worst"][0]["command"] == "python -m benchmarks.zoo --seed 11 --job 2 --policy daedalus"
     assert [one["kind"] for one in found["kinds"]] == ["noise"]
+    in_place = summary([{**one, "regime": "in-place"} for one in rows], ["daedalus"])
+    assert "--job 2 --regime in-place --policy" in in_place["worst"][0]["command"]
 
 
 def test_the_picture_can_be_drawn_of_any_of_this() -> None:
