@@ -4,8 +4,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCK := requirements.lock
 STAMP := $(VENV)/.installed
-# What one process compiled the next one reads, also where the environment says otherwise: tests start hundreds of them.
-export PYTHONDONTWRITEBYTECODE :=
 
 # The first interpreter that is new enough, tried rather than guessed: a name on PATH may be a shim without a Python behind it.
 FIND_PYTHON = for p in $(PYTHON) python3 python3.13 python3.12 python3.11; do \

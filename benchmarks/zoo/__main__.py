@@ -24,7 +24,7 @@ from perdix.cli.output import complaints, console
 from perdix.cli.replay.job_text import progress_bar
 from perdix.settings.home import Home
 from perdix.settings.yaml_files import SettingsError
-from perdix.twin.regimes import known_regimes
+from perdix.twin.regimes import load_regime
 
 MANY_WORKERS = 1_000  # more than any job has: a label is checked before its job is known
 LEAST_HOURS, MOST_HOURS = 0.1, 720.0
@@ -38,9 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complaints.print(wrong, highlight=False, soft_wrap=True)
         return 2
     folder = Path(asked.folder) if asked.folder else Home.from_environment().root / "zoo"
+    jobs = range(asked.jobs) if asked.job is None else [asked.job]
+    campaign = Campaign(asked.seed, jobs, policies, asked.hours, folder, Path(asked.data), asked.regime)
     if asked.job is not None:
-        return play_single(asked.seed, asked.job, policies, asked.hours, folder, Path(asked.data), asked.regime)
-    campaign = Campaign(asked.seed, range(asked.jobs), policies, asked.hours, folder, Path(asked.data), asked.regime)
+        return play_single(campaign)
     try:
         with progress_bar(campaign.left() * 3600.0 * asked.hours) as tell:
             rows = campaign.run(processes=asked.processes, on_progress=tell)
@@ -61,10 +62,10 @@ def _wrong(asked: argparse.Namespace, policies: Sequence[str]) -> str:
     try:
         for policy in policies:
             contender_of(policy, MANY_WORKERS)
+        if asked.regime is not None:
+            load_regime(asked.regime)
     except SettingsError as error:
         return str(error)
-    if asked.regime is not None and asked.regime not in known_regimes():
-        return f"--regime {asked.regime}: not known; known: {', '.join(known_regimes())}"
     if asked.jobs < 1 or asked.seed < 0 or (asked.job or 0) < 0:
         return "--seed and --job are counted from 0, --jobs from 1"
     if not LEAST_HOURS <= asked.hours <= MOST_HOURS:

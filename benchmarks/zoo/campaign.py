@@ -44,6 +44,11 @@ class Campaign:
     regime: str | None = None
 
     @property
+    def name(self) -> str:
+        """What its pictures are called."""
+        return f"zoo-seed-{self.seed}" + (f"-{self.regime}" if self.regime else "")
+
+    @property
     def results(self) -> Results:
         """The file of results."""
         return Results(self.folder / FILE)

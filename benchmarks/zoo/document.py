@@ -28,7 +28,7 @@ def document(campaign: Campaign, rows: Sequence[Row]) -> dict[str, Any]:
         **summary(rows, campaign.policies),
         "rows": [dict(row) for row in rows],
     }
-    path = campaign.folder / f"zoo-seed-{campaign.seed}.png"
+    path = campaign.folder / f"{campaign.name}.png"
     campaign.folder.mkdir(parents=True, exist_ok=True)
     path.write_bytes(to_png(picture(found)))
     found["picture"] = str(path)

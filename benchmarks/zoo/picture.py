@@ -33,7 +33,9 @@ def picture(document: Document) -> Figure:
         axes.remove()
     _jobs(figure.add_subplot(grid[1, 0].get_subplotspec().get_gridspec()[1, :]), document, colours)
     jobs = len(document["jobs_played"])
-    figure.suptitle(f"Zoo, seed {document['seed']}: {jobs} jobs of {document['hours']:g} h that nobody tuned to")
+    regime = f", rescales {document['regime']}" if document["regime"] else ""
+    which = f"{jobs} jobs of {document['hours']:g} h that nobody tuned to"
+    figure.suptitle(f"Zoo, seed {document['seed']}: {which}{regime}")
     return figure
 
 

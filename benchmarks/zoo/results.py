@@ -28,7 +28,7 @@ class Key:
     hours: float
     policy: str
     version: str
-    regime: str | None = None
+    regime: str | None
 
     def row(self) -> Row:
         """Return it as the first columns of a row."""
@@ -37,7 +37,7 @@ class Key:
     @classmethod
     def of(cls, row: Row) -> Key:
         """Return the key of a row. Raises ``KeyError`` when it has none."""
-        return cls(row["seed"], row["job"], float(row["hours"]), row["policy"], row["version"], row.get("regime"))
+        return cls(row["seed"], row["job"], float(row["hours"]), row["policy"], row["version"], row["regime"])
 
 
 @dataclass(frozen=True)
@@ -85,3 +85,4 @@ def _sources() -> Iterable[Path]:
         yield from (PROJECT / "perdix" / floor).rglob("*.py")
     for name in OF_THE_ZOO:
         yield PROJECT / "benchmarks/zoo" / f"{name}.py"
+    yield from (PROJECT / "conf/regimes").glob("*.yaml")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
+from benchmarks.zoo.campaign import Campaign
 from benchmarks.zoo.contenders import BEST_STATIC
 from benchmarks.zoo.jobs import draw
 from benchmarks.zoo.playing import figures, run
@@ -15,30 +13,24 @@ from perdix.replay.canvas import to_png
 from perdix.replay.course_picture import course_picture
 
 
-def play_single(
-    seed: int,
-    number: int,
-    policies: Sequence[str],
-    hours: float,
-    folder: Path,
-    data: Path,
-    regime: str | None = None,
-) -> int:
-    """Play one job under some policies and under the best fixed size; print and draw each. Returns an exit code."""
+def play_single(campaign: Campaign) -> int:
+    """Play a campaign's only job under each policy and the best fixed size, print and draw it. Returns an exit code."""
+    (number,) = campaign.jobs
+    seed, hours, folder = campaign.seed, campaign.hours, campaign.folder
     try:
-        job = draw(seed, number, hours, data=data, regime=regime)
+        job = draw(seed, number, hours, data=campaign.data, regime=campaign.regime)
     except NoTracesError as error:
         complaints.print(f"job {number} of seed {seed} is one of a real trace, and there are {error}", highlight=False)
         return 2
     console.print(styled(f"Job {number} of seed {seed}", "bold"), f"({job.kind}): {job.about}", highlight=False)
     folder.mkdir(parents=True, exist_ok=True)
-    names = (BEST_STATIC, *policies)
+    names = (BEST_STATIC, *campaign.policies)
     with progress_bar(len(names) * 3600.0 * hours) as tell:
         for k, policy in enumerate(names):
             played, _ = run(job, policy, lambda share, k=k: tell((k + share) * 3600.0 * hours, k))  # type: ignore[misc]
             row = figures(job, played)
             size = "" if row["size"] is None else f" ({row['size']})"
-            path = folder / f"zoo-seed-{seed}-job-{number}-{policy.replace(':', '-')}.png"
+            path = folder / f"{campaign.name}-job-{number}-{policy.replace(':', '-')}.png"
             path.write_bytes(to_png(course_picture(played, objective_ms=job.objectives.latency_p95_ms)))
             console.print(
                 f"{policy}{size}: {row['average_workers']:.2f} workers on average, at most {row['peak_workers']}; "

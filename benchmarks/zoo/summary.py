@@ -101,7 +101,7 @@ def _worst(policy: str, pairs: Sequence[tuple[Row, Row]], mine: Sequence[Row]) -
 
 def _named(row: Row) -> dict[str, Any]:
     hours = "" if row["hours"] == 24.0 else f" --hours {row['hours']:g}"
-    regime = f" --regime {row['regime']}" if row.get("regime") else ""
+    regime = f" --regime {row['regime']}" if row["regime"] else ""
     which = f"--seed {row['seed']} --job {row['job']}{hours}{regime}"
     command = f"python -m benchmarks.zoo {which} --policy {row['policy']}"
     return {"job": row["job"], "kind": row.get("kind"), "policy": row["policy"], "command": command}

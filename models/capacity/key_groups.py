@@ -140,8 +140,7 @@ class KeyGroups:
         shapes = 1.0 / (self._uneven * SURELY)
         loads = np.random.default_rng(self.count).gamma(shapes[:, None], 1.0, (DRAWS, self.count)) + LEAST
         loads /= loads.sum(axis=1, keepdims=True)
-        known = [(begins(n, self.count), shares) for n, shares in self.seen.items()]
-        dealt = [(first, owners(first, self.count), shares) for first, shares in known]
+        dealt = [(first := begins(n, self.count), owners(first, self.count), shares) for n, shares in self.seen.items()]
         for _ in range(ROUNDS):
             for first, of_group, shares in dealt:
                 factors = shares / np.maximum(np.add.reduceat(loads, first, axis=1), LEAST)

@@ -32,8 +32,8 @@ def known_regimes(folder: Path | None = None) -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _folder(folder).glob("*.yaml")))
 
 
-def under(parameters: TwinParameters, name: str, folder: Path | None = None) -> TwinParameters:
-    """Return a twin whose rescales cost what they do in the regime ``name``.
+def load_regime(name: str, folder: Path | None = None) -> Regime:
+    """Return the regime of that name.
 
     Raises
     ------
@@ -45,7 +45,12 @@ def under(parameters: TwinParameters, name: str, folder: Path | None = None) -> 
         close = difflib.get_close_matches(name, names, n=1)
         there = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(names)}"
         raise SettingsError(f"regime '{name}': not known; {there}")
-    regime = load_model(_folder(folder) / f"{name}.yaml", Regime)
+    return load_model(_folder(folder) / f"{name}.yaml", Regime)
+
+
+def under(parameters: TwinParameters, name: str, folder: Path | None = None) -> TwinParameters:
+    """Return a twin whose rescales cost what they do in the regime ``name``; raises as :func:`load_regime` does."""
+    regime = load_regime(name, folder)
     changed = {field: getattr(regime, field) for field in Regime.model_fields}
     return parameters.model_copy(update={"restart": parameters.restart.model_copy(update=changed)})
 

@@ -133,7 +133,7 @@ def test_one_job_is_replayed_with_its_course(
     ("asked", "says"),
     [
         (["--policy", "deadalus"], "did you mean 'daedalus'"),
-        (["--regime", "in-plcae"], "--regime in-plcae: not known; known: in-place"),
+        (["--regime", "in-plcae"], "regime 'in-plcae': not known; did you mean 'in-place'?"),
         (["--jobs", "0"], "--jobs from 1"),
         (["--hours", "0.01"], "--hours must be from 0.1"),
         (["--json", "nowhere/at/all.json"], "cannot be written (No such file or directory); name another file"),

@@ -20,6 +20,7 @@ def row(job: int, policy: str = "daedalus", kind: str = "noise", **changes: Any)
         "hours": 24.0,
         "policy": policy,
         "version": "v",
+        "regime": None,
         "kind": kind,
         "held": True,
         "late_share": 0.01,
@@ -63,7 +64,7 @@ def test_a_job_that_raised_is_counted_and_named() -> None:
     rows = [
         row(0),
         best(0),
-        {"seed": 11, "job": 1, "hours": 24.0, "policy": "daedalus", "failed": "KeyError: 1"},
+        {"seed": 11, "job": 1, "hours": 24.0, "policy": "daedalus", "regime": None, "failed": "KeyError: 1"},
         best(1),
     ]
     found = summary(rows, ["daedalus"])
@@ -130,6 +131,7 @@ def test_the_picture_can_be_drawn_of_any_of_this() -> None:
         document = {
             "seed": 11,
             "hours": 24.0,
+            "regime": "in-place",
             "jobs_played": [0, 1],
             "rows": some,
             **summary(some, ["daedalus", "hpa-80"]),
