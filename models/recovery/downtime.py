@@ -92,6 +92,47 @@ class Anticipated:
 
 
 @dataclass(frozen=True)
+class Lost:
+    """What a restart is believed to cost beyond its downtime: the mean of what was seen.
+
+    Attributes
+    ----------
+    s
+        Seconds of full capacity: work since the last checkpoint that is done again, and the warm-up. The paper counts a
+        whole checkpoint interval, the worst case.
+    seen
+        How many recoveries it rests on; 0 while it is only assumed.
+    """
+
+    s: float = LOST_S
+    seen: float = 0.0
+
+    def observed(self, lost_s: float) -> Self:
+        """Return what is believed after one more recovery; what was only assumed weighs as much as the first."""
+        if not math.isfinite(lost_s):
+            return self
+        weight = 1.0 / ((self.seen or 1.0) + 1.0)
+        moved_s = self.s + weight * (min(max(lost_s, 0.0), MOST_LOST_S) - self.s)
+        return replace(self, s=moved_s, seen=min(self.seen + 1.0, MOST_SEEN))
+
+    def beside(self, other: Lost) -> Self:
+        """Return this, no less than the other kind's where this one is only assumed."""
+        return self if self.seen > 0.0 else replace(self, s=max(self.s, other.s))
+
+    def to_state(self) -> list[float]:
+        """Return a JSON-serialisable state."""
+        return [self.s, self.seen]
+
+    @classmethod
+    def from_state(cls, state: Any) -> Self:
+        """Rebuild from :meth:`to_state`. Raises ``ValueError`` for what cannot be lost."""
+        lost_s, seen = (float(value) for value in state)
+        if not (math.isfinite(lost_s) and math.isfinite(seen)):
+            raise ValueError(f"what a restart loses is finite, found {state}")
+        return cls(min(max(lost_s, 0.0), MOST_LOST_S), min(max(seen, 0.0), MOST_SEEN))
+
+
+@dataclass(frozen=True)
 class Downtimes:
     """Anticipated downtimes in seconds: scaling out, scaling in, and a failure (no change of scale-out).
 
@@ -99,26 +140,22 @@ class Downtimes:
     ----------
     failure
         Rests on the failures that profiling made, too.
-    lost_s
-        What a restart costs beyond its downtime, in seconds of full capacity: work since the last checkpoint that is
-        done again, and the warm-up. The paper counts a whole checkpoint interval, the worst case; this is the mean of
-        what was seen.
-    losses
-        How many recoveries :attr:`lost_s` rests on.
+    lost, failure_lost
+        What a rescale and a failure cost beyond their downtime. A rescale may make a checkpoint first, a failure not.
     """
 
     out: Anticipated = Anticipated(OUT_S)
     inward: Anticipated = Anticipated(IN_S)
     failure: Anticipated = Anticipated(OUT_S)
-    lost_s: float = LOST_S
-    losses: float = 0.0
+    lost: Lost = Lost()
+    failure_lost: Lost = Lost()
 
     @classmethod
     def assumed(
         cls, out_s: float = OUT_S, in_s: float = IN_S, failure_s: float = OUT_S, lost_s: float = LOST_S
     ) -> Self:
         """Return downtimes that rest on no observation."""
-        return cls(Anticipated(out_s), Anticipated(in_s), Anticipated(failure_s), lost_s)
+        return cls(Anticipated(out_s), Anticipated(in_s), Anticipated(failure_s), Lost(lost_s), Lost(lost_s))
 
     @property
     def out_s(self) -> float:
@@ -135,11 +172,25 @@ class Downtimes:
         """Seconds that a failure stops the job, its detection included."""
         return self.failure.s
 
+    @property
+    def lost_s(self) -> float:
+        """Seconds of full capacity that a rescale costs beyond its downtime."""
+        return self.lost.beside(self.failure_lost).s
+
+    @property
+    def failure_lost_s(self) -> float:
+        """Seconds of full capacity that a failure costs beyond its downtime."""
+        return self.failure_lost.beside(self.lost).s
+
     def between(self, current: int, candidate: int) -> float:
         """Return the downtime of going from ``current`` to ``candidate`` workers; equal numbers mean a failure."""
         if candidate == current:
             return self.failure_s
         return self.out_s if candidate > current else self.in_s
+
+    def lost_between(self, current: int, candidate: int) -> float:
+        """Return what going from ``current`` to ``candidate`` workers costs beyond its downtime; equal: a failure."""
+        return self.failure_lost_s if candidate == current else self.lost_s
 
     def observed(self, current: int, candidate: int, downtime_s: float) -> Self:
         """Return downtimes after one from ``current`` to ``candidate`` workers, see :meth:`Anticipated.observed`.
@@ -175,32 +226,32 @@ class Downtimes:
             return replace(self, failure=self.failure.averaged(mean_s, added))
         return replace(self, failure=Anticipated(_observed(mean_s), min(added, MOST_SEEN)))
 
-    def caught_up(self, downtime_s: float, recovery_s: float, utilisation: float) -> Self:
+    def caught_up(
+        self, current: int, candidate: int, downtime_s: float, recovery_s: float, utilisation: float
+    ) -> Self:
         """Return downtimes that have learnt what one recovery lost beyond its downtime.
 
         A job that caught up ``recovery_s`` after its stop has worked for all that arrived: with ``utilisation`` the
         mean workload since the stop over the capacity, ``recovery - downtime - lost = utilisation * recovery``.
         """
         lost_s = recovery_s - downtime_s - utilisation * recovery_s
-        if not math.isfinite(lost_s):
-            return self
-        weight = 1.0 / ((self.losses or 1.0) + 1.0)
-        moved_s = self.lost_s + weight * (min(max(lost_s, 0.0), MOST_LOST_S) - self.lost_s)
-        return replace(self, lost_s=moved_s, losses=min(self.losses + 1.0, MOST_SEEN))
+        if candidate == current:
+            return replace(self, failure_lost=self.failure_lost.observed(lost_s))
+        return replace(self, lost=self.lost.observed(lost_s))
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""
-        kinds = {kind: getattr(self, kind).to_state() for kind in ("out", "inward", "failure")}
-        return {**kinds, "lost_s": self.lost_s, "losses": self.losses}
+        kinds = ("out", "inward", "failure", "lost", "failure_lost")
+        return {kind: getattr(self, kind).to_state() for kind in kinds}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Rebuild from :meth:`to_state`. Raises ``KeyError``, ``TypeError`` or ``ValueError`` when it is none."""
         out, inward, failure = (Anticipated.from_state(state[kind]) for kind in ("out", "inward", "failure"))
-        lost_s, losses = float(state["lost_s"]), float(state["losses"])
-        if not (math.isfinite(lost_s) and math.isfinite(losses)):
-            raise ValueError(f"what a restart loses is finite, found {lost_s} s of {losses}")
-        return cls(out, inward, failure, min(max(lost_s, 0.0), MOST_LOST_S), min(max(losses, 0.0), MOST_SEEN))
+        if "lost" in state:
+            return cls(out, inward, failure, Lost.from_state(state["lost"]), Lost.from_state(state["failure_lost"]))
+        lost = Lost.from_state((state["lost_s"], state["losses"]))  # as it was kept before the two were told apart
+        return cls(out, inward, failure, lost, lost)
 
 
 def _observed(downtime_s: float) -> float:

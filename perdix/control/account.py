@@ -119,7 +119,7 @@ def _pairs(ends: Sequence[int]) -> list[tuple[float, int]]:
 
 
 def _downtimes(downtimes: Downtimes) -> dict[str, float | None]:
-    known = {kind: getattr(downtimes, kind) for kind in ("out_s", "in_s", "failure_s", "lost_s")}
+    known = {kind: getattr(downtimes, kind) for kind in ("out_s", "in_s", "failure_s", "lost_s", "failure_lost_s")}
     return {kind: _short(value) for kind, value in known.items()}
 
 

@@ -35,12 +35,12 @@ def expected_recovery_s(
         capacity_per_s = expected_capacity_per_s(scale_out, situation.capacities.get(scale_out), situation.profiled)
     if capacity_per_s is None:
         return None
-    downtimes = situation.downtimes
     swapped = planned and scale_out == situation.scale_out  # takes as long as scaling out by one
+    change, downtimes = (situation.scale_out, scale_out + swapped), situation.downtimes
     expected_s = predict_recovery_s(
         situation.forecast,
         capacity_per_s,
-        downtimes.between(situation.scale_out, scale_out + swapped) + downtimes.lost_s,
+        downtimes.between(*change) + downtimes.lost_between(*change),
         0.0,  # what is done again is part of what is lost
         situation.recent_workload_per_s,
         lag_records=situation.lag_records or 0.0,

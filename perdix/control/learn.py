@@ -175,7 +175,8 @@ def _lost(memory: JobMemory, watched: Watched) -> Downtimes:
     if per_s is None:
         return watched.downtimes
     waiting_s = ended.waiting_records / per_s  # from before the stop: the restart did not lose it
-    return watched.downtimes.caught_up(seen.downtime_s + waiting_s, seen.recovery_s, float(arrived[0]) / per_s)
+    down_s = seen.downtime_s + waiting_s
+    return watched.downtimes.caught_up(*ended.change, down_s, seen.recovery_s, float(arrived[0]) / per_s)
 
 
 def _awaited(memory: JobMemory, observation: Observation, progress: Progress) -> bool:

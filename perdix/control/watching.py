@@ -56,6 +56,12 @@ class Watching:
     waiting_records: float = 0.0
     back: bool = False
 
+    @property
+    def change(self) -> tuple[int, int]:
+        """Two scale-outs that stand for the change: other sizes of as many workers are no failure, to be detected."""
+        swapped = self.decision_id is not None and self.from_scale_out == self.scale_out
+        return self.from_scale_out, self.scale_out + swapped
+
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""
         return {
@@ -152,22 +158,12 @@ def look(
     if result is None:
         return _too_short_to_see(seen, normal, downtimes, window) or Watched(seen, normal, downtimes)
     if isinstance(result, Recovered):
-        downtimes = _learnt(downtimes, seen, result.downtime_s)
+        downtimes = downtimes.observed(*seen.change, result.downtime_s)
     # What was watched is no normal operation, and a restart in it is not watched a second time.
     until_s = result.caught_up_s if isinstance(result, Recovered) else float(window.times_s[-1])
     normal = replace(normal, newest_s=max(normal.newest_s, until_s))
     down = bool(standing_still(window)[-1])
     return Watched(None, normal, downtimes, seen, _outcome(seen, result), down)
-
-
-def _learnt(downtimes: Downtimes, seen: Watching, downtime_s: float) -> Downtimes:
-    return downtimes.observed(seen.from_scale_out, _candidate(seen), downtime_s)
-
-
-def _candidate(seen: Watching) -> int:
-    """Return a scale-out that stands for the change: other sizes of as many workers are no failure, to be detected."""
-    swapped = seen.decision_id is not None and seen.from_scale_out == seen.scale_out
-    return seen.scale_out + swapped
 
 
 def _within_uptime(seen: Watching, window: Window) -> Watching:
@@ -206,10 +202,10 @@ def _too_short_to_see(seen: Watching, normal: Normal, downtimes: Downtimes, wind
         return None
     hidden_s = min(hidden_s, restarted_after_s)
     # A bound above what is believed says nothing: metrics were missing for that long.
-    believed_s = downtimes.between(seen.from_scale_out, _candidate(seen))
+    believed_s = downtimes.between(*seen.change)
     learnt = downtimes
     if hidden_s < believed_s:
-        learnt = _learnt(downtimes, seen, hidden_s).caught_up(hidden_s, hidden_s, 0.0)  # nor was anything late
+        learnt = downtimes.observed(*seen.change, hidden_s).caught_up(*seen.change, hidden_s, hidden_s, 0.0)
     normal = replace(normal, newest_s=max(normal.newest_s, now_s))
     why = "no metric showed a stop"
     return Watched(None, normal, learnt, seen, {"recovered": True, "downtime_at_most_s": hidden_s, "why": why})

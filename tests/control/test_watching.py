@@ -55,8 +55,8 @@ def test_a_rescale_teaches_the_downtime_of_its_own_direction(store: StateStore) 
     stop = rig.twin.outages[-1]
     assert entry.outcome["downtime_s"] == pytest.approx(stop.end_s - stop.start_s, abs=6.0)
     learnt = Downtimes().observed(4, 6, entry.outcome["downtime_s"])
-    assert replace(memory.downtimes, lost_s=learnt.lost_s, losses=0.0) == learnt
-    assert memory.downtimes.lost_s != learnt.lost_s, "what the restart lost was learnt, too"
+    assert replace(memory.downtimes, lost=learnt.lost) == learnt
+    assert memory.downtimes.lost.seen == 1.0, "what the restart lost was learnt, too"
     true_s = rig.twin.recovery_time_s(rig.twin.outages[-1])
     assert entry.observed_recovery_s == pytest.approx(true_s, abs=10.0)
 
@@ -107,7 +107,7 @@ def test_a_stop_that_no_metric_shows_teaches_that_it_was_short() -> None:
     found = look(None, Normal(), Downtimes(), one, last=last, objective_s=600.0)
     assert found.watching is None
     assert found.outcome == {"recovered": True, "downtime_at_most_s": 3.5, "why": "no metric showed a stop"}
-    assert found.downtimes == Downtimes().observed(4, 2, 3.5).caught_up(3.5, 3.5, 0.0)
+    assert found.downtimes == Downtimes().observed(4, 2, 3.5).caught_up(4, 2, 3.5, 3.5, 0.0)
     assert found.downtimes.lost_s < Downtimes().lost_s, "nothing was late, so nothing was done again"
     early = rows(one, one.times_s <= 50.0)
     waiting = look(None, Normal(), Downtimes(), early, last=last, objective_s=600.0)

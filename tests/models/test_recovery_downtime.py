@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdix.models.recovery.downtime import CEILING_S, FLOOR_S, MOST_LOST_S, MOST_SEEN, Anticipated, Downtimes
+from perdix.models.recovery.downtime import CEILING_S, FLOOR_S, LOST_S, MOST_LOST_S, MOST_SEEN, Anticipated, Downtimes
 
 
 def test_starts_as_in_the_paper():
@@ -80,15 +80,39 @@ def test_what_a_restart_loses_is_learnt_from_the_balance_of_a_recovery():
     downtimes = Downtimes()
     for _ in range(40):
         # 30 s of standstill, 12 s of full capacity lost, three quarters of the capacity used: 42 s / (1 - 0.75)
-        downtimes = downtimes.caught_up(30.0, 168.0, 0.75)
+        downtimes = downtimes.caught_up(2, 3, 30.0, 168.0, 0.75)
     assert downtimes.lost_s == pytest.approx(12.0, rel=0.01)
+    assert downtimes.lost_between(3, 2) == downtimes.lost_between(2, 3) == downtimes.lost_s
+
+
+def test_what_failures_lose_says_nothing_of_rescales_that_make_a_checkpoint_first():
+    """Rescales in place lose next to nothing; a failure loses what was done since the last checkpoint."""
+    downtimes = Downtimes()
+    for _ in range(40):
+        downtimes = downtimes.caught_up(2, 3, 2.0, 2.0, 0.0).caught_up(3, 3, 30.0, 168.0, 0.75)
+    assert downtimes.lost_s == pytest.approx(0.0, abs=0.2)
+    assert downtimes.failure_lost_s == pytest.approx(12.0, rel=0.02)
+
+
+def test_what_is_only_assumed_to_be_lost_is_no_less_than_what_the_others_lost():
+    failed = Downtimes().caught_up(3, 3, 30.0, 168.0, 0.75)
+    assert failed.lost_s == failed.failure_lost_s > LOST_S
+    rescaled = Downtimes().caught_up(2, 3, 2.0, 2.0, 0.0)
+    assert rescaled.lost_s < rescaled.failure_lost_s == LOST_S
+
+
+def test_a_state_from_before_failures_were_kept_apart_counts_for_both():
+    state = {key: value for key, value in Downtimes().to_state().items() if "lost" not in key}
+    found = Downtimes.from_state({**state, "lost_s": 12.0, "losses": 3.0})
+    assert found.lost_s == found.failure_lost_s == 12.0
+    assert found.caught_up(2, 3, 2.0, 2.0, 0.0).lost_s == pytest.approx(9.0)
 
 
 @given(st.lists(st.tuples(st.floats(0, 1e4), st.floats(0, 1e5), st.floats(0, 3)), max_size=30))
 def test_what_is_lost_stays_within_bounds(recoveries):
     downtimes = Downtimes()
     for recovery in recoveries:
-        downtimes = downtimes.caught_up(*recovery)
+        downtimes = downtimes.caught_up(2, 3, *recovery)
     assert 0.0 <= downtimes.lost_s <= MOST_LOST_S
 
 
@@ -100,7 +124,7 @@ def test_a_failed_observation_is_not_believed(value):
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.floats(0, 1e4)), max_size=20))
 def test_state(observed):
-    downtimes = Downtimes().caught_up(30.0, 168.0, 0.75)
+    downtimes = Downtimes().caught_up(2, 3, 30.0, 168.0, 0.75)
     for candidate, downtime_s in observed:
         downtimes = downtimes.observed(2, candidate, downtime_s)
     assert Downtimes.from_state(json.loads(json.dumps(downtimes.to_state()))) == downtimes
@@ -108,7 +132,7 @@ def test_state(observed):
 
 @pytest.mark.parametrize(
     "part",
-    [{"out": [math.nan, 0.0, None]}, {"inward": [10.0, -1.0, None]}, {"failure": [10.0]}, {"lost_s": math.inf}],
+    [{"out": [math.nan, 0.0, None]}, {"inward": [10.0, -1.0, None]}, {"failure": [10.0]}, {"lost": [math.inf, 1.0]}],
 )
 def test_a_state_that_cannot_be_is_refused(part):
     with pytest.raises(ValueError, match=r"finite|unpack"):

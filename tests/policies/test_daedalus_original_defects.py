@@ -447,10 +447,10 @@ def test_what_a_restart_loses_is_learnt_within_bounds() -> None:
     downtimes = Downtimes()
     for recovery_s in (0.0, 31.0, 1e6, math.inf, math.nan):
         for utilisation in (0.0, 0.5, 0.99, 3.0, math.nan):
-            downtimes = downtimes.caught_up(30.0, recovery_s, utilisation)
+            downtimes = downtimes.caught_up(2, 3, 30.0, recovery_s, utilisation)
             assert 0.0 <= downtimes.lost_s <= MOST_LOST_S
     for _ in range(50):  # 5 s of full capacity lost: 35 s, and all that arrives until then, at half the capacity
-        downtimes = downtimes.caught_up(30.0, 70.0, 0.5)
+        downtimes = downtimes.caught_up(2, 3, 30.0, 70.0, 0.5)
     assert downtimes.lost_s == pytest.approx(5.0, abs=0.1)
 
 
