@@ -39,6 +39,10 @@ POLICIES = (
     "flink-autoscaler:tick_s=60,flink-autoscaler-tuned:tick_s=60,ds2-global:tick_s=60,static-12"
 )
 FAILURES = 8
+NEAR, NEAR_S = (
+    0.25,
+    3.0,
+)  # a prediction is near that is off by no more than this share, or by no more than these seconds
 REFERENCES = ("hpa-80", "hpa-80:tick_s=60")
 
 
@@ -83,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not asked.json:
             _print(table, campaign)
     if asked.recoveries:
-        rows = _recoveries(pooled)
+        rows = recovery_rows(pooled)
         if not asked.json:
             _markdown(rows)
     if asked.json:
@@ -221,14 +225,18 @@ def _s(row: dict[str, object], name: str) -> float:
     return float(str(row[name])) / 1e3
 
 
-def _recoveries(every: Sequence[tuple[Recovery, float | None]]) -> list[dict[str, object]]:
+def recovery_rows(every: Sequence[tuple[Recovery, float | None]]) -> list[dict[str, object]]:
+    """Return a row per cause, and one of all: how far off predictions were, in percent of the true recovery times."""
     rows: list[dict[str, object]] = []
     for cause in ("out", "in", "failure", "all"):
         mine = [recovery for recovery, _ in every if cause in ("all", recovery.cause)]
         least = [floor for recovery, floor in every if cause in ("all", recovery.cause) and floor is not None]
         judged = [one for one in mine if one.error is not None]
+        if not judged:
+            continue
         errors = np.array([one.error for one in judged], dtype=np.float64)
         signed = np.array([one.predicted_s / one.true_s - 1.0 for one in judged if one.predicted_s and one.true_s])
+        near = [_off_s(one) <= max(NEAR * float(one.true_s or 0.0), NEAR_S) for one in judged]
         seen = np.array([abs(one.observed_s / one.true_s - 1.0) for one in judged if one.observed_s and one.true_s])
         rows.append(
             {
@@ -236,9 +244,10 @@ def _recoveries(every: Sequence[tuple[Recovery, float | None]]) -> list[dict[str
                 "recoveries": len(mine),
                 "judged": len(judged),
                 "mean_abs_error_pct": 100.0 * float(errors.mean()),
-                "least_abs_error_pct": 100.0 * float(np.mean(least)),
+                "least_abs_error_pct": 100.0 * float(np.mean(least)) if least else None,
                 "median_abs_error_pct": 100.0 * float(np.median(errors)),
                 "p90_abs_error_pct": 100.0 * float(np.quantile(errors, 0.9)),
+                "within_25_pct_or_3_s_pct": 100.0 * float(np.mean(near)),
                 "median_error_pct": 100.0 * float(np.median(signed)),
                 "mean_predicted_s": float(np.mean([one.predicted_s for one in judged])),
                 "mean_true_s": float(np.mean([one.true_s for one in judged])),
@@ -246,6 +255,10 @@ def _recoveries(every: Sequence[tuple[Recovery, float | None]]) -> list[dict[str
             }
         )
     return rows
+
+
+def _off_s(one: Recovery) -> float:
+    return abs((one.predicted_s or 0.0) - (one.true_s or 0.0))
 
 
 def _markdown(rows: Sequence[Mapping[str, object]], digits: int = 1) -> None:

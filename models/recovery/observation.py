@@ -250,10 +250,24 @@ class _Course:
             downtime = self.times_s[stop.index] - stop.at_s
         else:
             downtime = self._equivalent_downtime(part)
-        until = float(max(self._calm_since_s(caught_up), stop.at_s + downtime))
+        until = float(max(self._caught_up_s(caught_up, stop), stop.at_s + downtime))
         return Recovered(float(downtime), until - stop.at_s, stop.at_s, until, stop.seen)
 
-    def _calm_since_s(self, index: int) -> float:
+    def _caught_up_s(self, index: int, stop: _Stop) -> float:
+        """Return when the job had caught up: as the first calm step began, or within the step before it.
+
+        A rate that is the mean over its step tells when in it: of the whole surplus that the step before had, it has
+        the share in which the job still caught up.
+        """
+        began_s = self._began_step_s(index)
+        if index - 2 < stop.index:
+            return began_s
+        whole, part = -self.excess[index - 2 : index]
+        if not (whole > self.threshold[index - 2] and 0.0 < part < whole):
+            return began_s
+        return began_s - (1.0 - part / whole) * (began_s - self._began_step_s(index - 1))
+
+    def _began_step_s(self, index: int) -> float:
         """Return when the step began that a sample tells of."""
         before_s = self.times_s[index - 1] if index else self.at_s
         return float(max(before_s, self.times_s[index] - self._usual_step_s))

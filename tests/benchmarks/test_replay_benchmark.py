@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.frontier_check import checked, off
-from benchmarks.replay import rows_of
+from benchmarks.replay import recovery_rows, rows_of
 from perdix.replay.campaign import Campaign, Setup
 from perdix.replay.contenders import contenders
 from perdix.replay.frontier.curve import Frontier
 from perdix.replay.frontier.programme import Plan
+from perdix.replay.outcome import Recovery
 from perdix.replay.workload import own
 from perdix.settings.stream_job import Bounds, Objectives
 from perdix.twin.parameters import load_twin
@@ -44,3 +45,10 @@ def test_a_row_says_how_far_a_policy_is_from_the_frontier_and_with_how_many_seed
     assert row["of_frontier"] == pytest.approx(1.3)
     assert row["above_pct_by_seed"] == pytest.approx([1.5, 4.5])
     assert row["frontier_workers"] == {"0.01": 5.0, "0.02": 5.0, "0.05": 5.0, "0.1": 5.0}
+
+
+def test_a_prediction_is_near_that_is_a_quarter_or_three_seconds_off() -> None:
+    told = ((5.0, 2.5), (126.0, 100.0), (124.0, 100.0), (6.0, 2.0))
+    recoveries = [Recovery(60.0, "out", 2, 4, predicted_s, None, true_s) for predicted_s, true_s in told]
+    out, every = recovery_rows([(one, None) for one in recoveries])
+    assert out["within_25_pct_or_3_s_pct"] == every["within_25_pct_or_3_s_pct"] == 50.0

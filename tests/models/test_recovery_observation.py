@@ -97,6 +97,18 @@ def test_a_stop_that_shows_in_the_first_sample_after_the_action_began_with_the_a
     assert outcome.downtime_s == pytest.approx(45, abs=every / 2 + 1)
 
 
+@pytest.mark.parametrize("down", [41, 42, 43, 44, 45])
+def test_means_over_steps_tell_when_in_a_step_the_job_had_caught_up(down):
+    """Of a step in which it caught up, the surplus is as much of a whole step's as it took."""
+    step_s = 5
+    times, workload, throughput, lag, caught_up = job(down=down)
+    means = (values.reshape(-1, step_s).mean(axis=1) for values in (workload, throughput))
+    columns = (times[step_s - 1 :: step_s] + 1.0, *means, lag[step_s - 1 :: step_s])
+    outcome = watched(columns, at_s=400)
+    assert isinstance(outcome, Recovered)
+    assert outcome.caught_up_s == pytest.approx(caught_up, abs=1.0)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     st.integers(12, 90), st.sampled_from([1, 5, 10, 15]), st.floats(1_000, 70_000), st.integers(380, 400), st.booleans()
