@@ -265,7 +265,7 @@ class _Course:
         whole, part = -self.excess[index - 2 : index]
         if not (whole > self.threshold[index - 2] and 0.0 < part < whole):
             return began_s
-        return began_s - (1.0 - part / whole) * (began_s - self._began_step_s(index - 1))
+        return began_s - (1.0 - float(part / whole)) * (began_s - self._began_step_s(index - 1))
 
     def _began_step_s(self, index: int) -> float:
         """Return when the step began that a sample tells of."""
