@@ -116,12 +116,15 @@ class RecoveryWatch:
         now_s = float(times[-1]) if times.size else self.at_s
         return replace(watch, outcome=watch._judged(now_s))
 
-    def hidden_s(self) -> float | None:
-        """Return the longest stop that the samples since the action can hide, seconds; ``None`` where they show one."""
-        if not self.samples:
-            return None
-        course = _Course.of(self)
-        return None if course.stop() is not None else float(np.diff([self.at_s, *course.times_s]).max())
+    def stopped_s(self) -> float | None:
+        """Return when the first stop began that the samples show, epoch seconds; ``None`` where they show none."""
+        stop = _Course.of(self).stop() if self.samples else None
+        return None if stop is None else stop.at_s
+
+    def hidden_s(self, until_s: float) -> float:
+        """Return the longest stop that the samples up to ``until_s`` can hide, seconds."""
+        times_s = [row[0] for row in self.samples if row[0] <= until_s]
+        return float(np.diff([self.at_s, *times_s]).max()) if times_s else math.inf
 
     def _judged(self, now_s: float) -> Recovered | TimedOut | None:
         stopped_s: float | None = None

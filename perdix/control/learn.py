@@ -22,7 +22,6 @@ from perdix.control.reconcile import AVOID_S, Progress
 from perdix.control.sizes import learned_mix_share
 from perdix.control.watching import Watched, look
 from perdix.models.recovery.downtime import Downtimes
-from perdix.models.recovery.observation import Recovered
 from perdix.policies.wording import workers
 from perdix.settings.stream_job import StreamJob
 
@@ -164,9 +163,9 @@ def _watched(
 def _lost(memory: JobMemory, watched: Watched) -> Downtimes:
     """Learn what a recovery that has just been seen to its end cost beyond its downtime."""
     ended = watched.ended
-    if ended is None or not isinstance(ended.watch.outcome, Recovered):
+    if ended is None or ended.recovered is None:
         return watched.downtimes
-    seen, truth, capacity = ended.watch.outcome, memory.workload, memory.capacity
+    seen, truth, capacity = ended.recovered, memory.workload, memory.capacity
     if truth is None or not capacity.known or not seen.stop_seen or capacity.scale_out != ended.scale_out:
         return watched.downtimes
     arrived = truth.means(np.array([seen.stopped_s, seen.caught_up_s]))

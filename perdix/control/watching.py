@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -45,6 +46,9 @@ class Watching:
         Consumer lag with which the watch began; 0 where it is not measured.
     back
         Whether it is a decision that took another one back.
+    over
+        When a rescale was seen to be over that no metric has shown a stop of, epoch seconds, and for how many seconds
+        it stopped the job at most; ``None`` before.
     """
 
     watch: RecoveryWatch
@@ -55,12 +59,21 @@ class Watching:
     inward: bool = False
     waiting_records: float = 0.0
     back: bool = False
+    over: tuple[float, float] | None = None
 
     @property
     def change(self) -> tuple[int, int]:
         """Two scale-outs that stand for the change: other sizes of as many workers are no failure, to be detected."""
         swapped = self.decision_id is not None and self.from_scale_out == self.scale_out
         return self.from_scale_out, self.scale_out + swapped
+
+    @property
+    def recovered(self) -> Recovered | None:
+        """The recovery that was seen to its end; ``None`` where its stop came after the rescale was over."""
+        result = self.watch.outcome
+        if not isinstance(result, Recovered) or (self.over is not None and result.stopped_s > self.over[0]):
+            return None
+        return result
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""
@@ -73,11 +86,13 @@ class Watching:
             "inward": self.inward,
             "waiting_records": self.waiting_records,
             "back": self.back,
+            "over": self.over,
         }
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Watching:
         """Rebuild from :meth:`to_state`. Raises ``ValueError`` or ``KeyError`` when a part is missing."""
+        over = state.get("over")
         return cls(
             RecoveryWatch.from_state(state["watch"]),
             int(state["from_scale_out"]),
@@ -87,6 +102,7 @@ class Watching:
             bool(state.get("inward", int(state["scale_out"]) < int(state["from_scale_out"]))),
             float(state.get("waiting_records", 0.0)),
             bool(state.get("back", False)),
+            None if over is None else (float(over[0]), float(over[1])),
         )
 
 
@@ -153,12 +169,14 @@ def look(
     series = (window.times_s, window.job_metric(metrics.WORKLOAD.name), stopping_throughput(window), lag)
     if watching is None:
         return Watched(None, _fed(normal, *series), downtimes)
-    seen = _within_uptime(replace(watching, watch=watching.watch.observe(*series)), window)
+    seen = _over(_within_uptime(replace(watching, watch=watching.watch.observe(*series)), window), window)
     result = seen.watch.outcome
     if result is None:
         return _too_short_to_see(seen, normal, downtimes, window) or Watched(seen, normal, downtimes)
-    if isinstance(result, Recovered):
-        downtimes = downtimes.observed(*seen.change, result.downtime_s)
+    if seen.recovered is not None:
+        downtimes = downtimes.observed(*seen.change, seen.recovered.downtime_s)
+    elif isinstance(result, Recovered):
+        downtimes = _hidden(seen, downtimes)
     # What was watched is no normal operation, and a restart in it is not watched a second time.
     until_s = result.caught_up_s if isinstance(result, Recovered) else float(window.times_s[-1])
     normal = replace(normal, newest_s=max(normal.newest_s, until_s))
@@ -189,26 +207,51 @@ def _restarted_after_s(seen: Watching, window: Window) -> float | None:
     return restarted_s - seen.watch.at_s
 
 
+def _over(seen: Watching, window: Window) -> Watching:
+    """Return a watch that knows when a rescale is over, though no metric has shown its stop.
+
+    By then the uptime has begun anew since the request, a whole step ago, and as many workers run as were asked for: a
+    stop that comes later has another cause.
+    """
+    if seen.decision_id is None or seen.over is not None:
+        return seen
+    uptime_s, scale_out = window.job_metric(metrics.UPTIME.name), window.job_metric(metrics.SCALE_OUT.name)
+    at_s, stopped_s = seen.watch.at_s, seen.watch.stopped_s()
+    with np.errstate(invalid="ignore"):
+        running = (window.times_s - uptime_s >= at_s) & (uptime_s >= window.step_s)
+        running &= np.isnan(scale_out) | (scale_out == seen.scale_out)
+    if stopped_s is not None:
+        running &= window.times_s < stopped_s
+    if not running.any():
+        return seen
+    first = int(np.flatnonzero(running)[0])
+    over_s = float(window.times_s[first])
+    return replace(seen, over=(over_s, min(seen.watch.hidden_s(over_s), over_s - float(uptime_s[first]) - at_s)))
+
+
 def _too_short_to_see(seen: Watching, normal: Normal, downtimes: Downtimes, window: Window) -> Watched | None:
     """Return the end of a watch of a rescale that has been over for a while without any metric having shown a stop.
 
-    The uptime tells that the job was restarted. It stood still for no longer than what lies between two samples, nor
-    than from the request until it ran again; to go on waiting for a stop would teach nothing, and the next rescale
-    would end the watch.
+    To go on waiting for a stop would teach nothing, and the next rescale would end the watch.
     """
-    restarted_after_s, now_s = _restarted_after_s(seen, window), float(window.times_s[-1])
-    hidden_s = seen.watch.hidden_s()
-    if restarted_after_s is None or hidden_s is None or now_s - seen.watch.at_s - restarted_after_s < UNSEEN_S:
+    now_s = float(window.times_s[-1])
+    if seen.over is None or now_s - seen.over[0] < UNSEEN_S or seen.watch.stopped_s() is not None:
         return None
-    hidden_s = min(hidden_s, restarted_after_s)
-    # A bound above what is believed says nothing: metrics were missing for that long.
-    believed_s = downtimes.between(*seen.change)
-    learnt = downtimes
-    if hidden_s < believed_s:
-        learnt = downtimes.observed(*seen.change, hidden_s).caught_up(*seen.change, hidden_s, hidden_s, 0.0)
     normal = replace(normal, newest_s=max(normal.newest_s, now_s))
-    why = "no metric showed a stop"
-    return Watched(None, normal, learnt, seen, {"recovered": True, "downtime_at_most_s": hidden_s, "why": why})
+    return Watched(None, normal, _hidden(seen, downtimes), seen, _unseen(seen, "no metric showed a stop"))
+
+
+def _hidden(seen: Watching, downtimes: Downtimes) -> Downtimes:
+    """Return what a rescale taught whose stop no metric showed: how long it was at most, and that nothing was late."""
+    at_most_s = math.inf if seen.over is None else seen.over[1]
+    # A bound above what is believed says nothing: metrics were missing for that long.
+    if not at_most_s < downtimes.between(*seen.change):
+        return downtimes
+    return downtimes.observed(*seen.change, at_most_s).caught_up(*seen.change, at_most_s, at_most_s, 0.0)
+
+
+def _unseen(seen: Watching, why: str) -> Mapping[str, Any]:
+    return {"recovered": True, "downtime_at_most_s": None if seen.over is None else seen.over[1], "why": why}
 
 
 def _restarted_s(window: Window) -> float | None:
@@ -292,6 +335,8 @@ def _outcome(seen: Watching, result: Recovered | TimedOut) -> Mapping[str, Any]:
     if isinstance(result, TimedOut):
         stopped = "the job stopped and did not catch up" if result.stopped_s is not None else "no stop was seen"
         return {"recovered": False, "waited_s": result.waited_s, "why": stopped}
+    if seen.recovered is None:
+        return _unseen(seen, "no metric showed a stop; another one came after it was over")
     outcome: dict[str, Any] = {
         "recovered": True,
         "downtime_s": result.downtime_s,

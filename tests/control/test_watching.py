@@ -135,6 +135,40 @@ def test_a_stop_of_two_seconds_is_learnt_however_rarely_metrics_are_read(store: 
     assert learnt.out_s < 16.0, "the other direction follows"
 
 
+def test_a_crash_soon_after_a_rescale_that_was_over_teaches_nothing_of_rescales() -> None:
+    """Asked at 6 s, up again at 9.5 s with two workers; it crashes at 42 s and is up again at 70 s."""
+    course = [*([[5.0, 5.0]] * 8), *([[0.0, 0.0]] * 6), *([[9.0, 9.0]] * 10), *([[5.0, 5.0]] * 20)]
+    uptime = [100.0, 0.5, *(5.0 * k + 0.5 for k in range(1, 7)), *([NONE] * 6), *(5.0 * k for k in range(30))]
+    last = applied(6.0, from_scale_out=4, scale_out=2)
+    one, watching, downtimes, found = window(course, uptime), None, Downtimes(), None
+    for now_s in (60.0, 120.0, 180.0, 220.0):
+        seen = rows(one, (one.times_s <= now_s) & (one.times_s > now_s - 90.0))
+        found = look(watching, Normal(), downtimes, seen, last=last, objective_s=600.0)
+        watching, downtimes = found.watching, found.downtimes
+        if watching is None:
+            break
+        watching = Watching.from_state(watching.to_state())
+    assert found is not None
+    assert found.outcome == {
+        "recovered": True,
+        "downtime_at_most_s": 3.5,
+        "why": "no metric showed a stop; another one came after it was over",
+    }
+    assert found.downtimes == Downtimes().observed(4, 2, 3.5).caught_up(4, 2, 3.5, 3.5, 0.0)
+
+
+def test_a_stop_while_fewer_run_than_were_asked_for_is_still_that_of_the_rescale() -> None:
+    """Asked for four at 6 s; three came at 9.5 s, the fourth at 70 s."""
+    course = [*([[5.0, 5.0]] * 8), *([[0.0, 0.0]] * 6), *([[9.0, 9.0]] * 10), *([[5.0, 5.0]] * 20)]
+    uptime = [100.0, 0.5, *(5.0 * k + 0.5 for k in range(1, 7)), *([NONE] * 6), *(5.0 * k for k in range(30))]
+    one = window(course, uptime)
+    one.job_metrics["scale_out"][:] = np.where(one.times_s < 70.0, 3.0, 4.0)
+    last = applied(6.0, from_scale_out=2, scale_out=4)
+    found = look(None, Normal(), Downtimes(), one, last=last, objective_s=600.0)
+    assert found.outcome is not None
+    assert found.outcome["downtime_s"] > 25.0
+
+
 def test_a_job_that_is_up_before_its_tasks_are_stood_still_as_long_as_samples_say() -> None:
     """Up again at 9.5 s by its uptime; state is restored until 60 s."""
     course = [[5.0, 5.0], *([[0.0, 0.0]] * 11), *([[9.0, 9.0]] * 11), *([[5.0, 5.0]] * 30)]
