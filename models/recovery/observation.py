@@ -121,6 +121,15 @@ class RecoveryWatch:
         stop = _Course.of(self).stop() if self.samples else None
         return None if stop is None else stop.at_s
 
+    def caught_up_s(self) -> float | None:
+        """Return when the job had caught up from a stop that no sample shows, epoch seconds.
+
+        Until the first sample that is normal; ``None`` where that is the very first one, or there is none yet.
+        """
+        course = _Course.of(self) if self.samples else None
+        calm = [] if course is None else np.flatnonzero(course.normal).tolist()
+        return course.caught_up_s(calm[0], since=0) if course is not None and calm and calm[0] > 0 else None
+
     def hidden_s(self, until_s: float) -> float:
         """Return the longest stop that the samples up to ``until_s`` can hide, seconds."""
         times_s = [row[0] for row in self.samples if row[0] <= until_s]
@@ -193,6 +202,11 @@ class _Course:
         excess = workload - throughput - normal.difference.mean
         return cls(times, workload, throughput, excess, threshold, behind, watch.at_s, watch.settle_s)
 
+    @property
+    def normal(self) -> Mask:
+        """Where as much is processed as arrives."""
+        return np.abs(self.excess) <= self.threshold
+
     def stop(self) -> _Stop | None:
         """Return the first stop: throughput below half the workload, or a deficit that lasts for the settling time.
 
@@ -231,7 +245,7 @@ class _Course:
         Calm means: the mean difference is normal, and so are at least half of the samples (one standard deviation
         leaves a third of them outside even when nothing is wrong), and consumer lag is normal where it is measured.
         """
-        normal = np.abs(self.excess) <= self.threshold
+        normal = self.normal
         running = (self.throughput >= RESUMED * self.workload) & ~self.behind
         for index in np.flatnonzero(normal & running).tolist():
             window = self._window(index)
@@ -253,17 +267,17 @@ class _Course:
             downtime = self.times_s[stop.index] - stop.at_s
         else:
             downtime = self._equivalent_downtime(part)
-        until = float(max(self._caught_up_s(caught_up, stop), stop.at_s + downtime))
+        until = float(max(self.caught_up_s(caught_up, since=stop.index), stop.at_s + downtime))
         return Recovered(float(downtime), until - stop.at_s, stop.at_s, until, stop.seen)
 
-    def _caught_up_s(self, index: int, stop: _Stop) -> float:
+    def caught_up_s(self, index: int, since: int) -> float:
         """Return when the job had caught up: as the first calm step began, or within the step before it.
 
-        A rate that is the mean over its step tells when in it: of the whole surplus that the step before had, it has
+        That one begins with the sample ``index``, the stop with the sample ``since``. A rate that is the mean over its step tells when in it: of the whole surplus that the step before had, it has
         the share in which the job still caught up.
         """
         began_s = self._began_step_s(index)
-        if index - 2 < stop.index:
+        if index - 2 < since:
             return began_s
         whole, part = -self.excess[index - 2 : index]
         if not (whole > self.threshold[index - 2] and 0.0 < part < whole):

@@ -238,20 +238,42 @@ def _too_short_to_see(seen: Watching, normal: Normal, downtimes: Downtimes, wind
     if seen.over is None or now_s - seen.over[0] < UNSEEN_S or seen.watch.stopped_s() is not None:
         return None
     normal = replace(normal, newest_s=max(normal.newest_s, now_s))
+    at_s, caught_up_s = seen.watch.at_s, seen.watch.caught_up_s()
+    if caught_up_s is not None:
+        at_most_s = seen.over[1]
+        recovery_s = max(caught_up_s - at_s, at_most_s)
+        result = Recovered(at_most_s, recovery_s, at_s, at_s + recovery_s)
+        seen = replace(seen, watch=replace(seen.watch, outcome=result))
     return Watched(None, normal, _hidden(seen, downtimes), seen, _unseen(seen, "no metric showed a stop"))
 
 
 def _hidden(seen: Watching, downtimes: Downtimes) -> Downtimes:
-    """Return what a rescale taught whose stop no metric showed: how long it was at most, and that nothing was late."""
+    """Return what a rescale taught whose stop no metric showed: how long it was at most.
+
+    Where nothing shows what it lost, nothing was late.
+    """
     at_most_s = math.inf if seen.over is None else seen.over[1]
     # A bound above what is believed says nothing: metrics were missing for that long.
     if not at_most_s < downtimes.between(*seen.change):
         return downtimes
-    return downtimes.observed(*seen.change, at_most_s).caught_up(*seen.change, at_most_s, at_most_s, 0.0)
+    learnt = downtimes.observed(*seen.change, at_most_s)
+    return learnt if seen.recovered is not None else learnt.caught_up(*seen.change, at_most_s, at_most_s, 0.0)
 
 
 def _unseen(seen: Watching, why: str) -> Mapping[str, Any]:
-    return {"recovered": True, "downtime_at_most_s": None if seen.over is None else seen.over[1], "why": why}
+    at_most_s = None if seen.over is None else seen.over[1]
+    return {"recovered": True, "downtime_at_most_s": at_most_s, **_judged(seen), "why": why}
+
+
+def _judged(seen: Watching) -> Mapping[str, Any]:
+    """Return how long the recovery took, and how far off it was predicted, where it was seen."""
+    if seen.recovered is None:
+        return {}
+    found_s, told_s = seen.recovered.recovery_s, seen.predicted_s
+    if not told_s:
+        return {"recovery_s": found_s}
+    error = told_s / found_s - 1.0 if found_s > 0 else None
+    return {"recovery_s": found_s, "predicted_s": told_s, "prediction_error": error}
 
 
 def _restarted_s(window: Window) -> float | None:
@@ -337,13 +359,4 @@ def _outcome(seen: Watching, result: Recovered | TimedOut) -> Mapping[str, Any]:
         return {"recovered": False, "waited_s": result.waited_s, "why": stopped}
     if seen.recovered is None:
         return _unseen(seen, "no metric showed a stop; another one came after it was over")
-    outcome: dict[str, Any] = {
-        "recovered": True,
-        "downtime_s": result.downtime_s,
-        "recovery_s": result.recovery_s,
-        "stop_seen": result.stop_seen,
-    }
-    if seen.predicted_s:
-        outcome["predicted_s"] = seen.predicted_s
-        outcome["prediction_error"] = seen.predicted_s / result.recovery_s - 1.0 if result.recovery_s > 0 else None
-    return outcome
+    return {"recovered": True, "downtime_s": result.downtime_s, "stop_seen": result.stop_seen, **_judged(seen)}

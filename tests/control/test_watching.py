@@ -115,6 +115,26 @@ def test_a_stop_that_no_metric_shows_teaches_that_it_was_short() -> None:
     assert waiting.downtimes == Downtimes()
 
 
+def test_what_follows_a_stop_that_no_metric_shows_tells_how_long_the_recovery_took() -> None:
+    """Asked at 6 s, up again at 7.5 s: less is done than usual until 10 s, more until 20 s, a little more until 25 s."""
+    course = [[5.0, 5.0], [4.0, 4.0], [6.0, 6.0], [6.0, 6.0], [5.5, 5.5], *([[5.0, 5.0]] * 15)]
+    one = window(course, [100.0, *(5.0 * k + 2.5 for k in range(19))])
+    last = applied(6.0, from_scale_out=4, scale_out=2)
+    found = look(None, Normal(), Downtimes(), one, last=last, objective_s=600.0)
+    assert found.outcome == {
+        "recovered": True,
+        "downtime_at_most_s": 1.5,
+        "recovery_s": pytest.approx(16.5),
+        "predicted_s": 30.0,
+        "prediction_error": pytest.approx(30.0 / 16.5 - 1.0),
+        "why": "no metric showed a stop",
+    }
+    assert found.downtimes == Downtimes().observed(4, 2, 1.5), "what it lost is learnt with the capacity"
+    assert found.ended is not None
+    assert found.ended.recovered is not None
+    assert found.ended.recovered.recovery_s == pytest.approx(16.5)
+
+
 @pytest.mark.parametrize("interval_s", [5.0, 15.0, 30.0])
 def test_a_stop_of_two_seconds_is_learnt_however_rarely_metrics_are_read(store: StateStore, interval_s: float) -> None:
     """Zoo 64001-20 believed in 15 and 30 s all day, at 2 s: scraped every 15 s, no sample lay in any of its stops."""
