@@ -116,7 +116,7 @@ def test_a_stop_that_no_metric_shows_teaches_that_it_was_short() -> None:
 
 
 def test_what_follows_a_stop_that_no_metric_shows_tells_how_long_the_recovery_took() -> None:
-    """Asked at 6 s, up again at 7.5 s: less is done than usual until 10 s, more until 20 s, a little more until 25 s."""
+    """Asked at 6 s, up again at 7.5 s: less is done than usual until 10 s, more until 25 s."""
     course = [[5.0, 5.0], [4.0, 4.0], [6.0, 6.0], [6.0, 6.0], [5.5, 5.5], *([[5.0, 5.0]] * 15)]
     one = window(course, [100.0, *(5.0 * k + 2.5 for k in range(19))])
     last = applied(6.0, from_scale_out=4, scale_out=2)
