@@ -234,7 +234,10 @@ class Downtimes:
         A job that caught up ``recovery_s`` after its stop has worked for all that arrived: with ``utilisation`` the
         mean workload since the stop over the capacity, ``recovery - downtime - lost = utilisation * recovery``.
         """
-        lost_s = recovery_s - downtime_s - utilisation * recovery_s
+        return self.losing(current, candidate, recovery_s - downtime_s - utilisation * recovery_s)
+
+    def losing(self, current: int, candidate: int, lost_s: float) -> Self:
+        """Return downtimes that have learnt that one restart lost so many seconds of full capacity."""
         if candidate == current:
             return replace(self, failure_lost=self.failure_lost.observed(lost_s))
         return replace(self, lost=self.lost.observed(lost_s))

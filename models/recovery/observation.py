@@ -37,6 +37,8 @@ class Recovered:
         The two moments in epoch seconds.
     stop_seen
         False where metrics were missing during the stop, so that it was put at the last sample before the gap.
+    again_records
+        What was done again, records, where no sample shows the stop: more was processed by so much than arrived.
     """
 
     downtime_s: float
@@ -44,6 +46,7 @@ class Recovered:
     stopped_s: float
     caught_up_s: float
     stop_seen: bool = True
+    again_records: float | None = None
 
 
 @dataclass(frozen=True)
@@ -121,14 +124,18 @@ class RecoveryWatch:
         stop = _Course.of(self).stop() if self.samples else None
         return None if stop is None else stop.at_s
 
-    def caught_up_s(self) -> float | None:
-        """Return when the job had caught up from a stop that no sample shows, epoch seconds.
+    def unseen(self, at_most_s: float) -> Recovered | None:
+        """Return the recovery from a stop of ``at_most_s`` that no sample shows.
 
-        Until the first sample that is normal; ``None`` where that is the very first one, or there is none yet.
+        It ends with the first normal sample; ``None`` where that is the very first one, or there is none yet.
         """
         course = _Course.of(self) if self.samples else None
         calm = [] if course is None else np.flatnonzero(course.normal).tolist()
-        return course.caught_up_s(calm[0], since=0) if course is not None and calm and calm[0] > 0 else None
+        if course is None or not calm or calm[0] == 0:
+            return None
+        recovery_s = max(course.caught_up_s(calm[0], since=0) - self.at_s, at_most_s)
+        again = max(float(-course.excess[: calm[0]] @ np.diff([self.at_s, *course.times_s])[: calm[0]]), 0.0)
+        return Recovered(at_most_s, recovery_s, self.at_s, self.at_s + recovery_s, again_records=again)
 
     def hidden_s(self, until_s: float) -> float:
         """Return the longest stop that the samples up to ``until_s`` can hide, seconds."""

@@ -238,12 +238,7 @@ def _too_short_to_see(seen: Watching, normal: Normal, downtimes: Downtimes, wind
     if seen.over is None or now_s - seen.over[0] < UNSEEN_S or seen.watch.stopped_s() is not None:
         return None
     normal = replace(normal, newest_s=max(normal.newest_s, now_s))
-    at_s, caught_up_s = seen.watch.at_s, seen.watch.caught_up_s()
-    if caught_up_s is not None:
-        at_most_s = seen.over[1]
-        recovery_s = max(caught_up_s - at_s, at_most_s)
-        result = Recovered(at_most_s, recovery_s, at_s, at_s + recovery_s)
-        seen = replace(seen, watch=replace(seen.watch, outcome=result))
+    seen = replace(seen, watch=replace(seen.watch, outcome=seen.watch.unseen(seen.over[1])))
     return Watched(None, normal, _hidden(seen, downtimes), seen, _unseen(seen, "no metric showed a stop"))
 
 

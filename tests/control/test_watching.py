@@ -133,6 +133,8 @@ def test_what_follows_a_stop_that_no_metric_shows_tells_how_long_the_recovery_to
     assert found.ended is not None
     assert found.ended.recovered is not None
     assert found.ended.recovered.recovery_s == pytest.approx(16.5)
+    again = 5.0 * (2.0 + 2.0 + 1.0) - 2.0 * (10.0 - 6.0)
+    assert found.ended.recovered.again_records == pytest.approx(again), "more was done by so much than arrived"
 
 
 @pytest.mark.parametrize("interval_s", [5.0, 15.0, 30.0])
