@@ -173,9 +173,9 @@ def _lost(memory: JobMemory, watched: Watched) -> Downtimes:
     per_s = expected_capacity_per_s(ended.scale_out, capacity.capacity(ended.scale_out), memory.profiled)
     if per_s is None:
         return watched.downtimes
-    if seen.again_records is not None:
-        return watched.downtimes.losing(*ended.change, seen.again_records / per_s)
     waiting_s = ended.waiting_records / per_s  # from before the stop: the restart did not lose it
+    if seen.again_records is not None:
+        return watched.downtimes.losing(*ended.change, seen.again_records / per_s - waiting_s)
     down_s = seen.downtime_s + waiting_s
     return watched.downtimes.caught_up(*ended.change, down_s, seen.recovery_s, float(arrived[0]) / per_s)
 
