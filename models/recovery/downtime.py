@@ -13,6 +13,7 @@ FLOOR_S = 1.0
 CEILING_S = 600.0
 LOST_S = 6.0  # before anything was observed: half a checkpoint interval, and a little of a warm-up
 MOST_LOST_S = 30.0
+ASSUMED = 0.25  # of an observation, that what is only assumed weighs: jobs differ by far more than the restarts of one
 MOST_SEEN = 12.0  # observations that an average rests on at most: more would be slow to follow a job that changes
 ODD = 2.0  # times, or a fraction, of what is believed, from which one observation may have gone wrong
 TRUSTED = 2.0  # observations, from which on what is believed may call another one odd
@@ -42,7 +43,7 @@ class Anticipated:
     def observed(self, downtime_s: float) -> Self:
         """Return what is believed after one more observation.
 
-        What was only assumed weighs as much as the first observation. Later, one that is more than twice, or less than
+        What was only assumed weighs a quarter of the first observation. Later, one that is more than twice, or less than
         half, of what is believed counts as just that: a recovery that went wrong, or was seen wrong, must not spoil the
         predictions of the next ten. Two of them in a row on the same side are a change of the job: what was believed
         before is forgotten. The paper's program moves by one second per rescale for ever and without a floor.
@@ -69,7 +70,7 @@ class Anticipated:
             When the mean is NaN, infinite or negative.
         """
         found_s = _observed(mean_s)
-        known = self.seen or 1.0
+        known = self.seen or ASSUMED
         moved_s = self.s * (found_s / self.s) ** (count / (known + count))
         return replace(self, s=_within_bounds(moved_s), seen=min(self.seen + count, MOST_SEEN), odd_s=None)
 
@@ -108,10 +109,10 @@ class Lost:
     seen: float = 0.0
 
     def observed(self, lost_s: float) -> Self:
-        """Return what is believed after one more recovery; what was only assumed weighs as much as the first."""
+        """Return what is believed after one more recovery; what was only assumed weighs a quarter of the first."""
         if not math.isfinite(lost_s):
             return self
-        weight = 1.0 / ((self.seen or 1.0) + 1.0)
+        weight = 1.0 / ((self.seen or ASSUMED) + 1.0)
         moved_s = self.s + weight * (min(max(lost_s, 0.0), MOST_LOST_S) - self.s)
         return replace(self, s=moved_s, seen=min(self.seen + 1.0, MOST_SEEN))
 

@@ -124,17 +124,28 @@ class RecoveryWatch:
         stop = _Course.of(self).stop() if self.samples else None
         return None if stop is None else stop.at_s
 
-    def unseen(self, at_most_s: float) -> Recovered | None:
-        """Return the recovery from a stop of ``at_most_s`` that no sample shows.
+    def calm(self) -> int | None:
+        """Return the place of the first normal sample that another one follows; ``None`` before that is there.
 
-        It ends with the first normal sample; ``None`` where that is the very first one, or there is none yet.
+        A single one may be the mean of a stop and of catching up.
         """
-        course = _Course.of(self) if self.samples else None
-        calm = [] if course is None else np.flatnonzero(course.normal).tolist()
-        if course is None or not calm or calm[0] == 0:
+        if len(self.samples) < 2:
             return None
-        recovery_s = max(course.caught_up_s(calm[0], since=0) - self.at_s, at_most_s)
-        again = max(float(-course.excess[: calm[0]] @ np.diff([self.at_s, *course.times_s])[: calm[0]]), 0.0)
+        normal = _Course.of(self).normal
+        found = np.flatnonzero(normal[:-1] & normal[1:])
+        return int(found[0]) if len(found) else None
+
+    def unseen(self, at_most_s: float) -> Recovered | None:
+        """Return the recovery from a stop of ``at_most_s`` that no sample shows, until the job was calm again.
+
+        ``None`` where it was from the first sample on, or is not yet.
+        """
+        first = self.calm()
+        if not first:
+            return None
+        course = _Course.of(self)
+        recovery_s = max(course.caught_up_s(first, since=0) - self.at_s, at_most_s)
+        again = max(float(-course.excess[:first] @ np.diff([self.at_s, *course.times_s[:first]])), 0.0)
         return Recovered(at_most_s, recovery_s, self.at_s, self.at_s + recovery_s, again_records=again)
 
     def hidden_s(self, until_s: float) -> float:

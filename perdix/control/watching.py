@@ -232,10 +232,13 @@ def _over(seen: Watching, window: Window) -> Watching:
 def _too_short_to_see(seen: Watching, normal: Normal, downtimes: Downtimes, window: Window) -> Watched | None:
     """Return the end of a watch of a rescale that has been over for a while without any metric having shown a stop.
 
-    To go on waiting for a stop would teach nothing, and the next rescale would end the watch.
+    To go on waiting for a stop would teach nothing, and the next rescale would end the watch. What waited before is
+    still caught up with.
     """
     now_s = float(window.times_s[-1])
-    if seen.over is None or now_s - seen.over[0] < UNSEEN_S or seen.watch.stopped_s() is not None:
+    if seen.over is None or now_s - seen.over[0] < UNSEEN_S or seen.watch.calm() is None:
+        return None
+    if seen.watch.stopped_s() is not None:
         return None
     normal = replace(normal, newest_s=max(normal.newest_s, now_s))
     seen = replace(seen, watch=replace(seen.watch, outcome=seen.watch.unseen(seen.over[1])))

@@ -31,10 +31,10 @@ def test_what_was_never_seen_follows_what_was():
     assert quick.failure_s == Downtimes().failure_s, "a failure has to be detected first"
 
 
-def test_what_was_only_assumed_weighs_as_much_as_the_first_observation():
+def test_what_was_only_assumed_weighs_a_quarter_of_the_first_observation():
     once = Downtimes().observed(5, 3, 60.0)
-    assert once.in_s == pytest.approx(30.0), "between 15 and 60 s, in shares"
-    assert once.observed(5, 3, 60.0).in_s == pytest.approx(30.0 * 2**0.5)
+    assert once.in_s == pytest.approx(15.0 * 4.0**0.8), "between 15 and 60 s, in shares"
+    assert once.observed(5, 3, 60.0).in_s == pytest.approx((once.in_s * 60.0) ** 0.5)
 
 
 @pytest.mark.parametrize("true_s", [1.0, 2.0, 40.0, 120.0])
