@@ -3,7 +3,8 @@
 Run ``python -m benchmarks.replay [--seeds 5] [--hours 6] [--only sine traffic] [--policies LIST] [--json]``. Each trace
 is replayed with its peak at 75 % and at 95 % of what twelve workers can take, with each ``--error-budget``.
 ``--recoveries`` instead lets workers crash and pools every recovery of Daedalus; ``least_abs_error_pct`` is the error
-of whom is told all but what is drawn by lot, ``least_within_pct`` how often that is within a quarter or three seconds. ``--check-frontier`` instead plays plans of the frontier on the twin.
+of whom is told all but what is drawn by lot, ``least_within_pct`` how often that is within a quarter or three seconds.
+``--check-frontier`` instead plays plans of the frontier on the twin.
 Needs the measured data beside the project.
 """
 
