@@ -9,6 +9,7 @@ from typing import Any, Self
 
 OUT_S = 30.0  # Daedalus 3.4: anticipated downtimes before anything was observed
 IN_S = 15.0
+IN_PLACE_S, IN_PLACE_LOST_S = 3.0, 2.0  # as a real Flink with 1 GB of state at most (docs/results.md)
 FLOOR_S = 1.0
 CEILING_S = 600.0
 LOST_S = 6.0  # before anything was observed: half a checkpoint interval, and a little of a warm-up
@@ -118,7 +119,7 @@ class Lost:
 
     def beside(self, other: Lost) -> Self:
         """Return this, no less than the other kind's where this one is only assumed."""
-        return self if self.seen > 0.0 else replace(self, s=max(self.s, other.s))
+        return self if self.seen > 0.0 or other.seen <= 0.0 else replace(self, s=max(self.s, other.s))
 
     def to_state(self) -> list[float]:
         """Return a JSON-serialisable state."""
@@ -157,6 +158,20 @@ class Downtimes:
     ) -> Self:
         """Return downtimes that rest on no observation."""
         return cls(Anticipated(out_s), Anticipated(in_s), Anticipated(failure_s), Lost(lost_s), Lost(lost_s))
+
+    def in_place(self, *, checkpoint: bool = True) -> Self:
+        """Return what is assumed where a target rescales in place, until a rescale was seen.
+
+        Parameters
+        ----------
+        checkpoint
+            Whether one is made for each rescale, so that little is done again.
+        """
+        if self.out.seen > 0.0 or self.inward.seen > 0.0:
+            return self
+        assumed = Anticipated(IN_PLACE_S)
+        lost = Lost(IN_PLACE_LOST_S) if checkpoint else self.lost
+        return replace(self, out=assumed, inward=assumed, lost=lost)
 
     @property
     def out_s(self) -> float:

@@ -73,6 +73,8 @@ def learn(
     version = memory.champion.version if memory.champion else 0
     memory, notes = adopt(memory, champions, job.name)
     adopted = memory.champion is not None and memory.champion.version != version
+    if job.target.kind == "flink":
+        memory = replace(memory, downtimes=memory.downtimes.in_place(checkpoint=job.target.checkpoint))
     if observation.window is not None:
         memory = replace(memory, rejected=memory.rejected.seen(observation.window.rejected))
     if observation.teaches:

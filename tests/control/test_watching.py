@@ -14,6 +14,7 @@ from perdix.models.recovery.downtime import Downtimes
 from perdix.models.recovery.normal import Normal
 from perdix.policies.contract import Reason
 from perdix.settings.stream_job import PolicySettings
+from perdix.settings.targets import FlinkSettings
 from perdix.telemetry.window import Window
 from perdix.twin.parameters import RandomTime, Restart
 from tests.control.rig import HIGH, LOW, Rig
@@ -113,6 +114,15 @@ def test_a_stop_that_no_metric_shows_teaches_that_it_was_short() -> None:
     waiting = look(None, Normal(), Downtimes(), early, last=last, objective_s=600.0)
     assert waiting.watching is not None, "a stop may still show"
     assert waiting.downtimes == Downtimes()
+
+
+@pytest.mark.parametrize(("target", "assumed_s"), [(FlinkSettings(url="http://127.0.0.1:8081"), 3.0), (None, 30.0)])
+def test_a_flink_job_is_assumed_to_stand_still_for_as_long_as_rescales_in_place_do(
+    store: StateStore, target: FlinkSettings | None, assumed_s: float
+) -> None:
+    rig = Rig.of(store, LOW, **({} if target is None else {"target": target}))
+    rig.minutes(2)
+    assert recall(store, "orders").memory.downtimes.out_s == assumed_s
 
 
 IN_PLACE = Restart(

@@ -7,7 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perdix.models.recovery.downtime import CEILING_S, FLOOR_S, LOST_S, MOST_LOST_S, MOST_SEEN, Anticipated, Downtimes
+from perdix.models.recovery.downtime import (
+    CEILING_S,
+    FLOOR_S,
+    IN_PLACE_LOST_S,
+    IN_PLACE_S,
+    LOST_S,
+    MOST_LOST_S,
+    MOST_SEEN,
+    OUT_S,
+    Anticipated,
+    Downtimes,
+)
 
 
 def test_starts_as_in_the_paper():
@@ -99,6 +110,18 @@ def test_what_is_only_assumed_to_be_lost_is_no_less_than_what_the_others_lost():
     assert failed.lost_s == failed.failure_lost_s > LOST_S
     rescaled = Downtimes().caught_up(2, 3, 2.0, 2.0, 0.0)
     assert rescaled.lost_s < rescaled.failure_lost_s == LOST_S
+
+
+def test_rescales_in_place_are_assumed_to_be_short_until_one_was_seen():
+    assumed = Downtimes().in_place()
+    assert assumed.out_s == assumed.in_s == IN_PLACE_S
+    assert assumed.lost_s == IN_PLACE_LOST_S
+    assert (assumed.failure_s, assumed.failure_lost_s) == (OUT_S, LOST_S), "a failure has to be detected all the same"
+    seen = assumed.observed(5, 3, 40.0)
+    assert seen.in_place() == seen
+    assert seen.in_s == pytest.approx(IN_PLACE_S * (40.0 / IN_PLACE_S) ** 0.8)
+    assert assumed.in_place() == assumed
+    assert Downtimes().in_place(checkpoint=False).lost_s == LOST_S
 
 
 def test_a_state_from_before_failures_were_kept_apart_counts_for_both():
