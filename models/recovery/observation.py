@@ -145,7 +145,7 @@ class RecoveryWatch:
             return None
         course = _Course.of(self)
         recovery_s = max(course.caught_up_s(first, since=0) - self.at_s, at_most_s)
-        again = max(float(-course.excess[:first] @ np.diff([self.at_s, *course.times_s[:first]])), 0.0)
+        again = max(-course.excess_records(first), 0.0)
         return Recovered(at_most_s, recovery_s, self.at_s, self.at_s + recovery_s, again_records=again)
 
     def hidden_s(self, until_s: float) -> float:
@@ -219,6 +219,11 @@ class _Course:
         behind = np.isfinite(lag) & (lag > lag_limit)
         excess = workload - throughput - normal.difference.mean
         return cls(times, workload, throughput, excess, threshold, behind, watch.at_s, watch.settle_s)
+
+    def excess_records(self, until: int) -> float:
+        """Return how many more records arrived than were processed, before the sample ``until``; gaps are left out."""
+        steps_s = np.minimum(np.diff([self.at_s, *self.times_s[:until]]), self._usual_step_s)
+        return float(self.excess[:until] @ steps_s)
 
     @property
     def normal(self) -> Mask:

@@ -109,6 +109,19 @@ def test_means_over_steps_tell_when_in_a_step_the_job_had_caught_up(down):
     assert outcome.caught_up_s == pytest.approx(caught_up, abs=1.0)
 
 
+@pytest.mark.parametrize("before", [0, 1])
+def test_what_was_done_again_unseen_counts_no_gap_of_the_metrics(before):
+    """The first sample comes 12 s after the action; it may be the mean of a stop and of catching up."""
+    times, arrived = 12.0 + 5.0 * np.arange(14), np.full(14, 10.0)
+    done = np.array([*[10.0] * before, 12.0, 12.0, *[10.0] * (12 - before)])
+    watch = RecoveryWatch.start(0.0).observe(times, arrived, done)
+    assert watch.unseen(1.0).again_records == pytest.approx(2.0 * (5.0 + 5.0))
+    assert watch.unseen(1.0).recovery_s == times[before + 1]
+    early = RecoveryWatch.start(0.0).observe(times[:1], arrived[:1], done[:1])
+    assert early.unseen(1.0) is None
+    assert RecoveryWatch.start(0.0).observe(times, arrived, arrived).unseen(1.0) is None, "nothing shows"
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     st.integers(12, 90), st.sampled_from([1, 5, 10, 15]), st.floats(1_000, 70_000), st.integers(380, 400), st.booleans()
