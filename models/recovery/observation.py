@@ -296,8 +296,9 @@ class _Course:
     def caught_up_s(self, index: int, since: int) -> float:
         """Return when the job had caught up: as the first calm step began, or within the step before it.
 
-        That one begins with the sample ``index``, the stop with the sample ``since``. A rate that is the mean over its step tells when in it: of the whole surplus that the step before had, it has
-        the share in which the job still caught up.
+        The calm begins with the sample ``index``, the stop with the sample ``since``. A rate that is the mean over its
+        step tells when in it: of the whole surplus that the step before had, it has the share in which the job still
+        caught up.
         """
         began_s = self._began_step_s(index)
         if index - 2 < since:
