@@ -44,7 +44,7 @@ class Anticipated:
     def observed(self, downtime_s: float) -> Self:
         """Return what is believed after one more observation.
 
-        What was only assumed weighs a quarter of the first observation. Later, one that is more than twice, or less than
+        What was only assumed weighs a quarter of the first observation. Later one that is more than twice, or less than
         half, of what is believed counts as just that: a recovery that went wrong, or was seen wrong, must not spoil the
         predictions of the next ten. Two of them in a row on the same side are a change of the job: what was believed
         before is forgotten. The paper's program moves by one second per rescale for ever and without a floor.
@@ -242,9 +242,7 @@ class Downtimes:
             return replace(self, failure=self.failure.averaged(mean_s, added))
         return replace(self, failure=Anticipated(_observed(mean_s), min(added, MOST_SEEN)))
 
-    def caught_up(
-        self, current: int, candidate: int, downtime_s: float, recovery_s: float, utilisation: float
-    ) -> Self:
+    def caught_up(self, current: int, candidate: int, downtime_s: float, recovery_s: float, utilisation: float) -> Self:
         """Return downtimes that have learnt what one recovery lost beyond its downtime.
 
         A job that caught up ``recovery_s`` after its stop has worked for all that arrived: with ``utilisation`` the
