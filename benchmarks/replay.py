@@ -40,10 +40,7 @@ POLICIES = (
     "flink-autoscaler:tick_s=60,flink-autoscaler-tuned:tick_s=60,ds2-global:tick_s=60,static-12"
 )
 FAILURES = 8
-NEAR, NEAR_S = (
-    0.25,
-    3.0,
-)  # a prediction is near that is off by no more than this share, or by no more than these seconds
+NEAR, NEAR_S = 0.25, 3.0  # off by no more than this share, or these seconds: a prediction is near
 REFERENCES = ("hpa-80", "hpa-80:tick_s=60")
 
 
@@ -89,6 +86,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _print(table, campaign)
     if asked.recoveries:
         rows = recovery_rows(pooled)
+        if not rows:
+            print("no recovery was predicted and seen to its end", file=sys.stderr)
+            return 1
         if not asked.json:
             _markdown(rows)
     if asked.json:

@@ -117,10 +117,6 @@ class Lost:
         moved_s = self.s + weight * (min(max(lost_s, 0.0), MOST_LOST_S) - self.s)
         return replace(self, s=moved_s, seen=min(self.seen + 1.0, MOST_SEEN))
 
-    def beside(self, other: Lost) -> Self:
-        """Return this, no less than the other kind's where this one is only assumed."""
-        return self if self.seen > 0.0 or other.seen <= 0.0 else replace(self, s=max(self.s, other.s))
-
     def to_state(self) -> list[float]:
         """Return a JSON-serialisable state."""
         return [self.s, self.seen]
@@ -170,7 +166,7 @@ class Downtimes:
         if self.out.seen > 0.0 or self.inward.seen > 0.0:
             return self
         assumed = Anticipated(IN_PLACE_S)
-        lost = Lost(IN_PLACE_LOST_S) if checkpoint else self.lost
+        lost = Lost(IN_PLACE_LOST_S) if checkpoint and self.lost.seen <= 0.0 else self.lost
         return replace(self, out=assumed, inward=assumed, lost=lost)
 
     @property
@@ -191,18 +187,22 @@ class Downtimes:
     @property
     def lost_s(self) -> float:
         """Seconds of full capacity that a rescale costs beyond its downtime."""
-        return self.lost.beside(self.failure_lost).s
+        return self.lost.s
 
     @property
     def failure_lost_s(self) -> float:
         """Seconds of full capacity that a failure costs beyond its downtime."""
-        return self.failure_lost.beside(self.lost).s
+        return self.failure_lost.s
 
     def between(self, current: int, candidate: int) -> float:
         """Return the downtime of going from ``current`` to ``candidate`` workers; equal numbers mean a failure."""
+        return self.anticipated(current, candidate).s
+
+    def anticipated(self, current: int, candidate: int) -> Anticipated:
+        """Return that downtime, and what it rests on."""
         if candidate == current:
-            return self.failure_s
-        return self.out_s if candidate > current else self.in_s
+            return self.failure
+        return self.out if candidate > current else self.inward
 
     def lost_between(self, current: int, candidate: int) -> float:
         """Return what going from ``current`` to ``candidate`` workers costs beyond its downtime; equal: a failure."""

@@ -124,34 +124,32 @@ class RecoveryWatch:
         stop = _Course.of(self).stop() if self.samples else None
         return None if stop is None else stop.at_s
 
-    def calm(self) -> int | None:
-        """Return the place of the first normal sample that another one follows; ``None`` before that is there.
+    def unseen(self, since_s: float, at_most_s: float) -> Recovered | None:
+        """Return the recovery from a stop that no sample shows; ``None`` while the job is not calm again.
 
-        A single one may be the mean of a stop and of catching up.
+        Parameters
+        ----------
+        since_s
+            When the job ran again, epoch seconds.
+        at_most_s
+            For how long it stood still at most.
         """
-        if len(self.samples) < 2:
+        stopped_s = max(since_s - at_most_s, self.at_s)
+        course = _Course.of(self) if self.samples else None
+        if course is None or not (course.times_s > stopped_s).any():
             return None
-        normal = _Course.of(self).normal
-        found = np.flatnonzero(normal[:-1] & normal[1:])
-        return int(found[0]) if len(found) else None
-
-    def unseen(self, at_most_s: float) -> Recovered | None:
-        """Return the recovery from a stop of ``at_most_s`` that no sample shows, until the job was calm again.
-
-        ``None`` where it was from the first sample on, or is not yet.
-        """
-        first = self.calm()
-        if not first:
+        first = int(np.argmax(course.times_s > stopped_s))
+        calm = course.caught_up(_Stop(first, stopped_s, seen=False), twice=True)
+        if calm is None:
             return None
-        course = _Course.of(self)
-        recovery_s = max(course.caught_up_s(first, since=0) - self.at_s, at_most_s)
-        again = max(-course.excess_records(first), 0.0)
-        return Recovered(at_most_s, recovery_s, self.at_s, self.at_s + recovery_s, again_records=again)
+        again = max(-course.excess_records(first, calm), 0.0)
+        caught_up_s = since_s if calm == first else max(course.caught_up_s(calm, since=first), since_s)
+        return Recovered(at_most_s, caught_up_s - stopped_s, stopped_s, caught_up_s, again_records=again)
 
     def hidden_s(self, until_s: float) -> float:
         """Return the longest stop that the samples up to ``until_s`` can hide, seconds."""
-        times_s = [row[0] for row in self.samples if row[0] <= until_s]
-        return float(np.diff([self.at_s, *times_s]).max()) if times_s else math.inf
+        times_s = [row[0] for row in self.samples if row[0] < until_s]
+        return float(np.diff([self.at_s, *times_s, until_s]).max())
 
     def _judged(self, now_s: float) -> Recovered | TimedOut | None:
         stopped_s: float | None = None
@@ -220,10 +218,10 @@ class _Course:
         excess = workload - throughput - normal.difference.mean
         return cls(times, workload, throughput, excess, threshold, behind, watch.at_s, watch.settle_s)
 
-    def excess_records(self, until: int) -> float:
-        """Return how many more records arrived than were processed, before the sample ``until``; gaps are left out."""
-        steps_s = np.minimum(np.diff([self.at_s, *self.times_s[:until]]), self._usual_step_s)
-        return float(self.excess[:until] @ steps_s)
+    def excess_records(self, since: int, until: int) -> float:
+        """Return how many more records arrived than were processed, in the samples of a slice; gaps are left out."""
+        steps_s = np.minimum(np.diff([self.at_s, *self.times_s]), self._usual_step_s)
+        return float(self.excess[since:until] @ steps_s[since:until])
 
     @property
     def normal(self) -> Mask:
@@ -262,14 +260,18 @@ class _Course:
                 return _Stop(index, float(times[index]), seen=False)
         return None
 
-    def caught_up(self, stop: _Stop) -> int | None:
+    def caught_up(self, stop: _Stop, *, twice: bool = False) -> int | None:
         """Return the first sample after the stop from which a settling time of calm is seen.
 
         Calm means: the mean difference is normal, and so are at least half of the samples (one standard deviation
         leaves a third of them outside even when nothing is wrong), and consumer lag is normal where it is measured.
+        Where no sample shows the stop, the next one must be normal ``twice``: one may be the mean of a stop and of
+        catching up, and both together may be lost in the mean of the settling time.
         """
         normal = self.normal
         running = (self.throughput >= RESUMED * self.workload) & ~self.behind
+        if twice:
+            running[:-1] &= normal[1:]
         for index in np.flatnonzero(normal & running).tolist():
             window = self._window(index)
             if index < stop.index or window is None:
@@ -306,7 +308,8 @@ class _Course:
         whole, part = -self.excess[index - 2 : index]
         if not (whole > self.threshold[index - 2] and 0.0 < part < whole):
             return began_s
-        return began_s - (1.0 - float(part / whole)) * (began_s - self._began_step_s(index - 1))
+        part_began_s = self._began_step_s(index - 1)
+        return part_began_s + float(part / whole) * (float(self.times_s[index - 1]) - part_began_s)
 
     def _began_step_s(self, index: int) -> float:
         """Return when the step began that a sample tells of."""

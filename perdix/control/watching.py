@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from perdix.control.observe import last_finite, standing_still, total_throughput
 from perdix.control.state.ledger import Entry
-from perdix.models.recovery.downtime import Downtimes
+from perdix.models.recovery.downtime import IN_S, Downtimes
 from perdix.models.recovery.normal import Normal
 from perdix.models.recovery.observation import RESUMED, TIMEOUT_S, Recovered, RecoveryWatch, TimedOut
 from perdix.policies.contract import Reason
@@ -25,8 +25,39 @@ FALLING, FALLING_S = (
     0.1,
     0.2,
 )  # deficit as a share of the workload, and lag in seconds of it, of a job that falls behind
-UNSEEN_S = 60.0  # after a restart: a stop that has not shown by then was shorter than what metrics show
+SURELY_S, RATE_STEPS = 30.0, 4.0  # up for so long, and for as many steps as a rate is taken over: a stop would show
+UNSEEN_S = 30.0  # after that: a stop that has not shown by then was shorter than what metrics show
+UNCALM_S = 300.0  # likewise: who is not calm by then never may be
 BEFORE_A_RESTART_S = 120.0  # where the stop before an unplanned restart is looked for
+
+
+@dataclass(frozen=True)
+class Over:
+    """A rescale that is over, though no metric showed its stop.
+
+    Attributes
+    ----------
+    seen_s, ran_s
+        When that was seen, and since when the job had run again, epoch seconds.
+    at_most_s
+        For how many seconds it had stood still at most.
+    """
+
+    seen_s: float
+    ran_s: float
+    at_most_s: float
+
+    def to_state(self) -> list[float]:
+        """Return a JSON-serialisable state."""
+        return [self.seen_s, self.ran_s, self.at_most_s]
+
+    @classmethod
+    def from_state(cls, state: Any) -> Self:
+        """Rebuild from :meth:`to_state`. Raises ``ValueError`` for what it cannot be."""
+        seen_s, ran_s, at_most_s = (float(value) for value in state)
+        if not all(math.isfinite(value) for value in (seen_s, ran_s, at_most_s)):
+            raise ValueError(f"when a rescale was over is finite, found {state}")
+        return cls(seen_s, ran_s, at_most_s)
 
 
 @dataclass(frozen=True)
@@ -47,8 +78,7 @@ class Watching:
     back
         Whether it is a decision that took another one back.
     over
-        When a rescale was seen to be over that no metric has shown a stop of, epoch seconds, and for how many seconds
-        it stopped the job at most; ``None`` before.
+        That the rescale is over, though no metric has shown its stop; ``None`` before.
     """
 
     watch: RecoveryWatch
@@ -59,7 +89,7 @@ class Watching:
     inward: bool = False
     waiting_records: float = 0.0
     back: bool = False
-    over: tuple[float, float] | None = None
+    over: Over | None = None
 
     @property
     def change(self) -> tuple[int, int]:
@@ -71,7 +101,7 @@ class Watching:
     def recovered(self) -> Recovered | None:
         """The recovery that was seen to its end; ``None`` where its stop came after the rescale was over."""
         result = self.watch.outcome
-        if not isinstance(result, Recovered) or (self.over is not None and result.stopped_s > self.over[0]):
+        if not isinstance(result, Recovered) or (self.over is not None and result.stopped_s > self.over.seen_s):
             return None
         return result
 
@@ -86,11 +116,11 @@ class Watching:
             "inward": self.inward,
             "waiting_records": self.waiting_records,
             "back": self.back,
-            "over": self.over,
+            "over": None if self.over is None else self.over.to_state(),
         }
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Watching:
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Rebuild from :meth:`to_state`. Raises ``ValueError`` or ``KeyError`` when a part is missing."""
         over = state.get("over")
         return cls(
@@ -102,7 +132,7 @@ class Watching:
             bool(state.get("inward", int(state["scale_out"]) < int(state["from_scale_out"]))),
             float(state.get("waiting_records", 0.0)),
             bool(state.get("back", False)),
-            None if over is None else (float(over[0]), float(over[1])),
+            None if over is None else Over.from_state(over),
         )
 
 
@@ -175,8 +205,8 @@ def look(
         return _too_short_to_see(seen, normal, downtimes, window) or Watched(seen, normal, downtimes)
     if seen.recovered is not None:
         downtimes = downtimes.observed(*seen.change, seen.recovered.downtime_s)
-    elif isinstance(result, Recovered):
-        downtimes = _hidden(seen, downtimes)
+    elif isinstance(result, Recovered) and seen.over is not None:
+        downtimes = _hidden(seen, seen.over, downtimes)
     # What was watched is no normal operation, and a restart in it is not watched a second time.
     until_s = result.caught_up_s if isinstance(result, Recovered) else float(window.times_s[-1])
     normal = replace(normal, newest_s=max(normal.newest_s, until_s))
@@ -210,57 +240,58 @@ def _restarted_after_s(seen: Watching, window: Window) -> float | None:
 def _over(seen: Watching, window: Window) -> Watching:
     """Return a watch that knows when a rescale is over, though no metric has shown its stop.
 
-    By then the uptime has begun anew since the request, a whole step ago, and as many workers run as were asked for: a
-    stop that comes later has another cause.
+    By then the uptime has begun anew since the request, for long enough that a stop would show in rates, and also that
+    of restoring state; and as many workers run as were asked for. A stop that comes later has another cause. Where the
+    number never fits, as where slots are counted in other units, two minutes do.
     """
     if seen.decision_id is None or seen.over is not None:
         return seen
     uptime_s, scale_out = window.job_metric(metrics.UPTIME.name), window.job_metric(metrics.SCALE_OUT.name)
-    at_s, stopped_s = seen.watch.at_s, seen.watch.stopped_s()
+    at_s, surely_s = seen.watch.at_s, max(SURELY_S, RATE_STEPS * window.step_s)
     with np.errstate(invalid="ignore"):
-        running = (window.times_s - uptime_s >= at_s) & (uptime_s >= window.step_s)
-        running &= np.isnan(scale_out) | (scale_out == seen.scale_out)
+        fits = np.isnan(scale_out) | (scale_out == seen.scale_out)
+        running = (fits & (uptime_s >= surely_s)) | (uptime_s >= BEFORE_A_RESTART_S)
+        running &= window.times_s - uptime_s >= at_s
+    stopped_s = seen.watch.stopped_s() if running.any() else None
     if stopped_s is not None:
         running &= window.times_s < stopped_s
     if not running.any():
         return seen
     first = int(np.flatnonzero(running)[0])
-    over_s = float(window.times_s[first])
-    return replace(seen, over=(over_s, min(seen.watch.hidden_s(over_s), over_s - float(uptime_s[first]) - at_s)))
+    seen_s = float(window.times_s[first])
+    ran_s = seen_s - float(uptime_s[first])
+    return replace(seen, over=Over(seen_s, ran_s, min(seen.watch.hidden_s(seen_s), ran_s - at_s)))
 
 
 def _too_short_to_see(seen: Watching, normal: Normal, downtimes: Downtimes, window: Window) -> Watched | None:
     """Return the end of a watch of a rescale that has been over for a while without any metric having shown a stop.
 
     To go on waiting for a stop would teach nothing, and the next rescale would end the watch. What waited before is
-    still caught up with.
+    still caught up with, for as long as that may take.
     """
-    now_s = float(window.times_s[-1])
-    if seen.over is None or now_s - seen.over[0] < UNSEEN_S or seen.watch.calm() is None:
+    if seen.over is None or not seen.watch.samples or seen.watch.stopped_s() is not None:
         return None
-    if seen.watch.stopped_s() is not None:
+    since_s = seen.watch.samples[-1][0] - seen.over.seen_s
+    recovered = seen.watch.unseen(seen.over.ran_s, seen.over.at_most_s) if since_s >= UNSEEN_S else None
+    if recovered is None and since_s < UNCALM_S:
         return None
-    normal = replace(normal, newest_s=max(normal.newest_s, now_s))
-    seen = replace(seen, watch=replace(seen.watch, outcome=seen.watch.unseen(seen.over[1])))
-    return Watched(None, normal, _hidden(seen, downtimes), seen, _unseen(seen, "no metric showed a stop"))
+    normal = replace(normal, newest_s=max(normal.newest_s, float(window.times_s[-1])))
+    ended = replace(seen, watch=replace(seen.watch, outcome=recovered))
+    outcome = _unseen(ended, seen.over, "no metric showed a stop")
+    return Watched(None, normal, _hidden(ended, seen.over, downtimes), ended, outcome)
 
 
-def _hidden(seen: Watching, downtimes: Downtimes) -> Downtimes:
-    """Return what a rescale taught whose stop no metric showed: how long it was at most.
-
-    Where nothing shows what it lost, nothing was late.
-    """
-    at_most_s = math.inf if seen.over is None else seen.over[1]
+def _hidden(seen: Watching, over: Over, downtimes: Downtimes) -> Downtimes:
+    """Return what a rescale taught whose stop no metric showed: for how long the job stood still at most."""
+    believed = downtimes.anticipated(*seen.change)
     # A bound above what is believed says nothing: metrics were missing for that long.
-    if not at_most_s < downtimes.between(*seen.change):
-        return downtimes
-    learnt = downtimes.observed(*seen.change, at_most_s)
-    return learnt if seen.recovered is not None else learnt.caught_up(*seen.change, at_most_s, at_most_s, 0.0)
+    says = over.at_most_s < (believed.s if believed.seen > 0.0 else max(believed.s, IN_S))
+    return downtimes.observed(*seen.change, over.at_most_s) if says else downtimes
 
 
-def _unseen(seen: Watching, why: str) -> Mapping[str, Any]:
-    at_most_s = None if seen.over is None else seen.over[1]
-    return {"recovered": True, "downtime_at_most_s": at_most_s, **_judged(seen), "why": why}
+def _unseen(seen: Watching, over: Over, why: str) -> Mapping[str, Any]:
+    late = seen.recovered is not None and seen.recovered.recovery_s > over.at_most_s
+    return {"recovered": True, "downtime_at_most_s": over.at_most_s, **(_judged(seen) if late else {}), "why": why}
 
 
 def _judged(seen: Watching) -> Mapping[str, Any]:
@@ -355,6 +386,6 @@ def _outcome(seen: Watching, result: Recovered | TimedOut) -> Mapping[str, Any]:
     if isinstance(result, TimedOut):
         stopped = "the job stopped and did not catch up" if result.stopped_s is not None else "no stop was seen"
         return {"recovered": False, "waited_s": result.waited_s, "why": stopped}
-    if seen.recovered is None:
-        return _unseen(seen, "no metric showed a stop; another one came after it was over")
+    if seen.recovered is None and seen.over is not None:
+        return _unseen(seen, seen.over, "no metric showed a stop; another one came after it was over")
     return {"recovered": True, "downtime_s": result.downtime_s, "stop_seen": result.stop_seen, **_judged(seen)}

@@ -1,5 +1,6 @@
 """Recoveries watched window by window: rescales, failures that nobody asked for, and what is normal."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ from perdix.control.job_memory import recall
 from perdix.control.observe import newest, rows, standing_still, total_throughput
 from perdix.control.state.ledger import Entry, Intent, State
 from perdix.control.state.store import StateStore
-from perdix.control.watching import Watching, look, stopping_throughput
+from perdix.control.watching import Watched, Watching, look, stopping_throughput
 from perdix.models.recovery.downtime import Downtimes
 from perdix.models.recovery.normal import Normal
 from perdix.policies.contract import Reason
@@ -108,8 +109,10 @@ def test_a_stop_that_no_metric_shows_teaches_that_it_was_short() -> None:
     found = look(None, Normal(), Downtimes(), one, last=last, objective_s=600.0)
     assert found.watching is None
     assert found.outcome == {"recovered": True, "downtime_at_most_s": 3.5, "why": "no metric showed a stop"}
-    assert found.downtimes == Downtimes().observed(4, 2, 3.5).caught_up(4, 2, 3.5, 3.5, 0.0)
-    assert found.downtimes.lost_s < Downtimes().lost_s, "nothing was late, so nothing was done again"
+    assert found.downtimes == Downtimes().observed(4, 2, 3.5), "what it lost is learnt with the capacity"
+    assert found.ended is not None
+    assert found.ended.recovered is not None
+    assert found.ended.recovered.again_records == 0.0, "nothing was late, so nothing was done again"
     early = rows(one, one.times_s <= 50.0)
     waiting = look(None, Normal(), Downtimes(), early, last=last, objective_s=600.0)
     assert waiting.watching is not None, "a stop may still show"
@@ -210,7 +213,72 @@ def test_a_crash_soon_after_a_rescale_that_was_over_teaches_nothing_of_rescales(
         "downtime_at_most_s": 3.5,
         "why": "no metric showed a stop; another one came after it was over",
     }
-    assert found.downtimes == Downtimes().observed(4, 2, 3.5).caught_up(4, 2, 3.5, 3.5, 0.0)
+    assert found.downtimes == Downtimes().observed(4, 2, 3.5)
+
+
+@pytest.mark.parametrize(("stopped_s", "until_s"), [(2, 62), (2, 42), (20, 80)])
+def test_a_stop_of_restoring_state_shows_in_rates_after_the_job_is_up(stopped_s: int, until_s: int) -> None:
+    """Up 2 s after the request by its uptime; rates are taken over 20 s, so they fall below the half only later."""
+    done = np.full(500, 10.0)
+    done[100 + stopped_s : 100 + until_s] = 0.0
+    done[100 + until_s : 100 + 3 * until_s] = 15.0
+    over_20_s = np.convolve(done, np.full(20, 1.0 / 20.0))[:500]
+    at = np.arange(4, 500, 5)
+    one = window([[rate / 2, rate / 2] for rate in over_20_s[at]], [k - 101.0 if k > 101 else 900.0 + k for k in at])
+    last = applied(100.0, from_scale_out=4, scale_out=2)
+    found = end_of(one, last)
+    assert found.outcome is not None
+    assert found.outcome["downtime_s"] > 0.5 * (until_s - stopped_s)
+    assert found.outcome["recovery_s"] > until_s
+
+
+def end_of(whole: Window, last: Entry, downtimes: Downtimes | None = None) -> Watched:
+    """Look at a window minute by minute, until the watch ends."""
+    watching, learnt = None, downtimes or Downtimes()
+    for now_s in np.arange(last.applied_s or 0.0, whole.times_s[-1] + 1.0, 60.0)[1:]:
+        seen = rows(whole, (whole.times_s <= now_s) & (whole.times_s > now_s - 90.0))
+        found = look(watching, Normal(), learnt, seen, last=last, objective_s=600.0)
+        watching, learnt = found.watching, found.downtimes
+        if found.ended is not None:
+            return found
+        assert watching is not None
+        watching = Watching.from_state(json.loads(json.dumps(watching.to_state(), allow_nan=False)))
+    raise AssertionError("it is watched for ever")
+
+
+@pytest.mark.parametrize(
+    ("done", "scale_out"),
+    [
+        (5.0, 3.0),  # more or fewer run than were asked for, or they are counted in other units
+        (5.8, 2.0),  # always more than is known to arrive
+    ],
+)
+def test_a_watch_ends_also_where_the_job_is_never_as_it_should_be(done: float, scale_out: float) -> None:
+    one = window([[done, done]] * 150, [100.0, *(5.0 * k + 0.5 for k in range(149))], scale_out=scale_out)
+    found = end_of(one, applied(6.0, from_scale_out=4, scale_out=2))
+    assert found.outcome == {"recovered": True, "downtime_at_most_s": 3.5, "why": "no metric showed a stop"}
+    assert not found.failed
+
+
+@pytest.mark.parametrize(("step_after_s", "at_most_s"), [(10.0, 5.0), (2.0, 2.0)])
+def test_the_first_bound_teaches_also_above_what_is_assumed_of_rescales_in_place(
+    step_after_s: float, at_most_s: float
+) -> None:
+    one = window(
+        [[5.0, 5.0]] * 60, [900.0 + k if k <= step_after_s else k - step_after_s for k in 5.0 * np.arange(1, 61) - 10.0]
+    )
+    found = end_of(one, applied(10.0, from_scale_out=4, scale_out=2), Downtimes().in_place())
+    assert found.downtimes == Downtimes().in_place().observed(4, 2, at_most_s)
+    assert found.downtimes.inward.seen == 1.0
+
+
+def test_a_gap_of_the_metrics_may_hide_a_stop_as_long_as_it_is() -> None:
+    """Asked at 6 s; up again at 45 s; what is processed is not known from 15 to 70 s."""
+    missing = [[5.0, 5.0], [5.0, 5.0], *([[NONE, NONE]] * 12), *([[5.0, 5.0]] * 35)]
+    one = window(missing, [100.0, 105.0, *([NONE] * 7), *(5.0 * k + 5.0 for k in range(40))], scale_out=NONE)
+    found = end_of(one, applied(6.0, from_scale_out=4, scale_out=2))
+    assert found.outcome is not None
+    assert found.outcome["downtime_at_most_s"] >= 30.0
 
 
 def test_a_stop_while_fewer_run_than_were_asked_for_is_still_that_of_the_rescale() -> None:

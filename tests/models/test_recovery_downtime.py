@@ -105,13 +105,6 @@ def test_what_failures_lose_says_nothing_of_rescales_that_make_a_checkpoint_firs
     assert downtimes.failure_lost_s == pytest.approx(12.0, rel=0.02)
 
 
-def test_what_is_only_assumed_to_be_lost_is_no_less_than_what_the_others_lost():
-    failed = Downtimes().caught_up(3, 3, 30.0, 168.0, 0.75)
-    assert failed.lost_s == failed.failure_lost_s > LOST_S
-    rescaled = Downtimes().caught_up(2, 3, 2.0, 2.0, 0.0)
-    assert rescaled.lost_s < rescaled.failure_lost_s == LOST_S
-
-
 def test_rescales_in_place_are_assumed_to_be_short_until_one_was_seen():
     assumed = Downtimes().in_place()
     assert assumed.out_s == assumed.in_s == IN_PLACE_S
@@ -121,6 +114,10 @@ def test_rescales_in_place_are_assumed_to_be_short_until_one_was_seen():
     assert seen.in_place() == seen
     assert seen.in_s == pytest.approx(IN_PLACE_S * (40.0 / IN_PLACE_S) ** 0.8)
     assert assumed.in_place() == assumed
+    failed = assumed.caught_up(3, 3, 30.0, 168.0, 0.75).in_place()
+    assert failed.lost_s == IN_PLACE_LOST_S < failed.failure_lost_s, "a failure says nothing of rescales in place"
+    learnt = assumed.losing(3, 2, 0.5)
+    assert learnt.in_place() == learnt, "what was learnt of what is lost stays, also where no stop was seen yet"
     assert Downtimes().in_place(checkpoint=False).lost_s == LOST_S
 
 

@@ -115,11 +115,37 @@ def test_what_was_done_again_unseen_counts_no_gap_of_the_metrics(before):
     times, arrived = 12.0 + 5.0 * np.arange(14), np.full(14, 10.0)
     done = np.array([*[10.0] * before, 12.0, 12.0, *[10.0] * (12 - before)])
     watch = RecoveryWatch.start(0.0).observe(times, arrived, done)
-    assert watch.unseen(1.0).again_records == pytest.approx(2.0 * (5.0 + 5.0))
-    assert watch.unseen(1.0).recovery_s == times[before + 1]
-    early = RecoveryWatch.start(0.0).observe(times[:1], arrived[:1], done[:1])
-    assert early.unseen(1.0) is None
-    assert RecoveryWatch.start(0.0).observe(times, arrived, arrived).unseen(1.0) is None, "nothing shows"
+    assert watch.unseen(1.0, 1.0).again_records == pytest.approx(2.0 * (5.0 + 5.0))
+    assert watch.unseen(1.0, 1.0).recovery_s == times[before + 1]
+    for count in (0, 1, 5):
+        early = RecoveryWatch.start(0.0).observe(times[:count], arrived[:count], done[:count])
+        assert early.unseen(1.0, 1.0) is None, "no half a minute of calm yet"
+    nothing = RecoveryWatch.start(0.0).observe(times, arrived, arrived).unseen(1.0, 1.0)
+    assert (nothing.again_records, nothing.recovery_s) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("after_s", [1, 6, 11, 21])
+def test_what_was_done_again_unseen_counts_from_the_restart_on(after_s):
+    """Flink rescales once a checkpoint is complete, seconds after the request."""
+    times = 5.0 * np.arange(1, 41)
+    done = np.full(200, 70.0)
+    done[after_s : after_s + 2] = 0.0
+    done[after_s + 2 : after_s + 12] = 70.0 + (2 * 70.0 + 3 * 70.0) / 10.0  # two seconds stood still, three done again
+    watch = RecoveryWatch.start(0.0).observe(times, np.full(40, 70.0), done.reshape(-1, 5).mean(axis=1))
+    found = watch.unseen(after_s + 2.0, 2.0)
+    assert found.stopped_s == after_s
+    assert found.recovery_s == pytest.approx(12.0, abs=4.0)
+    assert found.again_records == pytest.approx(3 * 70.0)
+
+
+def test_a_surplus_within_noise_is_no_calm():
+    rng = np.random.default_rng(4)
+    times, arrived = 5.0 * np.arange(1, 61), np.full(60, 10.0)
+    noise = rng.normal(0.0, 1.0, 60)
+    normal = Normal().fed(times, arrived, arrived + noise)
+    catching_up = np.where(times <= 100.0, 11.5, 10.0)
+    watch = RecoveryWatch.start(0.0, normal).observe(times, arrived, catching_up + noise)
+    assert watch.unseen(1.0, 1.0).recovery_s == pytest.approx(100.0, abs=20.0)
 
 
 @settings(max_examples=60, deadline=None)
