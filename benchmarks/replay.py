@@ -3,7 +3,7 @@
 Run ``python -m benchmarks.replay [--seeds 5] [--hours 6] [--only sine traffic] [--policies LIST] [--json]``. Each trace
 is replayed with its peak at 75 % and at 95 % of what twelve workers can take, with each ``--error-budget``.
 ``--recoveries`` instead lets workers crash and pools every recovery of Daedalus; ``least_abs_error_pct`` is the error
-of whom is told all but what is drawn by lot, ``least_within_pct`` how often that is within a quarter or three seconds.
+of the best prediction from all but what is drawn at random, ``least_within_pct`` how often it is within 25 % or 3 s.
 ``--check-frontier`` instead plays plans of the frontier on the twin.
 Needs the measured data beside the project.
 """

@@ -16,10 +16,10 @@ from perdix.policies.holding import held_back
 from perdix.policies.wording import workers
 from perdix.settings.stream_job import GRACE_S, StreamJob
 from perdix.targets.contract import Running
+from perdix.telemetry.query_text import rate_window_s
 
 SHORTEST_GRACE_S = 30.0  # Flink's own cooldown
 RESTARTS = 5.0  # times the longer downtime of a rescale: until the job is as it will be
-SCRAPES = 4.0  # that a rate is taken over (conf/queries)
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def grace_of(job: StreamJob, downtimes: Downtimes) -> float:
     """
     if job.grace_s is not None:
         return job.grace_s
-    scraped_s = 0.0 if job.prometheus is None else SCRAPES * job.prometheus.scrape_interval_s
+    scraped_s = 0.0 if job.prometheus is None else rate_window_s(job.prometheus.scrape_interval_s)
     return min(max(RESTARTS * max(downtimes.out_s, downtimes.in_s), scraped_s, SHORTEST_GRACE_S), GRACE_S)
 
 

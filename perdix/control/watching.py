@@ -16,6 +16,7 @@ from perdix.models.recovery.normal import Normal
 from perdix.models.recovery.observation import RESUMED, TIMEOUT_S, Recovered, RecoveryWatch, TimedOut
 from perdix.policies.contract import Reason
 from perdix.telemetry import metrics
+from perdix.telemetry.query_text import rate_window_s
 from perdix.telemetry.window import Values, Window
 
 PATIENCE = 1.5
@@ -25,7 +26,7 @@ FALLING, FALLING_S = (
     0.1,
     0.2,
 )  # deficit as a share of the workload, and lag in seconds of it, of a job that falls behind
-SURELY_S, RATE_STEPS = 30.0, 4.0  # up for so long, and for as many steps as a rate is taken over: a stop would show
+SURELY_S = 30.0  # up for so long, and for as long as a rate is taken over: a stop would show
 UNSEEN_S = 30.0  # after that: a stop that has not shown by then was shorter than what metrics show
 UNCALM_S = 300.0  # likewise: who is not calm by then never may be
 BEFORE_A_RESTART_S = 120.0  # where the stop before an unplanned restart is looked for
@@ -247,7 +248,7 @@ def _over(seen: Watching, window: Window) -> Watching:
     if seen.decision_id is None or seen.over is not None:
         return seen
     uptime_s, scale_out = window.job_metric(metrics.UPTIME.name), window.job_metric(metrics.SCALE_OUT.name)
-    at_s, surely_s = seen.watch.at_s, max(SURELY_S, RATE_STEPS * window.step_s)
+    at_s, surely_s = seen.watch.at_s, max(SURELY_S, rate_window_s(window.step_s))
     with np.errstate(invalid="ignore"):
         fits = np.isnan(scale_out) | (scale_out == seen.scale_out)
         running = (fits & (uptime_s >= surely_s)) | (uptime_s >= BEFORE_A_RESTART_S)
