@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from perdix.assets.stopwatch import Stopwatch
-from perdix.assets.training.tasks import champion_of, drawn
+from perdix.assets.training.tasks import champion_of, drawn, gated
 from perdix.models.latency.contract import LatencyModel
 from perdix.models.latency.selection import NOTES, LatencyCandidate, TrainedLatency, challenge, select_latency
 from perdix.models.latency.state import latency_from_state
@@ -58,8 +58,7 @@ def train_latency(key: Mapping[str, Any]) -> dict[str, Any]:
         "candidates": [_candidate(candidate, trained) for candidate in trained.candidates],
         "winner": trained.winner,
         "why": trained.sentence,
-        "promote": verdict.promoted,
-        "verdict": f"{verdict.sentence}{lost}",
+        **gated(verdict, lost),
         "state": to_text(trained.to_state()),
         "rows": len(profile.points),
         "data_digest": trained.digest,

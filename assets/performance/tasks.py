@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from perdix.assets.stopwatch import Stopwatch
-from perdix.assets.training.tasks import champion_of, drawn
+from perdix.assets.training.tasks import champion_of, drawn, gated
 from perdix.models.performance.families import family_of
 from perdix.models.performance.fitted import FittedPerformance
 from perdix.models.performance.gate import challenge
@@ -55,8 +55,7 @@ def train_performance(key: Mapping[str, Any]) -> dict[str, Any]:
         "candidates": [_candidate(one, len(trained.samples)) for one in trained.candidates],
         "winner": trained.winner,
         "why": trained.sentence,
-        "promote": verdict.promoted,
-        "verdict": f"{verdict.sentence}{lost}",
+        **gated(verdict, lost),
         "state": to_text(trained.model.to_state()),
         "rows": len(trained.samples),
         "data_digest": trained.digest,

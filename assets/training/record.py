@@ -247,4 +247,5 @@ def _error_picture(tables: Mapping[str, pd.DataFrame], score: str, chosen: Seque
 
 def _detail(one: Trained) -> JobDetail:
     pictures = {name: base64.b64decode(text) for name, text in one.result.get("pictures", {}).items() if ".png" in name}
-    return JobDetail(one.job, str(one.winner), _numbers(one), {"verdict": one.why[:250]}, pictures)
+    gate = {name: float(error) for name, error in one.result.get("gate", {}).items() if error is not None}
+    return JobDetail(one.job, str(one.winner), {**_numbers(one), **gate}, {"verdict": one.why[:250]}, pictures)

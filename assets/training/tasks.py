@@ -30,6 +30,7 @@ from perdix.models.forecasting.selection import Candidate, challenge_champion
 from perdix.models.registry.errors import FleetCorrupt
 from perdix.models.registry.fleet_table import read_row
 from perdix.models.registry.shared_models import to_text
+from perdix.models.verdict import Verdict
 from perdix.telemetry.lake import Lake
 
 T = TypeVar("T")
@@ -76,8 +77,7 @@ def train_forecast(key: Mapping[str, Any]) -> dict[str, Any]:
         ],
         "winner": trained.winner,
         "why": trained.sentence,
-        "promote": verdict.promote,
-        "verdict": f"{verdict.sentence}{lost}",
+        **gated(verdict, lost),
         "state": kept,
         "rows": int(np.isfinite(history.per_s).sum()),
         "step_s": history.step_s,
@@ -99,6 +99,12 @@ def champion_of(key: Mapping[str, Any], read: Callable[[State, Mapping[str, Stat
         return read(orjson.loads(row.state), {name: orjson.loads(text) for name, text in row.shared.items()}), ""
     except (FleetCorrupt, ValueError, KeyError, TypeError, AttributeError) as error:
         return None, f"; its champion could not be read: {error}"
+
+
+def gated(verdict: Verdict, lost: str) -> dict[str, Any]:
+    """Return what the gate says, as an answer holds it; ``lost`` says why a champion could not be read."""
+    errors = figures({"gate_error": verdict.challenger_error, "gate_champion_error": verdict.champion_error})
+    return {"promote": verdict.promoted, "verdict": f"{verdict.sentence}{lost}", "gate": errors}
 
 
 def _forecast_candidate(candidate: Candidate, naive_wape: float) -> dict[str, Any]:
@@ -145,8 +151,7 @@ def train_capacity(key: Mapping[str, Any]) -> dict[str, Any]:
         "candidates": [_capacity_candidate(candidate) for candidate in trained.candidates],
         "winner": trained.winner,
         "why": trained.best.notes,
-        "promote": verdict.promoted,
-        "verdict": f"{verdict.sentence}{lost}",
+        **gated(verdict, lost),
         "state": to_text(trained.to_state()),
         "rows": len(rows),
         "data_digest": digest_of_days(lake, "capacity_features", key["job"], key["history_days"]),

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,7 @@ from perdix.models.capacity.evidence import Evidence
 from perdix.models.capacity.pairing import COLUMNS, scale_out_of
 from perdix.models.capacity.regressors import FAMILIES, Linear, Regressor, XGBoost
 from perdix.models.capacity.scale_outs import ScaleOuts
+from perdix.models.verdict import Verdict
 
 SHARES = ("cpu_share", "throughput_share")
 
@@ -99,22 +100,6 @@ class TrainedCapacity:
         return {**self.model.to_state(), "family": self.winner, "table": [asdict(item) for item in estimates]}
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """Whether the challenger takes over, judged on the same minutes as the champion."""
-
-    verdict: Literal["promote", "keep"]
-    champion_mape: float
-    challenger_mape: float
-    minutes: int
-    sentence: str
-
-    @property
-    def promoted(self) -> bool:
-        """True when the challenger takes over."""
-        return self.verdict == "promote"
-
-
 def select_capacity(
     frame: pd.DataFrame,
     bounds_maximum: int,
@@ -168,7 +153,7 @@ def challenge(champion: ScaleOuts | None, trained: TrainedCapacity, frame: pd.Da
     on the high-CPU minutes held out in training, which the champion may know: the doubt favours it.
     """
     if champion is None or not champion.known:
-        return Verdict("promote", math.nan, trained.best.capacity_mape, 0, "there is no champion yet")
+        return Verdict(True, "there is no champion yet", trained.best.capacity_mape)
     rows = _usable(frame)
     fold = newest_fold(rows, champion.newest_s)
     if fold is not None:
@@ -178,7 +163,7 @@ def challenge(champion: ScaleOuts | None, trained: TrainedCapacity, frame: pd.Da
     else:
         held = high_cpu_fold(rows)
         if held is None or not trained.held_out:
-            return Verdict("keep", math.nan, math.nan, 0, "the history is too short to hold minutes out: champion kept")
+            return Verdict(False, "the history is too short to hold minutes out: champion kept")
         test = held.test[held.test["scale_out"] <= max(trained.held_out)]
         challenger = capacity_score(lambda n: trained.held_out[n], test)
     incumbent = capacity_score(lambda n: champion.capacity(n).per_s, test)
@@ -187,8 +172,7 @@ def challenge(champion: ScaleOuts | None, trained: TrainedCapacity, frame: pd.Da
         f"{trained.winner} is {100 * challenger.mape:.1f} % off on {minutes} minutes that it had not learnt from, "
         f"the champion {100 * incumbent.mape:.1f} %"
     )
-    better = challenger.mape < incumbent.mape
-    return Verdict("promote" if better else "keep", incumbent.mape, challenger.mape, minutes, sentence)
+    return Verdict(challenger.mape < incumbent.mape, sentence, challenger.mape, incumbent.mape)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from perdix.models.forecasting.forecaster import Forecaster, forecaster_from_sta
 from perdix.models.forecasting.judgement import Backtest
 from perdix.models.forecasting.member import Member
 from perdix.models.forecasting.origins import LEAST_SHARE, Stops, least_steps, stops_of
+from perdix.models.verdict import Verdict
 from perdix.telemetry.moments import moment
 
 MARGIN = 0.02
@@ -82,14 +83,6 @@ class TrainedForecast:
         if self.since_s is None:
             return "the same windows"
         return f"the same {int(self.stops.scored.sum())} windows since the drift began at {moment(self.since_s)}"
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """Whether a challenger becomes the champion, and why."""
-
-    promote: bool
-    sentence: str
 
 
 def train_forecasters(
@@ -277,7 +270,7 @@ def challenge(
         known = f"{challenger.evidence} of the {LEAST_EVIDENCE} origins that a judgement needs"
         return Verdict(False, f"{challenger.family} was judged on {known}")
     if current is None:
-        return Verdict(True, f"{challenger.family} ({_told(challenger)}) is the first champion")
+        return Verdict(True, f"{challenger.family} ({_told(challenger)}) is the first champion", challenger.score)
     same = np.array_equal(current.origins_s, challenger.origins_s)
     if not same or not np.array_equal(current.actual, challenger.actual, equal_nan=True):
         raise ValueError(
@@ -288,7 +281,7 @@ def challenge(
     found = f"{challenger.family} ({_told(challenger)}) against {against} on {windows}"
     if current.unanswered:
         silent = f"{current.family} could not forecast from {current.unanswered} of {current.evidence} origins"
-        return Verdict(True, f"promoted: {silent}; {challenger.family}: {_told(challenger)}")
-    if beats(challenger, current, margin):
-        return Verdict(True, f"promoted: {found}")
-    return Verdict(False, f"kept the champion: {found}, not better by {margin:.0%}")
+        return Verdict(True, f"promoted: {silent}; {challenger.family}: {_told(challenger)}", challenger.score)
+    promoted = beats(challenger, current, margin)
+    sentence = f"promoted: {found}" if promoted else f"kept the champion: {found}, not better by {margin:.0%}"
+    return Verdict(promoted, sentence, challenger.score, current.score)

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from perdix.models.profiling import tmax
 from perdix.models.profiling.profile import Profile, ProfilePoint
 from perdix.models.profiling.profiled import Profiled
 from perdix.models.profiling.rows import profile_digest
+from perdix.models.verdict import Verdict
 
 Flags = NDArray[np.bool_]
 
@@ -192,21 +193,6 @@ class TrainedLatency:
         return {**taught.to_state(), "profile": self.digest}
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """Whether the challenger takes over, judged on the same points as the champion."""
-
-    verdict: Literal["promote", "keep"]
-    sentence: str
-    champion: Judgement | None = None
-    challenger: Judgement | None = None
-
-    @property
-    def promoted(self) -> bool:
-        """True when the challenger takes over."""
-        return self.verdict == "promote"
-
-
 def select_latency(
     profile: Profile,
     seed: int = 0,
@@ -271,10 +257,12 @@ def challenge(champion: LatencyModel | None, champion_profile: str | None, train
     truth = np.array([point.latency_ms for point in trained.points])
     challenger = Judgement.of(trained.held_out, truth, trained.overloaded)
     if champion is None:
-        return Verdict("promote", f"{trained.winner} {challenger}; there is no champion yet", None, challenger)
+        return Verdict(True, f"{trained.winner} {challenger}; there is no champion yet", challenger.balanced_error)
     if champion_profile == trained.digest:
         if champion.family == trained.winner:
-            return Verdict("keep", "the champion is of the same family and profile: champion kept", None, challenger)
+            return Verdict(
+                False, "the champion is of the same family and profile: champion kept", challenger.balanced_error
+            )
         again = next((one.one_out for one in trained.candidates if one.family == champion.family), None)
         incumbent = again or _judged(champion, trained, truth)
     else:
@@ -284,7 +272,7 @@ def challenge(champion: LatencyModel | None, champion_profile: str | None, train
         f"{trained.winner} {challenger} that it had not seen, mean error {challenger.mae_ms:.0f} ms; "
         f"the champion ({champion.family}) {incumbent}, {incumbent.mae_ms:.0f} ms"
     )
-    return Verdict("promote" if better else "keep", sentence, incumbent, challenger)
+    return Verdict(better, sentence, challenger.balanced_error, incumbent.balanced_error)
 
 
 def held_out_predictions(

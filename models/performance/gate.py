@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
 import numpy as np
 
 from perdix.models.performance.contract import Sample, Values
@@ -12,27 +9,7 @@ from perdix.models.performance.cross_validation import in_words
 from perdix.models.performance.fitted import FittedPerformance
 from perdix.models.performance.samples import rates_of
 from perdix.models.performance.selection import TrainedPerformance
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """Whether the challenger takes over.
-
-    Attributes
-    ----------
-    champion_rmse_per_s, challenger_rmse_per_s
-        On the same samples; ``None`` where there is no champion, or nothing to judge by.
-    """
-
-    verdict: Literal["promote", "keep"]
-    sentence: str
-    champion_rmse_per_s: float | None = None
-    challenger_rmse_per_s: float | None = None
-
-    @property
-    def promoted(self) -> bool:
-        """True when the challenger takes over."""
-        return self.verdict == "promote"
+from perdix.models.verdict import Verdict
 
 
 def challenge(champion: FittedPerformance | None, trained: TrainedPerformance) -> Verdict:
@@ -44,11 +21,11 @@ def challenge(champion: FittedPerformance | None, trained: TrainedPerformance) -
     """
     best = trained.best
     if champion is None:
-        return Verdict("promote", f"{best.family}, {best.errors}; there is no champion yet")
+        return Verdict(True, f"{best.family}, {best.errors}; there is no champion yet", best.rmse_per_s)
     known = {_content(one) for one in champion.samples}
     seen = np.array([_content(one) in known for one in trained.samples])
     if seen.all() and champion.family == trained.winner and len(known) == len(trained.samples):
-        return Verdict("keep", "the champion is of the same family and samples: champion kept")
+        return Verdict(False, "the champion is of the same family and samples: champion kept")
     asked = np.array([(one.cpu_cores, one.memory_mb) for one in trained.samples])
     incumbent = champion.predict(asked[:, 0], asked[:, 1]).per_s
     if champion.family in trained.held_out:
@@ -60,7 +37,7 @@ def challenge(champion: FittedPerformance | None, trained: TrainedPerformance) -
         f"{trained.winner} is {in_words(ours)} records/s off {len(rates)} samples left out, the champion "
         f"({champion.family}) {in_words(theirs)}; the {int(seen.sum())} that it had learned were left out for it, too"
     )
-    return Verdict("promote" if better else "keep", sentence, theirs, ours)
+    return Verdict(better, sentence, ours, theirs)
 
 
 def _content(one: Sample) -> tuple[float, float, float]:

@@ -172,3 +172,4 @@ def test_samples_become_a_champion_and_a_slower_operator_challenges_it(run: Run,
     again = train_performance(key(run.home.operator_samples, champions=str(tmp_path / "1.parquet")))
     assert again["promote"]
     assert f"the champion ({winner})" in again["verdict"]
+    assert again["gate"]["gate_error"] < again["gate"]["gate_champion_error"]

@@ -100,6 +100,13 @@ class TestPublication:
         assert list(rows["state"]) == ['{"order":[1,0,1]}', "2", "3", "4"]
         assert made.data.rows == 200
 
+    def test_what_challenger_and_champion_were_judged_by_stands_in_the_run_of_the_job(self, kept: Kept) -> None:
+        item = answer()
+        item["result"]["gate"] = {"gate_error": 0.4, "gate_champion_error": None}
+        kept.write("a", item)
+        (detail,) = published(read_trained(kept.folder, ["a"])).details
+        assert detail.metrics == {"wape": 0.1, "beats_naive": 1.0, "gate_error": 0.4}
+
     def test_where_nobody_is_promoted_the_challengers_can_be_looked_at(self, kept: Kept) -> None:
         kept.write("a", answer(promote=False))
         made = published(read_trained(kept.folder, ["a"]), champions(a="1", b="2"))

@@ -51,7 +51,7 @@ def test_the_gate_judges_on_windows_since_the_drift_and_says_so(champion, retrai
     assert (retrained.stops.scored_s >= CHANGE_S).all()
     assert retrained.stops.scored.sum() >= 8
     verdict = challenge_champion(retrained, champion.to_state(), load(40))
-    assert verdict.promote
+    assert verdict.promoted
     assert "windows since the drift began at 2025-10-09 08:53Z" in verdict.sentence
 
 
@@ -81,7 +81,7 @@ def test_a_training_that_comes_too_early_keeps_the_champion_and_says_when_to_com
     trained = retrain_forecasters(history, CHANGE_S, QUICK)
     assert trained.winner is None
     verdict = challenge_champion(trained, champion.to_state(), history)
-    assert not verdict.promote
+    assert not verdict.promoted
     assert "20 minutes of workload since are too few" in verdict.sentence
     assert "train again after 2025-10-09 09:" in verdict.sentence
 

@@ -197,22 +197,22 @@ def test_a_peak_missed_costs_nine_times_a_margin():
     low, high = judged(1.0, highest=0.8), judged(1.0, highest=1.2)
     assert low.score == pytest.approx(0.18)
     assert high.score == pytest.approx(0.02)
-    assert challenge(low, high).promote
-    assert challenge(judged(0.95, highest=0.6), judged(1.10, highest=1.10)).promote  # worse path, safe maximum
+    assert challenge(low, high).promoted
+    assert challenge(judged(0.95, highest=0.6), judged(1.10, highest=1.10)).promoted  # worse path, safe maximum
 
 
 def test_a_challenger_must_be_better_by_the_margin():
-    assert challenge(judged(1.10), judged(1.05)).promote
-    assert not challenge(judged(1.10), judged(1.099)).promote
-    assert not challenge(judged(1.10), judged(1.20)).promote
-    assert not challenge(judged(1.0), judged(1.0)).promote
+    assert challenge(judged(1.10), judged(1.05)).promoted
+    assert not challenge(judged(1.10), judged(1.099)).promoted
+    assert not challenge(judged(1.10), judged(1.20)).promoted
+    assert not challenge(judged(1.0), judged(1.0)).promoted
     assert "WAPE 5.0% over 900 s) against" in challenge(judged(1.10), judged(1.05)).sentence
 
 
 def test_the_first_champion_needs_evidence_only():
-    assert challenge(None, judged(1.5)).promote
+    assert challenge(None, judged(1.5)).promoted
     verdict = challenge(None, judged(1.0, origins=3))
-    assert not verdict.promote
+    assert not verdict.promoted
     assert "3 of the 8" in verdict.sentence
 
 
@@ -221,7 +221,7 @@ def test_a_champion_that_falls_silent_is_replaced():
     silent = current.forecast.copy()
     silent[4] = np.nan
     verdict = challenge(replace(current, forecast=silent), judged(1.1, family="damped-trend"))
-    assert verdict.promote
+    assert verdict.promoted
     assert "linear could not forecast from 1 of 10 origins" in verdict.sentence
 
 
@@ -237,10 +237,10 @@ def test_a_stored_champion_is_judged_on_the_windows_of_the_training():
     trained = train_forecasters(history, QUICK)
     naive = trained.candidates["last-value"].forecaster.to_state()
     verdict = challenge_champion(trained, naive, history)
-    assert verdict.promote
+    assert verdict.promoted
     assert "against last-value" in verdict.sentence
     assert "had seen these windows" in verdict.sentence
-    assert not challenge_champion(trained, trained.champion.to_state(), history).promote
+    assert not challenge_champion(trained, trained.champion.to_state(), history).promoted
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_a_stored_champion_is_judged_on_the_windows_of_the_training():
 def test_a_champion_that_cannot_be_read_counts_as_absent(state, why):
     history = ramp()
     verdict = challenge_champion(train_forecasters(history, QUICK), state, history)
-    assert verdict.promote
+    assert verdict.promoted
     assert "is the first champion; the champion could not be read" in verdict.sentence
     assert why in verdict.sentence
 
@@ -262,5 +262,5 @@ def test_a_champion_that_cannot_be_read_counts_as_absent(state, why):
 def test_without_a_winner_the_champion_stays():
     trained = train_forecasters(ramp(0.3), QUICK)
     verdict = challenge_champion(trained, trained.candidates["linear"].forecaster.to_state(), ramp(0.3))
-    assert not verdict.promote
+    assert not verdict.promoted
     assert "too few" in verdict.sentence
