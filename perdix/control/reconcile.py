@@ -6,11 +6,12 @@ repeated after a crash, and every failure heals at a later tick.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from perdix.control.decide import Avoided
-from perdix.control.state.ledger import OPEN, Desired, Entry, State
+from perdix.control.state.ledger import OPEN, Desired, Entry, Ledger, State
 from perdix.control.state.store import StateStore
 from perdix.control.tenure import Tenure, asking
 from perdix.policies.contract import Reason
@@ -74,17 +75,31 @@ class Progress:
         return self.desired.decision
 
 
+def close_undone(ledger: Ledger, job: str, now_s: float, progress: Progress) -> None:
+    """Close what is taken back; in one transaction with the decision that takes it back."""
+    if progress.undone is not None:
+        ledger.failed(progress.undone.decision_id, now_s, progress.sentence, retriable=False)
+        ledger.heard_of(progress.undone.decision_id)
+        ledger.withdraw(job, now_s, progress.sentence)
+
+
 @dataclass(frozen=True)
 class Reconciler:
     """Between the ledger and the target of one job, at one tick.
 
     ``store`` is fenced; so what a controller that was overtaken writes here is refused.
+
+    Parameters
+    ----------
+    in_words
+        Says a number of workers and their mix.
     """
 
     store: StateStore
     target: Target
     job: str
     now_s: float
+    in_words: Callable[[int, Mapping[str, int]], str] = workers
 
     def review(self, *, act: bool, paused: bool = False) -> Progress:
         """Read what runs and note what became of the decision under way; asks nothing of the target.
@@ -114,7 +129,7 @@ class Reconciler:
         if desired is None or desired.decision.state is not State.INTENT:
             return Progress(running, desired)
         entry = desired.decision
-        asked = workers(desired.scale_out, desired.mix)
+        asked = self.in_words(desired.scale_out, desired.mix)
         if running.is_asked_for(desired.scale_out, desired.mix) and not running.settled:
             # The target accepted, and perdix died before it could note so.
             self.store.ledger.applied(entry.decision_id, self.now_s)
@@ -149,7 +164,7 @@ class Reconciler:
         self.store.ledger.confirmed(desired.decision.decision_id, self.now_s)
         confirmed = self.store.ledger.desired(self.job)
         run = "runs" if running.scale_out == 1 else "run"
-        return Progress(running, confirmed, Event.CONFIRMED, f"{workers(running.scale_out, running.mix)} {run}")
+        return Progress(running, confirmed, Event.CONFIRMED, f"{self.in_words(running.scale_out, running.mix)} {run}")
 
     def _closed(self, running: Running, desired: Desired, *, paused: bool) -> Progress:
         """Somebody else may have asked for another size since."""
@@ -166,7 +181,7 @@ class Reconciler:
 
     def _overtaken(self, running: Running, desired: Desired, *, paused: bool) -> Progress:
         """Respect what somebody else asked for, and undo what a controller asked for that had lost its lease."""
-        asked = workers(running.requested or 0, running.requested_mix)
+        asked = self.in_words(running.requested or 0, running.requested_mix)
         stray = self._stray(running, desired)
         if stray is not None and paused:
             return Progress(running, desired)
@@ -203,10 +218,10 @@ class Reconciler:
         entry = desired.decision
         if self._others(running, desired):
             return self._overtaken(running, desired, paused=paused)
-        asked = workers(desired.scale_out, desired.mix)
+        asked = self.in_words(desired.scale_out, desired.mix)
         if running.requested is not None and not running.is_asked_for(desired.scale_out, desired.mix):
             # An answer of 2xx is not what runs: the target has forgotten, or reads of it are late.
-            why = f"the target does not show that {asked} were asked for"
+            why = f"the target does not show a request for {asked}"
             self.store.ledger.failed(entry.decision_id, self.now_s, why, retriable=True, fault=Fault.PASSING)
             return Progress(running, desired, Event.FORGOTTEN, f"{why}; asked again later")
         waited_s = self.now_s - (entry.applied_s if entry.applied_s is not None else entry.intent.made_s)
@@ -217,7 +232,7 @@ class Reconciler:
             why = f"the rescale to {asked} did not end within {waited_s:.0f} s"
             avoided = Avoided(desired.scale_out, self.now_s + AVOID_S, why, mix=desired.mix)
             return Progress(running, None, Event.GIVEN_UP, why, avoided, undone=entry)
-        why = f"{running.scale_out} of {asked} were reached"
+        why = f"asked for {asked}, got {self.in_words(running.scale_out, running.mix)}"
         if entry.attempts >= ATTEMPTS:
             return self._given_up(running, desired, why)
         self.store.ledger.failed(entry.decision_id, self.now_s, why, retriable=True)
@@ -227,7 +242,7 @@ class Reconciler:
         """Only a size that was refused is given up, and no rollback: what ran before could be had."""
         entry = desired.decision
         if error.fault is Fault.SIZE and not self._is_rollback(entry):
-            asked = workers(desired.scale_out, desired.mix)
+            asked = self.in_words(desired.scale_out, desired.mix)
             return self._given_up(running, desired, f"the target refused {asked}: {error}", error.fault)
         self.store.ledger.failed(entry.decision_id, self.now_s, str(error), retriable=True, fault=error.fault)
         return Progress(running, desired, Event.REFUSED, f"{error}; tried again later")

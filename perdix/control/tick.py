@@ -21,7 +21,7 @@ from perdix.control.memories import Memories
 from perdix.control.observe import Observation, doubting, observe
 from perdix.control.pausing import why_paused
 from perdix.control.plan import Ledgered, Plan, Setting, blindness, plan
-from perdix.control.reconcile import Event, Progress, Reconciler
+from perdix.control.reconcile import Event, Progress, Reconciler, close_undone
 from perdix.control.rejections import Rejections
 from perdix.control.sources import since_s
 from perdix.control.state.journal import Status
@@ -307,10 +307,7 @@ def _record(
             once.learned.learn(job, now_s, new)
         if lesson.outcome is not None:
             once.ledger.set_outcome(*lesson.outcome)
-        if recorded.progress.undone is not None:
-            once.ledger.failed(recorded.progress.undone.decision_id, now_s, recorded.progress.sentence, retriable=False)
-            once.ledger.heard_of(recorded.progress.undone.decision_id)
-            once.ledger.withdraw(job, now_s, recorded.progress.sentence)
+        close_undone(once.ledger, job, now_s, recorded.progress)
         if recorded.intent is not None and (once.lasts or recorded.intent.first_state is not State.HELD):
             once.ledger.record(recorded.intent)
         if lesson.adopted:

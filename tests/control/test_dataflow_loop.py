@@ -49,6 +49,10 @@ class Job:
     slots: int = 12
     broken: str | None = None
     asked: list[Mapping[str, int]] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+    requested: dict[str, int] = field(default_factory=dict)  # Flink's requirements, where they are not what runs
+    settled: bool = True
+    obeys: bool = True  # else what it accepts does not come to run
     lines: float = 0.0
     busy_s: float = 0.0  # of all counting subtasks
     waited_s: float = 0.0  # of all sources
@@ -73,8 +77,14 @@ class Job:
                 "count": self._reading(("source",), "count", self.busy_s, 0.0, words, 0.0, age_ms),
             },
             self.slots,
-            settled=True,
+            self.running,
         )
+
+    @property
+    def running(self) -> Running:
+        wanted = {**self.parallelism, **self.requested}
+        most = max(self.parallelism.values())
+        return Running(most, max(wanted.values()), self.settled, mix=dict(self.parallelism), requested_mix=wanted)
 
     def _reading(
         self, inputs: tuple[str, ...], name: str, busy_s: float, waited_s: float, *amounts: float
@@ -92,9 +102,12 @@ class Job:
     ) -> Running:
         guard()
         self.asked.append(dict(parallelism))
-        self.parallelism |= parallelism
-        self.restart()
-        return Running(max(self.parallelism.values()), max(self.parallelism.values()), settled=True)
+        self.keys.append(idempotency_key)
+        if self.obeys:
+            self.parallelism |= parallelism
+            self.requested.clear()
+            self.restart()
+        return self.running
 
     def restart(self) -> None:
         self.started_s, self.lines, self.busy_s, self.waited_s = self.now_s, 0.0, 0.0, 0.0
@@ -229,7 +242,7 @@ def test_of_two_loops_one_acts_and_the_other_says_who_does(store: StateStore) ->
     first, second = (acting(job, store, holder) for holder in ("host:1", "host:2"))
     one, other = (looking(job, ds2(), carry_out=executor.carry_out) for executor in (first, second))
     assert next(one).done
-    job.parallelism["count"] = 1  # by hand
+    job.parallelism["count"] = 2  # by hand
     look = next(other)
     assert (look.done, look.problem) == (False, "observing only: the lease is held by host:1")
     assert look.changes
@@ -240,7 +253,7 @@ def test_of_two_loops_one_acts_and_the_other_says_who_does(store: StateStore) ->
 def test_a_loop_that_died_is_followed_once_its_lease_is_over(store: StateStore) -> None:
     job = Job(lines_per_s=200.0)
     assert next(looking(job, ds2(), carry_out=acting(job, store, "host:1").carry_out)).done
-    job.parallelism["count"] = 1
+    job.parallelism["count"] = 2
     found = list(islice(looking(job, ds2(), carry_out=acting(job, store, "host:2").carry_out), 5))
     assert [look.done for look in found].index(True) >= 2
     assert job.asked == [{"count": 6}, {"count": 6}]
@@ -250,7 +263,7 @@ def test_a_loop_that_slept_longer_than_its_lease_asks_nothing_once_another_took_
     job, other = Job(lines_per_s=200.0), Job(lines_per_s=200.0)
     late = acting(job, store, "host:1")
     assert next(looking(job, ds2(), carry_out=late.carry_out)).done
-    job.parallelism["count"] = 1
+    job.parallelism["count"] = other.parallelism["count"] = 2
     other.now_s = job.now_s + 600.0
     assert next(looking(other, ds2(), carry_out=acting(other, store, "host:2").carry_out)).done
     job.now_s = other.now_s
@@ -267,8 +280,8 @@ def test_what_was_decided_stands_in_the_ledger_and_how_it_turned_out(store: Stat
     (entry,) = store.ledger.decisions(on_record("orders"))
     assert (entry.state, entry.intent.from_mix, entry.intent.mix) == (
         State.APPLIED,
-        {"source": 2, "count": 1},
-        {"source": 2, "count": 6},
+        {"count": 1},
+        {"count": 6},
     )
     assert "count 1 to 6" in entry.intent.sentence
     list(islice(loop, 2))
@@ -278,14 +291,107 @@ def test_what_was_decided_stands_in_the_ledger_and_how_it_turned_out(store: Stat
     assert store.ledger.desired("orders") is None, "the control loop sizes the job as a whole, and sees none of it"
 
 
-def test_what_flink_does_not_run_has_failed(store: StateStore) -> None:
+def test_what_somebody_else_asked_for_meanwhile_is_respected(store: StateStore) -> None:
     job = Job(lines_per_s=200.0)
     loop = looking(job, ds2(), carry_out=acting(job, store).carry_out)
     next(loop)
-    job.parallelism["count"] = 4
-    list(islice(loop, 2))
+    job.parallelism["count"] = 8
+    assert next(loop).problem == "the job was redeployed since the last look; the next one counts"
     entry = store.ledger.decisions(on_record("orders"))[-1]
-    assert (entry.state, entry.error) == (State.FAILED, "Flink runs count at 4")
+    assert (entry.state, entry.error) == (
+        State.SUPERSEDED,
+        "superseded by someone who asked the target for count at 8",
+    )
+    assert store.ledger.desired(on_record("orders")) is None
+
+
+def test_what_flink_accepted_and_forgot_is_asked_for_again_with_the_same_key(store: StateStore) -> None:
+    job = Job(lines_per_s=200.0, obeys=False)
+    loop = looking(job, ds2(), carry_out=acting(job, store).carry_out)
+    assert next(loop).done
+    assert next(loop).problem == "the target does not show a request for count at 6; asked again later"
+    job.obeys = True
+    list(islice(loop, 4))
+    assert job.parallelism["count"] == 6
+    assert len(job.keys) > 1
+    assert len(set(job.keys)) == 1
+    assert [one.state for one in store.ledger.decisions(on_record("orders"))][-1] is State.CONFIRMED
+
+
+def test_slots_that_are_missing_are_waited_for_and_then_left_alone_for_an_hour(store: StateStore) -> None:
+    job = Job(lines_per_s=200.0, obeys=False)
+    loop = looking(job, ds2(), carry_out=acting(job, store).carry_out)
+    next(loop)
+    job.requested, job.parallelism["count"] = {"count": 6}, 4
+    job.restart()
+    found = list(islice(loop, 60))
+    assert "asked for count at 6, got count at 4; tried again later" in {look.problem for look in found}
+    assert found[-1].problem == "asked for count at 6, got count at 4; not tried again for a while"
+    asked = len(job.asked)
+    assert 1 < asked < 10
+    assert len(set(job.keys)) == 1
+    list(islice(loop, 30))
+    assert len(job.asked) == asked
+    list(islice(loop, 90))
+    assert len(job.asked) > asked, "after an hour it is tried again"
+
+
+def test_a_rescale_that_never_ends_is_taken_back(store: StateStore) -> None:
+    job = Job(lines_per_s=200.0)
+    loop = looking(job, ds2(), carry_out=acting(job, store).carry_out)
+    next(loop)
+    job.settled = False
+    assert {look.problem for look in islice(loop, 20)} == {"a rescale is under way"}
+    assert job.asked == [{"count": 6}]
+    next(loop)
+    assert job.asked == [{"count": 6}, {"count": 1}]
+    back, stuck = (one for one in store.ledger.decisions(on_record("orders")) if one.state is not State.HELD)
+    assert (stuck.state, back.intent.reason) == (State.FAILED, Reason.ROLLBACK)
+    assert back.intent.sentence == ("Rolled back to count at 1: the rescale to count at 6 did not end within 630 s.")
+    job.settled = True
+    found = list(islice(loop, 20))
+    assert found[-1].problem == "the rescale to count at 6 did not end within 630 s; not tried again for a while"
+    assert len(job.asked) == 2
+
+
+def test_how_operators_are_scaled_that_no_decision_named_is_nobodys_business(store: StateStore) -> None:
+    job = Job(lines_per_s=200.0)
+    loop = looking(job, ds2(), carry_out=acting(job, store).carry_out)
+    next(loop)
+    job.parallelism["source"], job.requested["source"] = 3, 9
+    list(islice(loop, 3))
+    entry = store.ledger.decisions(on_record("orders"))[-1]
+    assert (entry.state, job.asked) == (State.CONFIRMED, [{"count": 6}])
+
+
+def test_an_operator_that_a_new_program_no_longer_has_is_waited_for_no_longer(store: StateStore) -> None:
+    job = Job(lines_per_s=200.0, obeys=False)
+    executor = acting(job, store)
+    look = next(looking(job, ds2(), carry_out=executor.carry_out))
+    assert look.running is not None
+    other = Running(2, 2, settled=True, mix={"source": 2}, requested_mix={"source": 2})
+    executor.carry_out(Look(job.now_s + 30.0, problem="another program", running=other))
+    (entry,) = store.ledger.decisions(on_record("orders"))
+    assert entry.error == "superseded the job has no operator 'count' any more"
+
+
+def test_what_was_refused_is_not_asked_for_once_what_runs_is_enough(store: StateStore) -> None:
+    class Full(Job):
+        def scale_operators(
+            self, parallelism: Mapping[str, int], idempotency_key: str, guard: Guard = unguarded
+        ) -> Running:
+            self.asked.append(parallelism)
+            raise TargetError("503: busy")
+
+    job = Full(lines_per_s=200.0)
+    loop = looking(job, ds2(), carry_out=acting(job, store).carry_out)
+    next(loop)
+    job.lines_per_s, job.pending = 20.0, 0.0
+    while (look := next(loop)).changes:
+        job.pending = 0.0
+    assert look.decision is not None
+    entry = store.ledger.decisions(on_record("orders"))[-1]
+    assert (entry.state, entry.error) == (State.SUPERSEDED, "superseded what runs is enough by now")
 
 
 def test_no_more_rescales_are_made_than_a_day_may_have(store: StateStore) -> None:
@@ -295,7 +401,7 @@ def test_no_more_rescales_are_made_than_a_day_may_have(store: StateStore) -> Non
     found = []
     for _ in range(12):
         found.append(next(loop))
-        job.parallelism["count"] = 1  # somebody takes it back each time
+        job.parallelism["count"] = 2  # somebody else asks for that each time
     assert len(job.asked) == 1
     assert "objectives.rescales_per_day is 1, and as many were made within a day" in {look.problem for look in found}
 
@@ -407,7 +513,7 @@ def test_a_request_that_flink_refuses_is_told_and_tried_again() -> None:
 
     job = Full(lines_per_s=200.0)
     first, second = looked(job, 2)
-    assert (first.problem, first.done) == ("503: busy", False)
+    assert (first.problem, first.done) == ("503: busy; tried again later", False)
     assert second.done
     assert job.parallelism["count"] == 6
 
@@ -423,7 +529,7 @@ def test_a_right_that_is_missing_for_90_minutes_is_seldom_asked_for() -> None:
     job = Forbidden(lines_per_s=200.0)
     found = looked(job, 180)
     assert len(job.asked) <= 10
-    assert re.fullmatch(r"asked again in \d+ s: 403: no", found[-1].problem or "")
+    assert found[-1].problem == "next attempt later: 403: no"
 
 
 def test_a_policy_that_fails_holds_what_runs() -> None:

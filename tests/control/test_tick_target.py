@@ -67,7 +67,7 @@ def test_a_target_that_reaches_less_is_retried_then_given_up_and_larger_sizes_av
     assert Event.FELL_SHORT in events
     assert Event.GIVEN_UP in events
     given_up = reports[events.index(Event.GIVEN_UP)]
-    assert "4 of" in given_up.sentence
+    assert "asked for 8 workers, got 4 workers" in given_up.sentence
     memory = recall(store, "orders").memory
     assert any(one.and_above and one.scale_out == 5 for one in memory.avoided)
     failed = store.ledger.decisions("orders", states=[State.FAILED])

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from perdix.policies.contract import Reason
 from perdix.policies.dataflow.contract import DataflowDecision, DataflowSituation
+from perdix.targets.contract import Running
 
 WAITING = (Reason.HOLD_GRACE, Reason.HOLD_BLIND, Reason.HOLD_INVALID)
 
@@ -19,6 +20,8 @@ class Look:
     ----------
     at_s
         Epoch seconds by Flink's clock; ``None`` where the job could not be read.
+    running
+        What Flink runs and was asked for, operator by operator; likewise.
     situation, decision
         ``None`` where there was no ground for a decision.
     changes
@@ -35,6 +38,7 @@ class Look:
     changes: Mapping[str, int] = field(default_factory=dict)
     done: bool = False
     problem: str | None = None
+    running: Running | None = None
 
     @property
     def decided(self) -> bool:

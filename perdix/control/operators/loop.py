@@ -70,7 +70,7 @@ def looks(
         except TargetError as error:
             yield carry_out(Look(None, problem=str(error)))
             continue
-        look = carry_out(_look(before, now, policy, bounds, memory))
+        look = carry_out(replace(_look(before, now, policy, bounds, memory), running=now.running))
         if look.decision is not None and (look.done or not look.changes) and look.decision.memory != memory:
             memory = dict(look.decision.memory)  # what was not carried out must not be judged as if it had been
             look = _remembered(look, now.at_s, memory, remember)

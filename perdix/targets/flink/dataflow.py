@@ -9,6 +9,7 @@ from urllib.parse import quote
 import numpy as np
 
 from perdix.models.dataflow.flink_rates import SubtaskCounters
+from perdix.targets.contract import Running
 from perdix.targets.flink.answers import Job, MetricIds, MetricSums, Subtask, Subtasks
 from perdix.targets.http import HttpTarget
 
@@ -50,17 +51,22 @@ class DataflowReading:
         Vertex -> its reading, in the job's order.
     slots
         Slots that the job may use.
-    settled
-        Whether what was asked for runs.
+    running
+        What runs and what was asked for; its mixes say of each vertex how many subtasks.
     """
 
     at_s: float
     operators: Mapping[str, OperatorReading]
     slots: int
-    settled: bool
+    running: Running
+
+    @property
+    def settled(self) -> bool:
+        """Whether no rescale is under way."""
+        return self.running.settled
 
 
-def read_dataflow(flink: HttpTarget, job: Job, *, slots: int, settled: bool) -> DataflowReading:
+def read_dataflow(flink: HttpTarget, job: Job, *, slots: int, running: Running) -> DataflowReading:
     """Read every vertex of a job.
 
     Raises
@@ -81,7 +87,7 @@ def read_dataflow(flink: HttpTarget, job: Job, *, slots: int, settled: bool) -> 
             tuple(one.start_ms for one in subtasks),
             None if feeding else _pending_records(flink, place),
         )
-    return DataflowReading(job.now / 1_000.0, operators, slots, settled)
+    return DataflowReading(job.now / 1_000.0, operators, slots, running)
 
 
 def _counters(subtasks: list[Subtask]) -> SubtaskCounters:

@@ -108,9 +108,14 @@ class FlinkTarget(Connected):
 
     def read_dataflow(self) -> DataflowReading:
         """Return what feeds what, what every subtask has done so far, and how many slots the job may use."""
-        job = self._job()
-        settled = self._running(job, self._requirements(job.jid)).settled
-        return read_dataflow(self._flink, job, slots=self._slots_for_it(), settled=settled)
+        seen = self._look()
+        job, names = seen.job, seen.job.names
+        running = replace(
+            self._running(job, seen.requirements),
+            mix={names[vertex.id]: vertex.parallelism for vertex in job.vertices if vertex.parallelism > 0},
+            requested_mix={names[vertex]: count for vertex, count in seen.requirements.upper().items()},
+        )
+        return read_dataflow(self._flink, job, slots=self._slots_for_it(), running=running)
 
     def scale(
         self,
