@@ -90,9 +90,8 @@ def test_without_the_event_it_is_late(store: StateStore) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", ["perdix", "daedalus"])
-def test_an_event_that_never_comes_is_no_longer_scaled_out_for(store: StateStore, policy: str) -> None:
-    rig = job_of(store, hourly(1.0), events=event(), policy=PolicySettings(name=policy))
+def test_an_event_that_never_comes_is_no_longer_scaled_out_for(store: StateStore) -> None:
+    rig = job_of(store, hourly(1.0), events=event(), policy=PolicySettings(name="perdix"))
     rig.memories = Memories()
     until(rig, FIRST_S + 6 * HOUR_S - 60)
     told = render(explain(store, "orders"), verbose=True)

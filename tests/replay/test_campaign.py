@@ -207,6 +207,11 @@ def test_a_policy_that_fails_in_a_tick_is_held_and_the_replay_goes_on(
     assert {one.reason for one in decided} == {"hold_invalid"}
     assert all("cannot be followed" in one.sentence for one in decided)
     assert set(rogue.course.workers) == {5.0}
+
+
+def test_the_others_are_played_beside_a_policy_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = setup("static-5,hpa-80", noise=0.0)
+    monkeypatch.setitem(POLICIES, "static", (StaticOptions, lambda _: Rogue(explode)))  # type: ignore[arg-type]
     assert [one.outcome.policy for one in run_campaign(asked, processes=1).played] == list(asked.labels)
 
 
