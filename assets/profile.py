@@ -1,7 +1,7 @@
 """A stream job profiled: deployments side by side at rising rates (Phoebe, 3.3), as an asset.
 
 Belongs here: which target is profiled, progress, and what the asset's page shows. Does not belong here: the profiling
-itself (:mod:`perdix.profiling`), and what is learned of it (:mod:`perdix.assets.latency.training`).
+itself (:mod:`perdix.profiling`), and what is learned of it (:mod:`perdix.assets.latency`).
 """
 
 from dataclasses import replace

@@ -2,8 +2,8 @@
 
 import dagster as dg
 
-from perdix.assets.latency import training as latency
-from perdix.assets.performance import training as performance
+from perdix.assets.latency.training import LATENCY
+from perdix.assets.performance.training import PERFORMANCE
 from perdix.assets.profile import profiles
 from perdix.assets.recent_range import recent_range
 from perdix.assets.replays.hosts import hosts_comparison
@@ -11,7 +11,8 @@ from perdix.assets.replays.jobs import policy_comparison
 from perdix.assets.replays.operators import operators_comparison
 from perdix.assets.resources import Spark, Workspace
 from perdix.assets.sample import operator_samples
-from perdix.assets.training.families import CAPACITY, FORECAST, build_training
+from perdix.assets.training.factory import build_training
+from perdix.assets.training.from_features import CAPACITY, FORECAST
 from perdix.assets.validation import build_checks
 from perdix.pipelines.ingesting import INGESTING
 from perdix.pipelines.jobs import REPLAYS, ingest_day, observe_day, profile, sample, train, train_performance
@@ -33,11 +34,9 @@ def build_training_defs(workspace: Workspace | None = None) -> dg.Definitions:
             *build_training(FORECAST),
             *build_training(CAPACITY),
             profiles,
-            latency.latency_candidates,
-            latency.latency_champions,
+            *build_training(LATENCY),
             operator_samples,
-            performance.performance_candidates,
-            performance.performance_champions,
+            *build_training(PERFORMANCE),
             policy_comparison,
             operators_comparison,
             hosts_comparison,

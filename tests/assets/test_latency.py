@@ -14,7 +14,7 @@ import pytest
 
 from perdix.assets.latency.pictures import highest_rates, latency_surface
 from perdix.assets.latency.tasks import train_latency
-from perdix.assets.resources import Workspace
+from perdix.assets.resources import Spark, Workspace
 from perdix.models.latency.selection import select_latency
 from perdix.models.latency.state import latency_from_state
 from perdix.models.latency.utilisation import UtilisationLatency
@@ -27,7 +27,8 @@ from tests.models.measured_profile import known_job
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
-    from perdix.assets.latency import training as latency
+    from perdix.assets.latency.training import LATENCY as MODEL
+    from perdix.assets.training.factory import build_training
     from perdix.pipelines.jobs import profile as profile_job
 
 PNG = b"\x89PNG"
@@ -106,11 +107,14 @@ def run(tmp_path: Path, home_at: Callable[[Path], Home], monkeypatch: pytest.Mon
     home, conf = home_at(tmp_path / "home"), tmp_path / "conf"
     conf.mkdir()
     (conf / "perdix.yaml").write_text("{}\n")
-    definitions = dg.Definitions(
-        assets=[latency.latency_candidates, latency.latency_champions],
-        jobs=[profile_job],
-        resources={"workspace": Workspace(home=str(home.root), conf=str(conf))},
-    )
+    workspace = Workspace(home=str(home.root), conf=str(conf))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # libraries' own
+        definitions = dg.Definitions(
+            assets=build_training(MODEL),
+            jobs=[profile_job],
+            resources={"workspace": workspace, "spark": Spark(workspace=workspace)},  # which is never started
+        )
     with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
         instance.add_dynamic_partitions("stream_jobs", ["cars", "never"])
         yield Run(home, instance, definitions)

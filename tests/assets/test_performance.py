@@ -27,7 +27,8 @@ from tests.models.sampled import sampled, true_per_s
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
-    from perdix.assets.performance import training as performance
+    from perdix.assets.performance.training import PERFORMANCE as MODEL
+    from perdix.assets.training.factory import build_training
     from perdix.pipelines.jobs import train_performance as train_performance_job
 
 PNG = b"\x89PNG"
@@ -125,7 +126,7 @@ def run(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # libraries' own
         definitions = dg.Definitions(
-            assets=[performance.performance_candidates, performance.performance_champions],
+            assets=build_training(MODEL),
             jobs=[train_performance_job],
             resources={"workspace": workspace, "spark": Spark(workspace=workspace)},  # finds the session of the tests
         )

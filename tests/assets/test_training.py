@@ -10,7 +10,7 @@ import pytest
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
-    from perdix.assets.training.families import name_of_run
+    from perdix.assets.training.factory import name_of_run
 from perdix.assets.training.metadata import candidate_metadata, each_job, some_jobs, tell_of_failures
 from perdix.assets.training.record import Trained
 

@@ -1,0 +1,237 @@
+"""Train every candidate of every job, then let the gate decide who is champion: the two assets of any model.
+
+``<model>_candidates`` fits and judges each job's families, the jobs dealt out to Spark's tasks, and keeps what came of
+each beside the lake; ``<model>_champions`` records the training in MLflow, registers the fleet and moves the aliases. A
+job whose data is broken fails alone and keeps its old champion.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from perdix.assets.checks import of_each_partition
+from perdix.assets.kept_answers import Kept, Progress
+from perdix.assets.partitions import one_run, stream_jobs
+from perdix.assets.resources import Spark, Workspace
+from perdix.assets.spark.tasks import attempt
+from perdix.assets.stopwatch import Stopwatch
+from perdix.assets.training.metadata import (
+    candidate_metadata,
+    champion_metadata,
+    each_job,
+    reasons,
+    some_jobs,
+    tell_of_failures,
+)
+from perdix.assets.training.record import Gate, Trained, iterate_trained, publication_of, read_trained
+from perdix.control.clock import WallClock
+
+if TYPE_CHECKING:
+    from perdix.models.registry import Fleet, Publication
+
+PICTURES_UP_TO = 10  # jobs: beyond that a picture per job helps nobody
+RESUMED = "dagster/is_resume_retry"  # set by Dagster on a run that goes on from another's failure
+
+Key = Mapping[str, Any]
+Learns = Callable[[dg.AssetExecutionContext, Workspace, Spark], Callable[[str], Key]]
+
+
+@dataclass(frozen=True)
+class Model:
+    """What differs between the models that are trained.
+
+    Attributes
+    ----------
+    name
+        Of its two assets and their group, as ``<name>_candidates``.
+    registered
+        Name in the registry.
+    score
+        Metric that people look at first (a share of 1, lower is better).
+    deps
+        Assets that it learns from.
+    judged
+        How its candidates are judged, in words.
+    task
+        Trains one job, given its key.
+    learns
+        Returns from a job to what its key says beside job, seed, champions and pictures.
+    gate
+        How trainings become a publication.
+    more
+        Adds to the publication what only this model has: pictures of each family, for instance.
+    spark
+        Whether jobs are dealt out to Spark's tasks; else they are trained one after the other where the asset runs.
+    check
+        Raises ``dagster.Failure`` where a training is bound to fail, before a minute of starting Spark.
+    """
+
+    name: str
+    registered: str
+    score: str
+    deps: Sequence[Any]
+    judged: str
+    task: Callable[[Key], Mapping[str, Any]]
+    learns: Learns
+    gate: Callable[[Workspace], Gate]
+    more: Callable[["Publication", Sequence[Trained]], "Publication"] = lambda publication, _trained: publication
+    spark: bool = True
+    check: Callable[[Workspace], None] = lambda _workspace: None
+
+
+def build_training(model: Model) -> list[dg.AssetsDefinition]:
+    """Return the two assets of a model."""
+
+    @dg.asset(
+        name=f"{model.name}_candidates",
+        group_name=model.name,
+        partitions_def=stream_jobs,
+        backfill_policy=one_run,
+        deps=model.deps,
+        kinds={"spark", "scikitlearn"} if model.spark else {"scikitlearn"},
+        pool="spark" if model.spark else None,
+        description=f"Every {model.name} family of each job, {model.judged}; one job fails alone.",
+    )
+    def candidates(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark) -> dg.MaterializeResult:
+        return _train(context, workspace, spark, model)
+
+    @dg.asset(
+        name=f"{model.name}_champions",
+        group_name=model.name,
+        partitions_def=stream_jobs,
+        backfill_policy=one_run,
+        deps=[candidates],
+        kinds={"mlflow"},
+        pool="registry",
+        check_specs=[
+            dg.AssetCheckSpec("every_job_has_a_champion", asset=f"{model.name}_champions", partitions_def=stream_jobs)
+        ],
+        description=f"The gate: the {model.name} fleet registered in MLflow, and who of it is champion.",
+    )
+    def champions(context: dg.AssetExecutionContext, workspace: Workspace) -> dg.MaterializeResult:
+        return _publish(context, workspace, model)
+
+    return [candidates, champions]
+
+
+def _train(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark, model: Model) -> dg.MaterializeResult:
+    """Train the jobs of a run, and tell of each; raises ``dagster.Failure`` when not one could be trained."""
+    watch, jobs = Stopwatch(), list(context.partition_keys)
+    kept = Kept(workspace.paths().trainings / model.registered, name_of_run(context.run))
+    model.check(workspace)
+    if model.spark:
+        with watch.stage("Spark"):
+            spark.session()
+    with watch.stage("what jobs share"):
+        of_job, champions = model.learns(context, workspace, spark), champion_file(workspace, model.registered)
+    common = {
+        "seed": workspace.settings().training.seed,
+        "champions": None if champions is None else str(champions[0]),
+        "pictures": len(jobs) <= PICTURES_UP_TO,
+    }
+    with watch.stage("training"):
+        _run(context, spark, model, [{**common, **of_job(job), "job": job} for job in jobs], kept)
+    with watch.stage("reading answers"):
+        trained = [one.without_model() for one in iterate_trained(kept.folder, jobs)]
+    tell_of_failures(context, trained)
+    if all(one.error for one in trained):
+        raise dg.Failure(f"no job could be trained; {trained[0].job}: {trained[0].error}" if trained else "no job")
+    each_job(context, trained, model.score)
+    return dg.MaterializeResult(
+        metadata={**candidate_metadata(trained, model.score, watch.seconds), **reasons(trained)}
+    )
+
+
+def _run(context: dg.AssetExecutionContext, spark: Spark, model: Model, keys: Sequence[Key], kept: Kept) -> None:
+    """Keep the answer of each key: what goes wrong with one job is its answer, and stops no other."""
+    context.log.info(f"{model.name}: training {len(keys)} job(s)")
+    if not model.spark:
+        for key in keys:
+            kept.write(str(key["job"]), attempt(key, model.task))
+        return
+    from perdix.assets.kept_tasks import run_kept
+
+    def tell(progress: Progress) -> None:
+        context.log.info(f"{model.name}: {progress}")
+
+    run_kept(spark.session(), keys, model.task, kept, tell)
+
+
+def name_of_run(run: dg.DagsterRun) -> str:
+    """Return under which name answers are kept: a run that goes on from where another failed goes on with its answers.
+
+    One that is executed again as a whole is a run of its own.
+    """
+    goes_on = run.tags.get(RESUMED) == "true"
+    return run.root_run_id if goes_on and run.root_run_id else run.run_id
+
+
+def champion_file(workspace: Workspace, registered: str) -> tuple[Path, int] | None:
+    """Return the file of the champion's fleet table and its version, ``None`` when there is none yet."""
+    registry = workspace.registry()
+    current = registry.current_version(registered)
+    if current is None:
+        return None
+    path = workspace.paths().champions / registered / f"{current.version}.parquet"
+    return path if path.exists() else registry.download(registered, current.version, path), current.version
+
+
+def _champion_fleet(workspace: Workspace, registered: str) -> "Fleet | None":
+    """Return the champion's fleet, ``None`` when there is none yet."""
+    from perdix.models.registry import read_fleet
+
+    found = champion_file(workspace, registered)
+    return None if found is None else read_fleet(*found)
+
+
+def _publish(context: dg.AssetExecutionContext, workspace: Workspace, model: Model) -> dg.MaterializeResult:
+    """Record the trainings of a run's jobs in MLflow, register the fleet, and promote where the gate says so."""
+    watch, gate = Stopwatch(), model.gate(workspace)
+    with watch.stage("read"):
+        trained = read_trained(workspace.paths().trainings / gate.registered, context.partition_keys)
+        before = _champion_fleet(workspace, gate.registered)
+    if not any(one.usable for one in trained):
+        context.log.warning(f"nothing to register: {trained[0].job}: {trained[0].why}")
+        return dg.MaterializeResult(
+            metadata={"promoted": 0, "kept": len(trained), **some_jobs(trained, gate.score)},
+            check_results=_every_job(context, before),
+        )
+    tags = {"dagster.run_id": context.run.run_id, "perdix.reason": context.run.tags.get("perdix/reason", "manual")}
+    with watch.stage("merge"):
+        made = publication_of(gate, trained, before, started_at_s=WallClock().now_s(), tags=tags)
+        publication = model.more(made, trained)
+    with watch.stage("mlflow"):
+        published = workspace.registry().publish(publication)
+        promoted = [one.job for one in trained if one.promoted]
+        if promoted:
+            because = f"better on the same {gate.same}: {len(promoted)} job(s), {', '.join(promoted[:20])}"
+            workspace.registry().promote(gate.registered, published.version, because=because)
+    context.log.info(
+        f"{gate.registered} version {published.version}: {len(promoted)} of {len(trained)} job(s) promoted"
+    )
+    each_job(context, trained, gate.score)
+    return dg.MaterializeResult(
+        metadata=champion_metadata(trained, gate.score, published, publication.pictures, stages_s=watch.seconds),
+        check_results=_every_job(context, publication.fleet if promoted else before),
+    )
+
+
+def _every_job(context: dg.AssetExecutionContext, fleet: "Fleet | None") -> Sequence[dg.AssetCheckResult]:
+    """Warn of jobs without a champion: the loop uses its fallback for them."""
+    with_one = set([] if fleet is None else fleet.jobs["job"])
+
+    def judge(jobs: Sequence[str]) -> list[dg.AssetCheckResult]:
+        without = sorted(set(jobs) - with_one)
+        return [
+            dg.AssetCheckResult(
+                check_name="every_job_has_a_champion",
+                passed=not without,
+                severity=dg.AssetCheckSeverity.WARN,
+                metadata={"jobs_without": len(without), **({"without": ", ".join(without)} if without else {})},
+            )
+        ]
+
+    return of_each_partition(context, context.asset_key, judge)
