@@ -242,7 +242,7 @@ def recall(store: StateStore, job: str) -> Recalled:
         watching=read.part(WATCHING, Watching.from_state),
         policy=str(policy.get("name", "")),
         policy_memory=policy.get("memory", {}),
-        avoided=read.part(AVOIDED, _avoided) or (),
+        avoided=read.part(AVOIDED, read_avoided) or (),
         profiled=profile[0],
         profile_version=profile[1],
         profile_learned_s=profile[2],
@@ -382,6 +382,7 @@ def _performance(document: Document) -> tuple[PerformanceModel, int]:
     return FittedPerformance.from_state(document["state"]), int(document["version"])
 
 
-def _avoided(document: Document) -> tuple[Avoided, ...]:
+def read_avoided(document: Document) -> tuple[Avoided, ...]:
+    """Return the sizes to avoid that are kept in a document."""
     sizes: Sequence[Document] = document["sizes"]
     return tuple(Avoided.from_state(item) for item in sizes)

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from perdix.control.decide import Avoided
+from perdix.control.job_memory import AVOIDED
 from perdix.control.operators.executor import Executor
 from perdix.control.operators.look import Look
 from perdix.control.operators.loop import looks
@@ -27,6 +29,7 @@ from perdix.models.dataflow.flink_rates import SubtaskCounters
 from perdix.policies.contract import Reason
 from perdix.policies.dataflow.build import build_dataflow_policy
 from perdix.policies.dataflow.contract import DataflowDecision, DataflowPolicy, DataflowSituation
+from perdix.policies.dataflow.holding import hold
 from perdix.settings.stream_job import Bounds, Objectives, StreamJob
 from perdix.targets.contract import Fault, Guard, Running, TargetError, unguarded
 from perdix.targets.flink.dataflow import DataflowReading, OperatorReading
@@ -296,11 +299,11 @@ def test_what_somebody_else_asked_for_meanwhile_is_respected(store: StateStore) 
     loop = looking(job, ds2(), carry_out=acting(job, store).carry_out)
     next(loop)
     job.parallelism["count"] = 8
-    assert next(loop).problem == "the job was redeployed since the last look; the next one counts"
+    assert next(loop).problem == "someone else asked for count at 8, source at 2; perdix goes on from there"
     entry = store.ledger.decisions(on_record("orders"))[-1]
     assert (entry.state, entry.error) == (
         State.SUPERSEDED,
-        "superseded by someone who asked the target for count at 8",
+        "superseded by someone who asked the target for count at 8, source at 2",
     )
     assert store.ledger.desired(on_record("orders")) is None
 
@@ -325,8 +328,8 @@ def test_slots_that_are_missing_are_waited_for_and_then_left_alone_for_an_hour(s
     job.requested, job.parallelism["count"] = {"count": 6}, 4
     job.restart()
     found = list(islice(loop, 60))
-    assert "asked for count at 6, got count at 4; tried again later" in {look.problem for look in found}
-    assert found[-1].problem == "asked for count at 6, got count at 4; not tried again for a while"
+    assert "asked for count at 6, got count at 4, source at 2; tried again later" in {look.problem for look in found}
+    assert found[-1].problem == "asked for count at 6, got count at 4, source at 2; not tried again for a while"
     asked = len(job.asked)
     assert 1 < asked < 10
     assert len(set(job.keys)) == 1
@@ -343,14 +346,15 @@ def test_a_rescale_that_never_ends_is_taken_back(store: StateStore) -> None:
     job.settled = False
     assert {look.problem for look in islice(loop, 20)} == {"a rescale is under way"}
     assert job.asked == [{"count": 6}]
-    next(loop)
+    told = "Rolled back to count at 1: the rescale to count at 6 did not end within 660 s."
+    assert {look.problem for look in islice(loop, 2)} == {"a rescale is under way", told}
     assert job.asked == [{"count": 6}, {"count": 1}]
     back, stuck = (one for one in store.ledger.decisions(on_record("orders")) if one.state is not State.HELD)
     assert (stuck.state, back.intent.reason) == (State.FAILED, Reason.ROLLBACK)
-    assert back.intent.sentence == ("Rolled back to count at 1: the rescale to count at 6 did not end within 630 s.")
+    assert back.intent.sentence == told
     job.settled = True
     found = list(islice(loop, 20))
-    assert found[-1].problem == "the rescale to count at 6 did not end within 630 s; not tried again for a while"
+    assert found[-1].problem == "the rescale to count at 6 did not end within 660 s; not tried again for a while"
     assert len(job.asked) == 2
 
 
@@ -391,7 +395,152 @@ def test_what_was_refused_is_not_asked_for_once_what_runs_is_enough(store: State
         job.pending = 0.0
     assert look.decision is not None
     entry = store.ledger.decisions(on_record("orders"))[-1]
-    assert (entry.state, entry.error) == (State.SUPERSEDED, "superseded what runs is enough by now")
+    assert (entry.state, entry.error) == (State.SUPERSEDED, "superseded nothing is to be changed by now")
+
+
+class Wishes:
+    """A policy that wants one change after the other, and remembers how many looks there were."""
+
+    name = "wishes"
+
+    def __init__(self, *wishes: Mapping[str, int]) -> None:
+        self.wishes, self.looks, self.remembered = wishes, 0, list[Mapping[str, Any]]()
+
+    def decide(self, situation: DataflowSituation) -> DataflowDecision:
+        self.remembered.append(situation.memory)
+        wish = self.wishes[min(self.looks, len(self.wishes) - 1)]
+        self.looks += 1
+        memory = {"looks": self.looks}
+        if not wish:
+            return hold(self.name, situation, Reason.HOLD_GOOD, "Enough.", memory=memory)
+        wanted = {**situation.parallelism, **wish}
+        return DataflowDecision(self.name, wanted, Reason.SCALE_OUT, f"wants {wish}", memory=memory)
+
+
+@dataclass
+class Refusing(Job):
+    """Refuses so many requests first."""
+
+    refuses: int = 1
+
+    def scale_operators(
+        self, parallelism: Mapping[str, int], idempotency_key: str, guard: Guard = unguarded
+    ) -> Running:
+        if self.refuses > 0:
+            self.refuses -= 1
+            raise TargetError("503: busy")
+        return super().scale_operators(parallelism, idempotency_key, guard)
+
+
+def test_a_rescale_that_a_former_loop_made_is_not_taken_back_by_one_that_comes_at_a_bad_moment(
+    store: StateStore,
+) -> None:
+    job = Job(lines_per_s=200.0)
+    assert next(looking(job, ds2(), carry_out=acting(job, store).carry_out)).done
+    job.now_s += 86_400.0
+    job.settled = False  # a TaskManager is lost
+    found = list(islice(looking(job, ds2(), carry_out=acting(job, store, "later").carry_out), 5))
+    assert job.asked == [{"count": 6}]
+    assert {look.problem for look in found} == {"a rescale is under way"}
+
+
+def test_another_wish_does_not_let_an_older_one_be_asked_for(store: StateStore) -> None:
+    job = Refusing(lines_per_s=10.0)
+    executor = acting(job, store, objectives=Objectives(rescales_per_day=1))
+    store.learned.learn(on_record("orders"), 1_000.0, {AVOIDED: {"sizes": [BARRED.to_state()]}})
+    policy = Wishes({"count": 6}, {"count": 7})
+    first, second, third = islice(looking(job, policy, carry_out=executor.carry_out), 3)
+    assert (first.done, first.waits, first.problem) == (False, True, "503: busy; tried again later")
+    assert {(look.done, look.waits, look.problem) for look in (second, third)} == {
+        (False, False, "was bad; not tried again for a while")
+    }
+    assert job.asked == []
+    assert policy.remembered == [{}, {}, {}]
+
+
+BARRED = Avoided(7, 2_000.0, "was bad", mix={"count": 7})
+
+
+def test_what_was_refused_and_accepted_at_a_later_look_is_remembered_as_it_was_decided(store: StateStore) -> None:
+    job, policy = Refusing(lines_per_s=10.0), Wishes({"count": 6}, {"count": 6}, {})
+    loop = looking(job, policy, carry_out=acting(job, store).carry_out)
+    found = list(islice(loop, 6))
+    assert job.asked == [{"count": 6}]
+    assert [look.done for look in found].index(True) == 1
+    assert {"looks": 2} in policy.remembered
+    job, policy = Refusing(lines_per_s=10.0, refuses=1), Wishes({"count": 6}, {"count": 6}, {})
+    loop = looking(job, policy, carry_out=acting(job).carry_out)
+    next(loop)
+    job.restart()  # so that the next look decides nothing
+    job.started_s += 1.0
+    look = next(loop)
+    assert (look.decision, look.done, look.accepted) == (None, False, {"looks": 1})
+    assert look.problem == "the job was redeployed since the last look; the next one counts"
+    list(islice(loop, 2))
+    assert policy.remembered[1] == {"looks": 1}
+
+
+def test_of_two_operators_of_which_one_is_reached_the_other_is_asked_for_under_the_same_key(store: StateStore) -> None:
+    job, policy = Job(lines_per_s=10.0, obeys=False), Wishes({"count": 6, "source": 3})
+    loop = looking(job, policy, carry_out=acting(job, store).carry_out)
+    assert next(loop).done
+    job.parallelism["source"], job.requested = 3, {"count": 6, "source": 3}
+    found = list(islice(loop, 30))
+    assert len(set(job.keys)) == 1
+    assert not any(look.done for look in found)
+    assert store.ledger.rescales(on_record("orders"), 0.0)[1] == 1
+    assert policy.remembered[-1] == {"looks": 1}
+
+
+@pytest.mark.parametrize("wish", [{"count": 6}, {"count": 6, "source": 3}])
+def test_what_never_ended_is_not_asked_for_again_with_others_nor_by_another_loop(
+    store: StateStore, wish: Mapping[str, int]
+) -> None:
+    job = Job(lines_per_s=200.0)
+    loop = looking(job, Wishes({"count": 6}), carry_out=acting(job, store).carry_out)
+    next(loop)
+    job.settled = False
+    list(islice(loop, 24))
+    assert job.asked == [{"count": 6}, {"count": 1}]
+    job.settled = True
+    job.now_s += 300.0
+    later = looking(job, Wishes(wish), carry_out=acting(job, store, "later").carry_out)
+    assert "not tried again for a while" in str([look.problem for look in islice(later, 3)][-1])
+    assert job.asked == [{"count": 6}, {"count": 1}]
+    job.now_s -= 86_400.0  # the JobManager's clock is set back: how long ago it was nobody can say
+    job.started_s = job.now_s - 60.0
+    list(islice(later, 2))
+    assert job.asked[-1] == wish
+
+
+def test_a_late_request_of_a_loop_that_lost_its_lease_is_undone_with_all_that_it_changed(store: StateStore) -> None:
+    def killed(*_: object) -> Running:
+        _[-1]()  # type: ignore[operator]
+        raise SystemExit
+
+    job = Job(lines_per_s=10.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(job, "scale_operators", killed)
+        loop = looking(job, Wishes({"source": 3}), carry_out=acting(job, store, "a").carry_out)
+        with pytest.raises(SystemExit):
+            next(loop)
+    job.now_s += 300.0
+    loop = looking(job, Wishes({"count": 6}, {}), carry_out=acting(job, store, "b").carry_out)
+    list(islice(loop, 4))
+    assert job.parallelism == {"source": 2, "count": 6}
+    job.parallelism |= {"source": 3, "count": 1}  # its body holds all operators, as they were then
+    job.restart()
+    told = [look.problem for look in islice(loop, 3)]
+    assert job.parallelism == {"source": 2, "count": 6}
+    assert told[0] is not None
+    assert "a controller that had lost its lease asked for" in told[0]
+
+
+def test_wishes_that_change_while_flink_refuses_leave_few_rows(store: StateStore) -> None:
+    job = Refusing(lines_per_s=10.0, refuses=10_000)
+    policy = Wishes(*({"count": 5 + k % 2} for k in range(240)))
+    list(islice(looking(job, policy, carry_out=acting(job, store).carry_out), 240))
+    assert len(store.ledger.decisions(on_record("orders"), limit=1_000)) < 60
 
 
 def test_no_more_rescales_are_made_than_a_day_may_have(store: StateStore) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from perdix.settings.targets import FlinkSettings
 from perdix.targets.contract import TargetError
+from perdix.targets.flink.answers import Requirements
 from perdix.targets.flink.target import FlinkTarget
 from tests.targets.flink_api import FlinkCluster, Vertex, a_job
 
@@ -70,6 +71,18 @@ def test_vertices_of_one_name_go_by_their_ids(cluster):
     with FlinkTarget(FlinkSettings(url=cluster.url), "orders") as target:
         target.scale_operators({"e" * 32: 4}, "a")
     assert [vertex.upper for vertex in vertices] == [2, 2, 4]
+
+
+def test_a_job_that_changes_while_it_is_read_is_said_to(cluster, monkeypatch):
+    monkeypatch.setattr(Requirements, "upper", lambda _: {"e" * 32: 2})
+    with pytest.raises(TargetError, match="job 'orders' changed while it was read"):
+        read(cluster)
+
+
+def test_what_runs_and_what_was_asked_for_is_told_operator_by_operator(cluster):
+    cluster.jobs[0].vertices[1].upper = 5
+    running = read(cluster).running
+    assert (running.mix, running.requested_mix) == ({SOURCE: 2, COUNT: 2}, {SOURCE: 2, COUNT: 5})
 
 
 def test_a_job_that_is_not_there_is_named(cluster):

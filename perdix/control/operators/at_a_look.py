@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
 
 from perdix.targets.contract import Guard, Running, unguarded
 
@@ -24,28 +24,42 @@ def in_words(_: int, mix: Mapping[str, int]) -> str:
     return ", ".join(f"{name} at {count}" for name, count in sorted(mix.items()))
 
 
+def agrees(these: Mapping[str, int], mix: Mapping[str, int]) -> bool:
+    """Whether the operators that a mix names are as it says; the others are not its business."""
+    return all(these.get(name) == count for name, count in mix.items())
+
+
+@dataclass(frozen=True)
+class OfOperators(Running):
+    """What runs of all operators; only those are compared that a decision names."""
+
+    def is_at(self, _: int, mix: Mapping[str, int]) -> bool:
+        """Whether those of the mix run so."""
+        return agrees(self.mix, mix)
+
+    def is_asked_for(self, _: int, mix: Mapping[str, int]) -> bool:
+        """Whether those of the mix were asked for so."""
+        return agrees(self.requested_mix, mix)
+
+
 @dataclass
 class AtALook:
-    """Some operators as one look found them; nothing is read again.
+    """The operators as one look found them; nothing is read again.
 
     Attributes
     ----------
-    running
-        What runs of them, and what was asked for.
     accepted
         Whether Flink has accepted what was asked for since.
     """
 
-    running: Running
+    running: OfOperators
     operators: ScalesOperators
     accepted: bool = False
 
     @classmethod
-    def of(cls, running: Running, names: Iterable[str], operators: ScalesOperators) -> Self:
-        """Return those that are named; how the others are scaled is not this loop's business."""
-        runs, asked = ({name: of[name] for name in names if name in of} for of in (running.mix, running.requested_mix))
-        largest, most = max(runs.values(), default=0), max(asked.values(), default=None)
-        return cls(replace(running, scale_out=largest, requested=most, mix=runs, requested_mix=asked), operators)
+    def of(cls, running: Running, operators: ScalesOperators) -> AtALook:
+        """Return what a look found."""
+        return cls(OfOperators(**vars(running)), operators)
 
     def read(self) -> Running:
         """Return what the look found."""

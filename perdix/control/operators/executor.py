@@ -7,35 +7,43 @@ reconciled as there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from perdix.control.clock import HostClock, moment
+from perdix.control.clock import CLOCK_BACK_S, HostClock, moment
 from perdix.control.decide import Avoided
+from perdix.control.job_memory import AVOIDED, read_avoided
 from perdix.control.lease import PREFIX, Lease, StaleLease, acquire, holder_of, release, renew
-from perdix.control.operators.at_a_look import AtALook, ScalesOperators, in_words
+from perdix.control.operators.at_a_look import AtALook, ScalesOperators, agrees, in_words
 from perdix.control.operators.look import Look
 from perdix.control.operators.naming import on_record
 from perdix.control.pausing import why_paused
 from perdix.control.plan import PERDIX
-from perdix.control.reconcile import Event, Progress, Reconciler, close_undone
+from perdix.control.reconcile import AVOID_S, SETTLE_S, Event, Progress, Reconciler, close_undone
 from perdix.control.state.journal import JobStatus, Status
-from perdix.control.state.ledger import Intent, Ledger, State
+from perdix.control.state.ledger import Entry, Intent, Ledger, State
 from perdix.control.state.schema import cause_of
 from perdix.control.state.store import DAY_S, StateStore
 from perdix.control.tenure import Tenure
 from perdix.control.tick import VALID_S
 from perdix.policies.contract import Reason
+from perdix.policies.remembering import part_of
 from perdix.settings.plain_error import presentable
 from perdix.settings.stream_job import StreamJob
 from perdix.targets.contract import Running
 
 LEAST_LEASE_S = 60.0
 MISSED_LOOKS = 3.0  # intervals that a lease outlasts
-QUIET = (Event.NOTHING, Event.CONFIRMED, Event.APPLIED)  # events that are no problem
+NEWS = (Event.FORGOTTEN, Event.FELL_SHORT, Event.GIVEN_UP, Event.EXPIRED, Event.WITHDRAWN, Event.STRAY)
+
+
+def _waits(entry: Entry | None) -> bool:
+    """Whether Flink is still to be asked for a decision of a policy."""
+    return entry is not None and entry.state is State.INTENT and entry.intent.reason != Reason.ROLLBACK
 
 
 @dataclass
@@ -57,7 +65,8 @@ class Executor:
     holder: str
     interval_s: float
     _lease: Lease | None = None
-    _avoided: tuple[Avoided, ...] = ()
+    _unsettled_since_s: float | None = None  # as this loop saw it
+    _to_remember: tuple[str, Mapping[str, Any]] = ("", {})  # of the newest decision on record
 
     def carry_out(self, look: Look) -> Look:
         """Put a look on record and ask Flink for what should change, unless something speaks against it."""
@@ -65,6 +74,7 @@ class Executor:
         try:
             why = self._observing()
             if why is not None:
+                self._unsettled_since_s = None
                 return replace(look, problem=why)
             carried = self._carried_out(look)
             self._stands(carried)
@@ -102,27 +112,30 @@ class Executor:
 
     def _carried_out(self, look: Look) -> Look:
         if look.at_s is None or look.running is None or self._lease is None:
+            self._unsettled_since_s = None
             return look
         tenure = Tenure(self.store, self._lease, self.clock)
         paused = why_paused(self.job, self.store.journal.pauses(look.at_s).get(self.job.name), look.at_s)
         progress = self._reviewed(look.at_s, look.running, tenure, paused=paused is not None)
-        why = None if paused is None else f"paused {paused}"
         intent, held_back = self._wanted(look, progress, tenure.fenced.ledger)
-        if intent is not None and (why is None or not intent.rescales):
+        if intent is not None and (paused is None or not intent.rescales):
             with tenure.fenced.together() as once:
                 close_undone(once.ledger, self._name, look.at_s, progress)
                 once.ledger.record(intent)
-        why = why or held_back or (None if progress.event in QUIET else progress.sentence)
+            if intent.rescales and look.decision is not None:
+                self._to_remember = intent.decision_id, look.decision.memory
+        news = progress.sentence if progress.event in NEWS else None
+        news = intent.sentence if intent is not None and progress.undone is not None else news
         if paused is not None:
-            return replace(look, problem=look.problem or (why if look.changes else None))
-        return self._asked(replace(look, problem=look.problem or why), tenure)
+            return replace(look, problem=news or look.problem or (f"paused {paused}" if look.changes else None))
+        return self._asked(replace(look, problem=news or look.problem or held_back), tenure)
 
     def _asked(self, look: Look, tenure: Tenure) -> Look:
         """Ask Flink for what is wanted, if an attempt is due."""
         desired = tenure.fenced.ledger.desired(self._name)
         if desired is None or look.at_s is None or look.running is None:
             return look
-        target = AtALook.of(look.running, desired.mix, self.target)
+        target = AtALook.of(look.running, self.target)
         try:
             carried = self._reconciler(look.at_s, target, tenure).carry_out(target.running, tenure)
         except StaleLease:
@@ -132,58 +145,93 @@ class Executor:
                 raise
             why = presentable(f"Flink was asked, and that cannot be noted: {cause_of(error)}")
             return replace(look, done=True, problem=why)
-        self._keep_off(carried)
-        if carried.event is Event.APPLIED and desired.decision.applied_s is not None:
-            return replace(look, problem=f"{carried.sentence} again")  # no other decision that a policy may count
-        known = carried.event in QUIET or (carried.event is Event.WAITING and look.problem is not None)
-        problem = look.problem if known else carried.sentence
-        return replace(look, done=carried.event is Event.APPLIED, problem=problem)
+        self._keep_off(carried, look.at_s, tenure.fenced)
+        if carried.event is Event.APPLIED:
+            return self._told(look, desired.decision, carried.sentence, accepted=target.accepted)
+        waits = carried.event in {Event.REFUSED, Event.WAITING}
+        news = carried.event in {Event.REFUSED, Event.GIVEN_UP} or (waits and look.problem is None)
+        return replace(look, waits=waits, problem=carried.sentence if news else look.problem)
+
+    def _told(self, look: Look, entry: Entry, sentence: str, *, accepted: bool) -> Look:
+        """Return the look at which Flink accepted a decision: its own, for the first time, or an earlier one."""
+        decision_id, memory = self._to_remember
+        own = entry.intent.reason != Reason.ROLLBACK and entry.applied_s is None and entry.decision_id == decision_id
+        if own and dict(look.changes) == dict(entry.intent.mix):
+            return replace(look, done=True)
+        again = " again" if accepted and entry.applied_s is not None else ""
+        return replace(look, problem=look.problem or f"{sentence}{again}", accepted=memory if own else None)
 
     def _reviewed(self, at_s: float, running: Running, tenure: Tenure, *, paused: bool) -> Progress:
-        """Note what became of the last decision, where what runs tells."""
+        """Note what became of the last decision, where what runs tells.
+
+        Only a rescale that this loop saw going on for so long never ends: another may have been accepted yesterday.
+        """
         ledger = tenure.fenced.ledger
         desired = ledger.desired(self._name)
-        names: Iterable[str] = running.mix if desired is None else desired.mix
-        if gone := sorted(set(names) - set(running.requested_mix)):
+        if desired is not None and (gone := sorted(set(desired.mix) - set(running.requested_mix))):
             ledger.withdraw(self._name, at_s, f"the job has no operator '{gone[0]}' any more")
-            names = running.mix
-        target = AtALook.of(running, names, self.target)
+            desired = None
+        target = AtALook.of(running, self.target)
+        if target.running.settled:
+            self._unsettled_since_s = None
+        elif self._unsettled_since_s is None or self._unsettled_since_s > at_s:
+            self._unsettled_since_s = at_s
+        if self._unsettled_since_s is not None and at_s - self._unsettled_since_s <= SETTLE_S:
+            return Progress(target.running, desired)
         progress = self._reconciler(at_s, target, tenure).review(act=True, paused=paused)
-        self._keep_off(progress)
+        self._keep_off(progress, at_s, tenure.fenced)
         return progress
 
     def _reconciler(self, at_s: float, target: AtALook, tenure: Tenure) -> Reconciler:
         return Reconciler(tenure.fenced, target, self._name, at_s, in_words)
 
-    def _keep_off(self, progress: Progress) -> None:
-        """Remember what turned out badly, for as long as the control loop does."""
+    def _avoided(self, at_s: float) -> tuple[Avoided, ...]:
+        """Return what turned out badly within the last hour, by whatever loop."""
+        document = self.store.learned.recall(self._name, AVOIDED)[AVOIDED.name].document
+        known = part_of(document, read_avoided) or ()
+        return tuple(one for one in known if at_s < one.until_s <= at_s + AVOID_S + CLOCK_BACK_S)
+
+    def _keep_off(self, progress: Progress, at_s: float, store: StateStore) -> None:
         if progress.avoided is not None:
-            self._avoided = (*self._avoided, progress.avoided)
+            known = (*self._avoided(at_s), progress.avoided)
+            store.learned.learn(self._name, at_s, {AVOIDED: {"sizes": [one.to_state() for one in known]}})
 
     def _wanted(self, look: Look, progress: Progress, ledger: Ledger) -> tuple[Intent | None, str | None]:
         """Return what is to be put on record, and why a change is not."""
         assert look.at_s is not None
         if progress.undone is not None:
-            return self._taken_back(look.at_s, progress), None
+            return self._taken_back(look.at_s, progress, ledger), None
         if look.decision is None or look.situation is None:
             return None, None
-        runs, under_way = look.situation.parallelism, progress.open
-        if not look.changes:
-            if look.decided and under_way is not None and under_way.state is State.INTENT:
-                ledger.withdraw(self._name, look.at_s, "what runs is enough by now")
-            return self._intent(look, runs, runs), None
-        if under_way is not None and dict(under_way.intent.mix) == dict(look.changes):
-            return None, None  # recorded anew, it would have another key and another pause between attempts
-        why = self._held_back(look.at_s, look.changes)
-        if why is not None:
-            return None, why
-        return self._intent(look, {name: runs[name] for name in look.changes}, look.changes), None
+        if look.changes:
+            return self._changed(look, look.situation.parallelism, progress.open, ledger)
+        if look.decided and _waits(progress.open):
+            ledger.withdraw(self._name, look.at_s, "nothing is to be changed by now")
+        return self._intent(look, look.situation.parallelism, look.situation.parallelism), None
 
-    def _held_back(self, at_s: float, changes: Mapping[str, int]) -> str | None:
+    def _changed(
+        self, look: Look, runs: Mapping[str, int], pending: Entry | None, ledger: Ledger
+    ) -> tuple[Intent | None, str | None]:
+        assert look.at_s is not None
+        changes, asked = look.changes, {} if pending is None else pending.intent.mix
+        if set(changes) <= set(asked) and agrees({**runs, **changes}, asked):
+            return None, None  # recorded anew, it would have another key and another pause between attempts
+        why = self._held_back(look.at_s, runs, changes)
+        if why is not None:
+            if _waits(pending):
+                ledger.withdraw(self._name, look.at_s, "something else is wanted by now")
+            return None, why
+        if pending is not None and _waits(pending) and not pending.is_due(look.at_s):
+            return None, None  # a row for each wish until Flink may be asked again would help nobody
+        return self._intent(look, {name: runs[name] for name in changes}, changes), None
+
+    def _held_back(self, at_s: float, runs: Mapping[str, int], changes: Mapping[str, int]) -> str | None:
         """Return why nothing may be changed now, in words; ``None``: nothing against it."""
-        barred = (one for one in self._avoided if one.bars(max(changes.values()), at_s, changes))
-        if (found := next(barred, None)) is not None:
-            return f"{found.why}; not tried again for a while"
+        grown = max((count for name, count in changes.items() if count > runs[name]), default=0)
+        for one in self._avoided(at_s):
+            bars = grown >= one.scale_out if one.and_above else one.mix and agrees({**runs, **changes}, one.mix)
+            if bars:
+                return f"{one.why}; not tried again for a while"
         most = self.job.objectives.rescales_per_day
         _, made = self.store.ledger.rescales(self._name, at_s - DAY_S)
         if made >= most:
@@ -196,11 +244,13 @@ class Executor:
         decision = look.decision
         return self._on_record(look.at_s, before, wanted, (decision.policy, decision.reason, decision.sentence))
 
-    def _taken_back(self, at_s: float, progress: Progress) -> Intent:
+    def _taken_back(self, at_s: float, progress: Progress, ledger: Ledger) -> Intent:
+        """Return what was wanted before, of the operators that it named and of those that what is undone did."""
         assert progress.undone is not None
-        undone = progress.undone.intent
-        sentence = f"Rolled back to {in_words(0, undone.from_mix)}: {progress.sentence}."
-        return self._on_record(at_s, undone.mix, undone.from_mix, (PERDIX, Reason.ROLLBACK, sentence))
+        undone, known = progress.undone.intent, ledger.decision(progress.undone.decision_id)
+        before = {**(undone if known is None else known.intent).from_mix, **undone.from_mix}
+        sentence = f"Rolled back to {in_words(0, before)}: {progress.sentence}."
+        return self._on_record(at_s, undone.mix, before, (PERDIX, Reason.ROLLBACK, sentence))
 
     def _on_record(
         self, at_s: float, before: Mapping[str, int], wanted: Mapping[str, int], why: tuple[str, Reason, str]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from perdix.policies.contract import Reason
 from perdix.policies.dataflow.contract import DataflowDecision, DataflowSituation
@@ -27,9 +28,13 @@ class Look:
     changes
         Operator -> instances, for those that should change, within the bounds.
     done
-        Whether Flink accepted the changes.
+        Whether Flink accepted the changes, for the first time.
+    waits
+        Whether Flink is to be asked for them again.
     problem
-        Why there is no decision, or why it was not carried out, in words.
+        Why there is no decision, or why it was not carried out, in words; also what became of an earlier one.
+    accepted
+        What the policy wanted to remember of an earlier decision that Flink accepted only now.
     """
 
     at_s: float | None
@@ -38,9 +43,19 @@ class Look:
     changes: Mapping[str, int] = field(default_factory=dict)
     done: bool = False
     problem: str | None = None
+    waits: bool = False
+    accepted: Mapping[str, Any] | None = None
     running: Running | None = None
 
     @property
     def decided(self) -> bool:
         """Whether the policy had what it needs, and answered: it does not wait for a warm-up, and is not blind."""
         return self.decision is not None and self.decision.reason not in WAITING
+
+    @property
+    def remembers(self) -> Mapping[str, Any] | None:
+        """What the policy remembers from now on; ``None``: nothing new, for what was not carried out is not judged."""
+        if self.accepted is not None:
+            return self.accepted
+        carried_out = self.decision is not None and (self.done or not self.changes)
+        return self.decision.memory if self.decision is not None and carried_out else None

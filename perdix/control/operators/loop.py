@@ -71,8 +71,8 @@ def looks(
             yield carry_out(Look(None, problem=str(error)))
             continue
         look = carry_out(replace(_look(before, now, policy, bounds, memory), running=now.running))
-        if look.decision is not None and (look.done or not look.changes) and look.decision.memory != memory:
-            memory = dict(look.decision.memory)  # what was not carried out must not be judged as if it had been
+        if look.remembers is not None and look.remembers != memory:
+            memory = dict(look.remembers)
             look = _remembered(look, now.at_s, memory, remember)
         before = now
         yield look

@@ -109,11 +109,13 @@ class FlinkTarget(Connected):
     def read_dataflow(self) -> DataflowReading:
         """Return what feeds what, what every subtask has done so far, and how many slots the job may use."""
         seen = self._look()
-        job, names = seen.job, seen.job.names
+        job, names, upper = seen.job, seen.job.names, seen.requirements.upper()
+        if upper.keys() != names.keys():
+            raise TargetError(f"{self._flink.address}: job '{self._name}' changed while it was read")
         running = replace(
             self._running(job, seen.requirements),
             mix={names[vertex.id]: vertex.parallelism for vertex in job.vertices if vertex.parallelism > 0},
-            requested_mix={names[vertex]: count for vertex, count in seen.requirements.upper().items()},
+            requested_mix={names[vertex]: count for vertex, count in upper.items()},
         )
         return read_dataflow(self._flink, job, slots=self._slots_for_it(), running=running)
 
