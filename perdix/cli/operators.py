@@ -75,7 +75,7 @@ def operators(
                 emit_line("perdix.operators/1", {"job": job, **_document(look)})
             else:
                 _show(look, applied=apply)
-            decided += look.decided and not look.waits
+            decided += look.decided
             if decided == decisions > 0:
                 return
 

@@ -148,9 +148,9 @@ class Executor:
         self._keep_off(carried, look.at_s, tenure.fenced)
         if carried.event is Event.APPLIED:
             return self._told(look, desired.decision, carried.sentence, accepted=target.accepted)
-        waits = carried.event in {Event.REFUSED, Event.WAITING}
-        news = carried.event in {Event.REFUSED, Event.GIVEN_UP} or (waits and look.problem is None)
-        return replace(look, waits=waits, problem=carried.sentence if news else look.problem)
+        told = carried.event in {Event.REFUSED, Event.GIVEN_UP}
+        told |= carried.event is Event.WAITING and look.problem is None
+        return replace(look, problem=carried.sentence if told else look.problem)
 
     def _told(self, look: Look, entry: Entry, sentence: str, *, accepted: bool) -> Look:
         """Return the look at which Flink accepted a decision: its own, for the first time, or an earlier one."""

@@ -29,8 +29,6 @@ class Look:
         Operator -> instances, for those that should change, within the bounds.
     done
         Whether Flink accepted the changes, for the first time.
-    waits
-        Whether Flink is to be asked for them again.
     problem
         Why there is no decision, or why it was not carried out, in words; also what became of an earlier one.
     accepted
@@ -43,7 +41,6 @@ class Look:
     changes: Mapping[str, int] = field(default_factory=dict)
     done: bool = False
     problem: str | None = None
-    waits: bool = False
     accepted: Mapping[str, Any] | None = None
     running: Running | None = None
 
