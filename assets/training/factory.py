@@ -30,6 +30,8 @@ from perdix.assets.training.record import Gate, Trained, iterate_trained, public
 from perdix.control.clock import WallClock
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from perdix.models.registry import Fleet, Publication
 
 PICTURES_UP_TO = 10  # jobs: beyond that a picture per job helps nobody
@@ -122,9 +124,8 @@ def _train(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark
     watch, jobs = Stopwatch(), list(context.partition_keys)
     kept = Kept(workspace.paths().trainings / model.registered, name_of_run(context.run))
     model.check(workspace)
-    if model.spark:
-        with watch.stage("Spark"):
-            spark.session()
+    with watch.stage("Spark"):
+        session = spark.session() if model.spark else None
     with watch.stage("what jobs share"):
         of_job, champions = model.learns(context, workspace, spark), champion_file(workspace, model.registered)
     common = {
@@ -133,7 +134,7 @@ def _train(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark
         "pictures": len(jobs) <= PICTURES_UP_TO,
     }
     with watch.stage("training"):
-        _run(context, spark, model, [{**common, **of_job(job), "job": job} for job in jobs], kept)
+        _run(context, session, model, [{**common, **of_job(job), "job": job} for job in jobs], kept)
     with watch.stage("reading answers"):
         trained = [one.without_model() for one in iterate_trained(kept.folder, jobs)]
     tell_of_failures(context, trained)
@@ -145,10 +146,12 @@ def _train(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark
     )
 
 
-def _run(context: dg.AssetExecutionContext, spark: Spark, model: Model, keys: Sequence[Key], kept: Kept) -> None:
+def _run(
+    context: dg.AssetExecutionContext, session: "SparkSession | None", model: Model, keys: Sequence[Key], kept: Kept
+) -> None:
     """Keep the answer of each key: what goes wrong with one job is its answer, and stops no other."""
     context.log.info(f"{model.name}: training {len(keys)} job(s)")
-    if not model.spark:
+    if session is None:
         for key in keys:
             kept.write(str(key["job"]), attempt(key, model.task))
         return
@@ -157,7 +160,7 @@ def _run(context: dg.AssetExecutionContext, spark: Spark, model: Model, keys: Se
     def tell(progress: Progress) -> None:
         context.log.info(f"{model.name}: {progress}")
 
-    run_kept(spark.session(), keys, model.task, kept, tell)
+    run_kept(session, keys, model.task, kept, tell)
 
 
 def name_of_run(run: dg.DagsterRun) -> str:

@@ -439,7 +439,7 @@ def test_a_rescale_that_a_former_loop_made_is_not_taken_back_by_one_that_comes_a
     assert next(looking(job, ds2(), carry_out=acting(job, store).carry_out)).done
     job.now_s += 86_400.0
     job.settled = False  # a TaskManager is lost
-    found = list(islice(looking(job, ds2(), carry_out=acting(job, store, "later").carry_out), 5))
+    found = list(islice(looking(job, ds2(), carry_out=acting(job, store, "later").carry_out), 40))
     assert job.asked == [{"count": 6}]
     assert {look.problem for look in found} == {"a rescale is under way"}
 
@@ -532,6 +532,88 @@ def test_a_late_request_of_a_loop_that_lost_its_lease_is_undone_with_all_that_it
     assert job.parallelism == {"source": 2, "count": 6}
     assert told[0] is not None
     assert "a controller that had lost its lease asked for" in told[0]
+
+
+def stuck(job: Job, store: StateStore, **more: Any) -> Iterator[Look]:
+    """A loop whose rescale from 1 to 6 does not end."""
+    loop = looking(job, Wishes({"count": 6}), carry_out=acting(job, store).carry_out, **more)
+    next(loop)
+    job.settled = False
+    return loop
+
+
+def test_a_job_that_cannot_be_read_now_and_then_has_its_stuck_rescale_taken_back(store: StateStore) -> None:
+    job = Job(lines_per_s=200.0)
+    loop = stuck(job, store)
+    for look in range(60):
+        job.broken = "cannot be reached" if look % 18 == 17 else None
+        next(loop)
+    assert job.asked == [{"count": 6}, {"count": 1}]
+
+
+def test_a_loop_that_slept_does_not_know_how_long_a_rescale_took(store: StateStore) -> None:
+    job = Job(lines_per_s=200.0)
+    loop = stuck(job, store)
+    next(loop)
+    job.now_s += 7_200.0  # the host was suspended
+    list(islice(loop, 15))
+    assert job.asked == [{"count": 6}]
+
+
+def test_what_a_person_asks_for_is_not_overwritten_by_a_rollback_that_waits(store: StateStore) -> None:
+    job = Refusing(lines_per_s=200.0, refuses=0)
+    loop = stuck(job, store)
+    list(islice(loop, 21))
+    job.refuses = 1
+    next(loop)
+    job.parallelism["count"], job.settled = 3, False
+    list(islice(loop, 15))
+    assert job.asked == [{"count": 6}]
+    assert job.parallelism["count"] == 3
+
+
+def test_a_bar_does_not_hold_back_other_operators_where_what_it_bars_runs_already(store: StateStore) -> None:
+    job = Job(lines_per_s=10.0, parallelism={"source": 2, "count": 7})
+    store.learned.learn(on_record("orders"), 1_000.0, {AVOIDED: {"sizes": [BARRED.to_state()]}})
+    assert next(looking(job, Wishes({"source": 3}), carry_out=acting(job, store).carry_out)).done
+
+
+def test_what_a_former_loop_was_refused_is_done_once_it_is_accepted(store: StateStore) -> None:
+    job, kept = Refusing(lines_per_s=10.0), list[Mapping[str, Any]]()
+    assert not next(looking(job, Wishes({"count": 6}), carry_out=acting(job, store).carry_out)).done
+    job.now_s += 120.0
+    later = acting(job, store, "later")
+    look = next(looking(job, Wishes({"count": 6}), carry_out=later.carry_out, remember=lambda _, new: kept.append(new)))
+    assert (look.done, look.problem, kept) == (True, None, [{"looks": 1}])
+
+
+def test_a_rollback_that_cannot_be_noted_is_nothing_that_the_policy_did(
+    store: StateStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> bool:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    job = Job(lines_per_s=200.0)
+    loop = stuck(job, store)
+    monkeypatch.setattr(Ledger, "applied", full)
+    found = list(islice(loop, 23))
+    assert job.asked == [{"count": 6}, {"count": 1}]
+    assert not any(look.done for look in found)
+    assert "Flink was asked, and that cannot be noted: database or disk is full" in [look.problem for look in found]
+
+
+def test_slots_that_are_missing_are_missing_for_the_operators_that_lack_them(store: StateStore) -> None:
+    job = Job(lines_per_s=10.0, parallelism={"source": 8, "count": 1}, obeys=False)
+    loop = looking(job, Wishes({"count": 7}), carry_out=acting(job, store).carry_out)
+    next(loop)
+    job.parallelism["count"], job.requested = 4, {"count": 7}
+    list(islice(loop, 60))
+    job.now_s += 120.0
+    told = next(looking(job, Wishes({"count": 6}), carry_out=acting(job, store, "a").carry_out)).problem
+    assert "not tried again for a while" in str(told)
+    job.obeys = True
+    job.now_s += 120.0
+    assert next(looking(job, Wishes({"source": 9}), carry_out=acting(job, store, "b").carry_out)).done
 
 
 def test_wishes_that_change_while_flink_refuses_leave_few_rows(store: StateStore) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from perdix.targets.contract import Guard, Running, unguarded
@@ -57,9 +57,11 @@ class AtALook:
     accepted: bool = False
 
     @classmethod
-    def of(cls, running: Running, operators: ScalesOperators) -> AtALook:
-        """Return what a look found."""
-        return cls(OfOperators(**vars(running)), operators)
+    def of(cls, running: Running, operators: ScalesOperators, wanted: Mapping[str, int]) -> AtALook:
+        """Return what a look found; how many run is told of those operators that are wanted otherwise."""
+        found = OfOperators(**vars(running))
+        largest = max((count for name, count in found.mix.items() if name in wanted), default=found.scale_out)
+        return cls(replace(found, scale_out=largest), operators)
 
     def read(self) -> Running:
         """Return what the look found."""

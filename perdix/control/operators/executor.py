@@ -25,7 +25,7 @@ from perdix.control.pausing import why_paused
 from perdix.control.plan import PERDIX
 from perdix.control.reconcile import AVOID_S, SETTLE_S, Event, Progress, Reconciler, close_undone
 from perdix.control.state.journal import JobStatus, Status
-from perdix.control.state.ledger import Entry, Intent, Ledger, State
+from perdix.control.state.ledger import Desired, Entry, Intent, Ledger, State
 from perdix.control.state.schema import cause_of
 from perdix.control.state.store import DAY_S, StateStore
 from perdix.control.tenure import Tenure
@@ -44,6 +44,16 @@ NEWS = (Event.FORGOTTEN, Event.FELL_SHORT, Event.GIVEN_UP, Event.EXPIRED, Event.
 def _waits(entry: Entry | None) -> bool:
     """Whether Flink is still to be asked for a decision of a policy."""
     return entry is not None and entry.state is State.INTENT and entry.intent.reason != Reason.ROLLBACK
+
+
+def _long_before(entry: Entry, began_s: float) -> bool:
+    """Whether Flink accepted a decision so long before this loop began that what it does now has other reasons."""
+    return entry.state is State.APPLIED and entry.applied_s is not None and entry.applied_s < began_s - SETTLE_S
+
+
+def _is_part(changes: Mapping[str, int], runs: Mapping[str, int], mix: Mapping[str, int]) -> bool:
+    """Whether changes are what is still to be done of a mix."""
+    return set(changes) <= set(mix) and agrees({**runs, **changes}, mix)
 
 
 @dataclass
@@ -65,16 +75,19 @@ class Executor:
     holder: str
     interval_s: float
     _lease: Lease | None = None
-    _unsettled_since_s: float | None = None  # as this loop saw it
+    _unsettled_s: tuple[float, float] | None = None  # since when, and until when, this loop saw a rescale go on
+    _began_s: float | None = None  # at the first look, by Flink's clock
+    _paused: bool = False
     _to_remember: tuple[str, Mapping[str, Any]] = ("", {})  # of the newest decision on record
 
     def carry_out(self, look: Look) -> Look:
         """Put a look on record and ask Flink for what should change, unless something speaks against it."""
         carried = look
+        self._watch(look)
         try:
             why = self._observing()
             if why is not None:
-                self._unsettled_since_s = None
+                self._unsettled_s = None
                 return replace(look, problem=why)
             carried = self._carried_out(look)
             self._stands(carried)
@@ -110,13 +123,24 @@ class Executor:
         held = holder_of(self.store, PREFIX + self._name, at)
         return f"observing only: the lease is held by {'another loop' if held is None else held.holder}"
 
+    def _watch(self, look: Look) -> None:
+        """Note how long a rescale is under way; a job that cannot be read for a moment may still be at it."""
+        now_s = self.clock.elapsed_s()
+        if look.running is None:
+            return
+        since_s, last_s = self._unsettled_s or (now_s, now_s)
+        if now_s - last_s > MISSED_LOOKS * self.interval_s:
+            since_s = now_s
+        self._unsettled_s = None if look.running.settled else (since_s, now_s)
+
     def _carried_out(self, look: Look) -> Look:
+        self._paused = False
         if look.at_s is None or look.running is None or self._lease is None:
-            self._unsettled_since_s = None
             return look
         tenure = Tenure(self.store, self._lease, self.clock)
         paused = why_paused(self.job, self.store.journal.pauses(look.at_s).get(self.job.name), look.at_s)
-        progress = self._reviewed(look.at_s, look.running, tenure, paused=paused is not None)
+        self._paused = paused is not None
+        progress = self._reviewed(look.at_s, look.running, tenure)
         intent, held_back = self._wanted(look, progress, tenure.fenced.ledger)
         if intent is not None and (paused is None or not intent.rescales):
             with tenure.fenced.together() as once:
@@ -135,7 +159,7 @@ class Executor:
         desired = tenure.fenced.ledger.desired(self._name)
         if desired is None or look.at_s is None or look.running is None:
             return look
-        target = AtALook.of(look.running, self.target)
+        target = AtALook.of(look.running, self.target, desired.mix)
         try:
             carried = self._reconciler(look.at_s, target, tenure).carry_out(target.running, tenure)
         except StaleLease:
@@ -144,8 +168,8 @@ class Executor:
             if not target.accepted:
                 raise
             why = presentable(f"Flink was asked, and that cannot be noted: {cause_of(error)}")
-            return replace(look, done=True, problem=why)
-        self._keep_off(carried, look.at_s, tenure.fenced)
+            return replace(self._told(look, desired.decision, why, accepted=True), problem=why)
+        self._keep_off(carried, desired, tenure.fenced, look.at_s)
         if carried.event is Event.APPLIED:
             return self._told(look, desired.decision, carried.sentence, accepted=target.accepted)
         told = carried.event in {Event.REFUSED, Event.GIVEN_UP}
@@ -153,15 +177,21 @@ class Executor:
         return replace(look, problem=carried.sentence if told else look.problem)
 
     def _told(self, look: Look, entry: Entry, sentence: str, *, accepted: bool) -> Look:
-        """Return the look at which Flink accepted a decision: its own, for the first time, or an earlier one."""
-        decision_id, memory = self._to_remember
-        own = entry.intent.reason != Reason.ROLLBACK and entry.applied_s is None and entry.decision_id == decision_id
-        if own and dict(look.changes) == dict(entry.intent.mix):
-            return replace(look, done=True)
-        again = " again" if accepted and entry.applied_s is not None else ""
-        return replace(look, problem=look.problem or f"{sentence}{again}", accepted=memory if own else None)
+        """Return the look at which Flink accepted a decision: what it decided, for the first time, or another.
 
-    def _reviewed(self, at_s: float, running: Running, tenure: Tenure, *, paused: bool) -> Progress:
+        A decision that a former loop was refused is as good as this look's own where it wants the same.
+        """
+        first = entry.intent.reason != Reason.ROLLBACK and entry.applied_s is None
+        same = look.decision is not None and look.decision.policy == entry.intent.policy
+        runs = {} if look.situation is None else look.situation.parallelism
+        if first and same and look.changes and _is_part(look.changes, runs, entry.intent.mix):
+            return replace(look, done=True)
+        decision_id, memory = self._to_remember
+        again = " again" if accepted and entry.applied_s is not None else ""
+        accepted_only_now = memory if first and entry.decision_id == decision_id else None
+        return replace(look, problem=look.problem or f"{sentence}{again}", accepted=accepted_only_now)
+
+    def _reviewed(self, at_s: float, running: Running, tenure: Tenure) -> Progress:
         """Note what became of the last decision, where what runs tells.
 
         Only a rescale that this loop saw going on for so long never ends: another may have been accepted yesterday.
@@ -171,15 +201,16 @@ class Executor:
         if desired is not None and (gone := sorted(set(desired.mix) - set(running.requested_mix))):
             ledger.withdraw(self._name, at_s, f"the job has no operator '{gone[0]}' any more")
             desired = None
-        target = AtALook.of(running, self.target)
-        if target.running.settled:
-            self._unsettled_since_s = None
-        elif self._unsettled_since_s is None or self._unsettled_since_s > at_s:
-            self._unsettled_since_s = at_s
-        if self._unsettled_since_s is not None and at_s - self._unsettled_since_s <= SETTLE_S:
-            return Progress(target.running, desired)
-        progress = self._reconciler(at_s, target, tenure).review(act=True, paused=paused)
-        self._keep_off(progress, at_s, tenure.fenced)
+        self._began_s = at_s if self._began_s is None else self._began_s
+        if desired is not None and not running.settled and _long_before(desired.decision, self._began_s):
+            ledger.withdraw(self._name, at_s, "nobody saw how it ended")
+            desired = None
+        target = AtALook.of(running, self.target, {} if desired is None else desired.mix)
+        since_s, last_s = self._unsettled_s or (0.0, 0.0)
+        long_enough = running.settled or last_s - since_s > SETTLE_S
+        reconciler = self._reconciler(at_s, target, tenure)
+        progress = reconciler.review(act=True, paused=self._paused or not long_enough)
+        self._keep_off(progress, desired, tenure.fenced, at_s)
         return progress
 
     def _reconciler(self, at_s: float, target: AtALook, tenure: Tenure) -> Reconciler:
@@ -191,9 +222,10 @@ class Executor:
         known = part_of(document, read_avoided) or ()
         return tuple(one for one in known if at_s < one.until_s <= at_s + AVOID_S + CLOCK_BACK_S)
 
-    def _keep_off(self, progress: Progress, at_s: float, store: StateStore) -> None:
-        if progress.avoided is not None:
-            known = (*self._avoided(at_s), progress.avoided)
+    def _keep_off(self, progress: Progress, desired: Desired | None, store: StateStore, at_s: float) -> None:
+        """Keep what turned out badly; of slots that were missing, for which operators."""
+        if progress.avoided is not None and desired is not None:
+            known = (*self._avoided(at_s), replace(progress.avoided, mix=desired.mix))
             store.learned.learn(self._name, at_s, {AVOIDED: {"sizes": [one.to_state() for one in known]}})
 
     def _wanted(self, look: Look, progress: Progress, ledger: Ledger) -> tuple[Intent | None, str | None]:
@@ -214,7 +246,7 @@ class Executor:
     ) -> tuple[Intent | None, str | None]:
         assert look.at_s is not None
         changes, asked = look.changes, {} if pending is None else pending.intent.mix
-        if set(changes) <= set(asked) and agrees({**runs, **changes}, asked):
+        if _is_part(changes, runs, asked):
             return None, None  # recorded anew, it would have another key and another pause between attempts
         why = self._held_back(look.at_s, runs, changes)
         if why is not None:
@@ -227,10 +259,10 @@ class Executor:
 
     def _held_back(self, at_s: float, runs: Mapping[str, int], changes: Mapping[str, int]) -> str | None:
         """Return why nothing may be changed now, in words; ``None``: nothing against it."""
-        grown = max((count for name, count in changes.items() if count > runs[name]), default=0)
         for one in self._avoided(at_s):
-            bars = grown >= one.scale_out if one.and_above else one.mix and agrees({**runs, **changes}, one.mix)
-            if bars:
+            grown = (count for name, count in changes.items() if name in one.mix and count > runs[name])
+            newly = agrees({**runs, **changes}, one.mix) and not agrees(runs, one.mix)
+            if max(grown, default=0) >= one.scale_out if one.and_above else newly:
                 return f"{one.why}; not tried again for a while"
         most = self.job.objectives.rescales_per_day
         _, made = self.store.ledger.rescales(self._name, at_s - DAY_S)
@@ -248,7 +280,11 @@ class Executor:
         """Return what was wanted before, of the operators that it named and of those that what is undone did."""
         assert progress.undone is not None
         undone, known = progress.undone.intent, ledger.decision(progress.undone.decision_id)
-        before = {**(undone if known is None else known.intent).from_mix, **undone.from_mix}
+        before = dict((undone if known is None else known.intent).from_mix)
+        since = ledger.decisions(self._name, since_s=undone.made_s, states=[State.CONFIRMED])
+        for one in reversed(since):
+            before |= {name: count for name, count in one.intent.mix.items() if name in before}
+        before |= undone.from_mix
         sentence = f"Rolled back to {in_words(0, before)}: {progress.sentence}."
         return self._on_record(at_s, undone.mix, before, (PERDIX, Reason.ROLLBACK, sentence))
 
@@ -281,6 +317,6 @@ class Executor:
             status = Status.UNREACHABLE
         elif look.decision is None or look.decision.reason is Reason.HOLD_BLIND:
             status = Status.BLIND
-        elif look.problem is not None and look.problem.startswith("paused"):
+        elif self._paused:
             status = Status.PAUSED
         self.store.journal.stands(JobStatus(self._name, status, now_s, told))
