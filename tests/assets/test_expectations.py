@@ -308,27 +308,40 @@ def as_spark(session: Any, frame: pd.DataFrame) -> Any:
     return session.createDataFrame(frame, schema)
 
 
+def bad_samples() -> pd.DataFrame:
+    bad = with_value("cpu_load", 55.0, 0.8)(samples())
+    return pd.concat([bad, bad.iloc[:20].assign(source="b.json"), bad.iloc[:3].assign(value=np.nan, ts=pd.NaT)])
+
+
+def bad_observations() -> pd.DataFrame:
+    return observations().assign(cpu_load_max=0.4).drop(columns=["consumer_lag_records"])
+
+
 @pytest.mark.spark
 @pytest.mark.slow
-def test_spark_and_pandas_judge_alike(spark: Any, suites: dict[str, Suite]) -> None:
-    bad = with_value("cpu_load", 55.0, 0.8)(samples())
-    bad = pd.concat([bad, bad.iloc[:20].assign(source="b.json"), bad.iloc[:3].assign(value=np.nan, ts=pd.NaT)])
-    for table, frame in (
-        ("samples", bad),
-        ("job_observations", observations().assign(cpu_load_max=0.4).drop(columns=["consumer_lag_records"])),
-    ):
-        on_spark, on_pandas = judged(as_spark(spark, frame), suites[table]), judged(frame, suites[table])
-        assert list(on_spark) == list(on_pandas)
-        for name, outcome in on_spark.items():
-            other = on_pandas[name]
-            assert (outcome.success, outcome.checked, outcome.unexpected, outcome.error) == (
-                other.success,
-                other.checked,
-                other.unexpected,
-                other.error,
-            ), name
-            assert outcome.observed == pytest.approx(other.observed), name
-            assert len(outcome.examples) == len(other.examples), name
+@pytest.mark.parametrize(
+    ("table", "made"),
+    [
+        pytest.param("samples", bad_samples, id="samples"),
+        pytest.param("job_observations", bad_observations, id="observations", marks=pytest.mark.e2e),
+    ],
+)
+def test_spark_and_pandas_judge_alike(
+    spark: Any, suites: dict[str, Suite], table: str, made: Callable[[], pd.DataFrame]
+) -> None:
+    frame = made()
+    on_spark, on_pandas = judged(as_spark(spark, frame), suites[table]), judged(frame, suites[table])
+    assert list(on_spark) == list(on_pandas)
+    for name, outcome in on_spark.items():
+        other = on_pandas[name]
+        assert (outcome.success, outcome.checked, outcome.unexpected, outcome.error) == (
+            other.success,
+            other.checked,
+            other.unexpected,
+            other.error,
+        ), name
+        assert outcome.observed == pytest.approx(other.observed), name
+        assert len(outcome.examples) == len(other.examples), name
 
 
 @pytest.fixture

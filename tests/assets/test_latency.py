@@ -120,7 +120,7 @@ def run(tmp_path: Path, home_at: Callable[[Path], Home], monkeypatch: pytest.Mon
         yield Run(home, instance, definitions)
 
 
-@pytest.mark.slow
+@pytest.mark.e2e
 @pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
 def test_profiles_become_a_champion_and_a_slower_job_a_new_one(run: Run, tmp_path: Path) -> None:
     write_profile(profile(), run.home.profiles)

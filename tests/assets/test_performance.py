@@ -135,7 +135,7 @@ def run(
         yield Run(home, instance, definitions)
 
 
-@pytest.mark.slow
+@pytest.mark.e2e
 @pytest.mark.spark
 @pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")
 def test_samples_become_a_champion_and_a_slower_operator_challenges_it(run: Run, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ with warnings.catch_warnings():
     from perdix.pipelines.schedules import daily_training
     from perdix.pipelines.training_location import build_training_defs
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
 CHANGE_S = int(datetime(2026, 3, 4, 14, tzinfo=UTC).timestamp())
 PAST_S, CALM_S, AFTER_S = 8 * 3_600, 30 * 60, 100 * 60
