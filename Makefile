@@ -40,7 +40,8 @@ coverage: install ## every test, and which lines none of them reaches (twice as 
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --cov --cov-report=term
 
 e2e: install ## the browser, and faults on a real Flink, Kafka and Prometheus (half an hour; needs what testbed/README.md names)
-	$(BIN)/python -m pytest -m e2e
+	$(BIN)/python -m pytest -m e2e tests/e2e
+	$(BIN)/python -m pytest -m e2e --ignore tests/e2e
 
 testbed: install ## start a real Flink, Kafka and Prometheus on loopback, with a job to scale (testbed/README.md)
 	@$(BIN)/python -m testbed up

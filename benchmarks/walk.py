@@ -120,6 +120,8 @@ def to_decision() -> dict[str, tuple[Call, ...]]:
         home = Home(Path(folder) / "home").make()
         for station, (module, function) in STATIONS.items():
             stack.enter_context(_noting(found, station, module, function))
+        logging.disable(logging.INFO)
+        stack.callback(logging.disable, logging.NOTSET)
         _train(home, twin, Path(folder))
         _tick(home, twin)
     return {station: found[station] for station in STATIONS}
@@ -151,7 +153,6 @@ def _train(home: Home, twin: JobTwin, folder: Path) -> None:
     day = datetime.fromtimestamp(START_S, UTC).strftime("%Y-%m-%d")
     with warnings.catch_warnings(), patch.object(Spark, "session", lambda _: InThisProcess()):
         warnings.simplefilter("ignore")
-        logging.disable(logging.INFO)
         definitions = build_training_defs(Workspace(home=str(home.root), conf=str(conf)))
         with dg.instance_for_test(temp_dir=str(folder)) as instance:
             for job, (first, last) in {"ingest_day": (day, day), "train": (JOB, JOB)}.items():

@@ -10,9 +10,6 @@ from perdix.assets.resources import Spark, Workspace
 from perdix.assets.training.factory import Key, Model
 from perdix.assets.training.record import Gate, data_of_files, with_pictures_of_families
 
-REGISTERED = "perdix-latency"
-SCORE = "balanced_error"  # mean share of overloads missed and of normal points taken for them, lower is better
-
 
 def _train(key: Key) -> Mapping[str, Any]:
     from perdix.assets.latency.tasks import train_latency  # a second of statistics that other runs need not wait for
@@ -25,12 +22,12 @@ def _learns(_: dg.AssetExecutionContext, workspace: Workspace, __: Spark) -> Cal
     return lambda _: {"profiles": profiles}
 
 
-def _gate(workspace: Workspace) -> Gate:
+def _gate(model: Model, workspace: Workspace) -> Gate:
     from perdix.models.profiling.rows import COLUMNS
 
     return Gate(
-        REGISTERED,
-        SCORE,
+        model.registered,
+        model.score,
         partial(data_of_files, name="profile", folder=workspace.paths().profiles, columns=COLUMNS),
         same="points",
         parameters={"seed": workspace.settings().training.seed},
@@ -39,8 +36,8 @@ def _gate(workspace: Workspace) -> Gate:
 
 LATENCY = Model(
     name="latency",
-    registered=REGISTERED,
-    score=SCORE,
+    registered="perdix-latency",
+    score="balanced_error",  # mean share of overloads missed and of normal points taken for them, lower is better
     deps=[dg.AssetKey("profiles")],  # what measures
     judged="judged on points and scale-outs left out",
     task=_train,

@@ -15,22 +15,19 @@ from perdix.assets.training.record import Gate, Trained, data_of_files, with_pic
 if TYPE_CHECKING:
     from perdix.models.registry import Candidate, Publication
 
-REGISTERED = "perdix-performance"
-SCORE = "relative_rmse"  # RMSE on samples left out as a share of their mean, lower is better
-
 
 def _learns(_: dg.AssetExecutionContext, workspace: Workspace, __: Spark) -> Callable[[str], Key]:
     samples, repeats = str(workspace.paths().operator_samples), workspace.settings().training.performance_repeats
     return lambda _: {"samples": samples, "repeats": repeats}
 
 
-def _gate(workspace: Workspace) -> Gate:
+def _gate(model: Model, workspace: Workspace) -> Gate:
     from perdix.models.sampling.rows import COLUMNS
 
     settings = workspace.settings().training
     return Gate(
-        REGISTERED,
-        SCORE,
+        model.registered,
+        model.score,
         partial(data_of_files, name="samples", folder=workspace.paths().operator_samples, columns=COLUMNS),
         same="samples",
         parameters={"seed": settings.seed, "repeats": settings.performance_repeats},
@@ -56,10 +53,10 @@ def with_chosen_parameters(publication: "Publication", trained: Sequence[Trained
 
 PERFORMANCE = Model(
     name="performance",
-    registered=REGISTERED,
-    score=SCORE,
+    registered="perdix-performance",
+    score="relative_rmse",  # RMSE on samples left out as a share of their mean, lower is better
     deps=[dg.AssetKey("operator_samples")],  # what is sampled
-    judged="by grid search, ten folds and ten repeats",
+    judged="judged by grid search and repeated cross-validation",
     task=train_performance,
     learns=_learns,
     gate=_gate,

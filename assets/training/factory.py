@@ -78,7 +78,7 @@ class Model:
     judged: str
     task: Callable[[Key], Mapping[str, Any]]
     learns: Learns
-    gate: Callable[[Workspace], Gate]
+    gate: Callable[["Model", Workspace], Gate]
     more: Callable[["Publication", Sequence[Trained]], "Publication"] = lambda publication, _trained: publication
     spark: bool = True
     check: Callable[[Workspace], None] = lambda _workspace: None
@@ -192,7 +192,7 @@ def _champion_fleet(workspace: Workspace, registered: str) -> "Fleet | None":
 
 def _publish(context: dg.AssetExecutionContext, workspace: Workspace, model: Model) -> dg.MaterializeResult:
     """Record the trainings of a run's jobs in MLflow, register the fleet, and promote where the gate says so."""
-    watch, gate = Stopwatch(), model.gate(workspace)
+    watch, gate = Stopwatch(), model.gate(model, workspace)
     with watch.stage("read"):
         trained = read_trained(workspace.paths().trainings / gate.registered, context.partition_keys)
         before = _champion_fleet(workspace, gate.registered)

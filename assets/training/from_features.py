@@ -18,7 +18,7 @@ from perdix.assets.training.tasks import train_capacity, train_forecast
 DEPS = [dg.AssetDep(features, partition_mapping=dg.AllPartitionMapping()), recent_range]
 JUDGED = "fitted and judged on Spark"
 SETTINGS = ("history_days", "horizon_s", "seed")
-FORECASTS, CAPACITIES = "perdix-forecast", "perdix-capacity"
+FORECASTS = "perdix-forecast"
 
 
 def _of_forecasts(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark) -> Callable[[str], Key]:
@@ -82,19 +82,15 @@ def _fit_shared(context: dg.AssetExecutionContext, workspace: Workspace, spark: 
     return store.folder
 
 
-def _gate(workspace: Workspace, registered: str, score: str, table: str) -> Gate:
+def _gate(model: Model, workspace: Workspace, *, table: str) -> Gate:
     settings, data = workspace.settings().training, partial(data_of_table, lake=workspace.lake(), table=table)
-    return Gate(registered, score, data, parameters={name: getattr(settings, name) for name in SETTINGS})
+    return Gate(model.registered, model.score, data, parameters={name: getattr(settings, name) for name in SETTINGS})
 
 
-def _forecast_gate(workspace: Workspace) -> Gate:
+def _forecast_gate(model: Model, workspace: Workspace) -> Gate:
     settings = workspace.settings().training
     families = shared_families(settings.forecast_families + settings.thorough_families)
-    return replace(_gate(workspace, FORECASTS, "wape", "workload_features"), shared=_shared(workspace).texts(families))
-
-
-def _capacity_gate(workspace: Workspace) -> Gate:
-    return _gate(workspace, CAPACITIES, "capacity_mape", "capacity_features")
+    return replace(_gate(model, workspace, table="workload_features"), shared=_shared(workspace).texts(families))
 
 
 FORECAST = Model(
@@ -110,11 +106,11 @@ FORECAST = Model(
 )
 CAPACITY = Model(
     name="capacity",
-    registered=CAPACITIES,
+    registered="perdix-capacity",
     score="capacity_mape",
     deps=DEPS,
     judged=JUDGED,
     task=train_capacity,
     learns=_of_capacities,
-    gate=_capacity_gate,
+    gate=partial(_gate, table="capacity_features"),
 )

@@ -12,13 +12,12 @@ import numpy as np
 from perdix.control.adoption import adopt
 from perdix.control.believe import noticed, update, with_capacity, with_fallback
 from perdix.control.champions import ChampionSource
-from perdix.control.clock import CLOCK_BACK_S
 from perdix.control.decide import Avoided
 from perdix.control.expect import expected_capacity_per_s
 from perdix.control.job_memory import JobMemory, history_of
 from perdix.control.judge import Judgement, judge
 from perdix.control.observe import Observation
-from perdix.control.reconcile import AVOID_S, Progress
+from perdix.control.reconcile import AVOID_S, Progress, still_avoided
 from perdix.control.sizes import learned_mix_share
 from perdix.control.watching import Watched, look
 from perdix.models.recovery.downtime import Downtimes
@@ -87,7 +86,7 @@ def learn(
     if observation.teaches or _awaited(memory, observation, progress):
         memory, watched = _watched(memory, observation, progress, job.objectives.recovery_time_s)
     # What is barred for longer than any size ever is, was barred while a clock was ahead: nobody can say until when.
-    avoided = [item for item in memory.avoided if now_s < item.until_s <= now_s + AVOID_S + CLOCK_BACK_S]
+    avoided = list(still_avoided(memory.avoided, now_s))
     back, back_mix = _undone(progress)
     why = None if watched is None else _worse(watched, progress)
     if why is not None and watched is not None and watched.ended is not None:

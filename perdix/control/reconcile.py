@@ -6,10 +6,11 @@ repeated after a crash, and every failure heals at a later tick.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from perdix.control.clock import CLOCK_BACK_S
 from perdix.control.decide import Avoided
 from perdix.control.state.ledger import OPEN, Desired, Entry, Ledger, State
 from perdix.control.state.store import StateStore
@@ -22,6 +23,11 @@ ATTEMPTS = 6  # at a size that is not reached; with the ledger's doubling pause,
 SETTLE_S = 600.0
 STRAY_S = 3_600.0  # for which a request that was never answered is waited for
 AVOID_S = 3_600.0
+
+
+def still_avoided(avoided: Iterable[Avoided], now_s: float) -> tuple[Avoided, ...]:
+    """Return what is not tried again yet; what ends later than any bar was kept before the clock was set back."""
+    return tuple(one for one in avoided if now_s < one.until_s <= now_s + AVOID_S + CLOCK_BACK_S)
 
 
 class Event(StrEnum):

@@ -227,7 +227,8 @@ def test_a_stop_of_restoring_state_shows_in_rates_after_the_job_is_up(stopped_s:
 def end_of(whole: Window, last: Entry, downtimes: Downtimes | None = None) -> Watched:
     """Look at a window minute by minute, until the watch ends."""
     watching, learnt = None, downtimes or Downtimes()
-    for now_s in np.arange(last.applied_s or 0.0, whole.times_s[-1] + 1.0, 60.0)[1:]:
+    assert last.applied_s is not None
+    for now_s in np.arange(last.applied_s, whole.times_s[-1] + 1.0, 60.0)[1:]:
         seen = rows(whole, (whole.times_s <= now_s) & (whole.times_s > now_s - 90.0))
         found = look(watching, Normal(), learnt, seen, last=last, objective_s=600.0)
         watching, learnt = found.watching, found.downtimes

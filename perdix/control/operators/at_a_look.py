@@ -58,7 +58,7 @@ class AtALook:
 
     @classmethod
     def of(cls, running: Running, operators: ScalesOperators, wanted: Mapping[str, int]) -> AtALook:
-        """Return what a look found; how many run is told of those operators that are wanted otherwise."""
+        """Return what a look found; its scale-out is that of the operators in ``wanted``, if any."""
         found = OfOperators(**vars(running))
         largest = max((count for name, count in found.mix.items() if name in wanted), default=found.scale_out)
         return cls(replace(found, scale_out=largest), operators)

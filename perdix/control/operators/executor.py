@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from perdix.control.clock import CLOCK_BACK_S, HostClock, moment
+from perdix.control.clock import HostClock, moment
 from perdix.control.decide import Avoided
 from perdix.control.job_memory import AVOIDED, read_avoided
 from perdix.control.lease import PREFIX, Lease, StaleLease, acquire, holder_of, release, renew
@@ -23,7 +23,7 @@ from perdix.control.operators.look import Look
 from perdix.control.operators.naming import on_record
 from perdix.control.pausing import why_paused
 from perdix.control.plan import PERDIX
-from perdix.control.reconcile import AVOID_S, SETTLE_S, Event, Progress, Reconciler, close_undone
+from perdix.control.reconcile import SETTLE_S, Event, Progress, Reconciler, close_undone, still_avoided
 from perdix.control.state.journal import JobStatus, Status
 from perdix.control.state.ledger import Desired, Entry, Intent, Ledger, State
 from perdix.control.state.schema import cause_of
@@ -168,15 +168,15 @@ class Executor:
             if not target.accepted:
                 raise
             why = presentable(f"Flink was asked, and that cannot be noted: {cause_of(error)}")
-            return replace(self._told(look, desired.decision, why, accepted=True), problem=why)
+            return replace(self._accepted(look, desired.decision, why, accepted=True), problem=why)
         self._keep_off(carried, desired, tenure.fenced, look.at_s)
         if carried.event is Event.APPLIED:
-            return self._told(look, desired.decision, carried.sentence, accepted=target.accepted)
-        told = carried.event in {Event.REFUSED, Event.GIVEN_UP}
-        told |= carried.event is Event.WAITING and look.problem is None
-        return replace(look, problem=carried.sentence if told else look.problem)
+            return self._accepted(look, desired.decision, carried.sentence, accepted=target.accepted)
+        new = carried.event in {Event.REFUSED, Event.GIVEN_UP}
+        new |= carried.event is Event.WAITING and look.problem is None
+        return replace(look, problem=carried.sentence if new else look.problem)
 
-    def _told(self, look: Look, entry: Entry, sentence: str, *, accepted: bool) -> Look:
+    def _accepted(self, look: Look, entry: Entry, sentence: str, *, accepted: bool) -> Look:
         """Return the look at which Flink accepted a decision: what it decided, for the first time, or another.
 
         A decision that a former loop was refused is as good as this look's own where it wants the same.
@@ -219,8 +219,7 @@ class Executor:
     def _avoided(self, at_s: float) -> tuple[Avoided, ...]:
         """Return what turned out badly within the last hour, by whatever loop."""
         document = self.store.learned.recall(self._name, AVOIDED)[AVOIDED.name].document
-        known = part_of(document, read_avoided) or ()
-        return tuple(one for one in known if at_s < one.until_s <= at_s + AVOID_S + CLOCK_BACK_S)
+        return still_avoided(part_of(document, read_avoided) or (), at_s)
 
     def _keep_off(self, progress: Progress, desired: Desired | None, store: StateStore, at_s: float) -> None:
         """Keep what turned out badly; of slots that were missing, for which operators."""

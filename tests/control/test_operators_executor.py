@@ -1,226 +1,27 @@
-"""Policies that size operators, on a Flink job that does what its load and its parallelism make of it."""
+"""What becomes of decisions for operators: on record, asked for, asked for again, taken back, kept off."""
 
 from __future__ import annotations
 
-import json
-import math
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from perdix.control.decide import Avoided
 from perdix.control.job_memory import AVOIDED
-from perdix.control.operators.executor import Executor
 from perdix.control.operators.look import Look
-from perdix.control.operators.loop import looks
 from perdix.control.operators.naming import on_record
-from perdix.control.operators.situation import situation_between
 from perdix.control.state.journal import Status
 from perdix.control.state.ledger import Ledger, State
 from perdix.control.state.store import StateStore
-from perdix.models.dataflow.flink_rates import SubtaskCounters
 from perdix.policies.contract import Reason
-from perdix.policies.dataflow.build import build_dataflow_policy
-from perdix.policies.dataflow.contract import DataflowDecision, DataflowPolicy, DataflowSituation
-from perdix.policies.dataflow.holding import hold
-from perdix.settings.stream_job import Bounds, Objectives, StreamJob
+from perdix.settings.stream_job import Objectives
 from perdix.targets.contract import Fault, Guard, Running, TargetError, unguarded
-from perdix.targets.flink.dataflow import DataflowReading, OperatorReading
-
-BOUNDS = Bounds(minimum=1, maximum=12)
-WORDS_PER_LINE = 3.0
-COUNTS_PER_S = 100.0  # a subtask's capacity, words/s
-
-
-@dataclass
-class Job:
-    """Lines arrive at a source, which splits them into words; a second vertex counts these, and holds it back."""
-
-    lines_per_s: float
-    parallelism: dict[str, int] = field(default_factory=lambda: {"source": 2, "count": 1})
-    now_s: float = 1_000.0
-    started_s: float = 0.0
-    pending: float = 0.0
-    tells_pending: bool = True
-    slots: int = 12
-    broken: str | None = None
-    asked: list[Mapping[str, int]] = field(default_factory=list)
-    keys: list[str] = field(default_factory=list)
-    requested: dict[str, int] = field(default_factory=dict)  # Flink's requirements, where they are not what runs
-    settled: bool = True
-    obeys: bool = True  # else what it accepts does not come to run
-    lines: float = 0.0
-    busy_s: float = 0.0  # of all counting subtasks
-    waited_s: float = 0.0  # of all sources
-
-    def sleep(self, seconds: float) -> None:
-        most_lines = COUNTS_PER_S * self.parallelism["count"] * seconds / WORDS_PER_LINE
-        there = self.pending + self.lines_per_s * seconds
-        done = min(there, most_lines)
-        self.pending, self.lines, self.now_s = there - done, self.lines + done, self.now_s + seconds
-        self.busy_s += done * WORDS_PER_LINE / COUNTS_PER_S
-        if self.pending > 0:
-            self.waited_s += 0.9 * seconds * self.parallelism["source"]
-
-    def read_dataflow(self) -> DataflowReading:
-        if self.broken is not None:
-            raise TargetError(self.broken)
-        age_ms, words = 1_000.0 * (self.now_s - self.started_s), self.lines * WORDS_PER_LINE
-        return DataflowReading(
-            self.now_s,
-            {
-                "source": self._reading((), "source", 0.0, self.waited_s, self.lines, words, age_ms),
-                "count": self._reading(("source",), "count", self.busy_s, 0.0, words, 0.0, age_ms),
-            },
-            self.slots,
-            self.running,
-        )
-
-    @property
-    def running(self) -> Running:
-        wanted = {**self.parallelism, **self.requested}
-        most = max(self.parallelism.values())
-        return Running(most, max(wanted.values()), self.settled, mix=dict(self.parallelism), requested_mix=wanted)
-
-    def _reading(
-        self, inputs: tuple[str, ...], name: str, busy_s: float, waited_s: float, *amounts: float
-    ) -> OperatorReading:
-        n = self.parallelism[name]
-        read, written, age_ms = amounts
-        busy_ms, waited_ms = 1_000.0 * busy_s / n, 1_000.0 * waited_s / n
-        rows = (busy_ms, age_ms - busy_ms - waited_ms, waited_ms, read / n, written / n)
-        counters = SubtaskCounters(*(np.full(n, row) for row in rows))
-        pending = self.pending if self.tells_pending and not inputs else None
-        return OperatorReading(inputs, 128, counters, (round(1_000.0 * self.started_s),) * n, pending)
-
-    def scale_operators(
-        self, parallelism: Mapping[str, int], idempotency_key: str, guard: Guard = unguarded
-    ) -> Running:
-        guard()
-        self.asked.append(dict(parallelism))
-        self.keys.append(idempotency_key)
-        if self.obeys:
-            self.parallelism |= parallelism
-            self.requested.clear()
-            self.restart()
-        return self.running
-
-    def restart(self) -> None:
-        self.started_s, self.lines, self.busy_s, self.waited_s = self.now_s, 0.0, 0.0, 0.0
-
-
-@dataclass(frozen=True)
-class JobsClock:
-    """The job's time is everybody's."""
-
-    job: Job
-    boot: str = "kernel:test"
-
-    def now_s(self) -> float:
-        return self.job.now_s
-
-    def elapsed_s(self) -> float:
-        return self.job.now_s
-
-
-def acting(job: Job, store: StateStore | None = None, holder: str = "one", **settings: Any) -> Executor:
-    orders = StreamJob(name="orders", bounds=BOUNDS, **{"objectives": Objectives(rescales_per_day=1_000), **settings})
-    return Executor(job, orders, store or StateStore("sqlite://"), JobsClock(job), holder, 30.0)
-
-
-def looked(job: Job, count: int, policy: str = "ds2", bounds: Bounds = BOUNDS, *, act: bool = True) -> list[Look]:
-    options = {"warm_up_s": 0.0} if policy == "ds2" else {}
-    return list(islice(looking(job, build_dataflow_policy(policy, options), bounds, act=act), count))
-
-
-def looking(
-    job: Job, policy: DataflowPolicy, bounds: Bounds = BOUNDS, *, act: bool = True, **more: Any
-) -> Iterator[Look]:
-    if act:
-        more.setdefault("carry_out", acting(job).carry_out)
-    return looks(job, policy, bounds, sleep=job.sleep, **{"interval_s": 30.0, **more})
-
-
-def test_ds2_reaches_what_the_load_needs_in_one_step() -> None:
-    job = Job(lines_per_s=200.0)  # 600 words/s: six subtasks
-    found = looked(job, 4)
-    assert job.asked == [{"count": 6}]
-    assert job.parallelism == {"source": 2, "count": 6}
-    assert found[0].done
-    assert found[1].problem == "the job was redeployed since the last look; the next one counts"
-    assert "count 1 to 6" in (found[0].decision.sentence if found[0].decision else "")
-
-
-def test_what_arrives_is_what_was_emitted_and_what_was_left_waiting_in_the_sources_own_output() -> None:
-    job = Job(lines_per_s=200.0, pending=50.0)
-    before = job.read_dataflow()
-    job.sleep(30.0)
-    situation = situation_between(before, job.read_dataflow(), most=12, memory={})
-    assert situation.source_per_s["source"] == pytest.approx(600.0)
-    assert situation.lag_records["source"] == pytest.approx(WORDS_PER_LINE * job.pending)
-    assert situation.windows["count"].window_s == pytest.approx(30.0)
-    assert situation.windows["count"].useful_s.tolist() == pytest.approx([30.0])
-    assert (situation.parallelism, situation.slots, situation.slots_shared) == ({"source": 2, "count": 1}, 12, True)
-
-
-def test_it_scales_in_what_is_too_much() -> None:
-    job = Job(lines_per_s=80.0, parallelism={"source": 2, "count": 10})
-    looked(job, 4)
-    assert job.asked == [{"count": 3}]
-
-
-@pytest.mark.parametrize(("lines_per_s", "wanted"), [(20.0, 1), (200.0, 4)])
-def test_a_source_that_does_not_tell_what_waits_scales_in_only_where_it_surely_emits_all(
-    lines_per_s: float, wanted: int
-) -> None:
-    """At 200 lines/s four subtasks are too few; the source waits for room, and what arrives is not known."""
-    job = Job(lines_per_s=lines_per_s, parallelism={"source": 2, "count": 4}, tells_pending=False)
-    looked(job, 1)
-    assert job.parallelism["count"] == wanted
-
-
-def test_a_source_of_which_not_all_subtasks_report_does_not_tell_what_arrives() -> None:
-    job = Job(lines_per_s=80.0, parallelism={"source": 2, "count": 10})
-    before = job.read_dataflow()
-    job.sleep(30.0)
-    after = job.read_dataflow()
-    for counters in vars(after.operators["source"].counters).values():
-        counters[1] = math.nan
-    situation = situation_between(before, after, most=12, memory={})
-    assert situation.source_per_s == {}
-    decision = build_dataflow_policy("ds2", {"warm_up_s": 0.0}).decide(situation)
-    assert decision.parallelism["count"] >= 10, "nothing is scaled in on what is missing"
-
-
-def test_without_apply_nothing_is_asked_for_and_nothing_is_remembered_as_done() -> None:
-    job = Job(lines_per_s=200.0)
-    found = looked(job, 3, act=False)
-    assert job.asked == []
-    assert [dict(look.changes) for look in found] == [{"count": 6}] * 3
-    assert not any(look.done for look in found)
-
-
-def test_bounds_and_slots_hold() -> None:
-    job = Job(lines_per_s=1_000.0)
-    looked(job, 1, bounds=Bounds(minimum=1, maximum=5))
-    assert job.parallelism["count"] == 5
-    job = Job(lines_per_s=1_000.0, slots=4)
-    looked(job, 1)
-    assert job.parallelism["count"] == 4
-    job = Job(lines_per_s=10.0, parallelism={"source": 2, "count": 8})
-    looked(job, 1, bounds=Bounds(minimum=3, maximum=12))
-    assert job.parallelism["count"] == 3
-
-
-def ds2() -> DataflowPolicy:
-    return build_dataflow_policy("ds2", {"warm_up_s": 0.0})
+from tests.control.operators_rig import Job, Refusing, Wishes, acting, ds2, looked, looking
 
 
 @pytest.fixture
@@ -398,40 +199,6 @@ def test_what_was_refused_is_not_asked_for_once_what_runs_is_enough(store: State
     assert (entry.state, entry.error) == (State.SUPERSEDED, "superseded nothing is to be changed by now")
 
 
-class Wishes:
-    """A policy that wants one change after the other, and remembers how many looks there were."""
-
-    name = "wishes"
-
-    def __init__(self, *wishes: Mapping[str, int]) -> None:
-        self.wishes, self.looks, self.remembered = wishes, 0, list[Mapping[str, Any]]()
-
-    def decide(self, situation: DataflowSituation) -> DataflowDecision:
-        self.remembered.append(situation.memory)
-        wish = self.wishes[min(self.looks, len(self.wishes) - 1)]
-        self.looks += 1
-        memory = {"looks": self.looks}
-        if not wish:
-            return hold(self.name, situation, Reason.HOLD_GOOD, "Enough.", memory=memory)
-        wanted = {**situation.parallelism, **wish}
-        return DataflowDecision(self.name, wanted, Reason.SCALE_OUT, f"wants {wish}", memory=memory)
-
-
-@dataclass
-class Refusing(Job):
-    """Refuses so many requests first."""
-
-    refuses: int = 1
-
-    def scale_operators(
-        self, parallelism: Mapping[str, int], idempotency_key: str, guard: Guard = unguarded
-    ) -> Running:
-        if self.refuses > 0:
-            self.refuses -= 1
-            raise TargetError("503: busy")
-        return super().scale_operators(parallelism, idempotency_key, guard)
-
-
 def test_a_rescale_that_a_former_loop_made_is_not_taken_back_by_one_that_comes_at_a_bad_moment(
     store: StateStore,
 ) -> None:
@@ -512,8 +279,8 @@ def test_what_never_ended_is_not_asked_for_again_with_others_nor_by_another_loop
 
 
 def test_a_late_request_of_a_loop_that_lost_its_lease_is_undone_with_all_that_it_changed(store: StateStore) -> None:
-    def killed(*_: object) -> Running:
-        _[-1]()  # type: ignore[operator]
+    def killed(_: Mapping[str, int], __: str, guard: Guard) -> Running:
+        guard()
         raise SystemExit
 
     job = Job(lines_per_s=10.0)
@@ -667,69 +434,6 @@ def test_what_flink_accepted_is_done_also_where_that_cannot_be_noted(
     assert job.asked == [{"count": 6}]
 
 
-def test_a_full_disk_costs_the_loop_no_more_than_what_it_remembers() -> None:
-    def full(_: float, __: Mapping[str, Any]) -> None:
-        raise sqlite3.OperationalError("database or disk is full")
-
-    job = Job(lines_per_s=20.0, parallelism={"source": 2, "count": 4})
-    dhalion = build_dataflow_policy("dhalion", {})
-    found = list(islice(looking(job, dhalion, remember=full), 130))
-    assert any("cannot be stored: database or disk is full" in str(look.problem) for look in found)
-    assert job.asked, "after an hour of calm, which it has in mind"
-
-
-def test_a_job_that_cannot_be_read_for_a_while_is_left_alone_meanwhile() -> None:
-    job = Job(lines_per_s=200.0)
-    loop = looking(job, ds2())
-    job.broken = "cannot be reached"
-    with pytest.raises(TargetError, match="cannot be reached"):
-        next(loop)  # at the beginning it is a mistake of the user
-    job.broken = None
-    loop = looking(job, ds2())
-    next(loop)
-    job.broken = "cannot be reached"
-    assert [look.problem for look in islice(loop, 2)] == ["cannot be reached"] * 2
-    job.broken = None
-    next(loop)
-    assert job.parallelism["count"] == 6
-
-
-def test_what_the_policy_remembers_goes_on_where_a_former_loop_ended() -> None:
-    """Dhalion scales in what has been idle for an hour: two loops of forty minutes are one of eighty."""
-
-    def for_minutes(minutes: int, job: Job, memory: Mapping[str, Any]) -> dict[str, Any]:
-        kept: list[Mapping[str, Any]] = [memory]
-        policy = build_dataflow_policy("dhalion", {"scale_in_after_s": 3_600.0})
-        loop = looking(job, policy, interval_s=60.0, memory=memory, remember=lambda _, new: kept.append(new))
-        list(islice(loop, minutes))
-        return json.loads(json.dumps(kept[-1]))
-
-    going_on, afresh = (Job(lines_per_s=20.0, parallelism={"source": 2, "count": 6}) for _ in range(2))
-    memory = for_minutes(40, going_on, {})
-    assert going_on.asked == []
-    for_minutes(40, going_on, memory)
-    assert going_on.asked != []
-    for_minutes(40, afresh, {})
-    for_minutes(40, afresh, {})
-    assert afresh.asked == [], "one that forgets waits for its hour in vain"
-
-
-def test_what_was_not_carried_out_is_not_remembered() -> None:
-    job, kept = Job(lines_per_s=200.0), list[Mapping[str, Any]]()
-    loop = looking(job, ds2(), act=False, remember=lambda _, memory: kept.append(memory))
-    assert all(look.changes for look in islice(loop, 3))
-    assert kept == []
-
-
-def test_a_restart_between_two_looks_is_not_a_window() -> None:
-    job = Job(lines_per_s=30.0)
-    loop = looking(job, ds2())
-    next(loop)
-    job.restart()
-    assert "redeployed" in (next(loop).problem or "")
-    assert next(loop).decision is not None
-
-
 def test_a_request_that_flink_refuses_is_told_and_tried_again() -> None:
     class Full(Job):
         def scale_operators(
@@ -759,41 +463,3 @@ def test_a_right_that_is_missing_for_90_minutes_is_seldom_asked_for() -> None:
     found = looked(job, 180)
     assert len(job.asked) <= 10
     assert found[-1].problem == "next attempt later: 403: no"
-
-
-def test_a_policy_that_fails_holds_what_runs() -> None:
-    class Broken:
-        name = "broken"
-
-        def decide(self, situation: DataflowSituation) -> DataflowDecision:
-            raise ValueError(f"no answer at {situation.now_s:g} s")
-
-    job = Job(lines_per_s=200.0)
-    look = next(looking(job, Broken()))
-    assert look.decision is not None
-    assert look.decision.sentence == "Held: ValueError: no answer at 1030 s."
-    assert (look.decided, dict(look.changes), job.asked) == (False, {}, [])
-
-
-def test_waiting_for_a_warm_up_is_no_decision() -> None:
-    job = Job(lines_per_s=200.0)
-    policy = build_dataflow_policy("ds2", {"warm_up_s": 30.0})
-    first, second = islice(looking(job, policy), 2)
-    assert first.decision is not None
-    assert (first.decided, first.decision.reason) == (False, Reason.HOLD_GRACE)
-    assert second.decided
-
-
-@pytest.mark.parametrize("policy", ["dhalion", "flink-autoscaler"])
-def test_other_policies_run_on_it_too(policy: str) -> None:
-    job = Job(lines_per_s=200.0)
-    looked(job, 60, policy)
-    assert job.parallelism["count"] >= 6
-    assert math.isclose(job.pending, 0.0, abs_tol=1e4)
-
-
-@pytest.mark.parametrize("policy", ["ds2", "dhalion", "flink-autoscaler"])
-def test_with_fewer_slots_than_the_load_needs_all_of_them_are_taken(policy: str) -> None:
-    job = Job(lines_per_s=200.0, slots=4)
-    looked(job, 60, policy)
-    assert job.parallelism["count"] == 4
