@@ -10,7 +10,7 @@ FIND_PYTHON = for p in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
 	"$$p" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' >/dev/null 2>&1 && { echo "$$p"; break; }; done
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test explore coverage e2e testbed testbed-down lint wheel dev doctor benchmarks mutations storm zoo lock clean
+.PHONY: help install demo test explore coverage e2e testbed testbed-down lint wheel flink-plugin dev doctor benchmarks mutations storm zoo lock clean
 
 help: ## list the verbs
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -59,6 +59,10 @@ lint: install
 wheel: install ## everything as one wheel in dist/, for `pip install` elsewhere
 	@rm -rf build
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+
+flink-plugin: ## the plugin by which Flink's own autoscaler asks perdix, as a jar (needs Maven and a JDK)
+	@mvn -q -B -f deploy/flink-autoscaler/pom.xml package
+	@echo deploy/flink-autoscaler/target/perdix-flink-autoscaler.jar
 
 dev: install ## Dagster UI + daemon, MLflow UI and a living twin on loopback; Ctrl-C ends all
 	@$(BIN)/perdix dev
