@@ -18,6 +18,7 @@ from perdix.models.capacity.hottest import STRANGERS
 from perdix.models.capacity.key_groups import KeyGroups, Subtasks
 from perdix.models.capacity.line import IdleShare
 from perdix.models.capacity.pairing import MINUTE_S, paired_minutes, runs_of_scale_out
+from perdix.models.capacity.reach import STALLED, Reach
 from perdix.models.capacity.workers import Against, Total, Workers
 from perdix.settings.stream_job import MOST_WORKERS
 from perdix.telemetry.metrics import UPTIME
@@ -38,7 +39,6 @@ VETO_MINUTES = 3.0  # weight from which a stay's lines are known well enough to 
 DEALT_MINUTES = 1.0  # weight from which a stay's CPU loads tell how the work falls onto the subtasks
 LITTLE = 0.1  # share of the capacity up to which rates and CPU load may differ: an idle worker's CPU tells little
 BEHIND_SD = 0.03  # relative sd of a minute's throughput with a backlog around the capacity
-STALLED = 0.1  # share of what is believed and usual, below which the workers wait for something else than their CPU
 MOST_PER_WORKER_PER_S = 1e9  # records/s: no worker takes more
 
 
@@ -74,6 +74,8 @@ class ScaleOuts:
         Weight of the current stay's lines when that was last learnt from it; 0 before.
     dealt_to
         Workers of the current stay in the order of their subtasks, when that was first learnt from it. Not kept.
+    reach
+        How much of what the lines promise was done while work waited.
     """
 
     scale_out: int | None = None
@@ -89,6 +91,7 @@ class ScaleOuts:
     groups: KeyGroups = field(default_factory=KeyGroups)
     dealt_minutes: float = 0.0
     dealt_to: tuple[str, ...] = ()
+    reach: Reach = field(default_factory=Reach)
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
@@ -122,17 +125,29 @@ class ScaleOuts:
         """Learn from a minute, up to ``at_s``, in which a backlog was worked off: its throughput was all there is.
 
         It also tells of what workers wait for beside their CPU, and of the seconds in which now one and now another of
-        them is the slowest, of which the lines through CPU load know nothing. It does not count twice within a minute,
-        nor where it is so far below the lines that something else held the job up.
+        them is the slowest, of which the lines through CPU load know nothing. It does not count twice within a minute.
+        Where it is far below the lines, something else may have held the job up; where that repeats, the lines promise
+        too much at every scale-out.
         """
         if scale_out != self.scale_out or self._total is None:
             return self
-        if not throughput_per_s > (1.0 - SURPRISE) * self._total.per_s:
-            return self
-        found = Evidence(scale_out, throughput_per_s, BEHIND_SD, at_s, 1.0)
+        share = throughput_per_s / self._total.per_s
+        if not share > (1.0 - SURPRISE) * self.reach.share:
+            return self._reaching(self.reach.fell_short(share, at_s))
+        found, reach = Evidence(scale_out, throughput_per_s, BEHIND_SD, at_s, 1.0), Reach(self.reach.share)
         if self.behind is None:
-            return replace(self, behind=found)
-        return replace(self, behind=self.behind.combined(found)) if at_s - self.behind.at_s >= MINUTE_S else self
+            return replace(self, behind=found, reach=reach)
+        if at_s - self.behind.at_s < MINUTE_S:
+            return self
+        return replace(self, behind=self.behind.combined(found), reach=reach)
+
+    def _reaching(self, reach: Reach) -> ScaleOuts:
+        """Return the model with another reach, by which other scale-outs take more or less, too."""
+        if reach == self.reach:
+            return self if reach is self.reach else replace(self, reach=reach)
+        by = reach.share / self.reach.share
+        memory = {n: replace(item, per_s=by * item.per_s) for n, item in self.memory.items()}
+        return replace(self, reach=reach, memory=memory, behind=None)
 
     def _arrived(self, scale_out: int, window: Window) -> ScaleOuts:
         if scale_out == self.scale_out:
@@ -177,11 +192,12 @@ class ScaleOuts:
         kept, reporting = self.workers.decayed(0.5 ** (elapsed / HALF_LIFE_S)), set(fresh.workers)
         if len(kept) > len(reporting) >= (self.scale_out or 0):
             kept = kept.only(reporting)  # pods that were replaced
-        return replace(self, workers=kept.merge(fresh), newest_s=newest_s, surprises=surprises, doubted=doubted)
+        learnt = replace(self, workers=kept.merge(fresh), newest_s=newest_s, surprises=surprises, doubted=doubted)
+        return learnt if self._total is None else learnt._reaching(self.reach.did(done / self._total_per_s))
 
     def _anew(self, fresh: Workers, newest_s: float) -> ScaleOuts:
         """Return the model of a program that changed: its lines and what other scale-outs took are worth little now."""
-        forgotten = replace(self, memory={}, behind=None, idle=STRANGERS, surprises=0, doubted=None)
+        forgotten = replace(self, memory={}, behind=None, idle=STRANGERS, surprises=0, doubted=None, reach=Reach())
         forgotten = replace(forgotten, groups=KeyGroups(count=self.groups.count), dealt_minutes=0.0, dealt_to=())
         return replace(forgotten, workers=fresh, newest_s=newest_s, outgrown=self.workers)
 
@@ -361,7 +377,7 @@ class ScaleOuts:
         relative = total.sd_per_s / total.per_s
         lines = Evidence(
             self.scale_out,
-            total.per_s,
+            total.per_s * self.reach.share,
             relative,
             self.newest_s,
             total.cpu_reach,
@@ -415,6 +431,7 @@ class ScaleOuts:
             "surprises": self.surprises,
             "behind": None if self.behind is None else self.behind.to_state(),
             "idle": [self.idle.cpu, self.idle.sd],
+            **({"reach": self.reach.share} if self.reach.share < 1.0 else {}),
             **({"outgrown": self.outgrown.to_state()} if len(self.outgrown) else {}),
             **({"groups": {**self.groups.to_state(), "minutes": self.dealt_minutes}} if self.groups.seen else {}),
         }
@@ -444,6 +461,7 @@ class ScaleOuts:
             outgrown=Workers.from_state(state.get("outgrown", {})),
             groups=KeyGroups.from_state(state["groups"]) if "groups" in state else KeyGroups(),
             dealt_minutes=float(state["groups"]["minutes"]) if "groups" in state else 0.0,
+            reach=Reach(float(state.get("reach", 1.0))),
         )
         model._check()
         return model
@@ -453,6 +471,8 @@ class ScaleOuts:
         for scale_out in (*self.memory, self.scale_out or 1):
             if not 1 <= scale_out <= MOST_WORKERS:
                 raise ValueError(f"it was learned at scale-out {scale_out:g}; a job has 1 to {MOST_WORKERS} workers")
+        if not 0.0 < self.reach.share <= 1.0:
+            raise ValueError(f"its lines are said to be reached to {self.reach.share:g}; that is above 0 and at most 1")
         each_per_s = [item.per_s / item.scale_out for item in self.memory.values()]
         highest_per_s = max([self.workers.highest_per_s, *each_per_s])
         if not highest_per_s <= MOST_PER_WORKER_PER_S:

@@ -88,7 +88,9 @@ def learn(
     # What is barred for longer than any size ever is, was barred while a clock was ahead: nobody can say until when.
     avoided = list(still_avoided(memory.avoided, now_s))
     back, back_mix = _undone(progress)
-    why = None if watched is None else _worse(watched, progress)
+    latency_ms = observation.latency_p95_ms
+    timely = latency_ms is not None and latency_ms <= job.objectives.latency_p95_ms
+    why = None if watched is None else _worse(watched, progress, timely=timely)
     if why is not None and watched is not None and watched.ended is not None:
         last = None if progress.desired is None else progress.desired.decision.intent
         mix, back_mix = ({}, {}) if last is None else (last.mix, last.from_mix)
@@ -194,14 +196,18 @@ def _outcome(watched: Watched | None) -> tuple[str, Mapping[str, Any], float | N
     return watched.ended.decision_id, watched.outcome, watched.outcome.get("recovery_s")
 
 
-def _worse(watched: Watched, progress: Progress) -> str | None:
-    """Return in words what a rescale has made worse, so that it is taken back; ``None`` where it has not."""
+def _worse(watched: Watched, progress: Progress, *, timely: bool) -> str | None:
+    """Return in words what a rescale has made worse, so that it is taken back; ``None`` where it has not.
+
+    A job that is ``timely``, within its objective, is no worse for a lag or a throughput that does not settle, as where
+    offsets are committed now and then, or more is said to arrive than is processed.
+    """
     ended = watched.ended
     if ended is None or not watched.failed:
         return None
     last = None if progress.desired is None else progress.desired.decision.intent
     asked = workers(ended.scale_out, {} if last is None else last.mix)
-    if watched.failed_scale_in:
+    if watched.failed_scale_in and not (timely and not watched.down):
         return f"the job did not recover from scaling in to {asked}"
     # While the target is still at it, the target's own end counts: a restart may take long.
     settled = progress.running is not None and progress.running.settled

@@ -95,7 +95,8 @@ def plan(
         to, why = lesson.roll_back_to
         mix = lesson.roll_back_mix if sum(lesson.roll_back_mix.values()) == job.bounds.clamp(to) else {}
         sentence = f"Rolled back to {workers(to, mix)}: {why}."
-        back = Decision(PERDIX, job.bounds.clamp(to), Reason.ROLLBACK, sentence, mix=mix)
+        kept = {} if situation is None else situation.memory
+        back = Decision(PERDIX, job.bounds.clamp(to), Reason.ROLLBACK, sentence, mix=mix, memory=kept)
         return Plan(beliefs, situation, Verdict(back, back))
     if situation is None:
         held = _without_ground(running, observation)

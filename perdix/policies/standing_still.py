@@ -150,7 +150,8 @@ def _larger(situation: Situation, shares: Mapping[int, float], budget: float, sp
     runs = situation.scale_out
     if situation.since_rescale_s < RESPITE_S and not _behind(situation):
         return runs, f"{spent}, but were rescaled not long ago"
-    arrives = situation.recent_workload_per_s if _behind(situation) else 0.0
+    waits_per_s = (situation.lag_records or 0.0) / situation.objectives.recovery_time_s  # to be worked off by then
+    arrives = situation.recent_workload_per_s + waits_per_s if _behind(situation) else 0.0
     larger = [n for n in shares if n > runs]
     held = (n for n in larger if shares[n] <= budget and _takes(situation, n) > arrives)
     return next(held, max(larger, default=runs)), spent
@@ -165,8 +166,8 @@ def _found_out(situation: Situation, late_at: LateAt, spent: Spent) -> tuple[int
     here, minutes = situation.capacities.get(runs), situation.minutes
     if here is None or not here.usable or situation.lag_records is None or situation.behind or situation.late:
         return None
-    usable = (n for n, one in situation.capacities.items() if one.usable)
-    unknown = [n for n in usable if bounds.minimum <= n < runs and not late_at.ran(n)]
+    usable = (n for n, one in situation.capacities.items() if one.usable and bounds.minimum <= n < runs)
+    unknown = [n for n in usable if not late_at.ran(n) and situation.capacities[n].per_s > situation.workload_per_s]
     if not unknown or situation.known_minutes < LEAST_MINUTES or situation.since_rescale_s < PATIENCE_S:
         return None
     if spent.left(objectives.error_budget) < MUCH_LEFT:

@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from perdix.control import tick
 from perdix.control.job_memory import recall
+from perdix.control.learn import learn
 from perdix.control.reconcile import SETTLE_S, Event
 from perdix.control.state.journal import Status
 from perdix.control.state.ledger import State
@@ -187,3 +189,31 @@ def test_a_scale_out_that_the_target_calls_done_and_after_which_the_job_stands_s
     assert "has stood still since it was rescaled to 5 workers" in back.sentence
     rig.minutes(40)
     assert sizes_asked(rig) == [5, 4], "nor is it taken back where it does not help"
+
+
+def test_what_a_policy_remembers_outlives_a_rollback(store: StateStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its error budget, which sizes were late, and which fixed size did better: just then it needs them."""
+    rig = Rig.of(store, LOW, scale_out=2, policy=PolicySettings(name="perdix"))
+    rig.minutes(12)
+    before = recall(store, "orders").memory.policy_memory
+    assert before
+    monkeypatch.setattr(tick, "learn", lambda *of, **how: replace(learn(*of, **how), roll_back_to=(3, "it was late")))
+    back = rig.minutes(1)[-1].decision
+    assert back is not None
+    assert back.reason is Reason.ROLLBACK
+    assert recall(store, "orders").memory.policy_memory == before
+
+
+def committed_now_and_then(window: Window) -> Window:
+    """The lag as offsets are committed once a minute tell it: it grows until then, although nothing waits."""
+    metrics = dict(window.job_metrics)
+    metrics["consumer_lag_records"] = metrics["workload_per_s"] * (window.times_s % MINUTE)
+    return replace(window, job_metrics=metrics)
+
+
+def test_a_scale_in_that_makes_nothing_late_is_not_taken_back(store: StateStore) -> None:
+    rig = Rig.of(store, LOW / 2, scale_out=2, policy=PolicySettings(name="static", options={"scale_out": 1}))
+    rig.source.change = committed_now_and_then
+    reasons = [report.decision.reason for report in rig.minutes(45) if report.decision is not None]
+    assert rig.twin.scale_out == 1
+    assert Reason.ROLLBACK not in reasons

@@ -46,6 +46,49 @@ def test_a_hiccup_is_not_what_a_job_takes(per_s):
     assert model.worked_off(4, per_s, 1_800.0) == model
 
 
+def fallen_short(model, share, minutes=3):
+    """The model after minutes in which work waited and only a share of what the lines promise was done."""
+    lines_per_s, since_s = model.capacity(4).per_s, model.newest_s
+    for minute in range(minutes):
+        model = model.worked_off(4, share * lines_per_s, since_s + 60.0 * minute)
+    return model
+
+
+def test_workers_that_are_full_before_their_cpu_is_take_less_at_every_scale_out():
+    """They wait for a store, or have one busy thread on several cores: what work waits for again and again is missing."""
+    model = stay(stay(ScaleOuts(), 6), 4, start_s=4_000.0)
+    short = fallen_short(model, 0.5)
+    for scale_out in (2, 4, 6, 12):
+        assert short.capacity(scale_out).per_s == pytest.approx(0.5 * model.capacity(scale_out).per_s, rel=0.02)
+
+
+def test_that_stays_known_at_the_next_scale_out():
+    short = fallen_short(stay(ScaleOuts(), 4), 0.75)
+    moved, unaware = (stay(one, 6, start_s=4_000.0) for one in (short, stay(ScaleOuts(), 4)))
+    assert moved.capacity(6).per_s == pytest.approx(0.75 * unaware.capacity(6).per_s, rel=0.03)
+    assert ScaleOuts.from_state(json.loads(json.dumps(moved.to_state()))).capacity(6) == moved.capacity(6)
+
+
+def test_two_minutes_or_such_that_differ_are_no_rule():
+    model = stay(ScaleOuts(), 4)
+    assert fallen_short(model, 0.5, minutes=2) == model
+    assert fallen_short(fallen_short(model, 0.3, minutes=2), 0.5) == model
+    assert fallen_short(model, 0.05, minutes=9) == model, "it stands still: that is no capacity"
+
+
+def test_what_is_done_after_all_can_be_done():
+    model = stay(ScaleOuts(), 4)
+    short = fallen_short(model, 0.3)
+    healed = short.update(window(2_400.0, 4), 4)
+    assert healed.capacity(4).per_s > 2.0 * short.capacity(4).per_s, "the load was twice of what it was said to take"
+
+
+@pytest.mark.parametrize("share", [0.0, -1.0, 1.5, math.nan])
+def test_a_share_that_cannot_be_is_refused(share):
+    with pytest.raises(ValueError, match="lines are said to be reached"):
+        ScaleOuts.from_state({**stay(ScaleOuts(), 4).to_state(), "reach": share})
+
+
 def test_a_backlog_of_another_stay_or_of_an_unknown_one_teaches_nothing():
     model = stay(ScaleOuts(), 4)
     assert model.worked_off(5, 200_000.0, 1_800.0) == model

@@ -194,6 +194,12 @@ def test_nothing_is_tried_soon_after_a_rescale_nor_where_catching_up_is_dear():
     assert stand_still(unknown_below(objectives=slow), "perdix", RAN, NOTHING_SPENT).scale_out == 2
 
 
+def test_nothing_is_tried_that_the_load_exceeds_in_this_very_minute():
+    """A plateau of hours says that it may hold, and the load has just stepped above it."""
+    stepped = unknown_below(workload_per_s=6_500.0, recent_workload_per_s=6_500.0)
+    assert stand_still(stepped, "perdix", RAN, NOTHING_SPENT).scale_out == 2
+
+
 def test_what_would_not_recover_from_the_rescale_in_time_is_not_tried():
     """It would be rolled back, whether it holds or not (zoo 56001-26)."""
     close = {1: Estimate(1, 6_150.0, 5_700.0, 6_650.0, True, ""), 2: unknown_below().capacities[2]}
@@ -250,3 +256,11 @@ def test_who_falls_behind_goes_to_a_size_that_takes_the_present_load():
     minutes = np.concatenate([NOISE, [300.0, 300.0]])
     decision = stand_still(situation(2, minutes, lag_records=1e5), "perdix")
     assert 40.0 * decision.scale_out > 300.0
+
+
+def test_and_to_one_that_works_off_what_waits_in_the_time_to_recover():
+    """A size that takes a record more than arrives never catches up: 3 -> 6 -> 7 -> 12 workers in seven minutes."""
+    minutes = np.concatenate([NOISE, [300.0, 300.0]])
+    behind = situation(2, minutes, lag_records=6e4)
+    decision = stand_still(behind, "perdix")
+    assert 40.0 * decision.scale_out > 300.0 + 6e4 / behind.objectives.recovery_time_s

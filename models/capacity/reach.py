@@ -1,0 +1,52 @@
+"""How much of what its lines through CPU load promise a job really does while work waits."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from perdix.models.capacity.pairing import MINUTE_S
+
+STALLED = 0.1  # share of what is believed and usual, below which the workers wait for something else than their CPU
+IN_A_ROW = 3  # minutes that fall short by as much: one may be a hiccup of a broker or a sink
+ALIKE = 0.8  # the least of them, as a share of the largest
+LATEST_S = 600.0  # between two of them
+MORE = 1.05  # times the share that was believed, that has to be done to disprove it
+
+
+@dataclass(frozen=True)
+class Reach:
+    """A share of the lines: below 1 where workers are full before their CPU is.
+
+    They may wait for a store, or have one busy thread on several cores; CPU load and throughput then stay on one line,
+    whose end they never reach.
+
+    Attributes
+    ----------
+    share
+        0 to 1.
+    short
+        Shares of the newest minutes in a row that fell short of it. Not kept.
+    short_s
+        Epoch seconds of the newest of them. Not kept.
+    """
+
+    share: float = 1.0
+    short: tuple[float, ...] = field(default=(), compare=False)
+    short_s: float = field(default=-math.inf, compare=False)
+
+    def fell_short(self, share: float, at_s: float) -> Reach:
+        """Return the reach after a minute, up to ``at_s``, with work that waited, of so small a share of the lines."""
+        if not share >= STALLED or at_s - self.short_s < MINUTE_S:
+            return self
+        earlier = self.short if at_s - self.short_s <= LATEST_S else ()
+        short = (*earlier, share)[-IN_A_ROW:]
+        if len(short) < IN_A_ROW or min(short) < ALIKE * max(short):
+            return Reach(self.share, short, at_s)
+        return Reach(float(np.mean(short)))
+
+    def did(self, share: float) -> Reach:
+        """Return the reach after a share of the lines was done; what was done can be done."""
+        return Reach(min(share, 1.0)) if self.share < 1.0 and share > MORE * self.share else self
