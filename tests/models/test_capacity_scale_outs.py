@@ -55,7 +55,7 @@ def fallen_short(model, share, minutes=3):
 
 
 def test_workers_that_are_full_before_their_cpu_is_take_less_at_every_scale_out():
-    """They wait for a store, or have one busy thread on several cores: what work waits for again and again is missing."""
+    """They wait for a store, or have one busy thread on several cores."""
     model = stay(stay(ScaleOuts(), 6), 4, start_s=4_000.0)
     short = fallen_short(model, 0.5)
     for scale_out in (2, 4, 6, 12):
