@@ -11,7 +11,9 @@ from perdix.policies.holding import blindness, hold
 from perdix.policies.wording import seconds
 
 EVALUATED = "evaluated_s"
-NOT_PROFILED = "The job is not profiled: run the Dagster job `profile` (or `perdix profile`) first."
+NOT_PROFILED = (
+    "The job is not profiled: `perdix profile TWIN --job NAME` (or the Dagster job `profile`) measures a twin of it."
+)
 
 
 def profile_or_hold(policy: str, situation: Situation, evaluation_s: float) -> Profiled | Decision:

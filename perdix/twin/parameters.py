@@ -10,7 +10,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from perdix.settings.home import conf_part
 from perdix.settings.stream_job import Engine, WorkerSize
 from perdix.settings.strict import Strict
-from perdix.settings.yaml_files import SettingsError, load_model
+from perdix.settings.yaml_files import SettingsError, load_known
 from perdix.twin import physics
 from perdix.twin.operators.parameters import load_operator
 from perdix.twin.operators.physics import true_performance
@@ -323,7 +323,7 @@ def load_twin(name: str, folder: Path | None = None) -> TwinParameters:
         Naming file, line and mend.
     """
     folder = folder or twins_folder()
-    parameters = _with_operator(load_model(folder / f"{name}.yaml", TwinParameters, name=name), folder)
+    parameters = _with_operator(load_known(name, folder, TwinParameters, "twin"), folder)
     trace = parameters.workload.file
     if trace is None or trace.is_absolute():
         return parameters

@@ -68,7 +68,7 @@ def test_a_twin_is_profiled_and_its_latency_model_becomes_champion(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["wordcont"], "wordcont.yaml"),
+        (["wordcont"], "there is no twin 'wordcont'"),
         (["wordcount", "--max", "50"], "maximum 50: the twin 'wordcount' has 12 workers; ask for fewer"),
     ],
 )

@@ -15,6 +15,7 @@ from perdix.models.capacity.contract import Estimate
 from perdix.models.forecasting.contract import Forecast
 from perdix.models.recovery.downtime import Downtimes
 from perdix.policies.contract import Decision, Reason, Situation
+from perdix.policies.evaluation_interval import NOT_PROFILED
 from perdix.policies.phoebe import AS_PRINTED, Phoebe, PhoebeOptions
 from tests.policies.known_profile import KnownLatency, profile_of
 
@@ -127,9 +128,7 @@ class TestWhenItEvaluates:
     def test_a_job_without_a_profile_is_held_and_told_how_to_get_one(self, situate: Situate) -> None:
         decision = decide(situate(load=9_000.0))
         assert (decision.scale_out, decision.reason) == (5, Reason.HOLD_UNKNOWN)
-        assert (
-            decision.sentence == "The job is not profiled: run the Dagster job `profile` (or `perdix profile`) first."
-        )
+        assert decision.sentence == NOT_PROFILED
 
 
 class TestBlind:

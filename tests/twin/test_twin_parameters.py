@@ -82,3 +82,9 @@ def test_a_small_job_may_leave_out_where_it_starts(tmp_path):
 def test_a_calibrated_job_per_measured_one_and_three_for_the_demo():
     assert set(load_twins()) >= {"wordcount", "ads", "traffic", "tsw", "ysb"}
     assert set(load_demo_twins()) == {"wordcount", "ads", "traffic"}
+
+
+def test_a_twin_that_is_not_there_is_answered_with_those_that_are(tmp_path):
+    (tmp_path / "known.yaml").write_text("")
+    with pytest.raises(SettingsError, match=r"there is no twin 'unknown' in .*; known: known"):
+        load_twin("unknown", tmp_path)
