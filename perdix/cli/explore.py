@@ -203,7 +203,8 @@ def explain(
         known(job, {*store.journal.statuses(), *files.jobs}, "job", "no tick has been made yet: perdix tick", files)
         if job in files.faults:
             say_skipped(files.faults[job])
-        explanation = explained(store, job, at_s)
+        file = files.jobs.get(job)
+        explanation = explained(store, job, at_s, job_file_until=None if file is None else file.paused_until)
     emit(
         "perdix.explain/1",
         {name: value for name, value in explanation.to_dict().items() if name != "schema"},

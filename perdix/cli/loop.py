@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from perdix.control.fleet_report import FleetReport, LoopFault
     from perdix.control.job_files import FollowedFiles, JobFiles
 
+LONGEST_PAUSE_S = 10 * 365.25 * 86_400.0
+
 
 def tick(
     job: Annotated[str | None, typer.Option("--job", help="This job only.", show_default="every job")] = None,
@@ -146,20 +148,21 @@ def pause(
 
     Example: perdix pause ads --for 6h --why "load test"
     """
+    from perdix.control.pausing import pause_of_file_s
+
     seconds = seconds_of(duration)
     if not seconds:
         raise UserError(f"--for {duration}: not a duration; write it as 90m, 6h or 1d12h")
-    job_of_file(job)
+    if seconds > LONGEST_PAUSE_S:
+        raise UserError(f"--for {duration}: longer than 10 years; to change nothing for good, write mode: advise")
+    until = job_of_file(job).paused_until
     now_s = WallClock().now_s()
     with state() as store:
         store.journal.pause(job, now_s + seconds, now_s, why)
-    document = {"job": job, "until_s": now_s + seconds, "why": why}
-    emit(
-        "perdix.pause/1",
-        document,
-        as_json=as_json,
-        show=lambda: console.print(f"{job} is paused until {clock_time(now_s + seconds)}", highlight=False),
-    )
+    until_s = pause_of_file_s(until, now_s)
+    document = {"job": job, "until_s": now_s + seconds, "why": why, "job_file_until_s": until_s}
+    said = f"{job} is paused until {clock_time(now_s + seconds)}{_paused_by_file(until_s)}"
+    emit("perdix.pause/1", document, as_json=as_json, show=lambda: console.print(said, highlight=False))
 
 
 def resume(job: JobArgument, as_json: JsonOption = False) -> None:
@@ -167,10 +170,25 @@ def resume(job: JobArgument, as_json: JsonOption = False) -> None:
 
     Example: perdix resume ads
     """
+    from perdix.control.pausing import pause_of_file_s
+
     with state() as store:
         was_paused = store.journal.resume(job)
+    file = usable_files(but=job).jobs.get(job)
+    until_s = None if file is None else pause_of_file_s(file.paused_until, WallClock().now_s())
     said = f"{job} is resumed" if was_paused else f"{job} was not paused"
-    emit("perdix.resume/1", {"job": job, "was_paused": was_paused}, as_json=as_json, show=lambda: console.print(said))
+    if until_s is not None and not was_paused:
+        said = f"{job} was not paused by an operator"
+    emit(
+        "perdix.resume/1",
+        {"job": job, "was_paused": was_paused, "job_file_until_s": until_s},
+        as_json=as_json,
+        show=lambda: console.print(f"{said}{_paused_by_file(until_s)}", highlight=False),
+    )
+
+
+def _paused_by_file(until_s: float | None) -> str:
+    return "" if until_s is None else f"; its job file pauses it until {clock_time(until_s)}; remove paused_until there"
 
 
 def show_tick(report: FleetReport) -> None:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from perdix.settings.moments import in_utc
 from perdix.settings.outside_text import printable
 from perdix.settings.plain_error import PlainError
 
@@ -116,7 +117,7 @@ def number(value: float | None, digits: int = 3) -> str:
 
 def clock_time(epoch_s: float) -> str:
     """Return epoch seconds as UTC, for example ``2026-01-31 03:12:00Z``."""
-    return datetime.fromtimestamp(epoch_s, tz=UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    return in_utc(epoch_s, "%Y-%m-%d %H:%M:%SZ")
 
 
 FIX_OF_LIBRARIES = (

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
+from perdix.control.pausing import later_pause
 from perdix.control.state.journal import JobStatus, Pause
 from perdix.control.state.learned import Score
 from perdix.control.state.ledger import Entry, State
@@ -65,12 +67,23 @@ class Explanation:
         }
 
 
-def explain(store: StateStore, job: str, at_s: float | None = None) -> Explanation:
-    """Return why a job runs as it does, now or at ``at_s`` (epoch seconds): the last decision made until then."""
+def explain(
+    store: StateStore, job: str, at_s: float | None = None, *, job_file_until: datetime | None = None
+) -> Explanation:
+    """Return why a job runs as it does, now or at ``at_s`` (epoch seconds): the last decision made until then.
+
+    Parameters
+    ----------
+    job_file_until
+        ``paused_until`` of the job's file, where that is known.
+    """
     made = store.ledger.decisions(job, until_s=at_s, limit=1)
     entry = made[0] if made else None
     status = store.journal.statuses().get(job) if at_s is None else None
-    pause = None if entry is None or at_s is not None else store.journal.pauses(entry.intent.made_s).get(job)
+    pause = None
+    if entry is not None and at_s is None:
+        made_s = entry.intent.made_s
+        pause = later_pause(job, store.journal.pauses(made_s).get(job), job_file_until, made_s)
     until_s = at_s if at_s is not None else float("inf")
     scores = [one for one in store.learned.scores(job, limit=1_000) if one.origin_s <= until_s]
     return Explanation(

@@ -17,6 +17,7 @@ from perdix.policies.contract import Reason
 from perdix.policies.planning.course import STAGE_S
 from perdix.policies.wording import workers
 from perdix.settings.durations import in_words
+from perdix.settings.moments import in_utc
 
 Document = Mapping[str, Any]
 ROWS: Final = 5  # of the short table: sizes around the one that is wanted
@@ -368,7 +369,7 @@ def _by(at_s: float | None) -> str:
 
 
 def _time(at_s: float) -> str:
-    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return in_utc(at_s)
 
 
 def _clock(at_s: float, beside_s: float) -> str:

@@ -1,11 +1,14 @@
-"""Whether a job is paused, and until when."""
+"""Whether a job is paused, by whom, and until when: of a pause by an operator and one in the job file, the later."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from perdix.control.state.journal import Pause
+from perdix.settings.moments import in_utc
 from perdix.settings.stream_job import StreamJob
+
+REMOVE_IT = "its job file says so: remove paused_until"
 
 
 def why_paused(job: StreamJob, pause: Pause | None, now_s: float) -> str | None:
@@ -16,13 +19,24 @@ def why_paused(job: StreamJob, pause: Pause | None, now_s: float) -> str | None:
     pause
         What was asked for with ``perdix pause``, where it still holds.
     """
-    if pause is not None:
-        why = f" ({pause.why})" if pause.why else ""
-        return f"by an operator until {_utc(pause.until_s)}{why}"
-    if job.paused_until is not None and now_s < job.paused_until.timestamp():
-        return f"by the job file until {_utc(job.paused_until.timestamp())}"
-    return None
+    later = later_pause(job.name, pause, job.paused_until, now_s)
+    if later is None:
+        return None
+    if later is not pause:
+        return f"by its job file until {in_utc(later.until_s)}"
+    why = f" ({later.why})" if later.why else ""
+    return f"by an operator until {in_utc(later.until_s)}{why}"
 
 
-def _utc(at_s: float) -> str:
-    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+def later_pause(job: str, pause: Pause | None, job_file_until: datetime | None, now_s: float) -> Pause | None:
+    """Return the pause that ends last: ``pause``, or that of the job file where that still holds."""
+    until_s = pause_of_file_s(job_file_until, now_s)
+    if until_s is None or (pause is not None and pause.until_s >= until_s):
+        return pause
+    return Pause(job, until_s, now_s, REMOVE_IT)
+
+
+def pause_of_file_s(job_file_until: datetime | None, now_s: float) -> float | None:
+    """Return until when a job file pauses its job, epoch seconds; ``None`` where it does not, or no longer does."""
+    until_s = None if job_file_until is None else job_file_until.timestamp()
+    return until_s if until_s is not None and now_s < until_s else None

@@ -15,6 +15,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from perdix.settings.access import HttpAccess
 from perdix.settings.known_events import Calendar, KnownEvent
+from perdix.settings.moments import LAST_YEAR
 from perdix.settings.strict import Strict
 from perdix.settings.targets import AdvisorySettings, TargetSettings
 from perdix.settings.yaml_files import SettingsError, load_model, place_in
@@ -165,6 +166,8 @@ class StreamJob(Strict):
     def _zoned(cls, until: datetime | None) -> datetime | None:
         if until is not None and until.tzinfo is None:
             raise ValueError("give a time zone, for example 2026-01-31T06:00:00Z")
+        if until is not None and until.year > LAST_YEAR:
+            raise ValueError(f"after the year {LAST_YEAR}; to change nothing for good, write mode: advise")
         return until
 
 

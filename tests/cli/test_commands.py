@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from perdix.cli.known_errors import known_errors
 from perdix.cli.main import app
 from perdix.cli.output import run_guarded
+from perdix.control import explain
 from perdix.targets.flink.cluster import COOLDOWN, SCHEDULER
 from tests.targets.flink_api import FlinkCluster, a_job
 
@@ -160,6 +161,7 @@ class TestFromFilesToAnswers:
         (["explain", "nobody"], "no tick has been made yet"),
         (["explain", "nobody", "--at", "yesterday"], "not a moment"),
         (["pause", "nobody", "--for", "soon"], "not a duration"),
+        (["pause", "nobody", "--for", "9999999d"], "longer than 10 years"),
     ],
 )
 def test_what_a_user_gets_wrong_is_said_in_one_sentence(
@@ -183,6 +185,42 @@ def test_a_job_is_paused_and_resumed(command: Command, home: Path) -> None:
     assert command("resume", "ads")["was_paused"] is True
     assert command("resume", "ads")["was_paused"] is False
     (home / "jobs" / "ads.yaml").unlink()
+
+
+def test_whoever_pauses_or_resumes_learns_that_the_job_file_pauses_it(
+    command: Command, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = home / "jobs" / "ads.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("paused_until: 2999-01-31T06:00:00Z\n")
+    until_s = datetime(2999, 1, 31, 6, tzinfo=UTC).timestamp()
+    assert command("pause", "ads")["job_file_until_s"] == until_s
+    assert command("resume", "ads") == {"job": "ads", "was_paused": True, "job_file_until_s": until_s}
+    for arguments in (["pause", "ads"], ["resume", "ads"], ["resume", "ads"]):
+        capsys.readouterr()
+        app(arguments, standalone_mode=False)
+        said = " ".join(capsys.readouterr().out.split())
+        assert "its job file pauses it until 2999-01-31 06:00:00Z; remove paused_until" in said
+    file.write_text("paused_until: 2026-01-31T06:00:00Z\n")
+    assert command("resume", "ads")["job_file_until_s"] is None
+    file.unlink()
+
+
+def test_explain_reads_the_pause_of_the_job_file(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PERDIX_HOME", str(home))
+    file = home / "jobs" / "ads.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("paused_until: 2999-01-31T06:00:00Z\n")
+    asked: list[object] = []
+    explained = explain.explain
+    monkeypatch.setattr(
+        explain, "explain", lambda *given, **named: asked.append(named["job_file_until"]) or explained(*given, **named)
+    )
+    app(["explain", "ads"], standalone_mode=False)
+    assert asked == [datetime(2999, 1, 31, 6, tzinfo=UTC)]
+    file.unlink()
 
 
 def test_a_tick_of_a_job_without_prometheus_is_blind_and_scales_nothing(command: Command, home: Path) -> None:

@@ -1,11 +1,12 @@
 """An operator's typo is answered with file, line and mend."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from perdix.settings.product import load_product_settings
-from perdix.settings.stream_job import Bounds, load_stream_job
+from perdix.settings.stream_job import Bounds, StreamJob, load_stream_job
 from perdix.settings.yaml_files import SettingsError, read_yaml
 
 
@@ -32,6 +33,7 @@ def test_an_empty_file_is_a_whole_job(tmp_path: Path, text: str) -> None:
         ("name: other\n", 1, "rename the file"),
         ("target: {kind: twin}\n", 1, "'target.url' is missing"),
         ("paused_until: 2026-01-31T06:00:00\n", 1, "time zone"),
+        ("paused_until: 9999-12-31T23:59:59-12:00\n", 1, "after the year 9000"),
         ("engine: [flink\n", 2, "not YAML"),
         ("- engine\n", 1, "expected a mapping"),
     ],
@@ -45,6 +47,12 @@ def test_a_wrong_setting_names_file_line_and_mend(tmp_path: Path, text: str, lin
         assert f"{path}:{line}:" in str(error.value)
     else:
         assert str(path) in str(error.value)
+
+
+def test_the_page_of_the_job_file_has_every_key() -> None:
+    page = (Path(__file__).parents[2] / "conf" / "jobs" / "README.md").read_text(encoding="utf-8")
+    unnamed = [key for key in StreamJob.model_fields if key != "name" and not re.search(rf"^(# )?{key}:", page, re.M)]
+    assert unnamed == []
 
 
 def test_all_wrong_keys_are_named_at_once(tmp_path: Path) -> None:
