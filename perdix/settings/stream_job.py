@@ -83,7 +83,7 @@ class PrometheusSource(HttpAccess):
     """Where the job's metrics are read live."""
 
     selector: dict[str, str] = Field(default_factory=dict)
-    scrape_interval_s: Annotated[float, Field(gt=0)] = 15.0
+    scrape_interval_s: Annotated[float, Field(ge=0.1, le=300)] = 15.0
 
 
 class PolicySettings(Strict):

@@ -34,6 +34,8 @@ def test_an_empty_file_is_a_whole_job(tmp_path: Path, text: str) -> None:
         ("target: {kind: twin}\n", 1, "'target.url' is missing"),
         ("paused_until: 2026-01-31T06:00:00\n", 1, "time zone"),
         ("paused_until: 9999-12-31T23:59:59-12:00\n", 1, "after the year 9000"),
+        ("prometheus:\n  url: http://p\n  scrape_interval_s: 1.0e+300\n", 3, "less than or equal to 300"),
+        ("prometheus:\n  url: http://p\n  scrape_interval_s: 1.0e-5\n", 3, "greater than or equal to 0.1"),
         ("engine: [flink\n", 2, "not YAML"),
         ("- engine\n", 1, "expected a mapping"),
     ],
