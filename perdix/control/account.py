@@ -17,7 +17,8 @@ from perdix.models.recovery.downtime import Downtimes
 from perdix.policies.contract import AgainstFixed, Candidate, Planned, Situation, SizedWorker
 
 FORECAST_POINTS_S = (60.0, 300.0, 600.0, 900.0)
-PLAN_TOLD_S = (0.0, 299.0, 899.0, 1_799.0, 3_599.0)  # of the plan, its stages then: now, in 5, 15, 30 and 60 min
+PLAN_AT_S = (0.0, 299.0, 899.0, 1_799.0, 3_599.0)  # of the plan, its stages then: now, in 5, 15, 30 and 60 min
+PLAN_ROWS = 12  # of a plan that changes the workers all the time
 CAPACITIES_TOLD = 24
 CANDIDATES_TOLD = 24
 EVENTS_TOLD = 8
@@ -54,7 +55,7 @@ def account(
     if verdict is not None:
         told["candidates"] = [_candidate(item) for item in verdict.proposed.candidates[-CANDIDATES_TOLD:]]
         if verdict.proposed.plan:
-            told["plan"] = [_planned(one) for one in verdict.proposed.plan if _is_told(one)]
+            told["plan"] = [_planned(one) for one in kept_stages(verdict.proposed.plan)]
         if verdict.proposed.budget_left is not None:
             told["error_budget_left"] = _short(verdict.proposed.budget_left)
         if verdict.proposed.against_fixed is not None:
@@ -163,8 +164,15 @@ def _size(size: SizedWorker) -> dict[str, Any]:
     }
 
 
-def _is_told(stage: Planned) -> bool:
-    return any(stage.after_s <= then_s < stage.after_s + stage.lasts_s for then_s in PLAN_TOLD_S)
+def kept_stages(plan: Sequence[Planned]) -> list[Planned]:
+    """Return the stages at :data:`PLAN_AT_S`, the last one, and the first of those that change the workers."""
+    always = {k for k, stage in enumerate(plan) if _at_a_mark(stage)} | ({len(plan) - 1} if plan else set())
+    changes = [k for k in range(1, len(plan)) if k not in always and plan[k].scale_out != plan[k - 1].scale_out]
+    return [plan[k] for k in sorted({*always, *changes[: PLAN_ROWS - len(always)]})]
+
+
+def _at_a_mark(stage: Planned) -> bool:
+    return any(stage.after_s <= then_s < stage.after_s + stage.lasts_s for then_s in PLAN_AT_S)
 
 
 def _planned(stage: Planned) -> dict[str, Any]:
