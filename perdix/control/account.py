@@ -38,7 +38,7 @@ def account(
 
     Numbers have four significant digits, those from 1,000 on all before the point, as sentences of decisions have.
     """
-    told: dict[str, Any] = {"seen": _seen(observation), "notes": list(notes)}
+    told: dict[str, Any] = {"seen": _seen(observation, situation), "notes": list(notes)}
     if rejected.of:
         told["rejected"] = rejected.to_state()
     if situation is not None:
@@ -71,7 +71,7 @@ def account(
     return told
 
 
-def _seen(observation: Observation) -> dict[str, Any]:
+def _seen(observation: Observation, situation: Situation | None) -> dict[str, Any]:
     window, quality = observation.window, observation.quality
     numbers = {
         "workload_per_s": observation.workload_per_s,
@@ -79,6 +79,7 @@ def _seen(observation: Observation) -> dict[str, Any]:
         "throughput_per_s": observation.throughput_per_s,
         "consumer_lag_records": observation.lag_records,
         "latency_p95_ms": observation.latency_p95_ms,
+        "latency_objective_ms": None if situation is None else situation.objectives.latency_p95_ms,
         "cpu_load": observation.cpu_load,
         "memory_ratio": observation.memory_ratio,
         "age_s": quality.age_s,

@@ -227,11 +227,13 @@ def _change(intent: Intent) -> str:
 
 
 def _seen(seen: Document) -> Iterator[str]:
+    objective_ms = seen.get("latency_objective_ms")
+    allowed = "" if objective_ms is None else f" of {objective_ms:,.0f} ms allowed"
     parts = [
         _part(seen, "workload_per_s", "workload", "/s"),
         _part(seen, "throughput_per_s", "throughput", "/s"),
         _part(seen, "consumer_lag_records", "consumer lag", " records"),
-        _part(seen, "latency_p95_ms", "p95 latency", " ms"),
+        _part(seen, "latency_p95_ms", "p95 latency", f" ms{allowed}"),
         None if seen.get("cpu_load") is None else f"CPU {seen['cpu_load']:.0%}",
         None if seen.get("memory_ratio") is None else f"memory {seen['memory_ratio']:.0%}",
         _part(seen, "age_s", "newest sample", " s old"),

@@ -199,6 +199,12 @@ def test_what_is_seen_is_told_with_the_digits_of_the_sentence(story: StateStore)
             assert f"workload {load}/s" in render(one)
 
 
+def test_what_is_seen_has_the_objective_beside_the_latency(story: StateStore) -> None:
+    for one in all_told(story):
+        if "p95 latency" in (text := render(one)):
+            assert re.search(r"p95 latency [\d,]+ ms of 5,000 ms allowed", text), text
+
+
 def test_words_are_those_of_the_field(story: StateStore) -> None:
     told = [render(one, verbose=verbose) for one in all_told(story) for verbose in (False, True)]
     for text in told:

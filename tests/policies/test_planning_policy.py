@@ -190,6 +190,26 @@ def test_a_size_that_would_cost_less_says_why_it_is_not_gone_to(situate):
         assert not any("costs -" in reason for reason in reasons), reasons
 
 
+def test_a_latency_that_more_workers_would_not_change_is_said_to_be_that(situate):
+    tight = situate().objectives.model_copy(update={"latency_p95_ms": 1_000.0})
+    idle = {"load": 1_500.0, "minutes": np.full(59, 1_500.0), "latency_p95_ms": 3_405.0}
+    assert "raise" not in decide(situate, **idle).sentence
+    above = decide(situate, **idle, objectives=tight)
+    expected = (
+        "The p95 latency is 3,405 ms, above the objective of 1,000 ms, which more workers would not change: "
+        "raise objectives.latency_p95_ms."
+    )
+    assert above.sentence.endswith(expected)
+    behind = decide(situate, load=6_000.0, lag_records=50_000.0, latency_p95_ms=3_405.0, objectives=tight)
+    assert "raise" not in behind.sentence
+
+
+def test_an_overspent_budget_is_said_to_be_that(situate):
+    spent = {"spent": {"late_s": 9_000.0, "seen_s": 28_000.0, "at_s": situate().now_s - 60.0, "usual": 0.0}}
+    assert "; the error budget is overspent." in decide(situate, memory=spent).sentence
+    assert "of the error budget is left." in decide(situate).sentence
+
+
 @pytest.mark.parametrize("budget", [0.0, 1.0])
 def test_every_budget_is_one(situate, budget):
     objectives = situate().objectives.model_copy(update={"error_budget": budget})

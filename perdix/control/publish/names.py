@@ -98,7 +98,8 @@ CAPACITY_HIGH = _of_job("capacity_high_records_per_second", "Upper end of the 90
 PREDICTED = _of_job("predicted_recovery_seconds", "Recovery that the last decision expects of its rescale.")
 FAILURE = _of_job("failure_recovery_seconds", "Recovery to expect if a worker failed now.")
 BUDGET_LEFT = _of_job(
-    "error_budget_left_ratio", "What is left of the error budget of a rolling day: 1 all of it, below 0 overspent."
+    "error_budget_left_ratio",
+    "What is left of the error budget of a rolling day: 1 all of it, below 0 overspent, -10 the least that is said.",
 )
 
 REJECTED = _of_job(

@@ -17,7 +17,7 @@ from perdix.policies.contract import Candidate, Decision, Planned, Reason, Situa
 from perdix.policies.planning.course import Course
 from perdix.policies.planning.programme import Programme, Sizes, Stage
 from perdix.policies.standing_still import LEAST_MINUTES
-from perdix.policies.wording import per_s, seconds, workers
+from perdix.policies.wording import LITTLE_S, per_s, seconds, workers
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,19 @@ class Plan:
         against = f", {workers(situation.scale_out)} for {seconds(float(self.found.late_s[self.runs]))}"
         compared = against if self.chosen != self.runs else ""
         tries = f"; no size is sure to catch up, {goes_to} most likely" if self.tries else ""
-        left = f"{max(self.budget_left, 0.0):.0%} of the error budget is left"
+        left = f"{self.budget_left:.0%} of the error budget is left"
+        if self.budget_left < 0.0:
+            left = "the error budget is overspent"
         rival = f"; {self._not_below}" if self._stands else ""
-        return f"{goes}; {late}{compared}{tries}; {left}{rival}."
+        return f"{goes}; {late}{compared}{tries}; {left}{rival}.{self._slow_by_itself(situation)}"
+
+    def _slow_by_itself(self, situation: Situation) -> str:
+        """Return in words that the latency is above its objective although the workers keep up, where that is so."""
+        is_ms, objective_ms = situation.latency_p95_ms, situation.objectives.latency_p95_ms
+        if is_ms is None or not is_ms > objective_ms or not self.found.late_s[self.chosen] < LITTLE_S:
+            return ""
+        above = f"The p95 latency is {is_ms:,.0f} ms, above the objective of {objective_ms:,.0f} ms"
+        return f" {above}, which more workers would not change: raise objectives.latency_p95_ms."
 
     @property
     def _not_below(self) -> str:
