@@ -62,7 +62,7 @@ class JobCourse:
 
     @property
     def budget_left(self) -> float | None:
-        """What is left of the error budget of a rolling day: 1 all of it, below 0 overspent."""
+        """What is left of the error budget of the last hours, fading over 8 h: 1 all of it, below 0 overspent."""
         entry = self.explanation.entry
         left = None if entry is None else entry.intent.explanation.get("error_budget_left")
         return None if left is None else float(left)

@@ -305,7 +305,7 @@ def _planned(told: Document) -> Iterator[str]:
     left = told.get("error_budget_left")
     if left is not None:
         state = f"{left:.0%} is left" if left >= 0 else f"overspent by {-left:.0%}"
-        yield f"Error budget of a rolling day: {state}"
+        yield f"Error budget of the last hours, fading over 8 h: {state}"
     if told.get("against_fixed"):
         yield _against_fixed(told["against_fixed"])
     if not told.get("plan"):

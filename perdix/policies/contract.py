@@ -267,8 +267,8 @@ class Decision:
     plan
         The coming stages as the policy expects them, the first one first; empty where it does not plan over time.
     budget_left
-        What is left of the error budget of a rolling day (1: all of it, below 0: overspent); ``None`` where the policy
-        does not reckon with it.
+        What is left of the error budget of the last hours, fading over 8 h (1: all of it, below 0: overspent);
+        ``None`` where the policy does not reckon with it.
     against_fixed
         What ran against a fixed size; ``None`` where the policy does not compare, or has not seen an hour yet.
     """

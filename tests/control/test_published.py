@@ -15,18 +15,20 @@ from prometheus_client import generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as openmetrics_text
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from perdix.control.explain_text import _planned
 from perdix.control.fleet import tick_fleet
 from perdix.control.fleet_report import FleetReport
 from perdix.control.job_files import FollowedFiles
 from perdix.control.operators.naming import on_record
 from perdix.control.publish.metrics import Freshness, PublishedCollector, registry_of, serving
-from perdix.control.publish.names import METRICS, Shown, table
+from perdix.control.publish.names import BUDGET_LEFT, METRICS, Shown, table
 from perdix.control.publish.standing import PublishedState
 from perdix.control.state.journal import JobStatus, Status, Tick
 from perdix.control.state.ledger import Intent
 from perdix.control.state.schema import SCHEMA
 from perdix.control.state.store import StateStore
 from perdix.policies.contract import Reason
+from perdix.policies.planning.budget import MEMORY_S
 from perdix.settings.targets import AdvisorySettings
 from perdix.targets.advisory import AdvisoryTarget
 from perdix.targets.contract import TargetError
@@ -305,6 +307,14 @@ def test_every_metric_of_the_list_is_really_published(store: StateStore, tmp_pat
 
 def test_the_table_in_the_docs_is_the_list() -> None:
     assert table() in DOCS.read_text()
+
+
+def test_an_error_budget_is_said_to_be_of_the_hours_that_it_is_of() -> None:
+    of_hours = f"of the last hours, fading over {MEMORY_S / 3_600.0:.0f} h"
+    dashboard = DOCS.parents[1] / "deploy" / "grafana" / "perdix.json"
+    assert of_hours in BUDGET_LEFT.help
+    assert f"{of_hours}; below 0 overspent" in dashboard.read_text()
+    assert of_hours in "\n".join(_planned({"error_budget_left": 0.4}))
 
 
 def test_prometheus_can_read_it(store: StateStore, tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ PREDICTED = _of_job("predicted_recovery_seconds", "Recovery that the last decisi
 FAILURE = _of_job("failure_recovery_seconds", "Recovery to expect if a worker failed now.")
 BUDGET_LEFT = _of_job(
     "error_budget_left_ratio",
-    "What is left of the error budget of a rolling day: 1 all of it, below 0 overspent, -10 the least that is said.",
+    "Error budget left of the last hours, fading over 8 h: 1 all of it, below 0 overspent, -10 or more.",
 )
 
 REJECTED = _of_job(

@@ -17,7 +17,7 @@ from perdix.policies.remembering import number, part_of
 
 LATE_PRICE = 24.0  # busy workers that a late second weighs when the usual budget is spent as fast as it is given
 USUAL_BUDGET = 0.05  # a smaller one makes each of its seconds dearer
-MEMORY_S = 8 * 3600.0  # after which a late second weighs 1 / e: a rolling day, foreseen in time
+MEMORY_S = 8 * 3600.0  # after which a late second weighs 1 / e; no day: what is overspent must be seen in time
 ASSUMED = 1.0  # of what is meant to be spent, before anything was seen
 STEEP = 1.5  # growth of the price's logarithm with what is spent
 SLOW_S = 6 * 3600.0  # in which the usual price falls to 1 / e while nothing is late
@@ -76,7 +76,7 @@ class Spent:
         return (self.ours_s + ASSUMED * budget * unseen) / (budget * (self.seen_s + unseen))
 
     def left(self, budget: float) -> float:
-        """Return what is left of the whole budget over the rolling time: 1 is all of it, below 0 it is overspent."""
+        """Return what is left of the whole budget of what is remembered: 1 is all of it, below 0 it is overspent."""
         if self.late_s <= 0.0:
             return 1.0
         given_s = budget * max(self.seen_s, MEMORY_S)
