@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from perdix.scan.judging import Wanted
     from perdix.scan.scanning import PriceOf
     from perdix.settings.access import HttpAccess
+    from perdix.telemetry.prometheus_answers import PrometheusError
 
 ENGINES = {"flink": "flink", "kafka-streams": "kafka", "spark-structured-streaming": "spark"}
 MARK = " *"
@@ -60,6 +61,7 @@ LatencyOption = Annotated[
         help="Objective for p95, ms.",
         show_default="5,000, or twice a job's usual latency where that is more",
         min=1,
+        max=86_400_000,
     ),
 ]
 BudgetOption = Annotated[
@@ -69,7 +71,7 @@ ThoroughOption = Annotated[
     bool, typer.Option("--thorough", help="Play the policy every minute of all of the time: minutes per job.")
 ]
 WorkerPriceOption = Annotated[
-    float | None, typer.Option("--worker-price", help="Of one worker for an hour.", show_default="none", min=0)
+    float | None, typer.Option("--worker-price", help="Of one worker for an hour.", show_default="none", min=0, max=1e6)
 ]
 CsvOption = Annotated[Path | None, typer.Option("--csv", help="Write the table to this file.", show_default=False)]
 HtmlOption = Annotated[
@@ -214,7 +216,7 @@ def _scanned(wanted: Wanted, only: set[str], price_of: PriceOf, processes: int |
     try:
         found = found_in(wanted, only)
     except PrometheusError as error:
-        raise UserError(f"{error}{_fix(error.kind)}") from None
+        raise UserError(f"{error}{_fix(error)}") from None
     if not found.jobs:
         raise UserError(_nothing(only, found.notes, NOTHING))
     missing = only - {one.name for one in found.jobs}
@@ -232,13 +234,15 @@ def _scanned(wanted: Wanted, only: set[str], price_of: PriceOf, processes: int |
         )
 
 
-def _fix(kind: str) -> str:
+def _fix(error: PrometheusError) -> str:
+    if str(error).startswith("ca_file"):
+        return " (here: --ca-file)"
     return {
         "unauthorised": " (here: --token-file or --token-env)",
         "unreachable": "; is the address right, and does the server run?",
         "rejected": "; is this the address of a Prometheus?",
         "malformed": "; give the address of Prometheus itself, for example http://prometheus:9090",
-    }.get(kind, "")
+    }.get(error.kind, "")
 
 
 def _nothing(only: set[str], notes: tuple[str, ...], nothing: str) -> str:

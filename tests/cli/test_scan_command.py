@@ -169,3 +169,18 @@ def test_no_secret_of_a_webhook_is_printed(face, capsys):
     assert "answers HTTP 404" in " ".join((result.output + result.stderr).split())
     assert "s3cr3tpart" not in result.output + result.stderr
     assert "s3cr3tpart" not in refused(face.url, "--webhook", "ftp://host/s3cr3tpart", capsys=capsys)
+
+
+@pytest.mark.parametrize("option", ["--latency-objective", "--worker-price", "--days", "--error-budget"])
+@pytest.mark.parametrize("value", ["inf", "nan", "1e300"])
+def test_a_number_that_is_none_is_refused_before_the_scan(option, value):
+    said = scan("http://127.0.0.1:9", option, value, code=2)
+    assert option in said
+    assert "defect" not in said
+
+
+def test_a_wrong_file_of_authorities_is_called_that(tmp_path, capsys):
+    (tmp_path / "ca.pem").write_text("no certificate\n")
+    said = refused("https://127.0.0.1:9", "--ca-file", str(tmp_path / "ca.pem"), capsys=capsys)
+    assert "--ca-file" in said
+    assert "--token-file" not in said
