@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -41,7 +41,7 @@ def capacity(
     from perdix.models.capacity.report import capacity_report
 
     store = lake()
-    known(job, store.jobs("capacity_features"), "job", INGEST_FIRST)
+    _with_history(job, store.jobs("capacity_features"))
     settings = load_product_settings().training
     rows = _mended(lambda: capacity_history(store, job, settings.history_days))
     most = maximum or stream_job(job).bounds.maximum
@@ -49,6 +49,14 @@ def capacity(
     observed = _observed(rows)
     document = {"job": job, "cpu_below": cpu_below, "observed": observed, "capacities": estimates}
     emit("perdix.capacity/1", document, as_json=as_json, show=lambda: _show_capacity(job, estimates, observed))
+
+
+def _with_history(job: str, names: Collection[str]) -> None:
+    """Raise ``UserError`` with how to get a history, for a job that has none in the lake."""
+    if job not in names and stream_job(job).prometheus is not None:
+        fix = f"perdix ingest --from-prometheus --job {job} --days 1"
+        raise UserError(f"job '{job}' has no history in the lake yet: {fix}")
+    known(job, names, "job", INGEST_FIRST)
 
 
 def _observed(rows: pd.DataFrame) -> dict[str, float]:
@@ -97,7 +105,7 @@ def forecast(
     from perdix.models.forecasting.forecaster import fallback, fitted
 
     store, settings = lake(), load_product_settings().training
-    known(job, store.jobs("workload_features"), "job", INGEST_FIRST)
+    _with_history(job, store.jobs("workload_features"))
     history = _mended(lambda: workload_history(store, job, settings.history_days))
     champion, version = (None, 0) if family else _mended(lambda: _champion(job))
     if family:

@@ -223,6 +223,20 @@ def test_explain_reads_the_pause_of_the_job_file(
     file.unlink()
 
 
+@pytest.mark.parametrize("name", ["capacity", "forecast"])
+def test_a_job_with_a_prometheus_but_without_history_is_not_called_unknown(
+    name: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PERDIX_HOME", str(home))
+    file = home / "jobs" / "live.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("prometheus: {url: 'http://127.0.0.1:9090'}\n")
+    assert run_guarded(lambda: app([name, "live"], standalone_mode=False), known_errors) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "job 'live' has no history in the lake yet: perdix ingest --from-prometheus --job live --days 1" in said
+    file.unlink()
+
+
 def test_a_tick_of_a_job_without_prometheus_is_blind_and_scales_nothing(command: Command, home: Path) -> None:
     (home / "jobs").mkdir(parents=True, exist_ok=True)
     (home / "jobs" / "dark.yaml").write_text("mode: act\n")
