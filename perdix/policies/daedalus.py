@@ -141,8 +141,7 @@ class Daedalus:
                 return LAG_UNKNOWN
             if capacity < lag:
                 return f"{per_s(capacity)} are below the consumer lag of {records(lag)}: catching up"
-        horizon_s = min(self.options.horizon_s or math.inf, situation.forecast.horizon_s)
-        highest = situation.forecast.maximum_per_s(horizon_s, self.options.quantile)
+        horizon_s, highest = self._highest(situation)
         if self.options.long_lived and not capacity > highest:
             horizon = seconds(horizon_s)
             return f"{per_s(capacity)} do not exceed the {per_s(highest)} forecast within {horizon}: would not last"
@@ -216,6 +215,8 @@ class Daedalus:
         below = examined[-2] if len(examined) > 1 else None
         why = "the least that the bounds allow" if below is None else "the smallest that holds"
         limit = "" if below is None else f"; {below.scale_out} would not: {below.rejected_by}"
+        if chosen.scale_out == situation.scale_out and below is not None:
+            why = self._still_holds(situation, chosen.capacity_per_s) or why
         if below is not None and passed_over:
             why = "the least in workers and delay together"
             limit = f"; with {below.scale_out}, {below.rejected_by}"
@@ -228,6 +229,19 @@ class Daedalus:
         return Decision(
             self.name, chosen.scale_out, reason, sentence, examined, chosen.recovery_s, memory=situation.memory
         )
+
+    def _still_holds(self, situation: Situation, capacity: float) -> str | None:
+        """Return in words that what runs is kept although another size with its capacity would not be chosen."""
+        horizon_s, highest = self._highest(situation)
+        if not self.options.long_lived or capacity > highest:
+            return None
+        last = f"last through the {per_s(highest)} forecast within {seconds(horizon_s)}"
+        return f"what runs still holds, but a new size would have to {last}"
+
+    def _highest(self, situation: Situation) -> tuple[float, float]:
+        """Return for how many seconds a new size has to last, and the highest forecast of them in records/s."""
+        horizon_s = min(self.options.horizon_s or math.inf, situation.forecast.horizon_s)
+        return horizon_s, situation.forecast.maximum_per_s(horizon_s, self.options.quantile)
 
     def _none_holds(self, situation: Situation, examined: tuple[Candidate, ...]) -> Decision:
         """Line 14, with the greatest capacity at the least cost in place of the maximum.

@@ -58,6 +58,15 @@ class TestTheSearch:
         assert decide(situate(load=4_000.0, scale_out=5, forecast=far_peak)).reason is Reason.HOLD_GOOD
         assert decide(situate(load=4_000.0, scale_out=8, forecast=far_peak)).scale_out == 8
 
+    def test_what_runs_is_not_called_the_smallest_that_holds_beside_a_higher_forecast(self, situate: Situate) -> None:
+        kept = decide(situate(load=4_000.0, scale_out=5, forecast=late_peak(4_000.0, 9_000.0, 800)))
+        assert kept.sentence == (
+            "5 workers (5,000/s, recovery in 190 s of 600 s allowed): what runs still holds, but a new size would have "
+            "to last through the 9,000/s forecast within 900 s; 4 would not: 4,000/s do not exceed the mean workload "
+            "of 4,000/s."
+        )
+        assert "what runs" not in decide(situate(load=4_500.0, scale_out=5)).sentence
+
     def test_a_new_scale_out_must_carry_the_whole_forecast(self, situate: Situate) -> None:
         situation = situate(load=4_000.0, scale_out=12, forecast=late_peak(4_000.0, 7_500.0, 800))
         decision = decide(situation)
