@@ -187,6 +187,12 @@ def test_what_a_user_gets_wrong_is_said_in_one_sentence(
         (["x,x,1,y,y,1"], "{}", "give files of one dataflow"),
         (["Source,Source,1,Op1,Op1,1"], "[1]", "write an operator's curve as"),
         (["Source,Source,1,Op1,Op1,1"], '{"No": []}', "'No' is not in the topology"),
+        (["Source,Source,1,Op1,Op1,1"], "[]", "not a mapping of operators to curves"),
+        (["Source,Source,1,Op1,Op1,1"], '{"Op1": [[0, 1]]}', "'Op1': [0, 1]: give whole instances from 1 on"),
+        (["Source,Source,1,Op1,Op1,1"], '{"Op1": [[1.5, 1]]}', "'Op1': [1.5, 1]: give whole instances from 1 on"),
+        (["Source,Source,1,Op1,Op1,1"], '{"Op1": [[1, 1e400]]}', "give a finite rate above 0"),
+        (["Source,Source,1,Op1,Op1,1"], '{"Op1": [[1, 0]]}', "give a finite rate above 0"),
+        (["Source,Source,1,Op1,Op1,1"], '{"Op1": [[1, NaN]]}', "give a finite rate above 0"),
     ],
 )
 def test_files_that_do_not_fit_are_said_so(

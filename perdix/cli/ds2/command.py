@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -228,6 +229,8 @@ def _curves(path: Path, graph: Dataflow) -> dict[str, ScalingCurve]:
 
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(told, Mapping):
+            raise ValueError("not a mapping of operators to curves")
         found = {}
         for name, state in told.items():
             if name not in graph.names:
@@ -237,11 +240,15 @@ def _curves(path: Path, graph: Dataflow) -> dict[str, ScalingCurve]:
                 continue
             curve = ScalingCurve()
             for instances, per_s in state:
+                if instances < 1 or instances != int(instances):
+                    raise ValueError(f"'{name}': [{instances}, {per_s}]: give whole instances from 1 on")
+                if not (math.isfinite(per_s) and per_s > 0):
+                    raise ValueError(f"'{name}': [{instances}, {per_s}]: give a finite rate above 0")
                 curve = curve.observed(int(instances), float(per_s))
             found[name] = curve
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise UserError(f"{path}: {error}; write an operator's curve as [[4, 100000], [8, 180000]]") from None
     return found
 
