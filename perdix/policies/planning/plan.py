@@ -19,6 +19,8 @@ from perdix.policies.planning.programme import Programme, Sizes, Stage
 from perdix.policies.standing_still import LEAST_MINUTES
 from perdix.policies.wording import LITTLE_S, per_s, seconds, workers
 
+SETTLED_S = 300.0  # after a rescale: latency tells of the size that runs
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -99,6 +101,8 @@ class Plan:
         """Return in words that the latency is above its objective although the workers keep up, where that is so."""
         is_ms, objective_ms = situation.latency_p95_ms, situation.objectives.latency_p95_ms
         if is_ms is None or not is_ms > objective_ms or not self.found.late_s[self.chosen] < LITTLE_S:
+            return ""
+        if situation.since_rescale_s <= SETTLED_S or situation.behind:  # it may be what a rescale left
             return ""
         above = f"The p95 latency is {is_ms:,.0f} ms, above the objective of {objective_ms:,.0f} ms"
         return f" {above}, which more workers would not change: raise objectives.latency_p95_ms."

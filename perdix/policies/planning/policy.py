@@ -24,7 +24,7 @@ from perdix.policies.planning.budget import LATE_PRICE, Spent
 from perdix.policies.planning.course import Highest, course_of
 from perdix.policies.planning.lateness import Lateness
 from perdix.policies.planning.outgrown import Outgrown
-from perdix.policies.planning.plan import Limits, Plan
+from perdix.policies.planning.plan import SETTLED_S, Limits, Plan
 from perdix.policies.planning.programme import LEAST_SD, Prices, Programme, Sizes, follow, solve
 from perdix.policies.planning.rival import DEARER, Rival
 from perdix.policies.planning.stays import Stays, steady_s
@@ -37,7 +37,6 @@ WORTH_S = 120.0  # of the busy workers: what a plan that gives back must save be
 LEAST_TAIL_S, TAIL_S = 60.0, 3_600.0  # how long the time after the course counts
 ALMOST = 0.01  # share of the minutes by which a size may be late more often than the largest
 HELD = 0.8  # of the error budget, up to which a size would have held the objective over the last hours
-SETTLED_S = 300.0  # after a rescale: latency tells of the size that runs
 LITTLE_LATE_S = 10.0  # of the coming quarter of an hour
 HARDLY_BUSY = 0.5  # of the capacity: what is late below, with nothing waiting, is not so for want of workers
 MOVED = 0.5  # of what is left of the error budget, that going to the fixed size may spend
