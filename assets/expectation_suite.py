@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -57,12 +56,11 @@ class Rule(Strict):
         return tuple(name for name in named if name is not None)
 
     def arguments(self) -> dict[str, Any]:
-        """Return ``kwargs`` with the bounds of the metric filled in; infinite bounds are no bounds."""
+        """Return ``kwargs`` with the bounds of the metric filled in."""
         if self.bounds_of is None:
             return dict(self.kwargs)
         metric = CANONICAL[self.bounds_of]
-        bounds = {"min_value": metric.low, "max_value": metric.high}
-        return {**{name: bound for name, bound in bounds.items() if math.isfinite(bound)}, **self.kwargs}
+        return {"min_value": metric.low, "max_value": metric.high, **self.kwargs}
 
 
 class Suite(Strict):

@@ -122,11 +122,14 @@ def step_means(times_s: Values, values: Values, step_s: float) -> tuple[Values, 
     known = ~np.isnan(values)
     begins, ends = times_s[known] - width[known], times_s[known]
     edges = np.arange(np.floor(begins[0] / step_s), np.ceil(ends[-1] / step_s) + 1) * step_s
-    corners = np.column_stack([begins, ends]).reshape(-1)
-    grown = np.zeros((2, len(corners)))
-    grown[0, 1::2] = values[known] * width[known]
-    grown[1, 1::2] = width[known]
-    total, covered = (np.diff(np.interp(edges, corners, np.cumsum(one))) for one in grown)
+    cuts = np.unique(np.concatenate([edges, begins, ends]))
+    piece, middle = np.diff(cuts), (cuts[:-1] + cuts[1:]) / 2
+    value = np.searchsorted(ends, middle)
+    holds = (value < len(ends)) & (begins[np.minimum(value, len(ends) - 1)] <= middle)
+    step, piece, value = np.searchsorted(edges, middle)[holds] - 1, piece[holds], value[holds]
+    # each step by itself: in a running total, one absurd value would swallow all that come after it
+    total = np.bincount(step, values[known][value] * piece, minlength=len(edges) - 1)
+    covered = np.bincount(step, piece, minlength=len(edges) - 1)
     means = np.full(len(covered), np.nan)
     days = np.floor(times_s / DAY_S)  # a step of the day before or after belongs to that day's observations
     enough = (covered >= 0.5 * step_s) & np.isin(np.floor(edges[1:] / DAY_S), days)

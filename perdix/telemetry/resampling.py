@@ -13,6 +13,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from perdix.telemetry.metrics import MOST_PER_S
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 GAP = 1.5  # a next sample later than this many scrape intervals is a gap: a lost scrape, not jitter
@@ -159,17 +161,20 @@ def rates_on_grid(streams: Streams, grid: Grid) -> tuple[Floats, int]:
 
     Between two samples the counter is taken to grow evenly, so a step finer or coarser than the scrape interval gets
     its own share. A value below the one before it is a reset: it counts from zero, so no rate is negative. A stretch
-    between samples longer than ``max(1.5 intervals, step)`` is not used; a step of which less than half is known is
-    NaN, and so is everything after the last sample.
+    between samples longer than ``max(1.5 intervals, step)`` is not used, nor one in which the counter grows by more
+    than any job reads, nor its fall after that; a step of which less than half is known is NaN, and so is everything
+    after the last sample.
     """
     n_samples = len(streams.times_ms)
     if n_samples < 2:
         return np.full((streams.count, grid.n), np.nan), 0
-    usable = streams.to_next_ms <= streams.gap_limit_ms(grid.step_ms)
     grown = np.zeros(n_samples)
     following = streams.values[1:]
     reset = following < streams.values[:-1]
     grown[:-1] = np.where(reset, following, following - streams.values[:-1])
+    absurd = grown > MOST_PER_S * streams.to_next_ms / 1000.0  # one alone would swallow all others in a running total
+    absurd[1:-1] |= absurd[:-2] & reset[1:]
+    usable = (streams.to_next_ms <= streams.gap_limit_ms(grid.step_ms)) & ~absurd
     grown = np.where(usable, grown, 0.0)
     known_ms = np.where(usable, streams.to_next_ms, 0.0)
     last = last_sample_at_edges(streams, grid)

@@ -108,6 +108,25 @@ class TestCounters:
         assert np.isnan(table[:, 0]).all()
         np.testing.assert_allclose(table[:, 1], 1.0)
 
+    @pytest.mark.parametrize("absurd", [9.2e18, 1e300])
+    def test_a_counter_that_jumps_further_than_any_job_reads_costs_two_steps_and_no_other_series(self, absurd):
+        steady = every(15, 1e9 + 1_500.0 * np.arange(21))
+        jumping = [*steady[:5], (75.0, absurd), *steady[6:]]
+        window = align(
+            "j",
+            [
+                series("throughput_per_s", jumping, "a", kind="counter"),
+                series("throughput_per_s", steady, "b", kind="counter"),
+            ],
+            0,
+            300,
+            15,
+        )
+        rates = window.worker_metric("throughput_per_s")
+        np.testing.assert_allclose(rates[:, 0], [100.0] * 4 + [NAN] * 2 + [100.0] * 14)
+        np.testing.assert_allclose(rates[:, 1], 100.0)
+        assert window.counts.resets == 0
+
 
 class TestCounts:
     def test_masked_outside_duplicate_and_used_add_up(self):
@@ -126,6 +145,12 @@ class TestCounts:
         window = align("j", [series("cpu_load", [(1, 64.3), (2, 0.643)], worker="w")], 0, 2, 1)
         assert window.counts.masked == 1
         np.testing.assert_array_equal(window.worker_metric("cpu_load")[:, 0], [NAN, 0.643])
+
+    @pytest.mark.parametrize(("metric", "worker"), [("workload_per_s", None), ("throughput_per_s", "a")])
+    def test_a_rate_above_what_any_job_has_is_masked_and_named(self, metric, worker):
+        window = align("j", [series(metric, [(1, 5), (2, 1e300), (3, 1e12)], worker)], 0, 3, 1)
+        assert (window.counts.used, window.counts.masked) == (2, 1)
+        assert [one.sentence() for one in window.rejected] == [f"{metric} 1e+300 is outside 0 to 1e+12"]
 
     def test_out_of_order_is_used_and_counted(self):
         window = align("j", [series("workload_per_s", [(2, 2), (1, 1), (3, 3)])], 0, 3, 1)

@@ -88,6 +88,17 @@ class TestWorkload:
     def test_nothing_known(self, observed):
         assert workload_features(observed).empty
 
+    @pytest.mark.parametrize("absurd", [1e17, 1e20, 1e300])
+    def test_one_absurd_value_is_wrong_in_its_own_step_only(self, absurd):
+        values = 1_000.0 + np.arange(480) % 7
+        values[100] = absurd
+        features = workload_features(job(15 * np.arange(1, 481), workload_per_s=values))["workload_per_s"].to_numpy()
+        values[100] = 1_000.0
+        expected = workload_features(job(15 * np.arange(1, 481), workload_per_s=values))["workload_per_s"].to_numpy()
+        touched = slice(150, 152)  # 1,500 s to 1,515 s
+        assert (features[touched] > absurd / 10).all()
+        np.testing.assert_allclose(np.delete(features, touched), np.delete(expected, touched))
+
     @settings(deadline=None)
     @given(
         st.lists(st.one_of(st.floats(0, 1e6), st.just(NAN)), min_size=2, max_size=60),
