@@ -1,6 +1,6 @@
 """Exports into the lake: pulled from Prometheus or put into the landing folder, read by Spark, validated."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -12,6 +12,10 @@ from perdix.settings.home import Home
 from perdix.settings.stream_job import NAME
 from perdix.telemetry.landing import landed
 
+if TYPE_CHECKING:
+    from perdix.settings.stream_job import StreamJob
+    from perdix.telemetry.live_range import PulledRange
+
 FILE_COLUMNS = ("job", "file", "format", "read", "kept", "masked", "quarantined", "unmapped", "seconds")
 
 
@@ -20,20 +24,16 @@ def exports(context: dg.AssetExecutionContext, workspace: Workspace) -> dg.Mater
     """Each job's day, pulled from its Prometheus into the landing folder.
 
     Jobs without a Prometheus are left to what was put there by hand (``perdix ingest``). A Prometheus that cannot be
-    reached fails its own job only.
+    reached fails its own job only, as does a lake that cannot be read of a job.
     """
-    from perdix.telemetry.live_range import day_range, pull_range
-
     files = workspace.stream_jobs()
     jobs, problems = files.jobs, list(files.complaints)
     samples = 0
     for job in jobs.values():
         for day in context.partition_keys if job.prometheus is not None else ():
-            from_s, until_s = day_range(workspace.lake(), job.name, day)
-            until_s = min(until_s, WallClock().now_s())  # else a day that is not over repeats its newest samples
-            if until_s < from_s:
+            pulled = _pulled(workspace, job, day)
+            if pulled is None:
                 continue
-            pulled = pull_range(workspace.paths(), job, from_s, until_s)
             samples += pulled.samples
             problems += [f"{job.name}, {day}: {problem}" for problem in pulled.problems]
             if pulled.server_failed:
@@ -42,6 +42,20 @@ def exports(context: dg.AssetExecutionContext, workspace: Workspace) -> dg.Mater
         context.log.warning(problem)
     context.instance.add_dynamic_partitions(stream_jobs.name or "", list(jobs))
     return dg.MaterializeResult(metadata={"samples": samples, "jobs": len(jobs), "problems": problems})
+
+
+def _pulled(workspace: Workspace, job: "StreamJob", day: str) -> "PulledRange | None":
+    """Pull a day of a job; nothing where there is nothing to be asked for."""
+    from perdix.telemetry.lake import LakeError
+    from perdix.telemetry.live_range import PulledRange, day_range, pull_range
+
+    now_s = WallClock().now_s()
+    try:
+        from_s, until_s = day_range(workspace.lake(), job.name, day)
+    except LakeError as error:
+        return PulledRange(job.name, now_s, now_s, problems=(str(error),))
+    until_s = min(until_s, now_s)  # else a day that is not over repeats its newest samples
+    return pull_range(workspace.paths(), job, from_s, until_s) if until_s >= from_s else None
 
 
 @dg.asset(
@@ -56,27 +70,47 @@ def samples(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spar
     """Every sample of every landed export, one row each; what could not be read is in ``quarantine`` with its reason.
 
     Reads the files that are new or changed; all their days are written, also those that were not asked for. A day
-    whose files are in the lake already is only counted, so running it twice changes nothing.
+    whose files are in the lake already is only counted, so running it twice changes nothing. A job that cannot be read
+    or written is shown and left out; the run fails only when that is so of every job.
     """
-    from perdix.telemetry.ingest import ingest, new_files
+    from perdix.telemetry.lake import LakeError
 
-    home, lake, reports = workspace.paths(), workspace.lake(), []
+    home, lake, reports, rows = workspace.paths(), workspace.lake(), [], 0
     jobs, problems = landed_jobs(home)
-    for problem in problems:
+    failed = []
+    every = sorted({*jobs, *lake.jobs("samples")})
+    for job in every:
+        try:
+            if job in jobs:
+                reports += _ingested(context, home, spark, job)
+                context.instance.add_dynamic_partitions(stream_jobs.name or "", [job])
+            rows += sum(part.rows for part in lake.manifests("samples", job, days=context.partition_keys))
+        except (LakeError, OSError) as error:
+            failed.append(f"{job}: {error}")
+    for problem in (*problems, *failed):
         context.log.warning(problem)
-    for job in jobs:
-        files = new_files(lake, job, landed(home, job))
-        if files:
-            report = ingest(spark.session(), lake, files, job)
-            reports.append(report.to_dict())
-            totals = report.totals
-            context.log.info(f"{job}: {totals['files']} file(s), {totals['read']:,} samples read")
-            for file in report.files:
-                if file.failed:
-                    context.log.warning(f"{job}: {file.file}: {next(iter(file.reasons))}")
-        context.instance.add_dynamic_partitions(stream_jobs.name or "", [job])
-    rows = sum(part.rows for part in lake.manifests("samples", days=context.partition_keys))
-    return dg.MaterializeResult(metadata={**ingest_metadata(reports), "dagster/row_count": rows, "problems": problems})
+    if failed and len(failed) == len(every):
+        raise dg.Failure(f"no job could be ingested; the first said: {failed[0]}")
+    counts: dict[str, Any] = {"dagster/row_count": rows, "problems": [*problems, *failed]}
+    return dg.MaterializeResult(metadata={**ingest_metadata(reports), **counts})
+
+
+def _ingested(context: dg.AssetExecutionContext, home: Home, spark: Spark, job: str) -> list[dict[str, Any]]:
+    """Ingest the landed files of a job that are new or changed; returns their report, where there are any."""
+    from perdix.telemetry.ingest import ingest, new_files
+    from perdix.telemetry.lake import Lake
+
+    lake = Lake(home.lake)
+    files = new_files(lake, job, landed(home, job))
+    if not files:
+        return []
+    report = ingest(spark.session(), lake, files, job)
+    totals = report.totals
+    context.log.info(f"{job}: {totals['files']} file(s), {totals['read']:,} samples read")
+    for file in report.files:
+        if file.failed:
+            context.log.warning(f"{job}: {file.file}: {next(iter(file.reasons))}")
+    return [report.to_dict()]
 
 
 def landed_jobs(home: Home) -> tuple[list[str], list[str]]:

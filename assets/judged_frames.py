@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from perdix.assets.checked_frames import Frame
 from perdix.assets.lake_frames import lake_frame
-from perdix.telemetry.lake import Lake
+from perdix.telemetry.lake import Lake, LakeError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame as SparkFrame
@@ -44,16 +44,37 @@ def judged_frame(
     session
         Called only when Spark is needed.
     jobs
-        Every job when left out.
+        When left out, every job whose files can be read; what is wrong with the others, the next step says.
+
+    Raises
+    ------
+    LakeError
+        When the files of one of ``jobs`` cannot be read.
     """
-    parts = [part for part in lake.manifests(table, days=days) if jobs is None or part.keys["job"] in jobs]
-    rows = sum(part.rows for part in parts)
-    counters = _counters(lake) if table == "samples" else None
+    try:
+        return _frame(lake, table, days, session, None if jobs is None else sorted(jobs), in_memory)
+    except LakeError:
+        if jobs is not None:
+            raise
+    sound = [job for job in lake.jobs(table) if _readable(lake, table, job, days)]
+    return _frame(lake, table, days, session, sound, in_memory)
+
+
+def _frame(
+    lake: Lake,
+    table: str,
+    days: Sequence[str] | None,
+    session: Callable[[], SparkSession],
+    jobs: Sequence[str] | None,
+    in_memory: int,
+) -> Frame:
+    each = [None] if jobs is None else jobs  # one read of everything is much faster than one of each of many jobs
+    rows = sum(part.rows for job in each for part in lake.manifests(table, job, days=days))
+    counters = _counters(lake, each) if table == "samples" else None
     if rows > in_memory:
-        frame = lake_frame(session(), lake, table, days)
-        frame = frame if jobs is None else frame.filter(frame["job"].isin(list(jobs)))
+        frame = lake_frame(session(), lake, table, days, each)
         return frame if counters is None else _with_kind(frame, counters)
-    read = [lake.read(table, job, days=days, coded=True) for job in ([None] if jobs is None else sorted(jobs))]
+    read = [lake.read(table, job, days=days, coded=True) for job in each]
     rows_read = pa.concat_tables(read) if read else lake.read(table, days=[], coded=True)
     held = rows_read.to_pandas(split_blocks=True, self_destruct=True)  # coded texts become categories
     if counters is not None:
@@ -66,9 +87,21 @@ def _kinds(series_ids: pd.Series, counters: pa.Array) -> pd.Categorical:
     return pd.Categorical.from_codes(codes.astype("int8"), categories=["gauge", "counter"])  # type: ignore[arg-type]  # stubs
 
 
-def _counters(lake: Lake) -> pa.Array:
+def _readable(lake: Lake, table: str, job: str, days: Sequence[str] | None) -> bool:
+    try:
+        lake.read(table, job, days=days, coded=True)
+        _counters(lake, [job])
+    except LakeError:
+        return False
+    return True
+
+
+def _counters(lake: Lake, jobs: Sequence[str | None]) -> pa.Array:
     """Return the identities of counters: one is of the metric, name and labels, so it means the same in every job."""
-    series = lake.read("series", columns=["series_id", "kind"])
+    read = [lake.read("series", job, columns=["series_id", "kind"]) for job in jobs]
+    if not read:
+        return pa.array([], pa.int64())
+    series = pa.concat_tables(read)
     return pc.unique(series.filter(pc.field("kind") == "counter")["series_id"])
 
 

@@ -11,6 +11,7 @@ from perdix.assets.metadata import records
 from perdix.assets.partitions import days, one_run
 from perdix.assets.resources import Spark, Workspace
 from perdix.assets.spark.tasks import Answer, run_tasks
+from perdix.telemetry.partitions import LakeError
 
 
 @dg.asset(
@@ -52,12 +53,18 @@ def _per_job_and_day(
 ) -> list[Answer]:
     """Run a task for every job and asked-for day that ``table`` holds; fail only when all of them failed."""
     lake = workspace.lake()
-    keys = sorted({(part.keys["job"], part.keys["day"]) for part in lake.manifests(table, days=context.partition_keys)})
-    tasks = [{"lake": str(lake.root), "job": job, "day": day} for job, day in keys]
-    answers = run_tasks(spark.session(), tasks, task) if tasks else []
+    keys: set[tuple[str, str]] = set()
+    answers = []
+    for job in lake.jobs(table):
+        try:
+            keys |= {(job, part.keys["day"]) for part in lake.manifests(table, job, days=context.partition_keys)}
+        except LakeError as error:
+            answers += [Answer({"job": job, "day": day}, {}, str(error), None, 0.0) for day in context.partition_keys]
+    tasks = [{"lake": str(lake.root), "job": job, "day": day} for job, day in sorted(keys)]
+    answers += run_tasks(spark.session(), tasks, task) if tasks else []
     for answer in answers:
         if answer.error:
-            context.log.warning(f"{answer.key['job']}, {answer.key['day']}: {answer.error}\n{answer.trace}")
+            context.log.warning(f"{answer.key['job']}, {answer.key['day']}: {answer.error}\n{answer.trace or ''}")
     if answers and all(answer.error for answer in answers):
         raise dg.Failure(f"no job could be processed; the first said: {answers[0].error}")
     return answers

@@ -15,7 +15,7 @@ from perdix.assets.expectation_suite import Suite
 from perdix.assets.judged_frames import judged_frame
 from perdix.assets.spark.tasks import Task, run_tasks
 from perdix.settings.home import Home
-from perdix.telemetry.lake import Lake
+from perdix.telemetry.lake import Lake, LakeError
 from perdix.telemetry.landing import landed
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Refresh:
 
     def _each(self, table: str, days: Mapping[str, Sequence[str]], task: Task) -> None:
         """Judge a table, and derive the next one for the jobs that passed and have had no problem so far."""
-        held = {(part.keys["job"], part.keys["day"]) for job in days for part in self.lake.manifests(table, job)}
+        held = {(job, day) for job in days for day in self._held(table, job)}
         keys = sorted((job, day) for job, some in days.items() for day in some if (job, day) in held)
         blocked = self._blocked(table, keys)
         tasks = [{"lake": str(self.lake.root), "job": job, "day": day} for job, day in keys if job not in blocked]
@@ -89,21 +89,45 @@ class Refresh:
             if answer.error:
                 self.problems[answer.key["job"]].append(f"{answer.key['day']}: {answer.error}")
 
+    def _held(self, table: str, job: str) -> list[str]:
+        try:
+            return [part.keys["day"] for part in self.lake.manifests(table, job)]
+        except LakeError as error:
+            self.problems[job].append(str(error))
+            return []
+
     def _blocked(self, table: str, keys: Sequence[tuple[str, str]]) -> set[str]:
-        """Return the jobs that fail a critical expectation; they are told apart only when all together fail one."""
+        """Return the jobs that fail a critical expectation, or cannot be read.
+
+        They are judged one by one only when all together fail one, or cannot be read.
+        """
         jobs = sorted({job for job, _ in keys})
         if not jobs:
             return set()
-        self.outcomes[table] = self._judged(table, keys, jobs)
-        if not any(outcome.blocks for outcome in self.outcomes[table]):
-            return set()
+        try:
+            self.outcomes[table] = self._judged(table, keys, jobs)
+            if not any(outcome.blocks for outcome in self.outcomes[table]):
+                return set()
+        except LakeError:
+            self.outcomes[table] = []
         blocked = set()
         for job in jobs:
-            failed = [outcome.name for outcome in self._judged(table, keys, [job]) if outcome.blocks]
-            if failed:
+            why = self._fault(table, keys, job)
+            if why:
                 blocked.add(job)
-                self.problems[job].append(f"{table} failed {', '.join(failed)}: not trained on")
+                self.problems[job].append(why)
+        sound = [job for job in jobs if job not in blocked]
+        if sound and not self.outcomes[table]:
+            self.outcomes[table] = self._judged(table, keys, sound)
         return blocked
+
+    def _fault(self, table: str, keys: Sequence[tuple[str, str]], job: str) -> str | None:
+        """Return why a job goes no further, in words."""
+        try:
+            failed = [outcome.name for outcome in self._judged(table, keys, [job]) if outcome.blocks]
+        except LakeError as error:
+            return str(error)
+        return f"{table} failed {', '.join(failed)}: not trained on" if failed else None
 
     def _judged(self, table: str, keys: Sequence[tuple[str, str]], jobs: Sequence[str]) -> list[ExpectationOutcome]:
         from perdix.assets.expectations import run_suite

@@ -81,7 +81,7 @@ class Lake:
         Raises
         ------
         LakeError
-            For an unknown table or column.
+            For an unknown table or column, and for a manifest or data file that is broken.
         """
         spec = find_table(table)
         schema = _coded(spec.schema) if coded else spec.schema
@@ -124,8 +124,10 @@ class Lake:
         return found
 
     def jobs(self, table: str = "samples") -> list[str]:
-        """Return the jobs that have live partitions in ``table``, sorted."""
-        return sorted({manifest.keys["job"] for manifest in self.manifests(table)})
+        """Return the jobs that have live partitions in ``table``, sorted; also those whose manifests are broken."""
+        within = "/".join([*(f"{key}=*" for key in find_table(table).partition[1:]), MANIFEST])
+        starts = sorted((self.root / table).glob("job=*"))
+        return [start.name.removeprefix("job=") for start in starts if any(start.glob(within))]
 
     def days(self, table: str, job: str) -> list[str]:
         """Return the days (ISO text, sorted) for which ``table`` holds rows of ``job``."""
@@ -259,7 +261,13 @@ class Lake:
             ),
             partition_base_dir=str(self.root / spec.name),
         )
-        return dataset.to_table(columns=schema.names, **({"batch_size": _CODED_ROWS} if coded else {}))
+        try:
+            return dataset.to_table(columns=schema.names, **({"batch_size": _CODED_ROWS} if coded else {}))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OSError) as error:
+            broken = None if isinstance(error, OSError) and error.errno else _broken(files)
+            if broken is None:
+                raise
+            raise LakeError(f"{broken}: not readable; remove its folder and ingest its source again") from None
 
     @contextmanager
     def _locked(self, name: str) -> Iterator[None]:
@@ -307,6 +315,18 @@ def _from_pandas(spec: Table, data: pd.DataFrame) -> pa.Table:
         return pa.Table.from_pandas(data, schema=known, preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise LakeError(f"table '{spec.name}': {error}") from None
+
+
+def _broken(files: Sequence[str]) -> str | None:
+    """Return the first data file that cannot be read."""
+    for file in files:
+        try:
+            pq.read_table(file, partitioning=None)
+        except FileNotFoundError:
+            continue  # replaced meanwhile
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OSError):
+            return file
+    return None
 
 
 def _digest(path: Path) -> str:

@@ -23,7 +23,7 @@ from perdix.settings.yaml_files import SettingsError
 from perdix.telemetry.exports.content import Content
 from perdix.telemetry.exports.records import Limits, RawSeries
 from perdix.telemetry.exports.victoriametrics import read_victoriametrics, victoriametrics_line
-from perdix.telemetry.lake import Lake
+from perdix.telemetry.lake import Lake, LakeError
 from perdix.telemetry.metrics import CPU, MEMORY, THROUGHPUT, WORKLOAD
 from perdix.telemetry.moments import moment
 from perdix.telemetry.partitions import safe_key
@@ -85,8 +85,8 @@ def pull_missing(
 ) -> Iterator[PulledRange]:
     """Pull what the lake lacks of each job that has a Prometheus, one after the other.
 
-    What cannot be pulled is in :attr:`PulledRange.problems`. A server that does not answer is asked once, not once
-    per job.
+    What cannot be pulled is in :attr:`PulledRange.problems`, as is what is broken in the lake. A server that does not
+    answer is asked once, not once per job.
 
     Parameters
     ----------
@@ -102,7 +102,11 @@ def pull_missing(
         if job.prometheus is None:
             continue
         server = job.prometheus.model_dump_json(exclude={"selector", "scrape_interval_s"})
-        from_s, until_s = missing_range(lake, job.name, now_s, history_days, again=again)
+        try:
+            from_s, until_s = missing_range(lake, job.name, now_s, history_days, again=again)
+        except LakeError as error:
+            yield PulledRange(job.name, now_s - history_days * DAY_S, now_s, problems=(str(error),))
+            continue
         if server in down:
             yield PulledRange(job.name, from_s, until_s, problems=(down[server],), server_failed=True)
             continue
@@ -173,7 +177,7 @@ class _Pull:
         days: list[str] = []
         problems: list[str] = []
         found: set[str] = set()
-        samples, server_failed = 0, False
+        samples, server_failed, written = 0, False, True
         for day, first_s, last_s in _days(from_s, until_s, self.source.scrape_interval_s):
             try:
                 series = self._series(wanted, first_s, last_s)
@@ -186,11 +190,18 @@ class _Pull:
             finally:
                 problems += self.client.drain_warnings()
             if series:
-                _complete(landing_file(self.home, self.job, day), series)
+                path = landing_file(self.home, self.job, day)
+                try:
+                    _complete(path, series)
+                except OSError as error:
+                    fix = "remove what is in its way, or make room, and pull again"
+                    problems.append(f"{path} cannot be written: {error.strerror or error}; {fix}")
+                    written = False
+                    break
                 days.append(day)
                 samples += sum(len(one) for one in series)
                 found |= {one.metric for one in series}
-        if not server_failed:
+        if written and not server_failed:
             problems += _missing(self.client.name, wanted, found, from_s, until_s)
         told = tuple(dict.fromkeys(problems))
         return PulledRange(self.job, from_s, until_s, tuple(days), samples, told, server_failed)

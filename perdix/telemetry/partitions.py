@@ -87,11 +87,11 @@ def read_manifest(path: Path) -> Manifest | None:
     """Return the manifest at ``path``; ``None`` when it is gone."""
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
+        return Manifest(**{**fields, "files": tuple(fields["files"])})
     except FileNotFoundError:
         return None  # dropped a moment ago
-    except ValueError:
+    except (ValueError, KeyError, TypeError):
         raise LakeError(f"{path}: not a manifest; remove the folder and ingest its source again") from None
-    return Manifest(**{**fields, "files": tuple(fields["files"])})
 
 
 def write_manifest(path: Path, manifest: Manifest) -> None:

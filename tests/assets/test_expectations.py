@@ -21,7 +21,7 @@ from perdix.assets.expectation_suite import Suite, load_suite, load_suites
 from perdix.assets.expectations import ExpectationOutcome, run_suite, write_outcomes
 from perdix.assets.judged_frames import judged_frame
 from perdix.settings.home import PROJECT, Home
-from perdix.telemetry.lake import Lake
+from perdix.telemetry.lake import Lake, LakeError
 from perdix.telemetry.spark.session import spark_session
 
 NOW_S = pd.Timestamp("2026-01-02", tz="UTC").timestamp()
@@ -370,6 +370,23 @@ def test_a_small_table_is_judged_in_memory_with_the_kinds_of_its_series(
     frame = judged_frame(lake, table, ["2026-01-01"], no_spark)
     assert failed(judged(frame, suites[table])) == set()
     assert failed(judged(judged_frame(lake, table, ["2026-01-02"], no_spark), suites[table])) >= {"has_rows"}
+
+
+@pytest.mark.parametrize("table", ["samples", "series"])
+def test_the_files_of_a_job_that_are_broken_keep_no_other_from_being_judged(
+    lake: Lake, suites: dict[str, Suite], table: str
+) -> None:
+    stored = samples().drop(columns=["job", "day", "source"])
+    lake.put("samples", {"job": "broken", "source": "a.json", "day": "2026-01-01"}, stored)
+    series = stored[["series_id", "metric", "worker"]].drop_duplicates().assign(name="", labels="{}", mapped=True)
+    lake.put("series", {"job": "broken", "source": "a.json"}, series.assign(kind="gauge"))
+    (path,) = lake.files(table, "broken")
+    path.write_bytes(b"PAR1")
+    frame = judged_frame(lake, "samples", ["2026-01-01"], no_spark)
+    assert set(frame["job"]) == {"orders"}
+    assert failed(judged(frame, suites["samples"])) == set()
+    with pytest.raises(LakeError, match="ingest its source again"):
+        judged_frame(lake, "samples", ["2026-01-01"], no_spark, jobs=["broken", "orders"])
 
 
 @pytest.mark.spark

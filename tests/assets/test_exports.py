@@ -11,7 +11,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from perdix.assets.resources import Workspace
+from perdix.assets.resources import Spark, Workspace
 from perdix.settings.home import PROJECT, Home
 from perdix.telemetry.live_range import landing_file
 from perdix.twin.emission import Scraping
@@ -21,14 +21,55 @@ from perdix.twin.prometheus_face import PrometheusFace
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
-    from perdix.assets.ingest import exports
+    from perdix.assets.ingest import exports, samples
 
 DAY = "2026-03-04"
 NOW_S = datetime(2026, 3, 4, 15, tzinfo=UTC).timestamp()
 JOB = "prometheus: {{url: '{url}', selector: {{namespace: ads, topic: ads, job_name: ads}}}}\n"
 
 
-def test_a_day_is_pulled_and_a_dead_server_fails_its_own_job_only(
+def a_broken_manifest(home: Home, table: str, job: str) -> Path:
+    """A manifest of which half was written."""
+    path = home.lake / table / f"job={job}" / f"day={DAY}" / "source=x.csv" / "_manifest.json"
+    path = path if table == "samples" else path.parents[2] / "source=x.csv" / "_manifest.json"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"tab')
+    return path
+
+
+def ingested(home: Home) -> dg.ExecuteInProcessResult:
+    """Materialize the samples of a day of which no file is new, so that Spark is not started."""
+    workspace = Workspace(home=str(home.root))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return dg.materialize(
+            [samples],
+            partition_key=DAY,
+            resources={"workspace": workspace, "spark": Spark(workspace=workspace)},
+            raise_on_error=False,
+        )
+
+
+@pytest.mark.parametrize("table", ["sources", "samples"])
+def test_a_job_whose_manifest_is_broken_keeps_no_other_from_being_ingested(tmp_path: Path, table: str) -> None:
+    home = Home(tmp_path / "home").make()
+    for job in ("a-broken", "sound"):
+        (home.landing / job).mkdir(parents=True)
+    broken = a_broken_manifest(home, table, "a-broken")
+    done = ingested(home)
+    (event,) = done.get_asset_materialization_events()
+    (problem,) = event.materialization.metadata["problems"].value
+    assert problem == f"a-broken: {broken}: not a manifest; remove the folder and ingest its source again"
+
+
+def test_where_the_only_job_is_broken_the_run_fails(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home").make()
+    (home.landing / "a-broken").mkdir(parents=True)
+    a_broken_manifest(home, "sources", "a-broken")
+    assert not ingested(home).success
+
+
+def test_a_day_is_pulled_and_a_dead_server_or_a_broken_manifest_fails_its_own_job_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("perdix.control.clock.WallClock.now_s", lambda _: NOW_S)
@@ -38,6 +79,8 @@ def test_a_day_is_pulled_and_a_dead_server_fails_its_own_job_only(
     living = revive({"ads": load_twin("ads")}, SimulatedClock(NOW_S), hours=1.0, scraping=Scraping(15.0))
     with PrometheusFace(living) as face, dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
         (conf / "jobs" / "ads.yaml").write_text(JOB.format(url=face.url))
+        (conf / "jobs" / "a-broken.yaml").write_text(JOB.format(url=face.url))
+        broken = a_broken_manifest(home, "sources", "a-broken")
         (conf / "jobs" / "dead.yaml").write_text(JOB.format(url="http://127.0.0.1:9"))
         (conf / "jobs" / "by-hand.yaml").write_text("mode: advise\n")
         with warnings.catch_warnings():
@@ -48,11 +91,12 @@ def test_a_day_is_pulled_and_a_dead_server_fails_its_own_job_only(
                 instance=instance,
                 resources={"workspace": Workspace(home=str(home.root), conf=str(conf))},
             )
-        assert set(instance.get_dynamic_partitions("stream_jobs")) == {"ads", "dead", "by-hand"}
+        assert set(instance.get_dynamic_partitions("stream_jobs")) == {"a-broken", "ads", "dead", "by-hand"}
     (event,) = done.get_asset_materialization_events()
     said = {name: value.value for name, value in event.materialization.metadata.items()}
     assert said["samples"] > 240
-    (problem,) = said["problems"]
+    fault, problem = said["problems"]
+    assert fault == f"a-broken, {DAY}: {broken}: not a manifest; remove the folder and ingest its source again"
     assert problem.startswith(f"dead, {DAY}: http://127.0.0.1:9 cannot be reached")
     lines = gzip.decompress(landing_file(home, "ads", DAY).read_bytes()).decode().splitlines()
     times_ms = [time for line in lines for time in json.loads(line)["timestamps"]]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from perdix.assets.expectation_suite import load_suites
 from perdix.assets.refresh import Refresh
 from perdix.settings.home import Home
 from perdix.telemetry.lake import Lake
+from perdix.telemetry.tables import JOB_OBSERVATIONS
 
 DAY = "2026-03-04"
 START_S = int(datetime(2026, 3, 4, 12, tzinfo=UTC).timestamp())
@@ -31,6 +34,37 @@ def landed(home: Home, job: str, cpu: float, count: int = 200) -> None:
     folder = home.landing / job
     folder.mkdir(parents=True)
     (folder / "dump.txt").write_text("\n".join([*lines, "# EOF\n"]))
+
+
+def observed(lake: Lake, job: str) -> Path:
+    """Put a day of observations into the lake; returns their file."""
+    times = pd.date_range(f"{DAY}T06:00", periods=100, freq="15s", tz="UTC")
+    known = {"ts": times, "workload_per_s": 900.0, "throughput_per_s": 900.0, "workers_reporting": 1}
+    lacking = [name for name in JOB_OBSERVATIONS.columns.names if name not in known]
+    lake.replace("job_observations", job, DAY, pd.DataFrame(known).assign(**dict.fromkeys(lacking)))
+    (path,) = lake.files("job_observations", job)
+    return path
+
+
+@pytest.mark.parametrize("broken", ["manifest", "data"])
+def test_a_job_whose_files_in_the_lake_are_broken_goes_no_further_and_the_others_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    home = Home(tmp_path).make()
+    lake = Lake(home.lake)
+    observed(lake, "sound")
+    path = observed(lake, "broken")
+    path = path if broken == "data" else path.parent / "_manifest.json"
+    path.write_bytes(b"PAR1")
+    asked: list[Mapping[str, object]] = []
+    monkeypatch.setattr("perdix.assets.refresh.run_tasks", lambda _, keys, __: asked.extend(keys) or [])
+    refresh = Refresh(home, lake, lambda: None, load_suites(), START_S + 3_600.0)  # type: ignore[arg-type,return-value]
+    refresh.run({"broken": [DAY], "sound": [DAY]})
+    assert [key["job"] for key in asked] == ["sound"]
+    assert list(refresh.problems) == ["broken"]
+    (problem,) = refresh.problems["broken"]
+    assert str(path) in problem
+    assert "ingest its source again" in problem
 
 
 @pytest.mark.spark

@@ -239,6 +239,32 @@ def test_a_broken_manifest_says_how_to_mend(lake):
         lake.read("workload_features")
 
 
+@pytest.mark.parametrize("content", ['{"tab', "{}", "[]", "3", '{"files": 3}', '{"files": [], "odd": 1}', "\xff"])
+def test_a_manifest_of_another_kind_names_its_place_and_the_fix(lake, content):
+    lake.replace("workload_features", "a", DAY, workload([1]))
+    lake.replace("workload_features", "b", DAY, workload([2]))
+    path = lake.files("workload_features", "a")[0].parent / "_manifest.json"
+    path.write_text(content, encoding="latin-1")
+    with pytest.raises(LakeError, match="ingest its source again") as caught:
+        lake.read("workload_features")
+    assert str(path) in str(caught.value)
+    assert lake.jobs("workload_features") == ["a", "b"], "jobs are known without what their manifests say"
+    assert rows_of(lake, job="b") == [2]
+
+
+def test_a_broken_data_file_names_its_place_and_the_fix(lake):
+    lake.replace("workload_features", "b", DAY, workload([2]))
+    lake.replace("workload_features", "a", DAY, workload(range(5_000)))
+    (path,) = lake.files("workload_features", "a")
+    whole = path.read_bytes()
+    for broken in (b"", b"PAR1", whole[:100], whole[:50] + b"\x00" * 200 + whole[250:]):
+        path.write_bytes(broken)
+        with pytest.raises(LakeError, match="ingest its source again") as caught:
+            lake.read("workload_features")
+        assert str(path) in str(caught.value)
+    assert rows_of(lake, job="b") == [2]
+
+
 def test_the_manifest_is_readable_by_people(lake):
     lake.replace("workload_features", "a", DAY, workload([1]))
     path = lake.files("workload_features")[0].parent / "_manifest.json"

@@ -186,6 +186,35 @@ class TestWhatCannotBePulled:
         assert all("HTTP 503" in one.problems[0] for one in found)
         assert len(server.asked) == 3, "the attempts of one question"
 
+    @pytest.mark.parametrize("manifest", ['{"tab', "{}"])
+    def test_a_job_whose_manifest_is_broken_keeps_no_other_from_being_pulled(
+        self, home: Home, server: Server, manifest: str
+    ) -> None:
+        server.answer = lambda asked: success(({}, [[float(asked["start"]), "1"]]))
+        path = home.lake / "sources" / "job=first" / "source=x.csv" / "_manifest.json"
+        path.parent.mkdir(parents=True)
+        path.write_text(manifest)
+        jobs = [a_job(server.url, name) for name in ("first", "second")]
+        first, second = pull_missing(jobs, home, Lake(home.lake), NOW_S, history_days=1)
+        assert (first.job, first.samples) == ("first", 0)
+        assert first.problems == (f"{path}: not a manifest; remove the folder and ingest its source again",)
+        assert not first.server_failed
+        assert (second.job, second.samples > 0, second.problems) == ("second", True, ())
+
+    def test_a_job_whose_landing_folder_is_a_file_keeps_no_other_from_being_pulled(
+        self, home: Home, server: Server
+    ) -> None:
+        server.answer = lambda asked: success(({}, [[float(asked["start"]), "1"]]))
+        home.landing.mkdir()
+        (home.landing / "first").write_text("a file")
+        jobs = [a_job(server.url, name) for name in ("first", "second")]
+        first, second = pull_missing(jobs, home, Lake(home.lake), NOW_S, history_days=1)
+        assert (first.samples, first.server_failed) == (0, False)
+        (problem,) = first.problems
+        assert str(home.landing / "first") in problem
+        assert "remove what is in its way" in problem
+        assert second.samples > 0
+
     def test_a_job_without_prometheus_is_left_to_exports(self, home: Home) -> None:
         assert list(pull_missing([StreamJob(name="x")], home, Lake(home.lake), NOW_S, history_days=1)) == []
 
