@@ -44,9 +44,9 @@ def daily_training(context: dg.ScheduleEvaluationContext, workspace: Workspace) 
     known = context.instance.get_dynamic_partitions(stream_jobs.name or "")
     if not known:
         return dg.SkipReason(NOTHING)
-    day = context.scheduled_execution_time.strftime("%Y-%m-%d")
+    at = context.scheduled_execution_time.strftime("%Y-%m-%dT%H:%M")
     return dg.RunRequest(
-        run_key=f"daily-{day}", tags={RANGE_START: known[0], RANGE_END: known[-1], "perdix/reason": "schedule"}
+        run_key=f"daily-{at}", tags={RANGE_START: known[0], RANGE_END: known[-1], "perdix/reason": "schedule"}
     )
 
 

@@ -62,6 +62,20 @@ def test_a_job_with_a_prometheus_needs_no_exports(context: dg.ScheduleEvaluation
     assert trained.tags["dagster/asset_partition_range_end"] == "wordcount"
 
 
+def test_a_training_every_six_hours_is_a_run_of_its_own_each_time(tmp_path: Path, workspace: Workspace) -> None:
+    """Dagster leaves out a run whose key it has seen; the same tick evaluated again must be left out."""
+    a_live_job(workspace)
+    keys = []
+    with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
+        for hour in (0, 6, 12, 18, 18):
+            at = MORNING.replace(hour=hour)
+            made = dg.build_schedule_context(instance, scheduled_execution_time=at, resources={"workspace": workspace})
+            with made as context:
+                keys.append(daily_training(context).run_key)
+    assert len(set(keys)) == 4
+    assert keys[-1] == keys[-2] == "daily-2026-03-05T18:30"
+
+
 def test_exports_that_were_landed_by_hand_are_enough(
     context: dg.ScheduleEvaluationContext, workspace: Workspace
 ) -> None:
