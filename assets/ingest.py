@@ -108,6 +108,8 @@ def _ingested(context: dg.AssetExecutionContext, home: Home, spark: Spark, job: 
     totals = report.totals
     context.log.info(f"{job}: {totals['files']} file(s), {totals['read']:,} samples read")
     for file in report.files:
+        if file.removed:
+            context.log.warning(f"{job}: {file.removal()}")
         if file.failed:
             context.log.warning(f"{job}: {file.file}: {next(iter(file.reasons))}")
     return [report.to_dict()]

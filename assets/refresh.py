@@ -77,7 +77,7 @@ class Refresh:
             self.problems[job].append(f"could not be ingested: {type(error).__name__}: {error}")
             return ()
         self.reports.append(report.to_dict())
-        return report.days
+        return report.to_observe
 
     def _each(self, table: str, days: Mapping[str, Sequence[str]], task: Task) -> None:
         """Judge a table, and derive the next one for the jobs that passed and have had no problem so far."""

@@ -166,9 +166,9 @@ def _ingested(files: Sequence[ExportFile], job: str, hint: Hint | None = None, *
     with _begun(place, read, show=show) as (spark, opened):
         with console.status(f"{job}: reading {len(files)} file(s) ...") if show else _nothing():
             report = ingestion.ingest(spark, lake(), files, job, hint=hint)
-        document, days = report.to_dict(), list(report.days)
-        problems = _observed(document, days, opened, show=show)
-    return {**document, "days": days, "problems": problems}
+        document = report.to_dict()
+        problems = _observed(document, list(report.to_observe), opened, show=show)
+    return {**document, "problems": problems}
 
 
 @contextmanager
@@ -270,6 +270,8 @@ def _show(document: dict[str, Any]) -> None:
         highlight=False,
     )
     for file in document["files"]:
+        if file["removal"]:
+            console.print(styled("removed", "yellow"), file["removal"], highlight=False)
         for reason, count in list(file["reasons"].items())[:3]:
             told = f"{Path(file['file']).name}: {reason} ({count})"
             console.print(styled("quarantined", "yellow"), told, highlight=False)

@@ -11,6 +11,7 @@ import hashlib
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ from perdix.telemetry.queries import SeriesMap, load_series_map
 from perdix.telemetry.spark.cluster import cause_of
 from perdix.telemetry.spark.source import ReadOptions, staged
 from perdix.telemetry.staged_export import ExportPart, Receipt, stage_part
-from perdix.telemetry.tables import QUARANTINE, SERIES, SOURCES, TIMESTAMP
+from perdix.telemetry.tables import QUARANTINE, SERIES, SOURCES, TABLES, TIMESTAMP
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,7 +80,8 @@ def ingest(
     with lake.staging() as staging:
         receipts = _stage(spark, parts, staging, options)
         reports = [_publish(lake, job, file, receipts, known_days[file.source]) for file in chosen]
-    return IngestReport(job, tuple(reports), time.perf_counter() - began)
+    left = _left(lake, job, {day for report in reports for day in report.removed})
+    return IngestReport(job, tuple(reports), time.perf_counter() - began, left)
 
 
 def new_files(lake: Lake, job: str, files: Iterable[ExportFile]) -> list[ExportFile]:
@@ -129,10 +131,11 @@ def _tasks(parts: Sequence[ExportPart]) -> list[list[ExportPart]]:
     return tasks
 
 
-def _days_by_source(lake: Lake, job: str) -> defaultdict[str, set[str]]:
-    days: defaultdict[str, set[str]] = defaultdict(set)
+def _days_by_source(lake: Lake, job: str) -> defaultdict[str, dict[str, int]]:
+    """Return source -> day -> samples."""
+    days: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for manifest in lake.manifests("samples", job):
-        days[manifest.keys["source"]].add(manifest.keys["day"])
+        days[manifest.keys["source"]][manifest.keys["day"]] = manifest.rows
     return days
 
 
@@ -177,7 +180,7 @@ def _by_source(receipts: Iterable[Receipt]) -> dict[str, list[Receipt]]:
 
 
 def _publish(
-    lake: Lake, job: str, file: ExportFile, receipts: dict[str, list[Receipt] | str], known_days: set[str]
+    lake: Lake, job: str, file: ExportFile, receipts: dict[str, list[Receipt] | str], known_days: dict[str, int]
 ) -> FileReport:
     """Replace the file's partitions: samples first, the ``sources`` row that vouches for them last.
 
@@ -191,15 +194,26 @@ def _publish(
     for day in days:
         staged = [Path(path) for receipt in outcome for path in receipt.samples.get(day, [])]
         lake.adopt("samples", {**keys, "day": day}, staged)
-    for day in known_days - set(days):
+    removed = {day: rows for day, rows in known_days.items() if day not in days}
+    for day in removed:
         lake.drop("samples", {**keys, "day": day})
     series = _merged_series(outcome)
     quarantine = pa.concat_tables([pq.read_table(one.quarantine, schema=QUARANTINE.columns) for one in outcome])
-    report = _report(file, outcome, days, series, quarantine)
+    report = replace(_report(file, outcome, days, series, quarantine), removed=removed)
     lake.put("series", keys, series)
     lake.put("quarantine", keys, quarantine)
     lake.put("sources", keys, _source_row(report, outcome), counts={"read": report.read, "kept": report.kept})
     return report
+
+
+def _left(lake: Lake, job: str, removed: set[str]) -> tuple[str, ...]:
+    """Return the days that lost samples and still hold some; of a day without any, nothing derived stays."""
+    held = removed and set(lake.days("samples", job))
+    for day in removed - held:
+        for table in TABLES.values():
+            if table.partition == ("job", "day"):
+                lake.drop(table.name, {"job": job, "day": day})
+    return tuple(sorted(removed & held))
 
 
 def _merged_series(receipts: Sequence[Receipt]) -> pa.Table:

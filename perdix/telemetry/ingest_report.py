@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from perdix.telemetry.landing import ExportFile
@@ -24,6 +25,8 @@ class FileReport:
         Reason of quarantine -> samples.
     stored
         False when the file was not read at all, and what the lake holds of it is unchanged.
+    removed
+        Day -> samples of an earlier file of the same name, on days that this one does not cover: the lake lost them.
     """
 
     file: str
@@ -41,6 +44,7 @@ class FileReport:
     remarks: tuple[str, ...]
     reasons: dict[str, int]
     stored: bool = True
+    removed: dict[str, int] = field(default_factory=dict)
 
     @property
     def read(self) -> int:
@@ -51,6 +55,14 @@ class FileReport:
     def failed(self) -> bool:
         """Whether nothing of it could be read, and that was not for want of samples."""
         return self.quarantined > 0 and self.kept + self.masked == 0
+
+    def removal(self) -> str:
+        """Return what the lake lost in one sentence; empty where it lost nothing."""
+        if not self.removed:
+            return ""
+        days = " to ".join(dict.fromkeys((min(self.removed), max(self.removed))))
+        name = Path(self.file).name
+        return f"{name} replaced an earlier file: {sum(self.removed.values()):,} samples of {days} removed"
 
 
 def unread_file(file: ExportFile, problem: str) -> FileReport:
@@ -66,17 +78,25 @@ def unread_file(file: ExportFile, problem: str) -> FileReport:
         remarks=("not read; what the lake holds of it is unchanged",),
         reasons={problem: 1},
         stored=False,
+        removed={},
         **nothing,
     )
 
 
 @dataclass(frozen=True)
 class IngestReport:
-    """All files of one ingest."""
+    """All files of one ingest.
+
+    Attributes
+    ----------
+    left
+        Days that lost samples of earlier files and still hold some of others.
+    """
 
     job: str
     files: tuple[FileReport, ...]
     seconds: float = 0.0
+    left: tuple[str, ...] = ()
 
     @property
     def totals(self) -> dict[str, int]:
@@ -94,9 +114,14 @@ class IngestReport:
         """Days that hold samples of these files, sorted."""
         return tuple(sorted({day for file in self.files for day in file.days}))
 
+    @property
+    def to_observe(self) -> tuple[str, ...]:
+        """Days whose observations are to be derived anew, sorted."""
+        return tuple(sorted({*self.days, *self.left}))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values (JSON)."""
-        files = [{**asdict(file), "read": file.read} for file in self.files]
+        files = [{**asdict(file), "read": file.read, "removal": file.removal()} for file in self.files]
         return {
             "job": self.job,
             "failed": self.failed,

@@ -126,6 +126,19 @@ class TestFromFilesToAnswers:
         assert said["totals"]["quarantined"] == 1
         assert said["totals"]["kept"] == 240
 
+    def test_an_ingest_says_which_samples_of_an_earlier_file_of_that_name_are_gone(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        counts = dict.fromkeys(("read", "kept", "masked", "quarantined", "unmapped"), 0)
+        gone = "m.csv replaced an earlier file: 2,400 samples of 2026-06-03 removed"
+        file = {"file": "m.csv", "format": "csv", "reasons": {}, "removal": gone, **counts}
+        document = {"job": "x", "failed": False, "totals": counts, "days": ["2026-06-01"], "files": [file]}
+        monkeypatch.setattr("perdix.cli.ingest.ingest_files", lambda *_, **__: {**document, "problems": []})
+        (tmp_path / "m.csv").write_text("")
+        result = CliRunner().invoke(app, ["ingest", str(tmp_path / "m.csv"), "--job", "x"])
+        assert result.exit_code == 0
+        assert gone in " ".join(result.output.split())
+
     def test_an_ingest_of_which_no_file_can_be_read_exits_with_1_and_says_why(
         self, home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:

@@ -18,6 +18,7 @@ from perdix.telemetry.ingest import ingest
 from perdix.telemetry.lake import Lake, LakeError
 from perdix.telemetry.spark.source import ExportSource
 from perdix.telemetry.staged_export import stage_part
+from perdix.telemetry.tables import WORKLOAD_FEATURES
 from tests.telemetry.export_writers import FORMATS, WRITERS, Written, gzipped, openmetrics, query_range
 
 pytestmark = pytest.mark.spark
@@ -124,11 +125,28 @@ def test_a_changed_file_supersedes_what_it_left_before(spark, lake, tmp_path):
     ingest(spark, lake, [first, other], "job")
     assert lake.days("samples", "job") == ["2023-11-14", "2023-11-15"]
     kept = lake.read("samples", "job", columns=["source"])["source"].to_pylist().count("other.json")
+    lake.replace("workload_features", "job", "2023-11-14", WORKLOAD_FEATURES.columns.empty_table())
     first.write_bytes(query_range([Written("cpu_load", {"worker": "a"}, ((MIDNIGHT + 90_000_000, 1.0),))]))
-    check_counts(lake, ingest(spark, lake, [first, other], "job"))
+    report = ingest(spark, lake, [first, other], "job")
+    check_counts(lake, report)
+    files = {file.file: file for file in report.files}
+    assert files["x.json"].removed == {"2023-11-14": 20, "2023-11-15": 20}
+    assert files["x.json"].removal() == (
+        "x.json replaced an earlier file: 40 samples of 2023-11-14 to 2023-11-15 removed"
+    )
+    assert (files["other.json"].removed, files["other.json"].removal()) == ({}, "")
+    assert report.to_observe == ("2023-11-14", "2023-11-15", "2023-11-16"), "of the first two, the other file is left"
+    assert lake.jobs("workload_features") == ["job"]
     mine = lake.read("samples", "job").filter(pc.field("source") == "x.json")
     assert mine["day"].to_pylist() == ["2023-11-16"]
     assert lake.read("samples", "job", columns=["source"])["source"].to_pylist().count("other.json") == kept
+    other.write_bytes(first.read_bytes())
+    report = ingest(spark, lake, [first, other], "job")
+    assert report.to_observe == ("2023-11-16",)
+    assert lake.jobs("workload_features") == [], "what was derived of a day goes with its last sample"
+    ingest(spark, lake, [first, other], "job")
+    other.write_bytes(query_range([around_midnight("b")]))
+    ingest(spark, lake, [other], "job")
     first.write_bytes(b"<html>")
     report = ingest(spark, lake, [first], "job")
     assert report.totals["quarantined"] == 1
