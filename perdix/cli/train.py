@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
 from perdix.cli.options import JsonOption
-from perdix.cli.output import console, emit, table
+from perdix.cli.output import UserError, console, emit, styled, table
 from perdix.cli.stores import home, known, lake, usable_files
 
 MODELS = {"forecast": "wape", "capacity": "capacity_mape"}
@@ -24,7 +24,8 @@ def train(
 
     What the lake lacks of a job with a Prometheus is pulled first. A challenger becomes champion only when it beats the
     champion on the same windows, after a drift on those since the drift began. Jobs whose sizes were sampled
-    (perdix sample) get a performance model, too: what workers of each size process.
+    (perdix sample) get a performance model, too: what workers of each size process. A run that fails keeps no other
+    job from being trained; the exit code is 1 then.
 
     Example: perdix train --job ads
     """
@@ -40,6 +41,8 @@ def train(
         [one for one in jobs if one in ingested], sampled=[one for one in jobs if one in sampled], show=not as_json
     )
     emit("perdix.train/1", document, as_json=as_json, show=lambda: _show(document))
+    if document["problems"]:
+        raise typer.Exit(1)
 
 
 def sampled_jobs() -> list[str]:
@@ -49,6 +52,8 @@ def sampled_jobs() -> list[str]:
 
 def train_jobs(jobs: list[str], *, show: bool, sampled: Sequence[str] = ()) -> dict[str, Any]:
     """Train ``jobs`` through Dagster in this process; returns what each was trained to, per model.
+
+    A run that fails keeps no other job from being trained; it is in ``problems``.
 
     Parameters
     ----------
@@ -64,26 +69,40 @@ def train_jobs(jobs: list[str], *, show: bool, sampled: Sequence[str] = ()) -> d
     wanted = [("train", MODELS, jobs), ("train_performance", OF_SAMPLES, list(sampled))]
     models: dict[str, Any] = {}
     with runs.instance(home()) as opened:
+        problems: list[str] = []
         for name, trained, of in wanted:
             if of:
-                results = _run(name, of, opened, show=show)
-                models |= {model: _trained(results, model, metric, of) for model, metric in trained.items()}
-    return {"jobs": list(dict.fromkeys([*jobs, *sampled])), "models": models}
+                results, failed = _run(name, of, opened, show=show)
+                models |= {model: _trained(results, model, metric, of, failed) for model, metric in trained.items()}
+                problems += [f"{job}: {why}" for job, why in failed.items()]
+    return {"jobs": list(dict.fromkeys([*jobs, *sampled])), "models": models, "problems": problems}
 
 
-def _run(name: str, jobs: list[str], opened: Any, *, show: bool) -> list[Any]:
-    """Run a Dagster job over the partitions of ``jobs``: in one run where they follow each other."""
+def _run(name: str, jobs: list[str], opened: Any, *, show: bool) -> tuple[list[Any], dict[str, str]]:
+    """Run a Dagster job over the partitions of ``jobs``: in one run where they follow each other.
+
+    Returns
+    -------
+    tuple
+        The results of the runs that succeeded, and why each job of the others was not trained.
+    """
     from perdix.cli import runs
 
     opened.add_dynamic_partitions("stream_jobs", jobs)
     every = opened.get_dynamic_partitions("stream_jobs")
     ordered = [one for one in every if one in jobs]
     unbroken = every[every.index(ordered[0]) : every.index(ordered[-1]) + 1] == ordered
-    stretches = [(ordered[0], ordered[-1])] if unbroken else [(one, one) for one in ordered]
-    return [runs.run_job(name, stretch, opened, console if show else None) for stretch in stretches]
+    results: list[Any] = []
+    failed: dict[str, str] = {}
+    for stretch in [ordered] if unbroken else [[one] for one in ordered]:
+        try:
+            results.append(runs.run_job(name, (stretch[0], stretch[-1]), opened, console if show else None))
+        except UserError as error:
+            failed |= dict.fromkeys(stretch, "; ".join(str(error).splitlines()))
+    return results, failed
 
 
-def _trained(results: list[Any], model: str, metric: str, jobs: list[str]) -> dict[str, Any]:
+def _trained(results: list[Any], model: str, metric: str, jobs: list[str], failed: Mapping[str, str]) -> dict[str, Any]:
     from perdix.assets.training.record import read_trained
     from perdix.cli import runs
 
@@ -100,8 +119,10 @@ def _trained(results: list[Any], model: str, metric: str, jobs: list[str]) -> di
             "verdict": one.result.get("verdict"),
             "error": one.error,
         }
-        for one in read_trained(home().trainings / registered, jobs)
+        for one in read_trained(home().trainings / registered, [job for job in jobs if job not in failed])
     ]
+    nothing = {"winner": None, metric: None, "promoted": False, "verdict": None}
+    rows += [{"job": job, **nothing, "error": why} for job, why in failed.items()]
     return {"version": version, "mlflow_run": url, "jobs": rows}
 
 
@@ -116,6 +137,8 @@ def _show(document: dict[str, Any]) -> None:
         error = _ERRORS.get(model, "error, held out")
         known_as = f"perdix-{model} version {trained['version']}" if trained["version"] else "no champion"
         table(f"{model}: {known_as}", ["job", "winner", error, "verdict"], rows)
+    for problem in document["problems"]:
+        console.print(styled("not trained", "yellow"), problem, highlight=False)
     console.print("compare the candidates: perdix dev, then the MLflow page", highlight=False)
 
 

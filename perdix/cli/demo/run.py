@@ -14,7 +14,7 @@ from perdix.cli import runs
 from perdix.cli.demo.comparison import BEST_FIXED, PERDIX, TODAY, compare, price_of_a_worker
 from perdix.cli.demo.ground import clear_ground
 from perdix.cli.demo.report import over_all_jobs, side, write_report
-from perdix.cli.output import console, emit, number, styled, table
+from perdix.cli.output import UserError, console, emit, number, styled, table
 from perdix.cli.stores import home, lake
 from perdix.cli.train import train_jobs
 from perdix.cli.twin_jobs import SCRAPE_INTERVAL_S, write_twin_jobs
@@ -58,6 +58,8 @@ def run_demo(hours: float, seed: int, *, as_json: bool) -> None:
         ingested = _ingest(place, files, clock.now_s() - 3600 * hours, clock.now_s(), show=show)
     with _step("3/5 train, backtest, register (Dagster, Spark, MLflow)", show):
         trained = train_jobs(list(living.names()), show=show)
+        if trained["problems"]:
+            raise UserError("\n".join(trained["problems"]))
     with _step(f"4/5 {TICKS} ticks of the control loop against the living twin", show):
         ticks = _tick(place, living, clock, show=show)
     with _step("5/5 the same two hours under each policy", show):
