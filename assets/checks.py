@@ -9,6 +9,8 @@ from perdix.assets.expectation_suite import Suite
 from perdix.assets.expectations import ExpectationOutcome
 from perdix.assets.metadata import records
 
+MOST_NAMED = 20  # jobs in one sentence
+
 
 def check_specs(
     asset: "dg.CoercibleToAssetKey", suite: Suite, partitions: "dg.PartitionsDefinition[str] | None" = None
@@ -120,14 +122,21 @@ def _sentence(outcome: ExpectationOutcome) -> str:
     if outcome.success:
         return "holds"
     if outcome.error:
-        return f"could not be judged: {outcome.error}"
+        return f"could not be judged: {outcome.error}.{_blocked(outcome.blocked)}"
     if outcome.unexpected is not None and outcome.checked:
         found = (
             f"{outcome.unexpected:,} of {outcome.checked:,} rows ({outcome.unexpected_percent:.3g} %) are unexpected"
         )
     else:
         found = f"observed {outcome.observed}"
-    return f"{found}. {outcome.meaning}"
+    return f"{found}.{_blocked(outcome.blocked)} {outcome.meaning}"
+
+
+def _blocked(jobs: Sequence[str]) -> str:
+    if not jobs:
+        return ""
+    more = f" and {len(jobs) - MOST_NAMED} more" if len(jobs) > MOST_NAMED else ""
+    return f" {', '.join(jobs[:MOST_NAMED])}{more} {'goes' if len(jobs) == 1 else 'go'} no further."
 
 
 def _metadata(outcome: ExpectationOutcome, partition: str | None) -> dict[str, dg.MetadataValue]:
@@ -146,6 +155,8 @@ def _metadata(outcome: ExpectationOutcome, partition: str | None) -> dict[str, d
             values[name] = dg.MetadataValue.float(float(value))
         elif value is not None:
             values[name] = dg.MetadataValue.text(str(value))
+    if outcome.blocked:
+        values["blocked_jobs"] = dg.MetadataValue.int(len(outcome.blocked))
     if outcome.examples:
         values["examples"] = records(outcome.examples, list(outcome.examples[0]))
     if outcome.error:

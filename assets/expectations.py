@@ -45,6 +45,8 @@ class ExpectationOutcome:
         Rows that were judged (missing values take no part in a range), those that are unexpected, and their percentage.
     examples
         At most twenty unexpected rows: the columns that the suite shows and the value.
+    blocked
+        Jobs that fail it by themselves and therefore go no further (:mod:`perdix.assets.job_by_job`).
     """
 
     name: str
@@ -59,6 +61,7 @@ class ExpectationOutcome:
     unexpected_percent: float | None = None
     examples: tuple[Mapping[str, Any], ...] = ()
     error: str | None = None
+    blocked: tuple[str, ...] = ()
 
     @property
     def blocks(self) -> bool:

@@ -7,11 +7,14 @@ import dagster as dg
 
 from perdix.assets import observation_tasks
 from perdix.assets.ingest import samples
+from perdix.assets.job_by_job import blocked_reasons, outcomes_file
 from perdix.assets.metadata import records
 from perdix.assets.partitions import days, one_run
 from perdix.assets.resources import Spark, Workspace
 from perdix.assets.spark.tasks import Answer, run_tasks
 from perdix.telemetry.partitions import LakeError
+
+ONE_JOB = "perdix/job"  # tag of a run that checks and observes this job only
 
 
 @dg.asset(
@@ -51,17 +54,22 @@ def _per_job_and_day(
     table: str,
     task: Callable[[Mapping[str, Any]], Mapping[str, Any]],
 ) -> list[Answer]:
-    """Run a task for every job and asked-for day that ``table`` holds; fail only when all of them failed."""
-    lake = workspace.lake()
-    keys: set[tuple[str, str]] = set()
-    answers = []
-    for job in lake.jobs(table):
+    """Run a task for every job and asked-for day that ``table`` holds; fail only when all of them failed.
+
+    A job that its table's checks blocked is not run: its answer says why.
+    """
+    lake, home, own, asked = workspace.lake(), workspace.paths(), context.run.tags.get(ONE_JOB), context.partition_keys
+    why = {day: blocked_reasons(outcomes_file(home, table, day, own)) for day in asked}
+    answers, keys = list[Answer](), set[tuple[str, str]]()
+    for job in lake.jobs(table) if own is None else [own]:
         try:
-            keys |= {(job, part.keys["day"]) for part in lake.manifests(table, job, days=context.partition_keys)}
+            keys |= {(job, part.keys["day"]) for part in lake.manifests(table, job, days=asked)}
         except LakeError as error:
-            answers += [Answer({"job": job, "day": day}, {}, str(error), None, 0.0) for day in context.partition_keys]
-    tasks = [{"lake": str(lake.root), "job": job, "day": day} for job, day in sorted(keys)]
+            answers += [Answer({"job": job, "day": day}, {}, str(error), None, 0.0) for day in asked]
+    tasks = [{"lake": str(lake.root), "job": job, "day": day} for job, day in sorted(keys) if job not in why[day]]
     answers += run_tasks(spark.session(), tasks, task) if tasks else []
+    blocked = [{"job": job, "day": day} for job, day in sorted(keys) if job in why[day]]
+    answers += [Answer(key, {}, why[key["day"]][key["job"]], trace=None, seconds=0.0) for key in blocked]
     for answer in answers:
         if answer.error:
             context.log.warning(f"{answer.key['job']}, {answer.key['day']}: {answer.error}\n{answer.trace or ''}")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from perdix.assets import observation_tasks
 from perdix.assets.expectation_suite import Suite
+from perdix.assets.job_by_job import Judged, judge_by_job, why_blocked
 from perdix.assets.judged_frames import judged_frame
 from perdix.assets.spark.tasks import Task, run_tasks
 from perdix.settings.home import Home
@@ -97,37 +98,35 @@ class Refresh:
             return []
 
     def _blocked(self, table: str, keys: Sequence[tuple[str, str]]) -> set[str]:
-        """Return the jobs that fail a critical expectation, or cannot be read.
-
-        They are judged one by one only when all together fail one, or cannot be read.
-        """
-        jobs = sorted({job for job, _ in keys})
+        """Return the jobs that fail a critical expectation, or cannot be read."""
+        jobs = {job for job, _ in keys}
         if not jobs:
             return set()
         try:
-            self.outcomes[table] = self._judged(table, keys, jobs)
-            if not any(outcome.blocks for outcome in self.outcomes[table]):
-                return set()
+            judged = judge_by_job(jobs, lambda some: self._judged(table, keys, some))
         except LakeError:
-            self.outcomes[table] = []
-        blocked = set()
-        for job in jobs:
-            why = self._fault(table, keys, job)
-            if why:
-                blocked.add(job)
-                self.problems[job].append(why)
-        sound = [job for job in jobs if job not in blocked]
-        if sound and not self.outcomes[table]:
-            self.outcomes[table] = self._judged(table, keys, sound)
-        return blocked
+            sound = {job for job in jobs if self._readable(table, keys, job)}
+            if not sound:
+                return jobs
+            judged = judge_by_job(sound, lambda some: self._judged(table, keys, some))
+            return self._noted(table, judged) | (jobs - sound)
+        return self._noted(table, judged)
 
-    def _fault(self, table: str, keys: Sequence[tuple[str, str]], job: str) -> str | None:
-        """Return why a job goes no further, in words."""
+    def _noted(self, table: str, judged: Judged) -> set[str]:
+        """Keep what came of the expectations; returns the jobs that fail a critical one."""
+        self.outcomes[table] = judged.outcomes()
+        for job, failed in judged.blocked.items():
+            why = why_blocked(table, [(one.name, one.meaning) for one in failed])
+            self.problems[job].append(f"not trained on: {why}")
+        return set(judged.blocked)
+
+    def _readable(self, table: str, keys: Sequence[tuple[str, str]], job: str) -> bool:
         try:
-            failed = [outcome.name for outcome in self._judged(table, keys, [job]) if outcome.blocks]
+            self._judged(table, keys, [job])
         except LakeError as error:
-            return str(error)
-        return f"{table} failed {', '.join(failed)}: not trained on" if failed else None
+            self.problems[job].append(str(error))
+            return False
+        return True
 
     def _judged(self, table: str, keys: Sequence[tuple[str, str]], jobs: Sequence[str]) -> list[ExpectationOutcome]:
         from perdix.assets.expectations import run_suite

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import dagster as dg
 
 from perdix.assets.checks import suite_checks
 from perdix.assets.expectation_suite import Suite, load_suites
 from perdix.assets.expectations import ExpectationOutcome, run_suite, write_outcomes
+from perdix.assets.job_by_job import judge_by_job, outcomes_file
 from perdix.assets.judged_frames import judged_frame
+from perdix.assets.observe import ONE_JOB
 from perdix.assets.partitions import days
 from perdix.assets.resources import Spark, Workspace
 from perdix.control.clock import WallClock
@@ -21,13 +23,17 @@ def _judge(table: str) -> Judge:
     def judge(context: dg.AssetCheckExecutionContext, suite: Suite) -> list[ExpectationOutcome]:
         workspace: Workspace = context.resources.workspace
         spark: Spark = context.resources.spark
-        asked = list(context.partition_keys)
-        frame = judged_frame(workspace.lake(), table, asked, spark.session)
+        lake, asked, own = workspace.lake(), list(context.partition_keys), context.run.tags.get(ONE_JOB)
         now_s = WallClock().now_s()
-        outcomes = run_suite(frame, suite, now_s=now_s)
+        held = {part.keys["job"] for part in lake.manifests(table, own, days=asked)}
+
+        def judged(jobs: Sequence[str]) -> list[ExpectationOutcome]:
+            some = None if own is None and len(jobs) == len(held) else jobs
+            return run_suite(judged_frame(lake, table, asked, spark.session, jobs=some), suite, now_s=now_s)
+
+        outcomes = judge_by_job(held, judged).outcomes()
         for day in asked:
-            path = workspace.paths().validations / table / f"{day}.json"
-            write_outcomes(outcomes, path, suite=suite, at_s=now_s)
+            write_outcomes(outcomes, outcomes_file(workspace.paths(), table, day, own), suite=suite, at_s=now_s)
         return outcomes
 
     return judge

@@ -1,0 +1,128 @@
+"""The checks of a day in the real job: one job's bad samples stop that job only, and its answer says why."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pandas as pd
+import pytest
+
+from perdix.assets.resources import Spark, Workspace
+from perdix.assets.spark.tasks import Answer, attempt
+from perdix.settings.home import Home
+from perdix.telemetry.lake import Lake
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
+    from perdix.assets import observe
+    from perdix.assets.validation import build_checks
+    from perdix.pipelines.ingesting import INGESTING, observe_day
+
+    CHECKS = build_checks()
+
+DAY = "2026-03-04"
+
+
+class NoSpark(Spark):
+    def session(self) -> Any:
+        return None
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+    """A home whose tasks run in this process."""
+
+    def run_here(_: object, keys: list[Any], task: Any) -> list[Answer]:
+        return [Answer(key=key, **attempt(key, task)) for key in keys]
+
+    monkeypatch.setattr(observe, "run_tasks", run_here)
+    return Home(tmp_path).make()
+
+
+def sampled(home: Home, job: str, cpu_load: float) -> None:
+    times = pd.date_range(f"{DAY}T12:00", periods=240, freq="15s", tz="UTC")
+    metrics = {"workload_per_s": 9_000.0, "throughput_per_s": 9_000.0, "cpu_load": cpu_load}
+    rows = [
+        pd.DataFrame({"series_id": n, "metric": metric, "ts": times, "value": value, "worker": "w", "mask": None})
+        for n, (metric, value) in enumerate(metrics.items())
+    ]
+    frame = pd.concat(rows, ignore_index=True).astype({"mask": object})
+    lake, keys = Lake(home.lake), {"job": job, "source": "a.json"}
+    lake.put("samples", {**keys, "day": DAY}, frame)
+    series = frame[["series_id", "metric", "worker"]].drop_duplicates()
+    lake.put("series", keys, series.assign(name="", labels="{}", mapped=True, kind="gauge"))
+
+
+def observed(home: Home, tags: dict[str, str] | None = None) -> dg.ExecuteInProcessResult:
+    workspace = Workspace(home=str(home.root))
+    defs = dg.Definitions(
+        assets=INGESTING,
+        asset_checks=CHECKS,
+        jobs=[observe_day],
+        resources={"workspace": workspace, "spark": NoSpark(workspace=workspace)},
+    )
+    with dg.DagsterInstance.ephemeral() as instance, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return defs.resolve_job_def("observe_day").execute_in_process(
+            instance=instance, partition_key=DAY, tags=tags, raise_on_error=False
+        )
+
+
+def check(result: dg.ExecuteInProcessResult, name: str) -> dg.AssetCheckEvaluation:
+    (found,) = [one for one in result.get_asset_check_evaluations() if one.check_name == name]
+    return found
+
+
+def errors(result: dg.ExecuteInProcessResult, asset: str) -> dict[str, str]:
+    (event,) = [one for one in result.get_asset_materialization_events() if one.asset_key == dg.AssetKey(asset)]
+    rows: Any = event.materialization.metadata["jobs"]
+    return {row.data["job"]: row.data["error"] for row in rows.records}
+
+
+def test_one_jobs_bad_samples_keep_no_other_job_back(home: Home) -> None:
+    sampled(home, "percent", 50.0)
+    sampled(home, "good", 0.5)
+    result = observed(home)
+    assert result.success
+    assert Lake(home.lake).jobs("workload_features") == ["good"]
+    judged = check(result, "cpu_load_is_a_ratio")
+    assert (judged.passed, judged.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert "percent goes no further" in str(judged.description)
+    assert "Set `scale: 0.01`" in str(judged.description)
+    said = errors(result, "observations")
+    assert said["good"] is None
+    assert said["percent"].startswith("samples failed cpu_load_is_a_ratio: CPU loads beyond")
+
+
+def test_where_every_job_is_blocked_the_run_stops(home: Home) -> None:
+    sampled(home, "percent", 50.0)
+    sampled(home, "cents", 5_000.0)
+    result = observed(home)
+    assert not result.success
+    judged = check(result, "cpu_load_is_a_ratio")
+    assert judged.severity == dg.AssetCheckSeverity.ERROR
+    assert "cents, percent go no further" in str(judged.description)
+    assert Lake(home.lake).jobs("job_observations") == []
+
+
+def test_a_run_of_one_job_judges_and_observes_it_alone(home: Home) -> None:
+    sampled(home, "percent", 50.0)
+    sampled(home, "good", 0.5)
+    assert observed(home, {"perdix/job": "good"}).success
+    assert Lake(home.lake).jobs("job_observations") == ["good"]
+    assert not observed(home, {"perdix/job": "percent"}).success
+    assert observed(home, {"perdix/job": "good"}).success
+
+
+def test_a_job_whose_samples_became_sound_is_observed_again(home: Home) -> None:
+    sampled(home, "percent", 50.0)
+    sampled(home, "good", 0.5)
+    assert observed(home).success
+    sampled(home, "percent", 0.5)
+    result = observed(home)
+    assert check(result, "cpu_load_is_a_ratio").passed
+    assert Lake(home.lake).jobs("workload_features") == ["good", "percent"]
