@@ -46,7 +46,7 @@ class ExpectationOutcome:
     examples
         At most twenty unexpected rows: the columns that the suite shows and the value.
     blocked
-        Jobs that fail it by themselves and therefore go no further (:mod:`perdix.assets.job_by_job`).
+        Jobs that fail it by themselves and therefore go no further (:mod:`perdix.assets.judging`).
     """
 
     name: str

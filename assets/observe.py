@@ -7,7 +7,7 @@ import dagster as dg
 
 from perdix.assets import observation_tasks
 from perdix.assets.ingest import samples
-from perdix.assets.job_by_job import blocked_reasons, outcomes_file
+from perdix.assets.judging import blocked_reasons, outcomes_file
 from perdix.assets.metadata import records
 from perdix.assets.partitions import days, one_run
 from perdix.assets.resources import Spark, Workspace

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from perdix.assets import observation_tasks
 from perdix.assets.expectation_suite import Suite
-from perdix.assets.job_by_job import Judged, judge_by_job, why_blocked
 from perdix.assets.judged_frames import judged_frame
+from perdix.assets.judging import Judged, judge_by_job, why_blocked
 from perdix.assets.spark.tasks import Task, run_tasks
 from perdix.settings.home import Home
 from perdix.telemetry.lake import Lake, LakeError

@@ -9,8 +9,8 @@ import dagster as dg
 from perdix.assets.checks import suite_checks
 from perdix.assets.expectation_suite import Suite, load_suites
 from perdix.assets.expectations import ExpectationOutcome, run_suite, write_outcomes
-from perdix.assets.job_by_job import judge_by_job, outcomes_file
 from perdix.assets.judged_frames import judged_frame
+from perdix.assets.judging import judge_by_job, outcomes_file
 from perdix.assets.observe import ONE_JOB
 from perdix.assets.partitions import days
 from perdix.assets.resources import Spark, Workspace

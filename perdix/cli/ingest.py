@@ -55,7 +55,7 @@ def ingest(
 
     Formats, plain or gzip, detected automatically: query_range JSON, VictoriaMetrics JSON lines, OpenMetrics text and
     tsdb dumps, Grafana CSV, canonical Parquet. Ingesting a file twice changes nothing. Exit code 1 when no file could
-    be read, or nothing could be pulled of any job.
+    be read, a day of the job could not be observed, or nothing could be pulled of any job.
 
     Example: perdix ingest cpu_1.csv throughput_1.csv --job ramp
 
@@ -167,8 +167,8 @@ def _ingested(files: Sequence[ExportFile], job: str, hint: Hint | None = None, *
         with console.status(f"{job}: reading {len(files)} file(s) ...") if show else _nothing():
             report = ingestion.ingest(spark, lake(), files, job, hint=hint)
         document = report.to_dict()
-        problems = _observed(document, list(report.to_observe), opened, show=show)
-    return {**document, "problems": problems}
+        problems, complete = _observed(document, list(report.to_observe), opened, show=show)
+    return {**document, "failed": document["failed"] or not complete, "problems": problems}
 
 
 @contextmanager
@@ -202,20 +202,33 @@ def _import_what_follows() -> None:
     great_expectations()
 
 
-def _observed(document: dict[str, Any], days: list[str], opened: DagsterInstance, *, show: bool) -> list[str]:
-    """Tell Dagster of the samples, and check, observe and derive features of their days; returns what is wrong."""
+def _observed(
+    document: dict[str, Any], days: list[str], opened: DagsterInstance, *, show: bool
+) -> tuple[list[str], bool]:
+    """Tell Dagster of the samples, and check, observe and derive features of the job's days.
+
+    Returns
+    -------
+    tuple
+        What is wrong, in words, and whether features of every day were derived.
+    """
     from perdix.assets import partitions
+    from perdix.assets.observe import ONE_JOB
     from perdix.cli import runs
 
     problems: list[str] = []
+    complete = True
     _tell_of_samples(opened, document)
     first = partitions.days.start.date().isoformat()
     if days and days[0] < first:
         problems.append(f"{days[0]} is before {first}: these times count from a start and are no dates; not observed")
     for stretch in stretches([day for day in days if day >= first]):
-        result = runs.run_job("observe_day", stretch, opened, console if show else None)
-        problems += runs.failed_checks(result)
-    return problems
+        tags, progress = {ONE_JOB: str(document["job"])}, console if show else None
+        result = runs.run_job("observe_day", stretch, opened, progress, tags=tags, must_succeed=False)
+        broken = [*runs.failed_steps(result), *runs.errors_of_days(result)]
+        problems += [*runs.explained_checks(result), *broken]
+        complete = complete and result.success and not broken
+    return problems, complete
 
 
 def _tell_of_samples(opened: DagsterInstance, document: Mapping[str, Any]) -> None:

@@ -40,6 +40,7 @@ def run_job(
     *,
     tags: Mapping[str, str] | None = None,
     config: Mapping[str, Mapping[str, Any]] | None = None,
+    must_succeed: bool = True,
 ) -> dg.ExecuteInProcessResult:
     """Run a Dagster job over a range of partitions (first and last) in this process.
 
@@ -51,7 +52,8 @@ def run_job(
     Raises
     ------
     UserError
-        Naming the step that failed and what it said; the run stays in Dagster with its whole log.
+        Where it must succeed and does not, naming the step that failed and what it said; the run stays in Dagster
+        with its whole log.
     """
     job = _definitions(name).resolve_job_def(name)
     with showing(_line(progress) if progress else None):
@@ -64,8 +66,8 @@ def run_job(
             },
             raise_on_error=False,
         )
-    if not result.success:
-        raise UserError(_failure(result))
+    if must_succeed and not result.success:
+        raise UserError("\n".join([f"run {result.run_id} failed", *failed_steps(result), *explained_checks(result)]))
     return result
 
 
@@ -99,19 +101,38 @@ def failed_checks(result: dg.ExecuteInProcessResult) -> list[str]:
     ]
 
 
+def explained_checks(result: dg.ExecuteInProcessResult) -> list[str]:
+    """Return the checks of a run that did not pass with what they found; once, though each day of a run has them."""
+    failed = [item for item in result.get_asset_check_evaluations() if not item.passed]
+    named = [(f"{item.asset_key.to_user_string()}: {item.check_name} ({item.severity.value})", item) for item in failed]
+    return list(dict.fromkeys(f"{name}: {item.description}" if item.description else name for name, item in named))
+
+
+def errors_of_days(result: dg.ExecuteInProcessResult) -> list[str]:
+    """Return the errors of a run's observations and features, each with its job and day."""
+    said = metadata(result)
+    rows = [
+        (asset, row.data)
+        for asset in ("observations", "features")
+        if asset in said
+        for row in said[asset]["jobs"].records
+    ]
+    return [f"{asset}: {row['job']}, {row['day']}: {row['error']}" for asset, row in rows if row["error"]]
+
+
 def _line(console: Console) -> Callable[[str], None]:
     return lambda said: console.print(styled(f"  {time.strftime('%H:%M:%S')}", "dim"), said, highlight=False)
 
 
-def _failure(result: dg.ExecuteInProcessResult) -> str:
-    checks = failed_checks(result)
-    lines = [f"run {result.run_id} failed"]
+def failed_steps(result: dg.ExecuteInProcessResult) -> list[str]:
+    """Return the steps that failed and what each said; a check that blocks is not a step that failed."""
+    lines = []
     for event in result.all_events:
         if event.is_step_failure:
             error = event.step_failure_data.error
             cause = error.cause or error if error else None
+            if cause and cause.cls_name == "DagsterAssetCheckFailedError":
+                continue
             said = cause.message.strip().splitlines()[-1] if cause and cause.message.strip() else "no message"
             lines.append(f"{event.step_key}: {said}")
-    if checks:
-        lines.append(f"checks that failed: {'; '.join(checks)}")
-    return "\n".join(lines)
+    return lines

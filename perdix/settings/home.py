@@ -88,7 +88,7 @@ class Home:
 
     @property
     def validations(self) -> Path:
-        """Full results of validations as JSON, ``validations/<table>/<day>.json``; of one job ``validations/<table>/<job>/...``."""
+        """Full results of validations as JSON, ``validations/<table>/<day>.json``; one job alone in ``<job>/``."""
         return self.root / "validations"
 
     @property

@@ -3,72 +3,30 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
-import pandas as pd
 import pytest
 
-from perdix.assets.resources import Spark, Workspace
-from perdix.assets.spark.tasks import Answer, attempt
 from perdix.settings.home import Home
 from perdix.telemetry.lake import Lake
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
-    from perdix.assets import observe
-    from perdix.assets.validation import build_checks
-    from perdix.pipelines.ingesting import INGESTING, observe_day
-
-    CHECKS = build_checks()
-
-DAY = "2026-03-04"
-
-
-class NoSpark(Spark):
-    def session(self) -> Any:
-        return None
+from tests.assets.observing import DAY, definitions, run_here, sampled
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
-    """A home whose tasks run in this process."""
-
-    def run_here(_: object, keys: list[Any], task: Any) -> list[Answer]:
-        return [Answer(key=key, **attempt(key, task)) for key in keys]
-
-    monkeypatch.setattr(observe, "run_tasks", run_here)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.setattr("perdix.assets.observe.run_tasks", run_here)
     return Home(tmp_path).make()
 
 
-def sampled(home: Home, job: str, cpu_load: float) -> None:
-    times = pd.date_range(f"{DAY}T12:00", periods=240, freq="15s", tz="UTC")
-    metrics = {"workload_per_s": 9_000.0, "throughput_per_s": 9_000.0, "cpu_load": cpu_load}
-    rows = [
-        pd.DataFrame({"series_id": n, "metric": metric, "ts": times, "value": value, "worker": "w", "mask": None})
-        for n, (metric, value) in enumerate(metrics.items())
-    ]
-    frame = pd.concat(rows, ignore_index=True).astype({"mask": object})
-    lake, keys = Lake(home.lake), {"job": job, "source": "a.json"}
-    lake.put("samples", {**keys, "day": DAY}, frame)
-    series = frame[["series_id", "metric", "worker"]].drop_duplicates()
-    lake.put("series", keys, series.assign(name="", labels="{}", mapped=True, kind="gauge"))
-
-
 def observed(home: Home, tags: dict[str, str] | None = None) -> dg.ExecuteInProcessResult:
-    workspace = Workspace(home=str(home.root))
-    defs = dg.Definitions(
-        assets=INGESTING,
-        asset_checks=CHECKS,
-        jobs=[observe_day],
-        resources={"workspace": workspace, "spark": NoSpark(workspace=workspace)},
-    )
     with dg.DagsterInstance.ephemeral() as instance, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return defs.resolve_job_def("observe_day").execute_in_process(
-            instance=instance, partition_key=DAY, tags=tags, raise_on_error=False
+        return (
+            definitions(home)
+            .resolve_job_def("observe_day")
+            .execute_in_process(instance=instance, partition_key=DAY, tags=tags, raise_on_error=False)
         )
 
 

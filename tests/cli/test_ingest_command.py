@@ -1,0 +1,69 @@
+"""What ``perdix ingest`` says of its own job after the samples are in the lake."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from perdix.assets import observation_tasks
+from perdix.cli import ingest, runs
+from perdix.settings.home import Home
+from tests.assets.observing import DAY, definitions, run_here, sampled
+
+BEFORE = "2026-03-03"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    home = Home(tmp_path).make()
+    monkeypatch.setattr(runs, "_definitions", lambda _: definitions(home))
+    monkeypatch.setattr("perdix.assets.observe.run_tasks", run_here)
+    return home
+
+
+def observed(job: str, *days: str) -> tuple[list[str], bool]:
+    """Return what is wrong, and whether every day was observed."""
+    files = {"totals": dict.fromkeys(("read", "kept", "masked", "quarantined", "unmapped"), 0), "files": []}
+    document = {"job": job, "days": list(days), "seconds": 0.0, **files}
+    with dg.DagsterInstance.ephemeral() as instance, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ingest._observed(document, list(days), instance, show=False)
+
+
+def test_a_job_is_not_kept_back_by_another_jobs_samples(home: Home) -> None:
+    sampled(home, "percent", 50.0)
+    sampled(home, "good", 0.5)
+    assert observed("good", DAY) == ([], True)
+
+
+def test_a_job_whose_samples_are_wrong_is_named_with_rule_and_fix(home: Home) -> None:
+    sampled(home, "percent", 50.0)
+    problems, complete = observed("percent", DAY)
+    assert not complete
+    (said,) = problems
+    assert said.startswith("samples: cpu_load_is_a_ratio (ERROR): 240 of 240 rows (100 %) are unexpected. percent goes")
+    assert "Set `scale: 0.01`" in said
+
+
+@pytest.mark.parametrize("broken", [(DAY,), (BEFORE, DAY)])
+def test_days_that_could_not_be_observed_are_problems(
+    home: Home, monkeypatch: pytest.MonkeyPatch, broken: tuple[str, ...]
+) -> None:
+    write = observation_tasks.write_observations
+
+    def write_some(key: Mapping[str, Any]) -> Mapping[str, Any]:
+        if key["day"] in broken:
+            raise ValueError("torn")
+        return write(key)
+
+    sampled(home, "orders", 0.5, BEFORE)
+    sampled(home, "orders", 0.5)
+    monkeypatch.setattr(observation_tasks, "write_observations", write_some)
+    problems, complete = observed("orders", BEFORE, DAY)
+    assert not complete
+    assert any("observations" in said and "ValueError: torn" in said for said in problems), problems
