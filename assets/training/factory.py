@@ -28,6 +28,7 @@ from perdix.assets.training.metadata import (
 )
 from perdix.assets.training.record import Gate, Trained, iterate_trained, publication_of, read_trained
 from perdix.control.clock import WallClock
+from perdix.models.registry.fleet_table import is_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -173,13 +174,18 @@ def name_of_run(run: dg.DagsterRun) -> str:
 
 
 def champion_file(workspace: Workspace, registered: str) -> tuple[Path, int] | None:
-    """Return the file of the champion's fleet table and its version, ``None`` when there is none yet."""
+    """Return the file of the champion's fleet table and its version, ``None`` when there is none yet.
+
+    A file that is damaged is fetched again.
+    """
     registry = workspace.registry()
     current = registry.current_version(registered)
     if current is None:
         return None
     path = workspace.paths().champions / registered / f"{current.version}.parquet"
-    return path if path.exists() else registry.download(registered, current.version, path), current.version
+    if not is_whole(path, current.digest):
+        registry.download(registered, current.version, path)
+    return path, current.version
 
 
 def _champion_fleet(workspace: Workspace, registered: str) -> "Fleet | None":

@@ -178,6 +178,11 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def is_whole(path: Path, digest: str) -> bool:
+    """Return whether a file is there and is what was published under ``digest``."""
+    return path.exists() and digest_of(path) == digest
+
+
 def _dated(jobs: pd.DataFrame, version: int) -> pd.DataFrame:
     known = jobs[VERSION] if VERSION in jobs else pd.Series(pd.NA, jobs.index)
     return jobs.assign(**{VERSION: known.astype("Int64").fillna(version)})

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import orjson
 
 from perdix.models.registry import FLEET_MODELS, FleetCorrupt, FleetVersion, RegistryError
-from perdix.models.registry.fleet_table import VERSION, Fleet, digest_of, read_fleet
+from perdix.models.registry.fleet_table import VERSION, Fleet, digest_of, is_whole, read_fleet
 
 GOOD_FILE = "good.json"
 RETRY_S = 60.0
@@ -160,7 +160,7 @@ class Champions:
         if current.version == believed.version:
             return believed
         path = self._path(name, current.version)
-        if not path.exists() or digest_of(path) != current.digest:
+        if not is_whole(path, current.digest):
             registry.download(name, current.version, path)
         fleet = _read(name, current.version, path, current.digest)
         self._note_good(name, current)

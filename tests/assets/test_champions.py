@@ -1,0 +1,104 @@
+"""What becomes of trainings that end at the same time, and of a damaged cache: no champion is lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import dagster as dg
+import pandas as pd
+import pytest
+
+from perdix.assets.kept_answers import Kept
+from perdix.assets.training.record import Gate
+from perdix.models.registry import FORECAST, Fleet, Publication, Published, TrainingData, read_fleet
+from perdix.models.registry.fleet_table import write_fleet
+from perdix.models.registry.publication import FleetVersion
+from perdix.settings.home import Home
+from tests.assets.test_training import Told
+from tests.assets.test_training_record import answer
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
+    from perdix.assets.training import factory
+
+TABLE = TrainingData("workload_features", "lake", "ab" * 32, 1, {})
+
+
+class Versions:
+    """A registry in memory; publishing takes a while."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.digests, self.champion = folder, dict[int, str](), 0
+        self.lock = threading.Lock()
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    def current_version(self, name: str) -> FleetVersion | None:
+        version = self.champion
+        return FleetVersion(name, version, self.digests[version], "run") if version else None
+
+    def publish(self, publication: Publication) -> Published:
+        return self.published(publication.fleet)
+
+    def published(self, fleet: Fleet) -> Published:
+        meanwhile, self.meanwhile = self.meanwhile, lambda: None
+        meanwhile()
+        time.sleep(0.1)
+        with self.lock:
+            version = len(self.digests) + 1
+            self.digests[version] = write_fleet(fleet, self.folder / f"{version}.parquet")
+        return Published(FORECAST, version, self.digests[version], "run", "http://mlflow", {}, {})
+
+    def promote(self, _name: str, version: int, because: str = "") -> None:
+        assert because
+        self.champion = version
+
+    def download(self, _name: str, version: int, to: Path) -> Path:
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_bytes((self.folder / f"{version}.parquet").read_bytes())
+        return to
+
+    def jobs(self) -> list[str]:
+        return list(read_fleet(self.folder / f"{self.champion}.parquet").jobs["job"])
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home").make()
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Versions:
+    return Versions(tmp_path)
+
+
+def workspace(home: Home, registry: Versions) -> Any:
+    return SimpleNamespace(paths=lambda: home, registry=lambda: registry)
+
+
+def publish(home: Home, registry: Versions, job: str) -> dg.MaterializeResult:
+    """Train a job, and let the gate decide."""
+    Kept(home.trainings / FORECAST, "run-1").write(job, answer())
+    context: Any = Told()
+    context.partition_keys, context.run = [job], SimpleNamespace(run_id="run-1", tags={})
+    model: Any = SimpleNamespace(
+        gate=lambda *_: Gate(FORECAST, "wape", lambda _: TABLE), more=lambda publication, _: publication
+    )
+    return factory._publish(context, workspace(home, registry), model)
+
+
+@pytest.mark.parametrize("damage", [b"", b"PAR1 but no fleet"])
+def test_a_damaged_cached_table_is_fetched_again(home: Home, registry: Versions, damage: bytes) -> None:
+    publish(home, registry, "orders")
+    found = factory.champion_file(workspace(home, registry), FORECAST)
+    assert found is not None
+    path, version = found
+    path.write_bytes(damage)
+    assert factory.champion_file(workspace(home, registry), FORECAST) == (path, version)
+    assert list(read_fleet(path).jobs["job"]) == ["orders"]
