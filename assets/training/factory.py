@@ -28,12 +28,13 @@ from perdix.assets.training.metadata import (
 )
 from perdix.assets.training.record import Gate, Trained, iterate_trained, publication_of, read_trained
 from perdix.control.clock import WallClock
+from perdix.models.registry import gate_locked
 from perdix.models.registry.fleet_table import is_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from perdix.models.registry import Fleet, Publication
+    from perdix.models.registry import Fleet, Publication, Published
 
 PICTURES_UP_TO = 10  # jobs: beyond that a picture per job helps nobody
 RESUMED = "dagster/is_resume_retry"  # set by Dagster on a run that goes on from another's failure
@@ -188,44 +189,79 @@ def champion_file(workspace: Workspace, registered: str) -> tuple[Path, int] | N
     return path, current.version
 
 
-def _champion_fleet(workspace: Workspace, registered: str) -> "Fleet | None":
-    """Return the champion's fleet, ``None`` when there is none yet."""
-    from perdix.models.registry import read_fleet
-
-    found = champion_file(workspace, registered)
-    return None if found is None else read_fleet(*found)
-
-
 def _publish(context: dg.AssetExecutionContext, workspace: Workspace, model: Model) -> dg.MaterializeResult:
     """Record the trainings of a run's jobs in MLflow, register the fleet, and promote where the gate says so."""
     watch, gate = Stopwatch(), model.gate(model, workspace)
     with watch.stage("read"):
         trained = read_trained(workspace.paths().trainings / gate.registered, context.partition_keys)
-        before = _champion_fleet(workspace, gate.registered)
     if not any(one.usable for one in trained):
         context.log.warning(f"nothing to register: {trained[0].job}: {trained[0].why}")
         return dg.MaterializeResult(
             metadata={"promoted": 0, "kept": len(trained), **some_jobs(trained, gate.score)},
-            check_results=_every_job(context, before),
+            check_results=_every_job(context, _champion_fleet(workspace, gate.registered)[0]),
         )
-    tags = {"dagster.run_id": context.run.run_id, "perdix.reason": context.run.tags.get("perdix/reason", "manual")}
-    with watch.stage("merge"):
-        made = publication_of(gate, trained, before, started_at_s=WallClock().now_s(), tags=tags)
-        publication = model.more(made, trained)
-    with watch.stage("mlflow"):
-        published = workspace.registry().publish(publication)
-        promoted = [one.job for one in trained if one.promoted]
-        if promoted:
-            because = f"better on the same {gate.same}: {len(promoted)} job(s), {', '.join(promoted[:20])}"
-            workspace.registry().promote(gate.registered, published.version, because=because)
+    with gate_locked(workspace.paths(), gate.registered):
+        through = _through_the_gate(context, workspace, model, gate, trained, watch)
+    promoted = sum(1 for one in trained if one.promoted)
     context.log.info(
-        f"{gate.registered} version {published.version}: {len(promoted)} of {len(trained)} job(s) promoted"
+        f"{gate.registered} version {through.published.version}: {promoted} of {len(trained)} job(s) promoted"
     )
     each_job(context, trained, gate.score)
+    pictures = through.publication.pictures
     return dg.MaterializeResult(
-        metadata=champion_metadata(trained, gate.score, published, publication.pictures, stages_s=watch.seconds),
-        check_results=_every_job(context, publication.fleet if promoted else before),
+        metadata=champion_metadata(trained, gate.score, through.published, pictures, stages_s=watch.seconds),
+        check_results=_every_job(context, through.champions),
     )
+
+
+@dataclass(frozen=True)
+class _Through:
+    """What a training became: its publication, the version, and who is champion now."""
+
+    publication: "Publication"
+    published: "Published"
+    champions: "Fleet | None"
+
+
+def _through_the_gate(
+    context: dg.AssetExecutionContext,
+    workspace: Workspace,
+    model: Model,
+    gate: Gate,
+    trained: Sequence[Trained],
+    watch: Stopwatch,
+) -> _Through:
+    """Merge trainings into the champion's fleet, publish it and promote it where a job is better.
+
+    The lock of the gate holds for this home. A registry may serve others: where one of them promoted meanwhile, the
+    trainings are merged into its fleet and published again.
+    """
+    registry, promoted = workspace.registry(), [one.job for one in trained if one.promoted]
+    tags = {"dagster.run_id": context.run.run_id, "perdix.reason": context.run.tags.get("perdix/reason", "manual")}
+    while True:
+        with watch.stage("read"):
+            before, version = _champion_fleet(workspace, gate.registered)
+        with watch.stage("merge"):
+            made = publication_of(gate, trained, before, started_at_s=WallClock().now_s(), tags=tags)
+            publication = model.more(made, trained)
+        with watch.stage("mlflow"):
+            published = registry.publish(publication)
+            if not promoted:
+                return _Through(publication, published, before)
+            current = registry.current_version(gate.registered)
+            if (None if current is None else current.version) == version:
+                because = f"better on the same {gate.same}: {len(promoted)} job(s), {', '.join(promoted[:20])}"
+                registry.promote(gate.registered, published.version, because=because)
+                return _Through(publication, published, publication.fleet)
+        context.log.warning(f"{gate.registered}: another training promoted a fleet meanwhile; merged into it again")
+
+
+def _champion_fleet(workspace: Workspace, registered: str) -> "tuple[Fleet | None, int | None]":
+    """Return the champion's fleet and its version, both ``None`` when there is none yet."""
+    from perdix.models.registry import read_fleet
+
+    found = champion_file(workspace, registered)
+    return (None, None) if found is None else (read_fleet(*found), found[1])
 
 
 def _every_job(context: dg.AssetExecutionContext, fleet: "Fleet | None") -> Sequence[dg.AssetCheckResult]:

@@ -22,7 +22,7 @@ from perdix.models.registry.publication import (
     Published,
     TrainingData,
 )
-from perdix.models.registry.store import Registry, prepare
+from perdix.models.registry.store import Registry, gate_locked, prepare
 
 __all__ = [
     "CAPACITY",
@@ -45,6 +45,7 @@ __all__ = [
     "RegistryError",
     "RegistryUnavailable",
     "TrainingData",
+    "gate_locked",
     "merge_rows",
     "prepare",
     "read_fleet",

@@ -6,7 +6,7 @@ import fcntl
 import json
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -42,6 +42,11 @@ def prepare(home: Home, ui_url: str | None = None) -> Registry:
     with _locked(home.root / "mlflow.lock"):
         registry.prepare()
     return registry
+
+
+def gate_locked(home: Home, name: str) -> AbstractContextManager[None]:
+    """Hold the gate of a model: no other process of this home merges and promotes its fleet meanwhile."""
+    return _locked(home.root / f"{name}.lock")
 
 
 @dataclass(frozen=True)
@@ -107,7 +112,7 @@ class Registry:
     def promote(self, name: str, version: int, because: str = "") -> FleetVersion:
         """Make a version champion; the one it replaces becomes ``previous``. Repeating it changes nothing.
 
-        MLflow cannot compare and set an alias, so call it from one place only (the promoting asset, pool limit 1).
+        MLflow cannot compare and set an alias, so call it under :func:`gate_locked`.
 
         Raises
         ------

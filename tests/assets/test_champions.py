@@ -93,6 +93,26 @@ def publish(home: Home, registry: Versions, job: str) -> dg.MaterializeResult:
     return factory._publish(context, workspace(home, registry), model)
 
 
+def test_two_trainings_at_once_both_keep_their_champions(home: Home, registry: Versions) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(lambda job: publish(home, registry, job), ("orders", "clicks")))
+    assert [result.metadata["promoted"] for result in results if result.metadata] == [1, 1]
+    assert registry.jobs() == ["clicks", "orders"]
+    assert len(registry.digests) == 2, "one waits for the other, and nothing is published twice"
+
+
+def test_what_another_home_promoted_meanwhile_is_merged(home: Home, registry: Versions) -> None:
+    def elsewhere() -> None:
+        fleet = Fleet(pd.DataFrame({"job": ["ads"], "family": "linear", "state": "{}"}))
+        registry.promote(FORECAST, registry.published(fleet).version, because="of another home")
+
+    registry.meanwhile = elsewhere
+    result = publish(home, registry, "orders")
+    assert registry.jobs() == ["ads", "orders"]
+    assert result.metadata is not None
+    assert result.metadata["version"] == registry.champion
+
+
 @pytest.mark.parametrize("damage", [b"", b"PAR1 but no fleet"])
 def test_a_damaged_cached_table_is_fetched_again(home: Home, registry: Versions, damage: bytes) -> None:
     publish(home, registry, "orders")
