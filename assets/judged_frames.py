@@ -56,7 +56,7 @@ def judged_frame(
     except LakeError:
         if jobs is not None:
             raise
-    sound = [job for job in lake.jobs(table) if _readable(lake, table, job, days)]
+    sound = [job for job in lake.jobs(table) if fault_of(lake, table, job, days) is None]
     return _frame(lake, table, days, session, sound, in_memory)
 
 
@@ -87,13 +87,14 @@ def _kinds(series_ids: pd.Series, counters: pa.Array) -> pd.Categorical:
     return pd.Categorical.from_codes(codes.astype("int8"), categories=["gauge", "counter"])  # type: ignore[arg-type]  # stubs
 
 
-def _readable(lake: Lake, table: str, job: str, days: Sequence[str] | None) -> bool:
+def fault_of(lake: Lake, table: str, job: str, days: Sequence[str] | None) -> str | None:
+    """Return why the rows of a job cannot be judged, with the fix; ``None`` where they can."""
     try:
         lake.read(table, job, days=days, coded=True)
         _counters(lake, [job])
-    except LakeError:
-        return False
-    return True
+    except LakeError as error:
+        return str(error)
+    return None
 
 
 def _counters(lake: Lake, jobs: Sequence[str | None]) -> pa.Array:

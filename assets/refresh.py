@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from perdix.assets import observation_tasks
 from perdix.assets.expectation_suite import Suite
-from perdix.assets.judged_frames import judged_frame
+from perdix.assets.judged_frames import fault_of, judged_frame
 from perdix.assets.judging import Judged, judge_by_job, why_blocked
 from perdix.assets.spark.tasks import Task, run_tasks
 from perdix.settings.home import Home
@@ -121,12 +121,10 @@ class Refresh:
         return set(judged.blocked)
 
     def _readable(self, table: str, keys: Sequence[tuple[str, str]], job: str) -> bool:
-        try:
-            self._judged(table, keys, [job])
-        except LakeError as error:
-            self.problems[job].append(str(error))
-            return False
-        return True
+        fault = fault_of(self.lake, table, job, sorted({day for other, day in keys if other == job}))
+        if fault is not None:
+            self.problems[job].append(fault)
+        return fault is None
 
     def _judged(self, table: str, keys: Sequence[tuple[str, str]], jobs: Sequence[str]) -> list[ExpectationOutcome]:
         from perdix.assets.expectations import run_suite

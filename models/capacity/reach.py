@@ -12,8 +12,9 @@ from perdix.models.capacity.pairing import MINUTE_S
 STALLED = 0.1  # share of what is believed and usual, below which the workers wait for something else than their CPU
 IN_A_ROW = 3  # minutes that fall short by as much: one may be a hiccup of a broker or a sink
 ALIKE = 0.8  # the least of them, as a share of the largest
-LATEST_S = 600.0  # between two of them
+LATEST_S = 150.0  # between two of them
 MORE = 1.05  # times the share that was believed, that has to be done to disprove it
+HALF_LIFE_S = 24 * 3600.0  # what held the workers up may be over without anybody seeing it
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,12 @@ class Reach:
         if len(short) < IN_A_ROW or min(short) < ALIKE * max(short):
             return Reach(self.share, short, at_s)
         return Reach(float(np.mean(short)))
+
+    def faded(self, elapsed_s: float) -> Reach:
+        """Return the reach after some time: nearer to the whole of the lines."""
+        if self.share == 1.0 or not 0.0 < elapsed_s < math.inf:
+            return self
+        return Reach(self.share**0.5 ** (elapsed_s / HALF_LIFE_S), self.short, self.short_s)
 
     def did(self, share: float) -> Reach:
         """Return the reach after a share of the lines was done; what was done can be done."""

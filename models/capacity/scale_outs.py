@@ -39,6 +39,7 @@ VETO_MINUTES = 3.0  # weight from which a stay's lines are known well enough to 
 DEALT_MINUTES = 1.0  # weight from which a stay's CPU loads tell how the work falls onto the subtasks
 LITTLE = 0.1  # share of the capacity up to which rates and CPU load may differ: an idle worker's CPU tells little
 BEHIND_SD = 0.03  # relative sd of a minute's throughput with a backlog around the capacity
+KEEPS_UP = 0.02  # of what arrives: who keeps up does so much less or more of it
 MOST_PER_WORKER_PER_S = 1e9  # records/s: no worker takes more
 
 
@@ -118,22 +119,27 @@ class ScaleOuts:
         if rows is None:
             return moved
         fresh = Workers.of(window.workers, rows.cpu, rows.throughput_per_s, rows.minutes_each, scale_out)
+        moved = moved._reaching(moved.reach.faded(rows.newest_s - moved.newest_s))
         learnt = moved._learnt(fresh, rows.newest_s, _restarted_s(window)) if len(fresh) else moved
         return learnt if subtasks is None else learnt._dealt(subtasks)
 
-    def worked_off(self, scale_out: int, throughput_per_s: float, at_s: float) -> ScaleOuts:
+    def worked_off(
+        self, scale_out: int, throughput_per_s: float, at_s: float, *, arrives_per_s: float = math.nan
+    ) -> ScaleOuts:
         """Learn from a minute, up to ``at_s``, in which a backlog was worked off: its throughput was all there is.
 
         It also tells of what workers wait for beside their CPU, and of the seconds in which now one and now another of
         them is the slowest, of which the lines through CPU load know nothing. It does not count twice within a minute.
         Where it is far below the lines, something else may have held the job up; where that repeats, the lines promise
-        too much at every scale-out.
+        too much at every scale-out. Who does as much as arrives keeps up: a lag that follows committed offsets says
+        nothing else for most of the time.
         """
         if scale_out != self.scale_out or self._total is None:
             return self
         share = throughput_per_s / self._total.per_s
         if not share > (1.0 - SURPRISE) * self.reach.share:
-            return self._reaching(self.reach.fell_short(share, at_s))
+            keeps_up = abs(throughput_per_s - arrives_per_s) <= KEEPS_UP * arrives_per_s
+            return self if keeps_up else self._disproved(self.reach.fell_short(share, at_s))
         found, reach = Evidence(scale_out, throughput_per_s, BEHIND_SD, at_s, 1.0), Reach(self.reach.share)
         if self.behind is None:
             return replace(self, behind=found, reach=reach)
@@ -141,13 +147,25 @@ class ScaleOuts:
             return self
         return replace(self, behind=self.behind.combined(found), reach=reach)
 
+    def did(self, scale_out: int, throughput_per_s: float) -> ScaleOuts:
+        """Learn from a minute, also of a warm-up, that workers that fell short can do more than was believed."""
+        if self.reach.share == 1.0 or not self.known:
+            return self
+        share = self.reach.share * throughput_per_s / self.capacity(scale_out).per_s
+        return self._disproved(self.reach.did(share))
+
+    def _disproved(self, reach: Reach) -> ScaleOuts:
+        """Return the model with a reach that the newest minutes say: what earlier ones of the stay did is over."""
+        found = self._reaching(reach)
+        return found if reach == self.reach else replace(found, behind=None)
+
     def _reaching(self, reach: Reach) -> ScaleOuts:
         """Return the model with another reach, by which other scale-outs take more or less, too."""
         if reach == self.reach:
             return self if reach is self.reach else replace(self, reach=reach)
         by = reach.share / self.reach.share
         memory = {n: replace(item, per_s=by * item.per_s) for n, item in self.memory.items()}
-        return replace(self, reach=reach, memory=memory, behind=None)
+        return replace(self, reach=reach, memory=memory)
 
     def _arrived(self, scale_out: int, window: Window) -> ScaleOuts:
         if scale_out == self.scale_out:
@@ -193,7 +211,7 @@ class ScaleOuts:
         if len(kept) > len(reporting) >= (self.scale_out or 0):
             kept = kept.only(reporting)  # pods that were replaced
         learnt = replace(self, workers=kept.merge(fresh), newest_s=newest_s, surprises=surprises, doubted=doubted)
-        return learnt if self._total is None else learnt._reaching(self.reach.did(done / self._total_per_s))
+        return learnt if self._total is None else learnt._disproved(self.reach.did(done / self._total_per_s))
 
     def _anew(self, fresh: Workers, newest_s: float) -> ScaleOuts:
         """Return the model of a program that changed: its lines and what other scale-outs took are worth little now."""
@@ -275,7 +293,10 @@ class ScaleOuts:
     def believing(self, learnt: Iterable[Evidence]) -> ScaleOuts:
         """Return the model with what a regressor says of scale-outs that were not observed."""
         ours = {n: item for n, item in self.memory.items() if item.source == OBSERVED}
-        theirs = {item.scale_out: item for item in learnt if item.scale_out not in ours}
+        share = self.reach.share  # they come from lines, too
+        theirs = {
+            item.scale_out: replace(item, per_s=share * item.per_s) for item in learnt if item.scale_out not in ours
+        }
         return replace(self, memory={**theirs, **ours})
 
     @classmethod

@@ -140,10 +140,12 @@ def _taken_in(days_of: Mapping[str, Sequence[str]], now_s: float, *, show: bool)
         for day in sorted({day for job, days in days_of.items() for day in days if not refresh.problems[job]}):
             _tell(opened, "observations", day)
             _tell(opened, "features", day)
-    return {
-        job: {**reports.get(job, {}), "days": list(days_of[job]), "problems": list(refresh.problems[job])}
-        for job in days_of
-    }
+    found = {}
+    for job in days_of:
+        report, problems = reports.get(job, {}), list(refresh.problems[job])
+        failed = report.get("failed", False) or bool(problems)
+        found[job] = {**report, "failed": failed, "days": list(days_of[job]), "problems": problems}
+    return found
 
 
 def ingest_files(paths: list[Path], job: str, hint: Hint, *, show: bool) -> dict[str, Any]:

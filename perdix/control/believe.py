@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -144,11 +145,13 @@ def _with_rates(
     rate_per_s, uptime_s, now_s = observation.throughput_per_s, observation.uptime_s, observation.end_s
     if rate_per_s is None or uptime_s is None or now_s is None:
         return replace(memory, capacity=capacity)
+    capacity = capacity.did(scale_out, rate_per_s)
     lag, waited, latency_ms = observation.lag_records, observation.waited_records, observation.latency_p95_ms
     if uptime_s >= WARM_S and lag is not None and lag > BEHIND_S * rate_per_s:
         if waited is None or not waited > BEHIND_S * rate_per_s:
             return replace(memory, capacity=capacity)
-        capacity = capacity.worked_off(scale_out, rate_per_s, now_s)
+        arrives_per_s = math.nan if observation.workload_per_s is None else observation.workload_per_s
+        capacity = capacity.worked_off(scale_out, rate_per_s, now_s, arrives_per_s=arrives_per_s)
         profiled = None if profiled is None else profiled.caught_up(scale_out, rate_per_s)
         return replace(memory, capacity=capacity, profiled=profiled)
     memory, soon = replace(memory, capacity=capacity), now_s - memory.profile_learned_s < LEARNS_EVERY_S

@@ -19,10 +19,12 @@ from perdix.control.judge import Judgement, judge
 from perdix.control.observe import Observation
 from perdix.control.reconcile import AVOID_S, Progress, still_avoided
 from perdix.control.sizes import learned_mix_share
-from perdix.control.watching import Watched, look
+from perdix.control.watching import BEHIND_S, Watched, look
 from perdix.models.recovery.downtime import Downtimes
 from perdix.policies.wording import workers
 from perdix.settings.stream_job import StreamJob
+
+KEEPS_UP = 0.95  # of what arrives: who does so much does not fall behind
 
 
 @dataclass(frozen=True)
@@ -88,9 +90,7 @@ def learn(
     # What is barred for longer than any size ever is, was barred while a clock was ahead: nobody can say until when.
     avoided = list(still_avoided(memory.avoided, now_s))
     back, back_mix = _undone(progress)
-    latency_ms = observation.latency_p95_ms
-    timely = latency_ms is not None and latency_ms <= job.objectives.latency_p95_ms
-    why = None if watched is None else _worse(watched, progress, timely=timely)
+    why = None if watched is None else _worse(watched, progress, timely=_timely(observation, job))
     if why is not None and watched is not None and watched.ended is not None:
         last = None if progress.desired is None else progress.desired.decision.intent
         mix, back_mix = ({}, {}) if last is None else (last.mix, last.from_mix)
@@ -196,10 +196,20 @@ def _outcome(watched: Watched | None) -> tuple[str, Mapping[str, Any], float | N
     return watched.ended.decision_id, watched.outcome, watched.outcome.get("recovery_s")
 
 
+def _timely(observation: Observation, job: StreamJob) -> bool:
+    """Whether the job is within its latency objective and does not fall behind; a latency may leave out who waits."""
+    latency_ms, lag = observation.latency_p95_ms, observation.lag_records
+    arrives_per_s, done_per_s = observation.workload_per_s, observation.throughput_per_s
+    if latency_ms is None or lag is None or arrives_per_s is None or done_per_s is None:
+        return False
+    keeps_up = lag <= BEHIND_S * done_per_s or done_per_s >= KEEPS_UP * arrives_per_s
+    return latency_ms <= job.objectives.latency_p95_ms and keeps_up
+
+
 def _worse(watched: Watched, progress: Progress, *, timely: bool) -> str | None:
     """Return in words what a rescale has made worse, so that it is taken back; ``None`` where it has not.
 
-    A job that is ``timely``, within its objective, is no worse for a lag or a throughput that does not settle, as where
+    A job that is ``timely`` is no worse for a lag or a throughput that does not settle, as where
     offsets are committed now and then, or more is said to arrive than is processed.
     """
     ended = watched.ended

@@ -114,7 +114,7 @@ def test_several_jobs_have_a_page_and_a_profile_each(run: Run) -> None:
     ("config", "words"),
     [
         ({"maximum": 9}, "returns: maximum 9: the twin 'returns' has 4 workers; ask for fewer"),
-        ({"twin": "nosuch"}, "nosuch.yaml"),
+        ({"twin": "nosuch"}, "there is no twin 'nosuch'"),
     ],
 )
 def test_what_cannot_be_profiled_is_said_with_the_mend(run: Run, config: dict[str, Any], words: str) -> None:

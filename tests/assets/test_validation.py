@@ -84,3 +84,18 @@ def test_a_job_whose_samples_became_sound_is_observed_again(home: Home) -> None:
     result = observed(home)
     assert check(result, "cpu_load_is_a_ratio").passed
     assert Lake(home.lake).jobs("workload_features") == ["good", "percent"]
+
+
+@pytest.mark.parametrize("other", [0.5, 50.0])
+@pytest.mark.parametrize("damaged", ["_manifest.json", "*.parquet"])
+def test_a_job_that_cannot_be_read_keeps_no_other_job_back(home: Home, damaged: str, other: float) -> None:
+    """Also where a third job fails a check, so that each is judged by itself."""
+    sampled(home, "broken", 0.5)
+    sampled(home, "good", 0.5)
+    sampled(home, "other", other)
+    for path in (home.lake / "samples" / "job=broken").rglob(damaged):
+        path.write_bytes(b"{")
+    result = observed(home)
+    assert result.success
+    assert Lake(home.lake).jobs("workload_features") == (["good", "other"] if other < 1.0 else ["good"])
+    assert "ingest its source again" in errors(result, "observations")["broken"]

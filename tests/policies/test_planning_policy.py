@@ -202,6 +202,10 @@ def test_a_latency_that_more_workers_would_not_change_is_said_to_be_that(situate
     assert above.sentence.endswith(expected)
     behind = decide(situate, load=6_000.0, lag_records=50_000.0, latency_p95_ms=3_405.0, objectives=tight)
     assert "raise" not in behind.sentence
+    for load in (4_200.0, 4_900.0, 5_600.0):
+        full = {"load": load, "scale_out": 3, "minutes": np.full(720, load), "latency_p95_ms": 1_200.0}
+        grows = decide(situate, **full, objectives=tight, since_rescale_s=7_200.0)
+        assert grows.scale_out == 3 or "raise" not in grows.sentence
 
 
 def test_an_overspent_budget_is_said_to_be_that(situate):

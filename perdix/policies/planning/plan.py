@@ -100,7 +100,8 @@ class Plan:
     def _slow_by_itself(self, situation: Situation) -> str:
         """Return in words that the latency is above its objective although the workers keep up, where that is so."""
         is_ms, objective_ms = situation.latency_p95_ms, situation.objectives.latency_p95_ms
-        if is_ms is None or not is_ms > objective_ms or not self.found.late_s[self.chosen] < LITTLE_S:
+        late_s = max(float(self.found.late_s[self.chosen]), float(self.found.late_s[self.runs]))
+        if is_ms is None or not is_ms > objective_ms or not late_s < LITTLE_S:
             return ""
         if situation.since_rescale_s <= SETTLED_S or situation.behind:  # it may be what a rescale left
             return ""

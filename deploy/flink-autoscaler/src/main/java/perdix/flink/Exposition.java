@@ -92,11 +92,16 @@ final class Exposition {
      */
     Wish of(String job, double nowS) {
         String how = status.get(job);
-        if (how == null || !mode.containsKey(job)) {
+        String said = mode.get(job);
+        if (how == null && said == null) {
             return Wish.other(Wish.Leave.DECIDE, "perdix knows no job '" + job + "'");
         }
-        if (!mode.get(job).equals("act")) {
-            return Wish.other(Wish.Leave.DECIDE, "perdix only advises" + wanted(job) + " (mode: " + mode.get(job) + ")");
+        if (said != null && !said.equals("act")) {
+            return Wish.other(Wish.Leave.DECIDE, "perdix only advises" + wanted(job) + " (mode: " + said + ")");
+        }
+        if (how == null || said == null) { // its store or its job file cannot be read now
+            String what = how == null ? "how the job stands" : "what its job file says";
+            return Wish.other(Wish.Leave.SCALE_OUT_ONLY, "perdix cannot say " + what);
         }
         switch (how) {
             case "paused":

@@ -38,5 +38,14 @@ final class Options {
             .defaultValues()
             .withFallbackKeys("kubernetes.operator.job.autoscaler.vertex.exclude.ids");
 
+    static final ConfigOption<Integer> VERTEX_MIN_PARALLELISM = ConfigOptions.key("job.autoscaler.vertex.min-parallelism")
+            .intType()
+            .defaultValue(1)
+            .withFallbackKeys("kubernetes.operator.job.autoscaler.vertex.min-parallelism");
+    static final ConfigOption<Integer> VERTEX_MAX_PARALLELISM = ConfigOptions.key("job.autoscaler.vertex.max-parallelism")
+            .intType()
+            .defaultValue(200)
+            .withFallbackKeys("kubernetes.operator.job.autoscaler.vertex.max-parallelism");
+
     private Options() {}
 }

@@ -87,7 +87,7 @@ final class Perdix {
         String failed = "";
         try {
             answer = Exposition.read(read());
-        } catch (IOException unreachable) {
+        } catch (IOException | RuntimeException unreachable) { // of an address that no connection can be made to
             failed = unreachable.toString();
         }
         if (!failed.equals(failure)) {

@@ -32,7 +32,8 @@ public final class PerdixEvaluator implements ScalingMetricsEvaluatorPlugin {
             return Map.of();
         }
         int runs = (int) current(measured, ScalingMetric.PARALLELISM);
-        int wanted = wish.leave == Wish.Leave.HOLD ? runs : wish.of((int) current(measured, ScalingMetric.MAX_PARALLELISM));
+        int most = (int) current(measured, ScalingMetric.MAX_PARALLELISM);
+        int wanted = wish.leave == Wish.Leave.HOLD ? runs : wish.of(runs, most, configuration);
         EvaluatedScalingMetric processing = measured.get(ScalingMetric.TRUE_PROCESSING_RATE);
         double takes = processing == null ? Double.NaN : processing.getAverage();
         if (runs < 1 || Double.isNaN(takes)) {

@@ -50,7 +50,8 @@ public final class PerdixExecutor<KEY> implements ScalingExecutorPlugin<KEY> {
                 List<String> left = configuration.get(Options.VERTEX_EXCLUDE_IDS);
                 metrics.forEach((vertex, seen) -> {
                     int runs = (int) seen.get(ScalingMetric.PARALLELISM).getCurrent();
-                    int wanted = wish.of((int) seen.get(ScalingMetric.MAX_PARALLELISM).getCurrent());
+                    int most = (int) seen.get(ScalingMetric.MAX_PARALLELISM).getCurrent();
+                    int wanted = wish.of(runs, most, configuration);
                     if (runs != wanted && !left.contains(vertex.toHexString())) {
                         decided.put(vertex, new ScalingSummary(runs, wanted, expecting(seen, runs, wanted)));
                     }

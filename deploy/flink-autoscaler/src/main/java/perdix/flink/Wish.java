@@ -1,5 +1,7 @@
 package perdix.flink;
 
+import org.apache.flink.configuration.Configuration;
+
 /** What perdix wants of one job, as far as it binds Flink's autoscaler. */
 final class Wish {
 
@@ -37,9 +39,12 @@ final class Wish {
         return new Wish(leave, 0, why);
     }
 
-    /** The parallelism that a vertex is to have. */
-    int of(int maxParallelism) {
-        return maxParallelism > 0 ? Math.min(scaleOut, maxParallelism) : scaleOut;
+    /** The parallelism that a vertex is to have, within its own maximum and the autoscaler's bounds for vertices. */
+    int of(int runs, int maxParallelism, Configuration configuration) {
+        int lowest = Math.min(runs, configuration.get(Options.VERTEX_MIN_PARALLELISM));
+        int highest = Math.max(runs, configuration.get(Options.VERTEX_MAX_PARALLELISM));
+        int most = maxParallelism > 0 ? Math.min(maxParallelism, highest) : highest;
+        return Math.min(Math.max(scaleOut, lowest), most);
     }
 
     @Override

@@ -67,6 +67,13 @@ class ExpositionTest {
         assertEquals(Wish.Leave.DECIDE, wish(text).leave);
     }
 
+    @ParameterizedTest
+    @ValueSource(strings = {"perdix_status_info", "perdix_job_info"})
+    void whoCannotReadItsStoreOrItsJobFileLetsNothingBeGivenBack(String gone) {
+        String text = job("act", "advise", "5.0", "1.2e3").replaceAll("(?m)^" + gone + ".*$", "");
+        assertEquals(Wish.Leave.SCALE_OUT_ONLY, wish(text).leave);
+    }
+
     @Test
     void namesMayHoldWhatPrometheusEscapes() {
         String name = "a\\\"b\\\\n";

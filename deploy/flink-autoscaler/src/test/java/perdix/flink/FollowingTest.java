@@ -101,12 +101,23 @@ class FollowingTest {
         JobVertexID count = new JobVertexID();
         JobVertexID narrow = new JobVertexID();
         JobVertexID left = new JobVertexID();
-        var metrics = Map.of(source, vertex(3, 100.0), count, vertex(5, 100.0), narrow, vertex(1, 1.0), left, vertex(2, 1.0));
+        var metrics = Map.of(
+                source, vertex(3, 100.0), count, vertex(5, 100.0), narrow, vertex(1, 1.0), left, vertex(2, 1.0));
         metrics.get(narrow).put(ScalingMetric.MAX_PARALLELISM, EvaluatedScalingMetric.of(1));
         configuration.setString("job.autoscaler.vertex.exclude.ids", left.toHexString());
         var found = Map.of(source, new ScalingSummary(3, 9, metrics.get(source)));
         assertEquals(Map.of(source, 5), decided(Wish.follow(5), metrics, found));
         assertEquals(Map.of(source, 2, count, 2), decided(Wish.follow(2), metrics, found));
+    }
+
+    @Test
+    void theAutoscalersOwnBoundsForVerticesHold() {
+        JobVertexID source = new JobVertexID();
+        var metrics = Map.of(source, vertex(4, 100.0));
+        configuration.setString("job.autoscaler.vertex.max-parallelism", "6");
+        configuration.setString("job.autoscaler.vertex.min-parallelism", "3");
+        assertEquals(Map.of(source, 6), decided(Wish.follow(20), metrics, Map.of()));
+        assertEquals(Map.of(source, 3), decided(Wish.follow(1), metrics, Map.of()));
     }
 
     @Test

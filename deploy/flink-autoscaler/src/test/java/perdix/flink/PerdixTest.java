@@ -164,6 +164,14 @@ class PerdixTest {
     }
 
     @Test
+    void aPortThatCannotBeFailsNoLook() {
+        Configuration configuration = new Configuration();
+        configuration.set(Options.URL, "http://127.0.0.1:99999");
+        configuration.set(Options.JOB, "ads");
+        assertEquals(Wish.Leave.SCALE_OUT_ONLY, Perdix.wish(configuration).leave);
+    }
+
+    @Test
     void withoutOptionsTheRuleDecides() {
         assertEquals("job.autoscaler.perdix.url is not set", Perdix.wish(new Configuration()).why);
     }
