@@ -22,6 +22,8 @@ final class Perdix {
 
     /** An answer counts for so long: a look at a job asks once for each of its vertices. */
     static final Duration FRESH = Duration.ofSeconds(5);
+    /** After no answer: looks wait for each attempt, and what was answered last still counts. */
+    static final Duration PAUSE = Duration.ofSeconds(30);
     private static final Duration LONGEST = Duration.ofSeconds(3);
     private static final int MOST_BYTES = 16 << 20;
     private static final Logger LOG = LoggerFactory.getLogger(Perdix.class);
@@ -73,7 +75,7 @@ final class Perdix {
      */
     synchronized Wish wish(String job) {
         long nowMs = clock.millis();
-        if (askedMs == Long.MIN_VALUE || Math.abs(nowMs - askedMs) >= FRESH.toMillis()) {
+        if (askedMs == Long.MIN_VALUE || Math.abs(nowMs - askedMs) >= (failure.isEmpty() ? FRESH : PAUSE).toMillis()) {
             ask();
             askedMs = clock.millis();
         }

@@ -112,6 +112,16 @@ class PerdixTest {
     }
 
     @Test
+    void whoDoesNotAnswerIsNotAskedByEachLook() {
+        status = 503;
+        after(0);
+        after((int) Perdix.FRESH.toSeconds());
+        assertEquals(1, asked.get());
+        after((int) Perdix.PAUSE.toSeconds());
+        assertEquals(2, asked.get());
+    }
+
+    @Test
     void aClockThatIsSetBackAsksAnew() {
         after(0);
         after(-3_600);
