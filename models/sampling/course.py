@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from perdix.models.sampling.contract import SamplingRule, Sweep, Wanted
 from perdix.models.sampling.dynamic_step import DynamicStep
 from perdix.models.sampling.fixed_step import FixedStep
-from perdix.models.sampling.sizes import Grid, GridPoint
+from perdix.settings.size_grid import Grid, GridPoint
 
 Known = Mapping[GridPoint, float | None]  # records/s of what was tried; None where the size failed
 

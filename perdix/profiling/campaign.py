@@ -1,4 +1,7 @@
-"""Profile a job: deployments side by side at rising rates, each until it no longer keeps up (Phoebe, 3.3)."""
+"""Profile a job: deployments at rising rates, each until it no longer keeps up (Phoebe, 3.3).
+
+They run side by side, as the paper has it, where that can be; else one after the other.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,6 @@ from perdix.models.profiling.profile import Profile, ProfilePoint
 from perdix.models.profiling.validity import valid_deployments
 from perdix.profiling.deployment import Deployment, DeploymentError, Deployments, Measured
 from perdix.profiling.plan import Plan
-from perdix.profiling.recording import Recording
 
 KEEPS_UP = 0.01  # of the rate: a consumer lag that grows by more is work that is left undone
 
@@ -37,7 +39,8 @@ class Progress:
 
     def __str__(self) -> str:
         found = ", ".join(map(str, self.ended)) or "none"
-        return f"rate {self.step}: {self.rate_per_s:,.0f}/s on {len(self.running)} deployments (ended: {found})"
+        on = f"{self.running[0]} workers" if len(self.running) == 1 else f"{len(self.running)} deployments"
+        return f"rate {self.step}: {self.rate_per_s:,.0f}/s on {on} (ended: {found})"
 
 
 @dataclass
@@ -64,11 +67,10 @@ def profile(
     job: str,
     plan: Plan,
     deployments: Deployments,
-    recording: Recording,
     *,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Profile:
-    """Run the plan; every deployment is deleted at its end, whatever happens.
+    """Run the plan; every deployment is deleted at its end and all is left as it was, whatever happens.
 
     A deployment that cannot be made, driven or measured is dropped with a note, and the others go on.
 
@@ -79,13 +81,16 @@ def profile(
     """
     notes: list[str] = []
     runs: list[_Run] = []
+    one_by_one = [(scale_out,) for scale_out in plan.scale_outs]
     with ExitStack() as ends:
-        for scale_out in plan.scale_outs:
-            run = _deployed(deployments, scale_out, recording, notes)
-            if run is not None:
-                ends.callback(_end, run)
-                runs.append(run)
-        _drive(runs, plan, on_progress)
+        ends.callback(_restore, deployments, notes)
+        for together in [plan.scale_outs] if deployments.side_by_side else one_by_one:
+            for scale_out in together:
+                run = _deployed(deployments, scale_out, notes)
+                if run is not None:
+                    ends.callback(_end, run)
+                    runs.append(run)
+            _drive(runs, plan, on_progress)
     return _profile_of(job, runs, [*notes, *(note for run in runs for note in run.notes)])
 
 
@@ -99,13 +104,16 @@ def _drive(runs: Sequence[_Run], plan: Plan, on_progress: Callable[[Progress], N
             if on_progress is not None:
                 ended = tuple(run.scale_out for run in runs if run.ended_s is not None)
                 on_progress(Progress(step + 1, plan.rate_per_s(step), tuple(r.scale_out for r in active), ended))
-            measured = pool.map(_measured, active, repeat(plan), repeat(step))
+            spread = pool.map if len(active) > 1 else map  # in this thread, an interrupt ends the waiting, too
+            measured = spread(_measured, active, repeat(plan), repeat(step))
             _judged(active, dict(zip((run.scale_out for run in active), measured, strict=True)), plan, step)
+    for run in runs:
+        _end(run)
 
 
-def _deployed(deployments: Deployments, scale_out: int, recording: Recording, notes: list[str]) -> _Run | None:
+def _deployed(deployments: Deployments, scale_out: int, notes: list[str]) -> _Run | None:
     try:
-        deployment = deployments.deploy(scale_out, recording)
+        deployment = deployments.deploy(scale_out)
     except DeploymentError as error:
         notes.append(f"{scale_out} workers could not be deployed: {error}")
         return None
@@ -159,6 +167,13 @@ def _end(run: _Run) -> None:
         run.deployment.delete()
     except DeploymentError as error:
         run.notes.append(f"{run.scale_out} workers could not be deleted: {error}; delete the deployment by hand")
+
+
+def _restore(deployments: Deployments, notes: list[str]) -> None:
+    try:
+        deployments.restore()
+    except DeploymentError as error:
+        notes.append(f"what ran before could not be restored: {error}; restore it by hand")
 
 
 def _profile_of(job: str, runs: Sequence[_Run], notes: Sequence[str]) -> Profile:

@@ -1,11 +1,9 @@
-"""The contract of what is profiled: deployments of one job beside the one in production."""
+"""The contract of what is profiled: deployments of one job."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Protocol
-
-from perdix.profiling.recording import Recording
 
 
 class DeploymentError(RuntimeError):
@@ -56,8 +54,17 @@ class Deployment(Protocol):
 
 
 class Deployments(Protocol):
-    """Where deployments are made: a twin, or a cluster."""
+    """Where deployments are made: a twin, or a cluster. Its calls raise :class:`DeploymentError`."""
 
-    def deploy(self, scale_out: int, recording: Recording) -> Deployment:
-        """Deploy the job with ``scale_out`` workers, reading a replay of ``recording``."""
+    @property
+    def side_by_side(self) -> bool:
+        """Whether all may run at once; else one is deleted before the next is deployed."""
+        ...
+
+    def deploy(self, scale_out: int) -> Deployment:
+        """Deploy the job with ``scale_out`` workers."""
+        ...
+
+    def restore(self) -> None:
+        """Leave everything as it was before the first deployment; called once, at the end."""
         ...

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from perdix.control.observe import total_throughput
 from perdix.profiling.deployment import Measured
+from perdix.profiling.measuring import measured
 from perdix.profiling.recording import Recording
-from perdix.telemetry import metrics
 from perdix.twin.emission import Scraping
 from perdix.twin.job import JobTwin
 from perdix.twin.parameters import TwinParameters
@@ -26,6 +25,8 @@ class TwinDeployments:
 
     Attributes
     ----------
+    recording
+        What they replay.
     seed
         Of the job in production. Deployments have other workers and another fall of the keys.
     start_s
@@ -33,21 +34,25 @@ class TwinDeployments:
     """
 
     parameters: TwinParameters
+    recording: Recording
     seed: int = 0
     start_s: int = 0
     scraping: Scraping = field(default_factory=lambda: Scraping(interval_s=5.0))
+    side_by_side: bool = True
 
-    def deploy(self, scale_out: int, recording: Recording) -> TwinDeployment:
+    def deploy(self, scale_out: int) -> TwinDeployment:
         """Return a twin that runs with ``scale_out`` workers and has nothing to do yet."""
-        return TwinDeployment(self, scale_out, recording)
+        return TwinDeployment(self, scale_out)
+
+    def restore(self) -> None:
+        """Nothing was there before."""
 
 
 class TwinDeployment:
     """One twin; time passes only while it is measured or made to fail."""
 
-    def __init__(self, made_by: TwinDeployments, scale_out: int, recording: Recording) -> None:
+    def __init__(self, made_by: TwinDeployments, scale_out: int) -> None:
         self._made_by = made_by
-        self._recording = recording
         self._rate_per_s = 0.0
         self._twin = JobTwin(
             made_by.parameters,
@@ -74,12 +79,7 @@ class TwinDeployment:
         window = scraped(
             self._twin, self._made_by.scraping, self._made_by.parameters.name, self.now_s - measure_s, self.now_s
         )
-        lag = window.job_metric(metrics.LAG.name)
-        return Measured(
-            _mean(total_throughput(window)),
-            _mean(window.job_metric(metrics.LATENCY.name)),
-            _growth(window.times_s, lag),
-        )
+        return measured(window)
 
     def fail(self, within_s: int) -> float | None:
         """Crash a worker and wait until the job works again."""
@@ -95,16 +95,4 @@ class TwinDeployment:
         """Nothing is left behind by a twin."""
 
     def _arrivals(self, second: int, count: int) -> Values:
-        return self._recording.at(self._rate_per_s, second, count)
-
-
-def _mean(values: Values) -> float:
-    known = values[np.isfinite(values)]
-    return float(known.mean()) if known.size else float("nan")
-
-
-def _growth(times_s: Values, lag: Values) -> float:
-    known = np.isfinite(lag)
-    if np.count_nonzero(known) < 2:
-        return float("nan")
-    return float(np.polyfit(times_s[known] - times_s[0], lag[known], 1)[0])
+        return self._made_by.recording.at(self._rate_per_s, second, count)

@@ -34,8 +34,9 @@ def profiled(case: Case, twin: JobTwin) -> Begun | None:
     maximum = twin.parameters.workers.maximum if case.bounds is None else case.bounds.maximum
     minimum = 1 if case.bounds is None else case.bounds.minimum
     plan = plan_for(minimum, maximum, twin.true_capacity(maximum), steps_to_peak=STEPS_TO_PEAK)
-    deployments = TwinDeployments(case.parameters, case.seed, scraping=case.scraping)
-    found = profile(case.parameters.name, plan, deployments, Recording(twin.arrivals(twin.now_s, RECORDED_S)))
+    recording = Recording(twin.arrivals(twin.now_s, RECORDED_S))
+    deployments = TwinDeployments(case.parameters, recording, case.seed, scraping=case.scraping)
+    found = profile(case.parameters.name, plan, deployments)
     trained = profiled_of(found, case.contender.latency_family, case.seed)
     row = ChampionRow(trained.latency.family, orjson.dumps(trained.to_state()).decode(), 1)
     return Begun(FleetChampions(LATENCY, 1, {case.parameters.name: row}), found.worker_s, found.notes)

@@ -16,6 +16,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 from perdix.settings.access import HttpAccess
 from perdix.settings.known_events import Calendar, KnownEvent
 from perdix.settings.moments import LAST_YEAR
+from perdix.settings.profiling import Profiling
 from perdix.settings.strict import Strict
 from perdix.settings.targets import AdvisorySettings, TargetSettings
 from perdix.settings.yaml_files import SettingsError, load_model, place_in
@@ -111,6 +112,8 @@ class StreamJob(Strict):
         Nothing rescales within so many seconds of another rescale, whatever the policy: metrics of a warm-up are not
         those of the job. ``None``: as long as the job's own restarts ask for, ``GRACE_S`` at most. Policies may wait
         longer by options of their own.
+    profiling
+        What profiling and sampling may do to the running job; ``None``: nothing.
     """
 
     name: str
@@ -126,6 +129,7 @@ class StreamJob(Strict):
     target: TargetSettings = AdvisorySettings()
     mode: Literal["advise", "act"] = "advise"
     paused_until: datetime | None = None
+    profiling: Profiling | None = None
     _calendar: Calendar = PrivateAttr(default_factory=Calendar)
 
     @property

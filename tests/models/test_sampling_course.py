@@ -14,7 +14,7 @@ from perdix.models.sampling.contract import SamplingRule
 from perdix.models.sampling.course import next_size, rule_called
 from perdix.models.sampling.dynamic_step import DynamicStep
 from perdix.models.sampling.fixed_step import FixedStep
-from perdix.models.sampling.sizes import Axis, Grid, GridPoint
+from perdix.settings.size_grid import Axis, Grid, GridPoint
 
 Performance = Callable[[int], float | None]
 

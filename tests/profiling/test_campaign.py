@@ -5,19 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-import numpy as np
 import pytest
 
 from perdix.models.profiling.profile import Profile
 from perdix.profiling.campaign import Progress, profile
 from perdix.profiling.deployment import DeploymentError, Measured
 from perdix.profiling.plan import Plan
-from perdix.profiling.recording import Recording
 
 PER_WORKER = 10_000.0  # records/s
 CALM_MS, BACKED_UP_MS = 500.0, 30_000.0
 PLAN = Plan((2, 4, 8), first_per_s=10_000.0, step_per_s=15_000.0, settle_s=300, measure_s=120)
-RECORDING = Recording(np.full(60, 1_000.0))
 FAILS_S = 40.0
 
 
@@ -69,13 +66,32 @@ class Fakes:
     made: dict[int, Fake] = field(default_factory=dict)
     spoilt: dict[int, dict[str, object]] = field(default_factory=dict)
     refused: dict[int, Exception] = field(default_factory=dict)
+    side_by_side: bool = True
+    restored: int = 0
+    unrestorable: bool = False
 
-    def deploy(self, scale_out: int, recording: Recording) -> Fake:
-        assert recording is RECORDING
+    def deploy(self, scale_out: int) -> Fake:
         if scale_out in self.refused:
             raise self.refused[scale_out]
         self.made[scale_out] = Fake(scale_out, **self.spoilt.get(scale_out, {}))  # type: ignore[arg-type]
         return self.made[scale_out]
+
+    def restore(self) -> None:
+        assert all(one.deleted for one in self.made.values()), "what was there before comes back last"
+        self.restored += 1
+        if self.unrestorable:
+            raise DeploymentError("the API server does not answer")
+
+
+@dataclass
+class OneAtATime(Fakes):
+    """A cluster that has room for one deployment, which the next one replaces."""
+
+    side_by_side: bool = False
+
+    def deploy(self, scale_out: int) -> Fake:
+        assert all(one.deleted for one in self.made.values()), "no second deployment beside another"
+        return super().deploy(scale_out)
 
 
 def spoilt(**by_scale_out: dict[str, object]) -> Fakes:
@@ -84,7 +100,7 @@ def spoilt(**by_scale_out: dict[str, object]) -> Fakes:
 
 
 def profiled(fakes: Fakes, plan: Plan = PLAN) -> Profile:
-    return profile("orders", plan, fakes, RECORDING)
+    return profile("orders", plan, fakes)
 
 
 class TestRisingRates:
@@ -115,7 +131,7 @@ class TestRisingRates:
                 return Measured(0.97 * rate_per_s, CALM_MS, 0.03 * rate_per_s)
 
         class Laggards(Fakes):
-            def deploy(self, scale_out: int, recording: Recording) -> Fake:
+            def deploy(self, scale_out: int) -> Fake:
                 return Lagging(scale_out)
 
         found = profiled(Laggards())
@@ -127,9 +143,42 @@ class TestRisingRates:
 
     def test_progress_is_told_in_words(self) -> None:
         told: list[Progress] = []
-        profile("orders", PLAN, Fakes(), RECORDING, on_progress=told.append)
+        profile("orders", PLAN, Fakes(), on_progress=told.append)
         assert str(told[0]) == "rate 1: 10,000/s on 3 deployments (ended: none)"
         assert str(told[2]) == "rate 3: 40,000/s on 2 deployments (ended: 2)"
+
+
+class TestOneAfterTheOther:
+    def test_the_same_is_found_as_side_by_side(self) -> None:
+        one_by_one, beside = profiled(OneAtATime()), profiled(Fakes())
+        assert one_by_one.points == beside.points
+        assert one_by_one.maximum_per_s == beside.maximum_per_s
+
+    def test_the_next_is_deployed_once_the_last_is_deleted_even_where_it_held_every_rate(self) -> None:
+        cluster = OneAtATime()
+        found = profiled(cluster, Plan((4, 8), 10_000.0, 10_000.0, most_steps=2))
+        assert found.maximum_per_s == {}
+        assert len(found.points) == 4
+        assert cluster.restored == 1
+
+    def test_one_that_is_refused_costs_the_others_nothing(self) -> None:
+        found = profiled(OneAtATime(refused={4: DeploymentError("no slots")}))
+        assert found.notes == ("4 workers could not be deployed: no slots",)
+        assert set(found.maximum_per_s) == {2, 8}
+
+    def test_progress_names_the_scale_out(self) -> None:
+        told: list[Progress] = []
+        profile("orders", PLAN, OneAtATime(), on_progress=told.append)
+        assert str(told[0]) == "rate 1: 10,000/s on 2 workers (ended: none)"
+        assert str(told[2]) == "rate 1: 10,000/s on 4 workers (ended: 2)"
+
+    def test_an_interrupt_ends_it_at_once_and_restores(self) -> None:
+        """In another thread, nobody could interrupt the minutes that a deployment takes to settle."""
+        cluster = OneAtATime(spoilt={2: {"breaks_at": 25_000.0, "broken_by": KeyboardInterrupt()}})
+        with pytest.raises(KeyboardInterrupt):
+            profiled(cluster)
+        assert cluster.restored == 1
+        assert [one.deleted for one in cluster.made.values()] == [1]
 
 
 class TestFailures:
@@ -205,6 +254,14 @@ class TestNothingIsLeftBehind:
         fakes = Fakes()
         profiled(fakes)
         assert [one.deleted for one in fakes.made.values()] == [1, 1, 1]
+        assert fakes.restored == 1
+
+    def test_what_cannot_be_restored_is_to_be_restored_by_hand(self) -> None:
+        found = profiled(Fakes(unrestorable=True))
+        assert found.notes == (
+            "what ran before could not be restored: the API server does not answer; restore it by hand",
+        )
+        assert set(found.maximum_per_s) == {2, 4, 8}
 
     def test_also_when_a_rate_ends_in_an_error_that_nobody_expects(self) -> None:
         fakes = spoilt(of_4={"breaks_at": 25_000.0, "broken_by": ZeroDivisionError()}, of_2={"undeletable": True})

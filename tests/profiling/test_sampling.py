@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from perdix.models.sampling.dynamic_step import DynamicStep
 from perdix.models.sampling.fixed_step import FixedStep
 from perdix.models.sampling.samples import OperatorSamples
-from perdix.models.sampling.sizes import Axis, Grid
+from perdix.settings.size_grid import Axis, Grid
 from perdix.profiling.convergence import Convergence
 from perdix.profiling.sampling import SamplingPlan, SamplingProgress, converged_performance, sample_operator
 from perdix.profiling.sampling_instance import Observed, SamplingError

@@ -19,7 +19,7 @@ PLAN = Plan(SIZES, first_per_s=8_000.0, step_per_s=8_000.0, settle_s=180, measur
 
 
 def profiled(seed: int = 4) -> Profile:
-    return profile("orders", PLAN, TwinDeployments(parameters(), seed, start_s=50_000), RECORDING)
+    return profile("orders", PLAN, TwinDeployments(parameters(), RECORDING, seed, start_s=50_000))
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def test_the_highest_rates_are_the_truth_within_a_few_percent(found: Profile) ->
 
 def test_a_deployment_has_workers_and_keys_of_its_own() -> None:
     """What is profiled is not the deployment in production; a rehearsal on the same luck would know too much."""
-    deployment = TwinDeployments(parameters(), 4).deploy(5, RECORDING)
+    deployment = TwinDeployments(parameters(), RECORDING, 4).deploy(5)
     overloaded = deployment.measure(90_000.0, 60, 120)
     production = JobTwin(parameters(), 4, scale_out=5).current_capacity()
     assert abs(overloaded.throughput_per_s / production - 1.0) > 1e-3
@@ -62,14 +62,14 @@ def test_time_passes_for_a_deployment_only_while_it_is_asked_something(found: Pr
     assert found.began_s == 50_000.0
     steps = max(sum(1 for point in found.points if point.scale_out == n) for n in SIZES)
     assert found.ended_s == pytest.approx(50_000.0 + steps * 240.0 + max(found.downtimes_s), abs=60.0)
-    deployment = TwinDeployments(parameters(), 4, start_s=7).deploy(2, RECORDING)
+    deployment = TwinDeployments(parameters(), RECORDING, 4, start_s=7).deploy(2)
     deployment.delete()
     deployment.delete()
     assert (deployment.scale_out, deployment.now_s) == (2, 7.0)
 
 
 def test_one_that_does_not_come_back_in_time_has_no_downtime() -> None:
-    deployment = TwinDeployments(parameters(), 4).deploy(2, RECORDING)
+    deployment = TwinDeployments(parameters(), RECORDING, 4).deploy(2)
     deployment.measure(5_000.0, 10, 10)
     assert deployment.fail(3) is None
 

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from perdix.models.sampling.sizes import Grid
+from perdix.settings.size_grid import Grid
 from perdix.settings.home import conf_part
 from perdix.settings.strict import Strict
 from perdix.settings.yaml_files import known_names, load_known

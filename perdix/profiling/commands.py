@@ -1,0 +1,111 @@
+"""Commands of an operator, as child processes: one that ends, and one that runs until it is ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import IO
+
+from perdix.settings.plain_error import PlainError
+from perdix.settings.profiling import PER_S
+
+ENDS_S = 10.0  # that a command may take to end once it was asked to
+SHOWN = 300  # characters of what a failed command said last
+
+
+class CommandError(PlainError):
+    """A command could not be started, failed, or did not end. The message names its program, and what it said."""
+
+
+def filled(words: Sequence[str], values: Mapping[str, float]) -> list[str]:
+    """Return a command with numbers in their places, ``{per_s}`` for example; other braces stay as they are."""
+    found = list(words)
+    for place, value in values.items():
+        found = [word.replace(place, f"{value:.12g}") for word in found]
+    return found
+
+
+def run_to_end(words: Sequence[str], values: Mapping[str, float], within_s: float) -> None:
+    """Run a command and wait for it.
+
+    Raises
+    ------
+    CommandError
+        When it cannot be started, fails, or takes longer; then it is ended.
+    """
+    with _started(filled(words, values)) as (process, said):
+        try:
+            code = process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            raise CommandError(f"{words[0]} did not end within {within_s:g} s") from None
+        if code != 0:
+            raise CommandError(f"{words[0]} failed with exit code {code}{_last_words(said)}")
+
+
+class Load:
+    """A command that makes records arrive for as long as it runs."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._words = tuple(words)
+        self._running: tuple[subprocess.Popen[bytes], IO[bytes]] | None = None
+
+    def at(self, rate_per_s: float) -> None:
+        """Let so many records/s arrive from now on, and no others. Raises :class:`CommandError`."""
+        self.stop()
+        self._running = _start(filled(self._words, {PER_S: rate_per_s}))
+
+    def check(self) -> None:
+        """Raise :class:`CommandError` when it has ended by itself."""
+        if self._running is not None and (code := self._running[0].poll()) is not None:
+            said = _last_words(self._running[1])
+            raise CommandError(f"the load ended by itself: {self._words[0]}, exit code {code}{said}")
+
+    def stop(self) -> None:
+        """Let nothing arrive any more; may be called twice."""
+        if self._running is not None:
+            (process, said), self._running = self._running, None
+            _end(process)
+            said.close()
+
+
+@contextmanager
+def _started(words: Sequence[str]) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
+    process, said = _start(words)
+    try:
+        yield process, said
+    finally:
+        _end(process)
+        said.close()
+
+
+def _start(words: Sequence[str]) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
+    """Start a command in a process group of its own: what it starts ends with it, and no Ctrl-C reaches it first."""
+    said = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the process
+    try:
+        process = subprocess.Popen(
+            list(words), stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True
+        )
+    except (OSError, ValueError) as error:
+        said.close()
+        raise CommandError(f"{words[0]} could not be started: {error}") from None
+    return process, said
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a command and all that it started: politely, then at once."""
+    for how, within_s in ((signal.SIGTERM, ENDS_S), (signal.SIGKILL, None)):
+        with suppress(ProcessLookupError):  # nobody of the group is left
+            os.killpg(process.pid, how)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(within_s)
+
+
+def _last_words(said: IO[bytes]) -> str:
+    """Return what a command said last, behind a colon."""
+    said.seek(max(said.seek(0, os.SEEK_END) - 10 * SHOWN, 0))
+    words = " ".join(said.read().decode(errors="replace").split())
+    return f": {words[-SHOWN:]}" if words else ""

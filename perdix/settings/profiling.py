@@ -1,0 +1,70 @@
+"""What ``perdix profile --live`` and ``perdix sample --live`` may do to a stream job: commands of its operator."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, field_validator
+
+from perdix.settings.size_grid import Grid
+from perdix.settings.strict import Strict
+
+PER_S, CPU_CORES, MEMORY_MB = "{per_s}", "{cpu_cores}", "{memory_mb}"
+
+
+def _words(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return shlex.split(value)
+    except ValueError as error:
+        raise ValueError(f"{error}; or write the command as a list of words") from None
+
+
+Command = Annotated[tuple[str, ...], BeforeValidator(_words), Field(min_length=1)]
+"""Words of a command; no shell reads them. A text is split as a shell would."""
+
+
+class Profiling(Strict):
+    """Commands that put a running job under load.
+
+    Attributes
+    ----------
+    load
+        Lets ``{per_s}`` records/s arrive until it is ended by SIGTERM.
+    fail
+        Lets one worker fail, as a machine does that is lost; the job comes back by itself.
+    resize
+        Gives the job's only worker ``{cpu_cores}`` cores and ``{memory_mb}`` MB, and ends.
+    restore
+        Undoes what ``resize`` did, and ends.
+    sizes
+        What ``resize`` may be asked for.
+    most_per_s
+        Records/s that ``load`` is asked for at most while sizes are sampled.
+    """
+
+    load: Command
+    fail: Command | None = None
+    resize: Command | None = None
+    restore: Command | None = None
+    sizes: Grid | None = None
+    most_per_s: Annotated[float, Field(gt=0)] | None = None
+
+    @field_validator("load")
+    @classmethod
+    def _with_a_rate(cls, words: tuple[str, ...]) -> tuple[str, ...]:
+        return _having(words, PER_S)
+
+    @field_validator("resize")
+    @classmethod
+    def _with_a_size(cls, words: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return None if words is None else _having(words, CPU_CORES, MEMORY_MB)
+
+
+def _having(words: tuple[str, ...], *places: str) -> tuple[str, ...]:
+    for place in places:
+        if not any(place in word for word in words):
+            raise ValueError(f"{place} stands nowhere in it; write it where the number belongs")
+    return words
