@@ -122,15 +122,23 @@ def _deployed(deployments: Deployments, scale_out: int, notes: list[str]) -> _Ru
 
 def _measured(run: _Run, plan: Plan, step: int) -> Measured | None:
     """Drive one deployment at one rate; ``None`` where that failed, which ends it."""
+    if step == 1 and plan.fail:  # by now it is known to work
+        _fail(run, plan.fail_s)
     try:
-        if step == 1 and plan.fail:  # by now it is known to work
-            run.downtime_s = run.deployment.fail(plan.fail_s)
-            if run.downtime_s is None:
-                run.notes.append(f"{run.scale_out} workers did not come back within {plan.fail_s} s of a failure")
         return run.deployment.measure(plan.rate_per_s(step), plan.settle_s, plan.measure_s)
     except DeploymentError as error:
         run.notes.append(f"{run.scale_out} workers at {plan.rate_per_s(step):,.0f}/s: {error}")
         return None
+
+
+def _fail(run: _Run, within_s: int) -> None:
+    try:
+        run.downtime_s = run.deployment.fail(within_s)
+    except DeploymentError as error:
+        run.notes.append(f"{run.scale_out} workers could not be made to fail: {error}")
+        return
+    if run.downtime_s is None:
+        run.notes.append(f"{run.scale_out} workers did not come back within {within_s} s of a failure")
 
 
 def _judged(active: Sequence[_Run], measured: Mapping[int, Measured | None], plan: Plan, step: int) -> None:

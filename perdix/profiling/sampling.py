@@ -7,6 +7,7 @@ step by step, until its throughput no longer follows; what it then processes, on
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from perdix.models.performance.contract import Sample
@@ -85,6 +86,8 @@ def sample_operator(
 ) -> OperatorSamples:
     """Sample until the rule wants no more; a size that fails is recorded with its reason, and the rest goes on.
 
+    All is left as it was, whatever happens.
+
     Raises
     ------
     SamplingError
@@ -97,21 +100,23 @@ def sample_operator(
     times: list[tuple[float, float]] = []
     notes: list[str] = []
     core_s = 0.0
-    wanted = next_size(rule, grid, known)
-    while wanted.point is not None:
-        cpu_cores, memory_mb = grid.size(wanted.point)
-        tried = _try(instances, cpu_cores, memory_mb, plan)
-        known[wanted.point] = tried.per_s
-        times.extend(tried.time)
-        notes.extend([tried.note] if tried.note else [])
-        core_s += cpu_cores * tried.took_s
-        if tried.per_s is None:
-            failed.append(FailedSize(cpu_cores, memory_mb, tried.why, tried.took_s))
-        else:
-            samples.append(Sample(cpu_cores, memory_mb, tried.per_s, tried.took_s))
-        if on_progress is not None:
-            on_progress(_progress(len(known), cpu_cores, memory_mb, tried, wanted))
+    with ExitStack() as ends:
+        ends.callback(_restore, instances, notes)
         wanted = next_size(rule, grid, known)
+        while wanted.point is not None:
+            cpu_cores, memory_mb = grid.size(wanted.point)
+            tried = _try(instances, cpu_cores, memory_mb, plan)
+            known[wanted.point] = tried.per_s
+            times.extend(tried.time)
+            notes.extend([tried.note] if tried.note else [])
+            core_s += cpu_cores * tried.took_s
+            if tried.per_s is None:
+                failed.append(FailedSize(cpu_cores, memory_mb, tried.why, tried.took_s))
+            else:
+                samples.append(Sample(cpu_cores, memory_mb, tried.per_s, tried.took_s))
+            if on_progress is not None:
+                on_progress(_progress(len(known), cpu_cores, memory_mb, tried, wanted))
+            wanted = next_size(rule, grid, known)
     if not samples:
         reasons = "; ".join(f"{one.cpu_cores:g} cores, {one.memory_mb:g} MB: {one.why}" for one in failed[:3])
         raise SamplingError(f"not one of {len(failed)} sizes of {operator} could be sampled: {reasons}")
@@ -164,6 +169,13 @@ def _try(instances: SamplingInstances, cpu_cores: float, memory_mb: float, plan:
             )
     tried.time = ((began_s, instance.now_s),)
     return tried
+
+
+def _restore(instances: SamplingInstances, notes: list[str]) -> None:
+    try:
+        instances.restore()
+    except SamplingError as error:
+        notes.append(f"what ran before could not be restored: {error}; restore it by hand")
 
 
 def converged_performance(instance: SamplingInstance, plan: SamplingPlan) -> float:

@@ -56,3 +56,7 @@ class SamplingInstances(Protocol):
     def start(self, cpu_cores: float, memory_mb: float) -> SamplingInstance:
         """Start an instance with so many cores and MB. Raises :class:`SamplingError` where that is impossible."""
         ...
+
+    def restore(self) -> None:
+        """Leave everything as it was before the first one; called once, at the end. Raises :class:`SamplingError`."""
+        ...

@@ -38,6 +38,9 @@ class TwinSamplingInstances:
         luck = (self._seed, self._started)
         return TwinSamplingInstance(OperatorInstance(self._operator, cpu_cores, memory_mb, luck), self)
 
+    def restore(self) -> None:
+        """Nothing was there before."""
+
     def live_per_s(self, for_s: int) -> Values:
         """Let ``for_s`` seconds pass and return the live workload in each of them, records/s."""
         drawn = self._live.draw(self.now_s, for_s)

@@ -65,6 +65,14 @@ class Instances:
     special: dict[tuple[float, float], dict[str, object]] = field(default_factory=dict)
     refused: tuple[tuple[float, float], ...] = ()
     all: dict[tuple[float, float], Known] = field(default_factory=dict)
+    restored: int = 0
+    unrestorable: bool = False
+
+    def restore(self) -> None:
+        assert all(one.stopped for one in self.all.values()), "what was there before comes back last"
+        self.restored += 1
+        if self.unrestorable:
+            raise SamplingError("its worker keeps 4 cores")
 
     def start(self, cpu_cores: float, memory_mb: float) -> Known:
         size = (cpu_cores, memory_mb)
@@ -240,3 +248,20 @@ class TestOnTheTwin:
     def test_below_what_the_runtime_takes_nothing_comes_out(self) -> None:
         with pytest.raises(SamplingError, match="nothing came out"):
             converged_performance(TwinSamplingInstances(load_operator("cmo2")).start(0.05, 200.0), SamplingPlan())
+
+
+def test_what_was_there_before_comes_back_once_or_is_named() -> None:
+    instances = Instances()
+    assert sample(instances).notes == ()
+    assert instances.restored == 1
+    kept = Instances(unrestorable=True)
+    assert sample(kept).notes == (
+        "what ran before could not be restored: its worker keeps 4 cores; restore it by hand",
+    )
+
+
+def test_it_comes_back_also_when_nothing_could_be_sampled() -> None:
+    instances = Instances(refused=tuple((float(n), float(m)) for n in range(1, 5) for m in range(100, 500, 100)))
+    with pytest.raises(SamplingError):
+        sample(instances)
+    assert instances.restored == 1

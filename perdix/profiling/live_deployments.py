@@ -1,0 +1,100 @@
+"""Profiling on a real cluster: the running job itself, at one scale-out after the other.
+
+Phoebe (3.3) deploys all scale-outs side by side, which takes a cluster with room for all of them. Here one deployment
+is there: the job is rescaled, drained, and driven by a load that its operator can make.
+"""
+
+from __future__ import annotations
+
+from perdix.profiling.commands import run_to_end
+from perdix.profiling.deployment import DeploymentError, Measured
+from perdix.profiling.live_job import LiveJob, offered_per_s, turned_into
+from perdix.profiling.measuring import measured
+from perdix.targets.contract import Running
+
+MISSES = 0.1  # of its rate, by which a load may miss it
+FAILS_S = 60.0  # that the command may take
+
+
+class LiveDeployments:
+    """A :class:`perdix.profiling.deployment.Deployments` of one running job.
+
+    Parameters
+    ----------
+    live
+        The job.
+    fail
+        Command that lets one worker fail; empty where none may.
+    """
+
+    side_by_side = False
+
+    def __init__(self, live: LiveJob, fail: tuple[str, ...] = ()) -> None:
+        self._live = live
+        self._fail = fail
+        self._before: Running | None = None
+        self.driven_per_s = 0.0
+
+    def deploy(self, scale_out: int) -> LiveDeployment:
+        """Rescale the job, and let it work off what an earlier one has left."""
+        with turned_into(DeploymentError):
+            if self._before is None:
+                before = self._live.target.read()
+                if not before.settled:
+                    raise DeploymentError("a rescale of the job is under way; profile it when that has ended")
+                self._before = before
+            self._live.rescaled(scale_out)
+            self._live.drained(self.driven_per_s)
+        return LiveDeployment(self, self._live, scale_out, self._fail)
+
+    def restore(self) -> None:
+        """Give the job the workers back that it had."""
+        self._live.load.stop()
+        if self._before is not None:
+            with turned_into(DeploymentError):
+                self._live.rescaled(self._before.scale_out)
+
+
+class LiveDeployment:
+    """The job at one scale-out."""
+
+    def __init__(self, made_by: LiveDeployments, live: LiveJob, scale_out: int, fail: tuple[str, ...]) -> None:
+        self._made_by = made_by
+        self._live = live
+        self._fail = fail
+        self.scale_out = scale_out
+
+    @property
+    def now_s(self) -> float:
+        """Epoch seconds."""
+        return self._live.now_s
+
+    def measure(self, rate_per_s: float, settle_s: int, measure_s: int) -> Measured:
+        """Put the job under load, wait, and read what its metrics show of the last ``measure_s``."""
+        live = self._live
+        with turned_into(DeploymentError):
+            live.load.at(rate_per_s)
+            self._made_by.driven_per_s = rate_per_s
+            live.wait(settle_s)
+            since_s = live.now_s
+            live.wait(measure_s)
+            window = live.window(since_s)
+            live.require(self.scale_out)
+            offered_per_s(window, rate_per_s, MISSES)
+        return measured(window)
+
+    def fail(self, within_s: int) -> float | None:
+        """Let a worker fail, and wait until the cluster has seen it and the job works again."""
+        live = self._live
+        with turned_into(DeploymentError):
+            began_s = live.now_s
+            run_to_end(self._fail, {}, FAILS_S)
+            if not live.comes_to(lambda now: not now.settled, within_s):
+                raise DeploymentError(f"the cluster noticed no failure within {within_s} s of {self._fail[0]}")
+            if live.comes_to(lambda now: now.settled and now.is_at(self.scale_out, {}), within_s):
+                return live.now_s - began_s
+        return None
+
+    def delete(self) -> None:
+        """End the load; the job stays for the next scale-out."""
+        self._live.load.stop()

@@ -1,0 +1,98 @@
+"""Sampling on a real cluster: a job of one worker, which an operator's commands resize and put under load.
+
+QEScalor (2.2) hands a part of the live workload to a sampling instance. No stream processor hands a part of a running
+job's records to a worker of another size; a job of its own, with one worker and a load of its own, shows the same.
+"""
+
+from __future__ import annotations
+
+import math
+
+from perdix.profiling.commands import run_to_end
+from perdix.profiling.live_job import LiveJob, offered_per_s, turned_into
+from perdix.profiling.measuring import measured
+from perdix.profiling.sampling_instance import Observed, SamplingError
+from perdix.settings.profiling import CPU_CORES, MEMORY_MB, Command
+
+RESIZED_S = 600.0  # that the command may take: a pod is replaced
+STEPS = 5  # of the scrapes, that a new rate takes to be seen: rates are those of four
+MISSES = 0.5  # of its rate, by which a load may miss it; what arrived is measured
+
+
+class LiveSamplingInstances:
+    """A :class:`perdix.profiling.sampling_instance.SamplingInstances` of one running job.
+
+    Parameters
+    ----------
+    live
+        The job.
+    resize, restore
+        Commands that give its worker another size, and the one that it had; ``None`` where nothing restores it.
+    most_per_s
+        Records/s that stand for all of the live workload.
+    """
+
+    def __init__(self, live: LiveJob, resize: Command, restore: Command | None, most_per_s: float) -> None:
+        self.live = live
+        self._resize, self._restore = resize, restore
+        self.most_per_s = most_per_s
+        self._resized_to = ""
+
+    def start(self, cpu_cores: float, memory_mb: float) -> LiveSamplingInstance:
+        """Give the worker its size, and wait until nothing of an earlier load waits any more."""
+        size = {CPU_CORES: cpu_cores, MEMORY_MB: memory_mb}
+        with turned_into(SamplingError):
+            self._resized_to = f"{cpu_cores:g} cores and {memory_mb:g} MB"
+            run_to_end(self._resize, size, RESIZED_S)
+            self.live.drained(self.most_per_s)
+        return LiveSamplingInstance(self)
+
+    def restore(self) -> None:
+        """Give the worker the size that it had."""
+        self.live.load.stop()
+        if not self._resized_to:
+            return
+        if self._restore is None:
+            raise SamplingError(f"its worker keeps {self._resized_to}: its file names no command 'restore'")
+        with turned_into(SamplingError):
+            run_to_end(self._restore, {}, RESIZED_S)
+
+
+class LiveSamplingInstance:
+    """The job's worker at one size."""
+
+    def __init__(self, started_by: LiveSamplingInstances) -> None:
+        self._live = started_by.live
+        self._most_per_s = started_by.most_per_s
+        self._rate_per_s = 0.0
+
+    @property
+    def now_s(self) -> float:
+        """Epoch seconds."""
+        return self._live.now_s
+
+    def process(self, share: float, for_s: int) -> Observed:
+        """Put the worker under a share of the load, and read what its metrics show."""
+        live, rate_per_s = self._live, share * self._most_per_s
+        with turned_into(SamplingError):
+            if rate_per_s != self._rate_per_s:
+                live.load.at(rate_per_s)
+                self._rate_per_s = rate_per_s
+                live.wait(STEPS * self._scrapes_s())
+            since_s = live.now_s
+            live.wait(for_s)
+            window = live.window(since_s)
+            arrived_per_s = offered_per_s(window, rate_per_s, MISSES)
+        seen = measured(window)
+        return Observed(
+            rate_per_s if math.isnan(arrived_per_s) else arrived_per_s,
+            0.0 if math.isnan(seen.throughput_per_s) else seen.throughput_per_s,
+        )
+
+    def stop(self) -> None:
+        """End the load; the worker stays for the next size."""
+        self._live.load.stop()
+
+    def _scrapes_s(self) -> float:
+        source = self._live.job.prometheus
+        return source.scrape_interval_s if source else 0.0

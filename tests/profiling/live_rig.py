@@ -1,0 +1,76 @@
+"""A running job for profiling and sampling: a twin with its metrics and its cluster, a load, and simulated time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from perdix.profiling.commands import CommandError
+from perdix.profiling.live_job import LiveJob
+from perdix.replay.twin_source import TwinSource
+from perdix.settings.stream_job import PrometheusSource
+from perdix.telemetry.window import Window
+from perdix.twin.job import JobTwin
+from tests.control.rig import START_S, FaultySource, FaultyTarget, a_job, parameters
+
+PROMETHEUS = PrometheusSource.model_validate({"url": "http://in.process", "scrape_interval_s": 5})
+
+
+@dataclass
+class SimulatedLoad:
+    """Lets arrive what it is asked for, times ``factor``."""
+
+    factor: float = 1.0
+    rate_per_s: float = 0.0
+    rates_per_s: list[float] = field(default_factory=list)
+    ends_at: float = float("inf")
+
+    def at(self, rate_per_s: float) -> None:
+        self.rate_per_s = rate_per_s
+        self.rates_per_s.append(rate_per_s)
+
+    def check(self) -> None:
+        if self.rate_per_s >= self.ends_at:
+            raise CommandError("the load ended by itself: load.sh, exit code 1")
+
+    def stop(self) -> None:
+        self.rate_per_s = 0.0
+
+    def arrivals(self, second: int, count: int) -> np.ndarray:
+        return np.full(count, self.factor * self.rate_per_s)
+
+
+class Running:
+    """The job; ``meanwhile`` is called whenever time passes."""
+
+    def __init__(self, scale_out: int = 4, seed: int = 4) -> None:
+        self.load = SimulatedLoad()
+        self.twin = JobTwin(parameters(), seed, start_s=START_S, scale_out=scale_out, arrivals=self.load.arrivals)
+        self.source = FaultySource(TwinSource(self.twin))
+        self.target = FaultyTarget(self.twin)
+        self.meanwhile: Callable[[], None] = lambda: None
+        self.twin.step(120)
+        self.live = LiveJob(
+            a_job(prometheus=PROMETHEUS, mode="advise"), self.source, self.target, self.load, self, self.pause
+        )
+
+    def now_s(self) -> float:
+        return float(self.twin.now_s)
+
+    def pause(self, seconds: float) -> None:
+        self.twin.step(max(round(seconds), 1))
+        self.meanwhile()
+
+    def lag(self) -> float:
+        """Records that wait now."""
+        return float(self.source.read(self.live.job, self.now_s(), self.now_s() - 60.0).window.job_metric("consumer_lag_records")[-1])
+
+    def without(self, metric: str) -> None:
+        """Let a metric be measured no more."""
+
+        def change(window: Window) -> Window:
+            return replace(window, job_metrics={**window.job_metrics, metric: np.full(len(window.times_s), np.nan)})
+
+        self.source.change = change

@@ -1,0 +1,186 @@
+"""Profiling the running job itself: one scale-out after the other, under a load that somebody makes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from perdix.models.profiling.profile import Profile
+from perdix.profiling.campaign import profile
+from perdix.profiling.deployment import DeploymentError
+from perdix.profiling.live_deployments import LiveDeployments
+from perdix.profiling.plan import Plan
+from perdix.targets.contract import TargetError
+from perdix.telemetry import metrics
+from perdix.twin.job import JobTwin
+from tests.control.rig import parameters
+from tests.profiling.live_rig import Running
+
+PLAN = Plan((2, 4), first_per_s=8_000.0, step_per_s=8_000.0, settle_s=180, measure_s=60, fail=False)
+
+
+def profiled(job: Running, plan: Plan = PLAN, fail: tuple[str, ...] = ()) -> Profile:
+    return profile("orders", plan, LiveDeployments(job.live, fail))
+
+
+def test_the_highest_rates_are_the_truth_and_the_job_gets_its_workers_back() -> None:
+    job = Running(scale_out=6)
+    found = profiled(job)
+    assert found.notes == ()
+    assert set(found.maximum_per_s) == {2, 4}
+    truth = JobTwin(parameters(), 4)
+    for scale_out, highest_per_s in found.maximum_per_s.items():
+        assert highest_per_s == pytest.approx(truth.true_capacity(scale_out), rel=0.1)
+    assert (job.twin.scale_out, job.load.rate_per_s) == (6, 0.0)
+    assert [scale_out for scale_out, _ in job.target.asked] == [2, 4, 6]
+    assert found.ended_s - found.began_s > 0
+
+
+def test_a_scale_out_begins_without_what_the_one_before_left() -> None:
+    job = Running()
+    deployments = LiveDeployments(job.live)
+    deployments.deploy(2).measure(40_000.0, 180, 60)
+    assert job.lag() > 1_000_000
+    job.load.stop()
+    deployments.deploy(4)
+    assert job.lag() <= 40_000.0
+
+
+def test_a_backlog_that_does_not_end_is_said() -> None:
+    job = Running()
+    deployments = LiveDeployments(job.live)
+    deployments.deploy(2).measure(40_000.0, 180, 60)
+    job.load.factor, job.load.rate_per_s = 1.0, 60_000.0  # somebody else's
+    with pytest.raises(DeploymentError, match=r"records still wait after 30 min without load"):
+        deployments.deploy(4)
+
+
+def test_where_the_lag_is_not_measured_nothing_is_waited_for() -> None:
+    job = Running()
+    job.without(metrics.LAG.name)
+    assert profiled(job).maximum_per_s.keys() == {2, 4}
+
+
+class TestTheLoad:
+    @pytest.mark.parametrize("factor", [0.8, 1.25, 0.0])
+    def test_another_load_than_was_asked_for_is_no_measurement(self, factor: float) -> None:
+        job = Running()
+        job.load.factor = factor
+        with pytest.raises(DeploymentError, match=r"records/s arrived where the load was asked for 8,000; see to it"):
+            profiled(job)
+        assert job.twin.scale_out == 4
+
+    def test_where_the_workload_is_not_measured_the_command_is_believed(self) -> None:
+        job = Running()
+        job.without(metrics.WORKLOAD.name)
+        assert profiled(job).maximum_per_s.keys() == {2, 4}
+
+    def test_one_that_ends_ends_the_scale_out_and_keeps_what_was_measured(self) -> None:
+        job = Running()
+        job.load.ends_at = 24_000.0
+        found = profiled(job)
+        assert [(point.scale_out, point.rate_per_s) for point in found.points] == [
+            (2, 8_000.0), (2, 16_000.0), (4, 8_000.0), (4, 16_000.0)
+        ]  # fmt: skip
+        assert found.notes[0] == "2 workers at 24,000/s: the load ended by itself: load.sh, exit code 1"
+
+
+class TestTheCluster:
+    def test_a_scale_out_that_does_not_come_up_is_noted_with_what_runs(self) -> None:
+        job = Running(scale_out=2)
+        job.target.reaching = 3
+        found = profiled(job)
+        assert found.notes == ("4 workers could not be deployed: 4 workers did not run within 300 s, but 3",)
+        assert set(found.maximum_per_s) == {2}
+        assert job.twin.scale_out == 2
+
+    def test_a_refusal_is_noted_and_what_runs_stays(self) -> None:
+        job = Running(scale_out=3)
+        job.target.refusing = TargetError("no slots", retriable=False)
+        with pytest.raises(DeploymentError, match="2 workers could not be deployed: no slots"):
+            profiled(job)
+        assert (job.twin.scale_out, job.load.rates_per_s) == (3, [])
+
+    def test_a_rescale_under_way_is_not_taken_for_what_is_to_be_restored(self) -> None:
+        job = Running()
+        job.target.never_settling = True
+        with pytest.raises(DeploymentError, match="a rescale of the job is under way"):
+            profiled(job)
+        assert job.target.asked == []
+
+    def test_a_hand_that_rescales_meanwhile_ends_the_scale_out(self) -> None:
+        job = Running()
+
+        def meddle() -> None:
+            if job.twin.settled and job.load.rate_per_s >= 24_000.0 and job.twin.scale_out == 4:
+                job.twin.rescale(7, "by hand")
+
+        job.meanwhile = meddle
+        found = profiled(job)
+        assert any("it no longer has 4 workers, but 7; let nothing else scale it" in note for note in found.notes)
+        assert job.twin.scale_out == 4, "restored"
+
+    def test_one_that_is_silent_for_some_seconds_is_asked_again(self) -> None:
+        job, silent_s = Running(), iter(range(10_000))
+
+        def meanwhile() -> None:
+            job.target.unreadable = "no answer" if next(silent_s) % 300 < 20 else None
+
+        job.meanwhile = meanwhile
+        found = profiled(job)
+        assert found.notes == ()
+        assert set(found.maximum_per_s) == {2, 4}
+
+
+class TestMetrics:
+    def test_a_server_that_is_away_for_seconds_costs_nothing(self) -> None:
+        job, passed = Running(), iter(range(100_000))
+
+        def meanwhile() -> None:
+            job.source.error = "no answer" if next(passed) % 100 < 10 else None
+
+        job.meanwhile = meanwhile
+        assert profiled(job).notes == ()
+
+    def test_one_that_stays_away_ends_the_scale_out_with_its_words(self) -> None:
+        job = Running()
+        job.source.error = "http://in.process does not answer; start it"
+        with pytest.raises(DeploymentError, match="2 workers could not be deployed: http://in.process does not answer"):
+            profiled(job)
+        assert job.twin.scale_out == 4
+
+
+class TestFailures:
+    def failing(self, job: Running, tmp_path: Path) -> tuple[str, ...]:
+        """A command that a twin's worker fails by: time notices the file that it writes."""
+        flag = tmp_path / "failed"
+
+        def meanwhile() -> None:
+            if flag.exists():
+                flag.unlink()
+                job.twin.fail(0)
+
+        job.meanwhile = meanwhile
+        return (sys.executable, "-c", f"open({str(flag)!r}, 'w').close()")
+
+    def test_the_downtime_is_measured_from_the_failure_until_the_job_works(self, tmp_path: Path) -> None:
+        job = Running()
+        plan = Plan((2, 4), 8_000.0, 8_000.0, 180, 60)
+        found = profiled(job, plan, self.failing(job, tmp_path))
+        restart = parameters().restart
+        median_s = restart.failure.median_s + restart.detection.median_s
+        assert len(found.downtimes_s) == 2
+        assert all(0.5 * median_s < downtime_s < 2.0 * median_s for downtime_s in found.downtimes_s)
+
+    def test_a_command_that_fails_or_does_nothing_is_noted_and_the_rest_goes_on(self) -> None:
+        plan = Plan((2,), 8_000.0, 8_000.0, 180, 60)
+        nothing = profiled(Running(), plan, (sys.executable, "-c", ""))
+        assert nothing.notes[0].startswith(
+            "2 workers could not be made to fail: the cluster noticed no failure within 600 s"
+        )
+        assert set(nothing.maximum_per_s) == {2}
+        broken = profiled(Running(), plan, (sys.executable, "-c", "import sys; sys.exit('no such pod')"))
+        assert broken.notes[0].endswith("failed with exit code 1: no such pod")
+        assert set(broken.maximum_per_s) == {2}
