@@ -11,6 +11,7 @@ from perdix.profiling.commands import CommandError
 from perdix.profiling.live_job import LiveJob
 from perdix.replay.twin_source import TwinSource
 from perdix.settings.stream_job import PrometheusSource
+from perdix.telemetry import metrics
 from perdix.telemetry.window import Window
 from perdix.twin.job import JobTwin
 from tests.control.rig import START_S, FaultySource, FaultyTarget, a_job, parameters
@@ -63,14 +64,29 @@ class Running:
         self.twin.step(max(round(seconds), 1))
         self.meanwhile()
 
+    def with_worker_of(self, capacity_per_s: float) -> None:
+        """Replace the job by one whose workers are faster or slower."""
+        self.twin = JobTwin(
+            parameters(capacity_per_s=capacity_per_s),
+            start_s=self.twin.now_s,
+            scale_out=self.twin.scale_out,
+            arrivals=self.load.arrivals,
+        )
+        self.source.inner, self.target.twin = TwinSource(self.twin), self.twin
+
     def lag(self) -> float:
         """Records that wait now."""
-        return float(self.source.read(self.live.job, self.now_s(), self.now_s() - 60.0).window.job_metric("consumer_lag_records")[-1])
+        window = self.source.read(self.live.job, self.now_s(), self.now_s() - 60.0).window
+        return float(window.job_metric(metrics.LAG.name)[-1])
 
     def without(self, metric: str) -> None:
         """Let a metric be measured no more."""
 
         def change(window: Window) -> Window:
-            return replace(window, job_metrics={**window.job_metrics, metric: np.full(len(window.times_s), np.nan)})
+            return replace(
+                window,
+                job_metrics={name: values for name, values in window.job_metrics.items() if name != metric},
+                worker_metrics={name: values for name, values in window.worker_metrics.items() if name != metric},
+            )
 
         self.source.change = change
