@@ -1,9 +1,11 @@
-"""A stream job profiled: deployments side by side at rising rates (Phoebe, 3.3), as an asset.
+"""A stream job profiled: deployments at rising rates (Phoebe, 3.3), as an asset; twins, or the running job itself.
 
-Belongs here: which target is profiled, progress, and what the asset's page shows. Does not belong here: the profiling
+Belongs here: what is profiled, progress, and what the asset's page shows. Does not belong here: the profiling
 itself (:mod:`perdix.profiling`), and what is learned of it (:mod:`perdix.assets.latency`).
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,12 +17,16 @@ from pydantic import Field
 from perdix.assets.metadata import picture, records
 from perdix.assets.partitions import one_run, stream_jobs
 from perdix.assets.resources import Workspace
+from perdix.assets.running_job import profilable_job, require_target, running_job
 from perdix.control.clock import WallClock
 from perdix.profiling.recording import Recording
+from perdix.settings.profiling import Profiling
+from perdix.settings.stream_job import StreamJob
 from perdix.settings.yaml_files import SettingsError
 
 if TYPE_CHECKING:
     from perdix.models.profiling.profile import Profile
+    from perdix.profiling.deployment import Deployments
     from perdix.profiling.plan import Plan
     from perdix.twin.parameters import TwinParameters
 
@@ -34,10 +40,15 @@ class ProfileConfig(dg.Config):
 
     twin: str = Field("", description="Twin to deploy: a name in conf/twins; empty: the one called as the stream job.")
     minimum: int = Field(2, ge=1, description="Smallest scale-out that is deployed.")
-    maximum: int = Field(0, ge=0, description="Largest; 0: as many workers as the twin has.")
+    live: bool = Field(
+        False, description="Profile the running job itself, one scale-out after the other, as its file allows."
+    )
+    maximum: int = Field(0, ge=0, description="Largest; 0: as many workers as the twin has, or the job may have.")
     deployments: int = Field(8, ge=1, le=100, description="How many, at equal distances of the scale-out.")
     step_per_s: float = Field(
-        0.0, ge=0, description="First rate and distance of rates, records/s; 0: twenty rates up to the most that fits."
+        0.0,
+        ge=0,
+        description="First rate and distance of rates, records/s; 0: twenty rates up to the most that the twin takes.",
     )
     settle_s: int = Field(300, ge=0, description="Seconds for conditions to become normal after a change of the rate.")
     measure_s: int = Field(120, ge=1, description="Seconds that are measured then.")
@@ -72,12 +83,12 @@ def profiles(context: dg.AssetExecutionContext, workspace: Workspace, config: Pr
 def profile_job(
     context: dg.AssetExecutionContext, workspace: Workspace, config: ProfileConfig, job: str
 ) -> "tuple[Profile, Path]":
-    """Profile one job on its twin and keep the profile; return it, and where it is.
+    """Profile one job and keep the profile; return it, and where it is.
 
     Raises
     ------
     SettingsError
-        When there is no such twin, or more workers are asked for than it has.
+        When there is no such twin or job, or it may not be profiled so.
     ValueError
         When the plan makes no sense.
     perdix.profiling.deployment.DeploymentError
@@ -85,20 +96,61 @@ def profile_job(
     """
     from perdix.models.profiling.rows import write_profile
     from perdix.profiling import campaign
+
+    with (_the_running_job if config.live else _twins)(context, workspace, config, job) as (plan, deployments):
+        found = campaign.profile(
+            job, plan, deployments, on_progress=lambda progress: context.log.info(f"{job}: {progress}")
+        )
+    return found, write_profile(found, workspace.paths().profiles)
+
+
+@contextmanager
+def _twins(
+    context: dg.AssetExecutionContext, workspace: Workspace, config: ProfileConfig, job: str
+) -> "Iterator[tuple[Plan, Deployments]]":
     from perdix.profiling.twin_deployments import TwinDeployments
     from perdix.twin.job import JobTwin
     from perdix.twin.parameters import load_twin
 
     parameters = load_twin(config.twin or job, workspace.conf_part("twins"))
     now_s, twin = int(WallClock().now_s()), JobTwin(parameters, config.seed)
-    found = campaign.profile(
-        job,
-        plan_of(config, parameters),
-        TwinDeployments(parameters, config.seed, start_s=now_s),
-        recorded(context, workspace, job, now_s) or Recording(np.asarray(twin.arrivals(0, RECORDED_S))),
-        on_progress=lambda progress: context.log.info(f"{job}: {progress}"),
-    )
-    return found, write_profile(found, workspace.paths().profiles)
+    recording = recorded(context, workspace, job, now_s) or Recording(np.asarray(twin.arrivals(0, RECORDED_S)))
+    yield plan_of(config, parameters), TwinDeployments(parameters, recording, config.seed, start_s=now_s)
+
+
+@contextmanager
+def _the_running_job(
+    context: dg.AssetExecutionContext, workspace: Workspace, config: ProfileConfig, job: str
+) -> "Iterator[tuple[Plan, Deployments]]":
+    from perdix.profiling.live_deployments import LiveDeployments
+
+    settings, profiling = profilable_job(workspace, job)
+    plan = live_plan_of(config, settings, profiling)
+    if config.fail and not plan.fail:
+        context.log.warning(f"{job}: no worker is made to fail: its file names no command 'profiling.fail'")
+    with running_job(settings, profiling) as live:
+        yield plan, LiveDeployments(live, profiling.fail or ())
+
+
+def live_plan_of(config: ProfileConfig, settings: StreamJob, profiling: Profiling) -> "Plan":
+    """Return what is profiled of a running job.
+
+    Raises
+    ------
+    SettingsError
+        When nothing rescales it, no distance of rates is given, or more workers are asked for than it may have.
+    """
+    from perdix.profiling.plan import plan_for
+
+    require_target(settings)
+    if not config.step_per_s:
+        raise SettingsError(
+            "the rates are not known: give their distance, records/s, about a tenth of what all workers take (--step)"
+        )
+    bounds = settings.bounds
+    minimum, maximum = _scale_outs(config, bounds.maximum, f"job '{settings.name}' may have {bounds.maximum} workers")
+    plan = plan_for(max(minimum, bounds.minimum), maximum, config.step_per_s, count=config.deployments, steps_to_peak=1)
+    return _as_configured(plan, config, fail=config.fail and profiling.fail is not None)
 
 
 def plan_of(config: ProfileConfig, parameters: "TwinParameters") -> "Plan":
@@ -113,14 +165,24 @@ def plan_of(config: ProfileConfig, parameters: "TwinParameters") -> "Plan":
     from perdix.twin.job import JobTwin
 
     most = parameters.workers.maximum
-    if config.maximum > most:
-        raise SettingsError(f"maximum {config.maximum}: the twin '{parameters.name}' has {most} workers; ask for fewer")
-    maximum = config.maximum or most
-    if config.minimum > maximum and config.maximum:
-        raise SettingsError(f"minimum {config.minimum} is above maximum {maximum}; swap or widen them")
+    minimum, maximum = _scale_outs(config, most, f"the twin '{parameters.name}' has {most} workers")
     most_per_s = RATES * config.step_per_s or JobTwin(parameters, config.seed).true_capacity(maximum)
-    plan = plan_for(min(config.minimum, maximum), maximum, most_per_s, count=config.deployments, steps_to_peak=RATES)
-    return replace(plan, settle_s=config.settle_s, measure_s=config.measure_s, fail=config.fail)
+    plan = plan_for(minimum, maximum, most_per_s, count=config.deployments, steps_to_peak=RATES)
+    return _as_configured(plan, config, fail=config.fail)
+
+
+def _scale_outs(config: ProfileConfig, most: int, has: str) -> tuple[int, int]:
+    """Return the smallest and the largest scale-out."""
+    if config.maximum > most:
+        raise SettingsError(f"maximum {config.maximum}: {has}; ask for fewer")
+    if config.minimum > config.maximum > 0:
+        raise SettingsError(f"minimum {config.minimum} is above maximum {config.maximum}; swap or widen them")
+    maximum = config.maximum or most
+    return min(config.minimum, maximum), maximum
+
+
+def _as_configured(plan: "Plan", config: ProfileConfig, *, fail: bool) -> "Plan":
+    return replace(plan, settle_s=config.settle_s, measure_s=config.measure_s, fail=fail)
 
 
 def recorded(context: dg.AssetExecutionContext, workspace: Workspace, job: str, now_s: int) -> "Recording | None":
@@ -155,7 +217,7 @@ def found_metadata(found: "Profile", path: Path) -> dict[str, Any]:
         "deployments": records(rows_of_deployments(found), COLUMNS),
         "points": len(found.points),
         "cost_worker_h": found.worker_s / 3600.0,
-        "simulated_h": (found.ended_s - found.began_s) / 3600.0,
+        "took_h": (found.ended_s - found.began_s) / 3600.0,
         "file": dg.MetadataValue.path(str(path)),
         "notes": dg.MetadataValue.text("; ".join(found.notes)),
     }

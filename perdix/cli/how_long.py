@@ -53,6 +53,7 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def say_beforehand(what: str, seconds: float) -> None:
-    """Say what is to be done and how long it takes, where results do not go."""
-    complaints.print(styled(f"{what}, {about(seconds)} on {counted(cores(), 'core')}", "dim"), highlight=False)
+def say_beforehand(what: str, seconds: float | None) -> None:
+    """Say what is to be done and how long it takes, where that is known, where results do not go."""
+    takes = "" if seconds is None else f", {about(seconds)} on {counted(cores(), 'core')}"
+    complaints.print(styled(f"{what}{takes}", "dim"), highlight=False)

@@ -1,4 +1,4 @@
-"""``perdix profile``: deployments of a job side by side at rising rates, and the models that are learned from them."""
+"""``perdix profile``: deployments of a job at rising rates, and the models that are learned from them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import typer
 
 from perdix.cli.how_long import say_beforehand
 from perdix.cli.options import JsonOption
-from perdix.cli.output import console, emit, number, table
+from perdix.cli.output import UserError, console, emit, number, table
+from perdix.cli.signals import ENDS, handled, interrupt
 
 if TYPE_CHECKING:
     from perdix.profiling.plan import Plan
@@ -18,14 +19,20 @@ USUAL_RATES = 20
 
 
 def profile(
-    twin: Annotated[str, typer.Argument(help="Twin to profile: a name in conf/twins.", show_default=False)],
+    twin: Annotated[
+        str,
+        typer.Argument(help="Twin to profile: a name in conf/twins; with --live, a stream job.", show_default=False),
+    ],
     *,
+    live: Annotated[
+        bool, typer.Option("--live", help="Profile the running job itself, as 'profiling' in its file allows.")
+    ] = False,
     job: Annotated[
         str | None, typer.Option("--job", help="Stream job that the profile is of.", show_default="called as the twin")
     ] = None,
     minimum: Annotated[int, typer.Option("--min", help="Fewest workers.", min=1)] = 2,
     maximum: Annotated[
-        int | None, typer.Option("--max", help="Most workers.", show_default="the twin's", min=1)
+        int | None, typer.Option("--max", help="Most workers.", show_default="as many as there are", min=1)
     ] = None,
     deployments: Annotated[
         int, typer.Option("--deployments", help="How many, at equal distances of the scale-out.", min=1, max=100)
@@ -35,7 +42,7 @@ def profile(
         typer.Option(
             "--step",
             help="First rate and distance of rates, records/s.",
-            show_default="twenty rates to the most",
+            show_default="twenty rates to the most that the twin takes",
             min=0,
         ),
     ] = None,
@@ -47,13 +54,19 @@ def profile(
 ) -> None:
     """Profile a job and train its latency model: what Phoebe and TWRES decide by.
 
-    Deployments of several scale-outs run side by side at rising rates, each until it no longer keeps up; the profile is
-    kept, the models are compared in MLflow, and the winner becomes champion through the gate.
+    Deployments of several scale-outs run side by side at rising rates, each until it no longer keeps up; a running job
+    (--live) is rescaled to one after the other. The profile is kept, the models are compared in MLflow, and the winner
+    becomes champion through the gate.
 
-    Example: perdix profile ysb --min 2 --max 24 --step 20000
+    Examples: perdix profile ysb --min 2 --max 24 --step 20000
+
+    perdix profile orders --live --deployments 3 --step 500
     """
+    if live and job not in (None, twin):
+        raise UserError(f"--job {job}: with --live the job itself is profiled, so leave it out")
     config: dict[str, Any] = {
-        "twin": twin,
+        "twin": "" if live else twin,
+        "live": live,
         "minimum": minimum,
         "maximum": maximum or 0,
         "deployments": deployments,
@@ -69,26 +82,40 @@ def profile(
 
 def _profiled(name: str, config: dict[str, Any], *, show: bool) -> dict[str, Any]:
     """Profile a job, train on it, and return what came of both."""
-    from perdix.assets.profile import ProfileConfig, plan_of
+    from perdix.assets.profile import ProfileConfig, live_plan_of, plan_of
+    from perdix.assets.resources import Workspace
+    from perdix.assets.running_job import profilable_job
     from perdix.cli import runs
     from perdix.cli.stores import home
     from perdix.twin.parameters import load_twin
 
-    plan = plan_of(ProfileConfig(**config), load_twin(config["twin"]))  # what is wrong is said before all begins
+    # What is wrong is said before anything is begun.
+    chosen = ProfileConfig(**config)
+    if chosen.live:
+        plan = live_plan_of(chosen, *profilable_job(Workspace(), name))
+    else:
+        plan = plan_of(chosen, load_twin(chosen.twin))
     if show:
-        say_beforehand(*_work_of(plan))
-    with runs.instance(home()) as opened:
+        say_beforehand(*_work_of(plan, live=chosen.live))
+    with handled(ENDS, interrupt), runs.instance(home()) as opened:
         opened.add_dynamic_partitions("stream_jobs", [name])
         result = runs.run_job("profile", (name, name), opened, console if show else None, config={"profiles": config})
     return _document(name, runs.metadata(result))
 
 
-def _work_of(plan: Plan) -> tuple[str, float]:
+def _work_of(plan: Plan, *, live: bool) -> tuple[str, float | None]:
     """Return what a profiling does in words, and the seconds that it takes: at most, where a job keeps up for long."""
-    from perdix.cli.how_long import PROFILED_S_PER_H, SPARK_S, counted
+    from perdix.cli.how_long import PROFILED_S_PER_H, SPARK_S, about, counted
 
     count, rates = len(plan.scale_outs), min(plan.most_steps, USUAL_RATES)
-    hours = count * (rates * (plan.settle_s + plan.measure_s) + plan.fail_s * plan.fail) / 3600.0
+    rate_s = plan.settle_s + plan.measure_s
+    if live:
+        listed = ", ".join(map(str, plan.scale_outs))
+        return (
+            f"{listed} workers, one after the other, {about(rate_s)} for each rate until they no longer keep up",
+            None,
+        )
+    hours = count * (rates * rate_s + plan.fail_s * plan.fail) / 3600.0
     return f"{counted(count, 'deployment')} at up to {rates} rates each", SPARK_S + hours * PROFILED_S_PER_H
 
 

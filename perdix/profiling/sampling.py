@@ -14,9 +14,9 @@ from perdix.models.performance.contract import Sample
 from perdix.models.sampling.contract import SamplingRule
 from perdix.models.sampling.course import Next, next_size
 from perdix.models.sampling.samples import FailedSize, OperatorSamples
-from perdix.settings.size_grid import Grid, GridPoint
 from perdix.profiling.convergence import Convergence
 from perdix.profiling.sampling_instance import SamplingError, SamplingInstance, SamplingInstances
+from perdix.settings.size_grid import Grid, GridPoint
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,9 @@ class TestLoad:
 
 class TestToItsEnd:
     def test_it_is_waited_for(self, tmp_path: Path) -> None:
-        run_to_end([*script(f"import sys; open({str(tmp_path / 'x')!r}, 'w').write(sys.argv[1])"), "{n}"], {"{n}": 3}, 60)
+        run_to_end(
+            [*script(f"import sys; open({str(tmp_path / 'x')!r}, 'w').write(sys.argv[1])"), "{n}"], {"{n}": 3}, 60
+        )
         assert (tmp_path / "x").read_text() == "3"
 
     def test_a_failure_is_an_error_with_what_it_said(self) -> None:

@@ -70,7 +70,9 @@ def test_each_size_begins_with_one_hundredth_of_the_load_and_no_backlog(tmp_path
 def test_a_resize_that_fails_is_a_size_that_could_not_be_started(tmp_path: Path) -> None:
     job = OneWorker(tmp_path)
     job.resize = (sys.executable, "-c", "import sys; sys.exit('no node has so much memory')")
-    with pytest.raises(SamplingError, match=r"not one of \d sizes .* failed with exit code 1: no node has so much memory"):
+    with pytest.raises(
+        SamplingError, match=r"not one of \d sizes .* failed with exit code 1: no node has so much memory"
+    ):
         job.sampled()
     assert job.load.rates_per_s == []
 

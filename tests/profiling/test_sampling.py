@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from perdix.models.sampling.dynamic_step import DynamicStep
 from perdix.models.sampling.fixed_step import FixedStep
 from perdix.models.sampling.samples import OperatorSamples
-from perdix.settings.size_grid import Axis, Grid
 from perdix.profiling.convergence import Convergence
 from perdix.profiling.sampling import SamplingPlan, SamplingProgress, converged_performance, sample_operator
 from perdix.profiling.sampling_instance import Observed, SamplingError
 from perdix.profiling.twin_sampling import TwinSamplingInstances
+from perdix.settings.size_grid import Axis, Grid
 from perdix.twin.operators.parameters import load_operator
 from perdix.twin.operators.physics import true_performance
 

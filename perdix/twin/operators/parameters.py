@@ -7,8 +7,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from perdix.settings.size_grid import Grid
 from perdix.settings.home import conf_part
+from perdix.settings.size_grid import Grid
 from perdix.settings.strict import Strict
 from perdix.settings.yaml_files import known_names, load_known
 

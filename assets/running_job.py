@@ -1,0 +1,73 @@
+"""A stream job that profiling or sampling may put under load: checked, and opened.
+
+Belongs here: what a job file must say before anything is done to the job. Does not belong here: what is done
+(:mod:`perdix.profiling`).
+"""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+from perdix.control.clock import WallClock
+from perdix.settings.profiling import Profiling
+from perdix.settings.stream_job import StreamJob
+from perdix.settings.targets import AdvisorySettings
+from perdix.settings.yaml_files import SettingsError
+
+if TYPE_CHECKING:
+    from perdix.assets.resources import Workspace
+    from perdix.profiling.live_job import LiveJob
+
+
+def profilable_job(workspace: "Workspace", job: str) -> tuple[StreamJob, Profiling]:
+    """Return the settings of a job that may be put under load, and the commands that do so.
+
+    Raises
+    ------
+    SettingsError
+        When it has no file or one that cannot be used, or the file lacks what is needed, or lets perdix scale the job
+        meanwhile.
+    """
+    known = workspace.stream_jobs()
+    if job in known.faults:
+        raise SettingsError(known.faults[job])
+    if job not in known.jobs:
+        others = ", ".join(sorted(known.jobs)) or "none"
+        raise SettingsError(f"there is no stream job '{job}'; known: {others}; write conf/jobs/{job}.yaml")
+    settings = known.jobs[job]
+    if settings.prometheus is None:
+        raise SettingsError(f"job '{job}': its file has no 'prometheus'; add its url and selector")
+    if settings.profiling is None:
+        raise SettingsError(
+            f"job '{job}': its file has no 'profiling'; name there the command that puts the job under load, as "
+            "conf/jobs/README.md shows"
+        )
+    if settings.mode != "advise":
+        raise SettingsError(
+            f"job '{job}' is scaled by perdix (mode: act); write mode: advise in its file until this has ended"
+        )
+    return settings, settings.profiling
+
+
+def require_target(settings: StreamJob) -> None:
+    """Raise ``SettingsError`` where nothing rescales the job."""
+    if isinstance(settings.target, AdvisorySettings):
+        raise SettingsError(
+            f"job '{settings.name}': its target is advisory, which rescales nothing; name the cluster (docs/targets.md)"
+        )
+
+
+@contextmanager
+def running_job(settings: StreamJob, profiling: Profiling) -> Iterator["LiveJob"]:
+    """Open a job's metrics, cluster and load; at the end the load is ended, and connections are closed."""
+    from perdix.control.sources import LiveSource
+    from perdix.profiling.commands import Load
+    from perdix.profiling.live_job import LiveJob
+    from perdix.targets.build import build_target
+
+    load = Load(profiling.load)
+    with closing(LiveSource()) as source, closing(build_target(settings)) as target:
+        try:
+            yield LiveJob(settings, source, target, load, WallClock())
+        finally:
+            load.stop()
