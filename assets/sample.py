@@ -1,9 +1,12 @@
-"""An operator's sizes sampled on live traffic (QEScalor, 2.2), as an asset.
+"""Sizes of an operator's worker sampled (QEScalor, 2.2), as an asset: of its twin, or of a running job.
 
-Belongs here: which operator is sampled, progress, and what the asset's page shows. Does not belong here: the sampling
+Belongs here: what is sampled, progress, and what the asset's page shows. Does not belong here: the sampling
 itself (:mod:`perdix.profiling.sampling`), and what is learned of it (:mod:`perdix.models.performance`).
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +16,17 @@ from pydantic import Field
 from perdix.assets.metadata import picture, records
 from perdix.assets.partitions import one_run, stream_jobs
 from perdix.assets.resources import Workspace
+from perdix.assets.running_job import profilable_job, running_job
 from perdix.control.clock import WallClock
-from perdix.settings.stream_job import NAME
+from perdix.settings.profiling import Profiling
+from perdix.settings.size_grid import Grid
+from perdix.settings.stream_job import NAME, StreamJob
 from perdix.settings.yaml_files import SettingsError
 
 if TYPE_CHECKING:
     from perdix.models.sampling.contract import SamplingRule
     from perdix.models.sampling.samples import OperatorSamples
+    from perdix.profiling.sampling_instance import SamplingInstances
     from perdix.twin.operators.parameters import OperatorTwinParameters
 
 COLUMNS = ("cpu_cores", "memory_mb", "per_s", "took_s", "why_failed")
@@ -31,8 +38,25 @@ class SampleConfig(dg.Config):
     operator: str = Field(
         "", description="Operator's twin: a name in conf/operators; empty: the one called as the stream job."
     )
+    live: bool = Field(False, description="Sample the running job itself, as its file allows.")
     method: str = Field("dsa", description="dsa, or fssa-1, fssa-2, ...: how the next size is chosen.")
+    window_s: int = Field(30, ge=1, le=2_400, description="Seconds for which a share of the load is kept and watched.")
+    first_share: float = Field(0.01, gt=0, le=1, description="Share of the load that a size begins with.")
     seed: int = Field(0, ge=0, description="Of the twin's luck.")
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """What is sampled: by which rule, which sizes, and of what: the twin of an operator, or a running job."""
+
+    rule: "SamplingRule"
+    sizes: Grid
+    of: "OperatorTwinParameters | tuple[StreamJob, Profiling]"
+
+    @property
+    def twin(self) -> "OperatorTwinParameters | None":
+        """The twin, whose truth is known."""
+        return None if isinstance(self.of, tuple) else self.of
 
 
 @dg.asset(
@@ -50,14 +74,14 @@ def operator_samples(
     jobs, told = list(context.partition_keys), {}
     for job in jobs:
         try:
-            found, path, operator = sample_job(context, workspace, config, job)
+            found, path, sampled = sample_job(context, workspace, config, job)
         except (SettingsError, RuntimeError) as error:
             raise dg.Failure(f"{job}: {error}") from error
         for one in found.failed:
             context.log.warning(f"{job}: {one.cpu_cores:g} cores, {one.memory_mb:g} MB: {one.why}")
         for note in found.notes:
             context.log.warning(f"{job}: {note}")
-        told[job] = samples_metadata(found, path, operator)
+        told[job] = samples_metadata(found, path, sampled)
         if len(jobs) > 1:
             context.add_asset_metadata(told[job], partition_key=job)
     return dg.MaterializeResult(metadata=told[jobs[0]] if len(jobs) == 1 else {"jobs": ", ".join(jobs)})
@@ -65,38 +89,52 @@ def operator_samples(
 
 def sample_job(
     context: dg.AssetExecutionContext, workspace: Workspace, config: SampleConfig, job: str
-) -> "tuple[OperatorSamples, Path, OperatorTwinParameters]":
-    """Sample one job's operator on its twin and keep the samples; return them, where they are, and the twin.
+) -> "tuple[OperatorSamples, Path, Sampled]":
+    """Sample one job's operator and keep the samples; return them, where they are, and what was sampled.
 
     Raises
     ------
     SettingsError
-        When there is no such operator or method.
+        When there is no such operator, job or method, or the job may not be sampled.
     perdix.profiling.sampling_instance.SamplingError
         When not one size could be sampled.
     """
     from perdix.models.sampling.rows import write_samples
-    from perdix.profiling.sampling import sample_operator
+    from perdix.profiling.sampling import SamplingPlan, sample_operator
+
+    sampled = what_is_sampled(config, job, workspace)
+    with _instances(sampled, config) as instances:
+        found = sample_operator(
+            job,
+            sampled.rule,
+            sampled.sizes,
+            instances,
+            SamplingPlan(config.window_s, config.first_share),
+            on_progress=lambda progress: context.log.info(f"{job}: {progress}"),
+        )
+    return found, write_samples(found, workspace.paths().operator_samples), sampled
+
+
+@contextmanager
+def _instances(sampled: Sampled, config: SampleConfig) -> "Iterator[SamplingInstances]":
+    from perdix.profiling.live_sampling import LiveSamplingInstances
     from perdix.profiling.twin_sampling import TwinSamplingInstances
 
-    operator, rule = what_is_sampled(config, job, workspace.conf_part("operators"))
-    found = sample_operator(
-        job,
-        rule,
-        operator.sizes,
-        TwinSamplingInstances(operator, config.seed, start_s=int(WallClock().now_s())),
-        on_progress=lambda progress: context.log.info(f"{job}: {progress}"),
-    )
-    return found, write_samples(found, workspace.paths().operator_samples), operator
+    if not isinstance(sampled.of, tuple):
+        yield TwinSamplingInstances(sampled.of, config.seed, start_s=int(WallClock().now_s()))
+        return
+    settings, profiling = sampled.of
+    with running_job(settings, profiling) as live:
+        yield LiveSamplingInstances(live, profiling)
 
 
-def what_is_sampled(config: SampleConfig, job: str, operators: Path) -> "tuple[OperatorTwinParameters, SamplingRule]":
-    """Return the operator's twin and the rule.
+def what_is_sampled(config: SampleConfig, job: str, workspace: Workspace) -> Sampled:
+    """Return what is sampled.
 
     Raises
     ------
     SettingsError
-        When there is no such operator or method, or the job cannot be called so.
+        When there is no such operator, job or method, or the job cannot be called so, or may not be sampled.
     """
     from perdix.models.sampling.course import rule_called
     from perdix.twin.operators.parameters import load_operator
@@ -107,16 +145,27 @@ def what_is_sampled(config: SampleConfig, job: str, operators: Path) -> "tuple[O
         rule = rule_called(config.method)
     except ValueError as error:
         raise SettingsError(str(error)) from error
-    return load_operator(config.operator or job, operators), rule
+    if not config.live:
+        operator = load_operator(config.operator or job, workspace.conf_part("operators"))
+        return Sampled(rule, operator.sizes, operator)
+    settings, profiling = profilable_job(workspace, job)
+    if profiling.sizes is None or profiling.resize is None or profiling.most_per_s is None:
+        raise SettingsError(
+            f"job '{job}': to sample it, 'profiling' in its file needs 'resize', 'sizes' and 'most_per_s', as "
+            "conf/jobs/README.md shows"
+        )
+    return Sampled(rule, profiling.sizes, (settings, profiling))
 
 
-def samples_metadata(found: "OperatorSamples", path: Path, operator: "OperatorTwinParameters") -> dict[str, Any]:
+def samples_metadata(found: "OperatorSamples", path: Path, sampled: Sampled) -> dict[str, Any]:
     """Return what the asset's page shows of samples."""
     from perdix.assets.sample_pictures import samples_picture
     from perdix.models.sampling.rows import rows_of
 
     return {
-        "sampled": picture(samples_picture(found, operator), f"{found.operator}: performance over cores and memory"),
+        "sampled": picture(
+            samples_picture(found, sampled.sizes, sampled.twin), f"{found.operator}: performance over cores and memory"
+        ),
         "sizes": records(rows_of(found).to_dict("records"), COLUMNS),
         "method": found.method,
         "samples": len(found.samples),

@@ -1,4 +1,4 @@
-"""The picture of a sampling: performance over cores and over memory, with each step's length, beside the truth."""
+"""The picture of a sampling: performance over cores and over memory, with each step's length; of a twin, the truth."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from matplotlib.axes import Axes
 
 from perdix.models.sampling.samples import OperatorSamples
 from perdix.replay.canvas import BLUE, GREY, RED, canvas, rate_axis, to_png
+from perdix.settings.size_grid import Grid
 from perdix.twin.operators.parameters import OperatorTwinParameters
 from perdix.twin.operators.physics import true_performance
 
 Point = tuple[float, float]
 
 
-def samples_picture(found: OperatorSamples, operator: OperatorTwinParameters) -> bytes:
-    """Draw the two sweeps: samples in the order of the resource, steps in units, failures, and the true curve."""
-    sizes = operator.sizes
+def samples_picture(found: OperatorSamples, sizes: Grid, twin: OperatorTwinParameters | None = None) -> bytes:
+    """Draw the two sweeps: samples in the order of the resource, steps in units, failures, and a twin's true curve."""
     most_cpu, most_mb = sizes.size(sizes.largest)
     failed = {(one.cpu_cores, one.memory_mb) for one in found.failed}
     figure, grid = canvas(2, 2, width_in=12.0, height_in=5.2, height_ratios=(3, 1), same_x=False)
@@ -33,8 +33,9 @@ def samples_picture(found: OperatorSamples, operator: OperatorTwinParameters) ->
         lost = sorted(size[column] for size in failed if size[other] == held)
         above, below = grid[0, column], grid[1, column]
         amounts = axis.values()
-        truth = true_performance(operator, *((amounts, held) if column == 0 else (held, amounts)))
-        above.plot(amounts, truth, color=GREY, lw=1.2, label="the twin's truth")
+        if twin is not None:
+            truth = true_performance(twin, *((amounts, held) if column == 0 else (held, amounts)))
+            above.plot(amounts, truth, color=GREY, lw=1.2, label="the twin's truth")
         above.plot(*_columns(points), color=BLUE, lw=0.8, alpha=0.5)
         above.scatter(*_columns(points), color=BLUE, s=22, zorder=3, label=f"{found.method}: {len(points)} samples")
         if lost:

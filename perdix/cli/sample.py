@@ -11,11 +11,20 @@ import typer
 from perdix.cli.how_long import START_S, say_beforehand
 from perdix.cli.options import JsonOption
 from perdix.cli.output import console, emit, number, table
+from perdix.cli.signals import ENDS, handled, interrupt
 
 
 def sample(
-    operator: Annotated[str, typer.Argument(help="Operator to sample: a name in conf/operators.", show_default=False)],
+    operator: Annotated[
+        str,
+        typer.Argument(
+            help="Operator to sample: a name in conf/operators; with --live, a stream job.", show_default=False
+        ),
+    ],
     *,
+    live: Annotated[
+        bool, typer.Option("--live", help="Sample the running job itself, as 'profiling' in its file allows.")
+    ] = False,
     job: Annotated[
         str | None,
         typer.Option("--job", help="Stream job that the samples are of.", show_default="called as the operator"),
@@ -23,6 +32,12 @@ def sample(
     method: Annotated[
         str, typer.Option("--method", help="dsa (steps follow the gradient), or fssa-1, fssa-2, ... (fixed steps).")
     ] = "dsa",
+    window_s: Annotated[
+        int, typer.Option("--window", help="Seconds for which a share of the load is watched.", min=1, max=2_400)
+    ] = 30,
+    first_share: Annotated[
+        float, typer.Option("--first-share", help="Share of the load that a size begins with.", min=0.001, max=1.0)
+    ] = 0.01,
     seed: Annotated[int, typer.Option("--seed", help="Of the twin's luck.", min=0)] = 0,
     picture: Annotated[
         Path | None, typer.Option("--picture", help="Write a PNG of the samples here.", dir_okay=False)
@@ -34,23 +49,38 @@ def sample(
     One worker after the other, each of another size, takes part in the live traffic; its share is raised until its
     throughput no longer follows. The samples are kept as a table named by its content.
 
-    Example: perdix sample co1 --method dsa --picture co1.png
+    With --live, commands of the job's file resize the only worker of a running job, and put it under load.
+
+    Examples: perdix sample co1 --method dsa --picture co1.png
+
+    perdix sample parse --live --method fssa-2
     """
+    from perdix.assets.resources import Workspace
     from perdix.assets.sample import SampleConfig, what_is_sampled
     from perdix.cli import runs
     from perdix.cli.output import UserError
     from perdix.cli.stores import home
-    from perdix.settings.home import conf_part
 
+    if live and job not in (None, operator):
+        raise UserError(f"--job {job}: with --live the job itself is sampled, so leave it out")
     name = job or operator
-    config: dict[str, Any] = {"operator": operator, "method": method, "seed": seed}
+    config: dict[str, Any] = {
+        "operator": "" if live else operator,
+        "live": live,
+        "method": method,
+        "window_s": window_s,
+        "first_share": first_share,
+        "seed": seed,
+    }
     # What is wrong is said before anything is begun.
-    twin, _ = what_is_sampled(SampleConfig(**config), name, conf_part("operators"))
+    sampled = what_is_sampled(SampleConfig(**config), name, Workspace())
     if picture is not None and not picture.resolve().parent.is_dir():
         raise UserError(f"{picture}: there is no folder {picture.resolve().parent}; make it, or write elsewhere")
     if not as_json:
-        say_beforehand(f"{name}: one worker after the other, of each size that the gradient leads to", START_S)
-    with runs.instance(home()) as opened:
+        say_beforehand(
+            f"{name}: one worker after the other, of each size that the gradient leads to", None if live else START_S
+        )
+    with handled(ENDS, interrupt), runs.instance(home()) as opened:
         opened.add_dynamic_partitions("stream_jobs", [name])
         result = runs.run_job(
             "sample", (name, name), opened, None if as_json else console, config={"operator_samples": config}
@@ -60,7 +90,7 @@ def sample(
         from perdix.assets.sample_pictures import samples_picture
         from perdix.models.sampling.rows import read_samples
 
-        picture.write_bytes(samples_picture(read_samples(Path(document["file"])), twin))
+        picture.write_bytes(samples_picture(read_samples(Path(document["file"])), sampled.sizes, sampled.twin))
         document["picture"] = str(picture)
     emit("perdix.sample/1", document, as_json=as_json, show=lambda: _show(document))
 

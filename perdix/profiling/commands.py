@@ -86,7 +86,7 @@ def _start(words: Sequence[str]) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
     """Start a command in a process group of its own: what it starts ends with it, and no Ctrl-C reaches it first."""
     said = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the process
     try:
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # noqa: S603 # who may write a job file may say what is run
             list(words), stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True
         )
     except (OSError, ValueError) as error:

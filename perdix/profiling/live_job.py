@@ -166,7 +166,7 @@ def offered_per_s(window: Window, asked_per_s: float, tolerance: float) -> float
     arrived_per_s = mean(window.job_metric(metrics.WORKLOAD.name))
     if abs(arrived_per_s - asked_per_s) > tolerance * asked_per_s:  # NaN is not
         raise LiveError(
-            f"{arrived_per_s:,.4g} records/s arrived where the load was asked for {asked_per_s:,.4g}; see to it that the "
-            "command keeps its rate, and that nothing else writes to the topic"
+            f"{arrived_per_s:,.1f} records/s arrived where the load was asked for {asked_per_s:,.1f}; see to it that "
+            "the command keeps its rate, and that nothing else writes to the topic"
         )
     return arrived_per_s

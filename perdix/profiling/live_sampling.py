@@ -12,7 +12,7 @@ from perdix.profiling.commands import run_to_end
 from perdix.profiling.live_job import LiveJob, offered_per_s, turned_into
 from perdix.profiling.measuring import measured
 from perdix.profiling.sampling_instance import Observed, SamplingError
-from perdix.settings.profiling import CPU_CORES, MEMORY_MB, Command
+from perdix.settings.profiling import CPU_CORES, MEMORY_MB, Profiling
 
 RESIZED_S = 600.0  # that the command may take: a pod is replaced
 STEPS = 5  # of the scrapes, that a new rate takes to be seen: rates are those of four
@@ -26,16 +26,20 @@ class LiveSamplingInstances:
     ----------
     live
         The job.
-    resize, restore
-        Commands that give its worker another size, and the one that it had; ``None`` where nothing restores it.
-    most_per_s
-        Records/s that stand for all of the live workload.
+    commands
+        Those that give its worker another size, and the one that it had; ``most_per_s`` stands for the live workload.
+
+    Raises
+    ------
+    ValueError
+        When they cannot resize it.
     """
 
-    def __init__(self, live: LiveJob, resize: Command, restore: Command | None, most_per_s: float) -> None:
-        self.live = live
-        self._resize, self._restore = resize, restore
-        self.most_per_s = most_per_s
+    def __init__(self, live: LiveJob, commands: Profiling) -> None:
+        if commands.resize is None or commands.most_per_s is None:
+            raise ValueError("sampling needs a command 'resize', and 'most_per_s'")
+        self.live, self.most_per_s = live, commands.most_per_s
+        self._resize, self._restore = commands.resize, commands.restore
         self._resized_to = ""
 
     def start(self, cpu_cores: float, memory_mb: float) -> LiveSamplingInstance:

@@ -6,6 +6,7 @@ import base64
 import re
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from perdix.assets.profile_pictures import profile_picture
 from perdix.assets.resources import Workspace
 from perdix.models.profiling.profile import Profile
 from perdix.models.profiling.rows import newest_profile
+from perdix.profiling.live_job import LiveJob
 from perdix.settings.home import Home
 from perdix.settings.yaml_files import SettingsError
 from perdix.twin.emission import Scraping
@@ -26,6 +28,7 @@ from perdix.twin.living import LivingTwin, SimulatedClock
 from perdix.twin.parameters import load_twin
 from perdix.twin.prometheus_face import PrometheusFace
 from tests.models.measured_profile import known_job
+from tests.profiling.live_rig import Running
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
@@ -187,3 +190,63 @@ class TestRecording:
 
     def test_of_a_job_without_a_file(self, workspace: Workspace) -> None:
         assert recorded(dg.build_asset_context(), workspace, "wordcount", 1_700_000_100) is None
+
+
+class TestTheRunningJob:
+    """The job itself, whose commands its file names; here a twin in simulated time."""
+
+    FILE = """
+prometheus: {url: "http://in.process"}
+bounds: {minimum: 1, maximum: 5}
+target: {kind: flink, url: "http://in.process"}
+profiling: {load: "./load.sh {per_s}"}
+"""
+
+    @pytest.fixture
+    def job(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> Running:
+        job = Running(scale_out=4)
+
+        @contextmanager
+        def opened(*_: object) -> Iterator[LiveJob]:
+            yield job.live
+
+        monkeypatch.setattr("perdix.assets.profile.running_job", opened)
+        self.write(run, self.FILE)
+        return job
+
+    def write(self, run: Run, text: str) -> None:
+        (run.workspace.conf_folder() / "jobs").mkdir(exist_ok=True)
+        (run.workspace.conf_folder() / "jobs" / "orders.yaml").write_text(text)
+
+    def test_its_scale_outs_are_profiled_one_after_the_other(self, run: Run, job: Running) -> None:
+        config = {"maximum": 0, "deployments": 2, "settle_s": 180, "step_per_s": 8_000.0}
+        assert run.go(("orders", "orders"), live=True, **config).success
+        kept = newest_profile(run.home.profiles, "orders")
+        assert kept is not None
+        assert set(kept[1].maximum_per_s) == {2, 5}, "from the default's minimum to the most that its file allows"
+        assert kept[1].downtimes_s == (), "its file names no command that lets a worker fail"
+        assert job.twin.scale_out == 4
+        told = run.metadata("orders")
+        assert told["took_h"] == pytest.approx((kept[1].ended_s - kept[1].began_s) / 3_600.0)
+
+    @pytest.mark.parametrize(
+        ("config", "words"),
+        [
+            ({"step_per_s": 0.0}, "the rates are not known: give their distance, records/s"),
+            ({"maximum": 9}, "maximum 9: job 'orders' may have 5 workers; ask for fewer"),
+            ({"minimum": 4, "maximum": 3}, "minimum 4 is above maximum 3; swap or widen them"),
+        ],
+    )
+    def test_what_cannot_be_is_said_before_the_job_is_touched(
+        self, run: Run, job: Running, config: dict[str, Any], words: str
+    ) -> None:
+        result = run.go(("orders", "orders"), live=True, **config)
+        assert not result.success
+        assert words in failure(result)
+        assert job.target.asked == []
+
+    def test_a_job_that_perdix_scales_is_not_profiled(self, run: Run, job: Running) -> None:
+        self.write(run, self.FILE + "mode: act\n")
+        result = run.go(("orders", "orders"), live=True)
+        assert not result.success
+        assert "is scaled by perdix (mode: act); write mode: advise" in failure(result)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +20,11 @@ from perdix.assets.sample_pictures import samples_picture
 from perdix.models.performance.contract import Sample
 from perdix.models.sampling.rows import newest_samples
 from perdix.models.sampling.samples import FailedSize, OperatorSamples
+from perdix.profiling.live_job import LiveJob
 from perdix.settings.home import Home
 from perdix.settings.yaml_files import SettingsError
 from perdix.twin.operators.parameters import load_operator
+from tests.profiling.live_rig import MOST_PER_S, OneWorker
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
@@ -131,10 +135,45 @@ def test_an_operator_that_can_never_be_full_fails_and_says_why(run: Run) -> None
 
 def test_a_job_cannot_be_called_like_a_path() -> None:
     with pytest.raises(SettingsError, match="is no name of a stream job"):
-        what_is_sampled(SampleConfig(operator="co1"), "../co1", Path("conf"))
+        what_is_sampled(SampleConfig(operator="co1"), "../co1", Workspace())
 
 
 @pytest.mark.parametrize("failed", [(), (FailedSize(4.0, 32.0, "out of memory"),)])
 def test_any_samples_can_be_drawn(failed: tuple[FailedSize, ...]) -> None:
     few = OperatorSamples("co1", "dsa", (Sample(1.0, 256.0, 9_000.0),), failed)
-    assert samples_picture(few, load_operator("co1")).startswith(PNG)
+    assert samples_picture(few, load_operator("co1").sizes, load_operator("co1")).startswith(PNG)
+    assert samples_picture(few, load_operator("co1").sizes).startswith(PNG), "of a running job nobody knows the truth"
+
+
+def test_a_running_job_is_sampled_by_the_commands_of_its_file(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = OneWorker(tmp_path)
+
+    @contextmanager
+    def opened(*_: object) -> Iterator[LiveJob]:
+        yield job.live
+
+    monkeypatch.setattr("perdix.assets.sample.running_job", opened)
+    jobs = run.workspace.conf_folder() / "jobs"
+    jobs.mkdir()
+    document = {
+        "prometheus": {"url": "http://in.process"},
+        "profiling": job.commands().model_dump(mode="json", exclude_none=True),
+    }
+    (jobs / "parse.yaml").write_text(json.dumps(document))
+    assert run.go(("parse", "parse"), live=True, method="fssa-1", first_share=0.1).success
+    kept = newest_samples(run.home.operator_samples, "parse")
+    assert kept is not None
+    assert {one.cpu_cores for one in kept[1].samples} == {1.0, 2.0, 3.0}
+    assert job.load.rates_per_s[0] == pytest.approx(0.1 * MOST_PER_S)
+    assert run.metadata("parse")["samples"] == 3
+
+
+def test_a_running_job_whose_file_names_no_sizes_is_not_sampled(run: Run) -> None:
+    jobs = run.workspace.conf_folder() / "jobs"
+    jobs.mkdir()
+    (jobs / "parse.yaml").write_text("{prometheus: {url: 'http://in.process'}, profiling: {load: 'x {per_s}'}}\n")
+    result = run.go(("parse", "parse"), live=True)
+    assert not result.success
+    assert "'profiling' in its file needs 'resize', 'sizes' and 'most_per_s'" in failure(result)

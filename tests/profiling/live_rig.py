@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 
 from perdix.profiling.commands import CommandError
 from perdix.profiling.live_job import LiveJob
 from perdix.replay.twin_source import TwinSource
+from perdix.settings.profiling import Profiling
+from perdix.settings.size_grid import Axis, Grid
 from perdix.settings.stream_job import PrometheusSource
 from perdix.telemetry import metrics
 from perdix.telemetry.window import Window
 from perdix.twin.job import JobTwin
 from tests.control.rig import START_S, FaultySource, FaultyTarget, a_job, parameters
 
+PER_CORE, MOST_PER_S = 10_000.0, 60_000.0
+GRID = Grid(cpu=Axis(least=1.0, most=3.0, unit=1.0), memory=Axis(least=512.0, most=512.0, unit=1.0))
 PROMETHEUS = PrometheusSource.model_validate({"url": "http://in.process", "scrape_interval_s": 5})
 
 
@@ -90,3 +96,30 @@ class Running:
             )
 
         self.source.change = change
+
+
+class OneWorker(Running):
+    """A job whose worker gets as many cores as a file says, which the command writes."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(scale_out=1)
+        self.file = folder / "size"
+        self.sizes: list[str] = []
+        self.meanwhile = self._noticed
+        self.resize = self.writing("{cpu_cores} {memory_mb}")
+        self.restore: tuple[str, ...] | None = self.writing("2 512")
+
+    def writing(self, text: str) -> tuple[str, ...]:
+        return (sys.executable, "-c", f"import sys; open({str(self.file)!r}, 'w').write(sys.argv[1])", text)
+
+    def _noticed(self) -> None:
+        if self.file.exists():
+            self.sizes.append(self.file.read_text())
+            self.file.unlink()
+            self.with_worker_of(PER_CORE * float(self.sizes[-1].split()[0]))
+
+    def commands(self) -> Profiling:
+        """What its file says."""
+        return Profiling(
+            load=("load", "{per_s}"), resize=self.resize, restore=self.restore, most_per_s=MOST_PER_S, sizes=GRID
+        )
