@@ -156,6 +156,23 @@ def start_worker(worker: str, state: StateOption = STATE) -> None:
     chosen.start([worker])
 
 
+@app.command("resize-worker")
+def resize_worker(
+    worker: str,
+    cores: Annotated[float, typer.Option(help="CPU quota.")],
+    heap_mb: Annotated[int, typer.Option(help="Heap of its tasks, MB.")],
+    state: StateOption = STATE,
+) -> None:
+    """Start a TaskManager again with another size.
+
+    Example: python -m testbed resize-worker tm-1 --cores 0.25 --heap-mb 256
+    """
+    try:
+        _recalled(state).resize(worker, cores, heap_mb)
+    except ValidationError as error:
+        raise _refused(error) from None
+
+
 @app.command("stop-prometheus")
 def stop_prometheus(state: StateOption = STATE) -> None:
     """Stop Prometheus; its data stay."""
@@ -178,17 +195,22 @@ def _shifted(offset: int) -> dict[str, int]:
         raise UserError(f"--port-offset: {offset} moves ports out of the range from 1 to {LARGEST_PORT}") from None
 
 
+def _refused(error: ValidationError) -> UserError:
+    """Return what is wrong with an option."""
+    first = error.errors()[0]
+    if not first["loc"]:
+        return UserError(first["msg"].removeprefix("Value error, "))
+    option = "--" + "-".join(str(part) for part in first["loc"]).replace("_", "-")
+    return UserError(f"{option}: {first['msg']}, found {first['input']!r}")
+
+
 def _asked(layout: Layout, asked: dict[str, Any]) -> Testbed:
     """Return the settings: those asked for, over those of a testbed that runs, over the defaults."""
     before = layout.recall() if Cluster(layout, Testbed()).files.running() else None
     try:
         chosen = Testbed.model_validate({**(before.model_dump() if before else {}), **asked})
     except ValidationError as error:
-        first = error.errors()[0]
-        if not first["loc"]:
-            raise UserError(first["msg"].removeprefix("Value error, ")) from None
-        option = "--" + "-".join(str(part) for part in first["loc"]).replace("_", "-")
-        raise UserError(f"{option}: {first['msg']}, found {first['input']!r}") from None
+        raise _refused(error) from None
     if before is not None and chosen != before:
         differ = [name for name in asked if getattr(before, name) != getattr(chosen, name)]
         raise UserError(f"a testbed with another {', '.join(differ)} runs in {layout.root}; `down` first")

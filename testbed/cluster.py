@@ -113,6 +113,13 @@ class Cluster:
                     self._stop(names)
                 raise
 
+    def resize(self, worker: str, cores: float, heap_mb: int) -> None:
+        """Start a worker again with another size, which others get when they are started again; as :meth:`start`."""
+        self._known([worker])
+        self.testbed = Testbed.model_validate({**self.testbed.model_dump(), "cores": cores, "heap_mb": heap_mb})
+        self.files.stop([worker])
+        self.start([worker])
+
     def limit(self, workers: Sequence[str], cores: float | None = None) -> None:
         """Give workers a CPU quota, where one can be set: ``cores``, else the one that they work with."""
         quotas, _ = self._quotas()

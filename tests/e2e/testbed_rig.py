@@ -26,6 +26,7 @@ from testbed.cluster import Cluster
 from testbed.contenders import command, job_file, live
 from testbed.flink import JobManager
 from testbed.run import begin
+from testbed.settings import Testbed
 
 OBJECTIVES = Objectives(
     memory_ratio=None, recovery_time_s=120.0, latency_p95_ms=2_000.0, checkpoint_interval_s=10.0, rescales_per_day=1_000
@@ -98,6 +99,15 @@ def steady_load(cluster: Cluster, per_s: int) -> Iterator[None]:
         process.wait()
 
 
+def working(testbed: Testbed) -> list[str]:
+    """Return the TaskManagers that run the subtasks of a testbed's job."""
+    with contextlib.closing(JobManager(testbed)) as flink:
+        job = flink.job()
+        vertices = [one["id"] for one in flink.get(f"/jobs/{job}")["vertices"]]
+        subtasks = [one for vertex in vertices for one in flink.get(f"/jobs/{job}/vertices/{vertex}")["subtasks"]]
+    return sorted({one["taskmanager-id"] for one in subtasks})
+
+
 @dataclass
 class Rig:
     """A testbed, a home of perdix, and a controller in a process of its own."""
@@ -128,11 +138,7 @@ class Rig:
 
     def workers(self) -> list[str]:
         """Return the TaskManagers that run the job's subtasks."""
-        with contextlib.closing(JobManager(self.cluster.testbed)) as flink:
-            job = flink.job()
-            vertices = [one["id"] for one in flink.get(f"/jobs/{job}")["vertices"]]
-            subtasks = [one for vertex in vertices for one in flink.get(f"/jobs/{job}/vertices/{vertex}")["subtasks"]]
-        return sorted({one["taskmanager-id"] for one in subtasks})
+        return working(self.cluster.testbed)
 
     @contextlib.contextmanager
     def controller(self, label: str) -> Iterator[None]:

@@ -47,6 +47,7 @@ def refused(*words: object) -> str:
         ["load", "--shape", "sine"],
         ["kill-worker", "tm-1"],
         ["start-worker", "tm-1"],
+        ["resize-worker", "tm-1", "--cores", "0.2", "--heap-mb", "128"],
         ["stop-prometheus"],
         ["start-prometheus"],
     ],
@@ -146,3 +147,7 @@ def test_faults_are_for_workers_that_there_are(state: Path) -> None:
     assert "there are tm-1, tm-2" in refused("kill-worker", "kafka", "--state", state)
     assert "tm-2 does not run" in refused("kill-worker", "tm-2", "--state", state)
     assert "needs the JobManager" in refused("start-worker", "tm-2", "--state", state)
+    size = ("--cores", 0.2, "--heap-mb")
+    assert "there are tm-1, tm-2" in refused("resize-worker", "tm-3", *size, 128, "--state", state)
+    assert "--heap-mb: " in refused("resize-worker", "tm-2", *size, 1, "--state", state)
+    assert "needs the JobManager" in refused("resize-worker", "tm-2", *size, 128, "--state", state)
