@@ -167,8 +167,10 @@ def resize_worker(
 
     Example: python -m testbed resize-worker tm-1 --cores 0.25 --heap-mb 256
     """
+    chosen = _recalled(state)
+    _require_worker(chosen, worker)
     try:
-        _recalled(state).resize(worker, cores, heap_mb)
+        chosen.resize(worker, cores, heap_mb)
     except ValidationError as error:
         raise _refused(error) from None
 
@@ -226,9 +228,13 @@ def _recalled(state: Path, *, must_exist: bool = True) -> Cluster:
 
 
 def _worker(chosen: Cluster, worker: str) -> int:
+    _require_worker(chosen, worker)
+    return chosen.known_running(worker)
+
+
+def _require_worker(chosen: Cluster, worker: str) -> None:
     if worker not in chosen.testbed.worker_names():
         raise UserError(f"no TaskManager '{worker}'; there are {', '.join(chosen.testbed.worker_names())}")
-    return chosen.known_running(worker)
 
 
 def _emit(chosen: Cluster, *, as_json: bool) -> None:

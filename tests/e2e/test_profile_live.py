@@ -80,7 +80,7 @@ def test_a_running_job_is_profiled_and_gets_its_workers_back(tmp_path: Path) -> 
         rates = ("--min", "1", "--deployments", "2", "--step", "90", "--settle", "40", "--measure", "30")
         found = perdix(where, "profile", testbed.job, "--live", *rates)
         assert len(working(testbed)) == 2, "as before"
-    print(json.dumps(found, indent=1))
+    (tmp_path / "found.json").write_text(json.dumps(found, indent=1))
     highest = {row["scale_out"]: row["highest_per_s"] for row in found["deployments"]}
     assert set(highest) == {1, 3}
     assert 100 < highest[1] < 300
@@ -112,7 +112,7 @@ def test_the_worker_of_a_running_job_is_sampled_and_gets_its_size_back(tmp_path:
         recalled = cluster.layout.recall()
         assert recalled is not None
         assert (recalled.cores, recalled.heap_mb) == (0.25, 128), "as before"
-    print(json.dumps(found, indent=1))
+    (tmp_path / "found.json").write_text(json.dumps(found, indent=1))
     assert (found["failed"], found["notes"]) == ([], [])
     per_s = {one["cpu_cores"]: one["per_s"] for one in found["samples"]}
     assert set(per_s) == {0.15, 0.25, 0.35}
