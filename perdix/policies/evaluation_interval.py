@@ -12,7 +12,8 @@ from perdix.policies.wording import seconds
 
 EVALUATED = "evaluated_s"
 NOT_PROFILED = (
-    "The job is not profiled: `perdix profile TWIN --job NAME` (or the Dagster job `profile`) measures a twin of it."
+    "The job is not profiled: `perdix profile NAME --live` (or the Dagster job `profile`) measures it while it runs, "
+    "`perdix profile TWIN --job NAME` a twin of it."
 )
 
 
