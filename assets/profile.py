@@ -122,7 +122,7 @@ def _twins(
 def _the_running_job(
     context: dg.AssetExecutionContext, workspace: Workspace, config: ProfileConfig, job: str
 ) -> "Iterator[tuple[Plan, Deployments]]":
-    from perdix.profiling.live_deployments import LiveDeployments
+    from perdix.profiling.live.deployments import LiveDeployments
 
     settings, profiling = profilable_job(workspace, job)
     plan = live_plan_of(config, settings, profiling)

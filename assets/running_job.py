@@ -16,7 +16,7 @@ from perdix.settings.yaml_files import SettingsError
 
 if TYPE_CHECKING:
     from perdix.assets.resources import Workspace
-    from perdix.profiling.live_job import LiveJob
+    from perdix.profiling.live.job import LiveJob
 
 
 def profilable_job(workspace: "Workspace", job: str) -> tuple[StreamJob, Profiling]:
@@ -61,8 +61,8 @@ def require_target(settings: StreamJob) -> None:
 def running_job(settings: StreamJob, profiling: Profiling) -> Iterator["LiveJob"]:
     """Open a job's metrics, cluster and load; at the end the load is ended, and connections are closed."""
     from perdix.control.sources import LiveSource
-    from perdix.profiling.commands import Load
-    from perdix.profiling.live_job import LiveJob
+    from perdix.profiling.live.commands import Load
+    from perdix.profiling.live.job import LiveJob
     from perdix.targets.build import build_target
 
     load = Load(profiling.load)

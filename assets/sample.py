@@ -117,7 +117,7 @@ def sample_job(
 
 @contextmanager
 def _instances(sampled: Sampled, config: SampleConfig) -> "Iterator[SamplingInstances]":
-    from perdix.profiling.live_sampling import LiveSamplingInstances
+    from perdix.profiling.live.sampling import LiveSamplingInstances
     from perdix.profiling.twin_sampling import TwinSamplingInstances
 
     if not isinstance(sampled.of, tuple):

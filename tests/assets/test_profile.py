@@ -19,7 +19,7 @@ from perdix.assets.profile_pictures import profile_picture
 from perdix.assets.resources import Workspace
 from perdix.models.profiling.profile import Profile
 from perdix.models.profiling.rows import newest_profile
-from perdix.profiling.live_job import LiveJob
+from perdix.profiling.live.job import LiveJob
 from perdix.settings.home import Home
 from perdix.settings.yaml_files import SettingsError
 from perdix.twin.emission import Scraping

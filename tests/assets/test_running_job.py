@@ -9,7 +9,7 @@ import pytest
 
 from perdix.assets.resources import Workspace
 from perdix.assets.running_job import profilable_job, require_target, running_job
-from perdix.profiling.commands import Load
+from perdix.profiling.live.commands import Load
 from perdix.settings.yaml_files import SettingsError
 
 PROMETHEUS = "prometheus: {url: 'http://127.0.0.1:9'}\n"

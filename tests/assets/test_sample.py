@@ -20,7 +20,7 @@ from perdix.assets.sample_pictures import samples_picture
 from perdix.models.performance.contract import Sample
 from perdix.models.sampling.rows import newest_samples
 from perdix.models.sampling.samples import FailedSize, OperatorSamples
-from perdix.profiling.live_job import LiveJob
+from perdix.profiling.live.job import LiveJob
 from perdix.settings.home import Home
 from perdix.settings.yaml_files import SettingsError
 from perdix.twin.operators.parameters import load_operator

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from perdix.profiling.commands import CommandError
-from perdix.profiling.live_job import LiveJob
+from perdix.profiling.live.commands import CommandError
+from perdix.profiling.live.job import LiveJob
 from perdix.replay.twin_source import TwinSource
 from perdix.settings.profiling import Profiling
 from perdix.settings.size_grid import Axis, Grid

@@ -10,7 +10,7 @@ import pytest
 from perdix.models.profiling.profile import Profile
 from perdix.profiling.campaign import profile
 from perdix.profiling.deployment import DeploymentError
-from perdix.profiling.live_deployments import LiveDeployments
+from perdix.profiling.live.deployments import LiveDeployments
 from perdix.profiling.plan import Plan
 from perdix.targets.contract import TargetError
 from perdix.telemetry import metrics

@@ -9,7 +9,7 @@ import pytest
 
 from perdix.models.sampling.fixed_step import FixedStep
 from perdix.models.sampling.samples import OperatorSamples
-from perdix.profiling.live_sampling import LiveSamplingInstances
+from perdix.profiling.live.sampling import LiveSamplingInstances
 from perdix.profiling.sampling import SamplingPlan, sample_operator
 from perdix.profiling.sampling_instance import SamplingError
 from perdix.telemetry import metrics

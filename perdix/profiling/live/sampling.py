@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 
-from perdix.profiling.commands import run_to_end
-from perdix.profiling.live_job import LiveJob, offered_per_s, turned_into
+from perdix.profiling.live.commands import run_to_end
+from perdix.profiling.live.job import LiveJob, offered_per_s, turned_into
 from perdix.profiling.measuring import measured
 from perdix.profiling.sampling_instance import Observed, SamplingError
 from perdix.settings.profiling import CPU_CORES, MEMORY_MB, Profiling

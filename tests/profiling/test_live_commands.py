@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from perdix.profiling.commands import CommandError, Load, filled, run_to_end
+from perdix.profiling.live.commands import CommandError, Load, filled, run_to_end
 
 
 def script(text: str) -> list[str]:
@@ -95,7 +95,7 @@ class TestLoad:
 
     @pytest.mark.slow
     def test_one_that_does_not_want_to_end_is_ended(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("perdix.profiling.commands.ENDS_S", 0.2)
+        monkeypatch.setattr("perdix.profiling.live.commands.ENDS_S", 0.2)
         text = (
             "import os, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
             f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()) + '.')\n"

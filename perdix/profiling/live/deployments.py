@@ -6,9 +6,9 @@ is there: the job is rescaled, drained, and driven by a load that its operator c
 
 from __future__ import annotations
 
-from perdix.profiling.commands import run_to_end
 from perdix.profiling.deployment import DeploymentError, Measured
-from perdix.profiling.live_job import LiveJob, offered_per_s, turned_into
+from perdix.profiling.live.commands import run_to_end
+from perdix.profiling.live.job import LiveJob, offered_per_s, turned_into
 from perdix.profiling.measuring import measured
 from perdix.targets.contract import Running
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from perdix.control.clock import Clock
 from perdix.control.sources import MetricsSource, SourceError
-from perdix.profiling.commands import CommandError
+from perdix.profiling.live.commands import CommandError
 from perdix.profiling.measuring import mean
 from perdix.settings.plain_error import PlainError
 from perdix.settings.stream_job import StreamJob
@@ -29,7 +29,7 @@ NEWEST_S = 60.0  # in which a lag counts as that of now
 
 
 class RunningLoad(Protocol):
-    """Records that arrive. Raises nothing but :class:`~perdix.profiling.commands.CommandError`."""
+    """Records that arrive. Raises nothing but :class:`~perdix.profiling.live.commands.CommandError`."""
 
     def at(self, rate_per_s: float) -> None:
         """Let so many records/s arrive from now on, and no others."""
