@@ -10,7 +10,7 @@ TRAIN_GROUPS = ("recent", "forecast", "capacity")
 PROFILE_GROUPS = ("profile", "latency")
 SAMPLE_GROUPS = ("sample",)
 PERFORMANCE_GROUPS = ("performance",)
-DAYS = {"dagster/max_runtime": "259200"}  # a running job takes minutes for each rate, and for each size
+DAY = {"dagster/max_runtime": "86400"}  # a running job takes minutes for each rate, and for each size
 
 ingest_day = dg.define_asset_job(
     "ingest_day",
@@ -41,7 +41,7 @@ profile = dg.define_asset_job(
     selection=dg.AssetSelection.groups(*PROFILE_GROUPS),
     executor_def=dg.in_process_executor,
     description="Profile stream jobs, learn latency and T_max from it, compare in MLflow, promote winners.",
-    tags=DAYS,
+    tags=DAY,
 )
 
 sample = dg.define_asset_job(
@@ -49,7 +49,7 @@ sample = dg.define_asset_job(
     selection=dg.AssetSelection.groups(*SAMPLE_GROUPS),
     executor_def=dg.in_process_executor,
     description="Sample what workers of some sizes process at most, beside the normal ones.",
-    tags=DAYS,
+    tags=DAY,
 )
 
 train_performance = dg.define_asset_job(

@@ -7,6 +7,7 @@ import dagster as dg
 from perdix.assets.partitions import stream_jobs
 from perdix.assets.resources import Workspace
 from perdix.pipelines.jobs import train
+from perdix.pipelines.orphans import end_orphans
 
 RUN_KEY = "dagster/run_key"
 
@@ -17,6 +18,8 @@ def retrain_on_drift(
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
     """Request a run for each open retrain request; close those whose run has ended, well or not.
 
+    Before, runs whose process was killed are ended: they would hold the pools that a new run needs.
+
     A run begins once enough has come since the drift began that forecasts can be judged on it, some 40 minutes. A
     request stays open until its run was seen to end, so a tick that is lost costs nothing: Dagster drops a run key that
     it knows. A failed run closes the request too; the loop asks again after its cooldown, under the next attempt.
@@ -26,6 +29,7 @@ def retrain_on_drift(
     from perdix.models.forecasting.retraining import judgeable_s
     from perdix.telemetry.moments import moment
 
+    end_orphans(context.instance)
     store, now_s = StateStore(workspace.paths().state_url), WallClock().now_s()
     horizon_s = workspace.settings().training.horizon_s
     requested, waiting = 0, []

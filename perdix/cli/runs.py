@@ -13,6 +13,7 @@ import dagster as dg
 from rich.console import Console
 
 from perdix.cli.output import UserError, styled
+from perdix.pipelines.orphans import end_orphans, owned
 from perdix.pipelines.progress import showing
 from perdix.settings.home import Home, conf_part
 
@@ -29,6 +30,7 @@ def instance(home: Home) -> Iterator[dg.DagsterInstance]:
         shutil.copyfile(conf_part("dagster.yaml"), folder / "dagster.yaml")
     os.environ["DAGSTER_HOME"] = str(folder)
     with dg.DagsterInstance.from_config(str(folder)) as opened:
+        end_orphans(opened)
         yield opened
 
 
@@ -56,10 +58,16 @@ def run_job(
         with its whole log.
     """
     job = _definitions(name).resolve_job_def(name)
-    with showing(_line(progress) if progress else None):
+    with owned(opened) as process, showing(_line(progress) if progress else None):
         result = job.execute_in_process(
             instance=opened,
-            tags={RANGE_START: partitions[0], RANGE_END: partitions[1], "perdix/reason": "manual", **(tags or {})},
+            tags={
+                RANGE_START: partitions[0],
+                RANGE_END: partitions[1],
+                "perdix/reason": "manual",
+                **process,
+                **(tags or {}),
+            },
             run_config={
                 "loggers": {"progress": {"config": {}}},
                 "ops": {asset: {"config": dict(one)} for asset, one in (config or {}).items()},

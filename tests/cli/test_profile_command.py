@@ -91,7 +91,10 @@ def test_what_a_user_gets_wrong_is_said_before_anything_is_begun(
     ("arguments", "words"),
     [
         (["nosuch", "--live"], "there is no stream job 'nosuch'; known: "),
-        (["nosuch", "--live", "--job", "other"], "--job other: with --live the job itself is profiled, so leave it out"),
+        (
+            ["nosuch", "--live", "--job", "other"],
+            "--job other: with --live the job itself is profiled",
+        ),
     ],
 )
 def test_a_running_job_needs_a_file_of_its_own(

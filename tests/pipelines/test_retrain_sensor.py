@@ -15,6 +15,7 @@ from perdix.models.forecasting.retraining import judgeable_s
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", (dg.BetaWarning, dg.PreviewWarning))
+    from perdix.pipelines.orphans import PROCESS
     from perdix.pipelines.retrain_sensor import RUN_KEY, retrain_on_drift
 
 NOW_S = 1_772_625_600.0  # 2026-03-04 12:00Z
@@ -85,3 +86,17 @@ def test_a_request_is_offered_until_its_run_has_ended_and_then_closed(
     a_run.execute_in_process(instance=instance, tags={RUN_KEY: key})
     assert asked(workspace, instance) == [dg.SkipReason("no stream job has drifted")]
     assert store.journal.open_retrains() == []
+
+
+def test_a_run_whose_process_was_killed_is_ended_and_holds_no_pool(
+    instance: dg.DagsterInstance, workspace: Workspace
+) -> None:
+    folder = Path(instance.root_directory) / "processes"
+    folder.mkdir()
+    (folder / "gone").touch()
+    tags = {PROCESS: "gone"}
+    run = instance.create_run_for_job(a_run, tags=tags, status=dg.DagsterRunStatus.STARTED)
+    asked(workspace, instance)
+    found = instance.get_run_by_id(run.run_id)
+    assert found is not None
+    assert found.status == dg.DagsterRunStatus.FAILURE
