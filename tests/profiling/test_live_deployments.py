@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from perdix.models.profiling.profile import Profile
 from perdix.profiling.campaign import profile
 from perdix.profiling.deployment import DeploymentError
+from perdix.profiling.live.commands import beside
 from perdix.profiling.live.deployments import LiveDeployments
 from perdix.profiling.plan import Plan
 from perdix.targets.contract import TargetError
@@ -155,9 +158,18 @@ class TestMetrics:
 
 
 class TestFailures:
-    def failing(self, job: Running, tmp_path: Path) -> tuple[str, ...]:
-        """A command that a twin's worker fails by: time notices the file that it writes."""
+    def failing(self, job: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
+        """A command that a twin's worker fails by: time, which stands still until then, notices the file it writes."""
         flag = tmp_path / "failed"
+
+        @contextmanager
+        def at_once(words: Sequence[str], within_s: float) -> Iterator[Callable[[], None]]:
+            with beside(words, within_s) as check:
+                while not flag.exists():
+                    check()
+                yield check
+
+        monkeypatch.setattr("perdix.profiling.live.deployments.beside", at_once)
 
         def meanwhile() -> None:
             if flag.exists():
@@ -167,14 +179,38 @@ class TestFailures:
         job.meanwhile = meanwhile
         return (sys.executable, "-c", f"open({str(flag)!r}, 'w').close()")
 
-    def test_the_downtime_is_measured_from_the_failure_until_the_job_works(self, tmp_path: Path) -> None:
+    def test_the_downtime_is_measured_from_the_failure_until_the_job_works(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         job = Running()
         plan = Plan((2, 4), 8_000.0, 8_000.0, 180, 60)
-        found = profiled(job, plan, self.failing(job, tmp_path))
+        found = profiled(job, plan, self.failing(job, tmp_path, monkeypatch))
         restart = parameters().restart
         median_s = restart.failure.median_s + restart.detection.median_s
         assert len(found.downtimes_s) == 2
         assert all(0.5 * median_s < downtime_s < 2.0 * median_s for downtime_s in found.downtimes_s)
+
+    def test_a_command_that_also_brings_the_worker_back_hides_no_failure(self, tmp_path: Path) -> None:
+        """It ends once the job works again; by then there is nothing more to be noticed."""
+        job = Running()
+        flag, back = tmp_path / "failed", tmp_path / "back"
+
+        def meanwhile() -> None:
+            if flag.exists() and job.twin.settled:
+                flag.unlink()
+                job.twin.fail(0)
+            elif not flag.exists() and not job.twin.settled:
+                back.touch()
+
+        job.meanwhile = meanwhile
+        text = (
+            "import pathlib, time\n"
+            f"pathlib.Path({str(flag)!r}).touch()\n"
+            f"while not pathlib.Path({str(back)!r}).exists(): time.sleep(0.01)"
+        )
+        found = profiled(job, Plan((2,), 8_000.0, 8_000.0, 180, 60), (sys.executable, "-c", text))
+        assert found.notes == ()
+        assert len(found.downtimes_s) == 1
 
     def test_a_command_that_fails_or_does_nothing_is_noted_and_the_rest_goes_on(self) -> None:
         plan = Plan((2,), 8_000.0, 8_000.0, 180, 60)

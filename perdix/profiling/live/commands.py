@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO
 
@@ -37,13 +37,31 @@ def run_to_end(words: Sequence[str], values: Mapping[str, float], within_s: floa
     CommandError
         When it cannot be started, fails, or takes longer; then it is ended.
     """
-    with _started(filled(words, values)) as (process, said):
+    with beside(filled(words, values), within_s):
+        pass
+
+
+@contextmanager
+def beside(words: Sequence[str], within_s: float) -> Iterator[Callable[[], None]]:
+    """Run a command while the block runs, and then wait for it; yields what raises once it has failed.
+
+    Raises
+    ------
+    CommandError
+        When it cannot be started, fails, or does not end within so many seconds after the block; then it is ended.
+    """
+
+    def check() -> None:
+        if process.poll() not in (None, 0):
+            raise CommandError(f"{words[0]} failed with exit code {process.returncode}{_last_words(said)}")
+
+    with _started(words) as (process, said):
+        yield check
         try:
-            code = process.wait(within_s)
+            process.wait(within_s)
         except subprocess.TimeoutExpired:
             raise CommandError(f"{words[0]} did not end within {within_s:g} s") from None
-        if code != 0:
-            raise CommandError(f"{words[0]} failed with exit code {code}{_last_words(said)}")
+        check()
 
 
 class Load:

@@ -7,13 +7,13 @@ is there: the job is rescaled, drained, and driven by a load that its operator c
 from __future__ import annotations
 
 from perdix.profiling.deployment import DeploymentError, Measured
-from perdix.profiling.live.commands import run_to_end
+from perdix.profiling.live.commands import beside
 from perdix.profiling.live.job import LiveJob, offered_per_s, turned_into
 from perdix.profiling.measuring import measured
 from perdix.targets.contract import Running
 
 MISSES = 0.1  # of its rate, by which a load may miss it
-FAILS_S = 60.0  # that the command may take
+FAILS_S = 120.0  # that the command may take once the job works again
 
 
 class LiveDeployments:
@@ -88,12 +88,12 @@ class LiveDeployment:
         live = self._live
         with turned_into(DeploymentError):
             began_s = live.now_s
-            run_to_end(self._fail, {}, FAILS_S)
-            if not live.comes_to(lambda now: not now.settled, within_s):
-                raise DeploymentError(f"the cluster noticed no failure within {within_s} s of {self._fail[0]}")
-            if live.comes_to(lambda now: now.settled and now.is_at(self.scale_out, {}), within_s):
-                return live.now_s - began_s
-        return None
+            with beside(self._fail, FAILS_S) as check:  # it may bring the worker back itself
+                if not live.comes_to(lambda now: not now.settled, within_s, check):
+                    raise DeploymentError(f"the cluster noticed no failure within {within_s} s of {self._fail[0]}")
+                back = live.comes_to(lambda now: now.settled and now.is_at(self.scale_out, {}), within_s, check)
+                downtime_s = live.now_s - began_s
+        return downtime_s if back else None
 
     def delete(self) -> None:
         """End the load; the job stays for the next scale-out."""

@@ -103,10 +103,13 @@ class LiveJob:
         if not self.comes_to(lambda now: now.is_at(scale_out, {}), READS_S):
             raise LiveError(f"it no longer has {scale_out} workers{self._what_runs()}; let nothing else scale it")
 
-    def comes_to(self, holds: Callable[[Running], bool], within_s: float) -> bool:
-        """Wait until the cluster shows something; one that does not answer is asked again."""
+    def comes_to(
+        self, holds: Callable[[Running], bool], within_s: float, check: Callable[[], None] = lambda: None
+    ) -> bool:
+        """Wait until the cluster shows something; one that does not answer is asked again. ``check`` may end it."""
         until_s = self.now_s + within_s
         while True:
+            check()
             try:
                 if holds(self.target.read()):
                     return True
