@@ -14,6 +14,7 @@ from itertools import repeat
 
 from perdix.models.profiling.profile import Profile, ProfilePoint
 from perdix.models.profiling.validity import valid_deployments
+from perdix.policies.wording import workers
 from perdix.profiling.deployment import Deployment, DeploymentError, Deployments, Measured
 from perdix.profiling.plan import Plan
 
@@ -39,7 +40,7 @@ class Progress:
 
     def __str__(self) -> str:
         found = ", ".join(map(str, self.ended)) or "none"
-        on = f"{self.running[0]} workers" if len(self.running) == 1 else f"{len(self.running)} deployments"
+        on = workers(self.running[0]) if len(self.running) == 1 else f"{len(self.running)} deployments"
         return f"rate {self.step}: {self.rate_per_s:,.0f}/s on {on} (ended: {found})"
 
 
