@@ -106,6 +106,24 @@ class TestTheCluster:
             profiled(job)
         assert (job.twin.scale_out, job.load.rates_per_s) == (3, [])
 
+    def test_one_that_does_not_answer_when_all_is_to_be_restored_is_asked_again(self) -> None:
+        job, passed = Running(), iter(range(100_000))
+        plain = job.load.stop
+
+        def stop() -> None:
+            plain()
+            if len(job.load.rates_per_s) > 5:  # the last scale-out was driven
+                job.target.refusing = TargetError("no answer")
+
+        def meanwhile() -> None:
+            if job.target.refusing is not None and next(passed) > 4:
+                job.target.refusing = None
+
+        job.load.stop, job.meanwhile = stop, meanwhile  # type: ignore[method-assign]
+        found = profiled(job, Plan((2, 5), 8_000.0, 8_000.0, 180, 60, fail=False))
+        assert found.notes == ()
+        assert job.twin.scale_out == 4
+
     def test_a_rescale_under_way_is_not_taken_for_what_is_to_be_restored(self) -> None:
         job = Running()
         job.target.never_settling = True

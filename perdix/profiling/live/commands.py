@@ -74,7 +74,7 @@ class Load:
     def at(self, rate_per_s: float) -> None:
         """Let so many records/s arrive from now on, and no others. Raises :class:`CommandError`."""
         self.stop()
-        self._running = _start(filled(self._words, {PER_S: rate_per_s}))
+        self._running = _start(filled(self._words, {PER_S: rate_per_s}), chatty=True)
 
     def check(self) -> None:
         """Raise :class:`CommandError` when it has ended by itself."""
@@ -100,12 +100,19 @@ def _started(words: Sequence[str]) -> Iterator[tuple[subprocess.Popen[bytes], IO
         said.close()
 
 
-def _start(words: Sequence[str]) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
-    """Start a command in a process group of its own: what it starts ends with it, and no Ctrl-C reaches it first."""
+def _start(words: Sequence[str], *, chatty: bool = False) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
+    """Start a command in a process group of its own: what it starts ends with it, and no Ctrl-C reaches it first.
+
+    Of one that may run for hours, only what it says of errors is kept.
+    """
     said = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the process
     try:
         process = subprocess.Popen(  # noqa: S603 # who may write a job file may say what is run
-            list(words), stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True
+            list(words),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL if chatty else said,
+            stderr=said,
+            start_new_session=True,
         )
     except (OSError, ValueError) as error:
         said.close()

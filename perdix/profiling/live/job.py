@@ -94,7 +94,15 @@ class LiveJob:
 
     def rescaled(self, scale_out: int) -> None:
         """Rescale it, and wait until so many workers run. Raises ``LiveError``, ``TargetError``."""
-        self.target.scale(scale_out, f"profiling-{scale_out}-{self.now_s:.0f}")
+        key, until_s = f"profiling-{scale_out}-{self.now_s:.0f}", self.now_s + READS_S
+        while True:
+            try:
+                self.target.scale(scale_out, key)
+                break
+            except TargetError as error:
+                if not error.retriable or self.now_s >= until_s:
+                    raise
+                self.pause(RETRIES_S)
         if not self.comes_to(lambda now: now.settled and now.is_at(scale_out, {}), RESCALED_S):
             raise LiveError(f"{scale_out} workers did not run within {RESCALED_S:g} s{self._what_runs()}")
 
