@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -53,7 +54,8 @@ def doctor(
     of_machine: list[Check] = [_python, _packages, *([] if alone else [_java]), _state, _mlflow, _configuration]
     of_spark: list[Check] = [_spark] if spark and not alone else []
     findings: list[Finding] = []
-    checks = [metrics_of_jobs, _flink] if job else [*of_machine, metrics_of_jobs, _flink, *of_spark]
+    of_jobs: list[Check] = [metrics_of_jobs, _flink, _profiling]
+    checks = of_jobs if job else [*of_machine, *of_jobs, *of_spark]
     for check in checks:
         for finding in _guarded(check, home, files):
             findings.append(finding)
@@ -181,6 +183,16 @@ def _flink_of(job: StreamJob, target: FlinkSettings) -> Finding:
     found = f"rescales {when}, and not within {rescaling.cooldown_s:.0f} s of the last deployment"
     needed, wanted = (BETWEEN.join(one.sentence for one in advice if one.needed is kind) for kind in (True, False))
     return Finding(check, ok=not needed, found=found, mend=needed, better=wanted)
+
+
+def _profiling(_: Home, files: JobFiles) -> Iterator[Finding]:
+    """Yield a finding per job whose file names commands that put it under load."""
+    for name, job in files.jobs.items():
+        if job.profiling is not None:
+            programs = dict.fromkeys(words[0] for words in job.profiling.commands().values())
+            absent = [program for program in programs if shutil.which(program) is None]
+            doubt = f"{', '.join(absent)}: not found here, where perdix profile would run it" if absent else ""
+            yield Finding(f"profiling of {name}", ok=True, found=", ".join(job.profiling.commands()), doubt=doubt)
 
 
 def _spark(*_: object) -> Iterator[Finding]:

@@ -52,6 +52,11 @@ class Profiling(Strict):
     sizes: Grid | None = None
     most_per_s: Annotated[float, Field(gt=0)] | None = None
 
+    def commands(self) -> dict[str, tuple[str, ...]]:
+        """Return those that are named."""
+        given = {"load": self.load, "fail": self.fail, "resize": self.resize, "restore": self.restore}
+        return {name: words for name, words in given.items() if words is not None}
+
     @field_validator("load")
     @classmethod
     def _with_a_rate(cls, words: tuple[str, ...]) -> tuple[str, ...]:

@@ -207,3 +207,12 @@ def test_what_one_job_meets_costs_no_other_its_checks(place: Path, monkeypatch: 
     found = {one.check: one for one in findings(place)}
     assert "a defect" in found["metrics of ads"].found
     assert found["metrics of bids"].ok
+
+
+def test_commands_that_profiling_would_run_are_looked_for(place: Path) -> None:
+    profiling = {"load": "no-such-generator {per_s}", "fail": "sh -c true"}
+    (place / "jobs" / "orders.yaml").write_text(json.dumps({"profiling": profiling}))
+    code, said = run("--job", "orders")
+    assert code == 0, "only who profiles it needs them"
+    assert "profiling of orders: load, fail" in said
+    assert "check no-such-generator: not found here, where perdix profile would run it" in said
