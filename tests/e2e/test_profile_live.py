@@ -42,8 +42,8 @@ def running(folder: Path, testbed: Testbed) -> Iterator[Cluster]:
         cluster.down()
 
 
-def job_file(cluster: Cluster, folder: Path, profiling: dict[str, Any]) -> dict[str, str]:
-    """Write the file of the testbed's job into a fresh home; return the environment that leads there."""
+def job_file(cluster: Cluster, folder: Path, profiling: dict[str, Any], policy: str = "perdix") -> dict[str, str]:
+    """Write the file of the testbed's job into a home; return the environment that leads there."""
     testbed, home = cluster.testbed, fresh_home(folder / "home")
     home.jobs.mkdir(parents=True, exist_ok=True)
     state = str(cluster.layout.root)
@@ -56,6 +56,7 @@ def job_file(cluster: Cluster, folder: Path, profiling: dict[str, Any]) -> dict[
         },
         "bounds": {"minimum": 1, "maximum": testbed.workers},
         "target": {"kind": "flink", "url": testbed.flink_url},
+        "policy": {"name": policy},
         "mode": "advise",
         "profiling": {"load": load, **profiling},
     }
@@ -80,6 +81,8 @@ def test_a_running_job_is_profiled_and_gets_its_workers_back(tmp_path: Path) -> 
         rates = ("--min", "1", "--deployments", "2", "--step", "90", "--settle", "40", "--measure", "30")
         found = perdix(where, "profile", testbed.job, "--live", *rates)
         assert len(working(testbed)) == 2, "as before"
+        where = job_file(cluster, tmp_path, {}, policy="phoebe")
+        (report,) = perdix(where, "tick")["reports"]
     (tmp_path / "found.json").write_text(json.dumps(found, indent=1))
     highest = {row["scale_out"]: row["highest_per_s"] for row in found["deployments"]}
     assert set(highest) == {1, 3}
@@ -88,6 +91,7 @@ def test_a_running_job_is_profiled_and_gets_its_workers_back(tmp_path: Path) -> 
     assert 1.0 < found["downtime_s"] < 120.0
     assert found["latency_model"] in {one.family for one in FAMILIES}
     assert (found["promoted"], found["error"]) == (True, None)
+    assert "not profiled" not in report["sentence"], "phoebe decides by what was measured of the running job"
 
 
 def test_the_worker_of_a_running_job_is_sampled_and_gets_its_size_back(tmp_path: Path) -> None:
