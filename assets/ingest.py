@@ -1,5 +1,6 @@
 """Exports into the lake: pulled from Prometheus or put into the landing folder, read by Spark, validated."""
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -107,6 +108,8 @@ def _ingested(context: dg.AssetExecutionContext, home: Home, spark: Spark, job: 
     report = ingest(spark.session(), lake, files, job)
     totals = report.totals
     context.log.info(f"{job}: {totals['files']} file(s), {totals['read']:,} samples read")
+    for warning in report.warnings:
+        context.log.warning(f"{job}: {warning}")
     for file in report.files:
         if file.removed:
             context.log.warning(f"{job}: {file.removal()}")
@@ -123,13 +126,20 @@ def landed_jobs(home: Home) -> tuple[list[str], list[str]]:
     return jobs, [f"{home.landing / name}: not a job's name; {mend}" for name in found if name not in jobs]
 
 
+def warnings_of(reports: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return what is wrong with the files of ingest reports as a whole, job by job."""
+    return [f"{report['job']}: {warning}" for report in reports for warning in report.get("warnings", ())]
+
+
 def ingest_metadata(reports: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the counts of ingest reports, and a table of their files, as Dagster metadata."""
     counted = ("read", "kept", "masked", "quarantined", "unmapped")
     totals = {name: sum(report["totals"][name] for report in reports) for name in counted}
     files = [{"job": report["job"], **file} for report in reports for file in report["files"]]
+    warnings = warnings_of(reports)
     return {
         **totals,
+        **({"warnings": warnings} if warnings else {}),
         "adds_up": totals["read"] == totals["kept"] + totals["masked"] + totals["quarantined"],
         "seconds": round(sum(report["seconds"] for report in reports), 3),
         "days": ", ".join(sorted({day for report in reports for day in report["days"]})),

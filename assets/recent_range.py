@@ -13,7 +13,7 @@ import dagster as dg
 
 from perdix.assets.checks import of_each_partition
 from perdix.assets.expectation_suite import load_suites
-from perdix.assets.ingest import ingest_metadata
+from perdix.assets.ingest import ingest_metadata, warnings_of
 from perdix.assets.metadata import records
 from perdix.assets.partitions import one_run, stream_jobs
 from perdix.assets.refresh import Refresh
@@ -64,6 +64,8 @@ def recent_range(context: dg.AssetExecutionContext, workspace: Workspace, spark:
     for job, problems in refresh.problems.items():
         for problem in problems:
             context.log.warning(f"{job}: {problem}")
+    for warning in warnings_of(refresh.reports):
+        context.log.warning(warning)
     return _result(context, pulled, refresh)
 
 

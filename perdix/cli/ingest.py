@@ -263,7 +263,7 @@ def _show_backfill(documents: Sequence[dict[str, Any]]) -> None:
             one["job"],
             one["pulled"],
             number(one["totals"]["kept"]) if "totals" in one else "-",
-            "; ".join(one["problems"]),
+            "; ".join([*one.get("warnings", ()), *one["problems"]]),
         ]
         for one in documents
     ]
@@ -290,6 +290,8 @@ def _show(document: dict[str, Any]) -> None:
         for reason, count in list(file["reasons"].items())[:3]:
             told = f"{Path(file['file']).name}: {reason} ({count})"
             console.print(styled("quarantined", "yellow"), told, highlight=False)
+    for warning in document["warnings"]:
+        console.print(styled("warning", "yellow"), warning, highlight=False)
     for problem in document["problems"]:
         console.print(styled("check", "yellow"), problem, highlight=False)
     if not document["failed"]:

@@ -26,6 +26,7 @@ from perdix.telemetry.exports.records import Limits
 from perdix.telemetry.ingest_report import FileReport, IngestReport, unread_file
 from perdix.telemetry.lake import Lake
 from perdix.telemetry.landing import ExportFile, export_files
+from perdix.telemetry.mixed_jobs import mixed_jobs
 from perdix.telemetry.partitions import safe_key
 from perdix.telemetry.queries import SeriesMap, load_series_map
 from perdix.telemetry.spark.cluster import cause_of
@@ -81,7 +82,9 @@ def ingest(
         receipts = _stage(spark, parts, staging, options)
         reports = [_publish(lake, job, file, receipts, known_days[file.source]) for file in chosen]
     left = _left(lake, job, {day for report in reports for day in report.removed})
-    return IngestReport(job, tuple(reports), time.perf_counter() - began, left)
+    read = [receipt for some in receipts.values() if not isinstance(some, str) for receipt in some]
+    mixed = mixed_jobs(span for receipt in read for span in receipt.job_spans)
+    return IngestReport(job, tuple(reports), time.perf_counter() - began, left, mixed)
 
 
 def new_files(lake: Lake, job: str, files: Iterable[ExportFile]) -> list[ExportFile]:

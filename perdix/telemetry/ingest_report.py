@@ -91,12 +91,15 @@ class IngestReport:
     ----------
     left
         Days that lost samples of earlier files and still hold some of others.
+    warnings
+        What is wrong with the files as a whole, in words: series of several jobs.
     """
 
     job: str
     files: tuple[FileReport, ...]
     seconds: float = 0.0
     left: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def totals(self) -> dict[str, int]:
@@ -128,5 +131,6 @@ class IngestReport:
             "seconds": round(self.seconds, 3),
             "totals": self.totals,
             "days": list(self.days),
+            "warnings": list(self.warnings),
             "files": [{**file, "days": list(file["days"]), "remarks": list(file["remarks"])} for file in files],
         }

@@ -7,7 +7,7 @@ here: asking Prometheus (``perdix.telemetry.prometheus``), or reading exports (`
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -135,6 +135,12 @@ class JobNaming(Strict):
             raise ValueError(f"'{unknown[0]}' is not among the labels {', '.join(self.labels)}")
         return self
 
+    def of(self, labels: Mapping[str, str], names: Sequence[str] | None = None) -> dict[str, str]:
+        """Return which of ``labels`` tell a job from others: the first of ``names`` that it has, and where it runs."""
+        named = next((name for name in names or self.names if labels.get(name)), None)
+        asked = [label for label in self.labels if label == named or label not in self.names]
+        return {label: labels[label] for label in asked if labels.get(label)}
+
     def running(self) -> str:
         """Return the query of which jobs run: a series per job, with its labels."""
         return f"group by ({', '.join(self.labels)}) ({self.series})"
@@ -251,14 +257,30 @@ class SeriesMap:
         if metric := CANONICAL.get(name):
             worker = self._any_worker.worker(labels) if metric.scope is Scope.WORKER else None
             return Mapped(name, worker, "gauge")
+        found = self._rule(name, labels)
+        if found is None:
+            return None
+        rule, engine = found
+        return Mapped(rule.metric, engine.worker_of(rule.metric, labels), rule.kind, rule.scale)
+
+    def job_labels(self, name: str, labels: Mapping[str, str]) -> dict[str, str]:
+        """Return those labels of a canonical series that tell its job from others, and their values.
+
+        Of a series that names no engine, only the first name of each engine counts: what else may name a job there
+        (``job``, ``service``) comes with every scrape.
+        """
+        found = None if name in CANONICAL else self._rule(name, labels)
+        if found is not None:
+            return {} if found[1].jobs is None else found[1].jobs.of(labels)
+        namings = [engine.jobs for engine in self.engines if engine.jobs is not None]
+        return {label: value for naming in namings for label, value in naming.of(labels, naming.names[:1]).items()}
+
+    def _rule(self, name: str, labels: Mapping[str, str]) -> tuple[SeriesRule, EngineQueries] | None:
         rules = self._by_name.get(name)
         if rules is None:  # a dump repeats few names over many series: the name is matched once
             rules = tuple((r, e) for e in self.engines for r in e.series if re.fullmatch(r.name, name))
             self._by_name[name] = rules
-        for rule, engine in rules:
-            if rule.matches(name, labels):
-                return Mapped(rule.metric, engine.worker_of(rule.metric, labels), rule.kind, rule.scale)
-        return None
+        return next(((rule, engine) for rule, engine in rules if rule.matches(name, labels)), None)
 
 
 def canonical_queries() -> EngineQueries:

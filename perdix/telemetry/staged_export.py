@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from perdix.telemetry.exports.naming import Hint, Naming
 from perdix.telemetry.exports.reading import ExportReading, file_stem
 from perdix.telemetry.exports.records import Limits, NamedSeries, Quarantined
+from perdix.telemetry.mixed_jobs import JobSpan
 from perdix.telemetry.queries import SeriesMap
 from perdix.telemetry.sample_rows import PARQUET, sample_rows, split_by_day
 from perdix.telemetry.tables import QUARANTINE, SERIES
@@ -65,6 +66,7 @@ class Receipt:
     samples: dict[str, list[str]]  # day -> staged files
     series: str
     quarantine: str
+    job_spans: list[JobSpan]
 
     def to_json(self) -> str:
         """Return the receipt as it travels through Spark."""
@@ -73,7 +75,8 @@ class Receipt:
     @classmethod
     def from_json(cls, text: str) -> Receipt:
         """Return the receipt that :meth:`to_json` wrote."""
-        return cls(**json.loads(text))
+        fields = json.loads(text)
+        return cls(**{**fields, "job_spans": [JobSpan(*span) for span in fields["job_spans"]]})
 
 
 def stage_part(part: ExportPart, staging: Path, series_map: SeriesMap, hint: Hint, limits: Limits) -> Receipt:
@@ -87,7 +90,7 @@ def stage_part(part: ExportPart, staging: Path, series_map: SeriesMap, hint: Hin
     reading = ExportReading(
         Path(part.path), Naming(series_map, hint, file_stem(part.file)), limits, part.file, part.start, part.end
     )
-    staged = _Staged(folder)
+    staged = _Staged(folder, series_map)
     for named in reading.series():
         refused = staged.add(named)
         if refused:
@@ -113,6 +116,7 @@ def stage_part(part: ExportPart, staging: Path, series_map: SeriesMap, hint: Hin
         samples={_iso(day): [str(path) for path in paths] for day, paths in staged.files.items()},
         series=str(series),
         quarantine=str(quarantine),
+        job_spans=staged.job_spans(),
     )
 
 
@@ -121,6 +125,7 @@ class _Staged:
     """Samples on their way into one file or more per day; holds about a million rows at most."""
 
     folder: Path
+    series_map: SeriesMap
     files: dict[int, list[Path]] = field(default_factory=lambda: defaultdict(list))
     series: dict[int, NamedSeries] = field(default_factory=dict)
     first_ms: int | None = None
@@ -128,6 +133,17 @@ class _Staged:
     _held: dict[int, list[NamedSeries]] = field(default_factory=dict)
     _rows: dict[int, int] = field(default_factory=dict)  # held rows of each day that was ever met
     _total: int = 0
+    _spans: dict[int, tuple[int, int]] = field(default_factory=dict)  # of each series: first and last time, ms
+
+    def job_spans(self) -> list[JobSpan]:
+        """Return when each metric had which value of the labels that tell jobs apart."""
+        found: dict[tuple[str, str, str], tuple[int, int]] = {}
+        for identity, named in self.series.items():
+            labels = self.series_map.job_labels(named.name, named.series.labels) if named.mapped else {}
+            for label, value in labels.items():
+                key = (named.series.metric, label, value)
+                found[key] = _widened(found.get(key), *self._spans[identity])
+        return [JobSpan(*key, *span) for key, span in found.items()]
 
     def add(self, named: NamedSeries) -> list[NamedSeries]:
         """Take a run of samples; return the part of it that is on one day too many."""
@@ -160,8 +176,13 @@ class _Staged:
         if part.series.kind != known.series.kind:  # a counter that was announced only after its first samples
             self.series[part.series_id] = part
         first, last = int(part.series.times_ms.min()), int(part.series.times_ms.max())
+        self._spans[part.series_id] = _widened(self._spans.get(part.series_id), first, last)
         self.first_ms = first if self.first_ms is None else min(first, self.first_ms)
         self.last_ms = last if self.last_ms is None else max(last, self.last_ms)
+
+
+def _widened(span: tuple[int, int] | None, first: int, last: int) -> tuple[int, int]:
+    return (first, last) if span is None else (min(first, span[0]), max(last, span[1]))
 
 
 def _iso(day: int) -> str:

@@ -67,3 +67,10 @@ def test_days_that_could_not_be_observed_are_problems(
     problems, complete = observed("orders", BEFORE, DAY)
     assert not complete
     assert any("observations" in said and "ValueError: torn" in said for said in problems), problems
+
+
+def test_what_is_wrong_with_the_files_as_a_whole_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    totals = dict.fromkeys(("read", "kept", "masked", "quarantined", "unmapped"), 0)
+    document = {"job": "ads", "failed": False, "days": [DAY], "files": [], "totals": totals, "problems": []}
+    ingest._show({**document, "warnings": ["series of 2 jobs were taken as one"]})
+    assert "warning series of 2 jobs were taken as one" in capsys.readouterr().out

@@ -1,0 +1,77 @@
+"""Series of two jobs that were given as one are reported with the label, the values and the fix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from perdix.telemetry.exports.naming import Hint
+from perdix.telemetry.exports.records import Limits
+from perdix.telemetry.mixed_jobs import mixed_jobs
+from perdix.telemetry.queries import SeriesMap
+from perdix.telemetry.staged_export import ExportPart, Receipt, stage_part
+from tests.telemetry.export_writers import Written, query_range
+
+RECORDS = "flink_taskmanager_job_task_operator_numRecordsIn"
+MESSAGES = "kafka_server_brokertopicmetrics_messagesin_total"
+Report = Callable[[Sequence[Written]], tuple[str, ...]]
+
+
+@pytest.fixture
+def report(tmp_path: Path, series_map: SeriesMap) -> Report:
+    def reported(series: Sequence[Written]) -> tuple[str, ...]:
+        path = tmp_path / "export.json"
+        path.write_bytes(query_range(series))
+        part = ExportPart(str(path), "throughput_1.json", "throughput_1.json")
+        receipt = stage_part(part, tmp_path, series_map, Hint(), Limits())
+        return mixed_jobs(Receipt.from_json(receipt.to_json()).job_spans)
+
+    return reported
+
+
+def source(first_s: int = 0, name: str = RECORDS, **labels: str) -> Written:
+    operator = {"operator_name": "Source: in", "tm_id": "tm-1"} if name == RECORDS else {}
+    return Written(name, {**operator, **labels}, tuple((1000 * (first_s + 15 * k), float(k)) for k in range(10)))
+
+
+def test_two_jobs_of_one_export_are_named_with_label_values_and_fix(report: Report) -> None:
+    (said,) = report([source(job_name="ads"), source(job_name="enrich")])
+    assert said == (
+        "series of 2 jobs were taken as one: job_name is 'ads' and 'enrich' in throughput_per_s;"
+        ' export one of them, with {job_name="ads"}, and ingest each under its own --job'
+    )
+
+
+def test_a_result_without_a_name_and_canonical_names_tell_jobs_apart_too(report: Report) -> None:
+    for name in ("", "throughput_per_s", "cpu_load"):
+        (said,) = report([source(name=name, job_name="ads"), source(name=name, job_name="enrich")])
+        assert f"in {name or 'throughput_per_s'};" in said
+
+
+def test_the_same_name_in_two_namespaces_is_two_jobs(report: Report) -> None:
+    (said,) = report([source(job_name="ads", namespace="prod"), source(job_name="ads", namespace="test")])
+    assert "namespace is 'prod' and 'test'" in said
+
+
+def test_many_jobs_are_counted_and_some_are_named(report: Report) -> None:
+    (said,) = report([source(job_name=f"job-{k}") for k in range(9)])
+    assert said.startswith("series of 9 jobs were taken as one: job_name is 'job-0', 'job-1', 'job-2' and 6 more in")
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        [source(job_name="ads", job_id="1"), source(150, job_name="ads", job_id="2")],
+        [source(job_name="ads", job_id="1"), source(job_name="ads", job_id="1", tm_id="tm-2")],
+        [source(job_name="ads"), source(name=MESSAGES, topic="ads", job="brokers")],
+        [source(job_name="ads-v1"), source(150, job_name="ads-v2")],
+        [source(job_name="ads", job="tm-1"), source(job_name="ads", job="tm-2")],
+        [source(name="cpu_load", job="tm-1"), source(name="cpu_load", job="tm-2")],
+        [source(job_name="ads"), source(name="go_threads", job_name="enrich")],
+    ],
+    ids=["restarted", "workers", "topic", "renamed", "scrape-jobs", "scrape-jobs-canonical", "unmapped"],
+)
+def test_one_job_is_one_job(report: Report, series: Sequence[Written]) -> None:
+    assert report(series) == ()
