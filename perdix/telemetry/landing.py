@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from perdix.settings.home import Home
 from perdix.settings.outside_text import printable
 from perdix.telemetry.partitions import safe_key, source_key
+
+_PULLED: Final = re.compile(r"prometheus-\d{4}-\d{2}-\d{2}\.json\.gz")
 
 
 @dataclass(frozen=True)
@@ -52,11 +56,21 @@ def land(home: Home, paths: Iterable[Path | str], job: str) -> list[ExportFile]:
     """Copy the files that ``paths`` name to ``home.landing/<job>/`` and return the copies (and the problems).
 
     A copy, not a link: what was ingested stays as it was when the user goes on writing the original. A file of the
-    same name replaces the earlier copy, in one step.
+    same name replaces the earlier copy, in one step; one that is named like a pulled day lies beside that day.
     """
     folder = home.landing / safe_key("job", job)
     folder.mkdir(parents=True, exist_ok=True)
     return [_copied(file, folder) for file in export_files(paths)]
+
+
+def pulled_name(day: str) -> str:
+    """Return the name of a day (``YYYY-MM-DD``) that perdix pulled from Prometheus, in a landing folder."""
+    return f"prometheus-{day}.json.gz"
+
+
+def was_pulled(source: str) -> bool:
+    """Say whether a source is a day that perdix pulled, and not a file that a user gave."""
+    return _PULLED.fullmatch(source) is not None
 
 
 def landed(home: Home, job: str) -> list[ExportFile]:
@@ -117,6 +131,9 @@ def _copied(file: ExportFile, folder: Path) -> ExportFile:
     target = folder / file.source
     if file.problem or file.path.resolve() == target.resolve():
         return file
+    if was_pulled(file.source):
+        file = replace(file, source=f"given-{file.source}")
+        target = folder / file.source
     part = folder / f".{file.source}.{os.getpid()}"
     try:
         shutil.copyfile(file.path, part)

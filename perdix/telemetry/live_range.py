@@ -24,6 +24,7 @@ from perdix.telemetry.exports.content import Content
 from perdix.telemetry.exports.records import Limits, RawSeries
 from perdix.telemetry.exports.victoriametrics import read_victoriametrics, victoriametrics_line
 from perdix.telemetry.lake import Lake, LakeError
+from perdix.telemetry.landing import pulled_name, was_pulled
 from perdix.telemetry.metrics import CPU, MEMORY, THROUGHPUT, WORKLOAD
 from perdix.telemetry.moments import moment
 from perdix.telemetry.partitions import safe_key
@@ -36,7 +37,6 @@ DAY_S: Final = 86_400
 NEEDED_TO_TRAIN: Final = (WORKLOAD.name, THROUGHPUT.name, CPU.name)  # asked for, so that a missing label is reported
 NOT_LEARNED_FROM: Final = MEMORY.name
 PASSED_MS: Final = 1  # what is pulled begins this long after the newest sample
-_PREFIX: Final = "prometheus-"
 
 Connect = Callable[[PrometheusSource], Prometheus]
 Identity = tuple[tuple[str, str], ...]
@@ -216,7 +216,7 @@ class _Pull:
 
 def landing_file(home: Home, job: str, day: str) -> Path:
     """Return where a pulled day of a job lies."""
-    return home.landing / safe_key("job", job) / f"{_PREFIX}{day}.json.gz"
+    return home.landing / safe_key("job", job) / pulled_name(day)
 
 
 def _last_sample_s(lake: Lake, job: str) -> dict[str, float]:
@@ -227,7 +227,7 @@ def _last_sample_s(lake: Lake, job: str) -> dict[str, float]:
 
 def _by_hand(lake: Lake, job: str) -> list[float]:
     """Return the epoch second of the newest sample of each source that was not pulled."""
-    return [at_s for source, at_s in _last_sample_s(lake, job).items() if not source.startswith(_PREFIX)]
+    return [at_s for source, at_s in _last_sample_s(lake, job).items() if not was_pulled(source)]
 
 
 def _days(from_s: float, until_s: float, step_s: float) -> Iterator[tuple[str, float, float]]:

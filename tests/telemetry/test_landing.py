@@ -7,7 +7,7 @@ import os
 import pytest
 
 from perdix.settings.home import Home
-from perdix.telemetry.landing import export_files, land, landed
+from perdix.telemetry.landing import export_files, land, landed, pulled_name, was_pulled
 
 
 @pytest.fixture
@@ -78,3 +78,23 @@ def test_a_job_cannot_name_another_folder(exports, tmp_path):
     with pytest.raises(Exception, match="cannot be a job"):
         land(Home(tmp_path / "home"), [exports], "../elsewhere")
     assert landed(Home(tmp_path / "home"), "nobody") == []
+
+
+def test_a_users_file_is_not_taken_for_a_pulled_day(tmp_path):
+    home, pulled = Home(tmp_path / "home"), pulled_name("2026-03-04")
+    folder = home.landing / "ramp"
+    folder.mkdir(parents=True)
+    (folder / pulled).write_text("pulled")
+    (tmp_path / pulled).write_text("mine")
+    (file,) = land(home, [tmp_path / pulled], "ramp")
+    assert (file.name, was_pulled(file.source)) == (pulled, False)
+    assert (folder / pulled).read_text() == "pulled"
+    assert {one.source for one in landed(home, "ramp")} == {pulled, file.source}
+    assert [one.source for one in land(home, [tmp_path / pulled], "ramp")] == [file.source]
+    assert [one.source for one in land(home, [folder / pulled], "ramp")] == [pulled], "its own copy is what it is"
+
+
+@pytest.mark.parametrize("name", ["prometheus-nov.csv", "prometheus-2026-03-04.csv", "a-prometheus-2026-03-04.json.gz"])
+def test_only_the_names_of_pulled_days_are_pulled(name):
+    assert was_pulled(pulled_name("2026-03-04"))
+    assert not was_pulled(name)

@@ -97,6 +97,11 @@ class TestWhatIsMissing:
         from_s, _ = missing_range(lake, "wordcount", NOW_S, 1, again=True)
         assert NOW_S - 4 * HOUR_S < from_s < NOW_S - 4 * HOUR_S + 1
 
+    def test_a_users_file_with_a_name_like_a_pulled_one_counts_as_by_hand(self, home: Home) -> None:
+        lake = with_source(home, "prometheus-nov.csv", NOW_S - 4 * HOUR_S)
+        assert missing_range(lake, "wordcount", NOW_S, 1, again=True)[0] > NOW_S - 5 * HOUR_S
+        assert day_range(lake, "wordcount", DAYS[0])[0] > NOW_S - 5 * HOUR_S
+
     def test_a_sample_from_the_future_does_not_stop_the_pull(self, home: Home) -> None:
         lake = with_source(home, "clock-ahead.csv", NOW_S + HOUR_S)
         assert missing_range(lake, "wordcount", NOW_S, 1)[0] == NOW_S - DAY_S
