@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 import pandas as pd
 
+from perdix.control.clock import WallClock
 from perdix.models.forecasting.contract import Workload
 from perdix.replay.asked import Ingested
+from perdix.telemetry.features import DAY_S
 from perdix.telemetry.lake import Lake
 
 WORKLOAD_STEP_S = 10.0
@@ -20,8 +22,13 @@ SAME = 1e-6  # relative: a held value comes back from the lake's sums with an er
 
 
 def newest_days(lake: Lake, table: str, job: str, history_days: int) -> list[str]:
-    """Return the days with rows among the ``history_days`` that end with the job's newest day."""
-    days = lake.days(table, job)
+    """Return the days with rows among the ``history_days`` that end with the job's newest day.
+
+    Days from the future, of a clock that was wrong, hide no others: they count where there are no others.
+    """
+    tomorrow = datetime.fromtimestamp(WallClock().now_s() + DAY_S, UTC).date().isoformat()
+    every = lake.days(table, job)
+    days = [day for day in every if day <= tomorrow] or every
     if not days:
         return []
     oldest = date.fromisoformat(days[-1]) - timedelta(days=history_days - 1)

@@ -98,6 +98,7 @@ def samples(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spar
 
 def _ingested(context: dg.AssetExecutionContext, home: Home, spark: Spark, job: str) -> list[dict[str, Any]]:
     """Ingest the landed files of a job that are new or changed; returns their report, where there are any."""
+    from perdix.telemetry.exports.records import Limits
     from perdix.telemetry.ingest import ingest, new_files
     from perdix.telemetry.lake import Lake
 
@@ -105,7 +106,7 @@ def _ingested(context: dg.AssetExecutionContext, home: Home, spark: Spark, job: 
     files = new_files(lake, job, landed(home, job))
     if not files:
         return []
-    report = ingest(spark.session(), lake, files, job)
+    report = ingest(spark.session(), lake, files, job, limits=Limits.until(WallClock().now_s()))
     totals = report.totals
     context.log.info(f"{job}: {totals['files']} file(s), {totals['read']:,} samples read")
     for warning in report.warnings:

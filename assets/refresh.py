@@ -16,6 +16,7 @@ from perdix.assets.judged_frames import fault_of, judged_frame
 from perdix.assets.judging import Judged, judge_by_job, why_blocked
 from perdix.assets.spark.tasks import Task, run_tasks
 from perdix.settings.home import Home
+from perdix.telemetry.exports.records import Limits
 from perdix.telemetry.lake import Lake, LakeError
 from perdix.telemetry.landing import landed
 
@@ -73,7 +74,7 @@ class Refresh:
             files = new_files(self.lake, job, landed(self.home, job))
             if not files:
                 return ()
-            report = ingest(self.session(), self.lake, files, job)
+            report = ingest(self.session(), self.lake, files, job, limits=Limits.until(self.now_s))
         except Exception as error:  # one job's files must not keep the others from being trained
             self.problems[job].append(f"could not be ingested: {type(error).__name__}: {error}")
             return ()

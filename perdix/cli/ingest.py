@@ -19,6 +19,7 @@ from perdix.control.clock import WallClock
 from perdix.settings.product import load_product_settings
 from perdix.settings.stream_job import NAME
 from perdix.telemetry.exports.naming import Hint, HintError
+from perdix.telemetry.exports.records import Limits
 from perdix.telemetry.landing import ExportFile, land, landed
 from perdix.telemetry.metrics import CANONICAL
 
@@ -167,7 +168,7 @@ def _ingested(files: Sequence[ExportFile], job: str, hint: Hint | None = None, *
         say_beforehand(f"{job}: {counted(len(files), 'file')}", ingest_s(read))
     with _begun(place, read, show=show) as (spark, opened):
         with console.status(f"{job}: reading {len(files)} file(s) ...") if show else _nothing():
-            report = ingestion.ingest(spark, lake(), files, job, hint=hint)
+            report = ingestion.ingest(spark, lake(), files, job, hint=hint, limits=Limits.until(WallClock().now_s()))
         document = report.to_dict()
         problems, complete = _observed(document, list(report.to_observe), opened, show=show)
     return {**document, "failed": document["failed"] or not complete, "problems": problems}

@@ -49,6 +49,11 @@ class TestReading:
         assert history.start_s == MIDNIGHT_S + 86_400
         assert history.end_s == MIDNIGHT_S + 2 * 86_400 + 20
 
+    def test_a_day_from_the_future_hides_no_history(self, lake: Lake) -> None:
+        for number, day in enumerate((*DAYS, "9999-01-01")):
+            write(lake, day, np.array([10.0, 20.0]), np.array([1.0, 2.0]) + number)
+        assert workload_history(lake, "orders", 14).end_s == MIDNIGHT_S + 2 * 86_400 + 20
+
     @pytest.mark.parametrize("per_s", [np.array([]), np.array([np.nan, np.nan])])
     def test_a_job_without_a_value_says_what_to_do(self, lake: Lake, per_s: np.ndarray) -> None:
         write(lake, DAYS[0], 10.0 * (1 + np.arange(len(per_s))), per_s)

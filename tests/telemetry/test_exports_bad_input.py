@@ -298,3 +298,18 @@ def test_slices_of_a_file_read_what_the_whole_reads(tmp_path, series_map, form, 
 
     assert samples(parts) == samples(whole)
     assert sum(tally.read for tally in tallies) == reading.tally.read == 99 + 3
+
+
+def test_samples_from_the_future_are_set_aside_and_the_rest_is_kept(tmp_path, series_map):
+    path = tmp_path / "export.json"
+    path.write_bytes(query_range([ramp(worker="a"), ramp(worker="b", count=20)]))
+    named, reading = bounded(path, series_map, Limits.until(START / 1000 + 29 - 300))
+    assert [len(one.series) for one in named] == [30, 20]
+    assert (reading.tally.kept, reading.tally.masked, reading.tally.quarantined) == (50, 0, 20)
+    (row,) = reading.quarantined
+    assert row.samples == 20
+    assert row.excerpt == "cpu_load, 2023-11-14 22:13Z to 2023-11-14 22:14Z"
+    assert row.reason == (
+        "samples lie more than five minutes in the future; correct the clock that wrote them, or this machine's,"
+        " or name the zone of their times (--timezone), and ingest again"
+    )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -27,8 +28,13 @@ from perdix.telemetry.exports.records import (
     excerpt,
 )
 from perdix.telemetry.exports.victoriametrics import read_victoriametrics
+from perdix.telemetry.moments import moment
 from perdix.telemetry.queries import SeriesMap
 
+_FUTURE: Final = (
+    "samples lie more than five minutes in the future; correct the clock that wrote them, or this machine's,"
+    " or name the zone of their times (--timezone), and ingest again"
+)
 Found = Iterator[RawSeries | Quarantined | Remark]
 
 
@@ -86,7 +92,9 @@ class ExportReading:
         try:
             for found in self._found(content):
                 if isinstance(found, RawSeries):
-                    yield self._count(self.naming.name(found))
+                    past = self._past(found)
+                    if past is not None:
+                        yield self._count(self.naming.name(past))
                 elif isinstance(found, Quarantined):
                     self._quarantine(found)
                 else:
@@ -97,6 +105,17 @@ class ExportReading:
             self._quarantine(
                 Quarantined(f"the reader failed on it: '{type(error).__name__}: {error}'; please report it")
             )
+
+    def _past(self, raw: RawSeries) -> RawSeries | None:
+        """Return the run without its samples from the future, which are quarantined; ``None`` where none is left."""
+        latest_ms, times_ms = self.limits.latest_ms, raw.times_ms
+        if latest_ms is None or not len(times_ms) or times_ms.max() <= latest_ms:
+            return raw
+        ahead = times_ms > latest_ms
+        first, last = (moment(int(at_ms) / 1000) for at_ms in (times_ms[ahead].min(), times_ms[ahead].max()))
+        what = printable(f"{raw.name or 'unnamed'}, {first} to {last}")
+        self._quarantine(Quarantined(_FUTURE, excerpt=what, samples=int(ahead.sum())))
+        return None if ahead.all() else replace(raw, times_ms=times_ms[~ahead], values=raw.values[~ahead])
 
     def _found(self, content: Content) -> Found:
         head = content.peek(SNIFF_BYTES)

@@ -12,6 +12,7 @@ from perdix.settings.outside_text import printable
 from perdix.telemetry.series import Kind, Series
 
 EXCERPT_BYTES = 120
+MOST_AHEAD_S = 300.0
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,19 @@ class Limits:
         Largest document, decompressed, that can only be read whole (unusual JSON, gzipped Parquet).
     quarantine_rows
         Rows kept per file and reason; the rest is counted in one closing row, so that the counts still add up.
+    latest_ms
+        Samples later than this lie in the future: a day of them would hide the history of its job. ``None``: no bound.
     """
 
     line_bytes: int = 64 << 20
     document_bytes: int = 1 << 30
     quarantine_rows: int = 200
+    latest_ms: int | None = None
+
+    @classmethod
+    def until(cls, now_s: float) -> Limits:
+        """Return the usual bounds at a moment (epoch seconds): clocks may differ by five minutes."""
+        return cls(latest_ms=round(1000 * (now_s + MOST_AHEAD_S)))
 
 
 @dataclass(frozen=True)
