@@ -28,7 +28,7 @@ from perdix.assets.training.metadata import (
 )
 from perdix.assets.training.record import Gate, Trained, iterate_trained, publication_of, read_trained
 from perdix.control.clock import WallClock
-from perdix.models.registry import gate_locked
+from perdix.models.registry import FleetCorrupt, TableGone, gate_locked
 from perdix.models.registry.fleet_table import is_whole
 
 if TYPE_CHECKING:
@@ -129,7 +129,8 @@ def _train(context: dg.AssetExecutionContext, workspace: Workspace, spark: Spark
     with watch.stage("Spark"):
         session = spark.session() if model.spark else None
     with watch.stage("what jobs share"):
-        of_job, champions = model.learns(context, workspace, spark), champion_file(workspace, model.registered)
+        of_job = model.learns(context, workspace, spark)
+        champions = _champion_to_beat(context, workspace, model.registered)
     common = {
         "seed": workspace.settings().training.seed,
         "champions": None if champions is None else str(champions[0]),
@@ -189,6 +190,23 @@ def champion_file(workspace: Workspace, registered: str) -> tuple[Path, int] | N
     return path, current.version
 
 
+def _champion_to_beat(
+    context: dg.AssetExecutionContext, workspace: Workspace, registered: str
+) -> tuple[Path, int] | None:
+    """Return as :func:`champion_file`; ``None``, and say so, where the table is gone: then there is none to beat.
+
+    A registry that does not answer stops the training: its champions are still there.
+    """
+    try:
+        return champion_file(workspace, registered)
+    except (TableGone, FleetCorrupt) as error:
+        current = workspace.registry().current_version(registered)
+        which = "" if current is None else f", version {current.version}"
+        fix = "its other jobs have no champion until they are trained: perdix train"
+        context.log.warning(f"{registered}: trained without the champion{which}: {error}; {fix}")
+        return None
+
+
 def _publish(context: dg.AssetExecutionContext, workspace: Workspace, model: Model) -> dg.MaterializeResult:
     """Record the trainings of a run's jobs in MLflow, register the fleet, and promote where the gate says so."""
     watch, gate = Stopwatch(), model.gate(model, workspace)
@@ -198,7 +216,7 @@ def _publish(context: dg.AssetExecutionContext, workspace: Workspace, model: Mod
         context.log.warning(f"nothing to register: {trained[0].job}: {trained[0].why}")
         return dg.MaterializeResult(
             metadata={"promoted": 0, "kept": len(trained), **some_jobs(trained, gate.score)},
-            check_results=_every_job(context, _champion_fleet(workspace, gate.registered)[0]),
+            check_results=_every_job(context, _champion_fleet(context, workspace, gate.registered)[0]),
         )
     with gate_locked(workspace.paths(), gate.registered):
         through = _through_the_gate(context, workspace, model, gate, trained, watch)
@@ -240,7 +258,7 @@ def _through_the_gate(
     tags = {"dagster.run_id": context.run.run_id, "perdix.reason": context.run.tags.get("perdix/reason", "manual")}
     while True:
         with watch.stage("read"):
-            before, version = _champion_fleet(workspace, gate.registered)
+            before, version = _champion_fleet(context, workspace, gate.registered)
         with watch.stage("merge"):
             made = publication_of(gate, trained, before, started_at_s=WallClock().now_s(), tags=tags)
             publication = model.more(made, trained)
@@ -256,12 +274,17 @@ def _through_the_gate(
         context.log.warning(f"{gate.registered}: another training promoted a fleet meanwhile; merged into it again")
 
 
-def _champion_fleet(workspace: Workspace, registered: str) -> "tuple[Fleet | None, int | None]":
-    """Return the champion's fleet and its version, both ``None`` when there is none yet."""
+def _champion_fleet(
+    context: dg.AssetExecutionContext, workspace: Workspace, registered: str
+) -> "tuple[Fleet | None, int | None]":
+    """Return the champion's fleet and its version: no fleet where its table is gone, neither when there is none yet."""
     from perdix.models.registry import read_fleet
 
-    found = champion_file(workspace, registered)
-    return (None, None) if found is None else (read_fleet(*found), found[1])
+    current = workspace.registry().current_version(registered)  # before: what is promoted meanwhile must not be lost
+    found = _champion_to_beat(context, workspace, registered)
+    if found is not None:
+        return read_fleet(*found), found[1]
+    return None, None if current is None else current.version
 
 
 def _every_job(context: dg.AssetExecutionContext, fleet: "Fleet | None") -> Sequence[dg.AssetCheckResult]:

@@ -7,7 +7,7 @@ Importing this package imports no MLflow (about 5 s): that happens at the first 
 """
 
 from perdix.models.registry.comparison import Compared, Comparison, Recorded
-from perdix.models.registry.errors import FleetCorrupt, NotRegistered, RegistryError, RegistryUnavailable
+from perdix.models.registry.errors import FleetCorrupt, NotRegistered, RegistryError, RegistryUnavailable, TableGone
 from perdix.models.registry.fleet_table import Fleet, merge_rows, read_fleet
 from perdix.models.registry.publication import (
     CAPACITY,
@@ -44,6 +44,7 @@ __all__ = [
     "Registry",
     "RegistryError",
     "RegistryUnavailable",
+    "TableGone",
     "TrainingData",
     "gate_locked",
     "merge_rows",

@@ -13,6 +13,10 @@ class RegistryUnavailable(RegistryError):  # noqa: N818  a state, not a mistake
     """MLflow or its artifact store cannot be reached now: keep the last good champion and try again later."""
 
 
+class TableGone(RegistryUnavailable):
+    """A version is known, and its fleet table is not where it was kept: asking again does not help."""
+
+
 class NotRegistered(RegistryError):  # noqa: N818  a state, not a mistake
     """There is no such model, version or alias."""
 

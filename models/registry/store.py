@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from perdix.models.registry import tracking
 from perdix.models.registry.comparison import Comparison, Recorded, record
-from perdix.models.registry.errors import FleetCorrupt, NotRegistered, RegistryUnavailable
+from perdix.models.registry.errors import FleetCorrupt, NotRegistered, TableGone
 from perdix.models.registry.fleet_table import FLEET_FILE, digest_of
 from perdix.models.registry.publication import FLEET_MODELS, FleetVersion, Publication, Published
 from perdix.models.registry.publishing import publish
@@ -166,6 +166,8 @@ class Registry:
         Raises
         ------
         NotRegistered, RegistryUnavailable
+        TableGone
+            When the version is known and its table is not there.
         FleetCorrupt
             When what arrived is not what was published.
         """
@@ -192,7 +194,7 @@ class Registry:
                 store = get_artifact_repository(source, tracking_uri=self.tracking_uri, registry_uri=self.tracking_uri)
                 return Path(store.download_artifacts(f"artifacts/{FLEET_FILE}", dst_path=folder))
         except NotRegistered as error:  # the version is known: it is its artifact that is not there
-            raise RegistryUnavailable(f"{error}; restore that folder or promote another version") from error
+            raise TableGone(f"{error}; restore it or promote another version") from error
 
     def run_url(self, experiment_id: str, run_id: str) -> str:
         """Return where a run is seen in MLflow's UI."""

@@ -17,7 +17,18 @@ import pytest
 
 from perdix.assets.kept_answers import Kept
 from perdix.assets.training.record import Gate
-from perdix.models.registry import FORECAST, Fleet, Publication, Published, TrainingData, read_fleet
+from perdix.models.registry import (
+    FORECAST,
+    Fleet,
+    FleetCorrupt,
+    Publication,
+    Published,
+    RegistryError,
+    RegistryUnavailable,
+    TableGone,
+    TrainingData,
+    read_fleet,
+)
 from perdix.models.registry.fleet_table import write_fleet
 from perdix.models.registry.publication import FleetVersion
 from perdix.settings.home import Home
@@ -82,10 +93,10 @@ def workspace(home: Home, registry: Versions) -> Any:
     return SimpleNamespace(paths=lambda: home, registry=lambda: registry)
 
 
-def publish(home: Home, registry: Versions, job: str) -> dg.MaterializeResult:
+def publish(home: Home, registry: Versions, job: str, told: Told | None = None) -> dg.MaterializeResult:
     """Train a job, and let the gate decide."""
     Kept(home.trainings / FORECAST, "run-1").write(job, answer())
-    context: Any = Told()
+    context: Any = Told() if told is None else told
     context.partition_keys, context.run = [job], SimpleNamespace(run_id="run-1", tags={})
     model: Any = SimpleNamespace(
         gate=lambda *_: Gate(FORECAST, "wape", lambda _: TABLE), more=lambda publication, _: publication
@@ -122,3 +133,39 @@ def test_a_damaged_cached_table_is_fetched_again(home: Home, registry: Versions,
     path.write_bytes(damage)
     assert factory.champion_file(workspace(home, registry), FORECAST) == (path, version)
     assert list(read_fleet(path).jobs["job"]) == ["orders"]
+
+
+def lost(home: Home, registry: Versions, error: RegistryError) -> None:
+    """Let the champion's table be gone, here and where it was kept."""
+
+    def refused(_name: str, _version: int, _to: Path) -> Path:
+        raise error
+
+    found = factory.champion_file(workspace(home, registry), FORECAST)
+    assert found is not None
+    found[0].unlink()
+    registry.download = refused  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("kind", [TableGone, FleetCorrupt])
+def test_a_champion_whose_table_is_gone_stops_no_training(
+    home: Home, registry: Versions, kind: type[RegistryError]
+) -> None:
+    publish(home, registry, "orders")
+    lost(home, registry, kind("its folder is empty; restore it"))
+    told = Told()
+    assert factory._champion_to_beat(told, workspace(home, registry), FORECAST) is None  # type: ignore[arg-type]
+    (said,) = [line for level, line in told.lines if level == "warning"]
+    assert said.startswith(f"{FORECAST}: trained without the champion, version 1: its folder is empty; restore it")
+    publish(home, registry, "clicks", told)
+    assert registry.jobs() == ["clicks"]
+
+
+def test_a_store_that_does_not_answer_stops_the_training_so_that_no_champion_is_lost(
+    home: Home, registry: Versions
+) -> None:
+    publish(home, registry, "orders")
+    lost(home, registry, RegistryUnavailable("nobody answers"))
+    with pytest.raises(RegistryUnavailable):
+        publish(home, registry, "clicks")
+    assert registry.jobs() == ["orders"]

@@ -26,6 +26,7 @@ from perdix.models.registry import (
     Registry,
     RegistryError,
     RegistryUnavailable,
+    TableGone,
     TrainingData,
     prepare,
     read_fleet,
@@ -196,7 +197,7 @@ def test_an_artifact_that_is_gone_is_the_store_being_unavailable(
 ) -> None:
     registry.publish(publication())
     artifact_of(client, 1).unlink()
-    with pytest.raises(RegistryUnavailable, match=f"downloading {FORECAST} version 1"):
+    with pytest.raises(TableGone, match=f"downloading {FORECAST} version 1.*restore it or promote another version"):
         registry.download(FORECAST, 1, tmp_path / "1.parquet")
     with pytest.raises(NotRegistered, match="version 2"):
         registry.download(FORECAST, 2, tmp_path / "2.parquet")
