@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -107,7 +107,7 @@ def forecast(
     store, settings = lake(), load_product_settings().training
     _with_history(job, store.jobs("workload_features"))
     history = _mended(lambda: workload_history(store, job, settings.history_days))
-    champion, version = (None, 0) if family else _mended(lambda: _champion(job))
+    champion, version, fault = (None, 0, "") if family else _mended(lambda: _champion(job))
     if family:
         model = _mended(lambda: fitted(family, history, seed=settings.seed))
     elif champion is not None:
@@ -115,12 +115,13 @@ def forecast(
     else:
         model = _mended(lambda: fallback(history))
     made = _mended(lambda: model.forecast(horizon_s, max(1.0, round(horizon_s / 900))))
-    why = "" if family or champion is not None else why_no_champion(job)
+    why = "" if family or champion is not None else fault or why_no_champion(job)
     document = {
         "job": job,
         "family": made.family,
         "version": version,
         "no_champion": why or None,
+        "registry_fault": fault or None,
         "origin_s": made.origin_s,
         "step_s": made.step_s,
         "mean_per_s": made.mean,
@@ -129,10 +130,12 @@ def forecast(
         "members": standings(model),
         "failures": dict(model.failures),
     }
-    emit("perdix.forecast/1", document, as_json=as_json, show=lambda: _show_forecast(job, made, version, model, why))
+    said = [line for line in dict.fromkeys((why, fault)) if line]
+    emit("perdix.forecast/1", document, as_json=as_json, show=lambda: _show_forecast(job, made, version, model, said))
 
 
-def _champion(job: str) -> tuple[Forecaster | None, int]:
+def _champion(job: str) -> tuple[Forecaster | None, int, str]:
+    """Return a job's champion, its version, and why the newest cannot be had."""
     import orjson
 
     from perdix.control.champions import Champions
@@ -144,8 +147,10 @@ def _champion(job: str) -> tuple[Forecaster | None, int]:
     champions = Champions(place.champions, Registry(place.mlflow_url, place.mlflow_artifacts))
     champions.refresh(WallClock().now_s())
     fleet = champions.fleet(FORECAST)
-    row = fleet.rows.get(job)
-    return (forecaster_from_state(orjson.loads(row.state)).given(fleet.shared), row.version) if row else (None, 0)
+    row, fault = fleet.rows.get(job), champions.fault(FORECAST)
+    if row is None:
+        return None, 0, fault
+    return forecaster_from_state(orjson.loads(row.state)).given(fleet.shared), row.version, fault
 
 
 def why_no_champion(job: str) -> str:
@@ -159,12 +164,10 @@ def why_no_champion(job: str) -> str:
     return f"no champion for {job}: {trained.why}"
 
 
-def _show_forecast(job: str, made: Forecast, version: int, model: Forecaster, why: str) -> None:
+def _show_forecast(job: str, made: Forecast, version: int, model: Forecaster, said: Sequence[str]) -> None:
     from perdix.control.standing import standings
 
-    known_as = f"champion version {version}" if version else "not from the registry"
-    if why:
-        known_as = "no champion"
+    known_as = f"champion version {version}" if version else "no champion" if said else "not from the registry"
     steps = len(made.mean)
     picked = sorted({0, *(round(steps * part / 10) - 1 for part in range(1, 11))})
     rows = [
@@ -179,8 +182,8 @@ def _show_forecast(job: str, made: Forecast, version: int, model: Forecaster, wh
     columns = ["at", "mean", "p50", "p90", "p95", "highest until then, p90"]
     table(f"workload of {job}, records/s: {made.family} ({known_as})", columns, rows)
     bounds = ", ".join(f"p{100 * p:.0f} {number(made.maximum_per_s(None, p))}" for p in (0.5, 0.9, 0.95))
-    if why:
-        console.print(why, highlight=False)
+    for line in said:
+        console.print(line, highlight=False)
     console.print(f"highest of all: mean {number(made.maximum_per_s())}, {bounds}")
     if len(model.members) > 1:
         counts = [[one.family, f"{one.weight:.0%}", _share(one.wape)] for one in standings(model)]

@@ -129,6 +129,10 @@ class Champions:
             self._fleets[name] = self._last_good(name) or FleetChampions(name, known=False)
         return self._fleets[name]
 
+    def fault(self, name: str) -> str:
+        """Return why the newest fleet table of a model cannot be had, in words; empty when it can."""
+        return self._notes.get(name, "")
+
     def refresh(self, now_s: float) -> tuple[str, ...]:
         """Look up each alias and fetch what is new, once per fleet tick; return what went wrong, in words.
 

@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -19,7 +20,10 @@ from perdix.cli.known_errors import known_errors
 from perdix.cli.main import app
 from perdix.cli.output import run_guarded
 from perdix.control import explain
+from perdix.models.registry import Registry, RegistryUnavailable
+from perdix.settings.home import Home
 from perdix.targets.flink.cluster import COOLDOWN, SCHEDULER
+from perdix.telemetry.lake import Lake
 from tests.targets.flink_api import FlinkCluster, a_job
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "json.md"
@@ -133,7 +137,8 @@ class TestFromFilesToAnswers:
         gone = "m.csv replaced an earlier file: 2,400 samples of 2026-06-03 removed"
         file = {"file": "m.csv", "format": "csv", "reasons": {}, "removal": gone, **counts}
         document = {"job": "x", "failed": False, "totals": counts, "days": ["2026-06-01"], "files": [file]}
-        monkeypatch.setattr("perdix.cli.ingest.ingest_files", lambda *_, **__: {**document, "problems": []})
+        document |= {"warnings": [], "problems": []}
+        monkeypatch.setattr("perdix.cli.ingest.ingest_files", lambda *_, **__: document)
         (tmp_path / "m.csv").write_text("")
         result = CliRunner().invoke(app, ["ingest", str(tmp_path / "m.csv"), "--job", "x"])
         assert result.exit_code == 0
@@ -156,6 +161,26 @@ class TestFromFilesToAnswers:
         code = run_guarded(lambda: app(["capacity", "ranp"], standalone_mode=False), known_errors)
         assert code == 2
         assert "did you mean 'ramp'?" in capsys.readouterr().err
+
+
+def test_a_forecast_says_that_the_registry_does_not_answer(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refused(*_: object) -> None:
+        raise RegistryUnavailable("MLflow at http://mlflow failed; start that server")
+
+    monkeypatch.setenv("PERDIX_HOME", str(tmp_path))
+    monkeypatch.setattr(Registry, "current_version", refused)
+    times = pd.date_range("2026-03-04T10:00", periods=400, freq="10s", tz="UTC")
+    rows = pd.DataFrame({"ts": times, "workload_per_s": 900.0 + np.arange(400) % 7})
+    Lake(Home(tmp_path).make().lake).replace("workload_features", "orders", "2026-03-04", rows)
+    said = command("forecast", "orders")
+    fault = "perdix-forecast: MLflow at http://mlflow failed; start that server; no champion: fallback"
+    assert (said["version"], said["registry_fault"], said["no_champion"]) == (0, fault, fault)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert fault in " ".join(CliRunner().invoke(app, ["forecast", "orders"]).output.split())
+    assert command("forecast", "orders", "--family", "last-value")["registry_fault"] is None
 
 
 @pytest.mark.parametrize(
