@@ -157,10 +157,10 @@ def ingest_files(paths: list[Path], job: str, hint: Hint, *, show: bool) -> dict
     dict
         The report as JSON, with the ``days`` that were reached and ``problems``: the checks that failed.
     """
-    return _ingested(land(home(), paths, job), job, hint, show=show)
+    return _ingested(land(home(), paths, job, hint), job, show=show)
 
 
-def _ingested(files: Sequence[ExportFile], job: str, hint: Hint | None = None, *, show: bool) -> dict[str, Any]:
+def _ingested(files: Sequence[ExportFile], job: str, *, show: bool) -> dict[str, Any]:
     from perdix.telemetry import ingest as ingestion
 
     place, read = home(), sum(file.path.stat().st_size for file in files if not file.problem)
@@ -168,7 +168,7 @@ def _ingested(files: Sequence[ExportFile], job: str, hint: Hint | None = None, *
         say_beforehand(f"{job}: {counted(len(files), 'file')}", ingest_s(read))
     with _begun(place, read, show=show) as (spark, opened):
         with console.status(f"{job}: reading {len(files)} file(s) ...") if show else _nothing():
-            report = ingestion.ingest(spark, lake(), files, job, hint=hint, limits=Limits.until(WallClock().now_s()))
+            report = ingestion.ingest(spark, lake(), files, job, limits=Limits.until(WallClock().now_s()))
         document = report.to_dict()
         problems, complete = _observed(document, list(report.to_observe), opened, show=show)
     return {**document, "failed": document["failed"] or not complete, "problems": problems}

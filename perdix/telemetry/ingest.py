@@ -58,7 +58,8 @@ def ingest(
     Parameters
     ----------
     hint
-        What the user knows and the files do not say (metric of nameless series, time zone).
+        What the user knows and the files do not say (metric of nameless series, time zone); what is known of each
+        file (:attr:`ExportFile.hint`) when left out.
     series_map
         Exporters' names; those of ``conf/queries`` by default.
     slice_bytes
@@ -76,10 +77,15 @@ def ingest(
     chosen = [file for file in files if isinstance(file, ExportFile)]
     chosen += export_files(file for file in files if not isinstance(file, ExportFile))
     options = ReadOptions(series_map or load_series_map(), hint or Hint(), limits or Limits())
-    parts = [part for file in chosen if not file.problem for part in _slices(file, slice_bytes)]
+    parts: defaultdict[Hint, list[ExportPart]] = defaultdict(list)
+    for file in chosen:
+        if not file.problem:
+            parts[hint or file.hint] += _slices(file, slice_bytes)
     known_days = _days_by_source(lake, job)
+    receipts: dict[str, list[Receipt] | str] = {}
     with lake.staging() as staging:
-        receipts = _stage(spark, parts, staging, options)
+        for own, some in parts.items():
+            receipts |= _stage(spark, some, staging, replace(options, hint=own))
         reports = [_publish(lake, job, file, receipts, known_days[file.source]) for file in chosen]
     left = _left(lake, job, {day for report in reports for day in report.removed})
     read = [receipt for some in receipts.values() if not isinstance(some, str) for receipt in some]

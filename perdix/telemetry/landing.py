@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from perdix.settings.home import Home
 from perdix.settings.outside_text import printable
+from perdix.telemetry.exports.naming import Hint
 from perdix.telemetry.partitions import safe_key, source_key
 
+_NO_HINT: Final = Hint()
 _PULLED: Final = re.compile(r"prometheus-\d{4}-\d{2}-\d{2}\.json\.gz")
 
 
@@ -30,12 +33,15 @@ class ExportFile:
         Its partition in the lake. The same file has the same one, wherever it is ingested from.
     problem
         Why it cannot be read; empty when it may be.
+    hint
+        What the user knows of it and it does not say.
     """
 
     path: Path
     name: str
     source: str
     problem: str = ""
+    hint: Hint = _NO_HINT
 
 
 def export_files(paths: Iterable[Path | str]) -> list[ExportFile]:
@@ -52,15 +58,16 @@ def export_files(paths: Iterable[Path | str]) -> list[ExportFile]:
     return sorted(_told_apart(list(found.values())), key=lambda file: file.name)
 
 
-def land(home: Home, paths: Iterable[Path | str], job: str) -> list[ExportFile]:
+def land(home: Home, paths: Iterable[Path | str], job: str, hint: Hint = _NO_HINT) -> list[ExportFile]:
     """Copy the files that ``paths`` name to ``home.landing/<job>/`` and return the copies (and the problems).
 
     A copy, not a link: what was ingested stays as it was when the user goes on writing the original. A file of the
     same name replaces the earlier copy, in one step; one that is named like a pulled day lies beside that day.
+    The hint lies beside its copy: another run may take that up.
     """
     folder = home.landing / safe_key("job", job)
     folder.mkdir(parents=True, exist_ok=True)
-    return [_copied(file, folder) for file in export_files(paths)]
+    return [_copied(file, folder, hint) for file in export_files(paths)]
 
 
 def pulled_name(day: str) -> str:
@@ -76,7 +83,7 @@ def was_pulled(source: str) -> bool:
 def landed(home: Home, job: str) -> list[ExportFile]:
     """Return the copies that :func:`land` made for ``job``."""
     folder = home.landing / safe_key("job", job)
-    return export_files([folder]) if folder.is_dir() else []
+    return [_hinted(file) for file in export_files([folder])] if folder.is_dir() else []
 
 
 def _expand(given: Path) -> Iterator[ExportFile]:
@@ -127,18 +134,49 @@ def _told_apart(files: list[ExportFile]) -> list[ExportFile]:
     return files
 
 
-def _copied(file: ExportFile, folder: Path) -> ExportFile:
-    target = folder / file.source
-    if file.problem or file.path.resolve() == target.resolve():
+def _copied(file: ExportFile, folder: Path, hint: Hint) -> ExportFile:
+    if file.problem:
         return file
-    if was_pulled(file.source):
+    target = folder / file.source
+    landed_before = file.path.resolve() == target.resolve()
+    if landed_before and hint == _NO_HINT:
+        return _hinted(file)
+    if was_pulled(file.source) and not landed_before:
         file = replace(file, source=f"given-{file.source}")
         target = folder / file.source
     part = folder / f".{file.source}.{os.getpid()}"
     try:
-        shutil.copyfile(file.path, part)
-        part.replace(target)
+        _keep_hint(target, hint)
+        if not landed_before:
+            shutil.copyfile(file.path, part)
+            part.replace(target)
     except OSError as error:
         part.unlink(missing_ok=True)
-        return ExportFile(file.path, file.name, file.source, f"cannot be copied: {error.strerror}")
-    return ExportFile(target, file.name, file.source)
+        return replace(file, problem=f"cannot be copied: {error.strerror}")
+    return replace(file, path=file.path if landed_before else target, hint=hint)
+
+
+def _keep_hint(target: Path, hint: Hint) -> None:
+    """Write a file's hint beside it, in one step and before the file, which is not to be read without."""
+    beside = _beside(target)
+    if hint == _NO_HINT:
+        beside.unlink(missing_ok=True)
+        return
+    part = beside.with_name(f"{beside.name}.{os.getpid()}")
+    part.write_text(json.dumps(asdict(hint)), encoding="utf-8")
+    part.replace(beside)
+
+
+def _hinted(file: ExportFile) -> ExportFile:
+    beside = _beside(file.path)
+    try:
+        return replace(file, hint=Hint(**json.loads(beside.read_text(encoding="utf-8"))))
+    except FileNotFoundError:
+        return file
+    except (OSError, ValueError, TypeError) as error:
+        fix = "ingest the file again with --metric or --timezone"
+        return replace(file, problem=f"{beside} cannot be read ({error}); {fix}")
+
+
+def _beside(file: Path) -> Path:
+    return file.with_name(f".{file.name}.hint")

@@ -12,10 +12,12 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
+from perdix.settings.home import Home
 from perdix.telemetry.exports.naming import Hint
 from perdix.telemetry.exports.records import Limits
-from perdix.telemetry.ingest import ingest
+from perdix.telemetry.ingest import ingest, new_files
 from perdix.telemetry.lake import Lake, LakeError
+from perdix.telemetry.landing import land, landed
 from perdix.telemetry.spark.source import ExportSource
 from perdix.telemetry.staged_export import stage_part
 from perdix.telemetry.tables import WORKLOAD_FEATURES
@@ -280,3 +282,14 @@ def test_files_of_two_jobs_that_are_ingested_as_one_are_reported(spark, lake, tm
     (said,) = ingest(spark, lake, [tmp_path / "ads.json", tmp_path / "enrich.json"], "job").to_dict()["warnings"]
     assert said.startswith("series of 2 jobs were taken as one: job_name is 'ads' and 'enrich' in throughput_per_s;")
     assert ingest(spark, lake, [tmp_path / "ads.json"], "job").warnings == ()
+
+
+def test_a_landed_file_that_a_later_run_takes_up_is_read_as_the_user_meant_it(spark, lake, tmp_path):
+    home = Home(tmp_path / "home").make()
+    (tmp_path / "m.json").write_bytes(query_range([Written("", {"worker": "w"}, ((MIDNIGHT, 0.5),))]))
+    (tmp_path / "n.json").write_bytes(query_range([Written("", {"worker": "w"}, ((MIDNIGHT, 0.5),))]))
+    land(home, [tmp_path / "m.json"], "job", Hint("cpu_load"))
+    land(home, [tmp_path / "n.json"], "job")
+    ingest(spark, lake, new_files(lake, "job", landed(home, "job")), "job")
+    rows = lake.read("samples", "job").to_pylist()
+    assert {row["source"]: row["metric"] for row in rows} == {"m.json": "cpu_load", "n.json": "unnamed"}

@@ -7,6 +7,7 @@ import os
 import pytest
 
 from perdix.settings.home import Home
+from perdix.telemetry.exports.naming import Hint
 from perdix.telemetry.landing import export_files, land, landed, pulled_name, was_pulled
 
 
@@ -98,3 +99,25 @@ def test_a_users_file_is_not_taken_for_a_pulled_day(tmp_path):
 def test_only_the_names_of_pulled_days_are_pulled(name):
     assert was_pulled(pulled_name("2026-03-04"))
     assert not was_pulled(name)
+
+
+def test_what_the_user_knows_of_a_file_stays_with_its_copy(exports, tmp_path):
+    """Whoever takes the copy up after an ingest that died reads it as it was meant."""
+    home, hint = Home(tmp_path / "home"), Hint("cpu_load", "Europe/Berlin")
+    assert [file.hint for file in land(home, [exports / "a.csv"], "job", hint)] == [hint]
+    (kept,) = landed(home, "job")
+    assert (kept.source, kept.hint) == ("a.csv", hint)
+    assert [file.hint for file in land(home, [home.landing / "job"], "job")] == [hint]
+    land(home, [exports / "a.csv"], "job")
+    assert [file.hint for file in landed(home, "job")] == [Hint()], "given again without"
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"metric": "cpu"}', '{"metric": null, "timezone": "Nowhere"}'])
+def test_a_kept_hint_that_cannot_be_read_is_named_with_the_fix(exports, tmp_path, damage):
+    home = Home(tmp_path / "home")
+    land(home, [exports / "a.csv"], "job", Hint("cpu_load"))
+    (sidecar,) = (home.landing / "job").glob(".*")
+    sidecar.write_text(damage)
+    (file,) = landed(home, "job")
+    assert f"{sidecar} cannot be read" in file.problem
+    assert "ingest the file again with --metric or --timezone" in file.problem
