@@ -128,6 +128,8 @@ def _state(home: Home, _: JobFiles) -> Iterator[Finding]:
 
 
 def _mlflow(home: Home, _: JobFiles) -> Iterator[Finding]:
+    from perdix.control.champions import Champions
+    from perdix.control.clock import WallClock
     from perdix.models.registry import FLEET_MODELS, RegistryError, prepare
 
     try:
@@ -135,6 +137,9 @@ def _mlflow(home: Home, _: JobFiles) -> Iterator[Finding]:
         champions = {name: registry.current_version(name) for name in FLEET_MODELS}
     except RegistryError as error:
         yield Finding("mlflow", ok=False, found=str(error), mend="start the server that MLFLOW_TRACKING_URI names")
+        return
+    if faults := Champions(home.champions, registry).refresh(WallClock().now_s()):
+        yield Finding("mlflow", ok=False, found=BETWEEN.join(faults), mend="do as it says, or train anew: perdix train")
         return
     said = ", ".join(
         f"{name} {'version ' + str(v.version) if v else 'not trained yet'}" for name, v in champions.items()

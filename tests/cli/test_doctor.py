@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from perdix.cli import doctor_metrics
+from perdix.cli import doctor, doctor_metrics
 from perdix.cli.doctor_metrics import metrics_of_jobs
 from perdix.cli.findings import Finding
 from perdix.cli.known_errors import known_errors
@@ -23,6 +23,7 @@ from perdix.cli.output import run_guarded
 from perdix.cli.twin_jobs import write_twin_jobs
 from perdix.control.checkup.facts import JobCheckup, QueryFact, Verdict
 from perdix.control.live import stream_jobs
+from perdix.models.registry import FORECAST, FleetVersion, TableGone
 from perdix.settings.home import Home
 from perdix.settings.stream_job import StreamJob
 from perdix.twin.emission import Scraping
@@ -216,3 +217,20 @@ def test_commands_that_profiling_would_run_are_looked_for(place: Path) -> None:
     assert code == 0, "only who profiles it needs them"
     assert "profiling of orders: load, fail" in said
     assert "check no-such-generator: not found here, where perdix profile would run it" in said
+
+
+def test_a_champion_whose_table_is_gone_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Emptied:
+        """A registry of which the folder of artifacts was removed."""
+
+        def current_version(self, name: str) -> FleetVersion | None:
+            return FleetVersion(name, 3, "ab" * 32, "run") if name == FORECAST else None
+
+        def download(self, name: str, version: int, to: Path) -> Path:
+            raise TableGone(f"{name} version {version} is not in {to.parent}; restore it or promote another version")
+
+    monkeypatch.setattr("perdix.models.registry.prepare", lambda _: Emptied())
+    (found,) = doctor._mlflow(Home(tmp_path), stream_jobs(Home(tmp_path)))
+    assert not found.ok
+    assert f"{FORECAST}: {FORECAST} version 3 is not in" in found.found
+    assert found.mend == "do as it says, or train anew: perdix train"
