@@ -58,9 +58,9 @@ def profile(
     (--live) is rescaled to one after the other. The profile is kept, the models are compared in MLflow, and the winner
     becomes champion through the gate.
 
-    Examples: perdix profile ysb --min 2 --max 24 --step 20000
+    Example: perdix profile ysb --min 2 --max 24 --step 20000
 
-    perdix profile orders --live --deployments 3 --step 500
+    Example: perdix profile orders --live --deployments 3 --step 500
     """
     if live and job not in (None, twin):
         raise UserError(f"--job {job}: with --live the job itself is profiled, so leave it out")

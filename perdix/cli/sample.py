@@ -51,9 +51,9 @@ def sample(
 
     With --live, commands of the job's file resize the only worker of a running job, and put it under load.
 
-    Examples: perdix sample co1 --method dsa --picture co1.png
+    Example: perdix sample co1 --method dsa --picture co1.png
 
-    perdix sample parse --live --method fssa-2
+    Example: perdix sample parse --live --method fssa-2
     """
     from perdix.assets.resources import Workspace
     from perdix.assets.sample import SampleConfig, what_is_sampled
