@@ -78,7 +78,7 @@ def test_a_running_job_is_profiled_and_gets_its_workers_back(tmp_path: Path) -> 
         begin(cluster, 2)
         fail = f"{PYTHON} -m tests.e2e.fail_worker {cluster.layout.root}"
         where = job_file(cluster, tmp_path, {"fail": fail})
-        rates = ("--min", "1", "--deployments", "2", "--step", "90", "--settle", "40", "--measure", "30")
+        rates = ("--min", "1", "--deployments", "2", "--step", "120", "--settle", "30", "--measure", "20")
         found = perdix(where, "profile", testbed.job, "--live", *rates)
         assert len(working(testbed)) == 2, "as before"
         where = job_file(cluster, tmp_path, {}, policy="phoebe")
