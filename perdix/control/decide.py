@@ -27,7 +27,8 @@ class Avoided:
     """A scale-out that turned out badly, and is not tried again before ``until_s`` (epoch seconds).
 
     With a ``mix`` (size -> workers) only that mix is meant, not every one of as many workers. ``inward``: only to get
-    there from more is barred, as after a scale-in that did not hold; who runs less may grow to it.
+    there from more is barred, as after a scale-in that did not hold; who runs less may grow to it. ``waited_s``: for so
+    long it was waited for in vain; 0 where it is barred for something else.
     """
 
     scale_out: int
@@ -36,6 +37,7 @@ class Avoided:
     and_above: bool = False
     mix: Mapping[str, int] = field(default_factory=dict)
     inward: bool = False
+    waited_s: float = 0.0
 
     def bars(self, scale_out: int, now_s: float, mix: Mapping[str, int] | None = None) -> bool:
         """Whether ``scale_out``, or that mix, must not be chosen now."""
@@ -58,6 +60,7 @@ class Avoided:
                 bool(state["and_above"]),
                 {str(size): int(count) for size, count in state.get("mix", {}).items()},
                 bool(state.get("inward", False)),
+                float(state.get("waited_s", 0.0)),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a scale-out to avoid: {error!r}") from None

@@ -17,7 +17,7 @@ from perdix.control.expect import expected_capacity_per_s
 from perdix.control.job_memory import JobMemory, history_of
 from perdix.control.judge import Judgement, judge
 from perdix.control.observe import Observation
-from perdix.control.reconcile import AVOID_S, Progress, still_avoided
+from perdix.control.reconcile import AVOID_S, SETTLE_S, Progress, still_avoided
 from perdix.control.sizes import learned_mix_share
 from perdix.control.watching import BEHIND_S, Watched, look
 from perdix.models.recovery.downtime import Downtimes
@@ -87,8 +87,10 @@ def learn(
     watched = None
     if observation.teaches or _awaited(memory, observation, progress):
         memory, watched = _watched(memory, observation, progress, job.objectives.recovery_time_s)
+    memory = replace(memory, downtimes=_slow(memory.downtimes, progress))
     # What is barred for longer than any size ever is, was barred while a clock was ahead: nobody can say until when.
-    avoided = list(still_avoided(memory.avoided, now_s))
+    # And what was given up sooner than another rescale has just taken was merely slow: so are all of them.
+    avoided = [one for one in still_avoided(memory.avoided, now_s) if not 0.0 < one.waited_s < progress.took_s]
     back, back_mix = _undone(progress)
     why = None if watched is None else _worse(watched, progress, timely=_timely(observation, job))
     if why is not None and watched is not None and watched.ended is not None:
@@ -156,7 +158,13 @@ def _watched(
         return memory, None
     last = None if progress.desired is None else progress.desired.decision
     watched = look(
-        memory.watching, memory.normal, memory.downtimes, observation.window, last=last, objective_s=objective_s
+        memory.watching,
+        memory.normal,
+        memory.downtimes,
+        observation.window,
+        last=last,
+        objective_s=objective_s,
+        settled=progress.running is None or progress.running.settled,
     )
     downtimes = _lost(memory, watched)
     memory = replace(memory, watching=watched.watching, normal=watched.normal, downtimes=downtimes)
@@ -181,6 +189,14 @@ def _lost(memory: JobMemory, watched: Watched) -> Downtimes:
         return watched.downtimes.losing(*ended.change, seen.again_records / per_s - waiting_s)
     down_s = seen.downtime_s + waiting_s
     return watched.downtimes.caught_up(*ended.change, down_s, seen.recovery_s, float(arrived[0]) / per_s)
+
+
+def _slow(downtimes: Downtimes, progress: Progress) -> Downtimes:
+    """Learn of a rescale that took longer than most watches: by the target's word, as nobody may see it catch up."""
+    if progress.took_s <= SETTLE_S or progress.desired is None:
+        return downtimes
+    intent = progress.desired.decision.intent
+    return downtimes.observed(intent.from_scale_out, intent.scale_out, progress.took_s)
 
 
 def _awaited(memory: JobMemory, observation: Observation, progress: Progress) -> bool:

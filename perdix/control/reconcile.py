@@ -20,7 +20,10 @@ from perdix.policies.wording import workers
 from perdix.targets.contract import Fault, Running, Target, TargetError
 
 ATTEMPTS = 6  # at a size that is not reached; with the ledger's doubling pause, about a quarter of an hour
-SETTLE_S = 600.0
+SETTLE_S = 600.0  # that a rescale may take of a job whose restarts are not known to take longer
+LONGEST_S = 3_600.0  # that any may take
+PATIENCE = 1.5  # times the longest of the last restarts
+LAST = 5  # restarts that say how long the next one may take
 STRAY_S = 3_600.0  # for which a request that was never answered is waited for
 AVOID_S = 3_600.0
 
@@ -64,6 +67,8 @@ class Progress:
     undone
         A rescale that never came to an end, or that was asked for without a lease: it is closed together with the
         decision that takes it back to what its intent says ran before, so that a crash in between forgets neither.
+    took_s
+        How long the rescale took that has just been seen to end, from being accepted on; 0 where none has.
     """
 
     running: Running | None
@@ -72,6 +77,7 @@ class Progress:
     sentence: str = ""
     avoided: Avoided | None = None
     undone: Entry | None = None
+    took_s: float = 0.0
 
     @property
     def open(self) -> Entry | None:
@@ -170,7 +176,9 @@ class Reconciler:
         self.store.ledger.confirmed(desired.decision.decision_id, self.now_s)
         confirmed = self.store.ledger.desired(self.job)
         run = "runs" if running.scale_out == 1 else "run"
-        return Progress(running, confirmed, Event.CONFIRMED, f"{self.in_words(running.scale_out, running.mix)} {run}")
+        sentence = f"{self.in_words(running.scale_out, running.mix)} {run}"
+        took_s = 0.0 if confirmed is None else confirmed.decision.took_s
+        return Progress(running, confirmed, Event.CONFIRMED, sentence, took_s=took_s)
 
     def _closed(self, running: Running, desired: Desired, *, paused: bool) -> Progress:
         """Somebody else may have asked for another size since."""
@@ -233,16 +241,22 @@ class Reconciler:
         waited_s = self.now_s - (entry.applied_s if entry.applied_s is not None else entry.intent.made_s)
         if not running.settled:
             # What ran before is the last that is known to have run: there is nothing to take a rollback back to.
-            if waited_s <= SETTLE_S or paused or self._is_rollback(entry):
+            if waited_s <= SETTLE_S or paused or self._is_rollback(entry) or waited_s <= self._patience_s():
                 return Progress(running, desired, Event.WAITING, f"the rescale has taken {waited_s:.0f} s so far")
             why = f"the rescale to {asked} did not end within {waited_s:.0f} s"
-            avoided = Avoided(desired.scale_out, self.now_s + AVOID_S, why, mix=desired.mix)
+            avoided = Avoided(desired.scale_out, self.now_s + AVOID_S, why, mix=desired.mix, waited_s=waited_s)
             return Progress(running, None, Event.GIVEN_UP, why, avoided, undone=entry)
         why = f"asked for {asked}, got {self.in_words(running.scale_out, running.mix)}"
         if entry.attempts >= ATTEMPTS:
             return self._given_up(running, desired, why)
         self.store.ledger.failed(entry.decision_id, self.now_s, why, retriable=True)
         return Progress(running, desired, Event.FELL_SHORT, f"{why}; tried again later")
+
+    def _patience_s(self) -> float:
+        """Return for how long a rescale may go on, by what the job's last restarts took."""
+        last = self.store.ledger.decisions(self.job, states=(State.CONFIRMED,), limit=LAST)
+        longest_s = max((entry.took_s for entry in last), default=0.0)
+        return min(max(SETTLE_S, PATIENCE * longest_s), LONGEST_S)
 
     def _refused(self, running: Running, desired: Desired, error: TargetError) -> Progress:
         """Only a size that was refused is given up, and no rollback: what ran before could be had."""

@@ -182,6 +182,7 @@ def look(
     *,
     last: Entry | None,
     objective_s: float,
+    settled: bool = True,
 ) -> Watched:
     """Go on watching, or start to.
 
@@ -191,12 +192,14 @@ def look(
         The decision that was applied last; it is watched from the moment at which it was applied.
     objective_s
         The job's recovery time objective: a recovery that takes half as long again has failed.
+    settled
+        False while the target is still at the rescale.
     """
-    lag = window.job_metric(metrics.LAG.name)
-    begun = _begun(watching, normal, window, last, min(max(PATIENCE * objective_s, LEAST_S), TIMEOUT_S))
+    lag, timeout_s = window.job_metric(metrics.LAG.name), min(max(PATIENCE * objective_s, LEAST_S), TIMEOUT_S)
+    begun = _begun(watching, normal, window, last, timeout_s)
     if begun is not None and begun is not watching:
         begun = replace(begun, waiting_records=last_finite(lag[window.times_s <= begun.watch.at_s]) or 0.0)
-    watching = begun
+    watching = begun if begun is None or settled else _waiting(begun, float(window.times_s[-1]), timeout_s)
     series = (window.times_s, window.job_metric(metrics.WORKLOAD.name), stopping_throughput(window), lag)
     if watching is None:
         return Watched(None, _fed(normal, *series), downtimes)
@@ -213,6 +216,14 @@ def look(
     normal = replace(normal, newest_s=max(normal.newest_s, until_s))
     down = bool(standing_still(window)[-1])
     return Watched(None, normal, downtimes, seen, _outcome(seen, result), down)
+
+
+def _waiting(seen: Watching, now_s: float, timeout_s: float) -> Watching:
+    """Return a watch of a job that starts slowly: the target's time does not count, and as much is to be caught up."""
+    since_s = min(now_s - seen.watch.at_s, TIMEOUT_S)
+    if seen.decision_id is None or since_s <= LEAST_S:
+        return seen
+    return replace(seen, watch=replace(seen.watch, timeout_s=max(seen.watch.timeout_s, 2.0 * since_s + timeout_s)))
 
 
 def _within_uptime(seen: Watching, window: Window) -> Watching:

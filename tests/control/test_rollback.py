@@ -9,14 +9,16 @@ import pytest
 from perdix.control import tick
 from perdix.control.job_memory import recall
 from perdix.control.learn import learn
-from perdix.control.reconcile import SETTLE_S, Event
+from perdix.control.memories import Memories
+from perdix.control.reconcile import LONGEST_S, SETTLE_S, Event, Reconciler
 from perdix.control.state.journal import Status
-from perdix.control.state.ledger import State
+from perdix.control.state.ledger import Intent, State
 from perdix.control.state.store import StateStore
 from perdix.policies.contract import Reason
 from perdix.settings.stream_job import PolicySettings
 from perdix.targets.contract import Running, TargetError, unguarded
 from perdix.telemetry.window import Window
+from perdix.twin.parameters import RandomTime, Restart
 from tests.control.rig import LOW, MINUTE, FaultyTarget, Rig
 
 MINUTES_TO_SETTLE = int(SETTLE_S / MINUTE)
@@ -217,3 +219,43 @@ def test_a_scale_in_that_makes_nothing_late_is_not_taken_back(store: StateStore)
     reasons = [report.decision.reason for report in rig.minutes(45) if report.decision is not None]
     assert rig.twin.scale_out == 1
     assert Reason.ROLLBACK not in reasons
+
+
+def restarts_of(seconds: float) -> Restart:
+    takes = RandomTime(median_s=seconds, spread=0.05)
+    return Restart.model_validate({"out": takes, "in": takes, "failure": takes})
+
+
+def test_a_job_that_restarts_slowly_is_given_the_time_that_it_took_before(store: StateStore) -> None:
+    """Of the first restart nobody knows how long it may take; the way back shows that no size was at fault."""
+    policy = PolicySettings(name="static", options={"scale_out": 3})
+    rig = Rig.of(store, 2 * LOW, scale_out=4, warm_s=900, restart=restarts_of(700.0), policy=policy)
+    rig.memories = Memories()
+    rig.minutes(54)
+    assert sizes_asked(rig) == [3, 4, 3], "nor is the last taken back because it catches up slowly"
+    assert rig.twin.settled
+    downtimes = recall(store, "orders").memory.downtimes
+    assert min(downtimes.out_s, downtimes.in_s) > 200.0
+
+
+def took(store: StateStore, at_s: float, seconds: float) -> None:
+    """Let a rescale of the job have been carried out, from being accepted to being seen running."""
+    intent = Intent("orders", at_s, at_s, 3, 4, "static", "scale_out", "so it is", at_s + 900.0, {}, {})
+    store.ledger.record(intent)
+    store.ledger.applied(intent.decision_id, at_s)
+    store.ledger.confirmed(intent.decision_id, at_s + seconds)
+
+
+@pytest.mark.parametrize(
+    ("before_s", "waits_s"), [((), SETTLE_S), ((60.0,), SETTLE_S), ((900.0, 60.0), 1_350.0), ((9_000.0,), LONGEST_S)]
+)
+def test_a_rescale_is_waited_for_as_long_as_those_before_say(
+    store: StateStore, before_s: tuple[float, ...], waits_s: float
+) -> None:
+    rig = five_for_four(store)
+    for k, seconds in enumerate(before_s):
+        took(store, rig.now_s - 40_000.0 + 10_000.0 * k, seconds)
+    rig.minutes(1)
+    asked_s, target = rig.now_s, Stuck(rig.twin, noted=5)
+    looks = [Reconciler(store, target, "orders", asked_s + waits_s + late_s).review(act=True) for late_s in (-1, 1)]
+    assert [look.event for look in looks] == [Event.WAITING, Event.GIVEN_UP]

@@ -166,6 +166,11 @@ class Entry:
     ticks: int = 1
     last_s: float | None = None
 
+    @property
+    def took_s(self) -> float:
+        """Seconds from being accepted to being closed; 0 where one of the two is not known."""
+        return 0.0 if self.applied_s is None or self.closed_s is None else max(self.closed_s - self.applied_s, 0.0)
+
     def is_due(self, now_s: float) -> bool:
         """Whether it may be tried now. A pause longer than any was begun before the clock was set back: it is over."""
         return self.next_attempt_s is None or not now_s < self.next_attempt_s <= now_s + LASTING_LIMIT_S
