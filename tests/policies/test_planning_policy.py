@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from perdix.models.capacity.contract import Estimate
+from perdix.models.recovery.downtime import Downtimes
 from perdix.policies.contract import Reason
 from perdix.policies.planning.lateness import Lateness
 from perdix.policies.planning.policy import Perdix, PerdixOptions
@@ -401,3 +402,27 @@ def test_a_size_that_surely_fails_or_that_just_began_is_not_left_for_another(sit
 
 def test_who_will_catch_up_is_not_disturbed(situate):
     assert overloaded(situate, 1.2, load=700.0, lag_records=20_000.0, minutes=np.full(720, 700.0)).scale_out == 6
+
+
+def beyond_all(situate, scale_out, **changes):
+    """Far more arrives than the most workers take, and has for an hour."""
+    given = {"load": 12_000.0, "lag_records": 3e7, "minutes": np.full(720, 12_000.0), "bounds": (1, 8), **changes}
+    return decide(situate, **given, scale_out=scale_out, latency_p95_ms=900_000.0)
+
+
+def test_a_load_beyond_every_size_is_met_with_the_largest(situate):
+    """Three of eight workers stood for three hours: late all the time as eight would be, so none seemed worth it."""
+    decision = beyond_all(situate, 3)
+    assert (decision.scale_out, decision.reason) == (8, Reason.SCALE_MAXIMUM)
+    assert "no size catches up within it, 8 workers take the most" in decision.sentence
+    kept = beyond_all(situate, 8)
+    assert (kept.scale_out, kept.reason) == (8, Reason.HOLD_GOOD)
+    assert "no size catches up within it, 8 workers take the most" in kept.sentence
+
+
+def test_beyond_every_size_one_that_takes_hardly_more_is_no_reason_to_stand_still(situate):
+    capacities = {n: min(1_000.0 * n, 6_200.0) for n in range(1, 9)}
+    assert beyond_all(situate, 6, capacities=capacities).scale_out == 6
+    slow = Downtimes.assumed(out_s=600.0, in_s=600.0)
+    assert beyond_all(situate, 7, downtimes=slow).scale_out == 7
+    assert beyond_all(situate, 4, downtimes=slow).scale_out == 8

@@ -44,6 +44,8 @@ class Plan:
         Share of the error budget.
     tries
         Whether nothing is believed to hold, and another size is more likely to.
+    beyond
+        Whether no size catches up within the course, and what is chosen takes the most.
     """
 
     sizes: Sizes
@@ -55,6 +57,7 @@ class Plan:
     budget_left: float
     limits: Limits
     tries: bool
+    beyond: bool
 
     def decision(self, policy: str, situation: Situation, memory: Mapping[str, Any]) -> Decision:
         """Return the decision to take its first step."""
@@ -75,7 +78,7 @@ class Plan:
 
     @property
     def _reason(self) -> Reason:
-        if self.tries:
+        if self.tries or (self.beyond and self.chosen != self.runs):
             return Reason.SCALE_MAXIMUM
         before, after = (int(self.sizes.workers[k]) for k in (self.runs, self.chosen))
         reason = Reason.of_change(before, after)
@@ -91,6 +94,9 @@ class Plan:
         against = f", {workers(situation.scale_out)} for {seconds(float(self.found.late_s[self.runs]))}"
         compared = against if self.chosen != self.runs else ""
         tries = f"; no size is sure to catch up, {goes_to} most likely" if self.tries else ""
+        if self.beyond:
+            takes = "takes" if int(self.sizes.workers[self.chosen]) == 1 else "take"
+            tries = f"; no size catches up within it, {goes_to} {takes} the most"
         left = f"{self.budget_left:.0%} of the error budget is left"
         if self.budget_left < 0.0:
             left = "the error budget is overspent"

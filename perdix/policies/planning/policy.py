@@ -43,6 +43,7 @@ MOVED = 0.5  # of what is left of the error budget, that going to the fixed size
 STOOD_S = 1_800.0  # after a rescale, until more workers than the fixed size are given back
 CARRIED = 0.95  # of the most that any size takes: no more load is planned for
 HOPELESS = 0.9  # of the course late: what runs does not catch up within it
+CLEARLY_MORE = 1.05  # times what runs takes
 CATCHES_UP = 1.05  # times the load: so much must a size take
 LEAST_CHANCE, MORE_LIKELY = 0.1, 5.0  # that another size does, and times as likely as what runs
 
@@ -103,11 +104,15 @@ class Perdix:
         # What no size carries would make all of them alike: then none would be worth its workers.
         found = solve(sizes, course.at_most(CARRIED * sizes.most_per_s), prices, runs, backlog)
         chosen = _cheapest(situation, sizes, found, memory, limits=limits)
+        beyond = _beyond(situation, sizes, found)
+        chosen = chosen if beyond is None or beyond == runs else beyond
         tried = _another_chance(situation, sizes, found) if chosen == runs else None
         chosen = chosen if tried is None else tried
         stages = follow(found, runs=runs, chosen=chosen, backlog=backlog)
         left = spent.left(situation.objectives.error_budget)
-        plan = Plan(sizes, course, found, runs, chosen, stages, left, limits, tried is not None)
+        plan = Plan(
+            sizes, course, found, runs, chosen, stages, left, limits, tries=tried is not None, beyond=beyond == chosen
+        )
         return plan.decision(self.name, situation, memory)
 
     def _prices(self, situation: Situation, sizes: Sizes, spent: Spent, *, tail_s: float) -> Prices:
@@ -261,6 +266,25 @@ def _cheapest(
     if go[best] < found.stay[runs]:
         return best
     return runs if barred else _stood_at(situation, sizes, found, memory, limits=limits)
+
+
+def _beyond(situation: Situation, sizes: Sizes, found: Programme) -> int | None:
+    """Return the size that takes the most, where none catches up within the course and what runs falls further behind.
+
+    All sizes are late all the time then, so that none looks worth a rescale. What runs is kept where no larger one
+    takes so much more that an hour makes up for the restart. ``None`` where one catches up.
+    """
+    runs, inside = _place(sizes, situation.scale_out), sizes.barred == 0.0
+    bounds, here = situation.bounds, float(sizes.per_s[runs])
+    arrives = min(situation.workload_per_s, float(situation.forecast.mean.mean()))
+    if not situation.behind or here >= arrives or not bounds.minimum <= situation.scale_out <= bounds.maximum:
+        return None
+    if (found.late_s[inside] < HOPELESS * found.steps.course.whole_s).any():
+        return None
+    takes = np.where(inside & (sizes.workers >= situation.scale_out), sizes.per_s, 0.0)
+    strongest, still_s = int(takes.argmax()), situation.downtimes.out_s + situation.downtimes.lost_s
+    more = takes[strongest] * max(1.0 - still_s / HOUR_S, 0.0) > CLEARLY_MORE * here
+    return strongest if more else runs
 
 
 def _another_chance(situation: Situation, sizes: Sizes, found: Programme) -> int | None:
