@@ -48,6 +48,8 @@ class ProfileConfig(dg.Config):
     step_per_s: float = Field(
         0.0,
         ge=0,
+        le=1e12,
+        allow_inf_nan=False,
         description="First rate and distance of rates, records/s; 0: twenty rates up to the most that the twin takes.",
     )
     settle_s: int = Field(300, ge=0, description="Seconds for conditions to become normal after a change of the rate.")
@@ -99,7 +101,11 @@ def profile_job(
 
     with (_the_running_job if config.live else _twins)(context, workspace, config, job) as (plan, deployments):
         found = campaign.profile(
-            job, plan, deployments, on_progress=lambda progress: context.log.info(f"{job}: {progress}")
+            job,
+            plan,
+            deployments,
+            on_progress=lambda progress: context.log.info(f"{job}: {progress}"),
+            on_left=lambda what: context.log.error(f"{job}: {what}"),
         )
     return found, write_profile(found, workspace.paths().profiles)
 
@@ -128,8 +134,8 @@ def _the_running_job(
     plan = live_plan_of(config, settings, profiling)
     if config.fail and not plan.fail:
         context.log.warning(f"{job}: no worker is made to fail: its file names no command 'profiling.fail'")
-    with running_job(settings, profiling) as live:
-        yield plan, LiveDeployments(live, profiling.fail or ())
+    with running_job(workspace, settings, profiling) as live:
+        yield plan, LiveDeployments(live, plan.first_per_s, profiling.fail or ())
 
 
 def live_plan_of(config: ProfileConfig, settings: StreamJob, profiling: Profiling) -> "Plan":
@@ -145,10 +151,12 @@ def live_plan_of(config: ProfileConfig, settings: StreamJob, profiling: Profilin
     require_target(settings)
     if not config.step_per_s:
         raise SettingsError(
-            "the rates are not known: give their distance, records/s, about a tenth of what all workers take (--step)"
+            "the rates are not known: give their distance, records/s, half of what the fewest workers take: --step"
         )
     bounds = settings.bounds
     minimum, maximum = _scale_outs(config, bounds.maximum, f"job '{settings.name}' may have {bounds.maximum} workers")
+    if maximum < bounds.minimum:
+        raise SettingsError(f"maximum {maximum}: job '{settings.name}' has {bounds.minimum} workers at least; raise it")
     plan = plan_for(max(minimum, bounds.minimum), maximum, config.step_per_s, count=config.deployments, steps_to_peak=1)
     return _as_configured(plan, config, fail=config.fail and profiling.fail is not None)
 

@@ -4,6 +4,7 @@ Belongs here: what a job file must say before anything is done to the job. Does 
 (:mod:`perdix.profiling`).
 """
 
+import fcntl
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
@@ -58,16 +59,37 @@ def require_target(settings: StreamJob) -> None:
 
 
 @contextmanager
-def running_job(settings: StreamJob, profiling: Profiling) -> Iterator["LiveJob"]:
-    """Open a job's metrics, cluster and load; at the end the load is ended, and connections are closed."""
+def running_job(workspace: "Workspace", settings: StreamJob, profiling: Profiling) -> Iterator["LiveJob"]:
+    """Open a job's metrics, cluster and load, for one process at a time; at the end all of it is closed.
+
+    Raises
+    ------
+    SettingsError
+        While another process has it.
+    """
     from perdix.control.sources import LiveSource
     from perdix.profiling.live.commands import Load
     from perdix.profiling.live.job import LiveJob
     from perdix.targets.build import build_target
 
     load = Load(profiling.load)
-    with closing(LiveSource()) as source, closing(build_target(settings)) as target:
+    with _alone(workspace, settings.name), closing(LiveSource()) as source, closing(build_target(settings)) as target:
         try:
             yield LiveJob(settings, source, target, load, WallClock())
         finally:
             load.stop()
+
+
+@contextmanager
+def _alone(workspace: "Workspace", job: str) -> Iterator[None]:
+    """Hold the job: a second profiling would take the first one's scale-out for the job's own."""
+    path = workspace.paths().root / "profiling" / f"{job}.lock"
+    path.parent.mkdir(exist_ok=True)
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SettingsError(
+                f"job '{job}' is being profiled or sampled by another process; wait until that has ended"
+            ) from None
+        yield

@@ -103,7 +103,7 @@ def sample_job(
     from perdix.profiling.sampling import SamplingPlan, sample_operator
 
     sampled = what_is_sampled(config, job, workspace)
-    with _instances(sampled, config) as instances:
+    with _instances(workspace, sampled, config) as instances:
         found = sample_operator(
             job,
             sampled.rule,
@@ -111,12 +111,13 @@ def sample_job(
             instances,
             SamplingPlan(config.window_s, config.first_share),
             on_progress=lambda progress: context.log.info(f"{job}: {progress}"),
+            on_left=lambda what: context.log.error(f"{job}: {what}"),
         )
     return found, write_samples(found, workspace.paths().operator_samples), sampled
 
 
 @contextmanager
-def _instances(sampled: Sampled, config: SampleConfig) -> "Iterator[SamplingInstances]":
+def _instances(workspace: Workspace, sampled: Sampled, config: SampleConfig) -> "Iterator[SamplingInstances]":
     from perdix.profiling.live.sampling import LiveSamplingInstances
     from perdix.profiling.twin_sampling import TwinSamplingInstances
 
@@ -124,7 +125,7 @@ def _instances(sampled: Sampled, config: SampleConfig) -> "Iterator[SamplingInst
         yield TwinSamplingInstances(sampled.of, config.seed, start_s=int(WallClock().now_s()))
         return
     settings, profiling = sampled.of
-    with running_job(settings, profiling) as live:
+    with running_job(workspace, settings, profiling) as live:
         yield LiveSamplingInstances(live, profiling)
 
 
@@ -149,10 +150,10 @@ def what_is_sampled(config: SampleConfig, job: str, workspace: Workspace) -> Sam
         operator = load_operator(config.operator or job, workspace.conf_part("operators"))
         return Sampled(rule, operator.sizes, operator)
     settings, profiling = profilable_job(workspace, job)
-    if profiling.sizes is None or profiling.resize is None or profiling.most_per_s is None:
+    if profiling.sizes is None or None in (profiling.resize, profiling.restore, profiling.most_per_s):
         raise SettingsError(
-            f"job '{job}': to sample it, 'profiling' in its file needs 'resize', 'sizes' and 'most_per_s', as "
-            "conf/jobs/README.md shows"
+            f"job '{job}': to sample it, 'profiling' in its file needs 'resize', 'restore', 'sizes' and 'most_per_s', "
+            "as conf/jobs/README.md shows"
         )
     return Sampled(rule, profiling.sizes, (settings, profiling))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 from perdix.cli.how_long import say_beforehand
 from perdix.cli.options import JsonOption
 from perdix.cli.output import UserError, console, emit, number, table
-from perdix.cli.signals import ENDS, handled, interrupt
+from perdix.cli.signals import restoring
 
 if TYPE_CHECKING:
     from perdix.profiling.plan import Plan
@@ -44,6 +45,7 @@ def profile(
             help="First rate and distance of rates, records/s.",
             show_default="twenty rates to the most that the twin takes",
             min=0,
+            max=1e12,
         ),
     ] = None,
     settle_s: Annotated[int, typer.Option("--settle", help="Seconds after a change of the rate.", min=0)] = 300,
@@ -97,7 +99,10 @@ def _profiled(name: str, config: dict[str, Any], *, show: bool) -> dict[str, Any
         plan = plan_of(chosen, load_twin(chosen.twin))
     if show:
         say_beforehand(*_work_of(plan, live=chosen.live))
-    with handled(ENDS, interrupt), runs.instance(home()) as opened:
+    with (
+        restoring("the job gets the workers back that it had") if config["live"] else nullcontext(),
+        runs.instance(home()) as opened,
+    ):
         opened.add_dynamic_partitions("stream_jobs", [name])
         result = runs.run_job("profile", (name, name), opened, console if show else None, config={"profiles": config})
     return _document(name, runs.metadata(result))

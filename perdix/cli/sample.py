@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +12,7 @@ import typer
 from perdix.cli.how_long import START_S, say_beforehand
 from perdix.cli.options import JsonOption
 from perdix.cli.output import console, emit, number, table
-from perdix.cli.signals import ENDS, handled, interrupt
+from perdix.cli.signals import restoring
 
 
 def sample(
@@ -80,7 +81,10 @@ def sample(
         say_beforehand(
             f"{name}: one worker after the other, of each size that the gradient leads to", None if live else START_S
         )
-    with handled(ENDS, interrupt), runs.instance(home()) as opened:
+    with (
+        restoring("the worker gets the size back that it had") if live else nullcontext(),
+        runs.instance(home()) as opened,
+    ):
         opened.add_dynamic_partitions("stream_jobs", [name])
         result = runs.run_job(
             "sample", (name, name), opened, None if as_json else console, config={"operator_samples": config}

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn, TypeAlias
 
+from perdix.cli.output import complaints
+
 ENDS = (signal.SIGINT, signal.SIGTERM)
 Handler: TypeAlias = Callable[[int, FrameType | None], object] | signal.Handlers
 
@@ -36,6 +38,23 @@ def stopping() -> Iterator[threading.Event]:
     stop = threading.Event()
     with handled(ENDS, lambda *_: stop.set()):
         yield stop
+
+
+@contextmanager
+def restoring(what: str) -> Iterator[None]:
+    """Let the first Ctrl-C, SIGTERM or closed terminal end what runs; while that restores ``what``, others wait."""
+    begun: list[int] = []
+
+    def once(sign: int, _: FrameType | None) -> None:
+        begun.append(sign)
+        if len(begun) == 1:
+            complaints.print(f"ending: {what}; a moment", highlight=False)
+            raise KeyboardInterrupt
+        complaints.print("still ending; SIGKILL would leave it as it is", highlight=False)
+
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # as nohup does
+    with handled(ENDS if ignored else (*ENDS, signal.SIGHUP), once):
+        yield
 
 
 def interrupt(*_: object) -> NoReturn:

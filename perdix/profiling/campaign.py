@@ -70,10 +70,16 @@ def profile(
     deployments: Deployments,
     *,
     on_progress: Callable[[Progress], None] | None = None,
+    on_left: Callable[[str], None] | None = None,
 ) -> Profile:
     """Run the plan; every deployment is deleted at its end and all is left as it was, whatever happens.
 
     A deployment that cannot be made, driven or measured is dropped with a note, and the others go on.
+
+    Parameters
+    ----------
+    on_left
+        Given at once, in words, what could not be restored, as an interrupt leaves no profile that has notes.
 
     Raises
     ------
@@ -84,7 +90,7 @@ def profile(
     runs: list[_Run] = []
     one_by_one = [(scale_out,) for scale_out in plan.scale_outs]
     with ExitStack() as ends:
-        ends.callback(_restore, deployments, notes)
+        ends.callback(_restore, deployments, notes, on_left)
         for together in [plan.scale_outs] if deployments.side_by_side else one_by_one:
             for scale_out in together:
                 run = _deployed(deployments, scale_out, notes)
@@ -178,11 +184,13 @@ def _end(run: _Run) -> None:
         run.notes.append(f"{run.scale_out} workers could not be deleted: {error}; delete the deployment by hand")
 
 
-def _restore(deployments: Deployments, notes: list[str]) -> None:
+def _restore(deployments: Deployments, notes: list[str], on_left: Callable[[str], None] | None) -> None:
     try:
         deployments.restore()
     except DeploymentError as error:
         notes.append(f"what ran before could not be restored: {error}; restore it by hand")
+        if on_left is not None:
+            on_left(notes[-1])
 
 
 def _profile_of(job: str, runs: Sequence[_Run], notes: Sequence[str]) -> Profile:

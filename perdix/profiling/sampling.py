@@ -83,10 +83,11 @@ def sample_operator(
     plan: SamplingPlan | None = None,
     *,
     on_progress: Callable[[SamplingProgress], None] | None = None,
+    on_left: Callable[[str], None] | None = None,
 ) -> OperatorSamples:
     """Sample until the rule wants no more; a size that fails is recorded with its reason, and the rest goes on.
 
-    All is left as it was, whatever happens.
+    All is left as it was, whatever happens; ``on_left`` is given at once, in words, what could not be restored.
 
     Raises
     ------
@@ -101,7 +102,7 @@ def sample_operator(
     notes: list[str] = []
     core_s = 0.0
     with ExitStack() as ends:
-        ends.callback(_restore, instances, notes)
+        ends.callback(_restore, instances, notes, on_left)
         wanted = next_size(rule, grid, known)
         while wanted.point is not None:
             cpu_cores, memory_mb = grid.size(wanted.point)
@@ -171,11 +172,13 @@ def _try(instances: SamplingInstances, cpu_cores: float, memory_mb: float, plan:
     return tried
 
 
-def _restore(instances: SamplingInstances, notes: list[str]) -> None:
+def _restore(instances: SamplingInstances, notes: list[str], on_left: Callable[[str], None] | None) -> None:
     try:
         instances.restore()
     except SamplingError as error:
         notes.append(f"what ran before could not be restored: {error}; restore it by hand")
+        if on_left is not None:
+            on_left(notes[-1])
 
 
 def converged_performance(instance: SamplingInstance, plan: SamplingPlan) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from perdix.settings.size_grid import Grid
 from perdix.settings.strict import Strict
@@ -22,7 +22,13 @@ def _words(value: Any) -> Any:
         raise ValueError(f"{error}; or write the command as a list of words") from None
 
 
-Command = Annotated[tuple[str, ...], BeforeValidator(_words), Field(min_length=1)]
+def _with_a_program(words: tuple[str, ...]) -> tuple[str, ...]:
+    if not words or not words[0].strip():
+        raise ValueError("names no program")
+    return words
+
+
+Command = Annotated[tuple[str, ...], BeforeValidator(_words), AfterValidator(_with_a_program)]
 """Words of a command; no shell reads them. A text is split as a shell would."""
 
 

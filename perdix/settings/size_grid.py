@@ -34,9 +34,11 @@ class Axis(Strict):
     def _a_range(self) -> Self:
         if self.least > self.most:
             raise ValueError(f"least {self.least:g} is above most {self.most:g}; swap or widen them")
-        if self.last >= MOST_POINTS:
+        steps = (self.most - self.least) / self.unit + _WHOLE
+        if steps >= MOST_POINTS:
+            points = f"{math.floor(steps) + 1} points" if math.isfinite(steps) else "points"
             raise ValueError(
-                f"{self.last + 1} points from {self.least:g} to {self.most:g} are more than {MOST_POINTS}; "
+                f"{points} from {self.least:g} to {self.most:g} are more than {MOST_POINTS}; "
                 f"make the unit larger than {self.unit:g}"
             )
         return self

@@ -1,4 +1,4 @@
-"""Series of several jobs that were ingested as one, told apart by the labels that ``conf/queries`` names (``jobs``).
+"""Series of several jobs that were ingested as one, distinguished by the labels that ``conf/queries`` names (``jobs``).
 
 Belongs here: which values of those labels a metric had at the same time, and the sentence about it. One value after
 the other is a job that was renamed, and no sum of two.

@@ -197,7 +197,7 @@ class TestTheRunningJob:
 
     FILE = """
 prometheus: {url: "http://in.process"}
-bounds: {minimum: 1, maximum: 5}
+bounds: {minimum: 2, maximum: 5}
 target: {kind: flink, url: "http://in.process"}
 profiling: {load: "./load.sh {per_s}"}
 """
@@ -235,6 +235,7 @@ profiling: {load: "./load.sh {per_s}"}
             ({"step_per_s": 0.0}, "the rates are not known: give their distance, records/s"),
             ({"maximum": 9}, "maximum 9: job 'orders' may have 5 workers; ask for fewer"),
             ({"minimum": 4, "maximum": 3}, "minimum 4 is above maximum 3; swap or widen them"),
+            ({"minimum": 1, "maximum": 1}, "maximum 1: job 'orders' has 2 workers at least; raise it"),
         ],
     )
     def test_what_cannot_be_is_said_before_the_job_is_touched(

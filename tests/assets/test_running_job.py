@@ -65,7 +65,7 @@ def test_the_load_ends_with_what_it_was_made_for_whatever_happens(workspace: Wor
     processes = []
 
     def interrupted() -> None:
-        with running_job(*profilable_job(workspace, "orders")) as live:
+        with running_job(workspace, *profilable_job(workspace, "orders")) as live:
             live.load.at(5.0)
             assert isinstance(live.load, Load)
             assert live.load._running is not None
@@ -75,3 +75,15 @@ def test_the_load_ends_with_what_it_was_made_for_whatever_happens(workspace: Wor
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert processes[0].poll() is not None
+
+
+def test_a_job_is_profiled_by_one_process_at_a_time(workspace: Workspace) -> None:
+    """The second one would take the first one's scale-out for the job's own, and give it back at its end."""
+    written(workspace, PROMETHEUS + FLINK + LOAD)
+    found = profilable_job(workspace, "orders")
+    with running_job(workspace, *found):
+        second = running_job(workspace, *found)
+        with pytest.raises(SettingsError, match="is being profiled or sampled by another process"):
+            second.__enter__()
+    with running_job(workspace, *found):
+        pass

@@ -176,4 +176,4 @@ def test_a_running_job_whose_file_names_no_sizes_is_not_sampled(run: Run) -> Non
     (jobs / "parse.yaml").write_text("{prometheus: {url: 'http://in.process'}, profiling: {load: 'x {per_s}'}}\n")
     result = run.go(("parse", "parse"), live=True)
     assert not result.success
-    assert "'profiling' in its file needs 'resize', 'sizes' and 'most_per_s'" in failure(result)
+    assert "'profiling' in its file needs 'resize', 'restore', 'sizes' and 'most_per_s'" in failure(result)

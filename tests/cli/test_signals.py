@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from perdix.cli.signals import ENDS, handled, interrupt, stopping
+from perdix.cli.signals import ENDS, handled, interrupt, restoring, stopping
 
 
 def handlers() -> list[object]:
@@ -52,3 +52,25 @@ def test_another_thread_changes_nothing() -> None:
     thread.start()
     thread.join()
     assert seen == [handlers()]
+
+
+def test_the_first_ends_and_those_that_follow_wait_for_what_is_restored(capsys: pytest.CaptureFixture[str]) -> None:
+    restored = []
+
+    def work() -> None:
+        with restoring("the job gets its workers back"):
+            try:
+                os.kill(os.getpid(), signal.SIGTERM)
+            finally:
+                for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                    os.kill(os.getpid(), sign)
+                restored.append(True)
+
+    before = signal.getsignal(signal.SIGHUP)
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert restored == [True]
+    assert signal.getsignal(signal.SIGHUP) is before
+    said = capsys.readouterr().err
+    assert said.count("ending: the job gets its workers back; a moment") == 1
+    assert said.count("still ending") == 3

@@ -78,3 +78,11 @@ def test_runs_of_others_and_a_home_that_ran_nothing_are_left_alone(instance: dg.
     elsewhere = started(instance, {PROCESS: "of another machine's home"})
     assert end_orphans(instance) == []
     assert status(instance, run_id) == status(instance, elsewhere) == dg.DagsterRunStatus.STARTED
+
+
+def test_a_lock_in_the_making_is_nobodys_orphan(instance: dg.DagsterInstance) -> None:
+    folder = Path(instance.root_directory) / "processes"
+    folder.mkdir()
+    (folder / "abc.new").touch()
+    assert end_orphans(instance) == []
+    assert (folder / "abc.new").exists()

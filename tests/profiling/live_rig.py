@@ -30,6 +30,7 @@ class SimulatedLoad:
     """Lets arrive what it is asked for, times ``factor``."""
 
     factor: float = 1.0
+    others_per_s: float = 0.0
     rate_per_s: float = 0.0
     rates_per_s: list[float] = field(default_factory=list)
     ends_at: float = float("inf")
@@ -46,7 +47,7 @@ class SimulatedLoad:
         self.rate_per_s = 0.0
 
     def arrivals(self, second: int, count: int) -> np.ndarray:
-        return np.full(count, self.factor * self.rate_per_s)
+        return np.full(count, self.factor * self.rate_per_s + self.others_per_s)
 
 
 class Running:
@@ -70,12 +71,12 @@ class Running:
         self.twin.step(max(round(seconds), 1))
         self.meanwhile()
 
-    def with_worker_of(self, capacity_per_s: float) -> None:
+    def with_worker_of(self, capacity_per_s: float, scale_out: int | None = None) -> None:
         """Replace the job by one whose workers are faster or slower."""
         self.twin = JobTwin(
             parameters(capacity_per_s=capacity_per_s),
             start_s=self.twin.now_s,
-            scale_out=self.twin.scale_out,
+            scale_out=scale_out or self.twin.scale_out,
             arrivals=self.load.arrivals,
         )
         self.source.inner, self.target.twin = TwinSource(self.twin), self.twin
@@ -107,7 +108,7 @@ class OneWorker(Running):
         self.sizes: list[str] = []
         self.meanwhile = self._noticed
         self.resize = self.writing("{cpu_cores} {memory_mb}")
-        self.restore: tuple[str, ...] | None = self.writing("2 512")
+        self.restore = self.writing("2 512")
 
     def writing(self, text: str) -> tuple[str, ...]:
         return (sys.executable, "-c", f"import sys; open({str(self.file)!r}, 'w').write(sys.argv[1])", text)

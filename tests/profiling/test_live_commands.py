@@ -1,8 +1,9 @@
-"""Commands of an operator: what they are told, what is left of them, and what is said of those that fail."""
+"""Commands of an operator: what they are given, what is left of them, and what is said of those that fail."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -38,7 +39,7 @@ def load(tmp_path: Path) -> Iterator[Load]:
     text = (
         "import os, subprocess, sys, time\n"
         f"child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
-        f"open({str(tmp_path / 'told')!r}, 'w').write(f'{{sys.argv[1]}} {{os.getpid()}} {{child.pid}}')\n"
+        f"open({str(tmp_path / 'written')!r}, 'w').write(f'{{sys.argv[1]}} {{os.getpid()}} {{child.pid}}')\n"
         "time.sleep(600)\n"
     )
     found = Load([*script(text), "{per_s}"])
@@ -46,10 +47,10 @@ def load(tmp_path: Path) -> Iterator[Load]:
     found.stop()
 
 
-def told(folder: Path) -> tuple[str, int, int]:
-    until(lambda: (folder / "told").exists() and len((folder / "told").read_text().split()) == 3)
-    rate, pid, child = (folder / "told").read_text().split()
-    (folder / "told").unlink()
+def written(folder: Path) -> tuple[str, int, int]:
+    until(lambda: (folder / "written").exists() and len((folder / "written").read_text().split()) == 3)
+    rate, pid, child = (folder / "written").read_text().split()
+    (folder / "written").unlink()
     return rate, int(pid), int(child)
 
 
@@ -66,17 +67,17 @@ def test_numbers_are_written_as_people_write_them(value: float, text: str) -> No
 class TestLoad:
     def test_a_new_rate_ends_the_old_one_with_all_that_it_started(self, load: Load, tmp_path: Path) -> None:
         load.at(1_000.0)
-        rate, pid, child = told(tmp_path)
+        rate, pid, child = written(tmp_path)
         assert rate == "1000"
         load.at(20_000_000.0)
         assert not alive(pid)
         until(lambda: not alive(child))
-        assert told(tmp_path)[0] == "20000000"
+        assert written(tmp_path)[0] == "20000000"
         load.check()
 
     def test_stopped_nothing_is_left_and_twice_is_harmless(self, load: Load, tmp_path: Path) -> None:
         load.at(5.0)
-        _, pid, child = told(tmp_path)
+        _, pid, child = written(tmp_path)
         load.stop()
         load.stop()
         until(lambda: not alive(pid) and not alive(child))
@@ -92,6 +93,21 @@ class TestLoad:
     def test_one_that_is_not_there_is_named(self) -> None:
         with pytest.raises(CommandError, match=r"no-such-program could not be started: .*No such file"):
             Load(["no-such-program", "{per_s}"]).at(1.0)
+
+    def test_one_that_may_not_be_ended_is_to_be_ended_by_hand(
+        self, load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        load.at(5.0)
+        written(tmp_path)
+
+        def refused(*_: object) -> None:
+            raise PermissionError(1, "Operation not permitted")
+
+        with monkeypatch.context() as patched:
+            patched.setattr("perdix.profiling.live.commands.os.killpg", refused)
+            with pytest.raises(CommandError, match=r"could not be ended \(Operation not permitted\); end it by hand"):
+                load.stop()
+        load.stop()
 
     @pytest.mark.slow
     def test_one_that_does_not_want_to_end_is_ended(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,6 +141,20 @@ class TestToItsEnd:
             run_to_end(script(text), {}, 2.0)
         if (tmp_path / "pid").exists():
             assert not alive(int((tmp_path / "pid").read_text() or os.getppid() * 10**6))
+
+    def test_a_worker_that_it_started_stays_when_all_went_well_and_ends_with_a_failure(self, tmp_path: Path) -> None:
+        child = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])"
+        for code in (0, 1):
+            writes = f"open({str(tmp_path / 'pid')!r}, 'w').write(str(p.pid))"
+            text = f"import subprocess, sys; p = {child}; {writes}; sys.exit({code})"
+            try:
+                run_to_end(script(text), {}, 60.0)
+            except CommandError:
+                assert code == 1
+            pid = int((tmp_path / "pid").read_text())
+            until(lambda pid=pid, code=code: alive(pid) is (code == 0))
+            if code == 0:
+                os.kill(pid, signal.SIGKILL)
 
     def test_secrets_that_it_says_are_not_passed_on(self) -> None:
         with pytest.raises(CommandError) as caught:

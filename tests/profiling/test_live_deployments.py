@@ -25,7 +25,7 @@ PLAN = Plan((2, 4), first_per_s=8_000.0, step_per_s=8_000.0, settle_s=180, measu
 
 
 def profiled(job: Running, plan: Plan = PLAN, fail: tuple[str, ...] = ()) -> Profile:
-    return profile("orders", plan, LiveDeployments(job.live, fail))
+    return profile("orders", plan, LiveDeployments(job.live, plan.first_per_s, fail))
 
 
 def test_the_highest_rates_are_the_truth_and_the_job_gets_its_workers_back() -> None:
@@ -43,7 +43,7 @@ def test_the_highest_rates_are_the_truth_and_the_job_gets_its_workers_back() -> 
 
 def test_a_scale_out_begins_without_what_the_one_before_left() -> None:
     job = Running()
-    deployments = LiveDeployments(job.live)
+    deployments = LiveDeployments(job.live, 8_000.0)
     deployments.deploy(2).measure(40_000.0, 180, 60)
     assert job.lag() > 1_000_000
     job.load.stop()
@@ -53,11 +53,42 @@ def test_a_scale_out_begins_without_what_the_one_before_left() -> None:
 
 def test_a_backlog_that_does_not_end_is_said() -> None:
     job = Running()
-    deployments = LiveDeployments(job.live)
+    deployments = LiveDeployments(job.live, 8_000.0)
     deployments.deploy(2).measure(40_000.0, 180, 60)
     job.load.factor, job.load.rate_per_s = 1.0, 60_000.0  # somebody else's
     with pytest.raises(DeploymentError, match=r"records still wait after 30 min without load"):
         deployments.deploy(4)
+
+
+def test_a_few_records_of_others_do_not_keep_it_from_beginning() -> None:
+    job = Running()
+    job.load.others_per_s = 20.0
+    job.pause(60)
+    assert profiled(job).maximum_per_s.keys() == {2, 4}
+
+
+def test_what_was_asked_for_before_is_asked_for_again_though_less_ran() -> None:
+    job = Running()
+    job.target.reaching = 5
+    job.target.scale(8, "before")
+    job.pause(300)
+    found = profiled(job)
+    assert found.notes == ()
+    assert [scale_out for scale_out, _ in job.target.asked] == [8, 2, 4, 8]
+
+
+def test_what_an_interrupt_leaves_is_said_at_once() -> None:
+    job, left = Running(scale_out=3), []
+
+    def meanwhile() -> None:
+        if job.load.rate_per_s >= 16_000.0:
+            job.target.refusing = TargetError("no right to", retriable=False)
+            raise KeyboardInterrupt
+
+    job.meanwhile = meanwhile
+    with pytest.raises(KeyboardInterrupt):
+        profile("orders", PLAN, LiveDeployments(job.live, 8_000.0), on_left=left.append)
+    assert left == ["what ran before could not be restored: no right to; restore it by hand"]
 
 
 def test_where_the_lag_is_not_measured_nothing_is_waited_for() -> None:
@@ -75,10 +106,11 @@ class TestTheLoad:
             profiled(job)
         assert job.twin.scale_out == 4
 
-    def test_where_the_workload_is_not_measured_the_command_is_believed(self) -> None:
+    def test_where_the_workload_is_not_measured_nobody_would_see_a_load_that_misses_its_rate(self) -> None:
         job = Running()
         job.without(metrics.WORKLOAD.name)
-        assert profiled(job).maximum_per_s.keys() == {2, 4}
+        with pytest.raises(DeploymentError, match=r"nobody measures what arrives .*perdix doctor names the fix"):
+            profiled(job)
 
     def test_one_that_ends_ends_the_scale_out_and_keeps_what_was_measured(self) -> None:
         job = Running()

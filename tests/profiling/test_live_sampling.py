@@ -52,13 +52,18 @@ def test_a_resize_that_fails_is_a_size_that_could_not_be_started(tmp_path: Path)
     assert job.load.rates_per_s == []
 
 
-def test_where_nothing_restores_the_worker_a_note_says_what_it_keeps(tmp_path: Path) -> None:
+def test_several_workers_are_not_sampled_as_one(tmp_path: Path) -> None:
     job = OneWorker(tmp_path)
-    job.restore = None
-    (note,) = sampled(job).notes
-    assert "its worker keeps" in note
-    assert "its file names no command 'restore'" in note
-    assert note.endswith("restore it by hand")
+    job.meanwhile = lambda: None
+    job.with_worker_of(PER_CORE, scale_out=4)
+    with pytest.raises(SamplingError, match="the job has 4 workers; sample a job of one"):
+        sampled(job)
+
+
+def test_without_a_command_that_restores_nothing_is_resized(tmp_path: Path) -> None:
+    job = OneWorker(tmp_path)
+    with pytest.raises(ValueError, match="'resize' and 'restore'"):
+        LiveSamplingInstances(job.live, job.commands().model_copy(update={"restore": None}))
 
 
 def test_a_load_that_does_not_arrive_is_not_taken_for_a_worker_that_is_slow(tmp_path: Path) -> None:
@@ -75,10 +80,11 @@ def test_a_load_that_ends_is_named(tmp_path: Path) -> None:
         sampled(job)
 
 
-def test_where_the_workload_is_not_measured_the_command_is_believed(tmp_path: Path) -> None:
+def test_where_the_workload_is_not_measured_nothing_is_sampled(tmp_path: Path) -> None:
     job = OneWorker(tmp_path)
     job.without(metrics.WORKLOAD.name)
-    assert len(sampled(job).samples) == 3
+    with pytest.raises(SamplingError, match="nobody measures what arrives"):
+        sampled(job)
 
 
 def test_a_worker_that_works_off_nothing_is_given_up(tmp_path: Path) -> None:

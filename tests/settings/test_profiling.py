@@ -42,6 +42,12 @@ profiling:
         ("{load: './load.sh \"{per_s}'}", "No closing quotation; or write the command as a list of words"),
         ("{load: ''}", "load"),
         ("{load: [1, 2]}", "load"),
+        ("{load: ['', '{per_s}']}", "names no program"),
+        (
+            "{load: 'x {per_s}', sizes: {cpu: {least: 1, most: 1.0e+300, unit: 1.0e-9}, "
+            "memory: {least: 1, most: 1, unit: 1}}}",
+            "make the unit larger than 1e-09",
+        ),
         ("{load: './load.sh {per_s}', most_per_s: 0}", "most_per_s"),
         ("{}", "load"),
     ],

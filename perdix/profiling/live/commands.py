@@ -85,8 +85,9 @@ class Load:
     def stop(self) -> None:
         """Let nothing arrive any more; may be called twice."""
         if self._running is not None:
-            (process, said), self._running = self._running, None
+            process, said = self._running
             _end(process)
+            self._running = None
             said.close()
 
 
@@ -96,7 +97,8 @@ def _started(words: Sequence[str]) -> Iterator[tuple[subprocess.Popen[bytes], IO
     try:
         yield process, said
     finally:
-        _end(process)
+        if process.returncode != 0:  # what it leaves behind when all went well, a worker it started, stays
+            _end(process)
         said.close()
 
 
@@ -121,10 +123,14 @@ def _start(words: Sequence[str], *, chatty: bool = False) -> tuple[subprocess.Po
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a command and all that it started: politely, then at once."""
+    """End a command and all that it started: politely, then at once. Raises ``CommandError`` where that may not be."""
     for how, within_s in ((signal.SIGTERM, ENDS_S), (signal.SIGKILL, None)):
-        with suppress(ProcessLookupError):  # nobody of the group is left
+        try:
             os.killpg(process.pid, how)
+        except ProcessLookupError:  # nobody of the group is left
+            return
+        except PermissionError as error:
+            raise CommandError(f"process {process.pid} could not be ended ({error.strerror}); end it by hand") from None
         with suppress(subprocess.TimeoutExpired):
             process.wait(within_s)
 

@@ -23,17 +23,19 @@ class LiveDeployments:
     ----------
     live
         The job.
+    first_per_s
+        Rate that it is driven with first, records/s: as much as arrives in a second of it may wait beforehand.
     fail
         Command that lets one worker fail; empty where none may.
     """
 
     side_by_side = False
 
-    def __init__(self, live: LiveJob, fail: tuple[str, ...] = ()) -> None:
+    def __init__(self, live: LiveJob, first_per_s: float, fail: tuple[str, ...] = ()) -> None:
         self._live = live
         self._fail = fail
         self._before: Running | None = None
-        self.driven_per_s = 0.0
+        self.driven_per_s = first_per_s
 
     def deploy(self, scale_out: int) -> LiveDeployment:
         """Rescale the job, and let it work off what an earlier one has left."""
@@ -48,11 +50,12 @@ class LiveDeployments:
         return LiveDeployment(self, self._live, scale_out, self._fail)
 
     def restore(self) -> None:
-        """Give the job the workers back that it had."""
-        self._live.load.stop()
-        if self._before is not None:
-            with turned_into(DeploymentError):
-                self._live.rescaled(self._before.scale_out)
+        """Ask for the workers again that were asked for before, of which as many ran as there was room for."""
+        before = self._before
+        with turned_into(DeploymentError):
+            self._live.load.stop()
+            if before is not None:
+                self._live.rescaled(before.requested or before.scale_out, enough=before.scale_out)
 
 
 class LiveDeployment:
@@ -97,4 +100,5 @@ class LiveDeployment:
 
     def delete(self) -> None:
         """End the load; the job stays for the next scale-out."""
-        self._live.load.stop()
+        with turned_into(DeploymentError):
+            self._live.load.stop()

@@ -92,8 +92,9 @@ class LiveJob:
             self.pause(min(LOOKS_S, left_s))
             self.load.check()
 
-    def rescaled(self, scale_out: int) -> None:
-        """Rescale it, and wait until so many workers run. Raises ``LiveError``, ``TargetError``."""
+    def rescaled(self, scale_out: int, enough: int | None = None) -> None:
+        """Rescale it, and wait until so many workers run, or ``enough``. Raises ``LiveError``, ``TargetError``."""
+        least = scale_out if enough is None else min(enough, scale_out)
         key, until_s = f"profiling-{scale_out}-{self.now_s:.0f}", self.now_s + READS_S
         while True:
             try:
@@ -103,7 +104,7 @@ class LiveJob:
                 if not error.retriable or self.now_s >= until_s:
                     raise
                 self.pause(RETRIES_S)
-        if not self.comes_to(lambda now: now.settled and now.is_at(scale_out, {}), RESCALED_S):
+        if not self.comes_to(lambda now: now.settled and least <= now.scale_out <= scale_out, RESCALED_S):
             raise LiveError(f"{scale_out} workers did not run within {RESCALED_S:g} s{self._what_runs()}")
 
     def require(self, scale_out: int) -> None:
@@ -149,7 +150,10 @@ class LiveJob:
             if math.isnan(lag) and self.now_s >= since_s + NEWEST_S:
                 return
             if self.now_s >= since_s + DRAINED_S:
-                raise LiveError(f"{lag:,.0f} records still wait after {DRAINED_S / 60:g} min without load")
+                raise LiveError(
+                    f"{lag:,.0f} records still wait after {DRAINED_S / 60:g} min without load; "
+                    "let nothing else write to the topic"
+                )
             self.pause(RETRIES_S)
 
     def _lag(self, since_s: float) -> float:
@@ -166,16 +170,21 @@ class LiveJob:
 
 
 def offered_per_s(window: Window, asked_per_s: float, tolerance: float) -> float:
-    """Return what arrived in a window, records/s; NaN where that is not measured.
+    """Return what arrived in a window, records/s.
 
     Raises
     ------
     LiveError
-        When that differs from what was asked of the load by more than a share of it: what is measured under another
-        load than was meant is no measurement.
+        When that is not measured, or differs from what was asked of the load by more than a share of it: what is
+        measured under another load than was meant is no measurement.
     """
     arrived_per_s = mean(window.job_metric(metrics.WORKLOAD.name))
-    if abs(arrived_per_s - asked_per_s) > tolerance * asked_per_s:  # NaN is not
+    if math.isnan(arrived_per_s):
+        raise LiveError(
+            f"nobody measures what arrives ({metrics.WORKLOAD.name}), so a load that misses its rate would pass for a "
+            "job that is slow; perdix doctor names the fix"
+        )
+    if abs(arrived_per_s - asked_per_s) > tolerance * asked_per_s:
         raise LiveError(
             f"{arrived_per_s:,.1f} records/s arrived where the load was asked for {asked_per_s:,.1f}; see to it that "
             "the command keeps its rate, and that nothing else writes to the topic"

@@ -10,9 +10,10 @@ import math
 
 from perdix.profiling.live.commands import run_to_end
 from perdix.profiling.live.job import LiveJob, offered_per_s, turned_into
-from perdix.profiling.measuring import measured
+from perdix.profiling.measuring import mean, measured
 from perdix.profiling.sampling_instance import Observed, SamplingError
 from perdix.settings.profiling import CPU_CORES, MEMORY_MB, Profiling
+from perdix.telemetry import metrics
 
 RESIZED_S = 600.0  # that the command may take: a pod is replaced
 STEPS = 5  # of the scrapes, that a new rate takes to be seen: rates are those of four
@@ -36,30 +37,27 @@ class LiveSamplingInstances:
     """
 
     def __init__(self, live: LiveJob, commands: Profiling) -> None:
-        if commands.resize is None or commands.most_per_s is None:
-            raise ValueError("sampling needs a command 'resize', and 'most_per_s'")
+        if commands.resize is None or commands.restore is None or commands.most_per_s is None:
+            raise ValueError("sampling needs commands 'resize' and 'restore', and 'most_per_s'")
         self.live, self.most_per_s = live, commands.most_per_s
         self._resize, self._restore = commands.resize, commands.restore
-        self._resized_to = ""
+        self._resized = False
 
     def start(self, cpu_cores: float, memory_mb: float) -> LiveSamplingInstance:
         """Give the worker its size, and wait until nothing of an earlier load waits any more."""
         size = {CPU_CORES: cpu_cores, MEMORY_MB: memory_mb}
         with turned_into(SamplingError):
-            self._resized_to = f"{cpu_cores:g} cores and {memory_mb:g} MB"
+            self._resized = True
             run_to_end(self._resize, size, RESIZED_S)
             self.live.drained(self.most_per_s)
         return LiveSamplingInstance(self)
 
     def restore(self) -> None:
         """Give the worker the size that it had."""
-        self.live.load.stop()
-        if not self._resized_to:
-            return
-        if self._restore is None:
-            raise SamplingError(f"its worker keeps {self._resized_to}: its file names no command 'restore'")
         with turned_into(SamplingError):
-            run_to_end(self._restore, {}, RESIZED_S)
+            self.live.load.stop()
+            if self._resized:
+                run_to_end(self._restore, {}, RESIZED_S)
 
 
 class LiveSamplingInstance:
@@ -87,15 +85,18 @@ class LiveSamplingInstance:
             live.wait(for_s)
             window = live.window(since_s)
             arrived_per_s = offered_per_s(window, rate_per_s, MISSES)
-        seen = measured(window)
-        return Observed(
-            rate_per_s if math.isnan(arrived_per_s) else arrived_per_s,
-            0.0 if math.isnan(seen.throughput_per_s) else seen.throughput_per_s,
-        )
+        run = mean(window.job_metric(metrics.SCALE_OUT.name))
+        if run > 1.5:  # NaN is not
+            raise SamplingError(
+                f"the job has {run:.0f} workers; sample a job of one, whose performance is the worker's"
+            )
+        throughput_per_s = measured(window).throughput_per_s
+        return Observed(arrived_per_s, 0.0 if math.isnan(throughput_per_s) else throughput_per_s)
 
     def stop(self) -> None:
         """End the load; the worker stays for the next size."""
-        self._live.load.stop()
+        with turned_into(SamplingError):
+            self._live.load.stop()
 
     def _scrapes_s(self) -> float:
         source = self._live.job.prometheus
