@@ -54,7 +54,11 @@ def test_another_thread_changes_nothing() -> None:
     assert seen == [handlers()]
 
 
-def test_the_first_ends_and_those_that_follow_wait_for_what_is_restored(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("terminal", "answered"), [(signal.SIG_DFL, 3), (signal.SIG_IGN, 2)])
+def test_the_first_ends_and_those_that_follow_wait_for_what_is_restored(
+    terminal: signal.Handlers, answered: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Under nohup a closed terminal is ignored, and stays so."""
     restored = []
 
     def work() -> None:
@@ -66,11 +70,11 @@ def test_the_first_ends_and_those_that_follow_wait_for_what_is_restored(capsys: 
                     os.kill(os.getpid(), sign)
                 restored.append(True)
 
-    before = signal.getsignal(signal.SIGHUP)
-    with pytest.raises(KeyboardInterrupt):
-        work()
+    with handled([signal.SIGHUP], terminal):
+        with pytest.raises(KeyboardInterrupt):
+            work()
+        assert signal.getsignal(signal.SIGHUP) is terminal
     assert restored == [True]
-    assert signal.getsignal(signal.SIGHUP) is before
     said = capsys.readouterr().err
     assert said.count("ending: the job gets its workers back; a moment") == 1
-    assert said.count("still ending") == 3
+    assert said.count("still ending") == answered
