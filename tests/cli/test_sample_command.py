@@ -64,6 +64,8 @@ def test_an_operator_is_sampled_and_its_samples_are_kept(
         (["co1", "--method", "bisect"], "there is no sampling method 'bisect'"),
         (["co1", "--job", "../co1"], "is no name of a stream job"),
         (["co1", "--picture", "/no/such/folder/co1.png"], "make it, or write elsewhere"),
+        (["nosuch", "--live"], "there is no stream job 'nosuch'; known: "),
+        (["nosuch", "--live", "--job", "other"], "--job other: with --live the job itself is sampled, so leave it out"),
     ],
 )
 def test_what_a_user_gets_wrong_is_said_before_anything_is_begun(
@@ -78,24 +80,4 @@ def test_what_a_user_gets_wrong_is_said_before_anything_is_begun(
     said = " ".join(capsys.readouterr().err.split())
     assert words in said
     assert "Traceback" not in said
-    assert not (tmp_path / "home").exists(), "no stream job of that name is left behind"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["nosuch", "--live"], "there is no stream job 'nosuch'; known: "),
-        (["nosuch", "--live", "--job", "other"], "--job other: with --live the job itself is sampled, so leave it out"),
-    ],
-)
-def test_a_running_job_needs_a_file_of_its_own(
-    arguments: list[str],
-    words: str,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv("PERDIX_HOME", str(tmp_path / "home"))
-    assert run_guarded(lambda: app(["sample", *arguments], standalone_mode=False), known_errors) == 2
-    assert words in " ".join(capsys.readouterr().err.split())
-    assert not (tmp_path / "home" / "dagster").exists(), "nothing was begun"
+    assert not (tmp_path / "home" / "dagster").exists(), "no stream job of that name is left behind"
