@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import functools
 import shutil
+import sqlite3
 import sys
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
+import sqlalchemy as sa
 
 from perdix.settings.home import Home
 from perdix.telemetry.spark.session import spark_session
@@ -22,6 +25,14 @@ _CALM: dict[str, Any] = {"deadline": None, "suppress_health_check": [hypothesis.
 hypothesis.settings.register_profile("same", derandomize=True, max_examples=40, **_CALM)
 hypothesis.settings.register_profile("explore", derandomize=False, max_examples=200, print_blob=True, **_CALM)
 hypothesis.settings.load_profile("same")
+
+
+@sa.event.listens_for(sa.engine.Engine, "connect")
+def _wait_for_no_disk(connection: Any, _record: Any) -> None:
+    """Let commits of Dagster and MLflow wait for no disk: no test cuts the power. perdix' own state does it its way."""
+    if isinstance(connection, sqlite3.Connection):
+        with suppress(sqlite3.Error):  # of a file that is no database: who opened it is to find out
+            connection.execute("PRAGMA synchronous = OFF")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -72,6 +72,7 @@ class Registry:
     def prepare(self) -> None:
         """Create tables and one experiment per fleet model, where they are absent."""
         with tracking.reached(self.tracking_uri, "preparing the registry"):
+            tracking.let_read_while_writing(self.tracking_uri)
             client = tracking.client(self.tracking_uri)
             for name in FLEET_MODELS:
                 _show_columns(client, self._experiment_id(client, name), DECIDING[name])

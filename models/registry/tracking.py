@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,17 @@ def sqlite_file(tracking_uri: str) -> Path | None:
     """Return the file of a SQLite URI, ``None`` for any other store."""
     prefix = "sqlite:///"
     return Path(tracking_uri.removeprefix(prefix)) if tracking_uri.startswith(prefix) else None
+
+
+def let_read_while_writing(tracking_uri: str) -> None:
+    """Keep SQLite's log of writes ahead of the database (WAL), which its file remembers; other stores are left alone.
+
+    A controller that reads an alias then never waits for a training that writes, and a commit waits once for the disk.
+    """
+    database = sqlite_file(tracking_uri)
+    if database is not None:
+        with suppress(sqlite3.Error), closing(sqlite3.connect(database)) as connection:  # what fails, MLflow will name
+            connection.execute("PRAGMA journal_mode = WAL")
 
 
 def without_password(uri: str) -> str:

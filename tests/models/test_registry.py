@@ -2,10 +2,12 @@
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -295,6 +297,17 @@ def test_processes_that_start_at_once_make_one_database(tmp_path: Path, monkeypa
         (0, "None"),
         (0, "None"),
     ], answers
+
+
+def test_who_reads_does_not_wait_for_who_writes(registry: Registry, publication) -> None:
+    registry.publish(publication())
+    database = tracking.sqlite_file(registry.tracking_uri)
+    with closing(sqlite3.connect(database, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")  # as a training that is just writing does
+        other.execute("UPDATE registered_models SET description = 'a'")
+        began_s = time.monotonic()
+        assert registry.current_version(FORECAST, "challenger") is not None
+        assert time.monotonic() - began_s < 5
 
 
 def test_the_list_of_runs_opens_with_the_metrics_that_decide(registry: Registry, client, publication) -> None:
