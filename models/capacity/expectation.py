@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,6 @@ from perdix.models.capacity.skew import CONTENTIONS, Skew, read_shares
 
 Values = NDArray[np.float64]
 
-Z90 = NormalDist().inv_cdf(0.95)
 MOSTLY = 0.5  # likelihood of key groups from which an estimate is said to rest on them
 LIKE_THE_OTHERS = 0.04  # relative sd of what the hottest worker takes at one scale-out, beside what contention explains
 
@@ -130,10 +128,9 @@ class Expectation:
 
     def _estimate(self, scale_out: int, answer: tuple[float, float], text: str) -> Estimate:
         log_value, variance = answer
-        half, known = Z90 * math.sqrt(variance), self._known(scale_out)
+        known = self._known(scale_out)
         seen = known is not None and known.source == OBSERVED
-        low, high = log_value - half, log_value + half
-        return Estimate(scale_out, math.exp(log_value), math.exp(low), math.exp(high), seen, text)
+        return Estimate.about(scale_out, log_value, math.sqrt(variance), seen=seen, basis=text)
 
     def _known(self, scale_out: int) -> Evidence | None:
         """Return the stay that goes on, else what earlier ones lead to expect."""

@@ -9,7 +9,6 @@ import math
 from collections.abc import Mapping
 
 from perdix.models.capacity.contract import Estimate
-from perdix.models.capacity.expectation import Z90
 from perdix.models.profiling.profiled import Profiled
 from perdix.models.recovery.prediction import predict_recovery_s
 from perdix.policies.contract import Situation
@@ -66,5 +65,4 @@ def expected_capacity_per_s(scale_out: int, estimate: Estimate | None, profiled:
 
 
 def _deviation(estimate: Estimate) -> float:
-    """Return the relative standard deviation of an estimate, from its 90 % interval."""
-    return max((estimate.high_per_s - estimate.low_per_s) / (2.0 * Z90 * estimate.per_s), SUREST)
+    return max(estimate.log_sd, SUREST) if estimate.usable else math.inf

@@ -21,6 +21,7 @@ _NORMAL = NormalDist()
 WAITING_S = 1800.0  # how far what waits is compared where no scale-out holds: twice the paper's forecast
 BLOCK = 64  # candidates whose recovery is predicted at once: bounds may reach 10,000, and most end within one block
 LONGEST_STAY_S = 1800.0  # for which a scale-out is expected to suit, however flat the load: twice the paper's forecast
+HOPED_SDS = _NORMAL.inv_cdf(0.95)  # above its estimate, at which a size that never ran counts when overloaded
 SPARE_WORKERS = 1.5  # that a falling load leaves idle: then it is time to scale in again
 LAG_UNKNOWN = "the consumer lag is not measured, so there is no scaling in"
 
@@ -280,9 +281,7 @@ class Daedalus:
         seen = [scale_out for scale_out, estimate in situation.capacities.items() if estimate.seen]
         tried = max([situation.scale_out, *seen])
         return {
-            scale_out: estimate.high_per_s
-            if scale_out > tried and estimate.per_s < estimate.high_per_s < math.inf
-            else estimate.per_s
+            scale_out: estimate.at(HOPED_SDS) if scale_out > tried and estimate.usable else estimate.per_s
             for scale_out, estimate in situation.capacities.items()
         }
 
@@ -319,10 +318,9 @@ class Daedalus:
             return None
         per_s = estimate.per_s
         if scale_out != situation.scale_out and self.options.confidence > 0.5:
-            if not estimate.low_per_s > 0:
+            if not estimate.usable:
                 return None
-            # The interval of an estimate holds 90 % and is symmetric in the logarithm.
-            per_s *= (estimate.low_per_s / per_s) ** (_NORMAL.inv_cdf(self.options.confidence) / _NORMAL.inv_cdf(0.95))
+            per_s = estimate.at(-_NORMAL.inv_cdf(self.options.confidence))
         return per_s if math.isfinite(per_s) else None
 
 

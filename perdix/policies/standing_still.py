@@ -25,7 +25,7 @@ from perdix.policies.wording import per_s, workers
 LEAST_AHEAD_S = 480.0  # foreseen for less, a load is over before a rescale has paid
 LITTLE_FOLLOWS = 0.5  # correlation of consecutive minutes below which a load is noise whatever comes
 WAITS = 0.25  # of the latency objective: what may wait before a minute counts as late
-CAREFUL = 0.8  # weight of an estimate beside its low end, for a size that is not the one that runs
+CAREFUL_SDS = 0.33  # standard deviations below its estimate at which a size counts that is not the one that runs
 SPENT = 0.75  # of the error budget, up to which a smaller size may be expected to spend it
 PATIENCE_S = 4 * 3600.0  # between a rescale and one to a smaller size
 RESPITE_S = 1_800.0  # between a rescale and one to a larger size, unless the job falls behind
@@ -113,7 +113,7 @@ def _takes(situation: Situation, scale_out: int) -> float:
 def _counted_on(estimate: Estimate, runs: int) -> float:
     if estimate.scale_out == runs:
         return estimate.per_s
-    return float(estimate.per_s**CAREFUL * estimate.low_per_s ** (1.0 - CAREFUL))
+    return estimate.at(-CAREFUL_SDS) if estimate.usable else math.nan
 
 
 def _size(situation: Situation, shares: Mapping[int, float], late_at: LateAt) -> tuple[int, str]:

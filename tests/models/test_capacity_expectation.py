@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perdix.models.capacity.contract import REACH_SDS, Estimate
 from perdix.models.capacity.evidence import EFFICIENCY, Curve, Evidence, as_workers_add
 from perdix.models.capacity.scale_outs import ScaleOuts
 from tests.models.capacity_stays import history, stay, window
@@ -28,6 +29,16 @@ def test_other_scale_outs_are_the_mean_worker_times_n_less_what_being_many_costs
             assert here.per_s * n / 4 < other.per_s < here.per_s * (n / 4) ** (1 + EFFICIENCY)
         assert f"{n} x mean worker of" in other.basis
         assert other.high_per_s / other.low_per_s > here.high_per_s / here.low_per_s
+
+
+def test_an_estimate_knows_its_interval_and_its_deviation():
+    found = Estimate.about(4, math.log(200.0), 0.1, seen=True, basis="")
+    assert (found.per_s, found.log_sd) == (pytest.approx(200.0), pytest.approx(0.1))
+    assert (found.low_per_s, found.high_per_s) == (
+        pytest.approx(found.at(-REACH_SDS)),
+        pytest.approx(found.at(REACH_SDS)),
+    )
+    assert found.at(1.0) == pytest.approx(200.0 * math.exp(0.1))
 
 
 def test_unknown_is_said_not_guessed():
