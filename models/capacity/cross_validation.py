@@ -52,15 +52,19 @@ class Score:
 
 def minutes_of(frame: pd.DataFrame) -> pd.DataFrame:
     """Return one row per minute in which every worker has both metrics: ``at_s, scale_out, hottest, total_per_s``."""
-    rows = frame.groupby("ts", sort=True).agg(
-        scale_out=("scale_out", "max"),
-        hottest=("cpu_load", "max"),
-        total_per_s=("throughput_per_s", "sum"),
-        complete=("throughput_per_s", lambda values: values.notna().all()),
-        measured=("cpu_load", lambda values: values.notna().all()),
+    both = frame["throughput_per_s"].notna() & frame["cpu_load"].notna()
+    rows = (
+        frame.assign(both=both)
+        .groupby("ts", sort=True)
+        .agg(
+            scale_out=("scale_out", "max"),
+            hottest=("cpu_load", "max"),
+            total_per_s=("throughput_per_s", "sum"),
+            complete=("both", "all"),
+        )
     )
     rows["at_s"] = epoch_s(rows.index)
-    usable = rows["complete"] & rows["measured"] & (rows["total_per_s"] > 0) & (rows["scale_out"] >= 1)
+    usable = rows["complete"] & (rows["total_per_s"] > 0) & (rows["scale_out"] >= 1)
     return rows.loc[usable, ["at_s", "scale_out", "hottest", "total_per_s"]]
 
 
