@@ -1,61 +1,112 @@
 """Series of several jobs that were ingested as one, distinguished by the labels that ``conf/queries`` names (``jobs``).
 
-Belongs here: which values of those labels a metric had at the same time, and the sentence about it. One value after
-the other is a job that was renamed, and no sum of two.
+Belongs here: which values of those labels the series of one name had at the same time, and the sentence about it. One
+value after the other is a job that was renamed, and no sum of two.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from perdix.settings.outside_text import printable
 from perdix.telemetry.metrics import CANONICAL
+from perdix.telemetry.query_text import with_or_without
 
 _NAMED: Final = 3
+_FEW: Final = 3  # scrapes that two values may share: one job takes over from another
+_APART: Final = 2  # usual distances of samples that a stretch bridges
+_MOST: Final = 200  # stretches of one series: where it has more, the widest gaps are kept
+
+
+class Stretch(NamedTuple):
+    """From when until when a series had samples without a gap, and their usual distance (0: unknown); epoch ms."""
+
+    first_ms: int
+    last_ms: int
+    step_ms: int
 
 
 class JobSpan(NamedTuple):
-    """From when until when a metric's series had one value of a label that tells jobs apart; epoch ms."""
+    """A stretch in which series of one name had one value of a label that tells jobs apart."""
 
     metric: str
+    name: str
     label: str
     value: str
-    first_ms: int
-    last_ms: int
+    stretch: Stretch
+
+
+def stretches(times_ms: NDArray[np.int64]) -> list[Stretch]:
+    """Return the stretches of one series, whose times may come in any order."""
+    gaps = np.diff(times_ms)
+    if len(gaps) and gaps.min() <= 0:
+        times_ms = np.unique(times_ms)
+        gaps = np.diff(times_ms)
+    return _cut(times_ms, times_ms, int(np.median(gaps)) if len(gaps) else 0)
+
+
+def joined(some: Sequence[Stretch]) -> list[Stretch]:
+    """Return the stretches of series that count as one, or of a series that was read in pieces."""
+    firsts, lasts, steps = np.array(sorted(some), dtype=np.int64).T
+    known = steps[steps > 0]
+    if not known.size:
+        return stretches(firsts)
+    return _cut(firsts, np.maximum.accumulate(lasts), int(np.median(known)))
 
 
 def mixed_jobs(spans: Iterable[JobSpan]) -> tuple[str, ...]:
-    """Return a sentence for each label of which a metric had several values at the same time."""
-    found: defaultdict[tuple[str, str], list[JobSpan]] = defaultdict(list)
+    """Return a sentence for each label of which the series of one name had several values at the same time."""
+    found: defaultdict[tuple[str, str, str], list[JobSpan]] = defaultdict(list)
     for span in spans:
-        found[span.label, span.metric].append(span)
-    mixed: defaultdict[str, dict[str, set[str]]] = defaultdict(dict)
-    for (label, metric), some in found.items():
+        found[span.label, span.metric, span.name].append(span)
+    mixed: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for (label, metric, _), some in found.items():
         if values := _at_once(some):
-            mixed[label][metric] = values
+            mixed[label][metric] |= values
     return tuple(_sentence(label, of_metric) for label, of_metric in sorted(mixed.items()))
 
 
+def _cut(firsts: NDArray[np.int64], lasts: NDArray[np.int64], step_ms: int) -> list[Stretch]:
+    gaps = firsts[1:] - lasts[:-1]
+    bridged = _APART * step_ms
+    if len(gaps) > _MOST:
+        bridged = max(bridged, int(np.partition(gaps, -_MOST)[-_MOST]))
+    breaks = np.flatnonzero(gaps > bridged)
+    begins, ends = [0, *(breaks + 1)], [*breaks, len(lasts) - 1]
+    return [Stretch(int(firsts[at]), int(lasts[to]), step_ms) for at, to in zip(begins, ends, strict=True)]
+
+
 def _at_once(spans: Iterable[JobSpan]) -> set[str]:
-    """Return the values whose spans overlap one of another value."""
+    """Return the values that share more than a few scrapes with another value."""
     values: set[str] = set()
-    latest: dict[str, int] = {}
-    for span in sorted(spans, key=lambda span: span.first_ms):
-        others = {value for value, last_ms in latest.items() if value != span.value and last_ms >= span.first_ms}
+    latest: dict[str, Stretch] = {}
+    for span in sorted(spans, key=lambda span: span.stretch):
+        mine = span.stretch
+        latest = {value: one for value, one in latest.items() if one.last_ms >= mine.first_ms}
+        others = {value for value, one in latest.items() if value != span.value and _shared(one, mine) > _FEW}
         values |= {*others, span.value} if others else set()
-        latest[span.value] = max(span.last_ms, latest.get(span.value, span.last_ms))
-        latest = {value: last_ms for value, last_ms in latest.items() if last_ms >= span.first_ms}
+        latest[span.value] = max(mine, latest.get(span.value, mine), key=lambda one: one.last_ms)
     return values
 
 
+def _shared(earlier: Stretch, later: Stretch) -> float:
+    """Return about how many scrapes two stretches share, the later of which begins within the other."""
+    shared_ms = min(earlier.last_ms, later.last_ms) - later.first_ms
+    return 1.0 + shared_ms / max(earlier.step_ms, later.step_ms, 1)
+
+
 def _sentence(label: str, of_metric: dict[str, set[str]]) -> str:
-    values = [printable(value) for value in sorted(set().union(*of_metric.values()))]
-    shown = [f"'{value}'" for value in values[:_NAMED]]
+    values = sorted(set().union(*of_metric.values()))
+    shown = [f"'{printable(value)}'" for value in values[:_NAMED]]
     last = f"{len(values) - _NAMED} more" if len(values) > _NAMED else shown.pop()
     metrics = ", ".join(name for name in CANONICAL if name in of_metric)
     return (
         f"series of {len(values)} jobs were taken as one: {label} is {', '.join(shown)} and {last} in {metrics};"
-        f' export one of them, with {{{label}="{values[0]}"}}, and ingest each under its own --job'
+        f" export one of them, with {printable(with_or_without(label, values[0]))} in each selector, which keeps"
+        f" series without {label}, and ingest each under its own --job"
     )

@@ -158,13 +158,18 @@ class JobNaming(Strict):
 
 
 class SeriesRule(Strict):
-    """A raw series name (and conditions on its labels), as regular expressions that must match as a whole."""
+    """A raw series name (and conditions on its labels), as regular expressions that must match as a whole.
+
+    ``only``: the labels by which a query may choose among its series; the others name no job (a broker's ``cluster`` is
+    Kafka's). All when left out.
+    """
 
     name: Annotated[str, AfterValidator(_compiled)]
     metric: Annotated[str, AfterValidator(_known_metric)]
     kind: Kind
     labels: dict[str, Annotated[str, AfterValidator(_compiled)]] = Field(default_factory=dict)
     scale: Annotated[float, Field(gt=0)] = 1.0
+    only: list[str] | None = None
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
         """Whether a raw series is meant. An absent label reads as empty, as in Prometheus."""
@@ -271,7 +276,9 @@ class SeriesMap:
         """
         found = None if name in CANONICAL else self._rule(name, labels)
         if found is not None:
-            return {} if found[1].jobs is None else found[1].jobs.of(labels)
+            rule, engine = found
+            named = {} if engine.jobs is None else engine.jobs.of(labels)
+            return {label: value for label, value in named.items() if rule.only is None or label in rule.only}
         namings = [engine.jobs for engine in self.engines if engine.jobs is not None]
         return {label: value for naming in namings for label, value in naming.of(labels, naming.names[:1]).items()}
 

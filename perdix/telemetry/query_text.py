@@ -155,6 +155,11 @@ def matchers(selector: Selector) -> str:
     )
 
 
+def with_or_without(name: str, value: str) -> str:
+    """Return a matcher of series that have this value of a label, or no such label."""
+    return f'{name}=~"{escaped(_any_of((value, "")))}"'
+
+
 def _any_of(values: Iterable[str]) -> str:
     return "|".join(_SPECIAL.sub(r"\\\g<0>", value) for value in values)
 

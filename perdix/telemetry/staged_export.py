@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from perdix.telemetry.exports.naming import Hint, Naming
 from perdix.telemetry.exports.reading import ExportReading, file_stem
 from perdix.telemetry.exports.records import Limits, NamedSeries, Quarantined
-from perdix.telemetry.mixed_jobs import JobSpan
+from perdix.telemetry.mixed_jobs import JobSpan, Stretch, joined, stretches
 from perdix.telemetry.queries import SeriesMap
 from perdix.telemetry.sample_rows import PARQUET, sample_rows, split_by_day
 from perdix.telemetry.tables import QUARANTINE, SERIES
@@ -25,6 +25,7 @@ from perdix.telemetry.tables import QUARANTINE, SERIES
 _EPOCH = date(1970, 1, 1)
 _HELD_ROWS = 1 << 20
 _MOST_DAYS = 3_660
+_MOST_STRETCHES = 1_000  # of a series, until they are joined
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,11 @@ class Receipt:
     def from_json(cls, text: str) -> Receipt:
         """Return the receipt that :meth:`to_json` wrote."""
         fields = json.loads(text)
-        return cls(**{**fields, "job_spans": [JobSpan(*span) for span in fields["job_spans"]]})
+        return cls(**{**fields, "job_spans": [_job_span(*span) for span in fields["job_spans"]]})
+
+
+def _job_span(metric: str, name: str, label: str, value: str, stretch: list[int]) -> JobSpan:
+    return JobSpan(metric, name, label, value, Stretch(*stretch))
 
 
 def stage_part(part: ExportPart, staging: Path, series_map: SeriesMap, hint: Hint, limits: Limits) -> Receipt:
@@ -133,17 +138,16 @@ class _Staged:
     _held: dict[int, list[NamedSeries]] = field(default_factory=dict)
     _rows: dict[int, int] = field(default_factory=dict)  # held rows of each day that was ever met
     _total: int = 0
-    _spans: dict[int, tuple[int, int]] = field(default_factory=dict)  # of each series: first and last time, ms
+    _stretches: dict[int, list[Stretch]] = field(default_factory=lambda: defaultdict(list))  # of each mapped series
 
     def job_spans(self) -> list[JobSpan]:
         """Return when each metric had which value of the labels that tell jobs apart."""
-        found: dict[tuple[str, str, str], tuple[int, int]] = {}
-        for identity, named in self.series.items():
-            labels = self.series_map.job_labels(named.name, named.series.labels) if named.mapped else {}
-            for label, value in labels.items():
-                key = (named.series.metric, label, value)
-                found[key] = _widened(found.get(key), *self._spans[identity])
-        return [JobSpan(*key, *span) for key, span in found.items()]
+        found: defaultdict[tuple[str, str, str, str], list[Stretch]] = defaultdict(list)
+        for identity, own in self._stretches.items():
+            named = self.series[identity]
+            for label, value in self.series_map.job_labels(named.name, named.series.labels).items():
+                found[named.series.metric, named.name, label, value] += joined(own)
+        return [JobSpan(*key, stretch) for key, some in found.items() for stretch in joined(some)]
 
     def add(self, named: NamedSeries) -> list[NamedSeries]:
         """Take a run of samples; return the part of it that is on one day too many."""
@@ -175,14 +179,14 @@ class _Staged:
         known = self.series.setdefault(part.series_id, part)
         if part.series.kind != known.series.kind:  # a counter that was announced only after its first samples
             self.series[part.series_id] = part
+        if part.mapped:
+            own = self._stretches[part.series_id]
+            own += stretches(part.series.times_ms)
+            if len(own) > _MOST_STRETCHES:
+                own[:] = joined(own)
         first, last = int(part.series.times_ms.min()), int(part.series.times_ms.max())
-        self._spans[part.series_id] = _widened(self._spans.get(part.series_id), first, last)
         self.first_ms = first if self.first_ms is None else min(first, self.first_ms)
         self.last_ms = last if self.last_ms is None else max(last, self.last_ms)
-
-
-def _widened(span: tuple[int, int] | None, first: int, last: int) -> tuple[int, int]:
-    return (first, last) if span is None else (min(first, span[0]), max(last, span[1]))
 
 
 def _iso(day: int) -> str:

@@ -277,7 +277,8 @@ def test_the_measured_runs(spark, lake, shared_data):
 
 def test_files_of_two_jobs_that_are_ingested_as_one_are_reported(spark, lake, tmp_path):
     for job in ("ads", "enrich"):
-        series = Written("throughput_per_s", {"worker": "w", "job_name": job}, ((MIDNIGHT, 1.0), (MIDNIGHT + 9, 2.0)))
+        samples = tuple((MIDNIGHT + 15_000 * k, 1.0) for k in range(4))
+        series = Written("throughput_per_s", {"worker": "w", "job_name": job}, samples)
         (tmp_path / f"{job}.json").write_bytes(query_range([series]))
     (said,) = ingest(spark, lake, [tmp_path / "ads.json", tmp_path / "enrich.json"], "job").to_dict()["warnings"]
     assert said.startswith("series of 2 jobs were taken as one: job_name is 'ads' and 'enrich' in throughput_per_s;")
