@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -63,7 +64,7 @@ def land(home: Home, paths: Iterable[Path | str], job: str, hint: Hint = _NO_HIN
 
     A copy, not a link: what was ingested stays as it was when the user goes on writing the original. A file of the
     same name replaces the earlier copy, in one step; one that is named like a pulled day lies beside that day.
-    The hint lies beside its copy: another run may take that up.
+    The hint lies beside its copy, with the digest of what it is of: another run may take that up.
     """
     folder = home.landing / safe_key("job", job)
     folder.mkdir(parents=True, exist_ok=True)
@@ -146,36 +147,68 @@ def _copied(file: ExportFile, folder: Path, hint: Hint) -> ExportFile:
         target = folder / file.source
     part = folder / f".{file.source}.{os.getpid()}"
     try:
-        _keep_hint(target, hint)
-        if not landed_before:
+        if landed_before:
+            _write_hints(target, {_digest(target): hint})
+        else:
             shutil.copyfile(file.path, part)
-            part.replace(target)
+            _replace(target, part, hint)
     except OSError as error:
         part.unlink(missing_ok=True)
         return replace(file, problem=f"cannot be copied: {error.strerror}")
     return replace(file, path=file.path if landed_before else target, hint=hint)
 
 
-def _keep_hint(target: Path, hint: Hint) -> None:
-    """Write a file's hint beside it, in one step and before the file, which is not to be read without."""
+def _replace(target: Path, part: Path, hint: Hint) -> None:
+    """Put a copy in its place; whenever that ends, what lies there has its own hint beside it, or none."""
+    digest = "" if hint == _NO_HINT else _digest(part)
+    own = {digest: hint} if digest else {}
+    if own:
+        _write_hints(target, {**_readable_hints(target), **own})
+    part.replace(target)
+    _write_hints(target, own)
+
+
+def _write_hints(target: Path, hints: dict[str, Hint]) -> None:
+    """Write beside a file, in one step, what the user knows of each content (SHA-256) that it has or is to have."""
     beside = _beside(target)
-    if hint == _NO_HINT:
+    if not hints:
         beside.unlink(missing_ok=True)
         return
     part = beside.with_name(f"{beside.name}.{os.getpid()}")
-    part.write_text(json.dumps(asdict(hint)), encoding="utf-8")
+    part.write_text(json.dumps({digest: asdict(hint) for digest, hint in hints.items()}), encoding="utf-8")
     part.replace(beside)
 
 
-def _hinted(file: ExportFile) -> ExportFile:
-    beside = _beside(file.path)
+def _hints(target: Path) -> dict[str, Hint]:
+    known = json.loads(_beside(target).read_text(encoding="utf-8"))
+    if not isinstance(known, dict):
+        raise ValueError("not an object")
+    return {digest: Hint(**hint) for digest, hint in known.items()}
+
+
+def _readable_hints(target: Path) -> dict[str, Hint]:
     try:
-        return replace(file, hint=Hint(**json.loads(beside.read_text(encoding="utf-8"))))
+        return _hints(target)
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def _hinted(file: ExportFile) -> ExportFile:
+    """Return a copy with its hint, which is not of another content that somebody put in its place."""
+    if file.problem:
+        return file
+    try:
+        return replace(file, hint=_hints(file.path).get(_digest(file.path), _NO_HINT))
     except FileNotFoundError:
         return file
     except (OSError, ValueError, TypeError) as error:
         fix = "ingest the file again with --metric or --timezone"
-        return replace(file, problem=f"{beside} cannot be read ({error}); {fix}")
+        return replace(file, problem=f"{_beside(file.path)} cannot be read ({error}); {fix}")
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _beside(file: Path) -> Path:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from pathlib import Path
 
 import pytest
 
@@ -112,7 +114,39 @@ def test_what_the_user_knows_of_a_file_stays_with_its_copy(exports, tmp_path):
     assert [file.hint for file in landed(home, "job")] == [Hint()], "given again without"
 
 
-@pytest.mark.parametrize("damage", ["", "{", "[]", '{"metric": "cpu"}', '{"metric": null, "timezone": "Nowhere"}'])
+def test_what_the_user_knows_of_a_copy_stays_when_another_cannot_be_made(exports, tmp_path, monkeypatch):
+    home, hint = Home(tmp_path / "home"), Hint("cpu_load")
+    land(home, [exports / "a.csv"], "job", hint)
+    (exports / "a.csv").write_text("Time,a\n5,6\n")
+    monkeypatch.setattr("shutil.copyfile", full)
+    for other in (Hint(), Hint("busy_ratio")):
+        assert "No space" in land(home, [exports / "a.csv"], "job", other)[0].problem
+        assert [(file.hint, file.problem) for file in landed(home, "job")] == [(hint, "")]
+
+
+def full(*_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_what_the_user_knows_of_a_copy_stays_when_it_cannot_be_replaced(exports, tmp_path, monkeypatch):
+    """As when the machine dies between what is known of a copy and the copy."""
+    home, hint = Home(tmp_path / "home"), Hint("cpu_load")
+    land(home, [exports / "a.csv"], "job", hint)
+    (exports / "a.csv").write_text("Time,a\n5,6\n")
+    replaced = Path.replace
+    monkeypatch.setattr(Path, "replace", lambda own, to: full() if to.name == "a.csv" else replaced(own, to))
+    land(home, [exports / "a.csv"], "job", Hint("busy_ratio"))
+    assert [(file.hint, file.problem) for file in landed(home, "job")] == [(hint, "")]
+
+
+def test_what_the_user_knows_of_a_copy_is_not_of_one_that_was_put_in_its_place(exports, tmp_path):
+    home = Home(tmp_path / "home")
+    (copy,) = land(home, [exports / "a.csv"], "job", Hint("cpu_load"))
+    copy.path.write_text("Time,a\n5,6\n")
+    assert [(file.hint, file.problem) for file in landed(home, "job")] == [(Hint(), "")]
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"metric": "cpu"}', '{"a": {"timezone": "Nowhere"}}'])
 def test_a_kept_hint_that_cannot_be_read_is_named_with_the_fix(exports, tmp_path, damage):
     home = Home(tmp_path / "home")
     land(home, [exports / "a.csv"], "job", Hint("cpu_load"))
