@@ -52,11 +52,7 @@ def export_files(paths: Iterable[Path | str]) -> list[ExportFile]:
     an export folder from somewhere else must not choose which files of this machine are read. Files of the same name
     are told apart by the names of their folders.
     """
-    found: dict[Path, ExportFile] = {}
-    for given in paths:
-        for file in _expand(Path(given)):
-            found.setdefault(file.path.absolute(), file)
-    return sorted(_told_apart(list(found.values())), key=lambda file: file.name)
+    return _distinct(_found(paths))
 
 
 def land(home: Home, paths: Iterable[Path | str], job: str, hint: Hint = _NO_HINT) -> list[ExportFile]:
@@ -68,7 +64,7 @@ def land(home: Home, paths: Iterable[Path | str], job: str, hint: Hint = _NO_HIN
     """
     folder = home.landing / safe_key("job", job)
     folder.mkdir(parents=True, exist_ok=True)
-    return [_copied(file, folder, hint) for file in export_files(paths)]
+    return [_copied(file, folder, hint) for file in _distinct(_not_pulled(file, folder) for file in _found(paths))]
 
 
 def pulled_name(day: str) -> str:
@@ -85,6 +81,14 @@ def landed(home: Home, job: str) -> list[ExportFile]:
     """Return the copies that :func:`land` made for ``job``."""
     folder = home.landing / safe_key("job", job)
     return [_hinted(file) for file in export_files([folder])] if folder.is_dir() else []
+
+
+def _found(paths: Iterable[Path | str]) -> list[ExportFile]:
+    found: dict[Path, ExportFile] = {}
+    for given in paths:
+        for file in _expand(Path(given)):
+            found.setdefault(file.path.absolute(), file)
+    return list(found.values())
 
 
 def _expand(given: Path) -> Iterator[ExportFile]:
@@ -118,8 +122,20 @@ def _problem(path: Path) -> str:
     return "" if os.access(path, os.R_OK) else "cannot be opened: permission denied"
 
 
-def _told_apart(files: list[ExportFile]) -> list[ExportFile]:
-    """Give files that would share a partition longer names: folder by folder, until they differ."""
+def _not_pulled(file: ExportFile, folder: Path) -> ExportFile:
+    """Return a user's file under a name that no pulled day has; a day that lies in the landing folder keeps its own."""
+    if not was_pulled(file.source) or _lies_at(file, folder / file.source):
+        return file
+    return replace(file, source=f"given-{file.source}")
+
+
+def _lies_at(file: ExportFile, target: Path) -> bool:
+    return file.path.resolve() == target.resolve()
+
+
+def _distinct(found: Iterable[ExportFile]) -> list[ExportFile]:
+    """Return the files by name; those that would share a partition get longer ones, folder by folder."""
+    files = list(found)
     for depth in range(2, 64):
         groups: dict[str, list[ExportFile]] = {}
         for file in files:
@@ -132,19 +148,16 @@ def _told_apart(files: list[ExportFile]) -> list[ExportFile]:
             else file
             for file in files
         ]
-    return files
+    return sorted(files, key=lambda file: file.name)
 
 
 def _copied(file: ExportFile, folder: Path, hint: Hint) -> ExportFile:
     if file.problem:
         return file
     target = folder / file.source
-    landed_before = file.path.resolve() == target.resolve()
+    landed_before = _lies_at(file, target)
     if landed_before and hint == _NO_HINT:
         return _hinted(file)
-    if was_pulled(file.source) and not landed_before:
-        file = replace(file, source=f"given-{file.source}")
-        target = folder / file.source
     part = folder / f".{file.source}.{os.getpid()}"
     try:
         if landed_before:

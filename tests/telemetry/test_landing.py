@@ -97,6 +97,17 @@ def test_a_users_file_is_not_taken_for_a_pulled_day(tmp_path):
     assert [one.source for one in land(home, [folder / pulled], "ramp")] == [pulled], "its own copy is what it is"
 
 
+def test_a_users_file_that_is_named_like_a_pulled_day_is_not_taken_for_another(tmp_path):
+    home, pulled = Home(tmp_path / "home"), pulled_name("2026-03-04")
+    (tmp_path / "mine").mkdir()
+    for name in (pulled, f"given-{pulled}"):
+        (tmp_path / "mine" / name).write_text(name)
+    files = land(home, [tmp_path / "mine"], "ramp")
+    assert sorted(file.path.read_text() for file in files) == [f"given-{pulled}", pulled]
+    assert {one.source for one in landed(home, "ramp")} == {file.source for file in files}
+    assert not any(was_pulled(file.source) for file in files)
+
+
 @pytest.mark.parametrize("name", ["prometheus-nov.csv", "prometheus-2026-03-04.csv", "a-prometheus-2026-03-04.json.gz"])
 def test_only_the_names_of_pulled_days_are_pulled(name):
     assert was_pulled(pulled_name("2026-03-04"))
