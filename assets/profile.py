@@ -71,12 +71,13 @@ def profiles(context: dg.AssetExecutionContext, workspace: Workspace, config: Pr
     jobs, told = list(context.partition_keys), {}
     for job in jobs:
         try:
-            found, path = profile_job(context, workspace, config, job)
+            found, path, left = profile_job(context, workspace, config, job)
         except (SettingsError, ValueError, RuntimeError) as error:
             raise dg.Failure(f"{job}: {error}") from error
         for note in found.notes:
-            context.log.warning(f"{job}: {note}")
-        told[job] = found_metadata(found, path)
+            if note != left:
+                context.log.warning(f"{job}: {note}")
+        told[job] = found_metadata(found, path) | {"left": dg.MetadataValue.text(left)}
         if len(jobs) > 1:
             context.add_asset_metadata(told[job], partition_key=job)
     return dg.MaterializeResult(metadata=told[jobs[0]] if len(jobs) == 1 else {"jobs": ", ".join(jobs)})
@@ -84,8 +85,8 @@ def profiles(context: dg.AssetExecutionContext, workspace: Workspace, config: Pr
 
 def profile_job(
     context: dg.AssetExecutionContext, workspace: Workspace, config: ProfileConfig, job: str
-) -> "tuple[Profile, Path]":
-    """Profile one job and keep the profile; return it, and where it is.
+) -> "tuple[Profile, Path, str]":
+    """Profile one job and keep the profile; return it, where it is, and what the job was not given back, in words.
 
     Raises
     ------
@@ -99,15 +100,21 @@ def profile_job(
     from perdix.models.profiling.rows import write_profile
     from perdix.profiling import campaign
 
+    left: list[str] = []
+
+    def on_left(what: str) -> None:
+        left.append(what)
+        context.log.error(f"{job}: {what}")
+
     with (_the_running_job if config.live else _twins)(context, workspace, config, job) as (plan, deployments):
         found = campaign.profile(
             job,
             plan,
             deployments,
             on_progress=lambda progress: context.log.info(f"{job}: {progress}"),
-            on_left=lambda what: context.log.error(f"{job}: {what}"),
+            on_left=on_left,
         )
-    return found, write_profile(found, workspace.paths().profiles)
+    return found, write_profile(found, workspace.paths().profiles), "; ".join(left)
 
 
 @contextmanager

@@ -74,14 +74,15 @@ def operator_samples(
     jobs, told = list(context.partition_keys), {}
     for job in jobs:
         try:
-            found, path, sampled = sample_job(context, workspace, config, job)
+            found, path, sampled, left = sample_job(context, workspace, config, job)
         except (SettingsError, RuntimeError) as error:
             raise dg.Failure(f"{job}: {error}") from error
         for one in found.failed:
             context.log.warning(f"{job}: {one.cpu_cores:g} cores, {one.memory_mb:g} MB: {one.why}")
         for note in found.notes:
-            context.log.warning(f"{job}: {note}")
-        told[job] = samples_metadata(found, path, sampled)
+            if note != left:
+                context.log.warning(f"{job}: {note}")
+        told[job] = samples_metadata(found, path, sampled) | {"left": dg.MetadataValue.text(left)}
         if len(jobs) > 1:
             context.add_asset_metadata(told[job], partition_key=job)
     return dg.MaterializeResult(metadata=told[jobs[0]] if len(jobs) == 1 else {"jobs": ", ".join(jobs)})
@@ -89,8 +90,13 @@ def operator_samples(
 
 def sample_job(
     context: dg.AssetExecutionContext, workspace: Workspace, config: SampleConfig, job: str
-) -> "tuple[OperatorSamples, Path, Sampled]":
-    """Sample one job's operator and keep the samples; return them, where they are, and what was sampled.
+) -> "tuple[OperatorSamples, Path, Sampled, str]":
+    """Sample one job's operator and keep the samples.
+
+    Returns
+    -------
+    found, path, sampled, left
+        The samples, where they are, what was sampled, and what the job was not given back, in words.
 
     Raises
     ------
@@ -102,6 +108,12 @@ def sample_job(
     from perdix.models.sampling.rows import write_samples
     from perdix.profiling.sampling import SamplingPlan, sample_operator
 
+    left: list[str] = []
+
+    def on_left(what: str) -> None:
+        left.append(what)
+        context.log.error(f"{job}: {what}")
+
     sampled = what_is_sampled(config, job, workspace)
     with _instances(workspace, sampled, config) as instances:
         found = sample_operator(
@@ -111,9 +123,9 @@ def sample_job(
             instances,
             SamplingPlan(config.window_s, config.first_share),
             on_progress=lambda progress: context.log.info(f"{job}: {progress}"),
-            on_left=lambda what: context.log.error(f"{job}: {what}"),
+            on_left=on_left,
         )
-    return found, write_samples(found, workspace.paths().operator_samples), sampled
+    return found, write_samples(found, workspace.paths().operator_samples), sampled, "; ".join(left)
 
 
 @contextmanager

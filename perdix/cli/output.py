@@ -15,6 +15,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -58,6 +59,13 @@ def emit_line(schema: str, document: Mapping[str, Any]) -> None:
     """Print ``document`` as JSON on a line of its own, as commands do that go on; else as :func:`emit`."""
     sys.stdout.write(json.dumps(plain({"schema": schema, **document}), allow_nan=False) + "\n")
     sys.stdout.flush()
+
+
+def require_nothing_left(left: str) -> None:
+    """End the command with exit code 1, and say it, where a job was not given back what it had."""
+    if left:
+        complaints.print(left, highlight=False, soft_wrap=True)
+        raise typer.Exit(1)
 
 
 @contextmanager

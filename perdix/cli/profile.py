@@ -10,7 +10,7 @@ import typer
 
 from perdix.cli.how_long import say_beforehand
 from perdix.cli.options import JsonOption
-from perdix.cli.output import UserError, console, emit, number, table
+from perdix.cli.output import UserError, console, emit, number, require_nothing_left, table
 from perdix.cli.signals import restoring
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ def profile(
     }
     document = _profiled(job or twin, config, show=not as_json)
     emit("perdix.profile/1", document, as_json=as_json, show=lambda: _show(document))
+    require_nothing_left(document["left"])
 
 
 def _profiled(name: str, config: dict[str, Any], *, show: bool) -> dict[str, Any]:
@@ -144,6 +145,7 @@ def _document(job: str, told: dict[str, dict[str, Any]]) -> dict[str, Any]:
         "deployments": rows_of_deployments(found),
         "points": len(found.points),
         "notes": list(found.notes),
+        "left": told["profiles"]["left"],
         "latency_model": trained.result.get("winner"),
         "why": trained.result.get("why"),
         "promoted": bool(trained.result.get("promote")),
@@ -173,4 +175,6 @@ def _show(document: dict[str, Any]) -> None:
         f"latency model: {document['error'] or document['verdict']}", highlight=False, markup=False, soft_wrap=True
     )
     for note in document["notes"]:
+        if note == document["left"]:
+            continue
         console.print(f"note: {note}", highlight=False, markup=False)

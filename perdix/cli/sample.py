@@ -11,7 +11,7 @@ import typer
 
 from perdix.cli.how_long import START_S, say_beforehand
 from perdix.cli.options import JsonOption
-from perdix.cli.output import console, emit, number, table
+from perdix.cli.output import UserError, console, emit, number, require_nothing_left, table
 from perdix.cli.signals import restoring
 
 
@@ -56,12 +56,6 @@ def sample(
 
     Example: perdix sample parse --live --method fssa-2
     """
-    from perdix.assets.resources import Workspace
-    from perdix.assets.sample import SampleConfig, what_is_sampled
-    from perdix.cli import runs
-    from perdix.cli.output import UserError
-    from perdix.cli.stores import home
-
     if live and job not in (None, operator):
         raise UserError(f"--job {job}: with --live the job itself is sampled, so leave it out")
     name = job or operator
@@ -73,11 +67,24 @@ def sample(
         "first_share": first_share,
         "seed": seed,
     }
+    document = _sampled(name, config, picture, show=not as_json)
+    emit("perdix.sample/1", document, as_json=as_json, show=lambda: _show(document))
+    require_nothing_left(document["left"])
+
+
+def _sampled(name: str, config: dict[str, Any], picture: Path | None, *, show: bool) -> dict[str, Any]:
+    """Sample a job, draw what was found where that is asked for, and return it."""
+    from perdix.assets.resources import Workspace
+    from perdix.assets.sample import SampleConfig, what_is_sampled
+    from perdix.cli import runs
+    from perdix.cli.stores import home
+
     # What is wrong is said before anything is begun.
     sampled = what_is_sampled(SampleConfig(**config), name, Workspace())
     if picture is not None and not picture.resolve().parent.is_dir():
         raise UserError(f"{picture}: there is no folder {picture.resolve().parent}; make it, or write elsewhere")
-    if not as_json:
+    live = config["live"]
+    if show:
         say_beforehand(
             f"{name}: one worker after the other, of each size that the gradient leads to", None if live else START_S
         )
@@ -87,19 +94,20 @@ def sample(
     ):
         opened.add_dynamic_partitions("stream_jobs", [name])
         result = runs.run_job(
-            "sample", (name, name), opened, None if as_json else console, config={"operator_samples": config}
+            "sample", (name, name), opened, console if show else None, config={"operator_samples": config}
         )
-    document = _document(Path(str(runs.metadata(result)["operator_samples"]["file"])))
+    page = runs.metadata(result)["operator_samples"]
+    document = _document(Path(str(page["file"])), str(page["left"]))
     if picture is not None:
         from perdix.assets.sample_pictures import samples_picture
         from perdix.models.sampling.rows import read_samples
 
         picture.write_bytes(samples_picture(read_samples(Path(document["file"])), sampled.sizes, sampled.twin))
         document["picture"] = str(picture)
-    emit("perdix.sample/1", document, as_json=as_json, show=lambda: _show(document))
+    return document
 
 
-def _document(path: Path) -> dict[str, Any]:
+def _document(path: Path, left: str) -> dict[str, Any]:
     """Return the samples as they were kept."""
     from perdix.models.sampling.rows import read_samples
 
@@ -115,6 +123,7 @@ def _document(path: Path) -> dict[str, Any]:
         "worker_h": found.worker_s / 3600.0,
         "ended_because": found.ended_because,
         "notes": list(found.notes),
+        "left": left,
         "picture": None,
     }
 
@@ -132,6 +141,8 @@ def _show(document: dict[str, Any]) -> None:
     for one in document["failed"]:
         console.print(f"failed: {one['cpu_cores']:g} cores, {one['memory_mb']:g} MB: {one['why']}", highlight=False)
     for note in document["notes"]:
+        if note == document["left"]:
+            continue
         console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
     console.print(f"ended: {document['ended_because']}", highlight=False, soft_wrap=True)
     console.print(f"kept as {document['file']}", highlight=False, soft_wrap=True)

@@ -22,6 +22,7 @@ from perdix.models.profiling.rows import newest_profile
 from perdix.profiling.live.job import LiveJob
 from perdix.settings.home import Home
 from perdix.settings.yaml_files import SettingsError
+from perdix.targets.contract import TargetError
 from perdix.twin.emission import Scraping
 from perdix.twin.job import JobTwin
 from perdix.twin.living import LivingTwin, SimulatedClock
@@ -228,6 +229,18 @@ profiling: {load: "./load.sh {per_s}"}
         assert job.twin.scale_out == 4
         told = run.metadata("orders")
         assert told["took_h"] == pytest.approx((kept[1].ended_s - kept[1].began_s) / 3_600.0)
+        assert told["left"] == ""
+
+    def test_what_it_does_not_get_back_is_on_the_page(self, run: Run, job: Running) -> None:
+        def meanwhile() -> None:
+            if job.load.rate_per_s >= 16_000.0:
+                job.target.refusing = TargetError("no right to", retriable=False)
+
+        job.meanwhile = meanwhile
+        config = {"maximum": 2, "deployments": 1, "settle_s": 180, "step_per_s": 8_000.0}
+        assert run.go(("orders", "orders"), live=True, **config).success
+        said = "what ran before could not be restored: no right to (it had 4 workers); restore it by hand"
+        assert run.metadata("orders")["left"] == said
 
     @pytest.mark.parametrize(
         ("config", "words"),

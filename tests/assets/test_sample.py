@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -167,7 +168,30 @@ def test_a_running_job_is_sampled_by_the_commands_of_its_file(
     assert kept is not None
     assert {one.cpu_cores for one in kept[1].samples} == {1.0, 2.0, 3.0}
     assert job.load.rates_per_s[0] == pytest.approx(0.1 * MOST_PER_S)
-    assert run.metadata("parse")["samples"] == 3
+    assert (run.metadata("parse")["samples"], run.metadata("parse")["left"]) == (3, "")
+
+
+def test_a_size_that_a_running_job_does_not_get_back_is_on_the_page(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = OneWorker(tmp_path)
+    job.restore = (sys.executable, "-c", "import sys; sys.exit('no node')")
+
+    @contextmanager
+    def opened(*_: object) -> Iterator[LiveJob]:
+        yield job.live
+
+    monkeypatch.setattr("perdix.assets.sample.running_job", opened)
+    jobs = run.workspace.conf_folder() / "jobs"
+    jobs.mkdir()
+    document = {
+        "prometheus": {"url": "http://in.process"},
+        "profiling": job.commands().model_dump(mode="json", exclude_none=True),
+    }
+    (jobs / "parse.yaml").write_text(json.dumps(document))
+    assert run.go(("parse", "parse"), live=True, method="fssa-2", first_share=0.1).success
+    left = run.metadata("parse")["left"]
+    assert left.endswith("no node (the command 'profiling.restore' gives it its size); restore it by hand")
 
 
 def test_a_running_job_whose_file_names_no_sizes_is_not_sampled(run: Run) -> None:

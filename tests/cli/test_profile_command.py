@@ -65,6 +65,21 @@ def test_a_twin_is_profiled_and_its_latency_model_becomes_champion(
     assert "a failure stops the job for" in said
 
 
+def test_what_was_not_given_back_is_said_and_is_no_success(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PERDIX_HOME", str(tmp_path / "home"))
+    left = "what ran before could not be restored: no answer (it had 4 workers); restore it by hand"
+    found: dict[str, Any] = dict.fromkeys(documented()) | {"job": "orders", "left": left, "notes": [left]}
+    found |= {"worker_h": 1.0, "deployments": []}
+    monkeypatch.setattr("perdix.cli.profile._profiled", lambda *_, **__: found)
+    for as_json in ((), ("--json",)):
+        said = CliRunner().invoke(app, ["profile", "orders", "--live", *as_json])
+        assert said.exit_code == 1
+        assert said.stderr == f"{left}\n"
+        assert as_json or left not in " ".join(said.stdout.split()), "it is said once"
+    found["left"] = ""
+    assert CliRunner().invoke(app, ["profile", "orders", "--live"]).exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -57,6 +57,21 @@ def test_an_operator_is_sampled_and_its_samples_are_kept(
     assert "performance no longer grows" in said
 
 
+def test_what_was_not_given_back_is_said_and_is_no_success(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PERDIX_HOME", str(tmp_path / "home"))
+    left = "what ran before could not be restored: no answer; restore it by hand"
+    found: dict[str, Any] = dict.fromkeys(documented()) | {"operator": "orders", "left": left, "notes": [left]}
+    found |= {"core_h": 1.0, "samples": [], "failed": [], "ended_because": "all", "file": "f"}
+    monkeypatch.setattr("perdix.cli.sample._sampled", lambda *_, **__: found)
+    for as_json in ((), ("--json",)):
+        said = CliRunner().invoke(app, ["sample", "orders", "--live", *as_json])
+        assert said.exit_code == 1
+        assert said.stderr == f"{left}\n"
+        assert as_json or left not in " ".join(said.stdout.split()), "it is said once"
+    found["left"] = ""
+    assert CliRunner().invoke(app, ["sample", "orders", "--live"]).exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

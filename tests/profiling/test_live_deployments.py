@@ -12,7 +12,7 @@ import pytest
 from perdix.models.profiling.profile import Profile
 from perdix.profiling.campaign import profile
 from perdix.profiling.deployment import DeploymentError
-from perdix.profiling.live.commands import beside
+from perdix.profiling.live.commands import CommandError, beside
 from perdix.profiling.live.deployments import LiveDeployments
 from perdix.profiling.plan import Plan
 from perdix.targets.contract import TargetError
@@ -88,7 +88,21 @@ def test_what_an_interrupt_leaves_is_said_at_once() -> None:
     job.meanwhile = meanwhile
     with pytest.raises(KeyboardInterrupt):
         profile("orders", PLAN, LiveDeployments(job.live, 8_000.0), on_left=left.append)
-    assert left == ["what ran before could not be restored: no right to; restore it by hand"]
+    assert left == ["what ran before could not be restored: no right to (it had 3 workers); restore it by hand"]
+
+
+def test_a_load_that_cannot_be_ended_keeps_no_workers_back() -> None:
+    job = Running(scale_out=3)
+    deployments = LiveDeployments(job.live, 8_000.0)
+    deployments.deploy(2)
+
+    def refused() -> None:
+        raise CommandError("process 7 could not be ended (Operation not permitted); end it by hand")
+
+    job.load.stop = refused  # type: ignore[method-assign]
+    with pytest.raises(DeploymentError, match="process 7 could not be ended"):
+        deployments.restore()
+    assert job.twin.scale_out == 3
 
 
 def test_where_the_lag_is_not_measured_nothing_is_waited_for() -> None:

@@ -6,11 +6,13 @@ is there: the job is rescaled, drained, and driven by a load that its operator c
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 from perdix.profiling.deployment import DeploymentError, Measured
 from perdix.profiling.live.commands import beside
-from perdix.profiling.live.job import LiveJob, offered_per_s, turned_into
+from perdix.profiling.live.job import LiveError, LiveJob, offered_per_s, turned_into
 from perdix.profiling.measuring import measured
-from perdix.targets.contract import Running
+from perdix.targets.contract import Running, TargetError
 
 MISSES = 0.1  # of its rate, by which a load may miss it
 FAILS_S = 120.0  # that the command may take once the job works again
@@ -51,11 +53,17 @@ class LiveDeployments:
 
     def restore(self) -> None:
         """Ask for the workers again that were asked for before, of which as many ran as there was room for."""
-        before = self._before
-        with turned_into(DeploymentError):
+        with turned_into(DeploymentError), ExitStack() as ends:
+            if self._before is not None:
+                ends.callback(self._give_back, self._before)
             self._live.load.stop()
-            if before is not None:
-                self._live.rescaled(before.requested or before.scale_out, enough=before.scale_out)
+
+    def _give_back(self, before: Running) -> None:
+        wanted = before.requested or before.scale_out
+        try:
+            self._live.rescaled(wanted, enough=before.scale_out)
+        except (LiveError, TargetError) as error:
+            raise LiveError(f"{error} (it had {wanted} workers)") from error
 
 
 class LiveDeployment:

@@ -7,8 +7,9 @@ job's records to a worker of another size; a job of its own, with one worker and
 from __future__ import annotations
 
 import math
+from contextlib import ExitStack
 
-from perdix.profiling.live.commands import run_to_end
+from perdix.profiling.live.commands import CommandError, run_to_end
 from perdix.profiling.live.job import LiveJob, offered_per_s, turned_into
 from perdix.profiling.measuring import mean, measured
 from perdix.profiling.sampling_instance import Observed, SamplingError
@@ -54,10 +55,16 @@ class LiveSamplingInstances:
 
     def restore(self) -> None:
         """Give the worker the size that it had."""
-        with turned_into(SamplingError):
-            self.live.load.stop()
+        with turned_into(SamplingError), ExitStack() as ends:
             if self._resized:
-                run_to_end(self._restore, {}, RESIZED_S)
+                ends.callback(self._give_back)
+            self.live.load.stop()
+
+    def _give_back(self) -> None:
+        try:
+            run_to_end(self._restore, {}, RESIZED_S)
+        except CommandError as error:
+            raise CommandError(f"{error} (the command 'profiling.restore' gives it its size)") from error
 
 
 class LiveSamplingInstance:
