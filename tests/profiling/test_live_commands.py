@@ -90,6 +90,29 @@ class TestLoad:
             until(lambda: load.check() is not None)
         load.stop()
 
+    def test_one_that_says_much_is_named_with_what_it_said_last_and_fills_no_disk(self, tmp_path: Path) -> None:
+        load = Load(
+            script(
+                "import os, sys\n"
+                "for _ in range(5_000): sys.stderr.write(100 * 'lost ' + '\\n')\n"
+                f"open({str(tmp_path / 'size')!r}, 'w').write(str(os.fstat(2).st_size))\n"
+                "sys.exit('no broker')"
+            )
+        )
+        load.at(5.0)
+        with pytest.raises(CommandError, match=r"exit code 1: .*lost no broker$"):
+            until(lambda: load.check() is not None)
+        load.stop()
+        assert int((tmp_path / "size").read_text()) < 100_000
+
+    def test_a_child_that_outlives_it_does_not_hold_up_what_is_said_of_it(self) -> None:
+        child = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])"
+        load = Load(script(f"import subprocess, sys; {child}; sys.exit('no broker')"))
+        load.at(5.0)
+        with pytest.raises(CommandError, match=r"exit code 1: no broker$"):
+            until(lambda: load.check() is not None)
+        load.stop()
+
     def test_one_that_is_not_there_is_named(self) -> None:
         with pytest.raises(CommandError, match=r"no-such-program could not be started: .*No such file"):
             Load(["no-such-program", "{per_s}"]).at(1.0)

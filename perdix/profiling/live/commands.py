@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO
@@ -15,6 +16,8 @@ from perdix.settings.profiling import PER_S
 
 ENDS_S = 10.0  # that a command may take to end once it was asked to
 SHOWN = 300  # characters of what a failed command said last
+READ = 10 * SHOWN  # bytes of it that are looked at
+TAIL_S = 0.5  # that the last of it may take to be read
 
 
 class CommandError(PlainError):
@@ -69,57 +72,66 @@ class Load:
 
     def __init__(self, words: Sequence[str]) -> None:
         self._words = tuple(words)
-        self._running: tuple[subprocess.Popen[bytes], IO[bytes]] | None = None
+        self._running: tuple[subprocess.Popen[bytes], _Tail] | None = None
 
     def at(self, rate_per_s: float) -> None:
         """Let so many records/s arrive from now on, and no others. Raises :class:`CommandError`."""
         self.stop()
-        self._running = _start(filled(self._words, {PER_S: rate_per_s}), chatty=True)
+        process = _start(filled(self._words, {PER_S: rate_per_s}), subprocess.DEVNULL, subprocess.PIPE)
+        assert process.stderr is not None
+        self._running = process, _Tail(process.stderr)
 
     def check(self) -> None:
         """Raise :class:`CommandError` when it has ended by itself."""
         if self._running is not None and (code := self._running[0].poll()) is not None:
-            said = _last_words(self._running[1])
+            said = _said(self._running[1].read())
             raise CommandError(f"the load ended by itself: {self._words[0]}, exit code {code}{said}")
 
     def stop(self) -> None:
         """Let nothing arrive any more; may be called twice."""
         if self._running is not None:
-            process, said = self._running
-            _end(process)
+            _end(self._running[0])
             self._running = None
-            said.close()
+
+
+class _Tail:
+    """What a program that may run for hours says last; the rest takes no room."""
+
+    def __init__(self, said: IO[bytes]) -> None:
+        self._kept = b""
+        self._reading = threading.Thread(target=self._read, args=(said,), daemon=True, name="load")
+        self._reading.start()
+
+    def read(self) -> bytes:
+        """Return it, once the program has ended; what it started may hold its end of the pipe."""
+        self._reading.join(TAIL_S)
+        return self._kept
+
+    def _read(self, said: IO[bytes]) -> None:
+        with said:
+            while some := os.read(said.fileno(), 1 << 16):
+                self._kept = (self._kept + some)[-READ:]
 
 
 @contextmanager
 def _started(words: Sequence[str]) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
-    process, said = _start(words)
+    with tempfile.TemporaryFile() as said:
+        process = _start(words, said, said)
+        try:
+            yield process, said
+        finally:
+            if process.returncode != 0:  # what it leaves behind when all went well, a worker it started, stays
+                _end(process)
+
+
+def _start(words: Sequence[str], out: IO[bytes] | int, err: IO[bytes] | int) -> subprocess.Popen[bytes]:
+    """Start a command in a process group of its own: what it starts ends with it, and no Ctrl-C reaches it first."""
     try:
-        yield process, said
-    finally:
-        if process.returncode != 0:  # what it leaves behind when all went well, a worker it started, stays
-            _end(process)
-        said.close()
-
-
-def _start(words: Sequence[str], *, chatty: bool = False) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
-    """Start a command in a process group of its own: what it starts ends with it, and no Ctrl-C reaches it first.
-
-    Of one that may run for hours, only what it says of errors is kept.
-    """
-    said = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the process
-    try:
-        process = subprocess.Popen(  # noqa: S603 # who may write a job file may say what is run
-            list(words),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL if chatty else said,
-            stderr=said,
-            start_new_session=True,
+        return subprocess.Popen(  # noqa: S603 # who may write a job file may say what is run
+            list(words), stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
         )
     except (OSError, ValueError) as error:
-        said.close()
         raise CommandError(f"{words[0]} could not be started: {error}") from None
-    return process, said
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -136,7 +148,11 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _last_words(said: IO[bytes]) -> str:
+    said.seek(max(said.seek(0, os.SEEK_END) - READ, 0))
+    return _said(said.read())
+
+
+def _said(last: bytes) -> str:
     """Return what a command said last, behind a colon."""
-    said.seek(max(said.seek(0, os.SEEK_END) - 10 * SHOWN, 0))
-    words = " ".join(said.read().decode(errors="replace").split())
+    words = " ".join(last.decode(errors="replace").split())
     return f": {words[-SHOWN:]}" if words else ""
