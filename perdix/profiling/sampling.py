@@ -6,7 +6,7 @@ step by step, until its throughput no longer follows; what it then processes, on
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -119,8 +119,8 @@ def sample_operator(
                 on_progress(_progress(len(known), cpu_cores, memory_mb, tried, wanted))
             wanted = next_size(rule, grid, known)
     if not samples:
-        reasons = "; ".join(f"{one.cpu_cores:g} cores, {one.memory_mb:g} MB: {one.why}" for one in failed[:3])
-        raise SamplingError(f"not one of {len(failed)} sizes of {operator} could be sampled: {reasons}")
+        said = "; ".join([*_reasons(failed), *notes])
+        raise SamplingError(f"not one of {len(failed)} sizes of {operator} could be sampled: {said}")
     return OperatorSamples(
         operator,
         rule.name,
@@ -133,6 +133,15 @@ def sample_operator(
         ended_because=wanted.why,
         notes=tuple(notes),
     )
+
+
+def _reasons(failed: Sequence[FailedSize]) -> list[str]:
+    """Return why sizes failed, each reason once."""
+    sizes: dict[str, list[str]] = {}
+    for one in failed:
+        sizes.setdefault(one.why, []).append(f"{one.cpu_cores:g} cores, {one.memory_mb:g} MB")
+    more = {why: f" and {len(some) - 1} more" if len(some) > 1 else "" for why, some in sizes.items()}
+    return [f"{some[0]}{more[why]}: {why}" for why, some in sizes.items()]
 
 
 @dataclass

@@ -194,9 +194,21 @@ class TestCampaign:
     def test_nothing_at_all_is_an_error(self) -> None:
         everything = {(cpu, mb): {"stuck": True} for cpu in (1.0, 2.0, 3.0, 4.0) for mb in (100.0, 200.0, 300.0, 400.0)}
         with pytest.raises(
-            SamplingError, match="not one of 7 sizes of parse could be sampled: 1 cores, 400 MB: nothing"
+            SamplingError,
+            match="not one of 7 sizes of parse could be sampled: 1 cores, 400 MB and 6 more: nothing came out within",
         ):
             sample(Instances(everything))  # type: ignore[arg-type]
+
+    def test_where_nothing_could_be_sampled_all_that_went_wrong_is_said(self) -> None:
+        sizes = [(float(n), float(m)) for n in range(1, 5) for m in range(100, 500, 100)]
+        special = {size: {"stuck": True, "unstoppable": size == (1.0, 400.0)} for size in sizes}
+        instances = Instances(special, refused=((4.0, 400.0),), unrestorable=True)  # type: ignore[arg-type]
+        with pytest.raises(SamplingError) as caught:
+            sample(instances)
+        said = str(caught.value)
+        assert "; 4 cores, 400 MB: could not be started: no host has so much room; " in said
+        assert "the instance with 1 cores and 400 MB could not be stopped: the cluster does not answer; stop" in said
+        assert said.endswith("could not be restored: its worker keeps 4 cores; restore it by hand")
 
     def test_progress_is_told_of_every_size(self) -> None:
         told: list[SamplingProgress] = []
