@@ -87,17 +87,19 @@ def profile(
         When not one deployment could be measured.
     """
     notes: list[str] = []
+    refused: dict[str, list[int]] = {}  # why -> scale-outs that could not be deployed
     runs: list[_Run] = []
     one_by_one = [(scale_out,) for scale_out in plan.scale_outs]
     with ExitStack() as ends:
         ends.callback(_restore, deployments, notes, on_left)
         for together in [plan.scale_outs] if deployments.side_by_side else one_by_one:
             for scale_out in together:
-                run = _deployed(deployments, scale_out, notes)
+                run = _deployed(deployments, scale_out, refused)
                 if run is not None:
                     ends.callback(_end, run)
                     runs.append(run)
             _drive(runs, plan, on_progress)
+    notes = [f"{_listed(some)} workers could not be deployed: {why}" for why, some in refused.items()] + notes
     return _profile_of(job, runs, [*notes, *(note for run in runs for note in run.notes)])
 
 
@@ -118,13 +120,17 @@ def _drive(runs: Sequence[_Run], plan: Plan, on_progress: Callable[[Progress], N
         _end(run)
 
 
-def _deployed(deployments: Deployments, scale_out: int, notes: list[str]) -> _Run | None:
+def _deployed(deployments: Deployments, scale_out: int, refused: dict[str, list[int]]) -> _Run | None:
     try:
         deployment = deployments.deploy(scale_out)
     except DeploymentError as error:
-        notes.append(f"{scale_out} workers could not be deployed: {error}")
+        refused.setdefault(str(error), []).append(scale_out)
         return None
     return _Run(deployment, deployment.now_s)
+
+
+def _listed(scale_outs: Sequence[int]) -> str:
+    return ", ".join(map(str, scale_outs))
 
 
 def _measured(run: _Run, plan: Plan, step: int) -> Measured | None:

@@ -215,6 +215,17 @@ class TestWhatGoesWrong:
         assert found.notes == ("4 workers could not be deployed: no room in the cluster",)
         assert set(found.maximum_per_s) == {2, 8}
 
+    def test_the_same_of_several_is_said_once_and_again_when_it_changes(self) -> None:
+        refused: dict[int, Exception] = {2: DeploymentError("no answer"), 4: DeploymentError("no answer")}
+        assert profiled(Fakes(refused=dict(refused))).notes == ("2, 4 workers could not be deployed: no answer",)
+        refused[8] = DeploymentError("no room")
+        with pytest.raises(DeploymentError) as caught:
+            profiled(Fakes(refused=refused, unrestorable=True))
+        assert str(caught.value).endswith(
+            "measured: 2, 4 workers could not be deployed: no answer; 8 workers could not be deployed: no room; "
+            "what ran before could not be restored: the API server does not answer; restore it by hand"
+        )
+
     def test_one_that_cannot_be_measured_is_dropped_and_the_rest_goes_on(self) -> None:
         fakes = spoilt(of_4={"breaks_at": 40_000.0})
         found = profiled(fakes)
@@ -245,7 +256,9 @@ class TestWhatGoesWrong:
 
     def test_where_nothing_could_be_measured_it_says_why(self) -> None:
         refused: dict[int, Exception] = {n: DeploymentError("no room") for n in PLAN.scale_outs}
-        with pytest.raises(DeploymentError, match="no deployment of orders could be measured: 2 workers could not be"):
+        with pytest.raises(
+            DeploymentError, match="no deployment of orders could be measured: 2, 4, 8 workers could not be"
+        ):
             profiled(Fakes(refused=refused))
 
 

@@ -148,7 +148,7 @@ class TestTheCluster:
     def test_a_refusal_is_noted_and_what_runs_stays(self) -> None:
         job = Running(scale_out=3)
         job.target.refusing = TargetError("no slots", retriable=False)
-        with pytest.raises(DeploymentError, match="2 workers could not be deployed: no slots"):
+        with pytest.raises(DeploymentError, match="2, 4 workers could not be deployed: no slots"):
             profiled(job)
         assert (job.twin.scale_out, job.load.rates_per_s) == (3, [])
 
@@ -215,7 +215,7 @@ class TestMetrics:
         job = Running()
         job.source.error = "http://in.process does not answer; start it"
         with pytest.raises(
-            DeploymentError, match=r"2 workers could not be deployed: http://in\.process does not answer"
+            DeploymentError, match=r"2, 4 workers could not be deployed: http://in\.process does not answer"
         ):
             profiled(job)
         assert job.twin.scale_out == 4
