@@ -25,6 +25,11 @@ def _words(value: Any) -> Any:
 def _with_a_program(words: tuple[str, ...]) -> tuple[str, ...]:
     if not words or not words[0].strip():
         raise ValueError("names no program")
+    if "/" in words[0] and not words[0].startswith("/"):
+        raise ValueError(
+            f"'{words[0]}' depends on the folder that perdix is started in; write its whole path, or a name that PATH "
+            "finds"
+        )
     return words
 
 

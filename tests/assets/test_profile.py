@@ -200,7 +200,7 @@ class TestTheRunningJob:
 prometheus: {url: "http://in.process"}
 bounds: {minimum: 2, maximum: 5}
 target: {kind: flink, url: "http://in.process"}
-profiling: {load: "./load.sh {per_s}"}
+profiling: {load: "load.sh {per_s}"}
 """
 
     @pytest.fixture

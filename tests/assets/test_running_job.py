@@ -13,7 +13,7 @@ from perdix.profiling.live.commands import Load
 from perdix.settings.yaml_files import SettingsError
 
 PROMETHEUS = "prometheus: {url: 'http://127.0.0.1:9'}\n"
-LOAD = "profiling: {load: './load.sh {per_s}'}\n"
+LOAD = "profiling: {load: 'load.sh {per_s}'}\n"
 FLINK = "target: {kind: flink, url: 'http://127.0.0.1:9'}\n"
 
 
@@ -31,7 +31,7 @@ def test_a_job_that_nothing_scales_may_be_profiled_by_its_commands(workspace: Wo
     written(workspace, PROMETHEUS + LOAD + FLINK)
     settings, profiling = profilable_job(workspace, "orders")
     require_target(settings)
-    assert (settings.name, profiling.load) == ("orders", ("./load.sh", "{per_s}"))
+    assert (settings.name, profiling.load) == ("orders", ("load.sh", "{per_s}"))
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def test_a_command_is_a_text_or_a_list_of_words(tmp_path: Path) -> None:
 profiling:
   load: 'load-generator --topic "all orders" --per-s {per_s}'
   fail: [kubectl, delete, pod, orders-taskmanager-1-1]
-  resize: ["./resize.sh", "{cpu_cores}", "{memory_mb}"]
+  resize: ["resize.sh", "{cpu_cores}", "{memory_mb}"]
   sizes: {cpu: {least: 0.5, most: 2, unit: 0.5}, memory: {least: 512, most: 2048, unit: 512}}
   most_per_s: 20000
 """
@@ -37,18 +37,21 @@ profiling:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{load: ./load.sh}", "{per_s} stands nowhere in it"),
-        ("{load: './load.sh {per_s}', resize: './resize.sh {cpu_cores}'}", "{memory_mb} stands nowhere in it"),
-        ("{load: './load.sh \"{per_s}'}", "No closing quotation; or write the command as a list of words"),
+        ("{load: load.sh}", "{per_s} stands nowhere in it"),
+        ("{load: 'load.sh {per_s}', resize: 'resize.sh {cpu_cores}'}", "{memory_mb} stands nowhere in it"),
+        ("{load: 'load.sh \"{per_s}'}", "No closing quotation; or write the command as a list of words"),
         ("{load: ''}", "load"),
         ("{load: [1, 2]}", "load"),
         ("{load: ['', '{per_s}']}", "names no program"),
+        ("{load: './load.sh {per_s}'}", "'./load.sh' depends on the folder that perdix is started in; write its whole"),
+        ("{load: 'x {per_s}', fail: bin/fail.sh}", "'bin/fail.sh' depends on the folder"),
+        ("{load: '~/load.sh {per_s}'}", "write its whole path, or a name that PATH finds"),
         (
             "{load: 'x {per_s}', sizes: {cpu: {least: 1, most: 1.0e+300, unit: 1.0e-9}, "
             "memory: {least: 1, most: 1, unit: 1}}}",
             "make the unit larger than 1e-09",
         ),
-        ("{load: './load.sh {per_s}', most_per_s: 0}", "most_per_s"),
+        ("{load: 'load.sh {per_s}', most_per_s: 0}", "most_per_s"),
         ("{}", "load"),
     ],
 )
