@@ -16,6 +16,7 @@ from perdix.models.forecasting.forecaster import Forecaster, fallback
 from perdix.models.forecasting.tail import Tail
 from tests.models.every_family import NAMES, START_S, behind, restored, weeks
 
+pytestmark = pytest.mark.usefixtures("light_fits")
 DAY_S = 86_400.0
 HORIZON = 900.0
 each_family = pytest.mark.parametrize("name", NAMES)

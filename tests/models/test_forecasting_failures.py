@@ -18,6 +18,7 @@ from perdix.models.forecasting.forecaster import STATE_FORMAT, Forecaster, fallb
 from perdix.models.forecasting.selection import train_forecasters
 from tests.models.every_family import DAY, NAMES, START_S, STEP_S, behind, restored
 
+pytestmark = pytest.mark.usefixtures("light_fits")
 QUICK = {family.family: family for family in (LastValue, Linear, DampedTrend)}
 HORIZON_S = 12 * STEP_S
 

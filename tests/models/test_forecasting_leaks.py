@@ -22,6 +22,7 @@ from perdix.models.forecasting.selection import train_forecasters
 from perdix.models.forecasting.weighting import weights_of
 from tests.models.every_family import NAMES, START_S, STEP_S, all_of_them, weeks
 
+pytestmark = pytest.mark.usefixtures("light_fits")
 QUICK = {family.family: family for family in (LastValue, Linear, DampedTrend)}
 SAID = ("forecast", "upper", "upper_p95", "highest")
 HORIZON_S = 12 * STEP_S
