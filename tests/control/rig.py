@@ -30,6 +30,7 @@ from perdix.twin.workloads import WorkloadSpec, arrivals_from
 
 START_S = 1_760_000_000
 MINUTE = 60
+LONG = 10  # minutes
 HIGH, LOW = 60_000.0, 8_000.0  # records/s: about six workers, and one
 
 
@@ -128,7 +129,8 @@ def a_job(**changes: Any) -> StreamJob:
 class Rig:
     """One job and its loop; time passes only in :meth:`minutes`.
 
-    Every tick is that of a fresh process, and remembers what is stored, unless ``memories`` are kept.
+    Every tick is that of a fresh process, and remembers what is stored, unless ``memories`` are kept or a stretch of
+    minutes is a long one: then a process lasts for the stretch, if it is not ``restarting``.
     """
 
     twin: JobTwin
@@ -139,6 +141,7 @@ class Rig:
     champions: ChampionSource
     reports: list[TickReport] = field(default_factory=list)
     memories: Memories | None = None
+    restarting: bool = False
 
     @classmethod
     def of(
@@ -179,10 +182,14 @@ class Rig:
 
     def minutes(self, count: int) -> list[TickReport]:
         """Let minutes pass, with a tick at the end of each."""
+        kept = self.memories
+        if kept is None and count >= LONG and not self.restarting:
+            self.memories = Memories()
         reports = []
         for _ in range(count):
             self.twin.step(MINUTE)
             reports.append(self.tick())
+        self.memories = kept
         return reports
 
 

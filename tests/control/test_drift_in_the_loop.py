@@ -38,7 +38,7 @@ def asked_at(rig: Rig, reports: list[TickReport]) -> list[int]:
 
 def test_a_process_that_restarts_at_every_tick_asks_no_more_often(store: StateStore) -> None:
     rig = drifting(store)
-    rig.memories = None
+    rig.memories, rig.restarting = None, True
     reports = rig.minutes((CHANGE_S - BEFORE_S) // 60 + 45)
     assert [10 < minute <= 35 for minute in asked_at(rig, reports)] == [True]
     (request,) = store.journal.open_retrains()

@@ -77,6 +77,7 @@ def test_with_and_without_a_memory_the_same_is_decided() -> None:
     for memories in (None, Memories()):
         rig = Rig.of(StateStore("sqlite://"), wave(), warm_s=WARM_S)
         rig.champions, rig.memories = champion(wave()[:WARM_S], rig.now_s), memories
+        rig.restarting = memories is None
         decided.append([report.decision.scale_out for report in rig.minutes(40) if report.decision is not None])
     assert decided[0] == decided[1]
 

@@ -113,6 +113,7 @@ def with_memory(ratio: float):
 def test_a_job_that_is_nearly_idle_keeps_the_workers_that_its_state_needs(store: StateStore) -> None:
     """State of 2.2 heaps: three workers hold it (0.83), two do not (1.2)."""
     rig = Rig.of(store, LOW, scale_out=6, heap=Heap(own=0.1, state=2.2), policy=PolicySettings(name="daedalus"))
+    rig.restarting = True
     rig.minutes(30)
     assert rig.twin.scale_out == 3, applied(rig)
     assert rig.reports[-1].decision is not None
