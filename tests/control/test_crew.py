@@ -43,6 +43,7 @@ from tests.control.rig import HIGH, START_S, a_job, constant, parameters
 
 JOBS = [a_job(name=f"job-{number}") for number in range(12)]
 NAMES = {job.name for job in JOBS}
+SLOW = FIRST, SECOND = "first", "second"
 
 
 @contextmanager
@@ -50,8 +51,11 @@ def nothing() -> Iterator[TickIO]:
     yield None
 
 
-def obey(jobs: Sequence[StreamJob], _io: TickIO, turn: str) -> tuple[int, set[str]]:
-    """Serve, or do what a process does when things go wrong, if it has the first job."""
+def obey(jobs: Sequence[StreamJob], _io: TickIO, turn: str) -> tuple[int | str, set[str]]:
+    """Serve, take a moment over it, or do what a process does when things go wrong, if it has the first job."""
+    if turn in SLOW:
+        time.sleep(0.3)
+        return turn, {job.name for job in jobs}
     if turn != "serve" and JOBS[0] in jobs:
         if turn == "die":
             os.kill(os.getpid(), signal.SIGKILL)
@@ -62,13 +66,13 @@ def obey(jobs: Sequence[StreamJob], _io: TickIO, turn: str) -> tuple[int, set[st
 
 
 @pytest.fixture(scope="module")
-def crew() -> Iterator[Crew[str, tuple[int, set[str]]]]:
+def crew() -> Iterator[Crew[str, tuple[int | str, set[str]]]]:
     with closing(Crew(nothing, obey, at_most=2)) as made:
         made._man(2)
         yield made
 
 
-def served(crew: Crew, turn: str) -> dict[int, set[str]]:
+def served(crew: Crew, turn: str) -> dict[int | str, set[str]]:
     return dict(one for one in crew.turn(JOBS, turn) if not isinstance(one, Lost))
 
 
@@ -98,30 +102,21 @@ def test_jobs_whose_process_fails_are_named_and_served_the_next_time(
     assert set.union(*served(crew, "serve").values()) == NAMES
 
 
-def slow(jobs: Sequence[StreamJob], _io: TickIO, turn: str) -> tuple[str, set[str]]:
-    """Serve, and take a moment over it."""
-    time.sleep(0.3)
-    return turn, {job.name for job in jobs}
+def test_a_turn_that_nobody_waited_for_to_its_end_leaves_no_answer_to_the_next(crew: Crew) -> None:
+    abandoned = crew.turn(JOBS, FIRST)
+    assert next(abandoned)[0] == FIRST
+    abandoned.close()
+    assert {one[0] for one in crew.turn(JOBS, SECOND)} == {SECOND}
 
 
-def test_a_turn_that_nobody_waited_for_to_its_end_leaves_no_answer_to_the_next() -> None:
-    with closing(Crew(nothing, slow, at_most=2)) as crew:
-        crew._man(2)
-        abandoned = crew.turn(JOBS, "first")
-        assert next(abandoned)[0] == "first"
-        abandoned.close()
-        assert {one[0] for one in crew.turn(JOBS, "second")} == {"second"}
-
-
-def test_turns_that_overlap_as_those_of_a_sensor_may_get_their_own_answers() -> None:
-    with closing(Crew(nothing, slow, at_most=2)) as crew, ThreadPoolExecutor(1) as pool:
-        crew._man(2)
-        first = crew.turn(JOBS, "first")
+def test_turns_that_overlap_as_those_of_a_sensor_may_get_their_own_answers(crew: Crew) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        first = crew.turn(JOBS, FIRST)
         answers = [next(first)]
-        second = pool.submit(lambda: list(crew.turn(JOBS, "second")))
-        assert wait([second], 1.5).not_done, "it waits until the first has ended"
+        second = pool.submit(lambda: list(crew.turn(JOBS, SECOND)))
+        assert wait([second], 1.0).not_done, "it waits until the first has ended"
         answers += first
-    for turn, given_by in (("first", answers), ("second", second.result())):
+    for turn, given_by in ((FIRST, answers), (SECOND, second.result())):
         assert [one[0] for one in given_by] == [turn, turn]
         assert set.union(*(one[1] for one in given_by)) == NAMES
 
