@@ -116,7 +116,7 @@ def test_what_the_former_champion_remembers_fills_the_gap() -> None:
 
 def test_a_former_champion_with_other_cells_helps_with_its_finest() -> None:
     former = fitted("damped-trend", history(3_600, 0.0))
-    trained = fitted("auto-arima", history(7_200, -3_000.0))
+    trained = fitted("autoregression", history(7_200, -3_000.0))
     after = caught_up(trained, former, None)
     (tail,) = after.tails.values()
     assert tail.end_s == 0.0
