@@ -7,8 +7,6 @@ from functools import partial
 
 import pytest
 
-from perdix.models.forecasting import gaussian_process, lagged_trees, order_search
-
 LAGGED_ROUNDS = 8
 KRIGING_STEPS = (2, 2)
 ARIMA_ORDER, ARIMA_ITERATIONS = 2, 5  # pmdarima begins at 2
@@ -17,6 +15,12 @@ ARIMA_ORDER, ARIMA_ITERATIONS = 2, 5  # pmdarima begins at 2
 @pytest.fixture(scope="module")
 def light_fits() -> Iterator[None]:
     """Let slow families fit in little time, for what is true of any fit: fewer trees, orders and steps."""
+    from perdix.models.forecasting import (  # noqa: PLC0415 - a second of import that other files need not pay
+        gaussian_process,
+        lagged_trees,
+        order_search,
+    )
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lagged_trees, "grown", partial(lagged_trees.grown, rounds=LAGGED_ROUNDS))
         patch.setattr(gaussian_process, "STEPS", KRIGING_STEPS)
