@@ -29,9 +29,9 @@ def turns(course: list[Mapping[str, int]], name: str) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(2))
 def test_linear_dataflows_converge_in_one_step_to_the_least(part: int) -> None:
-    # No overshoot, no undershoot, no second step: 500 dataflows, from below, from above, and mixed.
+    # No overshoot, no undershoot, no second step: 200 dataflows, from below, from above, and mixed.
     rng = np.random.default_rng([SEED, part])
-    for _ in range(250):
+    for _ in range(100):
         steady = random_dataflow(rng)
         start, least = random_start(rng, steady), steady.least()
         course = ran(steady, start, intervals=2)
@@ -47,7 +47,7 @@ def test_with_contention_and_a_learned_curve_three_steps_suffice() -> None:
     parallelism nothing tells what one fewer would take.
     """
     rng = np.random.default_rng([SEED, 100])
-    for _ in range(100):
+    for _ in range(50):
         steady = random_dataflow(rng, contention=0.03)
         start, least = random_start(rng, steady), steady.least()
         course = ran(steady, start, intervals=5, curve="learned")
@@ -62,7 +62,7 @@ def test_with_contention_and_a_learned_curve_three_steps_suffice() -> None:
 def test_with_contention_the_linear_rule_neither_turns_nor_overshoots() -> None:
     """As published it gets there from one side, never past it, but not always in three steps nor to the very least."""
     rng = np.random.default_rng([SEED, 200])
-    for _ in range(80):
+    for _ in range(40):
         steady = random_dataflow(rng, contention=0.03)
         start, least = random_start(rng, steady), steady.least()
         course = ran(steady, start, intervals=6)
