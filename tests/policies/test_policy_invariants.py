@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from perdix.models.capacity.contract import Estimate
@@ -20,6 +20,7 @@ from perdix.policies.daedalus_options import AS_PRINTED
 from perdix.settings.stream_job import Bounds, Objectives
 from tests.policies.known_profile import profile_of
 
+HALF = settings(max_examples=settings.default.max_examples // 2)  # for each of a dozen policies
 NOW_S = 1_700_000_000.0
 HOLDS = {reason for reason in Reason if reason.name.startswith("HOLD_")} | {Reason.SCALE_MAXIMUM}
 rates = st.one_of(st.just(0.0), st.floats(1e-3, 1e6))
@@ -101,6 +102,7 @@ def situations(draw: st.DrawFn, *, blind: bool = False, growing: bool = False, c
 
 
 @pytest.mark.parametrize("name", POLICIES)
+@HALF
 @given(data=st.data())
 def test_a_choice_is_within_the_bounds_or_leaves_what_runs(name: str, data: st.DataObject) -> None:
     situation = data.draw(situations(blind=data.draw(st.booleans())))
@@ -117,6 +119,7 @@ def test_a_choice_is_within_the_bounds_or_leaves_what_runs(name: str, data: st.D
 
 
 @pytest.mark.parametrize("name", POLICIES)
+@HALF
 @given(data=st.data())
 def test_the_same_situation_gives_the_same_decision_and_is_left_alone(name: str, data: st.DataObject) -> None:
     situation = data.draw(situations(blind=data.draw(st.booleans())))
@@ -128,6 +131,7 @@ def test_the_same_situation_gives_the_same_decision_and_is_left_alone(name: str,
 
 
 @pytest.mark.parametrize("name", POLICIES)
+@HALF
 @given(data=st.data())
 def test_what_is_remembered_survives_the_state_store(name: str, data: st.DataObject) -> None:
     situation = data.draw(situations())
