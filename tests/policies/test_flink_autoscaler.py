@@ -168,7 +168,7 @@ def test_a_scale_out_that_did_not_help_blocks_the_next(situate: Situate) -> None
 @pytest.mark.parametrize("tick_s", [1.0, 10.0, 60.0])
 def test_the_memory_stays_small(situate: Situate, tick_s: float) -> None:
     played = Played(situate(scale_out=5), tick_s)
-    for k in range(int(2_000 / tick_s)):
+    for k in range(int(1_200 / tick_s)):
         decision = played.tick(**rates(1_000.0 + math.sin(k), 0.2))
     samples = decision.memory["samples"]
     assert len(samples) <= MOST_SAMPLES
