@@ -224,7 +224,7 @@ def test_the_time_zone_of_the_host_changes_nothing(anywhere: Callable[[str], Non
     load = np.concatenate([constant(LOW, 0.2), constant(4 * LOW, 0.5)])
     asked = Case(Contender("daedalus", PolicySettings(name="daedalus")), "step", parameters(), 5, 0.5, arrivals=load)
     outcomes = []
-    for zone in ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Pacific/Chatham"):
+    for zone in ("UTC", "America/New_York", "Pacific/Chatham"):
         anywhere(zone)
         played = play(asked)
         told = [(one.sentence, None if one.decision is None else one.decision.recovery_s) for one in played.reports]
