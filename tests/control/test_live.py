@@ -88,7 +88,7 @@ def test_it_reads_through_the_engines_promql_and_scales_over_http(live: Live) ->
     ("trouble", "sentence"),
     [
         (Trouble(down=True), "503"),
-        (Trouble(delay_s=3.0), "did not answer in time"),
+        (Trouble(delay_s=1.5), "did not answer in time"),
         (Trouble(newest_s=START_S + 1_500), "old"),
     ],
     ids=["down", "hanging", "stale"],
