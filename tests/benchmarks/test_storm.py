@@ -17,6 +17,7 @@ SLICE = frozenset(
     {"refused", "status", "lost answer", "slow", "no metrics", "crash", "restart", "down", "registry gone"}
 )
 MINUTES = 30  # of the first waves: a rescale or two
+FEW = 15  # until the first rescale is asked for
 AT_ONCE, WAITING = 3, 9  # climates whose first job is on a Flink that rescales at once, or after a checkpoint
 
 
@@ -131,7 +132,7 @@ UNMADE = ("slow checkpoint", "fails", "forgotten", "refused", "hidden", BAD_ANSW
 )
 def test_no_checkpoint_keeps_a_rescale_from_being_asked_for(climate: int, fault: str, tmp_path, monkeypatch):
     slow = fault == "slow checkpoint"
-    given = Fault(fault if slow else "bad checkpoint", "job-0", 1, MINUTES, what="" if slow else fault)
+    given = Fault(fault if slow else "bad checkpoint", "job-0", 1, FEW, what="" if slow else fault)
     sent = requests_of(climate, (given,), tmp_path, monkeypatch)
     assert [path for method, path in sent if method == "PUT"]
 
@@ -147,7 +148,7 @@ def requests_of(climate: int, faults: tuple[Fault, ...], folder, monkeypatch) ->
         return exchange(world, request)
 
     monkeypatch.setattr(World, "_exchange", recorded)
-    run = World(places(climate, folder, minutes=MINUTES), faults, folder, minutes=MINUTES).run()
+    run = World(places(climate, folder, minutes=FEW), faults, folder, minutes=FEW).run()
     assert run.violations == ()
     return sent
 
