@@ -19,10 +19,10 @@ from perdix.policies.contract import AgainstFixed, Candidate, Planned, Situation
 FORECAST_POINTS_S = (60.0, 300.0, 600.0, 900.0)
 PLAN_AT_S = (0.0, 299.0, 899.0, 1_799.0, 3_599.0)  # of the plan, its stages then: now, in 5, 15, 30 and 60 min
 PLAN_ROWS = 12  # of a plan that changes the workers all the time
-CAPACITIES_TOLD = 24
-CANDIDATES_TOLD = 24
-EVENTS_TOLD = 8
-WHOLE_FROM = 1_000.0  # a number that a sentence tells to the last digit must not be another one in the table beside it
+MOST_CAPACITIES = 24
+MOST_CANDIDATES = 24
+MOST_EVENTS = 8
+WHOLE_FROM = 1_000.0  # a number that a sentence gives to the last digit must not be another one in the table beside it
 
 
 def account(
@@ -38,37 +38,37 @@ def account(
 
     Numbers have four significant digits, those from 1,000 on all before the point, as sentences of decisions have.
     """
-    told: dict[str, Any] = {"seen": _seen(observation, situation), "notes": list(notes)}
+    document: dict[str, Any] = {"seen": _seen(observation, situation), "notes": list(notes)}
     if rejected.of:
-        told["rejected"] = rejected.to_state()
+        document["rejected"] = rejected.to_state()
     if situation is not None:
-        told["believed"] = {
+        document["believed"] = {
             "forecast": _forecast(situation.forecast, beliefs),
             "capacities": _capacities(situation.capacities, situation),
             "downtimes_s": _downtimes(situation.downtimes),
             "since_rescale_s": _short(situation.since_rescale_s),
         }
         if beliefs.events:
-            told["believed"]["events"] = [_event(one) for one in sorted(beliefs.events, key=_when)[:EVENTS_TOLD]]
+            document["believed"]["events"] = [_event(one) for one in sorted(beliefs.events, key=_when)[:MOST_EVENTS]]
         if situation.sizes:
-            told["believed"]["sizes"] = {name: _size(size) for name, size in situation.sizes.items()}
+            document["believed"]["sizes"] = {name: _size(size) for name, size in situation.sizes.items()}
     if verdict is not None:
-        told["candidates"] = [_candidate(item) for item in verdict.proposed.candidates[-CANDIDATES_TOLD:]]
+        document["candidates"] = [_candidate(item) for item in verdict.proposed.candidates[-MOST_CANDIDATES:]]
         if verdict.proposed.plan:
-            told["plan"] = [_planned(one) for one in kept_stages(verdict.proposed.plan)]
+            document["plan"] = [_planned(one) for one in kept_stages(verdict.proposed.plan)]
         if verdict.proposed.budget_left is not None:
-            told["error_budget_left"] = _short(verdict.proposed.budget_left)
+            document["error_budget_left"] = _short(verdict.proposed.budget_left)
         if verdict.proposed.against_fixed is not None:
-            told["against_fixed"] = _against_fixed(verdict.proposed.against_fixed)
+            document["against_fixed"] = _against_fixed(verdict.proposed.against_fixed)
         if verdict.guarded:
             proposed = verdict.proposed
-            told["proposed"] = {
+            document["proposed"] = {
                 "scale_out": proposed.scale_out,
                 "mix": dict(proposed.mix),
                 "reason": proposed.reason,
                 "sentence": proposed.sentence,
             }
-    return told
+    return document
 
 
 def _seen(observation: Observation, situation: Situation | None) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def _seen(observation: Observation, situation: Situation | None) -> dict[str, An
 
 
 def _forecast(forecast: Forecast, beliefs: Beliefs) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    document: dict[str, Any] = {
         "family": forecast.family,
         "version": forecast.version,
         "origin_s": forecast.origin_s,
@@ -106,14 +106,14 @@ def _forecast(forecast: Forecast, beliefs: Beliefs) -> dict[str, Any]:
     }
     for probability in (0.9, 0.95):
         if probability in forecast.quantiles:
-            told[f"maximum_p{100 * probability:.0f}_per_s"] = _short(forecast.maximum_per_s(quantile=probability))
+            document[f"maximum_p{100 * probability:.0f}_per_s"] = _short(forecast.maximum_per_s(quantile=probability))
     ends = [min(int(at_s / forecast.step_s), len(forecast.mean)) for at_s in FORECAST_POINTS_S]
-    told["mean_per_s"] = {f"{at_s:.0f} s": _short(float(forecast.mean[end - 1])) for at_s, end in _pairs(ends)}
+    document["mean_per_s"] = {f"{at_s:.0f} s": _short(float(forecast.mean[end - 1])) for at_s, end in _pairs(ends)}
     if len(beliefs.members) > 1:
-        told["members"] = [
+        document["members"] = [
             {"family": one.family, "weight": _short(one.weight), "wape": _short(one.wape)} for one in beliefs.members
         ]
-    return told
+    return document
 
 
 def _pairs(ends: Sequence[int]) -> list[tuple[float, int]]:
@@ -126,7 +126,7 @@ def _downtimes(downtimes: Downtimes) -> dict[str, float | None]:
 
 
 def _capacities(capacities: Mapping[int, Estimate], situation: Situation) -> list[dict[str, Any]]:
-    near = sorted(capacities, key=lambda n: (abs(n - situation.scale_out), n))[:CAPACITIES_TOLD]
+    near = sorted(capacities, key=lambda n: (abs(n - situation.scale_out), n))[:MOST_CAPACITIES]
     return [
         {
             "scale_out": n,
@@ -192,13 +192,13 @@ def _against_fixed(against: AgainstFixed) -> dict[str, Any]:
 
 
 def _candidate(candidate: Candidate) -> dict[str, Any]:
-    told = {
+    document = {
         "scale_out": candidate.scale_out,
         "capacity_per_s": _short(candidate.capacity_per_s),
         "recovery_s": _short(candidate.recovery_s),
         "rejected_by": candidate.rejected_by,
     }
-    return {**told, "mix": dict(candidate.mix)} if candidate.mix else told
+    return {**document, "mix": dict(candidate.mix)} if candidate.mix else document
 
 
 def _short(value: float | None) -> float | None:

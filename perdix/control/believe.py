@@ -31,7 +31,7 @@ JUMP = 1.5  # times the load at the beginning of a minute: more is no noise with
 TRUTH_CELL_S = 10.0
 TRUTH_KEPT_S = 2_400.0
 FALLBACK_HISTORY_S = 600.0  # what its members look at; it is made anew for each such job after a restart
-SETTLED_S = 600.0  # after a start a job catches up: its latency tells of that (Phoebe: one evaluation interval)
+SETTLED_S = 600.0  # after a start a job catches up: its latency shows that (Phoebe: one evaluation interval)
 LEARNS_EVERY_S = 600.0
 WARM_S = 120.0  # the whole last minute was worked, and not in a warm-up
 BEHIND_S = 5.0  # of throughput in the consumer lag: what is worked off, and no flicker
@@ -138,8 +138,8 @@ def _with_rates(
 ) -> JobMemory:
     """Let what is known of capacity and latency learn from the running job (Daedalus, 3.1; Phoebe, 3.1).
 
-    While a backlog is worked off, throughput tells of what the job can do and latency of nothing; in steady operation
-    it is the other way round. A minute in which the backlog only began tells of neither: it was idle before.
+    While a backlog is worked off, throughput shows what the job can do and latency nothing; in steady operation it is
+    the other way round. A minute in which the backlog only began shows neither: it was idle before.
     """
     capacity, profiled = memory.capacity.update(window, scale_out, subtasks), memory.profiled
     rate_per_s, uptime_s, now_s = observation.throughput_per_s, observation.uptime_s, observation.end_s

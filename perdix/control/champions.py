@@ -137,7 +137,7 @@ class Champions:
         """Look up each alias and fetch what is new, once per fleet tick; return what went wrong, in words.
 
         While MLflow fails, it is asked again after 1, 2, 4 ... 15 minutes only, so that its time-outs cannot eat every
-        tick; the last good version stays in use, and the note stays until it is mended.
+        tick; the last good version stays in use, and the note stays until it is fixed.
         """
         for name in FLEET_MODELS:
             believed = self.fleet(name)

@@ -1,7 +1,7 @@
 """The clocks of the machine, for everything below the Dagster floor; everything else is handed ``now``.
 
-Wall time tells people when something was, and may step: by NTP, by hand, by a virtual machine that is restored. How
-long something has lasted is told by a clock that never steps.
+Wall time shows people when something was, and may step: by NTP, by hand, by a virtual machine that is restored. How
+long something has lasted is measured by a clock that never steps.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Protocol
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 TIME_NAMESPACE = Path("/proc/self/ns/time")
-CLOCK_BACK_S = 900.0  # by which wall time may go back until what it told before means nothing
+CLOCK_BACK_S = 900.0  # by which wall time may go back until earlier times mean nothing
 
 
 class Clock(Protocol):
-    """Anything that tells epoch seconds."""
+    """Anything that returns epoch seconds."""
 
     def now_s(self) -> float:
         """Return epoch seconds (UTC)."""
@@ -27,7 +27,7 @@ class Clock(Protocol):
 
 
 class HostClock(Clock, Protocol):
-    """A clock that also tells how long things last."""
+    """A clock that also measures how long things last."""
 
     @property
     def boot(self) -> str:

@@ -1,4 +1,4 @@
-"""The controller without Dagster: a tick of the fleet once, or one every interval until told to stop."""
+"""The controller without Dagster: a tick of the fleet once, or one every interval until it is stopped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from perdix.control.tick_io import TickIO
 
 
 class Stop(Protocol):
-    """Something that is told to stop; :class:`threading.Event` is one."""
+    """Something that says when to stop; :class:`threading.Event` is one."""
 
     def wait(self, timeout: float) -> bool:
         """Wait up to ``timeout`` seconds; return whether it is time to stop."""

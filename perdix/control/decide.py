@@ -83,13 +83,13 @@ class Circumstances:
     grace_s
         No rescale so soon after another.
     capacity_per_s
-        What so many workers take, where the situation does not tell of it; ``None``: it tells of all that is known.
+        What so many workers take, where the situation does not say; ``None``: it holds all that is known.
     contradiction
         What of the job's metrics cannot be true together, in words; ``None`` where they agree.
     memory_ratio
         Share of its heap that the fullest worker uses; ``None`` where it is not measured.
     unchecked
-        Why nobody can tell whether fewer workers would do, in words; ``None`` where that can be told.
+        Why it is unknown whether fewer workers would do, in words; ``None`` where it is known.
     """
 
     running: Running
@@ -211,7 +211,7 @@ def _contradicted(decision: Decision, situation: Situation, circumstances: Circu
 
 
 def _unchecked(decision: Decision, situation: Situation, circumstances: Circumstances) -> Decision:
-    """Hold a scale-in while nothing could tell that what asks for it is wrong: a job restarts, or catches up."""
+    """Hold a scale-in while wrong metrics could ask for it undetected: a job restarts, or catches up."""
     why = circumstances.unchecked
     if why is None or not decision.rescales(situation) or decision.adds(situation):
         return decision

@@ -1,6 +1,6 @@
 """Explain: why perdix did what it did, what it believed, and how that turned out, from the ledger alone (X2).
 
-Belongs here: the answer as data. Does not belong here: how it is told (:mod:`perdix.control.explain_text`).
+Belongs here: the answer as data. Does not belong here: its text (:mod:`perdix.control.explain_text`).
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ Document = Mapping[str, Any]
 ROWS: Final = 5  # of the short table: sizes around the one that is wanted
 LATELY_S: Final = 3_600.0  # values that were rejected before are left to the long text
 SILENT_S: Final = 300.0  # without a tick, until that is said
-USUAL: Final = frozenset({Status.ACTING, Status.ADVISE})  # of these the decision tells all
+USUAL: Final = frozenset({Status.ACTING, Status.ADVISE})  # of these the decision says all
 
 
 def render(explanation: Explanation, *, verbose: bool = False, now_s: float | None = None) -> str:
@@ -44,7 +44,7 @@ def _short(explanation: Explanation, now_s: float | None) -> Iterator[str]:
     if entry is None:
         yield from _lines(explanation)
         return
-    intent, told = entry.intent, entry.intent.explanation
+    intent, account = entry.intent, entry.intent.explanation
     unusual = _unusual(explanation)
     if unusual:
         yield f"{job}: {unusual}"
@@ -55,9 +55,9 @@ def _short(explanation: Explanation, now_s: float | None) -> Iterator[str]:
     if silent:
         yield silent
     yield from _came_of(entry)
-    yield from _seen(told.get("seen", {}))
+    yield from _seen(account.get("seen", {}))
     lately_s = (entry.last_s or intent.made_s) - LATELY_S
-    yield from _rejected({name: one for name, one in told.get("rejected", {}).items() if one["newest_s"] > lately_s})
+    yield from _rejected({name: one for name, one in account.get("rejected", {}).items() if one["newest_s"] > lately_s})
     yield from _table(intent)
     last = explanation.last_rescale
     if last is not None and last.decision_id != entry.decision_id:
@@ -68,14 +68,16 @@ def _short(explanation: Explanation, now_s: float | None) -> Iterator[str]:
 
 
 def _unusual(explanation: Explanation) -> str:
-    """Return what of a job's status its decision does not tell, in words."""
+    """Return what of a job's status its decision does not say, in words."""
     status, pause = explanation.status, explanation.pause
     if pause is not None:
         if explanation.entry is not None and explanation.entry.intent.reason == Reason.HOLD_PAUSED:
             return ""
         return f"paused until {_time(pause.until_s)}. {pause.why}".rstrip()
-    told = explanation.entry is not None and status is not None and status.sentence == explanation.entry.intent.sentence
-    if status is None or status.status in USUAL or told:
+    repeated = (
+        explanation.entry is not None and status is not None and status.sentence == explanation.entry.intent.sentence
+    )
+    if status is None or status.status in USUAL or repeated:
         return ""
     # The sentence of a blind job begins with that word.
     return status.sentence if status.status is Status.BLIND else f"{status.status.value}. {status.sentence}".rstrip()
@@ -110,10 +112,10 @@ def _silent(explanation: Explanation, now_s: float | None) -> str:
     return f"There was no tick since: {silent}. perdix controller goes on, perdix tick looks once."
 
 
-def _sizes(told: Document) -> dict[int, dict[str, Any]]:
+def _sizes(account: Document) -> dict[int, dict[str, Any]]:
     """Return scale-out -> what the policy counted on, and its verdict; of one without candidates, what is believed."""
-    found = {one["scale_out"]: {"per_s": one["per_s"]} for one in (told.get("believed") or {}).get("capacities", ())}
-    candidates = [one for one in told.get("candidates", ()) if not one.get("mix")]
+    found = {one["scale_out"]: {"per_s": one["per_s"]} for one in (account.get("believed") or {}).get("capacities", ())}
+    candidates = [one for one in account.get("candidates", ()) if not one.get("mix")]
     for one in candidates:
         known = found.get(one["scale_out"], {})
         counted = one["capacity_per_s"]
@@ -131,16 +133,16 @@ class Size(NamedTuple):
 
 def sizes_around(intent: Intent) -> list[Size]:
     """Return the sizes around the one that is wanted, ascending, with those that run and that the policy wants."""
-    told = intent.explanation
-    sizes, proposed = _sizes(told), (told.get("proposed") or {}).get("scale_out", intent.scale_out)
+    account = intent.explanation
+    sizes, proposed = _sizes(account), (account.get("proposed") or {}).get("scale_out", intent.scale_out)
     shown = _around(list(sizes), intent.scale_out, {intent.from_scale_out, proposed})
     return [Size(n, sizes[n].get("per_s"), _verdict(n, sizes[n], intent)) for n in shown]
 
 
 def _table(intent: Intent) -> Iterator[str]:
-    told = intent.explanation
-    if any(one.get("mix") for one in told.get("candidates", ())):
-        yield from _candidates(_beside_accepted(told["candidates"]), _chosen(intent))
+    account = intent.explanation
+    if any(one.get("mix") for one in account.get("candidates", ())):
+        yield from _candidates(_beside_accepted(account["candidates"]), _chosen(intent))
         return
     shown = sizes_around(intent)
     if shown:
@@ -190,19 +192,19 @@ def _lines(explanation: Explanation) -> Iterator[str]:
         yield f"{explanation.job}: no decision is in the ledger{_by(explanation.at_s)}."
         return
     yield from _decided(explanation.job, entry)
-    told = entry.intent.explanation
-    yield from _seen(told.get("seen", {}))
-    yield from _rejected(told.get("rejected", {}))
-    yield from _believed(told.get("believed"), explanation, _sizes(told))
-    yield from _planned(told)
-    yield from _candidates(told.get("candidates", ()), _chosen(entry.intent))
+    account = entry.intent.explanation
+    yield from _seen(account.get("seen", {}))
+    yield from _rejected(account.get("rejected", {}))
+    yield from _believed(account.get("believed"), explanation, _sizes(account))
+    yield from _planned(account)
+    yield from _candidates(account.get("candidates", ()), _chosen(entry.intent))
     yield from _came_of(entry)
     last = explanation.last_rescale
     if last is not None and last.decision_id != entry.decision_id:
         change = _change(last.intent)
         yield f"Last rescale: {_time(last.intent.made_s)}, {change}, {last.state}: {last.intent.sentence}"
         yield from _came_of(last)
-    for note in told.get("notes", ()):
+    for note in account.get("notes", ()):
         yield f"Note: {note}"
 
 
@@ -301,17 +303,17 @@ def _member(member: Document) -> str:
     return f"{member['family']} {member['weight']:.0%}{off}"
 
 
-def _planned(told: Document) -> Iterator[str]:
-    left = told.get("error_budget_left")
+def _planned(account: Document) -> Iterator[str]:
+    left = account.get("error_budget_left")
     if left is not None:
         state = f"{left:.0%} is left" if left >= 0 else f"overspent by {-left:.0%}"
         yield f"Error budget of the last hours, fading over 8 h: {state}"
-    if told.get("against_fixed"):
-        yield _against_fixed(told["against_fixed"])
-    if not told.get("plan"):
+    if account.get("against_fixed"):
+        yield _against_fixed(account["against_fixed"])
+    if not account.get("plan"):
         return
     yield "Plan:        load  workers   late  cost, worker-minutes"
-    for one in told["plan"]:
+    for one in account["plan"]:
         ends_s = one["after_s"] + one.get("lasts_s", STAGE_S)
         when = "now" if one["after_s"] < STAGE_S else f"+{ends_s / 60.0:.0f} min"
         yield (

@@ -122,7 +122,7 @@ def _retrains(journal: Journal, now_s: float) -> tuple[RetrainRequest, ...]:
 def _journal(io: TickIO, report: FleetReport, holder: str) -> FleetReport:
     """Keep one summary per tick, and how the jobs stand that this controller answers for.
 
-    A job that is leased elsewhere has its status written there. A late one keeps its old status, whose age then tells.
+    A job that is leased elsewhere has its status written there. A late one keeps its old status, whose age shows it.
     """
     try:
         ours = [one for one in report.statuses.values() if one.status not in (Status.OBSERVING, Status.LATE)]

@@ -3,7 +3,7 @@
 A lease is a row (holder, token, deadline) that is taken by compare-and-set. The token grows with every acquisition;
 every fenced write names it, and is refused once a greater one exists. So a tick that outlives its lease does no harm.
 
-No expiry is told by wall time, which may step back (all would be locked out) or forward (two would hold it). Who shares
+No expiry goes by wall time, which may step back (all would be locked out) or forward (two would hold it). Who shares
 the holder's boot, and so its elapsed time, compares the deadline with that. Who does not, watches: a lease that was not
 renewed for as long as it lasts, on the watcher's own elapsed time, is over (decision 38).
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from perdix.control.state.store import StateStore
 
 PREFIX = "job:"  # of the names of leases on stream jobs
-UNTOLD_TTL_S = 60.0  # of a lease that an older perdix took, which does not tell how long it lasts
+UNKNOWN_TTL_S = 60.0  # of a lease that an older perdix took, which does not say how long it lasts
 
 
 class _Row(NamedTuple):
@@ -158,7 +158,7 @@ def release(store: StateStore, lease: Lease) -> bool:
 
 
 def holder_of(store: StateStore, name: str, at: Moment) -> Lease | None:
-    """Return who holds the lease now, as far as can be told without having watched it; ``None`` if nobody."""
+    """Return who holds the lease now, as far as is known without having watched it; ``None`` if nobody."""
     with store.database.reading() as connection:
         row = connection.execute(_ROW, {"of_name": name}).one_or_none()
     if row is None or row.holder is None:
@@ -208,7 +208,7 @@ def _watched_long_enough(connection: sa.Connection, row: _Row, at: Moment) -> bo
     if since_s is None:
         connection.execute(_WATCH, {**seen, "since_s": at.elapsed_s})
         return False
-    ttl_s = UNTOLD_TTL_S if row.ttl_s is None else row.ttl_s
+    ttl_s = UNKNOWN_TTL_S if row.ttl_s is None else row.ttl_s
     return bool(at.elapsed_s - since_s >= ttl_s)
 
 

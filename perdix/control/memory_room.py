@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from perdix.policies.contract import Situation
 
 OWN = 0.1  # of a worker's heap, at most, that is there whatever it holds
-SETTLES_S = 120.0  # after a rescale: what is measured may still tell of the workers before it
+SETTLES_S = 120.0  # after a rescale: what is measured may still be of the workers before it
 
 
 def total(scale_out: int, mix: Mapping[str, int], situation: Situation) -> float | None:

@@ -49,7 +49,7 @@ class Observation:
     still
         Whether the job is known to stand still.
     unchecked
-        Why nobody can tell whether fewer workers would do, in words: the job was restarted so lately that its metrics
+        Why it is unknown whether fewer workers would do, in words: the job was restarted so lately that its metrics
         cannot be held against each other yet, or a backlog drains too slowly for the reported workload; else ``None``.
     """
 
@@ -104,7 +104,7 @@ def observe(
     Parameters
     ----------
     ranges
-        Canonical metric -> what it can be; the rest is not seen, but told.
+        Canonical metric -> what it can be; the rest is dropped and reported.
     running
         Workers that the target says run; ``None`` where it does not say, or where that is about to change.
     """
@@ -169,13 +169,13 @@ def _contradicting(
 
 
 def _unchecked(job: StreamJob, window: Window, throughput: Values, interrupted: NDArray[np.bool_]) -> str | None:
-    """Return in words why nothing can tell whether metrics that ask for fewer workers are true, else ``None``."""
+    """Return in words why metrics that ask for fewer workers cannot be checked, else ``None``."""
     lag, checkpoint_s = window.job_metric(metrics.LAG.name), job.objectives.checkpoint_interval_s
     young = unjudged(window.step_s, lag, interrupted=interrupted, checkpoint_interval_s=checkpoint_s)
     if young[-NEWEST_STEPS:].all():
         uptime_s = last_finite(window.job_metric(metrics.UPTIME.name))
         restarted = "Just restarted" if uptime_s is None else f"Restarted {uptime_s:.0f} s ago"
-        return f"{restarted}; whether what is measured since then is true cannot be told yet."
+        return f"{restarted}; whether what is measured since then is true is not known yet."
     workload = window.job_metric(metrics.WORKLOAD.name)
     for judge, why in (
         (understated, "The backlog drains so slowly that far more must arrive than the reported workload."),
@@ -223,8 +223,8 @@ def _without(job: StreamJob, window: Window, wrong: NDArray[np.bool_]) -> Window
 def _rejected(tick: Window, quality: Quality) -> tuple[str, ...]:
     """Return in words what was rejected since the last tick, unless the judgement says so already."""
     begins_s = tick.times_s[0] - tick.step_s
-    told = (item.sentence() for item in tick.rejected if item.times_s.max() > begins_s)
-    return tuple(text for text in told if not any(text in problem for problem in quality.problems))
+    sentences = (item.sentence() for item in tick.rejected if item.times_s.max() > begins_s)
+    return tuple(text for text in sentences if not any(text in problem for problem in quality.problems))
 
 
 def doubting(observation: Observation, doubted: Against | None) -> Observation:
@@ -254,7 +254,7 @@ def newest(window: Window, seconds: float) -> Window:
 
 
 def rows(window: Window, kept: NDArray[np.bool_] | slice) -> Window:
-    """Return some rows of a window, by a mask of shape ``(n,)`` or a slice; its counts still tell of the whole read."""
+    """Return some rows of a window, by a mask of shape ``(n,)`` or a slice; its counts are still of the whole read."""
     return replace(
         window,
         times_s=window.times_s[kept],
@@ -287,7 +287,7 @@ def standing_still(window: Window) -> NDArray[np.bool_]:
     """Return where the job is known to stand still, shape ``(n,)``.
 
     Its workers show no throughput, while records arrive and the engine itself says that it is not up: its uptime is 0
-    (Flink's JobManager), or it has none while the scale-out is still told. That is no lost scrape.
+    (Flink's JobManager), or it has none while the scale-out is still reported. That is no lost scrape.
     """
     silent = np.isnan(window.worker_metric(metrics.THROUGHPUT.name)).all(axis=1)
     uptime = window.job_metric(metrics.UPTIME.name)

@@ -25,7 +25,7 @@ PERDIX = "perdix"  # who decides where no policy does
 
 @dataclass(frozen=True)
 class Ledgered:
-    """What the ledger tells about the past of a job.
+    """What the ledger says about the past of a job.
 
     Attributes
     ----------

@@ -128,7 +128,7 @@ def batches(jobs: Iterable[StreamJob]) -> Iterator[list[StreamJob]]:
 
 
 def target_server(job: StreamJob) -> str:
-    """Return what tells the server of a job's target from others."""
+    """Return what distinguishes the server of a job's target from others."""
     shared = {"job_name", "checkpoint", "name", "namespace", "resource", "api_version", "ready"}
     return job.target.model_dump_json(exclude=shared)
 
@@ -227,7 +227,7 @@ class _Read:
 
 
 def _since_s(job: StreamJob, io: TickIO, now_s: float) -> float | None:
-    """Return from when on a job is read; ``None`` where its memory cannot be read, which its own tick will tell."""
+    """Return from when on a job is read; ``None`` where its memory cannot be read, which its own tick will report."""
     try:
         newest_s = io.memories.newest_s(io.store, job.name)
     except Exception:

@@ -96,7 +96,7 @@ class LiveSource:
         self._making = threading.Lock()
 
     def read(self, job: StreamJob, now_s: float, since_s: float) -> Reading:
-        """Return the window ``(since_s, now_s]``; raises :class:`SourceError` naming the server and the mend."""
+        """Return the window ``(since_s, now_s]``; raises :class:`SourceError` naming the server and the fix."""
         found = self.read_jobs([(job, since_s)], now_s)[job.name]
         if isinstance(found, SourceError):
             raise found
@@ -170,7 +170,7 @@ class LiveSource:
             return self._clients[key]
 
     def _wanted(self, queries: EngineQueries, source: PrometheusSource) -> tuple[str, ...]:
-        """Return what can be asked for, and what must be: so that a label that is missing for it is told."""
+        """Return what can be asked for, and what must be: so that a label that is missing for it is reported."""
         return tuple(dict.fromkeys((*queries.metrics(source.selector), *NEEDED_TO_DECIDE)))
 
     def _queries_for(self, engine: str) -> EngineQueries:
@@ -191,5 +191,5 @@ def _reading(
 
 
 def server_of(source: PrometheusSource) -> str:
-    """Return what tells a Prometheus from others."""
+    """Return what distinguishes a Prometheus from others."""
     return source.model_dump_json(include={"url", "token_file", "verify_tls"})

@@ -1,4 +1,4 @@
-"""How the members of a forecaster stand: how much each counts now, and how far off it has been of late."""
+"""How the members of a forecaster stand: how much each counts now, and how far off it has been recently."""
 
 from __future__ import annotations
 

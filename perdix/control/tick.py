@@ -178,14 +178,14 @@ class _Stages:
 def _observe(setting: Setting, io: TickIO, memory: JobMemory, running: Running | None) -> Observation:
     interval_s, job = setting.tick_interval_s, setting.job
     from_s = since_s(setting.now_s, memory.newest_s, interval_s, job.objectives.checkpoint_interval_s)
-    told = None if running is None else running.scale_out
-    ranges = plausible_ranges(job.bounds, told, memory.highest_per_s)
-    settled = told if running is not None and running.settled else None
+    scale_out = None if running is None else running.scale_out
+    ranges = plausible_ranges(job.bounds, scale_out, memory.highest_per_s)
+    settled = scale_out if running is not None and running.settled else None
     return observe(job, io.source, setting.now_s, from_s, interval_s, ranges=ranges, running=settled)
 
 
 def _review(setting: Setting, store: StateStore, target: Target) -> Progress | None:
-    """Return what became of what was wanted; ``None`` where only the metrics can tell what runs."""
+    """Return what became of what was wanted; ``None`` where only the metrics show what runs."""
     if isinstance(target, AdvisoryTarget):
         return None
     return _reviewed(setting, store, target)
@@ -199,13 +199,13 @@ def _reviewed(setting: Setting, store: StateStore, target: Target) -> Progress:
 def _seen_running(
     setting: Setting, store: StateStore, target: Target, progress: Progress | None, observation: Observation
 ) -> Progress:
-    """Return the review with what only the metrics could tell."""
+    """Return the review with what only the metrics could show."""
     if progress is None:
         if isinstance(target, AdvisoryTarget) and observation.scale_out is not None:
             target.observe(observation.scale_out)
         progress = _reviewed(setting, store, target)
     if progress.running is None and not setting.act and observation.scale_out is not None:
-        # Advice needs no target: the metrics tell what runs.
+        # Advice needs no target: the metrics show what runs.
         return replace(progress, running=Running(observation.scale_out, None, settled=True))
     return progress
 

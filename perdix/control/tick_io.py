@@ -172,7 +172,7 @@ class TickReport:
         details["reason"] = None if self.decision is None else self.decision.reason
         details |= {
             "mix": dict(self.running_mix),
-            "capacity": _told(self.capacities.get(self.running or 0)),
+            "capacity": _bounds(self.capacities.get(self.running or 0)),
             "forecast": _outlook(self.forecast),
             "predicted_recovery_s": None if self.decision is None else self.decision.recovery_s,
             "failure_recovery_s": self.failure_recovery_s,
@@ -209,7 +209,7 @@ class TickReport:
         }
 
 
-def _told(capacity: Estimate | None) -> dict[str, float] | None:
+def _bounds(capacity: Estimate | None) -> dict[str, float] | None:
     if capacity is None:
         return None
     return {"per_s": capacity.per_s, "low_per_s": capacity.low_per_s, "high_per_s": capacity.high_per_s}

@@ -310,11 +310,11 @@ def _judged(seen: Watching) -> Mapping[str, Any]:
     """Return how long the recovery took, and how far off it was predicted, where it was seen."""
     if seen.recovered is None:
         return {}
-    found_s, told_s = seen.recovered.recovery_s, seen.predicted_s
-    if not told_s:
+    found_s, predicted_s = seen.recovered.recovery_s, seen.predicted_s
+    if not predicted_s:
         return {"recovery_s": found_s}
-    error = told_s / found_s - 1.0 if found_s > 0 else None
-    return {"recovery_s": found_s, "predicted_s": told_s, "prediction_error": error}
+    error = predicted_s / found_s - 1.0 if found_s > 0 else None
+    return {"recovery_s": found_s, "predicted_s": predicted_s, "prediction_error": error}
 
 
 def _restarted_s(window: Window) -> float | None:

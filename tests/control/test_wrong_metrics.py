@@ -296,7 +296,7 @@ def test_a_scale_in_waits_until_what_is_measured_after_a_restart_can_be_checked(
     report = rig.minutes(1)[-1]
     assert report.decision is not None
     assert report.decision.reason is Reason.HOLD_GRACE
-    assert "whether what is measured since then is true cannot be told yet. Without that, 4 workers" in report.sentence
+    assert "whether what is measured since then is true is not known yet. Without that, 4 workers" in report.sentence
     assert rig.minutes(2)[-1].event is Event.CONFIRMED
     assert rig.twin.scale_out == 4
 

@@ -102,16 +102,16 @@ def _judged(seen: _Seen, fact: QueryFact) -> QueryFact:
     newest_s = max(_last_s(one) for one in found)
     fresh = [one for one in found if _last_s(one) > seen.now_s - seen.allowed_s]
     age_s = max(0.0, seen.now_s - newest_s)
-    told = replace(fact, series=len(fresh or found), newest=_newest(fact.metric, fresh or found), age_s=age_s)
+    dated = replace(fact, series=len(fresh or found), newest=_newest(fact.metric, fresh or found), age_s=age_s)
     if not fresh:
         old = in_words(60 * round(age_s / 60) if age_s > NEWEST_S else age_s)
         words = f"newest value is {old} old, {seen.allowed_s:.0f} s are allowed"
         stopped = "look at Prometheus' targets page: is the exporter scraped, and does the job run?"
-        return replace(told, verdict=Verdict.STALE, found=words, fix=stopped)
+        return replace(dated, verdict=Verdict.STALE, found=words, fix=stopped)
     rejected = sum(one.values.size for one in seen.window.rejected if one.metric == fact.metric)
     if rejected:
-        return _implausible(seen, replace(told, rejected=rejected))
-    return _counted(seen, told, fresh) or _doubted(seen, told)
+        return _implausible(seen, replace(dated, rejected=rejected))
+    return _counted(seen, dated, fresh) or _doubted(seen, dated)
 
 
 def _counted(seen: _Seen, fact: QueryFact, fresh: Sequence[Series]) -> QueryFact | None:
@@ -169,7 +169,7 @@ def _held_together(seen: _Seen, facts: Mapping[str, QueryFact], shown: Observati
         return found
     arrives, done = shown.workload_per_s, shown.throughput_per_s
     if shown.lag_records is None and arrives and done and max(arrives / done, done / arrives) >= APART:
-        apart = f"{arrives:,.0f}/s arrive and {done:,.0f}/s are read; without a consumer lag nobody can tell why"
+        apart = f"{arrives:,.0f}/s arrive and {done:,.0f}/s are read; without a consumer lag the reason is unknown"
         found[workload.metric] = replace(
             workload, verdict=Verdict.DOUBTFUL, found=apart, fix="publish the consumer lag, and look at the topic"
         )
@@ -180,7 +180,7 @@ def _of_topic(seen: _Seen, shown: Observation) -> str:
     selector = {} if seen.job.prometheus is None else seen.job.prometheus.selector
     present = selector.get(TOPIC)
     if present is None:
-        return "do both tell of the same records? Correct their queries or prometheus.selector"
+        return "do both count the same records? Correct their queries or prometheus.selector"
     fitting = fitting_topic(seen.server, shown.throughput_per_s or 0.0, present)
     if fitting:
         return f"topic '{fitting}' has the rate that the job reads: set prometheus.selector.topic to it"

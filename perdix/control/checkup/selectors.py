@@ -70,7 +70,7 @@ def wrong_label(server: Server, metric: str, selector: Mapping[str, str]) -> str
             for labels, _ in server.series(queries.for_each_of(label, metric, selector, server.window_s))
         }
         if values:
-            return _told(label, kept[label], sorted(filter(None, values)))
+            return _mismatch(label, kept[label], sorted(filter(None, values)))
         rest = {name: value for name, value in kept.items() if name != label}
         if label not in text.needs and rest and server.series(queries.rendered(text, rest, server.window_s)):
             return f"its series have no label '{label}': take it out of prometheus.selector"
@@ -111,7 +111,7 @@ def fitting_topic(server: Server, consumed_per_s: float, present: str) -> str:
     return fitting.pop() if len(fitting) == 1 else ""
 
 
-def _told(label: str, value: str, values: Sequence[str]) -> str:
+def _mismatch(label: str, value: str, values: Sequence[str]) -> str:
     close = difflib.get_close_matches(value, values, n=1)
     wrong = f"no series has {label} '{value}'"
     if not values:  # the query does not name the label

@@ -1,4 +1,4 @@
-"""Which unit a metric seems to be told in, where it is not its own.
+"""Which unit a metric seems to be reported in, where it is not its own.
 
 What cannot be is known (:mod:`perdix.telemetry.plausible`). A latency in seconds and an uptime in milliseconds can be:
 the one is held against its objective and against what waits, the other against the clock.
@@ -18,7 +18,7 @@ from perdix.telemetry.window import Values
 
 FAR_BELOW: Final = 200.0  # times below its objective, from which a latency is doubted
 FAR_ABOVE: Final = 100.0  # times above what waits, and twice its objective
-LEAST_WAIT_S: Final = 0.1  # below that, what waits does not tell of a latency
+LEAST_WAIT_S: Final = 0.1  # below that, what waits says nothing of a latency
 FULL: Final = 1.1  # of a ratio: what most values are below, though some may pass 1
 ALIKE: Final = 0.1  # relative difference of an uptime's pace from a unit's
 SCALES: Final[Mapping[str, tuple[tuple[float, str], ...]]] = {
@@ -31,7 +31,7 @@ SCALES: Final[Mapping[str, tuple[tuple[float, str], ...]]] = {
 
 @dataclass(frozen=True)
 class Unit:
-    """What a metric seems to be told in, and by which factor that becomes its own unit."""
+    """The unit that a metric seems to be reported in, and by which factor that becomes its own unit."""
 
     scale: float
     name: str

@@ -192,7 +192,7 @@ class Executor:
         return replace(look, problem=look.problem or f"{sentence}{again}", accepted=accepted_only_now)
 
     def _reviewed(self, at_s: float, running: Running, tenure: Tenure) -> Progress:
-        """Note what became of the last decision, where what runs tells.
+        """Note what became of the last decision, where what runs shows it.
 
         Only a rescale that this loop saw going on for so long never ends: another may have been accepted yesterday.
         """
@@ -310,7 +310,7 @@ class Executor:
     def _stands(self, look: Look) -> None:
         """Keep how the operators stand, for ``perdix metrics`` and dashboards."""
         now_s = self.clock.now_s()
-        told = " ".join(filter(None, (None if look.decision is None else look.decision.sentence, look.problem)))
+        sentence = " ".join(filter(None, (None if look.decision is None else look.decision.sentence, look.problem)))
         status = Status.ACTING
         if look.at_s is None:
             status = Status.UNREACHABLE
@@ -318,4 +318,4 @@ class Executor:
             status = Status.BLIND
         elif self._paused:
             status = Status.PAUSED
-        self.store.journal.stands(JobStatus(self._name, status, now_s, told))
+        self.store.journal.stands(JobStatus(self._name, status, now_s, sentence))

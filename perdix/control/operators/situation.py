@@ -81,7 +81,7 @@ def situation_between(
 def _arriving_per_s(window: InstanceWindow, grown: float | None, per_record: float) -> float | None:
     """Return what a source should emit, records/s; ``None``: not known.
 
-    That is what it did emit and what was left waiting. A source that does not tell how much waits emits all that
+    That is what it did emit and what was left waiting. A source that does not report how much waits emits all that
     arrives as long as it has time left and room to write to.
     """
     emitted = float(np.sum(window.produced))

@@ -265,8 +265,8 @@ class _Families:
         if value is None or not isfinite(value):
             return
         # Straight into the samples: there are tens of thousands of them for a fleet of a thousand jobs.
-        told = dict(zip(metric.labels, labels, strict=True))
-        self._families[metric.name].samples.append(Sample(metric.name, told, float(value)))
+        named = dict(zip(metric.labels, labels, strict=True))
+        self._families[metric.name].samples.append(Sample(metric.name, named, float(value)))
 
     def add_histogram(self, metric: Metric, buckets: list[tuple[str, float]], seconds: float) -> None:
         family = self._families[metric.name]
@@ -334,7 +334,7 @@ class _JobFamilies:
     def _current(self, job: Published, settings: StreamJob | None, sizes: set[str]) -> None:
         blind = job.status == Status.BLIND and job.seen.get("scale_out") is None
         if blind and (settings is None or settings.target.kind == "advisory"):
-            return  # nobody but the metrics could tell what runs
+            return  # only the metrics could show what runs
         self.families.add(names.CURRENT, job.details.get("scale_out"), job.name)
         self._mix(names.CURRENT_WORKERS, job.name, job.details.get("mix") or {}, sizes)
         capacity = job.details.get("capacity") or {}
@@ -380,8 +380,8 @@ def _still_wanted(wanted: Wanted, details: Mapping[str, Any]) -> tuple[int, Mapp
 
 
 def _add_settings(families: _Families, name: str, job: StreamJob) -> None:
-    told = (job.engine, job.mode, job.policy.name, job.target.kind)
-    families.add(names.JOB_INFO, 1.0, name, *told)
+    labels = (job.engine, job.mode, job.policy.name, job.target.kind)
+    families.add(names.JOB_INFO, 1.0, name, *labels)
     families.add(names.MINIMUM, job.bounds.minimum, name)
     families.add(names.MAXIMUM, job.bounds.maximum, name)
     families.add(names.LATENCY_OBJECTIVE, job.objectives.latency_p95_ms / 1_000.0, name)

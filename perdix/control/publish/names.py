@@ -19,7 +19,7 @@ class Kind(StrEnum):
     GAUGE = "gauge"
     COUNTER = "counter"
     HISTOGRAM = "histogram"
-    INFO = "info"  # always 1; what it tells stands in its labels
+    INFO = "info"  # always 1; its labels hold the information
 
 
 class Shown(StrEnum):

@@ -1,6 +1,6 @@
 """What the state store holds that is published, read in one transaction that cannot write.
 
-Belongs here: which rows tell what. Does not belong here: the names of metrics (:mod:`perdix.control.publish.names`),
+Belongs here: which rows say what. Does not belong here: the names of metrics (:mod:`perdix.control.publish.names`),
 and for how long a value may be shown (:mod:`perdix.control.publish.metrics`).
 """
 
@@ -55,7 +55,7 @@ class Cause(StrEnum):
 
 
 class UnreadableError(PlainError):
-    """The state store cannot be read now. The message says why, and the mend."""
+    """The state store cannot be read now. The message says why, and the fix."""
 
     def __init__(self, message: str, cause: Cause) -> None:
         super().__init__(message)
@@ -67,7 +67,7 @@ class Wanted:
     """The scale-out that is wanted of a job: by which decision, made when, valid until when (epoch seconds).
 
     ``void`` when that decision was given up or withdrawn: then what runs is wanted. ``blind`` when no metrics were at
-    hand, nor ever before: then it is no decision, and its times tell nothing.
+    hand, nor ever before: then it is no decision, and its times mean nothing.
     """
 
     scale_out: int

@@ -25,7 +25,7 @@ _OPEN_RETRAINS = quick(
     .where(retrains.c.closed_s.is_(None))
     .order_by(retrains.c.requested_s)
 )
-# Since when a job has its status is told by the first tick in which it had it.
+# A job has its status since the first tick in which it had it.
 _KEEP_STATUSES = quick(
     sa.text(
         keep_last(statuses, statuses.c.keys()).text.replace(

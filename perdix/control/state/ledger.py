@@ -26,7 +26,7 @@ from perdix.policies.contract import Reason
 from perdix.settings.outside_text import storable
 from perdix.targets.contract import Fault
 
-FOLD_S = 900.0  # that a row may stand for, so that what it tells is never older or newer than that
+FOLD_S = 900.0  # that a row may stand for, so that its values are never older or newer than that
 
 
 class State(StrEnum):

@@ -1,4 +1,4 @@
-"""How often a job's target has failed of late, and when it may be asked again: whatever is decided in between.
+"""How often a job's target has failed recently, and when it may be asked again: whatever is decided in between.
 
 Belongs here: the count per job and fault, and the pause that follows from it. Does not belong here: what is asked
 (:mod:`perdix.control.state.ledger`). A count ends when what was asked for is seen running, or a day after its last
@@ -17,7 +17,7 @@ from perdix.targets.contract import Fault
 
 BACKOFF_S = 15.0
 BACKOFF_LIMIT_S = 600.0
-LASTING_LIMIT_S = 1_800.0  # what somebody must mend first
+LASTING_LIMIT_S = 1_800.0  # what somebody must fix first
 REMEMBERED_S = 86_400.0
 LIMITS_S: Mapping[Fault, float] = {
     Fault.PASSING: BACKOFF_LIMIT_S,

@@ -222,7 +222,7 @@ lease_watches = sa.Table(  # since when, on each other machine's own clock, a le
 
 
 class StateError(PlainError):
-    """The state store cannot be used. The message says why, and the mend."""
+    """The state store cannot be used. The message says why, and the fix."""
 
 
 def url_of(text: str) -> sa.URL:

@@ -71,7 +71,7 @@ class _Shared:
         try:
             yield self.connection
         except BaseException:
-            # On a full disk SQLite has already undone all, savepoints too: what is told must be that.
+            # On a full disk SQLite has already undone all, savepoints too: that is the error to report.
             with suppress(sa.exc.OperationalError, sqlite3.OperationalError):
                 self.connection.exec_driver_sql("ROLLBACK TO SAVEPOINT part")
                 self.connection.exec_driver_sql("RELEASE SAVEPOINT part")
