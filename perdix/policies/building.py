@@ -1,4 +1,4 @@
-"""Making a policy of a table by its name and options; what is wrong is answered with the mend."""
+"""Making a policy of a table by its name and options; what is wrong is answered with the fix."""
 
 from __future__ import annotations
 

@@ -97,16 +97,16 @@ class Daedalus:
         return self._chosen(situation, best, self._up_to(situation, best, examined), passed_over=first is not best)
 
     def _up_to(self, situation: Situation, best: Candidate, examined: Sequence[Candidate]) -> tuple[Candidate, ...]:
-        """Return the candidates up to the best; those that hold as well are told what speaks against them."""
+        """Return the candidates up to the best; with what speaks against those that hold as well."""
         delay_s = self._delay_s(situation, best, KEPT_S)
 
-        def told(one: Candidate) -> Candidate:
+        def explained(one: Candidate) -> Candidate:
             if one is best or one.rejected_by is not None:
                 return one
             delayed = _delayed(KEPT_S, self._delay_s(situation, one, KEPT_S))
             return replace(one, rejected_by=f"{delayed}, not by {delay_s:.1f} s")
 
-        return tuple(told(one) for one in examined if one.scale_out <= best.scale_out)
+        return tuple(explained(one) for one in examined if one.scale_out <= best.scale_out)
 
     def _examine(self, situation: Situation, scale_out: int, recovery_s: float) -> Candidate:
         capacity = self._capacity(situation, scale_out)

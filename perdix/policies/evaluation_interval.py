@@ -32,7 +32,7 @@ def within_interval(situation: Situation, evaluation_s: float) -> tuple[Reason, 
     """Return why it is not yet time to evaluate, or ``None`` when it is.
 
     A job that started less than ``evaluation_s`` seconds ago was rescaled or has failed, and may still catch up: its
-    metrics tell of that and not of the job.
+    metrics reflect that and not the job.
     """
     uptime_s = situation.uptime_s
     if uptime_s is None or math.isnan(uptime_s):

@@ -1,6 +1,6 @@
 """DS2 for a job as a whole: ``ceil(target rate / true processing rate of an instance)`` (OSDI '18, sections 3 and 4).
 
-The published rule sizes every operator of a dataflow. Where metrics tell of workers only, the job is one operator: each
+The published rule sizes every operator of a dataflow. Where metrics cover workers only, the job is one operator: each
 worker runs an instance of it, and useful time is the share of time in which the worker was busy.
 """
 
@@ -92,7 +92,7 @@ class _Memory:
 
     @classmethod
     def of(cls, situation: Situation) -> _Memory:
-        """Return what was remembered; nothing where it cannot be read, or tells of another scale-out."""
+        """Return what was remembered; nothing where it cannot be read, or is of another scale-out."""
         found: Mapping[str, Any] = situation.memory
         try:
             epoch = _Epoch(*(float(value) for value in found["epoch"]))

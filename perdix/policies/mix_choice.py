@@ -155,4 +155,4 @@ def _strongest_of_equals(found: MixPlan) -> Mixes:
 
 
 def _money(value: float) -> str:
-    return f"{value:,.3g}" if math.isfinite(value) else "for ever"
+    return f"{value:,.3g}" if math.isfinite(value) else "an infinite amount"

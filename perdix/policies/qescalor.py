@@ -38,8 +38,8 @@ class CbaOptions(MixOptions):
 class QEScalor:
     """Plans mixes over the forecast at least cost (running, starting, stopping) and takes the first.
 
-    The reason of a change is told by the number of workers. Where that stays, more performance is a scale-out; less, or
-    as much at another price, is a scale-in.
+    The reason of a change follows from the number of workers. Where that stays, more performance is a scale-out; less,
+    or as much at another price, is a scale-in.
     """
 
     name = "qescalor"
@@ -60,7 +60,7 @@ class QEScalor:
             return self._held(situation, Reason.HOLD_UNKNOWN, unknown)
         if sum(running.values()) != situation.scale_out:
             said = (
-                f"The sizes told are those of {workers(sum(running.values()), running)}, and {situation.scale_out} run."
+                f"The reported sizes are of {workers(sum(running.values()), running)}, and {situation.scale_out} run."
             )
             return self._held(situation, Reason.HOLD_BLIND, said)
         try:
@@ -112,12 +112,12 @@ class Cba(QEScalor):
 def running_mix(situation: Situation) -> tuple[dict[str, int], str]:
     """Return size -> workers that run, and what was assumed for it, in words.
 
-    Where workers are not told apart they are taken for the job's first size: that is what it was started with.
+    Where workers are not distinguished they are taken for the job's first size: that is what it was started with.
     """
     if situation.mix or not situation.sizes:
         return dict(situation.mix), ""
     first = next(iter(situation.sizes))
-    assumed = f" The sizes of what runs are not told; {workers(situation.scale_out)} are taken for {first}."
+    assumed = f" The sizes of what runs are not reported; {workers(situation.scale_out)} are taken for {first}."
     return {first: situation.scale_out}, assumed
 
 

@@ -1,6 +1,6 @@
 """The size to stand still at, where a load cannot be foreseen: rescaling then only chases what is over already.
 
-Who kept one size through the last hours would have been late in a share of their minutes that the capacity tells. The
+Who kept one size through the last hours would have been late in a share of their minutes: the capacity says which. The
 smallest size within the error budget is stood at, and left for a larger one only when the budget is overspent, for a
 smaller one only after hours. A smaller one of which that is not known is tried where the chance is worth it.
 """

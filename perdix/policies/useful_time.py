@@ -10,7 +10,7 @@ FROM_CPU = " Busy time is not measured; the CPU load stands for it."
 
 
 def shares_of(situation: Situation) -> tuple[float, ...]:
-    """Return the useful share of each worker's time: busy time, or CPU load where an engine does not tell of it."""
+    """Return the useful share of each worker's time: busy time, or CPU load where an engine does not report it."""
     return situation.worker_busy or situation.worker_cpu
 
 

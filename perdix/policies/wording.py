@@ -16,13 +16,13 @@ def records(count: float) -> str:
     return f"{_number(count)} records"
 
 
-LITTLE_S = 0.1  # whose digits tell nothing
+LITTLE_S = 0.1  # whose digits say nothing
 
 
 def seconds(duration_s: float) -> str:
     """Return a duration, in the largest unit that keeps it readable."""
     if not math.isfinite(duration_s):
-        return "for ever"
+        return "unlimited time"
     if 0.0 < duration_s < LITTLE_S:
         return f"under {LITTLE_S:g} s"
     return f"{duration_s:,.0f} s" if duration_s >= 10 else f"{duration_s:.2g} s"

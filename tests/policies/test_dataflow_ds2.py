@@ -300,7 +300,7 @@ def test_the_number_of_vain_scale_outs_is_limited() -> None:
     assert (rescales, decision.reason) == (2, Reason.HOLD_AVOIDED)
     assert decision.sentence == (
         "No rescale: 2 scale-outs in a row hardly raised what the sources emit (200/s of 400/s), as with skew or a "
-        "straggler, which scaling does not mend."
+        "straggler, which scaling does not fix."
     )
     more = replace(situation, source_per_s={"source": 800.0})
     assert policy.decide(more).reason is Reason.SCALE_OUT, "another target rate is another matter"
@@ -467,7 +467,7 @@ def test_skew_is_averaged_away_as_published_and_told() -> None:
     assert (
         "work: instance 1 works 100% of its time, 2.2 times the mean, which is averaged away" in decisions[-1].sentence
     )
-    assert "the sources fall short because work is uneven, which more instances do not mend" in decisions[-1].sentence
+    assert "the sources fall short because work is uneven, which more instances do not fix" in decisions[-1].sentence
 
 
 def test_the_hottest_instance_keeps_up_where_more_can_help() -> None:

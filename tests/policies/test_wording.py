@@ -10,7 +10,7 @@ from perdix.policies.wording import seconds
 @pytest.mark.parametrize(
     ("duration_s", "text"),
     [
-        (math.inf, "for ever"),
+        (math.inf, "unlimited time"),
         (4_321.0, "4,321 s"),
         (12.4, "12 s"),
         (1.25, "1.2 s"),

@@ -20,7 +20,7 @@ def hold(
     operators: tuple[OperatorVerdict, ...] = (),
     memory: Mapping[str, Any] | None = None,
 ) -> DataflowDecision:
-    """Return the decision to leave every operator as it is; what was remembered is kept unless told otherwise."""
+    """Return the decision to leave every operator as it is; what was remembered is kept unless ``memory`` is given."""
     kept = situation.memory if memory is None else memory
     return DataflowDecision(policy, running(situation), reason, sentence, operators, kept)
 
@@ -58,6 +58,6 @@ def reason_of(before: Mapping[str, int], after: Mapping[str, int]) -> Reason:
 def changes_told(before: Mapping[str, int], after: Mapping[str, int], most: int = 4) -> str:
     """Return the changes in words, the greatest first: ``count 1 to 20, split 1 to 10``."""
     changed = sorted((name for name in after if after[name] != before[name]), key=lambda n: -abs(after[n] - before[n]))
-    told = [f"{name} {before[name]:,} to {after[name]:,}" for name in changed[:most]]
+    changes = [f"{name} {before[name]:,} to {after[name]:,}" for name in changed[:most]]
     more = len(changed) - most
-    return ", ".join(told) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(changes) + (f" and {more} more" if more > 0 else "")

@@ -121,9 +121,9 @@ def made_worse(rescale: Rescale, now: Emitted | None, tolerance: float) -> bool:
 
 
 def to_take_back(rescale: Rescale, now: Emitted | None, tolerance: float, wanted: Parallelism) -> bool:
-    """Whether to go back to what ran before: only where the rule cannot tell why it turned out worse.
+    """Whether to go back to what ran before: only where the rule does not know why it turned out worse.
 
-    Where the rule now wants more of an operator, it has found what to mend and does so, as in the paper's run on Flink
+    Where the rule now wants more of an operator, it has found what to fix and does so, as in the paper's run on Flink
     (5.3). What it holds to be too small it never goes back to: it would want to leave that again at once.
     """
     small = any(
@@ -135,7 +135,7 @@ def to_take_back(rescale: Rescale, now: Emitted | None, tolerance: float, wanted
 def in_vain(rescale: Rescale, now: Emitted | None, least_gain: float) -> bool | None:
     """Whether a scale-out closed less than ``least_gain`` of the gap between what the sources emit and should.
 
-    ``None``: it tells nothing, for nothing was lacking before. Against the gap and not against what is emitted, since
+    ``None``: it says nothing, for nothing was lacking before. Against the gap and not against what is emitted, since
     the last steps of a rule that converges are small too.
     """
     if now is None or rescale.emitted is None or not rescale.scaled_out:

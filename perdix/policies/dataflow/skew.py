@@ -1,6 +1,6 @@
-"""Imbalance among the instances of an operator: found, told, and reckoned with as far as more instances can help.
+"""Imbalance among the instances of an operator: found, reported, and reckoned with as far as more instances can help.
 
-DS2 averages over instances (section 3.3: no imbalance) and so neither sees it nor mends it (section 4.2.3). The model
+DS2 averages over instances (section 3.3: no imbalance) and so neither sees it nor fixes it (section 4.2.3). The model
 here is one hot key: an instance gets the key's share ``k`` of the input and, like all others, an equal part of the
 rest, so of ``n`` instances the hottest gets ``k + (1 - k) / n``. More instances thin out the rest, never the key.
 """

@@ -38,8 +38,8 @@ class Static:
             if chosen[name] != count:
                 moved.append(f"{name} can run {chosen[name]}, not {count}")
         verdicts = tuple(OperatorVerdict(name, count, None, "fixed") for name, count in chosen.items())
-        told = ", ".join(f"{name} {count:,}" for name, count in chosen.items())
-        sentence = f"Fixed: {told}{'; ' if moved else ''}{', '.join(moved)}."
+        fixed = ", ".join(f"{name} {count:,}" for name, count in chosen.items())
+        sentence = f"Fixed: {fixed}{'; ' if moved else ''}{', '.join(moved)}."
         return DataflowDecision(self.name, chosen, reason_of(runs, chosen), sentence, verdicts)
 
 

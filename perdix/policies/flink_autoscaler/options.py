@@ -60,7 +60,7 @@ class FlinkAutoscalerOptions(Strict):
     busy_aggregator
         Which busy time stands for all subtasks (``metrics.busy-time.aggregator``).
     learn_scalability, scalability_least, scalability_min
-        Whether past rescales tell what a further instance is worth, from how many on, and the least that it is taken
+        Whether past rescales show what a further instance is worth, from how many on, and the least that it is taken
         for (``observed-scalability.*``).
     history_count, history_age_s
         How many rescales are remembered, and for how long (``history.max.count``, ``.age``).

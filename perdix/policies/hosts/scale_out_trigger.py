@@ -80,13 +80,13 @@ def trigger(
     late = max(now_s, soon_s) > objective_s
     items = f"{queue_items:,.0f} items wait"
     if now_s > objective_s or not late:
-        took = f"{_told(now_s)} of {_told(objective_s)}"
+        took = f"{_in_words(now_s)} of {_in_words(objective_s)}"
     else:
-        took = f"{_told(now_s)}, soon {_told(soon_s)} of {_told(objective_s)}"
+        took = f"{_in_words(now_s)}, soon {_in_words(soon_s)} of {_in_words(objective_s)}"
     return Trigger(late and queue_items > queue_threshold, True, max(now_s, soon_s) / objective_s, f"{took}, {items}")
 
 
-def _told(duration_s: float) -> str:
+def _in_words(duration_s: float) -> str:
     return f"{duration_s:.3g} s" if duration_s < 10 else seconds(duration_s)
 
 

@@ -19,7 +19,7 @@ from perdix.policies.planning.programme import Programme, Sizes, Stage
 from perdix.policies.standing_still import LEAST_MINUTES
 from perdix.policies.wording import LITTLE_S, per_s, seconds, workers
 
-SETTLED_S = 300.0  # after a rescale: latency tells of the size that runs
+SETTLED_S = 300.0  # after a rescale: latency reflects the size that runs
 
 
 @dataclass(frozen=True)

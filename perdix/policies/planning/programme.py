@@ -1,6 +1,6 @@
 """The cheapest plan over scale-out and backlog: a dynamic programme over the stages of a course.
 
-What a plan costs is told in worker-seconds: the workers, each second that is expected to be late at its price, and a
+What a plan costs is counted in worker-seconds: the workers, each second that is expected to be late at its price, and a
 price for each rescale. In each stage the job stays as it is, or it goes to another scale-out: then it stands still,
 does again what is lost, and catches up. Backlog is a grid, its costs to go are interpolated.
 """

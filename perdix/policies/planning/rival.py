@@ -78,10 +78,10 @@ class Rival:
             return self
         if self.stands_until_s >= 0.0:
             return type(self)(at_s=self.at_s, defeats=self.defeats)
-        told = self.against(fixed, fixed_late)
-        if told is None:
+        compared = self.against(fixed, fixed_late)
+        if compared is None:
             return self
-        if told.loses:
+        if compared.loses:
             stands_s = min(STANDS_S * 2.0**self.defeats, LONGEST_S)
             defeats = min(self.defeats + 1.0, MOST_DEFEATS)
             return replace(self, stands_until_s=now_s + stands_s, defeats=defeats, size=fixed)

@@ -45,7 +45,7 @@ class VispOptions(Strict):
         A host is decided about within the last share of its unit, or at the last tick that leaves ``settle_s`` seconds
         for a rescale, whichever is earlier.
     grace_s
-        For so long after a rescale latencies tell of the restart: they are neither kept nor acted on.
+        For so long after a rescale latencies reflect the restart: they are neither kept nor acted on.
     forecast
         Decide by the forecast and the learned capacities: on what may go at the end of a unit, and what must come.
     use, drain_s

@@ -205,8 +205,8 @@ class Visp:
         return Decision(self.name, most, Reason.SCALE_IN, sentence, memory=replace(memory, planned=after).to_json())
 
     def _held(self, situation: Situation, memory: Remembered, reason: Reason, why: str) -> Decision:
-        told = f"{why}. {_capital(memory.placed.told(self.options, situation.now_s))}."
-        return hold(self.name, situation, reason, told, memory=memory.to_json())
+        sentence = f"{why}. {_capital(memory.placed.told(self.options, situation.now_s))}."
+        return hold(self.name, situation, reason, sentence, memory=memory.to_json())
 
     def _limit(self, situation: Situation) -> str:
         if situation.scale_out >= situation.bounds.maximum:
@@ -226,8 +226,8 @@ class Visp:
         return self.options.latency_ms or situation.objectives.latency_p95_ms
 
 
-def _changes(decided: HostsDecision, told: str) -> str:
-    """Return what changes in words: where workers come and go, which hosts, and why if that is not ``told`` already."""
+def _changes(decided: HostsDecision, said: str) -> str:
+    """Return what changes in words: where workers come and go, which hosts, and why if that is not ``said`` already."""
     come: dict[str, int] = {}
     go, parts, why = 0, [], dict[str, None]()
     ends: dict[str, list[str]] = {}
@@ -247,7 +247,7 @@ def _changes(decided: HostsDecision, told: str) -> str:
     more = [f"{workers(count)} more on {host_id}" for host_id, count in come.items()]
     fewer = [f"{workers(go)} fewer"] if go else []
     parts += [f"{_named(names)} {what}" for what, names in ends.items()]
-    return ", ".join([*more, *fewer, *parts, *(one for one in why if one != told)])
+    return ", ".join([*more, *fewer, *parts, *(one for one in why if one != said)])
 
 
 def _named(hosts: list[str]) -> str:

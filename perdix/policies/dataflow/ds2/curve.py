@@ -1,8 +1,8 @@
-"""How an operator scales, as far as the parallelisms that it ran at tell, without reading more into them than they say.
+"""How an operator scales, as far as the parallelisms that it ran at show, without reading more into them than they say.
 
 DS2 leaves the learning of non-linear rates open (section 3.4). :mod:`perdix.models.dataflow.scaling_curve` learns a law
 of three costs of a record: its own, contention (grows with instances), coherence (with their square). One parallelism
-tells the first, two tell two of them, three all. A guess at coherence from two would ask for too many instances, and a
+shows the first, two show two of them, three all. A guess at coherence from two would ask for too many instances, and a
 law that misses what was seen by a hair asks for one more or less each time. So the cost of a record on a line through
 what runs and another parallelism that ran counts as well, on the cautious side: it keeps scaling out from
 overshooting, and scaling in from undershooting between the two.
@@ -44,7 +44,7 @@ class CautiousCurve:
 
 
 def _nearest(others: Sequence[Point], instances: int, *, out: bool) -> Point:
-    """Return the other parallelism that tells most: the nearest beyond the target's side, else the nearest at all."""
+    """Return the other parallelism that says most: the nearest beyond the target's side, else the nearest at all."""
     beyond = [point for point in others if (point.instances > instances) == out]
     return min(beyond or others, key=lambda point: abs(point.instances - instances))
 

@@ -21,14 +21,14 @@ WAITED = 0.02  # share of its time up to which an operator is not held back by w
 
 @dataclass(frozen=True)
 class Measured:
-    """What one interval tells.
+    """What one interval shows.
 
     Attributes
     ----------
     rates
         Operators whose windows count.
     source_per_s
-        Source -> records/s that it should emit, where that is known and where it goes can be told.
+        Source -> records/s that it should emit, where that and where it goes are known.
     held
         Operator -> why it is not sized at all.
     not_in
@@ -53,7 +53,7 @@ class Measured:
 
 
 def measure(situation: DataflowSituation, skew_ratio: float) -> Measured:
-    """Return what the windows of a situation tell."""
+    """Return what the windows of a situation show."""
     graph = situation.graph
     rates: dict[str, OperatorRates] = {}
     held: dict[str, str] = {}
@@ -75,13 +75,13 @@ def measure(situation: DataflowSituation, skew_ratio: float) -> Measured:
             skew = None if graph[name].is_source else skew_of(whole, skew_ratio)
             if skew is not None:
                 skews[name] = skew
-    told = {name: rate for name, rate in situation.source_per_s.items() if math.isfinite(rate) and rate >= 0}
+    source_per_s = {name: rate for name, rate in situation.source_per_s.items() if math.isfinite(rate) and rate >= 0}
     lost = [name for name in graph.sources if name not in rates and len(graph.outputs[name]) > 1]
-    unknown = [name for name in graph.sources if name not in told]
+    unknown = [name for name in graph.sources if name not in source_per_s]
     for name, source in _fed_by(graph, unknown).items():
         not_in.setdefault(name, f"it is not known what {source} should emit")
-    targets = {name: rate for name, rate in told.items() if name not in lost}
-    emitted = _emitted(graph, rates, told)
+    targets = {name: rate for name, rate in source_per_s.items() if name not in lost}
+    emitted = _emitted(graph, rates, source_per_s)
     if emitted is not None:
         skews = {
             name: replace(skew, holds_back=_holds_back(situation, name, skew, emitted)) for name, skew in skews.items()
@@ -123,13 +123,13 @@ def _fed_by(graph: Dataflow, sources: Iterable[str]) -> dict[str, str]:
     return {name: source for name, source in fed.items() if name != source}
 
 
-def _emitted(graph: Dataflow, rates: Mapping[str, OperatorRates], told: Mapping[str, float]) -> Emitted | None:
+def _emitted(graph: Dataflow, rates: Mapping[str, OperatorRates], source_per_s: Mapping[str, float]) -> Emitted | None:
     """Return what the source that falls short most emits and should."""
     settled = all(_keeps_pace(graph, rates, name) for name in rates)
     known = [
-        Emitted(rates[name].observed_output_per_s, told[name], settled)
+        Emitted(rates[name].observed_output_per_s, source_per_s[name], settled)
         for name in graph.sources
-        if name in rates and told.get(name, 0.0) > 0 and math.isfinite(rates[name].observed_output_per_s)
+        if name in rates and source_per_s.get(name, 0.0) > 0 and math.isfinite(rates[name].observed_output_per_s)
     ]
     return min(known, key=lambda one: one.per_s / one.target_per_s, default=None)
 

@@ -123,7 +123,7 @@ def _began_s(situation: DataflowSituation, *, known: bool, asked: bool) -> float
     """Return since when (epoch seconds) a configuration that is seen for the first time runs at the latest.
 
     Where another ran before, its windows may reach back to that one, unless it is what was asked for: then the time
-    since the rescale tells. At the very first the windows are taken to be of what runs.
+    since the rescale decides. At the very first the windows are taken to be of what runs.
     """
     if not known:
         return situation.now_s - max((window.window_s for window in situation.windows.values()), default=0.0)

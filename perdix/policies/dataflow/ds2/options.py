@@ -50,7 +50,7 @@ class Ds2Options(Strict):
         ``linear``: a further instance adds as much as the ones before, as the paper assumes. ``learned``: as was seen
         of this operator so far.
     skew, skew_ratio, skew_bound
-        ``average``: imbalance is averaged away as the paper does, and told. ``hottest``: an operator whose hottest
+        ``average``: imbalance is averaged away as the paper does, and reported. ``hottest``: an operator whose hottest
         instance works more than ``skew_ratio`` times as long as the mean is sized so that this one keeps up, with at
         most ``skew_bound`` times as many instances as its average would take.
     alignment

@@ -72,7 +72,7 @@ class Ds2:
         hottest = self.options.skew == "hottest" and memory.in_vain == 0
         sized = size(situation, measured, self.options, curves, for_the_hottest=hottest)
         if not sized.wanted:
-            why = f"No operator's true rate is known{_told(sized.why)}."
+            why = f"No operator's true rate is known{_reasons(sized.why)}."
             return hold(self.name, situation, Reason.HOLD_UNKNOWN, why, memory=memory.to_json())
         results = (*memory.results, Result(sized.wanted, measured.emitted))[-self.options.activation :]
         memory = replace(memory, results=results)
@@ -86,7 +86,7 @@ class Ds2:
         return hold(self.name, sized.situation, reason, sentence, operators=verdicts, memory=memory.to_json())
 
     def _warming_up(self, situation: DataflowSituation, memory: Memory) -> str | None:
-        """Return why the windows tell nothing yet: they began before the warm-up was over, or before the rescale."""
+        """Return why the windows say nothing yet: they began before the warm-up was over, or before the rescale."""
         window_s = max(window.window_s for window in situation.windows.values())
         warm_up_s = max(self.options.warm_up_s, self.options.warm_up * window_s)
         age_s = min(situation.since_rescale_s, situation.now_s - memory.since_s)
@@ -211,8 +211,8 @@ class Ds2:
         if short == 1.0 or any(count > runs[name] for name, count in wanted.items()):
             return wanted, None, 1.0
         if sized.held_back_by:
-            told = f"the sources fall short because {sized.held_back_by[0]} is uneven, which more instances do not mend"
-            return wanted, told, 1.0
+            why = f"the sources fall short because {sized.held_back_by[0]} is uneven, which more instances do not fix"
+            return wanted, why, 1.0
         spare = min((runs[name] / need for name, need in sized.exact.items() if need > 0), default=1.0)
         if spare > MOST_HIDDEN:
             return wanted, "the sources fall short, and not because of an operator that was measured", 1.0
@@ -267,7 +267,7 @@ class Ds2:
             return chosen, None
         why = (
             f"{memory.in_vain} scale-outs in a row hardly raised what the sources emit ({per_s(emitted.per_s)} of "
-            f"{per_s(emitted.target_per_s)}), as with skew or a straggler, which scaling does not mend"
+            f"{per_s(emitted.target_per_s)}), as with skew or a straggler, which scaling does not fix"
         )
         return {name: min(count, runs[name]) for name, count in chosen.items()}, why
 
@@ -281,10 +281,10 @@ def _sentence(sized: Sized, chosen: Mapping[str, int], emitted: Emitted | None, 
     runs = running(sized.situation)
     load = "" if emitted is None else f" ({per_s(emitted.per_s)} of {per_s(emitted.target_per_s)} are emitted)"
     said = "What runs is what the target rates take" if chosen == runs else changes_told(runs, chosen)
-    return "; ".join([f"{said}{load}", *notes]) + f"{_told(sized.why)}."
+    return "; ".join([f"{said}{load}", *notes]) + f"{_reasons(sized.why)}."
 
 
-def _told(why: Mapping[str, str], most: int = 3) -> str:
+def _reasons(why: Mapping[str, str], most: int = 3) -> str:
     """Return why operators are not just what the equations say, of the first few."""
-    told = "".join(f"; {name}: {reason}" for name, reason in list(why.items())[:most])
-    return told + (f"; and {len(why) - most} more" if len(why) > most else "")
+    shown = "".join(f"; {name}: {reason}" for name, reason in list(why.items())[:most])
+    return shown + (f"; and {len(why) - most} more" if len(why) > most else "")

@@ -38,7 +38,7 @@ class Sized:
 
     @property
     def held_back_by(self) -> tuple[str, ...]:
-        """Uneven operators whose hottest instance can do no more, which more instances need not mend."""
+        """Uneven operators whose hottest instance can do no more, which more instances need not fix."""
         return tuple(name for name, skew in self.measured.skews.items() if skew.saturated)
 
     def verdicts(self, chosen: Mapping[str, int]) -> tuple[OperatorVerdict, ...]:
@@ -94,10 +94,10 @@ def size(
         wanted[name], exact[name] = instances[name], unrounded[name] * (1.0 + options.rate_factor)
         if name in measured.skews:
             target_per_s = float(optimal.target_per_s[-1, index]) * (1.0 + options.rate_factor)
-            told, needed = f"{measured.skews[name].told()}, which is averaged away", exact[name]
+            reason, needed = f"{measured.skews[name].told()}, which is averaged away", exact[name]
             if for_the_hottest:
-                told, needed = _for_the_hottest(measured, options, name, target_per_s, exact[name])
-            why[name] = told
+                reason, needed = _for_the_hottest(measured, options, name, target_per_s, exact[name])
+            why[name] = reason
             wanted[name] = max(wanted[name], bounded(situation, options, name, needed))
     return Sized(situation, measured, optimal, wanted, exact, why)
 
