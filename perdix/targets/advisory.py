@@ -9,7 +9,7 @@ from perdix.targets.idempotency import Keys
 
 
 class AdvisoryTarget:
-    """Changes nothing. It reads the scale-out it is told, and remembers what was advised.
+    """Changes nothing. It reads the scale-out it is given, and remembers what was advised.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class AdvisoryTarget:
         self._scale_out = scale_out
 
     def read(self) -> Running:
-        """Return what runs, as it was told; advice never unsettles it."""
+        """Return what runs, as it was given; advice never unsettles it."""
         if self._scale_out is None:
             raise TargetError("nobody has said yet how many workers run; wait for the metric scale_out")
         return Running(self._scale_out, self._advised, settled=True, requested_mix=self._advised_mix)

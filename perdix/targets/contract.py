@@ -25,7 +25,7 @@ class Fault(StrEnum):
     """What a failed call says of the next one; stable names, which are stored."""
 
     PASSING = "passing"  # no answer, half of one, or "later": the same call may succeed in a minute
-    LASTING = "lasting"  # who asks, or where: nothing succeeds before somebody has mended it
+    LASTING = "lasting"  # who asks, or where: nothing succeeds before somebody has fixed it
     SIZE = "size"  # these workers cannot be had; others may
 
 
@@ -59,11 +59,11 @@ class Running:
     settled
         False while a rescale is under way.
     mix, requested_mix
-        Size -> workers, of those numbers, zeros left out; empty where workers are equal or not told apart.
+        Size -> workers, of those numbers, zeros left out; empty where workers are equal or not distinguished.
     note
         What of a request went otherwise than it should, in words.
     subtasks
-        Which worker has which subtask of the job; ``None`` where the target does not tell, or each has several.
+        Which worker has which subtask of the job; ``None`` where the target does not report it, or each has several.
 
     Raises
     ------
@@ -80,9 +80,9 @@ class Running:
     subtasks: Subtasks | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        for told in (self.scale_out, self.requested or 0):
-            if not 0 <= told <= MOST_WORKERS:  # the number itself may have thousands of digits
-                raise TargetError(f"the target tells of a number of workers outside 0 to {MOST_WORKERS:,}")
+        for count in (self.scale_out, self.requested or 0):
+            if not 0 <= count <= MOST_WORKERS:  # the number itself may have thousands of digits
+                raise TargetError(f"the target reports a number of workers outside 0 to {MOST_WORKERS:,}")
 
     def is_at(self, scale_out: int, mix: Mapping[str, int]) -> bool:
         """Whether that deployment runs; without a mix the number alone counts."""

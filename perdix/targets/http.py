@@ -16,7 +16,9 @@ TIMEOUT_S = 5.0
 TOTAL_S = 8.0
 LARGEST_ANSWER_BYTES = 8 * MIB
 MAYBE_DONE = frozenset({"no answer", "too slow", "broken off", "unreadable", "too large"})
-RETRIABLE = frozenset({401, 403, 408, 425, 429})  # not about what was asked: may be mended without asking otherwise
+RETRIABLE = frozenset(
+    {401, 403, 408, 425, 429}
+)  # not about what was asked: the same request may succeed once it is fixed
 LATER = frozenset({408, 425, 429})
 ABOUT_WHAT_IS_SENT = frozenset({400, 409, 422})
 SHOWN = 200

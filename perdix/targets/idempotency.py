@@ -39,6 +39,6 @@ class Keys:
             if len(self._seen) > REMEMBERED:
                 self._seen.popitem(last=False)
         elif known != asked:
-            told = f"key {key!r} was used for {known}; use another for {asked}"
-            raise TargetError(told, retriable=False, fault=Fault.LASTING)
+            message = f"key {key!r} was used for {known}; use another for {asked}"
+            raise TargetError(message, retriable=False, fault=Fault.LASTING)
         return next(reversed(self._seen)) == key

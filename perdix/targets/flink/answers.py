@@ -87,15 +87,15 @@ class Job(BaseModel):
 
     @property
     def runs_since_s(self) -> float:
-        """Seconds since it was last deployed, by the JobManager's clock; infinite where it does not tell."""
+        """Seconds since it was last deployed, by the JobManager's clock; infinite where it does not say."""
         since_ms = self.timestamps.get("RUNNING", 0)
         return max(self.now - since_ms, 0) / 1_000.0 if since_ms > 0 else math.inf
 
     @property
     def names(self) -> Mapping[str, str]:
         """Vertex id -> what it is called: its name where no other has it, else its id."""
-        told = [vertex.name for vertex in self.vertices]
-        return {one.id: one.name if told.count(one.name) == 1 else one.id for one in self.vertices}
+        names = [vertex.name for vertex in self.vertices]
+        return {one.id: one.name if names.count(one.name) == 1 else one.id for one in self.vertices}
 
     @property
     def parallelism(self) -> int:
@@ -225,7 +225,7 @@ class Version(BaseModel):
 
     @property
     def numbers(self) -> tuple[int, int]:
-        """Major and minor; (0, 0) where it tells of none."""
+        """Major and minor; (0, 0) where it has none."""
         found = re.match(r"(\d+)\.(\d+)", self.version)
         return (0, 0) if found is None else (int(found[1]), int(found[2]))
 
@@ -281,7 +281,7 @@ def gist(refusal: Any) -> str:
         When no such line is in it.
     """
     errors = refusal["errors"]
-    told = [errors] if isinstance(errors, str) else errors
-    lines = [line.strip() for error in told for line in str(error).splitlines()]
+    texts = [errors] if isinstance(errors, str) else errors
+    lines = [line.strip() for error in texts for line in str(error).splitlines()]
     telling = [line for line in lines if line and not line.startswith(("at ", "... ", "<", "End of exception"))]
     return telling[-1].removeprefix("Caused by: ")

@@ -1,4 +1,4 @@
-"""How a Flink cluster rescales, as its configuration tells, and what of it makes a rescale dearer than it need be."""
+"""How a Flink cluster rescales, as its configuration says, and what of it makes a rescale dearer than it need be."""
 
 from __future__ import annotations
 
@@ -121,5 +121,5 @@ def seconds_of(text: str) -> float | None:
 
 
 def _seconds(values: Mapping[str, str], key: str, otherwise: float) -> float:
-    told = seconds_of(values.get(key, ""))
-    return otherwise if told is None else told
+    found_s = seconds_of(values.get(key, ""))
+    return otherwise if found_s is None else found_s

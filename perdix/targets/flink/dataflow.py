@@ -29,7 +29,7 @@ class OperatorReading:
     started_ms
         Epoch milliseconds at which each subtask began, shape ``(subtasks,)``.
     pending_records
-        Of a source: records that wait before it; ``None`` where it does not tell.
+        Of a source: records that wait before it; ``None`` where it does not report them.
     """
 
     inputs: tuple[str, ...]
@@ -99,8 +99,8 @@ def _counters(subtasks: list[Subtask]) -> SubtaskCounters:
 
 
 def _pending_records(flink: HttpTarget, place: str) -> float | None:
-    told = [one.id for one in flink.asked("GET", f"{place}/subtasks/metrics", MetricIds).root]
-    names = [name for name in told if name.endswith(PENDING)]
+    ids = [one.id for one in flink.asked("GET", f"{place}/subtasks/metrics", MetricIds).root]
+    names = [name for name in ids if name.endswith(PENDING)]
     if not names:
         return None
     asked = ",".join(quote(name, safe="") for name in names)

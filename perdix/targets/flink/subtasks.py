@@ -20,7 +20,7 @@ class Placement:
         self._tried: tuple[Deployment, int] | None = None
 
     def of(self, job: Job) -> Subtasks | None:
-        """Return where the subtasks of a job are; ``None`` while it is being deployed, and where nobody can tell."""
+        """Return where the subtasks of a job are; ``None`` while it is being deployed, and where that is not known."""
         if not job.deployed:
             return None
         deployment = job.jid, job.parallelism, job.timestamps.get("RUNNING", 0)

@@ -128,8 +128,8 @@ class FlinkTarget(Connected):
     ) -> Running:
         """Ask for ``scale_out`` subtasks of every vertex, or as many as it can have at most."""
         if mix:
-            told = "Flink's REST API knows no sizes of TaskManagers; leave out 'sizes'"
-            raise TargetError(told, retriable=False, fault=Fault.LASTING)
+            message = "Flink's REST API knows no sizes of TaskManagers; leave out 'sizes'"
+            raise TargetError(message, retriable=False, fault=Fault.LASTING)
         _refuse_below_one(scale_out)
         seen = self._known()
         job = seen.job
@@ -310,7 +310,7 @@ class FlinkTarget(Connected):
     def _to_come(self, job: Job, upper: Mapping[str, int]) -> bool:
         """Whether Flink is still going to change what runs: always downwards, upwards as far as slots reach.
 
-        Slots that are free tell nothing: Flink reserves them as soon as they are asked for.
+        Slots that are free say nothing: Flink reserves them as soon as they are asked for.
         """
         running = {vertex.id: vertex.parallelism for vertex in job.vertices}
         if any(running.get(vertex, 0) > wanted for vertex, wanted in upper.items()):
@@ -340,8 +340,8 @@ def _explained() -> Iterator[None]:
         if "reactive mode" in said or "does not support" in said:
             raise TargetError(f"{refused}; {ADAPTIVE}", retriable=False, fault=Fault.LASTING) from None
         if refused.status == 404:
-            told = f"{refused}: the job has just ended, or Flink is older than 1.18"
-            raise TargetError(told, fault=Fault.LASTING) from None
+            message = f"{refused}: the job has just ended, or Flink is older than 1.18"
+            raise TargetError(message, fault=Fault.LASTING) from None
         raise
 
 

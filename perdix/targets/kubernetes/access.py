@@ -62,15 +62,15 @@ def _load_kubeconfig(configuration: Any, settings: KubernetesSettings, not_in_po
     place = f"kubeconfig {files}"
     if not any(Path(one).expanduser().is_file() for one in files.split(os.pathsep) if one):
         pod = f"this is no pod with a service account ({not_in_pod}), and " if not_in_pod else ""
-        told = f"{pod}{place} is not there; name one with 'kubeconfig'"
-        raise TargetError(told, retriable=False, fault=Fault.LASTING)
+        message = f"{pod}{place} is not there; name one with 'kubeconfig'"
+        raise TargetError(message, retriable=False, fault=Fault.LASTING)
     try:
         config.load_kube_config(files, settings.context, client_configuration=configuration)
     except Exception as error:  # whatever is odd in the file surfaces as whatever the loader trips over
         mark = getattr(error, "problem_mark", None)  # of YAML
         line = "" if mark is None else f", line {mark.line + 1}"
-        told = f"{place}{line}: cannot be used: {gist(error)}"
-        raise TargetError(told, retriable=False, fault=Fault.LASTING) from None
+        message = f"{place}{line}: cannot be used: {gist(error)}"
+        raise TargetError(message, retriable=False, fault=Fault.LASTING) from None
 
 
 def gist(error: Exception) -> str:

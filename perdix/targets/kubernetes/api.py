@@ -181,8 +181,8 @@ class ScaleApi:
                 )
             body = refused.body if isinstance(refused.body, str) else ""
             refusal = Refusal(method, what, refused.status, refused.reason or "", body, refused.headers or {})
-            told = error_of(refusal, self.place, self._settings, self._plain)
-            return _UnknownError(str(told), fault=told.fault) if refused.status == 401 else told
+            failure = error_of(refusal, self.place, self._settings, self._plain)
+            return _UnknownError(str(failure), fault=failure.fault) if refused.status == 401 else failure
         if isinstance(error, ValueError):
             # Of a header that cannot be sent, the standard library quotes the value: that is the token.
             why = "the token is not one line of plain text"

@@ -1,4 +1,4 @@
-"""What an API server's refusal means, and what would mend it."""
+"""What an API server's refusal means, and what would fix it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MANIFEST = "deploy/kubernetes/rbac.yaml"
 LATER = frozenset({408, 425, 429})
 SHOWN = 300
 
-# Status -> what mends it, and whether the same call may succeed later.
+# Status -> what fixes it, and whether the same call may succeed later.
 ALWAYS = {
     400: ("an admission rule or the resource's own schema does not accept it", False),
     401: (
@@ -79,9 +79,9 @@ def error_of(refusal: Refusal, place: str, settings: KubernetesSettings, plain: 
     plain
         Takes secrets out of a text.
     """
-    mend, retriable = _mend(refusal, settings)
+    fix, retriable = _fix(refusal, settings)
     said = " ".join(plain(refusal.message).split())[:SHOWN]
-    sentence = f"{place}: {refusal.status}: {said}" + (f"; {mend}" if mend else "")
+    sentence = f"{place}: {refusal.status}: {said}" + (f"; {fix}" if fix else "")
     kind = ConflictError if refusal.status == 409 else TargetError
     return kind(sentence, retriable=retriable, fault=_fault(refusal, retriable=retriable))
 
@@ -96,8 +96,8 @@ def _fault(refusal: Refusal, *, retriable: bool) -> Fault:
     return Fault.SIZE if about_size else Fault.LASTING
 
 
-def _mend(refusal: Refusal, settings: KubernetesSettings) -> tuple[str, bool]:
-    """Return what mends it, and whether the same call may succeed later without asking otherwise."""
+def _fix(refusal: Refusal, settings: KubernetesSettings) -> tuple[str, bool]:
+    """Return what fixes it, and whether the same call may succeed later without asking otherwise."""
     status = refusal.status
     if status in ALWAYS:
         return ALWAYS[status]

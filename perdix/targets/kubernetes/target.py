@@ -18,7 +18,7 @@ class KubernetesTarget(Connected):
     """Reads and sets the number of replicas, and nothing else of the resource.
 
     ``settled`` says that as many pods exist as are asked for (``status.replicas`` equals ``spec.replicas``): that is
-    what the subresource tells, and it asks for no right but ``get`` and ``update`` on it. A pod that exists may still
+    what the subresource reports, and it asks for no right but ``get`` and ``update`` on it. A pod that exists may still
     wait for a node. With ``settings.ready`` the Deployment or StatefulSet itself is read as well, and ``scale_out``
     counts the pods that are ready.
 
