@@ -19,7 +19,7 @@ KEEP_S = 3 * 86_400
 
 
 class Clock(Protocol):
-    """Anything that tells epoch seconds."""
+    """Anything that returns epoch seconds."""
 
     def now_s(self) -> float:
         """Return epoch seconds (UTC)."""
@@ -27,7 +27,7 @@ class Clock(Protocol):
 
 
 class SimulatedClock:
-    """A clock that moves only when it is told to. All that start from one time are of one machine."""
+    """A clock that moves only when it is moved. All that start from one time are of one machine."""
 
     boot = "simulated"
 

@@ -124,7 +124,7 @@ class Looks:
 def _scrape_times_ms(
     scraping: Scraping, seed: int, endpoints: Sequence[str], from_s: float, to_s: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return when endpoints are scraped in ``[from_s, to_s)``, and the scrape before: it tells what went stale.
+    """Return when endpoints are scraped in ``[from_s, to_s)``, and the scrape before: it shows what went stale.
 
     Shape ``(endpoints, n)``, and how many of each row there are: the others are zeros.
     """

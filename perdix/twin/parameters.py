@@ -25,7 +25,7 @@ KEY_GROUPS = 128  # Flink's maximum parallelism of a small job that sets none
 class TwinSize(WorkerSize):
     """A size of worker, and records/s of a mean worker of that size that runs alone at CPU 1.
 
-    ``per_s`` is left out where the workers are of an operator whose twin tells it (:mod:`perdix.twin.operators`).
+    ``per_s`` is left out where the workers are of an operator whose twin gives it (:mod:`perdix.twin.operators`).
     """
 
     per_s: Positive | None = None
@@ -92,14 +92,14 @@ class Workers(Strict):
     def _each_size_does_something(self) -> Self:
         silent = [name for name, size in self.sizes.items() if size.per_s is None]
         if silent and self.operator is None:
-            raise ValueError(f"size '{silent[0]}': give 'per_s', or the 'operator' whose twin tells it")
+            raise ValueError(f"size '{silent[0]}': give 'per_s', or the 'operator' whose twin gives it")
         return self
 
     def per_s(self, size: str) -> float:
         """Return records/s of a mean worker of a size. Raises ``ValueError`` where the operator was not read yet."""
         known = self.sizes[size].per_s
         if known is None:
-            raise ValueError(f"what size '{size}' can do is told by operator '{self.operator}'; read it by load_twin")
+            raise ValueError(f"operator '{self.operator}' gives what size '{size}' can do; read it by load_twin")
         return known
 
 
@@ -274,7 +274,7 @@ class TwinParameters(Strict):
     demo
         Whether it lives in ``perdix demo`` and ``perdix dev``.
     heap
-        ``None``: it does not tell what its workers hold in memory.
+        ``None``: it does not report what its workers hold in memory.
     """
 
     name: str
@@ -320,7 +320,7 @@ def load_twin(name: str, folder: Path | None = None) -> TwinParameters:
     Raises
     ------
     perdix.settings.yaml_files.SettingsError
-        Naming file, line and mend.
+        Naming file, line and fix.
     """
     folder = folder or twins_folder()
     parameters = _with_operator(load_known(name, folder, TwinParameters, "twin"), folder)

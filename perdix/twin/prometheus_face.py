@@ -43,7 +43,7 @@ class Trouble:
 
 
 class PrometheusFace:
-    """A server for a living twin, on the loopback address and a free port unless told otherwise.
+    """A server for a living twin, on the loopback address and a free port by default.
 
     Use as a context manager, or :meth:`start` and :meth:`close`. Set :attr:`trouble` at any time.
     """
@@ -171,7 +171,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(content)
             self.wfile.flush()
-        except (BrokenPipeError, ConnectionResetError):  # the client has hung up: nobody is left to be told
+        except (BrokenPipeError, ConnectionResetError):  # the client has hung up: nobody is left to answer
             self.close_connection = True
 
 

@@ -126,14 +126,14 @@ def _over(name: str, series: Series, steps_s: Values, range_s: float) -> Values:
 def _increase(
     times_s: Values, values: Values, span: tuple[NDArray[np.intp], NDArray[np.intp]], steps_s: Values, range_s: float
 ) -> Values:
-    """Return by how much a counter grew, with its resets mended and the ends of the range extrapolated (Prometheus).
+    """Return by how much a counter grew, with its resets undone and the ends of the range extrapolated (Prometheus).
 
     ``span`` holds the first and the last sample within the range of each step.
     """
     first, last = span
     dropped = np.where(np.diff(values) < 0, values[:-1], 0.0)
-    mended = values + np.concatenate(([0.0], np.cumsum(dropped)))
-    grown, sampled_s = mended[last] - mended[first], times_s[last] - times_s[first]
+    continued = values + np.concatenate(([0.0], np.cumsum(dropped)))
+    grown, sampled_s = continued[last] - continued[first], times_s[last] - times_s[first]
     between_s = sampled_s / (last - first)
     to_start_s = times_s[first] - (steps_s - range_s)
     to_end_s = steps_s - times_s[last]

@@ -38,7 +38,7 @@ def load_regime(name: str, folder: Path | None = None) -> Regime:
     Raises
     ------
     perdix.settings.yaml_files.SettingsError
-        Naming the nearest that is known, or file, line and mend.
+        Naming the nearest that is known, or file, line and fix.
     """
     names = known_regimes(folder)
     if name not in names:

@@ -21,7 +21,7 @@ def read_trace(path: Path) -> NDArray[np.float64]:
     Raises
     ------
     SettingsError
-        Naming file, line and mend, when the file is not such a trace.
+        Naming file, line and fix, when the file is not such a trace.
     """
     try:
         changed_ns = path.stat().st_mtime_ns

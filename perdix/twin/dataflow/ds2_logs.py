@@ -66,7 +66,7 @@ def write_ds2_logs(twin: DataflowTwin, folder: Path, *, epochs: int, interval_s:
     Returns
     -------
     Mapping
-        ``rates``, ``topology`` and ``source_rates`` -> file. The latter two tell of the end.
+        ``rates``, ``topology`` and ``source_rates`` -> file. The latter two are of the end.
     """
     folder.mkdir(parents=True, exist_ok=True)
     rates = [RATES]

@@ -217,7 +217,7 @@ class DataflowParameters(Strict):
     back_pressure
         ``blocking`` (Flink): who finds no room waits until there is some, the rest of its time. ``stop-and-go``
         (Heron): all sources stop once a queue has reached its bound, until it has fallen to ``resume_at`` of it; nobody
-        else waits, so queues may grow beyond. Of what is before such a queue it is told that it was held back.
+        else waits, so queues may grow beyond. What is before such a queue is reported as held back.
     slots
         Instances that the cluster can run; ``None``: no limit.
     sharing
@@ -370,7 +370,7 @@ def load_dataflow(name: str, folder: Path | None = None) -> DataflowParameters:
     Raises
     ------
     ~perdix.settings.yaml_files.SettingsError
-        Naming file, line and mend, or the dataflows that there are.
+        Naming file, line and fix, or the dataflows that there are.
     """
     return load_known(name, folder or dataflows_folder(), DataflowParameters, "dataflow")
 

@@ -1,4 +1,4 @@
-"""Hosts, containers, and what happens to them: the words that a fleet is told in."""
+"""Hosts, containers, and what happens to them: the words that describe a fleet."""
 
 from __future__ import annotations
 

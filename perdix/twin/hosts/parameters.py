@@ -268,6 +268,6 @@ def load_topology(name: str, folder: Path | None = None) -> Topology:
     Raises
     ------
     ~perdix.settings.yaml_files.SettingsError
-        Naming file, line and mend, or the topologies that there are.
+        Naming file, line and fix, or the topologies that there are.
     """
     return load_known(name, folder or topologies_folder(), Topology, "topology")

@@ -169,7 +169,7 @@ def load_operator(name: str, folder: Path | None = None) -> OperatorTwinParamete
     Raises
     ------
     ~perdix.settings.yaml_files.SettingsError
-        Naming file, line and mend, or the operators that there are.
+        Naming file, line and fix, or the operators that there are.
     """
     return load_known(name, folder or operators_folder(), OperatorTwinParameters, "operator")
 
