@@ -97,7 +97,7 @@ def certainly_late(
     base_ms
         Below the latency of any record that does not wait.
     step_s
-        Of the twin, which tells no times within a step apart.
+        Of the twin, which does not distinguish times within a step.
 
     Returns
     -------

@@ -19,7 +19,7 @@ from matplotlib.ticker import EngFormatter, FuncFormatter, MultipleLocator
 from numpy.typing import NDArray
 from PIL import Image
 
-# Okabe and Ito's colours: told apart with any colour vision.
+# Okabe and Ito's colours: distinguished with any colour vision.
 BLUE, ORANGE, GREEN, RED, SKY, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#666666"
 CYCLE = (BLUE, ORANGE, GREEN, RED, SKY, "#CC79A7", "#000000", "#8C6D31")
 
@@ -72,7 +72,7 @@ def single(height_in: float = 4.2, width_in: float = WIDTH_IN) -> tuple[Figure, 
 
 
 def to_png(figure: Figure, dpi: int = DPI) -> bytes:
-    """Return the figure as a PNG of 128 colours: a third of the bytes, which Dagster's event log keeps for ever."""
+    """Return the figure as a PNG of 128 colours: a third of the bytes, which Dagster's event log never deletes."""
     drawn, small = io.BytesIO(), io.BytesIO()
     figure.savefig(drawn, format="png", dpi=dpi)
     with Image.open(drawn) as image:

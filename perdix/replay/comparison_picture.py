@@ -119,7 +119,7 @@ def _length(hours: float) -> str:
 
 
 def _clairvoyant_workers(group: Group) -> float | None:
-    """Return the average workers of the clairvoyant plans; one per seed, so any policy that has them tells."""
+    """Return the average workers of the clairvoyant plans; one per seed, so any policy that has them will do."""
     for mine in group.values():
         known = [
             one.outcome.clairvoyant_worker_s / (3600.0 * one.outcome.hours)

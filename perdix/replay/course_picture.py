@@ -160,7 +160,7 @@ def recovery_picture(played: Sequence[Played]) -> Figure | None:
     outcome = played[0].outcome
     true_s, predicted_s = times_s.T
     errors = np.abs(predicted_s - true_s) / true_s
-    told = textwrap.fill(f"{outcome.policy} on {outcome.trace}: mean error {errors.mean():.0%}", NARROW_TITLE)
+    title = textwrap.fill(f"{outcome.policy} on {outcome.trace}: mean error {errors.mean():.0%}", NARROW_TITLE)
     near = f"{int((errors <= NEAR).sum())} of {len(errors)} within {NEAR:.0%}"
-    axes.set_title(f"{told}\n{near}; {len(recoveries) - len(known)} left out", fontsize=10)
+    axes.set_title(f"{title}\n{near}; {len(recoveries) - len(known)} left out", fontsize=10)
     return figure

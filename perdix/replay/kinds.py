@@ -35,7 +35,7 @@ class Kind(Generic[Setup, Campaign]):
     Attributes
     ----------
     run
-        Plays a setup, ``processes`` replays at a time, and tells ``on_progress``.
+        Plays a setup, ``processes`` replays at a time, and reports to ``on_progress``.
     document
         Everything of a campaign but the seconds, JSON-serialisable.
     folder_name

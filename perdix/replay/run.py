@@ -152,8 +152,8 @@ class _Run:
         if self.trainer is not None:
             outcome = replace(outcome, retrains=self.trainer.trained, notes=tuple(self.trainer.notes))
         if self.begun is not None:
-            told = (*outcome.notes, *self.begun.notes)
-            outcome = replace(outcome, profiling_worker_s=self.begun.worker_s, notes=told)
+            notes = (*outcome.notes, *self.begun.notes)
+            outcome = replace(outcome, profiling_worker_s=self.begun.worker_s, notes=notes)
         return replace(played, outcome=outcome)
 
 
@@ -186,7 +186,7 @@ def job_of(case: Case) -> StreamJob:
 
 
 def _policy(case: Case) -> PolicySettings:
-    """Return the contender's policy; an HPA measures against what the twin's workers request, unless it is told."""
+    """Return the contender's policy; an HPA measures against what the twin's workers request, unless one is set."""
     settings = case.contender.settings
     if settings.name != "hpa" or "cpu_request" in settings.options:
         return settings

@@ -16,5 +16,5 @@ def short_names(labels: Sequence[str]) -> dict[str, str]:
     What stays long is broken into lines.
     """
     bare = {label: OPTIONS.sub("", label) for label in labels}
-    told = {label: bare[label] if list(bare.values()).count(bare[label]) == 1 else label for label in labels}
-    return {label: textwrap.fill(name.replace(":", " :"), WIDE).replace(" :", ":") for label, name in told.items()}
+    names = {label: bare[label] if list(bare.values()).count(bare[label]) == 1 else label for label in labels}
+    return {label: textwrap.fill(name.replace(":", " :"), WIDE).replace(" :", ":") for label, name in names.items()}

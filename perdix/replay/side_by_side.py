@@ -129,7 +129,7 @@ def play_all(
     Parameters
     ----------
     play
-        Plays one case, and tells how many seconds of it have passed.
+        Plays one case, and reports how many seconds of it have passed.
     name_of
         What a case's policy is called in tables.
     processes
@@ -220,7 +220,7 @@ def _begin(*shared: Any) -> None:
 
 
 def _end_with(sentinel: int, stop: Any) -> None:
-    """End this process when it is told to, or when its parent is gone, however that came about."""
+    """End this process when it is asked to, or when its parent is gone, however that came about."""
     while not stop.value and not connection.wait([sentinel], POLL_S):
         pass
     os._exit(1)

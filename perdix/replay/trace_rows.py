@@ -69,7 +69,7 @@ def read_rows(path: Path, step_s: float | None = None) -> Rows:
     Raises
     ------
     ~perdix.settings.yaml_files.SettingsError
-        Naming file, line and mend: a file that cannot be read, a column that is missing, cells that are no numbers,
+        Naming file, line and fix: a file that cannot be read, a column that is missing, cells that are no numbers,
         negative or infinite rates.
     """
     try:
@@ -214,7 +214,7 @@ def _numbers(path: Path, rows: Sequence[Row], time_at: int, rate_at: int, *, col
             rates.append(rate)
             places.append(place)
     if wrong:
-        raise SettingsError(f"{path}: {complaint(wrong)}; mend these rows or take them out")
+        raise SettingsError(f"{path}: {complaint(wrong)}; fix these rows or take them out")
     first = rows[0][1][time_at]
     dated = bool(times_s) and (_number(first) is None or abs(times_s[0]) >= DATED_S)
     return Rows(np.array(times_s), np.array(rates), np.array(places, dtype=np.int64), column, empty, unit, dated)

@@ -107,7 +107,7 @@ def recorded(path: Path, *, fill_gaps: bool = False, step_s: float | None = None
     Raises
     ------
     ~perdix.settings.yaml_files.SettingsError
-        Naming file, line and mend.
+        Naming file, line and fix.
     """
     if is_export(path):
         if step_s is not None:

@@ -99,6 +99,6 @@ def checked_arrivals(arrivals_per_s: Values) -> Values:
         first = int(wrong[0])
         raise ValueError(
             f"{len(wrong)} of {len(arrivals)} seconds are not finite or negative, the first is second {first} with "
-            f"{arrivals[first]} records/s; mend the trace before it is planned for"
+            f"{arrivals[first]} records/s; fix the trace before planning for it"
         )
     return arrivals

@@ -1,5 +1,5 @@
-"""The fewest worker-seconds of any plan at each share of late seconds, told the trace and all physics that is no luck.
+"""The fewest worker-seconds of any plan at each share of late seconds, given the trace and all physics that is no luck.
 
-Belongs here: what a plan is told (``known``), what a stage does (``stages``), the cheapest plan at a price of a late
+Belongs here: what a plan knows (``known``), what a stage does (``stages``), the cheapest plan at a price of a late
 second (``programme``), the curve (``curve``), and plans played on the twin (``played``).
 """

@@ -1,4 +1,4 @@
-"""What a plan of the frontier is told beforehand: the whole trace, and all of the job's physics that is no luck.
+"""What a plan of the frontier knows beforehand: the whole trace, and all of the job's physics that is no luck.
 
 No luck is what the seed gives every policy alike: what arrives, the noise of capacity and latency in each second, and
 when workers crash. How keys fall after a rescale and how long it takes are luck: the plan reckons with the capacity to
@@ -106,7 +106,7 @@ def known(
     restart, latency, seconds = parameters.restart, parameters.latency, len(arrivals)
     ones, observables = np.ones(seconds), Observables(parameters, seed)
     own_ms = latency.base_ms + float(physics.fill_ms(ones[:1], latency.fill_records, latency.fill_at_most_ms)[0])
-    told = Known(
+    found = Known(
         arrivals,
         np.arange(bounds.minimum, bounds.maximum + 1),
         expected.capacities(bounds),
@@ -118,11 +118,11 @@ def known(
         restart=restart,
         latency=latency,
     )
-    told.speed[:] *= told.warm_up(np.arange(seconds, dtype=np.float64))
+    found.speed[:] *= found.warm_up(np.arange(seconds, dtype=np.float64))
     for at_s in crashes_s:
         until_s = at_s + expected.failure_s
-        told.speed[at_s:until_s] = 0.0
-        told.speed[until_s:] *= told.warm_up(np.arange(max(seconds - until_s, 0), dtype=np.float64))
-        around_s = np.array([at_s - told.replayed_s, at_s])
-        told.again[at_s : at_s + 1] += np.diff(told.arrived(around_s))
-    return told
+        found.speed[at_s:until_s] = 0.0
+        found.speed[until_s:] *= found.warm_up(np.arange(max(seconds - until_s, 0), dtype=np.float64))
+        around_s = np.array([at_s - found.replayed_s, at_s])
+        found.again[at_s : at_s + 1] += np.diff(found.arrived(around_s))
+    return found

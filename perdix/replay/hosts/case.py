@@ -29,7 +29,7 @@ class HostsContender:
     label
         As the user wrote it; unique within a campaign.
     unit_min
-        Billing time unit in minutes; ``None``: the longest of the topology's is what the policy is told, and what it
+        Billing time unit in minutes; ``None``: the longest of the topology's is what the policy knows, and what it
         did is billed by each of them, as the paper does with its baseline.
     interval_s
         Seconds between its looks; ``None``: as the topology's file says.
@@ -80,7 +80,7 @@ class HostsCase:
 
     @property
     def unit_s(self) -> int:
-        """Billing time unit that the policy is told of, seconds."""
+        """Billing time unit that the policy knows, seconds."""
         return 60 * (self.contender.unit_min or max(self.topology.costs.units_min))
 
     @property

@@ -17,9 +17,9 @@ STEP_S = 60.0
 
 
 class ArrivalForecasts:
-    """One forecaster of all that arrives at all types together, split by the types' shares of late.
+    """One forecaster of all that arrives at all types together, split by the types' recent shares.
 
-    What reaches a type is in a fixed proportion to what the sensors emit, so one forecast tells of all of them, at a
+    What reaches a type is in a fixed proportion to what the sensors emit, so one forecast serves all of them, at a
     ninth of the time.
 
     Attributes

@@ -24,7 +24,7 @@ from perdix.replay.hosts.situation import Carried, carry_out, situation_of
 from perdix.settings.prices import Billing
 from perdix.twin.hosts.system import HostsTwin
 
-MOST_PROBLEMS = 20  # that are told; a policy that fails fails often
+MOST_PROBLEMS = 20  # that are reported; a policy that fails fails often
 _DEATHS = 41  # random stream
 
 
@@ -37,7 +37,7 @@ def play(
     """Play one policy on one topology.
 
     A policy that fails, or answers what is no decision, is held at what runs for that look. A step that cannot be
-    carried out is told with its reason, and the steps after it are carried out all the same.
+    carried out is reported with its reason, and the steps after it are carried out all the same.
 
     Parameters
     ----------

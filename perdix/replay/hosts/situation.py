@@ -28,7 +28,7 @@ from perdix.twin.hosts.leased import ImpossibleError
 from perdix.twin.hosts.parameters import Topology
 from perdix.twin.hosts.system import HostsTwin
 
-BUSY_MEASUREMENTS = 20  # what an instance works off is told by so many of the last measurements
+BUSY_MEASUREMENTS = 20  # what an instance works off is taken from so many of the last measurements
 BUSY_QUANTILE = 0.75  # of them: many were taken while stalls or a lack of idle CPU held the instances back
 SCALED = ("asked", "stopping")  # a migration scales nothing
 
@@ -97,7 +97,7 @@ def situation_of(
 
 
 def carry_out(twin: HostsTwin, decision: HostsDecision) -> list[Carried]:
-    """Carry out a decision's steps in their order; one that cannot be is told with its reason, and the rest goes on."""
+    """Carry out a decision's steps in their order; one that cannot be is reported with its reason, the rest goes on."""
     return [_carry_out(twin, step) for step in decision.steps]
 
 

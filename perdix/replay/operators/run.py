@@ -13,7 +13,7 @@ from perdix.replay.operators.case import DataflowCase
 from perdix.replay.operators.outcome import Asked, DataflowCourse, DataflowOutcome, DataflowPlayed, phases_of, summed_up
 from perdix.twin.dataflow.job import DataflowTwin
 
-MOST_PROBLEMS = 20  # that are told; a policy that fails fails often
+MOST_PROBLEMS = 20  # that are reported; a policy that fails fails often
 
 
 def play(
