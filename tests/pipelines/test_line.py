@@ -70,7 +70,9 @@ def line(tmp_path_factory: pytest.TempPathFactory, home_at: Callable[[Path], Hom
     conf = tmp_path_factory.mktemp("conf")
     for folder in ("queries", "expectations", "twins"):
         (conf / folder).symlink_to(PROJECT / "conf" / folder)
-    (conf / "perdix.yaml").write_text("training: {forecast_families: [last-value, damped-trend], thorough_families: []}\n")
+    (conf / "perdix.yaml").write_text(
+        "training: {forecast_families: [last-value, damped-trend], thorough_families: []}\n"
+    )
     clock = SimulatedClock(NOW_S)
     living = revive({name: load_twin(name) for name in JOBS}, clock, hours=2.0, scraping=Scraping(interval_s=10.0))
     for name, form in JOBS.items():
