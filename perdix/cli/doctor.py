@@ -63,8 +63,8 @@ def doctor(
                 show(finding, in_full=job is not None or len(files.jobs) <= SHOWN_IN_FULL)
     well = all(finding.ok for finding in findings)
     queries = [fact for finding in findings for fact in finding.queries]
-    told = [{name: value for name, value in vars(finding).items() if name != "queries"} for finding in findings]
-    document = {"ok": well, "findings": told, "queries": queries}
+    listed = [{name: value for name, value in vars(finding).items() if name != "queries"} for finding in findings]
+    document = {"ok": well, "findings": listed, "queries": queries}
     emit("perdix.doctor/1", document, as_json=as_json, show=lambda: None)
     if not well:
         raise typer.Exit(1)

@@ -112,8 +112,8 @@ def _of_job(home: Home, checkup: JobCheckup) -> Finding:
         return Finding(check, ok=True, found=_counted(facts), doubt=doubt, queries=facts)
     found = BETWEEN.join(filter(None, (checkup.problem, in_sentence(broken))))
     named = [*filter(None, (checkup.fix,)), *fixes(broken)]
-    mend = BETWEEN.join(_placed(home, checkup.job, one) for one in named)
-    return Finding(check, ok=False, found=found, mend=mend, doubt=doubt, queries=facts)
+    fix = BETWEEN.join(_placed(home, checkup.job, one) for one in named)
+    return Finding(check, ok=False, found=found, mend=fix, doubt=doubt, queries=facts)
 
 
 def _counted(facts: Sequence[QueryFact]) -> str:

@@ -43,9 +43,9 @@ def capacity(
     store = lake()
     _with_history(job, store.jobs("capacity_features"))
     settings = load_product_settings().training
-    rows = _mended(lambda: capacity_history(store, job, settings.history_days))
+    rows = _or_user_error(lambda: capacity_history(store, job, settings.history_days))
     most = maximum or stream_job(job).bounds.maximum
-    estimates = _mended(lambda: capacity_report(rows, most, cpu_below))
+    estimates = _or_user_error(lambda: capacity_report(rows, most, cpu_below))
     observed = _observed(rows)
     document = {"job": job, "cpu_below": cpu_below, "observed": observed, "capacities": estimates}
     emit("perdix.capacity/1", document, as_json=as_json, show=lambda: _show_capacity(job, estimates, observed))
@@ -106,15 +106,15 @@ def forecast(
 
     store, settings = lake(), load_product_settings().training
     _with_history(job, store.jobs("workload_features"))
-    history = _mended(lambda: workload_history(store, job, settings.history_days))
-    champion, version, fault = (None, 0, "") if family else _mended(lambda: _champion(job))
+    history = _or_user_error(lambda: workload_history(store, job, settings.history_days))
+    champion, version, fault = (None, 0, "") if family else _or_user_error(lambda: _champion(job))
     if family:
-        model = _mended(lambda: fitted(family, history, seed=settings.seed))
+        model = _or_user_error(lambda: fitted(family, history, seed=settings.seed))
     elif champion is not None:
-        model = _mended(lambda: walked(champion, history, CAUGHT_UP_PARTS))
+        model = _or_user_error(lambda: walked(champion, history, CAUGHT_UP_PARTS))
     else:
-        model = _mended(lambda: fallback(history))
-    made = _mended(lambda: model.forecast(horizon_s, max(1.0, round(horizon_s / 900))))
+        model = _or_user_error(lambda: fallback(history))
+    made = _or_user_error(lambda: model.forecast(horizon_s, max(1.0, round(horizon_s / 900))))
     why = "" if family or champion is not None else fault or why_no_champion(job)
     document = {
         "job": job,
@@ -187,7 +187,7 @@ def _show_forecast(job: str, made: Forecast, version: int, model: Forecaster, sa
     console.print(f"highest of all: mean {number(made.maximum_per_s())}, {bounds}")
     if len(model.members) > 1:
         counts = [[one.family, f"{one.weight:.0%}", _share(one.wape)] for one in standings(model)]
-        table("members", ["member", "weight", "WAPE of late"], counts)
+        table("members", ["member", "weight", "recent WAPE"], counts)
     for name, failure in model.failures.items():
         console.print(f"{name} takes no part: {failure}", highlight=False)
 
@@ -200,7 +200,7 @@ def explain(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Say in a sentence what is wanted of a job and why, with the sizes around it; --verbose tells all of it.
+    """Say in a sentence what is wanted of a job and why, with the sizes around it; --verbose shows all of it.
 
     Example: perdix explain wordcount --at 2026-01-31T03:12:00Z
     """
@@ -285,7 +285,7 @@ def _moment(text: str) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def _mended(make: Callable[[], T]) -> T:
+def _or_user_error(make: Callable[[], T]) -> T:
     """Call ``make``; a ``ValueError`` of the models is about the data, so it is the user's to know."""
     try:
         return make()

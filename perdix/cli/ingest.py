@@ -88,9 +88,9 @@ def _backfill(job: str | None, days: int, *, as_json: bool) -> None:
     """Pull jobs' own Prometheus ranges, and ingest them like exports; what fails of one job leaves the others."""
     from perdix.telemetry.live_range import pull_missing
 
-    described, mend = usable_files(but=job), "write conf/jobs/<job>.yaml with 'prometheus'"
+    described, fix = usable_files(but=job), "write conf/jobs/<job>.yaml with 'prometheus'"
     place, live = home(), {name: one for name, one in described.jobs.items() if one.prometheus is not None}
-    names = [known(job, live, "job with a Prometheus", mend, described)] if job else live
+    names = [known(job, live, "job with a Prometheus", fix, described)] if job else live
     if not names:
         raise UserError("no job file names a Prometheus: write conf/jobs/<job>.yaml (see conf/jobs/README.md)")
     pulls = []
@@ -289,8 +289,8 @@ def _show(document: dict[str, Any]) -> None:
         if file["removal"]:
             console.print(styled("removed", "yellow"), file["removal"], highlight=False)
         for reason, count in list(file["reasons"].items())[:3]:
-            told = f"{Path(file['file']).name}: {reason} ({count})"
-            console.print(styled("quarantined", "yellow"), told, highlight=False)
+            line = f"{Path(file['file']).name}: {reason} ({count})"
+            console.print(styled("quarantined", "yellow"), line, highlight=False)
     for warning in document["warnings"]:
         console.print(styled("warning", "yellow"), warning, highlight=False)
     for problem in document["problems"]:

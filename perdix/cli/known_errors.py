@@ -1,4 +1,4 @@
-"""The errors that a user can mend: shown as one sentence, without a stack trace."""
+"""The errors that a user can fix: shown as one sentence, without a stack trace."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from perdix.settings.yaml_files import SettingsError
 
 
 def known_errors() -> tuple[type[Exception], ...]:
-    """Return the error types whose message names the place and the mend."""
+    """Return the error types whose message names the place and the fix."""
     from perdix.control.state.schema import StateError
     from perdix.models.registry import RegistryError
     from perdix.targets.contract import TargetError

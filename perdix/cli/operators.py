@@ -143,9 +143,9 @@ def _rows(look: Look) -> list[dict[str, Any]]:
 
 
 def _busy(window: InstanceWindow) -> float | None:
-    """Return the share of the time in which its instances worked, or ``None`` where none of them tells."""
-    told = [useful_s for useful_s in window.useful_s.tolist() if math.isfinite(useful_s)]
-    return sum(told) / len(told) / window.window_s if told else None
+    """Return the share of the time in which its instances worked, or ``None`` where none of them reports."""
+    reported = [useful_s for useful_s in window.useful_s.tolist() if math.isfinite(useful_s)]
+    return sum(reported) / len(reported) / window.window_s if reported else None
 
 
 def _show(look: Look, *, applied: bool) -> None:

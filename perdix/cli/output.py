@@ -43,7 +43,7 @@ complaints = _PlainConsole(stderr=True)
 
 
 class UserError(PlainError):
-    """Something that the user can mend; the message says what and how. Shown without a stack trace."""
+    """Something that the user can fix; the message says what and how. Shown without a stack trace."""
 
 
 def emit(schema: str, document: Mapping[str, Any], *, as_json: bool, show: Callable[[], None]) -> None:

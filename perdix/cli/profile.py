@@ -125,17 +125,17 @@ def _work_of(plan: Plan, *, live: bool) -> tuple[str, float | None]:
     return f"{counted(count, 'deployment')} at up to {rates} rates each", SPARK_S + hours * PROFILED_S_PER_H
 
 
-def _document(job: str, told: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _document(job: str, produced: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Return the profile as it was kept, and what came of the training."""
     from perdix.assets.profile import rows_of_deployments
     from perdix.assets.training.record import read_trained
     from perdix.cli.stores import home
     from perdix.models.profiling.rows import read_profile
 
-    path = Path(str(told["profiles"]["file"]))
+    path = Path(str(produced["profiles"]["file"]))
     found = read_profile(path)
     (trained,) = read_trained(home().trainings / "perdix-latency", [job])
-    champions = told.get("latency_champions", {})
+    champions = produced.get("latency_champions", {})
     return {
         "job": job,
         "profile": path.stem,

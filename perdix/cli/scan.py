@@ -128,9 +128,9 @@ def scan(
     found = _scanned(wanted, set(job or ()), _price_of(asked_prices, worker_price), processes, thorough=thorough)
     from perdix.scan.document import document
 
-    told = document(found)
-    told["files"], problems = outputs.write(found, told)
-    emit("perdix.scan/1", told, as_json=as_json, show=lambda: _show(told))
+    result = document(found)
+    result["files"], problems = outputs.write(found, result)
+    emit("perdix.scan/1", result, as_json=as_json, show=lambda: _show(result))
     for problem in problems:
         complaints.print(styled("not done:", "yellow"), problem, highlight=False)
     if problems:
@@ -146,7 +146,7 @@ class Outputs:
     jobs: Path | None
     webhook: HttpAccess | None
 
-    def write(self, found: Scan, told: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    def write(self, found: Scan, document: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         """Write and send; returns what there is now, and in words what could not be done."""
         from perdix.policies.build import check_policy
         from perdix.scan.job_files import write_job_files
@@ -158,11 +158,11 @@ class Outputs:
         problems: list[str] = []
         with _noting(problems):
             if self.csv is not None:
-                write_csv(self.csv, told)
+                write_csv(self.csv, document)
                 files["csv"] = self.csv
         with _noting(problems):
             if self.html is not None:
-                self.html.write_text(page(told, found.jobs), encoding="utf-8")
+                self.html.write_text(page(document, found.jobs), encoding="utf-8")
                 files["html"] = self.html
         with _noting(problems):
             if self.jobs is not None:
@@ -170,7 +170,7 @@ class Outputs:
                 files |= {"jobs": list(written.files), "left": list(written.left)}
         with _noting(problems):
             if self.webhook is not None:
-                send(self.webhook, told)
+                send(self.webhook, document)
                 files["webhook"] = True
         return files, problems
 
@@ -253,7 +253,7 @@ def _nothing(only: set[str], notes: tuple[str, ...], nothing: str) -> str:
 
 @contextmanager
 def _progress_bar(jobs: int) -> Iterator[Callable[[float, int], None]]:
-    """Show a bar on standard error; yields what is to be told how many jobs are done."""
+    """Show a bar on standard error; yields a function that takes how many jobs are done."""
     columns = (
         TextColumn("scan"),
         BarColumn(),
@@ -327,11 +327,11 @@ def _sentence(found: Mapping[str, Any]) -> str:
     if not summary["judged"]:
         return f"{judged} What each lacks stands in its row."
     saved, worker_h = summary["saved_cost_per_month"], summary["saved_worker_h_per_month"]
-    told = saves_in_words(worker_h, "worker-hours")
+    saves = saves_in_words(worker_h, "worker-hours")
     if saved is not None:
-        told = f"{saves_in_words(saved, found['price']['currency'])} ({abs(worker_h):,.0f} worker-hours)"
+        saves = f"{saves_in_words(saved, found['price']['currency'])} ({abs(worker_h):,.0f} worker-hours)"
     workers = f"{number(summary['workers_advised'])} workers on average instead of {number(summary['workers_now'])}"
-    return f"{judged} {BRACKETS} {MARK.strip()} is advised: it {told}, {workers}."
+    return f"{judged} {BRACKETS} {MARK.strip()} is advised: it {saves}, {workers}."
 
 
 def _files(files: Mapping[str, Any]) -> Iterator[str]:

@@ -79,7 +79,7 @@ def stream_job(name: str) -> StreamJob:
     return stream_jobs().get(name) or StreamJob(name=name)
 
 
-def known(name: str, names: Iterable[str], what: str, mend: str, files: JobFiles | None = None) -> str:
+def known(name: str, names: Iterable[str], what: str, fix: str, files: JobFiles | None = None) -> str:
     """Return ``name`` when it is among ``names``; else raise ``UserError`` with the nearest one and the fix.
 
     Parameters
@@ -95,5 +95,5 @@ def known(name: str, names: Iterable[str], what: str, mend: str, files: JobFiles
             raise UserError(files.faults[name])
         names = sorted({*names, *files.faults})
     close = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean '{close[0]}'?" if close else (f"there are: {', '.join(names)}" if names else mend)
+    hint = f"did you mean '{close[0]}'?" if close else (f"there are: {', '.join(names)}" if names else fix)
     raise UserError(f"{what} '{name}' is not known; {hint}")

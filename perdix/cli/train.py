@@ -32,11 +32,11 @@ def train(
     files = usable_files(but=job)
     live = [name for name, one in files.jobs.items() if one.prometheus is not None]
     ingested, sampled = list(dict.fromkeys([*lake().jobs("workload_features"), *live])), sampled_jobs()
-    mend = "ingest exports first (perdix ingest FILES --job NAME), or write conf/jobs/<job>.yaml with its Prometheus"
+    fix = "ingest exports first (perdix ingest FILES --job NAME), or write conf/jobs/<job>.yaml with its Prometheus"
     every = list(dict.fromkeys([*ingested, *sampled]))
-    jobs = [known(job, every, "job", mend, files)] if job else every
+    jobs = [known(job, every, "job", fix, files)] if job else every
     if not jobs:
-        known("", [], "job", mend)
+        known("", [], "job", fix)
     document = train_jobs(
         [one for one in jobs if one in ingested], sampled=[one for one in jobs if one in sampled], show=not as_json
     )

@@ -98,8 +98,8 @@ def _all_jobs(rows: Sequence[Mapping[str, Any]], policy: str, price: WorkerPrice
 def _job(
     row: Mapping[str, Any], courses: Sequence[Course], explained: Explanation | None, price: WorkerPrice
 ) -> dict[str, Any]:
-    told = None if explained is None else explained.of_last_rescale
-    intent = None if told is None or told.entry is None else told.entry.intent
+    rescale = None if explained is None else explained.of_last_rescale
+    intent = None if rescale is None or rescale.entry is None else rescale.entry.intent
     picture = to_png(draw({row["job"]: courses}))
     return {
         **row,

@@ -147,8 +147,10 @@ def _read(topology: Path, rates: Path, sources: Path | None, epoch: str, most: i
     by_name = [_renamed(operator_rates_of(one), names) for one in log.epochs]
     windows = [found for found, _ in by_name]
     if not any(name in graph.names for window in windows for name in window):
-        told = ", ".join(list(dict.fromkeys(name for window in windows for name in window))[:10])
-        raise UserError(f"{rates} tells of {told}, {topology} of {', '.join(graph.names)}; give files of one dataflow")
+        logged = ", ".join(list(dict.fromkeys(name for window in windows for name in window))[:10])
+        raise UserError(
+            f"{rates} names {logged}, {topology} names {', '.join(graph.names)}; give files of one dataflow"
+        )
     per_instance = _under(emitted.per_instance, names) if emitted else {}
     running = {names[one.id]: one.instances for one in drawn.operators}
     running |= {name: one.instances for window in windows for name, one in window.items()}  # newer than the topology
@@ -165,8 +167,8 @@ def _read(topology: Path, rates: Path, sources: Path | None, epoch: str, most: i
 
 def _names(drawn: Topology) -> dict[str, str]:
     """Return operator id -> what it is called: its name where no other has it, else its id."""
-    told = [one.name for one in drawn.operators]
-    return {one.id: one.name if told.count(one.name) == 1 else one.id for one in drawn.operators}
+    given = [one.name for one in drawn.operators]
+    return {one.id: one.name if given.count(one.name) == 1 else one.id for one in drawn.operators}
 
 
 def _graph(drawn: Topology, names: Mapping[str, str], most: int | None, path: Path) -> Dataflow:
@@ -228,11 +230,11 @@ def _curves(path: Path, graph: Dataflow) -> dict[str, ScalingCurve]:
     from perdix.models.dataflow.scaling_curve import ScalingCurve
 
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(told, Mapping):
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(stored, Mapping):
             raise ValueError("not a mapping of operators to curves")
         found = {}
-        for name, state in told.items():
+        for name, state in stored.items():
             if name not in graph.names:
                 raise ValueError(f"'{name}' is not in the topology; name one of {', '.join(graph.names)}")
             if isinstance(state, Mapping):
@@ -265,9 +267,9 @@ def _write_curves(
             if name in graph.names and not graph[name].is_source:
                 before = learned.get(name, ScalingCurve())
                 learned[name] = before.observed(one.instances, one.true_processing_per_s)
-    told = {name: curve.to_json() for name, curve in learned.items() if curve.points}
+    curves = {name: curve.to_json() for name, curve in learned.items() if curve.points}
     try:
-        path.write_text(json.dumps(told, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(curves, indent=1, allow_nan=False) + "\n", encoding="utf-8")
     except OSError as error:
         raise UserError(f"--write-curves {path}: cannot be written ({error.strerror or error})") from None
 

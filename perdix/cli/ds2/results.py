@@ -20,7 +20,7 @@ SHOWN = 40  # epochs in a table
 
 @dataclass(frozen=True)
 class Answer:
-    """What is told of all epochs together."""
+    """The result over all epochs."""
 
     parallelism: Mapping[str, int]
     workers: int | None
@@ -67,7 +67,7 @@ def answer_of(
             sums = [global_parallelism(_needs(graph, found, k), free) for k in epochs]
             workers = int(_combined(sums, how))
         except ValueError as error:
-            notes.append(f"no workers can be told: {error}")
+            notes.append(f"the number of workers is unknown: {error}")
     return Answer(fitted.parallelism, workers, notes)
 
 
@@ -89,12 +89,12 @@ def _unrounded(found: Optimal) -> dict[str, list[float]]:
 
 
 def _needs(graph: Dataflow, found: Optimal, k: int) -> dict[str, float]:
-    told = found.unrounded_of(k)
-    return {name: told.get(name, float("nan")) for name in graph.names if name not in graph.sources}
+    unrounded = found.unrounded_of(k)
+    return {name: unrounded.get(name, float("nan")) for name in graph.names if name not in graph.sources}
 
 
 def epoch_row(number_: int, found: Optimal, k: int, notes: Mapping[str, str]) -> dict[str, Any]:
-    """Return what is told of one epoch."""
+    """Return the row of one epoch."""
     return {
         "epoch": number_,
         "parallelism": found.parallelism(k),

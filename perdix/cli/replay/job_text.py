@@ -22,7 +22,7 @@ Spread = Mapping[str, float | None] | None
 
 @contextmanager
 def progress_bar(total_s: float) -> Iterator[Callable[[float, int], None]]:
-    """Show a bar on standard error that moves with simulated time; yields what is to be told how far all has come."""
+    """Show a bar on standard error that moves with simulated time; yields a function that takes the progress."""
     columns = (
         TextColumn("replay"),
         BarColumn(),

@@ -65,11 +65,11 @@ def _spread(spread: Mapping[str, float | None]) -> str:
 
 def _path(one: Mapping[str, Any]) -> str:
     """Return the steps of each phase, and the least that would have sustained it."""
-    told = []
+    phases = []
     for phase in one["phases"]:
         least = "nothing sustains it" if phase["optimum"] is None else f"least {_counts(phase['optimum'])}"
-        told.append(f"{' -> '.join(_counts(step) for step in phase['path'])} ({least})")
-    return "; then ".join(told)
+        phases.append(f"{' -> '.join(_counts(step) for step in phase['path'])} ({least})")
+    return "; then ".join(phases)
 
 
 def _counts(parallelism: Mapping[str, int]) -> str:
