@@ -55,9 +55,9 @@ class FoundJob:
     scrape_interval_s
         How often it is scraped, seconds.
     topic
-        Kafka topic that it reads, where its rate tells which; else ``None``.
+        Kafka topic that it reads, where its rate shows which; else ``None``.
     partitions
-        Partitions of its source; ``None`` where no metric tells.
+        Partitions of its source; ``None`` where no metric reports them.
     """
 
     name: str

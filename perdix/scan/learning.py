@@ -237,7 +237,7 @@ def _capacities(past: Past, workers: Values, peak_per_s: float, partitions: int 
         more = min(int(np.ceil(highest * 1.5 * peak_per_s / table[highest].per_s)), MOST_ROOM * highest)
         table = model.table(more, partitions=partitions)
     if not table:
-        raise CannotJudgeError("its workers are so idle that their capacity cannot be told from their CPU load")
+        raise CannotJudgeError("its workers are so idle that their capacity cannot be estimated from their CPU load")
     return table
 
 

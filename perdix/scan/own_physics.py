@@ -23,7 +23,7 @@ from perdix.telemetry.window import Values
 from perdix.twin.parameters import TwinParameters
 
 UNIT_PER_S: Final = 10_000.0  # of one worker, in the twin's records
-STEP_S: Final = 60  # of the twin: what is recorded tells nothing within a minute
+STEP_S: Final = 60  # of the twin: the recorded data shows nothing within a minute
 SHORTEST_STANDSTILL_S: Final = 1.0
 LONGEST_STANDSTILL_S: Final = 1_800.0
 ASSUMED_BASE_MS: Final = 1_000.0

@@ -34,7 +34,7 @@ def with_partitions(
         of_jobs = [] if consumed is None else client.query_range(consumed, now_s, now_s, HOUR_S)
         of_topics = _of_topics(client, naming, jobs, now_s)
     except PrometheusError as error:
-        return tuple(jobs), (f"how many partitions sources have cannot be told: {error}",)
+        return tuple(jobs), (f"how many partitions sources have is unknown: {error}",)
     by_job: dict[Labels, list[int | None]] = {}
     for series in of_jobs:
         by_job.setdefault(labels_of(series, TOPIC), []).append(_count(series))

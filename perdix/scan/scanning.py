@@ -44,8 +44,8 @@ def found_in(wanted: Wanted, only: Collection[str] = ()) -> Found:
         notes = list(found.notes)
         for engine, queries in engines.items():
             mine = [job for job in found.jobs if job.engine == engine and (not only or job.name in only)]
-            told, said = with_topics(client, queries, mine, wanted.now_s, wanted.days)
-            read, more = with_partitions(client, queries, told, wanted.now_s)
+            named, said = with_topics(client, queries, mine, wanted.now_s, wanted.days)
+            read, more = with_partitions(client, queries, named, wanted.now_s)
             jobs += read
             notes += [f"{engine}: {note}" for note in (*said, *more)]
     return Found(named_apart(jobs), tuple(notes))

@@ -1,4 +1,4 @@
-"""Which Kafka topic a job reads, where its rate tells: engines do not name it, and a job file needs it."""
+"""Which Kafka topic a job reads, where its rate shows it: engines do not name it, and a job file needs it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def with_topics(
         )
         consumed = client.pull_jobs(queries, asked) if rates else {}
     except PrometheusError as error:
-        return tuple(jobs), (f"topics cannot be told by their rates: {error}",)
+        return tuple(jobs), (f"topics cannot be found by their rates: {error}",)
     found = []
     for job in jobs:
         pulled = consumed.get(job.name)

@@ -94,8 +94,8 @@ class KnownEvent(Strict):
                 ZoneInfo(name)
             except (LookupError, ValueError, OSError):
                 close = difflib.get_close_matches(name, available_timezones(), n=1)
-                mend = f"did you mean '{close[0]}'?" if close else "write for example Europe/Berlin"
-                raise ValueError(f"not a known time zone; {mend}") from None
+                fix = f"did you mean '{close[0]}'?" if close else "write for example Europe/Berlin"
+                raise ValueError(f"not a known time zone; {fix}") from None
         return name
 
     @model_validator(mode="after")

@@ -135,7 +135,7 @@ def load_prices(name: str, folder: Path | None = None) -> PriceList:
     Raises
     ------
     SettingsError
-        Naming file, line and mend; for a name that is not known, the nearest that is.
+        Naming file, line and fix; for a name that is not known, the nearest that is.
     """
     names = price_list_names(folder)
     path = (folder or prices_folder()) / f"{name}.yaml"

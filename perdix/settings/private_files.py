@@ -1,4 +1,4 @@
-"""Folders and files that nobody but their owner may read: what is decided, and how, tells of a company's systems."""
+"""Folders and files that nobody but their owner may read: decisions and their reasons reveal a company's systems."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def private_folder(path: Path) -> None:
 
 def private_file(path: Path) -> None:
     """Make a file, if it is absent, that only its owner may read and write; one that is there is closed to others."""
-    with suppress(OSError):  # whoever opens it tells why that cannot be done
+    with suppress(OSError):  # whoever opens it reports why that cannot be done
         os.close(os.open(path, os.O_CREAT | os.O_RDONLY | os.O_CLOEXEC, stat.S_IRUSR | stat.S_IWUSR))
     _close_to_others(path)
 

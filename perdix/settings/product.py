@@ -76,7 +76,7 @@ def load_product_settings(path: Path | None = None) -> ProductSettings:
     Raises
     ------
     SettingsError
-        Naming file, line and mend.
+        Naming file, line and fix.
     """
     path = path or conf_folder() / "perdix.yaml"
     return load_model(path, ProductSettings) if path.exists() else ProductSettings()

@@ -186,7 +186,7 @@ def load_stream_job(path: Path, check_policy: CheckPolicy | None = None) -> Stre
     Raises
     ------
     SettingsError
-        Naming file, line and mend.
+        Naming file, line and fix.
     """
     job = load_model(path, StreamJob, name=path.stem)
     if job.name != path.stem:

@@ -1,4 +1,4 @@
-"""YAML into pydantic models, with the file, the line and the mend in every error."""
+"""YAML into pydantic models, with the file, the line and the fix in every error."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def _explain(path: Path, document: Any, model: type[BaseModel], item: Any) -> st
     if item["type"] == "extra_forbidden":
         known = _fields_at(model, location[:-1], document)
         close = difflib.get_close_matches(str(location[-1]), known, n=1)
-        mend = f"did you mean '{close[0]}'?" if close else f"known keys: {', '.join(sorted(known))}"
-        return f"{path}:{line}: unknown key '{name}'; {mend}"
+        fix = f"did you mean '{close[0]}'?" if close else f"known keys: {', '.join(sorted(known))}"
+        return f"{path}:{line}: unknown key '{name}'; {fix}"
     if item["type"] == "missing":
         return f"{path}:{line}: '{name}' is missing; add it"
     message = item["msg"].removeprefix("Value error, ")

@@ -28,7 +28,7 @@ _DATE = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
 
 
 class SettingsError(PlainError):
-    """A setting that cannot be used. The message names file, line, what is wrong and how to mend it; no secrets."""
+    """A setting that cannot be used. The message names file, line, what is wrong and how to fix it; no secrets."""
 
 
 def read_yaml(path: Path) -> Any:
@@ -71,7 +71,7 @@ def _text_of(path: Path) -> str:
         raise SettingsError(f"{path}: no such file") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         said = getattr(error, "strerror", None) or error
-        raise SettingsError(f"{path}: cannot be read: {said}; mend it or take it away") from None
+        raise SettingsError(f"{path}: cannot be read: {said}; fix or remove it") from None
     if len(data) > MOST_BYTES:
         raise SettingsError(f"{path}: more than {MOST_BYTES:,} bytes are no settings; split it or take it away")
     try:

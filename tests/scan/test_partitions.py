@@ -66,5 +66,5 @@ def test_a_count_that_cannot_be_is_none(count):
 def test_a_refusal_is_told_and_keeps_no_job_back():
     found, notes = partitions(Server(refused=True))
     assert found is None
-    assert "cannot be told" in notes[0]
+    assert "is unknown" in notes[0]
     assert with_partitions(Server(refused=True), FLINK, [], NOW_S) == ((), ())

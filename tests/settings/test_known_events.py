@@ -1,4 +1,4 @@
-"""A calendar of a job: what is known to come, when, and what is refused with its place and the mend."""
+"""A calendar of a job: what is known to come, when, and what is refused with its place and the fix."""
 
 import pickle
 import time

@@ -1,4 +1,4 @@
-"""An operator's typo is answered with file, line and mend."""
+"""An operator's typo is reported with file, line and fix."""
 
 import re
 from pathlib import Path
