@@ -126,7 +126,7 @@ def load_suite(path: Path) -> Suite:
     Raises
     ------
     SettingsError
-        Naming file, line and mend.
+        Naming file, line and fix.
     """
     return load_model(path, Suite, file=path)
 

@@ -201,10 +201,12 @@ def _error_of(info: Mapping[str, Any]) -> str | None:
 def _about_the_table(outcome: ExpectationOutcome, rule: Rule, facts: Mapping[str, float | None]) -> ExpectationOutcome:
     """Tell the fact itself: that one row of one was unexpected says nothing."""
     unknown = [name for name in rule.columns if facts.get(name) is None]
-    told = {**asdict(outcome), "checked": None, "unexpected": None, "unexpected_percent": None, "examples": ()}
+    fields = {**asdict(outcome), "checked": None, "unexpected": None, "unexpected_percent": None, "examples": ()}
     if unknown and facts["rows"]:
-        told |= {"success": False, "error": f"the table lacks the columns for {', '.join(unknown)}"}
-    return ExpectationOutcome(**{**told, "observed": facts.get(rule.columns[0]) if rule.columns else outcome.observed})
+        fields |= {"success": False, "error": f"the table lacks the columns for {', '.join(unknown)}"}
+    return ExpectationOutcome(
+        **{**fields, "observed": facts.get(rule.columns[0]) if rule.columns else outcome.observed}
+    )
 
 
 def _rows_like(rows: Frame, outcome: ExpectationOutcome, shown: Sequence[str]) -> tuple[Mapping[str, Any], ...]:
@@ -215,11 +217,11 @@ def _rows_like(rows: Frame, outcome: ExpectationOutcome, shown: Sequence[str]) -
     columns = [outcome.kwargs[key] for key in ("column", "column_A", "column_B") if key in outcome.kwargs]
     found = [example["value"] for example in outcome.examples]
     tuples = [value if isinstance(value, list | tuple) else (value,) for value in found]
-    told = list(dict.fromkeys(name for name in (*columns, *shown) if name in rows.columns))
+    kept = list(dict.fromkeys(name for name in (*columns, *shown) if name in rows.columns))
     if not columns or not tuples or any(None in values for values in tuples):
         return outcome.examples
     alike = [reduce(and_, (rows[name] == value for name, value in zip(columns, one, strict=True))) for one in tuples]
-    chosen = rows[reduce(or_, alike)][told]  # the same words for pandas and Spark
+    chosen = rows[reduce(or_, alike)][kept]  # the same words for pandas and Spark
     if isinstance(chosen, pd.DataFrame):
         picked = chosen.head(MOST_EXAMPLES).to_dict("records")
     else:

@@ -38,8 +38,8 @@ def forecast_against_truth(job: str, backtest: Backtest) -> bytes:
             axes.tick_params(labelleft=False)
     handles, labels = grid[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", frameon=False, ncols=4)
-    told = f"forecasts over {backtest.horizon_s:.0f} s from {shown} origins, {_percent(backtest.wape())}"
-    figure.suptitle(f"{job}: {told}", fontsize=11)
+    title = f"forecasts over {backtest.horizon_s:.0f} s from {shown} origins, {_percent(backtest.wape())}"
+    figure.suptitle(f"{job}: {title}", fontsize=11)
     return to_png(figure)
 
 

@@ -123,8 +123,8 @@ def landed_jobs(home: Home) -> tuple[list[str], list[str]]:
     """Return the jobs that have a landing folder, and what is wrong with folders that cannot name a job."""
     found = sorted(path.name for path in home.landing.iterdir() if path.is_dir()) if home.landing.is_dir() else []
     jobs = [name for name in found if NAME.fullmatch(name)]
-    mend = "rename the folder: letters, digits, '.', '_' or '-', at most 63"
-    return jobs, [f"{home.landing / name}: not a job's name; {mend}" for name in found if name not in jobs]
+    fix = "rename the folder: letters, digits, '.', '_' or '-', at most 63"
+    return jobs, [f"{home.landing / name}: not a job's name; {fix}" for name in found if name not in jobs]
 
 
 def warnings_of(reports: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -14,9 +14,9 @@ from perdix.control.explain_text import render
 
 def metadata_of(course: JobCourse) -> dict[str, Any]:
     """Return what the page of a job shows: texts, a picture, and numbers as far as they are known."""
-    told, drawn = course.explanation, job_picture(course)
-    why = told.of_last_rescale if course.rescales else told
-    entry = told.entry
+    explained, drawn = course.explanation, job_picture(course)
+    why = explained.of_last_rescale if course.rescales else explained
+    entry = explained.entry
     numbers = {
         "load_per_s": course.load_per_s,
         "late_percent": None if course.late_share is None else 100.0 * course.late_share,

@@ -19,7 +19,7 @@ from perdix.telemetry.partitions import source_key
 
 @dataclass(frozen=True)
 class Kept:
-    """The newest answers of jobs in a folder, those of one run told apart from older ones.
+    """The newest answers of jobs in a folder, those of one run distinguished from older ones.
 
     Attributes
     ----------

@@ -80,8 +80,8 @@ class _Run:
     def __init__(self, spark: SparkSession, task: Task, kept: Kept, watch: Watch, teller: tuple[Tell, float]) -> None:
         self._spark, self._task, self._kept, self._watch = spark, task, kept, watch
         self._tell, self._tell_every_s = teller
-        self._told_s = time.monotonic()
-        self._told: Progress | None = None
+        self._said_s = time.monotonic()
+        self._said: Progress | None = None
 
     def spark_job(self, keys: Sequence[Key]) -> Exception | None:
         """Run keys to their end; return what Spark raised, if it did."""
@@ -108,7 +108,7 @@ class _Run:
             try:
                 while not wait([job], timeout=min(LOOK_EVERY_S, self._tell_every_s)).done:
                     self._watch.look()
-                    if time.monotonic() - self._told_s >= self._tell_every_s:
+                    if time.monotonic() - self._said_s >= self._tell_every_s:
                         self.say()
             except BaseException:
                 self._spark.sparkContext.cancelJobsWithTag(tag)  # whoever ends the run must not leave its tasks behind
@@ -121,10 +121,10 @@ class _Run:
 
     def say(self) -> None:
         """Tell how far the run is, unless that was said already."""
-        self._told_s = time.monotonic()
-        progress = self._watch.progress(self._told_s)
-        if self._told is None or progress.done != self._told.done:
-            self._told = progress
+        self._said_s = time.monotonic()
+        progress = self._watch.progress(self._said_s)
+        if self._said is None or progress.done != self._said.done:
+            self._said = progress
             self._tell(progress)
 
 

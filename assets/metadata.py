@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 
 MOST_ROWS = 20
-MOST_PICTURE_BYTES = 100_000  # metadata is stored in the event log for ever
+MOST_PICTURE_BYTES = 100_000  # metadata stays in the event log without end
 
 
 def records(rows: Sequence[Mapping[Any, Any]], columns: Sequence[str]) -> dg.TableMetadataValue:

@@ -68,7 +68,7 @@ class ProfileConfig(dg.Config):
 )
 def profiles(context: dg.AssetExecutionContext, workspace: Workspace, config: ProfileConfig) -> dg.MaterializeResult:
     """Profile the jobs of the run, one after the other; each profile is kept under its digest."""
-    jobs, told = list(context.partition_keys), {}
+    jobs, metadata = list(context.partition_keys), {}
     for job in jobs:
         try:
             found, path, left = profile_job(context, workspace, config, job)
@@ -77,10 +77,10 @@ def profiles(context: dg.AssetExecutionContext, workspace: Workspace, config: Pr
         for note in found.notes:
             if note != left:
                 context.log.warning(f"{job}: {note}")
-        told[job] = found_metadata(found, path) | {"left": dg.MetadataValue.text(left)}
+        metadata[job] = found_metadata(found, path) | {"left": dg.MetadataValue.text(left)}
         if len(jobs) > 1:
-            context.add_asset_metadata(told[job], partition_key=job)
-    return dg.MaterializeResult(metadata=told[jobs[0]] if len(jobs) == 1 else {"jobs": ", ".join(jobs)})
+            context.add_asset_metadata(metadata[job], partition_key=job)
+    return dg.MaterializeResult(metadata=metadata[jobs[0]] if len(jobs) == 1 else {"jobs": ", ".join(jobs)})
 
 
 def profile_job(

@@ -105,10 +105,10 @@ def _result(context: dg.AssetExecutionContext, pulled: list["PulledRange"], refr
 
 def _check(name: str, failed: Iterable[str], what: str) -> dg.AssetCheckResult:
     """Return a check that warns: whatever is missing, the training goes on with what there is."""
-    told = sorted(set(failed))
+    missing = sorted(set(failed))
     return dg.AssetCheckResult(
         check_name=name,
-        passed=not told,
+        passed=not missing,
         severity=dg.AssetCheckSeverity.WARN,
-        metadata={what: ", ".join(told[:50])} if told else {},
+        metadata={what: ", ".join(missing[:50])} if missing else {},
     )

@@ -71,7 +71,7 @@ def operator_samples(
     context: dg.AssetExecutionContext, workspace: Workspace, config: SampleConfig
 ) -> dg.MaterializeResult:
     """Sample the jobs of the run, one after the other; the samples of each are kept under their digest."""
-    jobs, told = list(context.partition_keys), {}
+    jobs, metadata = list(context.partition_keys), {}
     for job in jobs:
         try:
             found, path, sampled, left = sample_job(context, workspace, config, job)
@@ -82,10 +82,10 @@ def operator_samples(
         for note in found.notes:
             if note != left:
                 context.log.warning(f"{job}: {note}")
-        told[job] = samples_metadata(found, path, sampled) | {"left": dg.MetadataValue.text(left)}
+        metadata[job] = samples_metadata(found, path, sampled) | {"left": dg.MetadataValue.text(left)}
         if len(jobs) > 1:
-            context.add_asset_metadata(told[job], partition_key=job)
-    return dg.MaterializeResult(metadata=told[jobs[0]] if len(jobs) == 1 else {"jobs": ", ".join(jobs)})
+            context.add_asset_metadata(metadata[job], partition_key=job)
+    return dg.MaterializeResult(metadata=metadata[jobs[0]] if len(jobs) == 1 else {"jobs": ", ".join(jobs)})
 
 
 def sample_job(

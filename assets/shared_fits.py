@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What is to be told: what was fitted, and what could not be."""
+    """What to report: what was fitted, and what could not be."""
 
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)

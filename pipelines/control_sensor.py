@@ -29,7 +29,7 @@ from perdix.settings.yaml_files import SettingsError
 DECISIONS = dg.AssetKey("scaling_decisions")
 AUTOSTART = "PERDIX_AUTOSTART"
 """Set to 1 (``perdix dev`` does) to have the loop run as soon as Dagster does; else an operator starts the sensor."""
-MOST_JOBS = 10  # whose workers are told in a sentence
+MOST_JOBS = 10  # whose workers are named in a sentence
 
 
 @lru_cache(maxsize=4)
@@ -47,7 +47,7 @@ def _followed(home: Home, conf: Path) -> FollowedFiles:
 
 
 def _interval_s() -> int:
-    """Return seconds between ticks; settings that cannot be read are told by each tick, which goes on without them."""
+    """Return seconds between ticks; each tick reports settings that cannot be read, and goes on without them."""
     try:
         return round(load_product_settings().control.tick_interval_s)
     except SettingsError:
@@ -98,7 +98,7 @@ def control_loop(context: dg.SensorEvaluationContext, workspace: Workspace) -> d
 
 
 def tick_sentence(report: FleetReport) -> str:
-    """Return a tick in a sentence, with the workers of the first jobs: all that the sensor's page tells of it."""
+    """Return a tick in a sentence, with the workers of the first jobs: all that the sensor's page shows of it."""
     running = [f"{name} {one.running}" for name, one in sorted(report.reports.items()) if one.running is not None]
     more = f" and {len(running) - MOST_JOBS} more" if len(running) > MOST_JOBS else ""
     return f"{report.sentence()} Workers: {', '.join(running[:MOST_JOBS])}{more}." if running else report.sentence()

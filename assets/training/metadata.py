@@ -1,6 +1,6 @@
 """What Dagster's pages show of a training: a few figures of the run on every partition, and each job's own on its own.
 
-Every partition's event is stored for ever, so what is said on all of them must be short: with a thousand jobs a table
+Every partition's event is never deleted, so what is said on all of them must be short: with a thousand jobs a table
 or a picture would be a thousand of them.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from perdix.models.registry import Published
 
 MOST_REASONS = 10
-MOST_FAILURES = 50  # told one by one; the rest are in their partitions
+MOST_FAILURES = 50  # listed one by one; the rest are in their partitions
 
 
 def tell_of_failures(context: dg.AssetExecutionContext, trained: Sequence[Trained]) -> None:

@@ -1,4 +1,4 @@
-"""Suites: the shipped ones are sound, and a bad one is answered with file, line and mend."""
+"""Suites: the shipped ones are sound, and a bad one is reported with file, line and fix."""
 
 from pathlib import Path
 

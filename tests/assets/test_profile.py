@@ -1,4 +1,4 @@
-"""Profiling through Dagster: a file, a page with a picture, and errors that name the mend."""
+"""Profiling through Dagster: a file, a page with a picture, and errors that name the fix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sampling through Dagster: a file, a page with a picture, and errors that name the mend."""
+"""Sampling through Dagster: a file, a page with a picture, and errors that name the fix."""
 
 from __future__ import annotations
 
