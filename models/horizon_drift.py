@@ -32,7 +32,7 @@ LEAST_ORIGINS = 8
 
 @dataclass(frozen=True)
 class Errors:
-    """Absolute errors of forecasts of late, sums of records/s in which the newest count most. Immutable.
+    """Absolute errors of recent forecasts, sums of records/s in which the newest count most. Immutable.
 
     Attributes
     ----------

@@ -2,7 +2,7 @@
 
 Workers of one size are packed exactly. Workers of several sizes are packed first-fit decreasing, in several orders of
 "decreasing" (two resources have no single one), of which the one with the fewest hosts is taken. How far that can be
-from the best is told by a lower bound: Martello and Toth's L2 (Discrete Applied Mathematics 28, 1990), of cores, of
+from the best is shown by a lower bound: Martello and Toth's L2 (Discrete Applied Mathematics 28, 1990), of cores, of
 memory and of the mean of both.
 """
 

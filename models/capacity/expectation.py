@@ -177,7 +177,7 @@ class Expectation:
         redrawn = REDRAWN_SKEW**2
         if evidence is None:
             return curve, variance + redrawn
-        # A stay that goes on is not an average over stays: the curve, which is one, tells less of it.
+        # A stay that goes on is not an average over stays: the curve, which is one, says less of it.
         stays_on = evidence is self.current
         own = 1.0 / evidence.variance(self.now_s)
         # With a single scale-out the curve is that evidence: adding it again would feign precision.

@@ -2,7 +2,7 @@
 
 Each worker's CPU load is ``idle + per_record * throughput + noise``. The idle share is common to the workers of a job,
 the CPU per record differs between them as the hosts do. Both are worked out together, by Bayes' rule on a grid: a
-worker that is nearly idle tells hardly anything of its capacity, and then the answer says so.
+worker that is nearly idle shows hardly anything of its capacity, and then the answer says so.
 """
 
 from __future__ import annotations

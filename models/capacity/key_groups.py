@@ -2,7 +2,7 @@
 
 Flink deals a job's key groups in contiguous ranges: subtask ``i`` of ``p`` has those from ``ceil(i G / p)`` to
 ``ceil((i + 1) G / p)`` (``KeyGroupRangeAssignment``). At the same scale-out each subtask has the same again, and every
-scale-out that ran tells other sums of the same loads. What a single key group has is not known: several loads that fit
+scale-out that ran gives other sums of the same loads. What a single key group has is not known: several loads that fit
 all that was seen are drawn, and the spread between them is how well another scale-out is foreseen.
 """
 
@@ -126,9 +126,9 @@ class KeyGroups:
         noise = (SHARE_SD / scale_out) ** 2
         anew = noise + float(((shares - 1.0 / scale_out) ** 2).mean())
         foreseen = noise + float(((shares - self._shares(scale_out).mean(axis=0)) ** 2).mean())
-        told = 0.5 * (scale_out - 1) * math.log(anew / foreseen)
+        gained = 0.5 * (scale_out - 1) * math.log(anew / foreseen)
         # That a size is dealt alike again says nothing of others: hosts may be slow wherever keys go.
-        return min(max(told, -ONE_STAY), 0.0 if scale_out in self.seen else ONE_STAY)
+        return min(max(gained, -ONE_STAY), 0.0 if scale_out in self.seen else ONE_STAY)
 
     def _shares(self, scale_out: int) -> Values:
         """Return the share of each subtask in each draw, shape ``(draws, scale_out)``."""

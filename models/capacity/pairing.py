@@ -16,7 +16,7 @@ Values = NDArray[np.float64]
 
 MINUTE_S = 60.0
 WARM_UP_S = 120.0  # Daedalus' program: CPU and caches are not themselves before that
-ROWS_AROUND = 41  # of 15 s, where the scale-out has to be told from the workers that report
+ROWS_AROUND = 41  # of 15 s, where the workers that report show the scale-out
 HALF = 0.5  # share of the minute's samples that must be there
 COLUMNS = ("ts", "worker", "scale_out", "cpu_load", "throughput_per_s")
 
@@ -122,12 +122,12 @@ def runs_of_scale_out(frame: pd.DataFrame) -> Iterator[Run]:
 def scale_out_of(rows: pd.DataFrame) -> pd.Series[int]:
     """Return the scale-out of every row, whole and at least 1.
 
-    Exports without the engine's own count (Grafana panels of pods, for one) still tell it by who reports: the most
+    Exports without the engine's own count (Grafana panels of pods, for one) still show it by who reports: the most
     workers in the ten minutes or so around a row, so that a pod that misses a scrape is not a rescale.
     """
-    told = rows["scale_out"].astype(float)
+    stated = rows["scale_out"].astype(float)
     reporting = rows.groupby("ts", sort=True)["worker"].nunique().rolling(ROWS_AROUND, center=True, min_periods=1).max()
-    return told.fillna(rows["ts"].map(reporting)).round().clip(lower=1).astype(int)
+    return stated.fillna(rows["ts"].map(reporting)).round().clip(lower=1).astype(int)
 
 
 def epoch_s(index: pd.Index | pd.Series) -> Values:

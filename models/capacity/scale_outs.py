@@ -37,7 +37,7 @@ FAR = 1.5  # times the usual CPU load, beyond which no line is held against what
 LIKELY_SDS = 2.0  # of what is believed of the idle share: above, it is not likely (strangers: 0.32)
 VETO_MINUTES = 3.0  # weight from which a stay's lines are known well enough to doubt what comes
 DEALT_MINUTES = 1.0  # weight from which a stay's CPU loads tell how the work falls onto the subtasks
-LITTLE = 0.1  # share of the capacity up to which rates and CPU load may differ: an idle worker's CPU tells little
+LITTLE = 0.1  # share of the capacity up to which rates and CPU load may differ: an idle worker's CPU shows little
 BEHIND_SD = 0.03  # relative sd of a minute's throughput with a backlog around the capacity
 KEEPS_UP = 0.02  # of what arrives: who keeps up does so much less or more of it
 MOST_PER_WORKER_PER_S = 1e9  # records/s: no worker takes more
@@ -128,7 +128,7 @@ class ScaleOuts:
     ) -> ScaleOuts:
         """Learn from a minute, up to ``at_s``, in which a backlog was worked off: its throughput was all there is.
 
-        It also tells of what workers wait for beside their CPU, and of the seconds in which now one and now another of
+        It also shows what workers wait for beside their CPU, and the seconds in which now one and now another of
         them is the slowest, of which the lines through CPU load know nothing. It does not count twice within a minute.
         Where it is far below the lines, something else may have held the job up; where that repeats, the lines promise
         too much at every scale-out. Who does as much as arrives keeps up: a lag that follows committed offsets says
@@ -225,7 +225,7 @@ class ScaleOuts:
         if weight < max(DEALT_MINUTES, 2.0 * self.dealt_minutes) or len(subtasks.workers) != self.scale_out:
             return self
         if self.dealt_to and self.dealt_to != subtasks.workers:
-            return self  # after a failure subtasks may be elsewhere: a worker's line tells of two of them
+            return self  # after a failure subtasks may be elsewhere: a worker's line mixes two of them
         shares = self.workers.shares(subtasks.workers, self.idle if self._total is None else self._total.idle)
         if shares is None:
             return self
@@ -346,8 +346,8 @@ class ScaleOuts:
     def capacity(self, scale_out: int) -> Estimate:
         """Return the estimate for ``scale_out`` workers with a 90 % interval.
 
-        What a scale-out is expected to take never falls with more workers. What runs is told as its keys fell, which
-        may be above or below what a neighbour is expected to take.
+        What a scale-out is expected to take never falls with more workers. The estimate of what runs accounts for its
+        key skew, and may be above or below what a neighbour is expected to take.
 
         Raises
         ------

@@ -18,7 +18,7 @@ MS_PER_S = 1000.0
 
 @dataclass(frozen=True)
 class SubtaskReadings:
-    """What Flink told of the subtasks of one operator over one window; arrays of shape ``(subtasks,)``, NaN: nothing.
+    """What Flink reported of an operator's subtasks over one window; arrays of shape ``(subtasks,)``, NaN: nothing.
 
     The gauges are means over the window, milliseconds per second; the counters are read at its begin and end.
 
@@ -46,7 +46,7 @@ class SubtaskReadings:
 
 @dataclass(frozen=True)
 class SubtaskCounters:
-    """What the subtasks of one operator have done since each began; arrays of shape ``(subtasks,)``, NaN: not told.
+    """What the subtasks of one operator have done since each began; arrays of shape ``(subtasks,)``, NaN: unknown.
 
     Attributes
     ----------

@@ -46,17 +46,17 @@ def source_targets(
 ) -> dict[str, list[float]]:
     """Return source -> records/s that it should emit in each epoch; NaN: as its logged true rate says.
 
-    What is told is of each instance; ``None`` stands for what the source was observed to emit.
+    The given rates are per instance; ``None`` stands for what the source was observed to emit.
     """
     nan = float("nan")
     targets: dict[str, list[float]] = {}
     for name in graph.sources:
         if name not in per_instance:
             continue
-        told = per_instance[name]
+        each = per_instance[name]
         rates = [epoch.get(name) for epoch in epochs]
         targets[name] = [
-            nan if one is None else one.observed_output_per_s if told is None else told * one.instances for one in rates
+            nan if one is None else one.observed_output_per_s if each is None else each * one.instances for one in rates
         ]
     return targets
 

@@ -102,7 +102,7 @@ class Optimal:
     reasons: tuple[Mapping[str, str], ...]
 
     def parallelism(self, window: int = -1) -> dict[str, int]:
-        """Return operator -> instances of one window, the last unless told."""
+        """Return operator -> instances of one window, by default the last."""
         return dict(zip(self.operators, self.instances[window].tolist(), strict=True))
 
     def unrounded_of(self, window: int = -1) -> dict[str, float]:
@@ -130,7 +130,7 @@ def optimal_parallelism(
         Source -> records/s that it should emit, of all windows or of each. A source that is missing or NaN should
         emit what it could (its true output rate, as the original program has it), or else what it did.
     running
-        Operator -> instances, for operators that did not report; one instance where that is not told either.
+        Operator -> instances, for operators that did not report; one instance where that is unknown, too.
     curves
         Operator -> how it really scales; operators that are missing scale linearly, as the paper assumes.
 
@@ -147,7 +147,7 @@ def optimal_parallelism(
     chosen = sizing or Sizing()
     table = RatesTable.of(graph, windows, running or {})
     traversal = _Traversal(graph, table, chosen, _source_targets(graph, table, source_per_s or {}), curves or {})
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not a number of instances, and is told so
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not a number of instances, and is reported
         for index, operator in enumerate(graph):
             traversal.visit(index, operator)
         return traversal.result()
@@ -320,12 +320,12 @@ def _source_targets(graph: Dataflow, table: RatesTable, given: PerSource) -> dic
         if name not in graph.sources:
             continue
         count = len(table.instances)
-        told = np.asarray(given.get(name, np.nan), dtype=np.float64)
-        if told.ndim and len(told) != count:
-            raise ValueError(f"source '{name}' has {len(told)} rates for {count} windows; give one, or one per window")
-        told = np.where(np.isfinite(told) & (told >= 0), told, np.nan) * np.ones(count)
+        asked = np.asarray(given.get(name, np.nan), dtype=np.float64)
+        if asked.ndim and len(asked) != count:
+            raise ValueError(f"source '{name}' has {len(asked)} rates for {count} windows; give one, or one per window")
+        asked = np.where(np.isfinite(asked) & (asked >= 0), asked, np.nan) * np.ones(count)
         logged = np.where(np.isnan(table.true_out[:, index]), table.observed_out[:, index], table.true_out[:, index])
-        targets[name] = np.where(np.isnan(told), logged, told)
+        targets[name] = np.where(np.isnan(asked), logged, asked)
     return targets
 
 

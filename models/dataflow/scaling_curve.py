@@ -112,14 +112,14 @@ class ScalingCurve:
         """Return the parallelism that takes ``rate_per_s``, given what ``instances`` were just measured to take.
 
         The curve gives the shape, and the measurement its height where it differs by more than noise. Where the curve
-        tells of no other parallelism, and nothing else is believed, this is DS2's linear rule (equation 7).
+        has no other parallelism, and nothing else is believed, this is DS2's linear rule (equation 7).
         """
         each_per_s = true_processing_per_s / instances
         linear = rate_per_s / each_per_s
         if self._is_linear or not self.points or linear == 0:
             return linear
         here = float(self.per_s(instances))
-        # A measurement that is within noise of what was observed so far tells nothing that the mean does not.
+        # A measurement that is within noise of what was observed so far adds nothing to the mean.
         height = here if self._is_noise(true_processing_per_s / here - 1.0) else true_processing_per_s
         target = rate_per_s / height * here
         largest = max(target / self._each[-1] * WILDEST, self.points[-1].instances)
@@ -156,15 +156,15 @@ class ScalingCurve:
                 sorted(Point(int(n), float(per_s), float(w), float(at)) for n, per_s, w, at in state["points"])
             )
             names = {"contention": 0.0, "half_life_s": HALF_LIFE_S, "noise": NOISE, "repeats": 0.0}
-            told = {name: float(state.get(name, usual)) for name, usual in names.items()}
+            settings = {name: float(state.get(name, usual)) for name, usual in names.items()}
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ValueError(f"not a scaling curve ({error}); give points of instances, per_s, weight, at_s") from None
         sound = all(p.instances >= 1 and p.per_s > 0 and p.weight > 0 and all(map(math.isfinite, p)) for p in points)
         distinct = len({point.instances for point in points}) == len(points)
-        possible = all(math.isfinite(value) and value >= 0 for value in told.values())
-        if not (sound and distinct and possible and told["half_life_s"] > 0 and told["noise"] > 0):
+        possible = all(math.isfinite(value) and value >= 0 for value in settings.values())
+        if not (sound and distinct and possible and settings["half_life_s"] > 0 and settings["noise"] > 0):
             raise ValueError("a scaling curve with a point that cannot be; give each parallelism once, values above 0")
-        return cls(points, **told)
+        return cls(points, **settings)
 
     def _is_noise(self, off: float) -> bool:
         """Whether a relative deviation is no more than observations differ by anyway."""
@@ -191,8 +191,8 @@ class ScalingCurve:
     def _costs(self) -> tuple[float, float, float]:
         """Cost of a record alone, by contention and by coherence: the law's ``1 / X * n = a + b (n-1) + c n (n-1)``.
 
-        Least squares of relative errors with no cost below zero. One parallelism tells the first cost, two tell two of
-        them, three all. A cost that the observations do not settle (few, or close together) is thought to be small.
+        Least squares of relative errors with no cost below zero. One parallelism determines the first cost, two two
+        of them, three all. A cost that the observations do not settle (few, or close together) is thought to be small.
         """
         count = np.array([point.instances for point in self.points], dtype=np.float64)
         cost = 1.0 / self._each

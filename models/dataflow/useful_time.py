@@ -29,7 +29,7 @@ class MeasuredRates:
 
 
 def operator_rates(window: InstanceWindow) -> OperatorRates:
-    """Return the rates of an operator's window; see :func:`measured_rates`, which also tells what was left out."""
+    """Return the rates of an operator's window; see :func:`measured_rates`, which also says what was left out."""
     return measured_rates(window).rates
 
 
@@ -56,7 +56,7 @@ def measured_rates(window: InstanceWindow) -> MeasuredRates:
     count = window.instances
     lengths = {len(window.processed), len(window.produced), count}
     if len(lengths) != 1:
-        raise ValueError(f"a window tells of {sorted(lengths)} instances; give each array a value per instance")
+        raise ValueError(f"a window has values of {sorted(lengths)} instances; give each array a value per instance")
     if not (np.isfinite(window.window_s) and window.window_s > 0):
         return MeasuredRates(_unknown(count), (f"the window is {window.window_s:g} s long",))
     problems = _problems(window)
@@ -70,8 +70,8 @@ def measured_rates(window: InstanceWindow) -> MeasuredRates:
         _sum_over_all(_divided(window.produced, window.window_s, _possible(window.produced)), count),
         {name: records / window.window_s for name, records in window.sent.items()},
     )
-    told = tuple(f"instance {k}: {problem}" for k, problem in enumerate(problems, start=1) if problem is not None)
-    return MeasuredRates(rates, told)
+    notes = tuple(f"instance {k}: {problem}" for k, problem in enumerate(problems, start=1) if problem is not None)
+    return MeasuredRates(rates, notes)
 
 
 def _problems(window: InstanceWindow) -> list[str | None]:

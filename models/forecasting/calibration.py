@@ -1,4 +1,4 @@
-"""What a forecast may miss by: quantiles from the errors of late, by conformal prediction.
+"""What a forecast may miss by: quantiles from recent errors, by conformal prediction.
 
 An error counts in units of how far the members disagreed when the forecast was made (locally weighted conformal
 prediction, Lei et al. 2018, section 5.2): where they agree, the margin is narrow, at the foot of a ramp it is wide.

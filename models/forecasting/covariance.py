@@ -174,7 +174,7 @@ def fitted(start: Covariance, series: Values, free: tuple[str, ...], *, robust: 
 
 
 def _priors(cell_s: float) -> tuple[Values, Values, Values]:
-    """Return logarithms of what is expected, least and most; swings of minutes are told in cells."""
+    """Return logarithms of what is expected, least and most; swings of minutes are given in cells."""
     expected, least, most = (np.array([_PRIOR[name][part] for name in NAMES]) for part in range(3))
     cell_days = cell_s / DAY_S
     index = _INDEX["flutter_days"]

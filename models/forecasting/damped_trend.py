@@ -103,9 +103,9 @@ def _weights(tail: Tail, horizon_s: float, windows_s: tuple[float, ...], fades_s
         said = np.maximum(lines[:, :1, None] + lines[:, 1:, None] * travel, 0.0)
         errors = np.abs(said - actual)[..., np.isfinite(actual)]
         usual = errors.mean(axis=(0, 1), keepdims=True) if errors.size else errors
-        told = usual[0, 0] > 0.0 if errors.size else np.empty(0, dtype=bool)
-        if told.any():
-            missed += (errors[..., told] / usual[..., told]).mean(axis=-1)
+        erred = usual[0, 0] > 0.0 if errors.size else np.empty(0, dtype=bool)
+        if erred.any():
+            missed += (errors[..., erred] / usual[..., erred]).mean(axis=-1)
             counted += 1
     if not counted:
         return np.full(shape, 1.0 / np.prod(shape))

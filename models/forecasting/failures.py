@@ -40,7 +40,7 @@ def positive(name: str, value: Any) -> float:
 
 @contextmanager
 def whole_state(what: str) -> Iterator[None]:
-    """Turn whatever a damaged state makes go wrong into :class:`DamagedStateError`, naming ``what`` and the mend."""
+    """Turn whatever a damaged state makes go wrong into :class:`DamagedStateError`, naming ``what`` and the fix."""
     try:
         yield
     except StateVersionError:

@@ -1,4 +1,4 @@
-"""A job's forecaster: one or more members, what they need to remember, and how they have done of late."""
+"""A job's forecaster: one or more members, what they need to remember, and how they have done recently."""
 
 from __future__ import annotations
 

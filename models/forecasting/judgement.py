@@ -70,7 +70,7 @@ class Backtest:
 
     @property
     def horizons_s(self) -> tuple[float, float, float]:
-        """The horizons that a row tells apart: a fifteenth, a third, and the whole (60, 300 and 900 s)."""
+        """The horizons that a row distinguishes: a fifteenth, a third, and the whole (60, 300 and 900 s)."""
         return self.horizon_s / LEADS, self.horizon_s / 3, self.horizon_s
 
     def wape(self, horizon_s: float | None = None) -> float:

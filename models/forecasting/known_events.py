@@ -20,7 +20,7 @@ from perdix.settings.known_events import Calendar, Occurrence
 JUDGED_S = 900.0  # of an event, from its start: what is held against what was forecast without it
 LEARNED = 0.3  # weight of the newest occurrence, at least
 LITTLE = 0.1  # share below which an event is not reckoned with
-SLIGHT = 0.05  # of the load: who changes it by less cannot be told from noise
+SLIGHT = 0.05  # of the load: a smaller change cannot be distinguished from noise
 MOST_AWAITED = 64
 MOST_SEEN = 1_000.0
 
@@ -209,7 +209,7 @@ def _ratio(values: Values, by: Values) -> Values:
 
 
 def _came(one: Awaited, workload: Tail) -> float | None:
-    """Return how much of an expected change came true, 0 to 1; ``None`` where that cannot be told."""
+    """Return how much of an expected change came true, 0 to 1; ``None`` where that is unknown."""
     expected = one.factor - 1.0
     if not one.teaches or not one.usual_per_s > 0.0 or abs(expected) < SLIGHT:
         return None

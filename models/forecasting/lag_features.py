@@ -1,4 +1,4 @@
-"""What a learner is told of a workload at an origin: lags, means, the same time of other days, and the calendar.
+"""What a learner knows of a workload at an origin: lags, means, the same time of other days, and the calendar.
 
 Everything but the calendar is relative to the newest value, so that what was learned at one level holds at another.
 Missing is NaN. Pure functions of the series before the origin.

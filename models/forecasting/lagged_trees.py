@@ -91,7 +91,7 @@ class LaggedTrees(Member):
 def standardised(history: Workload, cell_s: float, who: str) -> tuple[Values, float, LogScale]:
     """Return a history as a standardised series without gaps, the epoch second of its first cell, and its scale.
 
-    Raises ``ValueError`` when it spans less than two days, is mostly missing, or does not vary; ``who`` is told.
+    Raises ``ValueError`` when it spans less than two days, is mostly missing, or does not vary; names ``who``.
     """
     tail = Tail.of(history, cell_s)
     rates = filled(tail, LEAST_DAYS * DAY_S, who)

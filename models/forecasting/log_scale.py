@@ -32,7 +32,7 @@ class LogScale:
 
     @classmethod
     def of(cls, per_s: Values, who: str) -> Self:
-        """Learn from finite rates. Raises ``ValueError`` when they do not vary; ``who`` is told."""
+        """Learn from finite rates. Raises ``ValueError`` when they do not vary; the message names ``who``."""
         floor_per_s, offset_per_s = LogGaussianProcess.shape(per_s)
         logarithms = LogGaussianProcess.transformed(per_s, floor_per_s, offset_per_s)
         centre, spread = float(logarithms.mean()), float(logarithms.std())

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 from perdix.models.forecasting.contract import HORIZON_S, Values, Workload
 from perdix.models.forecasting.tail import Tail
 
-LEADS = 15  # parts of the horizon in which errors are told apart: minutes of the papers' 15
+LEADS = 15  # parts of the horizon in which errors are distinguished: minutes of the papers' 15
 
 
 @dataclass(frozen=True)

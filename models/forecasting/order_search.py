@@ -30,7 +30,7 @@ def search(series: Values, d: int) -> Search:
 
     The series is divided by the size of its steps before fitting: the optimiser's tolerance and statsmodels' diffuse
     prior (a variance of 1e6) are made for numbers near one, and rates of 1e5 records/s leave it with worse orders.
-    A constant belongs to ``d = 0`` only: differenced, it is a slope or a parabola over the whole horizon, for ever.
+    A constant belongs to ``d = 0`` only: differenced, it is a slope or a parabola over the whole horizon, without end.
     The covariance of the parameters, which nobody asks for, is left out: a workload without noise gives it values on
     which LAPACK may never return. BLAS is held to one thread: its matrices are tiny here, and threads doubled the CPU
     time.
@@ -62,7 +62,7 @@ def search(series: Values, d: int) -> Search:
                 suppress_warnings=False,
                 cov_type="none",
             )
-            if d > 0 and fitted.with_intercept:  # the stepwise search tries a constant whatever it was told
+            if d > 0 and fitted.with_intercept:  # the stepwise search tries a constant whatever it was asked
                 fitted = ARIMA(fitted.order, maxiter=ITERATIONS, with_intercept=False).fit(
                     series / scale, cov_type="none"
                 )

@@ -183,7 +183,7 @@ def relative(rows: NDArray[np.float32], stir: float) -> NDArray[np.float32]:
 
 
 def _learnable(history: Workload, cell_s: float, leads: int, most: int) -> tuple[NDArray[np.float32], Values, Values]:
-    """Return rows, targets and weights of one job; each job counts by how much it can be told, not by its size."""
+    """Return rows, targets and weights of one job; each job counts by how predictable it is, not by its size."""
     series, start_s, _ = standardised(history, cell_s, PooledTrees.family)
     origins = spread_origins(len(series), cell_s, leads, max(1, most))
     stir = stir_of(series)

@@ -22,7 +22,7 @@ def filled(tail: Tail, least_s: float, who: str, keep_s: float = np.inf) -> Valu
     Raises
     ------
     ValueError
-        When less than ``least_s`` seconds are spanned, or less than half of them was measured; ``who`` is told.
+        When less than ``least_s`` seconds are spanned, or less than half of them was measured; names ``who``.
     """
     cells = tail.bins(tail.cell_s, keep_s)
     finite = np.flatnonzero(np.isfinite(cells))

@@ -175,14 +175,14 @@ def _too_few(history: Workload, horizon_s: float) -> str:
     measured = np.isfinite(history.per_s[int(LEAST_SHARE * len(history)) :]).mean()
     return (
         f"too few forecasts of {ahead_min:.0f} minutes can be judged: {measured:.0%} of the newer workload was "
-        "measured; mend its gaps, or wait for more"
+        "measured; fix its gaps, or wait for more"
     )
 
 
 def winner_of(candidates: Mapping[str, Candidate]) -> tuple[str | None, str]:
     """Return who wins by the score, and why.
 
-    The ensemble stands unless a family alone halves its score. Its weights follow the errors of late, so it goes on
+    The ensemble stands unless a family alone halves its score. Its weights follow recent errors, so it goes on
     choosing after training, whereas the best of many on a few origins is partly lucky: on hours of traces after the
     training, families chosen for beating the ensemble by 2 to 30 % had a path worse by 6 to 11 % on average, and a
     score up to half worse at worst. The naive family wins unless somebody beats it by the margin.
@@ -203,11 +203,11 @@ def winner_of(candidates: Mapping[str, Candidate]) -> tuple[str | None, str]:
     if ENSEMBLE in judged and not beats(judged[best], judged[ENSEMBLE], LONE_MARGIN):
         best = ENSEMBLE
     if NAIVE in judged and best != NAIVE and not beats(judged[best], judged[NAIVE]):
-        found = f"{best} ({_told(judged[best])}) does not beat {NAIVE} ({_told(judged[NAIVE])}) by {MARGIN:.0%}"
+        found = f"{best} ({_shown(judged[best])}) does not beat {NAIVE} ({_shown(judged[NAIVE])}) by {MARGIN:.0%}"
         return NAIVE, found
-    against = f", against {_told(judged[NAIVE])} of {NAIVE}" if NAIVE in judged and best != NAIVE else ""
+    against = f", against {_shown(judged[NAIVE])} of {NAIVE}" if NAIVE in judged and best != NAIVE else ""
     rest = "has the best score" if judged[best].score <= min(one.score for one in judged.values()) else "stands"
-    return best, f"{best} {rest}: {_told(judged[best])}{against}"
+    return best, f"{best} {rest}: {_shown(judged[best])}{against}"
 
 
 def beats(challenger: Backtest, current: Backtest, margin: float = MARGIN) -> bool:
@@ -215,7 +215,7 @@ def beats(challenger: Backtest, current: Backtest, margin: float = MARGIN) -> bo
     return challenger.score < (1.0 - margin) * current.score
 
 
-def _told(judged: Backtest) -> str:
+def _shown(judged: Backtest) -> str:
     return f"score {judged.score:.3f}, WAPE {judged.wape():.1%} over {judged.horizon_s:.0f} s"
 
 
@@ -270,18 +270,18 @@ def challenge(
         known = f"{challenger.evidence} of the {LEAST_EVIDENCE} origins that a judgement needs"
         return Verdict(False, f"{challenger.family} was judged on {known}")
     if current is None:
-        return Verdict(True, f"{challenger.family} ({_told(challenger)}) is the first champion", challenger.score)
+        return Verdict(True, f"{challenger.family} ({_shown(challenger)}) is the first champion", challenger.score)
     same = np.array_equal(current.origins_s, challenger.origins_s)
     if not same or not np.array_equal(current.actual, challenger.actual, equal_nan=True):
         raise ValueError(
             f"{current.family} and {challenger.family} were judged on different windows; backtest both on one history"
         )
     seen = " (whose parameters had seen these windows)" if current.in_sample else ""
-    against = f"{current.family} ({_told(current)}){seen}"
-    found = f"{challenger.family} ({_told(challenger)}) against {against} on {windows}"
+    against = f"{current.family} ({_shown(current)}){seen}"
+    found = f"{challenger.family} ({_shown(challenger)}) against {against} on {windows}"
     if current.unanswered:
         silent = f"{current.family} could not forecast from {current.unanswered} of {current.evidence} origins"
-        return Verdict(True, f"promoted: {silent}; {challenger.family}: {_told(challenger)}", challenger.score)
+        return Verdict(True, f"promoted: {silent}; {challenger.family}: {_shown(challenger)}", challenger.score)
     promoted = beats(challenger, current, margin)
     sentence = f"promoted: {found}" if promoted else f"kept the champion: {found}, not better by {margin:.0%}"
     return Verdict(promoted, sentence, challenger.score, current.score)

@@ -1,4 +1,4 @@
-"""How much each member counts: by its errors of late, for each part of the horizon on its own."""
+"""How much each member counts: by its recent errors, for each part of the horizon on its own."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def relative(missed: Values) -> Values:
     as bad as it gets.
     """
     ordered = np.sort(missed, axis=1)  # NaN last; np.nanmedian takes 1.1 ms in place of 0.2, twice in every tick
-    told = np.isfinite(missed).sum(axis=1, keepdims=True)
-    middle = [np.take_along_axis(ordered, np.maximum(at, 0), axis=1) for at in ((told - 1) // 2, told // 2)]
+    counts = np.isfinite(missed).sum(axis=1, keepdims=True)
+    middle = [np.take_along_axis(ordered, np.maximum(at, 0), axis=1) for at in ((counts - 1) // 2, counts // 2)]
     usual = (middle[0] + middle[1]) / 2.0
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.where(missed > 0.0, missed / usual, np.where(np.isnan(missed), np.nan, 0.0))

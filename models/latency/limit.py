@@ -39,7 +39,7 @@ class UtilisationLimit:
     def fit(
         cls, utilisations: NDArray[np.float64], overloaded: NDArray[np.bool_], missed_costs: float = MISSED_COSTS
     ) -> Self:
-        """Return the limit that tells points apart at the lowest cost, in the middle of the widest such gap.
+        """Return the limit that separates points at the lowest cost, in the middle of the widest such gap.
 
         Parameters
         ----------

@@ -89,7 +89,7 @@ class Candidates:
 def candidates(problem: Problem, limit: int) -> Candidates | None:
     """Return all mixes that an optimal plan may need; ``None`` when there are more than ``limit``.
 
-    Sizes are added from the largest on. A mix that none of the three grounds of the bound admits is not mended by more
+    Sizes are added from the largest on. A mix that none of the three grounds of the bound admits is not fixed by more
     workers of smaller sizes, so it ends there.
     """
     sizes, most = problem.sizes, most_needed(problem)

@@ -55,10 +55,10 @@ def _around(problem: Problem, plan: Mixes, apart: Mixes, epoch: int) -> Mixes:
 def rounded(problem: Problem, split: Values) -> Mixes:
     """Return a plan of whole workers near one of split workers, shape ``(epochs, sizes)``, that holds all bounds."""
     whole = np.minimum(np.floor(split + 1e-6).astype(np.int64), problem.sizes.most)
-    return np.stack([_mended(problem, mix, epoch) for epoch, mix in enumerate(whole)])
+    return np.stack([_repaired(problem, mix, epoch) for epoch, mix in enumerate(whole)])
 
 
-def _mended(problem: Problem, mix: Mixes, epoch: int) -> Mixes:
+def _repaired(problem: Problem, mix: Mixes, epoch: int) -> Mixes:
     """Add workers until a mix covers its epoch, at the least price per record; then exchange small ones for large."""
     sizes, level, mix = problem.sizes, problem.demanded_per_s[epoch], mix.copy()
     while not (problem.covers(mix, level) and mix.sum() >= problem.minimum):

@@ -1,6 +1,6 @@
 """QCESA: the mix of each epoch of a horizon at least cost (QEScalor, 2.4, Algorithm 2), and how sure that is.
 
-Few candidates: the exact programme. Many: a linear programme tells the least that any plan could cost, its rounded plan
+Few candidates: the exact programme. Many: a linear programme gives the least that any plan could cost, its rounded plan
 is improved in a corridor, and the result says that it is not proven to be the cheapest, and by how much it may be off.
 """
 

@@ -16,7 +16,7 @@ from perdix.telemetry.named_by_content import read_named, write_named
 COLUMNS = {
     "job": "string",
     "scale_out": "int64",  # workers
-    "rate_per_s": "float64",  # offered, records/s; NaN in a row that tells of a highest throughput alone
+    "rate_per_s": "float64",  # offered, records/s; NaN in a row of a highest throughput alone
     "throughput_per_s": "float64",
     "latency_ms": "float64",  # p95, end to end
     "valid": "bool",

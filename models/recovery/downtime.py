@@ -25,7 +25,7 @@ class Anticipated:
     """A downtime that is believed: the geometric mean of what was observed.
 
     The mean of the logarithms, because downtimes of one job spread by a share of themselves, and the error of a
-    prediction is told as a share, too.
+    prediction is a share, too.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Anticipated:
         What was only assumed weighs a quarter of the first observation. Later one that is more than twice, or less than
         half, of what is believed counts as just that: a recovery that went wrong, or was seen wrong, must not spoil the
         predictions of the next ten. Two of them in a row on the same side are a change of the job: what was believed
-        before is forgotten. The paper's program moves by one second per rescale for ever and without a floor.
+        before is forgotten. The paper's program moves by one second per rescale, without end and without a floor.
 
         Raises
         ------
@@ -267,7 +267,7 @@ class Downtimes:
         out, inward, failure = (Anticipated.from_state(state[kind]) for kind in ("out", "inward", "failure"))
         if "lost" in state:
             return cls(out, inward, failure, Lost.from_state(state["lost"]), Lost.from_state(state["failure_lost"]))
-        lost = Lost.from_state((state["lost_s"], state["losses"]))  # as it was kept before the two were told apart
+        lost = Lost.from_state((state["lost_s"], state["losses"]))  # as it was kept before the two were distinguished
         return cls(out, inward, failure, lost, lost)
 
 

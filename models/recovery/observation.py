@@ -102,7 +102,7 @@ class RecoveryWatch:
     ) -> RecoveryWatch:
         """Return the watch after a window; arrays of shape ``(n,)`` in the order of time.
 
-        A sample tells of the step that ends with it: one at the action itself is from before. One whose workload or
+        A sample describes the step that ends with it: one at the action itself is from before. One whose workload or
         throughput is NaN is missing, which is not an outage: it is left out. Consumer lag is used where it is there:
         the job has caught up only when its backlog is gone, too.
         """
@@ -299,7 +299,7 @@ class _Course:
         """Return when the job had caught up: as the first calm step began, or within the step before it.
 
         The calm begins with the sample ``index``, the stop with the sample ``since``. A rate that is the mean over its
-        step tells when in it: of the whole surplus that the step before had, it has the share in which the job still
+        step shows when in it: of the whole surplus that the step before had, it has the share in which the job still
         caught up.
         """
         began_s = self._began_step_s(index)
@@ -312,7 +312,7 @@ class _Course:
         return part_began_s + float(part / whole) * (float(self.times_s[index - 1]) - part_began_s)
 
     def _began_step_s(self, index: int) -> float:
-        """Return when the step began that a sample tells of."""
+        """Return when the step began that a sample describes."""
         before_s = self.times_s[index - 1] if index else self.at_s
         return float(max(before_s, self.times_s[index] - self._usual_step_s))
 

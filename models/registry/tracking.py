@@ -101,10 +101,10 @@ def reached(tracking_uri: str, doing: str) -> Iterator[None]:
 
 
 def _unavailable(tracking_uri: str, doing: str, text: str) -> str:
-    mend = "start that server or mend MLFLOW_TRACKING_URI" if is_server(tracking_uri) else "check that database"
+    fix = "start that server or fix MLFLOW_TRACKING_URI" if is_server(tracking_uri) else "check that database"
     if "out-of-date database schema" in text:
-        mend = f"run: mlflow db upgrade {without_password(tracking_uri)}"
-    return f"{doing}: MLflow at {without_password(tracking_uri)} failed: {_first_line(text)}; {mend}"
+        fix = f"run: mlflow db upgrade {without_password(tracking_uri)}"
+    return f"{doing}: MLflow at {without_password(tracking_uri)} failed: {_first_line(text)}; {fix}"
 
 
 def _first_line(text: str) -> str:
