@@ -83,7 +83,7 @@ def _kafka(asked: argparse.Namespace) -> list[Row]:
         for one in (*who.split(","), TUNED)
     ]
     outcomes = _played(asked, runs)
-    return _told(asked, [{"dataflow": one.dataflow, **_row(one)} for one in outcomes])
+    return _printed(asked, [{"dataflow": one.dataflow, **_row(one)} for one in outcomes])
 
 
 def _skew(asked: argparse.Namespace) -> list[Row]:
@@ -93,12 +93,12 @@ def _skew(asked: argparse.Namespace) -> list[Row]:
             skewed = load_dataflow(name).with_skew(share)
             outcomes = _played(asked, [(skewed, who), (skewed, who + LEARNED), (skewed, who + HOTTEST)])
             rows += [{"dataflow": name, "hottest": share, **_row(one)} for one in outcomes]
-    return _told(asked, rows)
+    return _printed(asked, rows)
 
 
 def _compared(asked: argparse.Namespace, parameters: DataflowParameters, who: str) -> list[Row]:
     outcomes = _played(asked, [(parameters, one) for one in who.split(",")])
-    return _told(asked, [_row(one) for one in outcomes])
+    return _printed(asked, [_row(one) for one in outcomes])
 
 
 def _nexmark(asked: argparse.Namespace) -> list[Row]:
@@ -211,7 +211,7 @@ def _counts(parallelism: Mapping[str, int]) -> str:
     return "/".join(str(count) for count in parallelism.values())
 
 
-def _told(asked: argparse.Namespace, rows: list[Row]) -> list[Row]:
+def _printed(asked: argparse.Namespace, rows: list[Row]) -> list[Row]:
     if not asked.json:
         _markdown(rows)
     return rows

@@ -1,7 +1,7 @@
 """How often DS2 reconfigures until it holds, with its linear rule and with learned scaling curves.
 
     python -m benchmarks.ds2_curve                 # about a minute
-    python -m benchmarks.ds2_curve --errors 4      # what if windows told rates less well
+    python -m benchmarks.ds2_curve --errors 4      # what if windows were less accurate
 
 The operator is Nexmark Q1's mapper as measured at 13 parallelisms from 1 to 26 (means of up to five observations;
 between them records/s of an instance are interpolated). A window measures its rate with the relative errors of those
@@ -10,7 +10,7 @@ original program a result of one instance less is ignored. The least parallelism
 
 Cold: nothing is known at the start. Visits: other parallelisms were seen before, drawn at random, each in one window.
 Wave and walk: one job after the other rate, and what is learned stays: there and back between low and high rates five
-times (the same twelve rates), and thirty rates drawn at random. Knowing: a rule that is told the true curve.
+times (the same twelve rates), and thirty rates drawn at random. Knowing: a rule that knows the true curve.
 """
 
 from __future__ import annotations

@@ -44,14 +44,14 @@ def move_to(url: str, now_s: float) -> None:
     httpx.post(f"{url}/now/{now_s:.0f}", trust_env=False, timeout=60.0).raise_for_status()
 
 
-def _serve(told: Connection, name: str, seed: int, start_s: int, warm_s: int) -> None:
+def _serve(parent: Connection, name: str, seed: int, start_s: int, warm_s: int) -> None:
     twin = JobTwin(load_twin(name), seed, start_s=start_s)
     clock = SimulatedClock(start_s + warm_s)
     living = LivingTwin({name: twin}, clock)
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(name, living, clock))
     server.daemon_threads = True
     living.advance()
-    told.send(f"http://127.0.0.1:{server.server_port}")
+    parent.send(f"http://127.0.0.1:{server.server_port}")
     server.serve_forever()
 
 

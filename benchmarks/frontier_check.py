@@ -33,7 +33,7 @@ class Checked(TypedDict):
 
 
 def checked(name: str, peak: float, setup: Setup) -> Iterator[Checked]:
-    """Yield the plans that come nearest to the shares at which the frontier is told, of every seed.
+    """Yield the plans that come nearest to the shares at which the frontier is reported, of every seed.
 
     They are played on the twin as it is, whose keys fall and whose restarts take as luck has it, and on one without
     that luck: there everything comes out as it is said, but for the seconds of work that each restart does again.

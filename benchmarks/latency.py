@@ -103,7 +103,7 @@ class OfScikit:
         self._build = build
 
     def fit(self, points: Sequence[ProfilePoint], maximum_per_s: Mapping[int, float], seed: int = 0) -> Any:  # noqa: ARG002
-        """Fit both; what is overloaded is told to them."""
+        """Fit both; they know what is overloaded."""
         asked = _features([p.scale_out for p in points], [p.rate_per_s for p in points])
         latency = np.array([p.latency_ms for p in points])
         over = latency > OVERLOADED_MS

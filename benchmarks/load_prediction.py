@@ -89,7 +89,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class SharedTrees:
-    """Trees that the traces share, told from when on one of them may use them."""
+    """Trees that the traces share, with the time from which one of them may use them."""
 
     name: str
     until_s: float

@@ -109,11 +109,11 @@ def results(name: str, seed: int, method: str, repeats: int) -> list[Result]:
     """Return every family on one sampling of an operator, and the support vectors as published."""
     operator = load_operator(name)
     samples = checked(sampled(operator, method, seed).samples)
-    told = list(_trained(samples, seed, repeats) if repeats else _as_published(FAMILIES, samples, seed, 0))
-    told += [replace(one, family=f"{one.family}, as published") for one in
+    every = list(_trained(samples, seed, repeats) if repeats else _as_published(FAMILIES, samples, seed, 0))
+    every += [replace(one, family=f"{one.family}, as published") for one in
              _as_published([SUPPORT_VECTORS], samples, seed, repeats)]  # fmt: skip
     truth = Truth.of(operator)
-    return [_row(name, seed, samples, one, truth) for one in told]
+    return [_row(name, seed, samples, one, truth) for one in every]
 
 
 def _trained(samples: Sequence[Sample], seed: int, repeats: int) -> Iterator[Told]:
@@ -137,15 +137,15 @@ def _as_published(families: Sequence[Family], samples: Sequence[Sample], seed: i
         yield Told(family.family, model, errors, time.perf_counter() - began)
 
 
-def _row(name: str, seed: int, samples: Sequence[Sample], told: Told, truth: Truth) -> Result:
-    scale, errors = float(truth.at_step_1.mean()), told.errors
-    off_1 = _off(told.model, truth.step_1, truth.at_step_1) / scale
-    off = _off(told.model, truth.plane, truth.at_plane) / scale
+def _row(name: str, seed: int, samples: Sequence[Sample], learned: Told, truth: Truth) -> Result:
+    scale, errors = float(truth.at_step_1.mean()), learned.errors
+    off_1 = _off(learned.model, truth.step_1, truth.at_step_1) / scale
+    off = _off(learned.model, truth.plane, truth.at_plane) / scale
     beyond = outside(sizes_of(samples), truth.plane)
     return Result(
         name,
         seed,
-        told.family,
+        learned.family,
         len(samples),
         errors.rmse_per_s / scale,
         errors.rmse_spread_per_s / scale,
@@ -155,9 +155,9 @@ def _row(name: str, seed: int, samples: Sequence[Sample], told: Told, truth: Tru
         _rms(off[~beyond]),
         _rms(off[beyond]),
         float(off[beyond].mean()),
-        told.chosen,
-        _differs(told.model.parameters, family_of(told.model.family)),
-        told.fit_s,
+        learned.chosen,
+        _differs(learned.model.parameters, family_of(learned.model.family)),
+        learned.fit_s,
     )
 
 

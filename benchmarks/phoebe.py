@@ -95,7 +95,7 @@ def measured(job: str) -> Trace:
 
 
 def _least_error_pct(parameters: TwinParameters, played: Sequence[Played]) -> float | None:
-    """Return the error of whom is told all but what failures draw by lot; ``None`` where none is judged."""
+    """Return the error of a predictor that knows all but the random draws; ``None`` where none is judged."""
     least = [floor for one, floor in with_floors(parameters, played) if one.cause == "failure" and floor is not None]
     return _mean_pct(least)
 
@@ -138,7 +138,7 @@ def _mean_pct(errors: Sequence[float]) -> float | None:
     return 100.0 * float(np.mean(errors)) if errors else None
 
 
-def _told(pct: object) -> str:
+def _percent(pct: object) -> str:
     return "-" if pct is None else f"{pct:.1f} %"
 
 
@@ -168,8 +168,8 @@ def show(job: str, trace: Trace, rows: Sequence[dict[str, object]]) -> None:
             f"{row['rescales']:.0f} ({row['rescales_most']})",
             f"{row['recovery_mean_s']:.0f} / {row['recovery_p90_s']:.0f} / {row['recovery_most_s']:.0f}",
             f"{row['late']} of {row['failures']}",
-            f"{_told(row['error_pct'])} ({_told(row['error_all_pct'])})",
-            _told(row["least_error_pct"]),
+            f"{_percent(row['error_pct'])} ({_percent(row['error_all_pct'])})",
+            _percent(row["least_error_pct"]),
             f"{row['above_2s_pct']:.0f} %",
             f"{row['profiling_pct']:.0f} %",
         )

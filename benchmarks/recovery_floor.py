@@ -1,7 +1,7 @@
-"""How far off recovery predictions must be: those of whom is told all but what a rescale or a crash draws by lot.
+"""How far off recovery predictions must be: those of a predictor that knows all but what is drawn at random.
 
-Told are the workload to come, what waits and is done again, the workers' speeds, and how standstills and keys are
-distributed; not told is how long this standstill takes, and how the keys of the next deployment fall.
+Known are the workload to come, what waits and is done again, the workers' speeds, and how standstills and keys are
+distributed; unknown is how long this standstill takes, and how the keys of the next deployment fall.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def with_floors(parameters: TwinParameters, played: Iterable[Played]) -> Iterato
                 yield recovery, None
                 continue
             stays = [other.at_s for other in one.outcome.recoveries if other.cause != "failure"]
-            told_s = best_prediction_s(possible_recoveries_s(twin, one.course, recovery, stays))
-            yield recovery, abs(told_s / recovery.true_s - 1.0)
+            best_s = best_prediction_s(possible_recoveries_s(twin, one.course, recovery, stays))
+            yield recovery, abs(best_s / recovery.true_s - 1.0)
 
 
 def possible_recoveries_s(twin: JobTwin, course: Course, recovery: Recovery, rescales_s: Sequence[float]) -> Values:
-    """Return recovery times as they may be by lot, seconds, shape ``(DRAWS,)``; ``rescales_s`` part the deployments."""
+    """Return random possible recovery times, seconds, shape ``(DRAWS,)``; ``rescales_s`` part the deployments."""
     rng = np.random.default_rng([twin.seed, int(recovery.at_s)])
     begun = int(recovery.at_s - course.times_s[0])
     restart = twin.parameters.restart

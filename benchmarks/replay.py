@@ -231,15 +231,15 @@ def recovery_rows(every: Sequence[tuple[Recovery, float | None]]) -> list[dict[s
     rows: list[dict[str, object]] = []
     for cause in ("out", "in", "failure", "all"):
         mine = [recovery for recovery, _ in every if cause in ("all", recovery.cause)]
-        told = [(one, floor) for one, floor in every if cause in ("all", one.cause) and floor is not None]
-        least = [floor for _, floor in told]
+        with_floor = [(one, floor) for one, floor in every if cause in ("all", one.cause) and floor is not None]
+        least = [floor for _, floor in with_floor]
         judged = [one for one in mine if one.error is not None]
         if not judged:
             continue
         errors = np.array([one.error for one in judged], dtype=np.float64)
         signed = np.array([one.predicted_s / one.true_s - 1.0 for one in judged if one.predicted_s and one.true_s])
         near = [_near(one, float(one.error or 0.0)) for one in judged]
-        least_near = [_near(one, floor) for one, floor in told]
+        least_near = [_near(one, floor) for one, floor in with_floor]
         seen = np.array([abs(one.observed_s / one.true_s - 1.0) for one in judged if one.observed_s and one.true_s])
         rows.append(
             {
@@ -251,7 +251,7 @@ def recovery_rows(every: Sequence[tuple[Recovery, float | None]]) -> list[dict[s
                 "median_abs_error_pct": 100.0 * float(np.median(errors)),
                 "p90_abs_error_pct": 100.0 * float(np.quantile(errors, 0.9)),
                 "within_25_pct_or_3_s_pct": 100.0 * float(np.mean(near)),
-                "least_within_pct": 100.0 * float(np.mean(least_near)) if told else None,
+                "least_within_pct": 100.0 * float(np.mean(least_near)) if with_floor else None,
                 "median_error_pct": 100.0 * float(np.median(signed)),
                 "mean_predicted_s": float(np.mean([one.predicted_s for one in judged])),
                 "mean_true_s": float(np.mean([one.true_s for one in judged])),

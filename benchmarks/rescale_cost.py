@@ -10,7 +10,7 @@ Ways, each out and in by turns between two sizes, at a constant load that both c
 * ``last``: the request, and the checkpoint once the slots are there and the cooldown is over.
 * ``perdix``: what its target does on such a cluster.
 
-Of each it tells how long it took until the job stopped, for how long it stood still (until every subtask ran), how many
+It reports how long each took until the job stopped, for how long it stood still (until every subtask ran), how many
 records were read again (those that came between the checkpoint that was restored and the stop), and when nothing
 waited any more, from the request on. Needs what testbed/README.md names. What was measured before under the same
 conditions is not measured again.

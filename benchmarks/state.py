@@ -3,7 +3,7 @@
 The shipped twins are the jobs: each ticks for a simulated day with an ensemble as its champion, into one SQLite file.
 Run ``python -m benchmarks.state [--hours 24] [--twins wordcount ads ...] [--family ensemble] [--json]``. Printed are kB
 of learned state per job (goal: 50), MB of ``state.db`` per job and day (goal: 0.5), and milliseconds in which a store
-of 5,000 jobs opens and tells how its jobs stand (goal: 100).
+of 5,000 jobs opens and reports how its jobs stand (goal: 100).
 """
 
 from __future__ import annotations
@@ -115,11 +115,11 @@ def sizes(path: Path) -> dict[str, Any]:
 
 
 def opened_ms(path: Path) -> float:
-    """Return milliseconds in which a store of many jobs opens and tells what a fleet's tick begins with."""
+    """Return milliseconds in which a store of many jobs opens and reads what a fleet's tick begins with."""
     store = StateStore(f"sqlite:///{path}")
     details = {"event": "nothing", "scale_out": 4, "notes": [], "reason": "hold_good", "capacity": {"per_s": 40_000.0}}
-    told = [JobStatus(f"job-{n:04d}", Status.ACTING, START_S + n, "4 workers hold.", details) for n in range(LISTED)]
-    store.journal.record_tick(Tick(START_S, START_S, "benchmark"), told)
+    jobs = [JobStatus(f"job-{n:04d}", Status.ACTING, START_S + n, "4 workers hold.", details) for n in range(LISTED)]
+    store.journal.record_tick(Tick(START_S, START_S, "benchmark"), jobs)
     store.close()
     took_ms = []
     for _ in range(OPENED):
@@ -160,8 +160,8 @@ def main() -> None:
     print(f"learned state: {found['learned_kb_per_job']:.1f} kB per job")
     print("   " + ", ".join(f"{kind} {size / 1e3:.1f}" for kind, size in found["learned_bytes"].items()))
     print(f"state.db: {found['file_bytes'] / 1e6:.2f} MB, {found['mb_per_job_day']:.2f} MB per job and day")
-    told = (f"{name} {one['bytes'] / 1e3:.1f} kB in {one['rows']}" for name, one in found["tables"].items())
-    print("   " + ", ".join(told))
+    tables = (f"{name} {one['bytes'] / 1e3:.1f} kB in {one['rows']}" for name, one in found["tables"].items())
+    print("   " + ", ".join(tables))
     print(f"{LISTED:,} jobs: opened and listed in {found['opened_ms']:.0f} ms")
 
 

@@ -239,7 +239,7 @@ def _resident_mib_of_others(server: int | None) -> float:
 
 
 def _resident_mib(process: str = "self") -> float:
-    """Return the memory of a process as Linux tells it; NaN elsewhere."""
+    """Return the memory of a process as Linux reports it; NaN elsewhere."""
     gc.collect()
     try:
         pages = int(Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()[1])

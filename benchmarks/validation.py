@@ -11,7 +11,7 @@ with the shipped suite ``conf/expectations/samples.yaml``:
 - ``aggregate``: every rule and fact of the suite as one Spark aggregate written by hand; no examples, no words.
 
 Prints the first run (cold) and the median of the warm ones, the ratio, and the share of ingest + validation that
-validation takes. The import of Great Expectations (once per process) is told apart.
+validation takes. The import of Great Expectations (once per process) is reported on its own.
 """
 
 from __future__ import annotations

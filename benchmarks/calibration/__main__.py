@@ -1,7 +1,7 @@
 """The twin against what was measured: each figure observed, simulated (mean and spread over seeds), and the error.
 
 Run ``python -m benchmarks.calibration [--json] [--seeds N]`` from the project's folder, with the data pack beside it.
-The parameters are those of ``conf/twins``; what each figure means is told in ``docs/twin.md``.
+The parameters are those of ``conf/twins``; ``docs/twin.md`` says what each figure means.
 """
 
 from __future__ import annotations

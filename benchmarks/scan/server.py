@@ -36,7 +36,7 @@ def serving(files: Sequence[Path], shift_s: float) -> Iterator[str]:
         server.join()
 
 
-def _serve(told: Connection, files: Sequence[Path], shift_s: float) -> None:
+def _serve(parent: Connection, files: Sequence[Path], shift_s: float) -> None:
     known: dict[str, list[Answer]] = {}
     for path in files:
         for answer in pickle.loads(path.read_bytes()):
@@ -64,7 +64,7 @@ def _serve(told: Connection, files: Sequence[Path], shift_s: float) -> None:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    told.send(f"http://127.0.0.1:{server.server_port}")
+    parent.send(f"http://127.0.0.1:{server.server_port}")
     server.serve_forever()
 
 

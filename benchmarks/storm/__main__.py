@@ -48,11 +48,11 @@ def storm(player: Player, options: argparse.Namespace) -> dict[str, Any]:
         if run.violations:
             first = run.violations[0]
             oracles[first.oracle] += 1
-            told = {"episode": number, **vars(first)}
+            violation = {"episode": number, **vars(first)}
             small = given
             if len(found) < MOST_SHRUNK and not options.no_shrink:
                 small = player.shrunk(given, first)
-            found.append({**told, "shrunk": small.to_json()})
+            found.append({**violation, "shrunk": small.to_json()})
             print(f"episode {number}: {first.oracle}, minute {first.minute:g}: {first.sentence}", flush=True)
             for one in small.faults:
                 print(f"    {one.from_min:>3} min +{one.minutes}: {one.kind} of {one.where} {one.amount:g} {one.what}")
@@ -88,16 +88,16 @@ def replayed(player: Player, path: Path) -> dict[str, Any]:
 def crashed(player: Player, every: int, climates: Sequence[int]) -> dict[str, Any]:
     """Let the process die at every boundary, or at every so many."""
     began_s = time.perf_counter()
-    told, found = list[dict[str, Any]](), list[dict[str, Any]]()
+    every_crash, found = list[dict[str, Any]](), list[dict[str, Any]]()
     for crash in crashes(player, every, climates):
-        told.append(crash)
+        every_crash.append(crash)
         if crash["found"]:
             found.append(crash)
             print(
                 f"climate {crash['climate']}, boundary {crash['boundary']}: {crash['found'][0]['sentence']}", flush=True
             )
-    steps, seconds = sum(one["steps"] for one in told), round(time.perf_counter() - began_s, 1)
-    counts = {"crashes": len(told), "steps": steps, "violations": len(found)}
+    steps, seconds = sum(one["steps"] for one in every_crash), round(time.perf_counter() - began_s, 1)
+    counts = {"crashes": len(every_crash), "steps": steps, "violations": len(found)}
     return {"commit": commit(), **counts, "found": found, "seconds": seconds}
 
 

@@ -1,4 +1,4 @@
-"""A twin and what surrounds it: who asked for how much, how much of that its cluster delivers, and what is told."""
+"""A twin and what surrounds it: who asked for how much, how much of that its cluster delivers, and what is reported."""
 
 from __future__ import annotations
 

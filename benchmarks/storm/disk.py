@@ -57,7 +57,7 @@ class Disk:
 
     def _connected(self, connection: Any, _record: Any) -> None:
         self._connections.append(connection)
-        # Who waits for another process of the simulation waits for ever: all run in one thread.
+        # A wait for another process of the simulation never ends: all run in one thread.
         connection.execute("PRAGMA busy_timeout = 0")
 
     def _connecting(self, _dialect: Any, _record: Any, _given: Any, named: dict[str, Any]) -> None:

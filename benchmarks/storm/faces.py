@@ -37,8 +37,8 @@ def _kubernetes(deployment: Deployment, state: State, method: str, path: str, gi
     if not path.endswith(f"/deployments/{name}/scale"):
         return _status(404, "the server could not find the requested resource")
     if method == "PUT":
-        told = given.get("metadata", {}).get("resourceVersion", str(deployment.version))
-        if told != str(deployment.version):
+        version = given.get("metadata", {}).get("resourceVersion", str(deployment.version))
+        if version != str(deployment.version):
             return _status(409, f'Operation cannot be fulfilled on "{name}": the object has been modified')
         wanted = given.get("spec", {}).get("replicas", 0)
         ask(wanted, "")

@@ -88,8 +88,8 @@ class Watch:
         # A request may leave minutes after its decision, when more arrives: what metrics said then is judged.
         arrives = min(float(twin.arrivals(int(at_s), 1)[0]) for at_s in (entry.intent.made_s, twin.now_s))
         if twin.true_capacity(to) < 0.9 * arrives:
-            told = f"{entry.intent.job}: {entry.intent.from_scale_out} -> {to} while {arrives:.0f}/s arrive"
-            self._tell("no scale-in on contradictory data", f"{told}, on {fault.kind} {fault.what} {fault.amount:g}")
+            scaled = f"{entry.intent.job}: {entry.intent.from_scale_out} -> {to} while {arrives:.0f}/s arrive"
+            self._tell("no scale-in on contradictory data", f"{scaled}, on {fault.kind} {fault.what} {fault.amount:g}")
 
     # ---- after each tick -------------------------------------------------------------------------------------------
 
@@ -112,14 +112,14 @@ class Watch:
                 desired = auditor.ledger.desired(name)
                 state = None if desired is None else desired.decision.state
                 if state is not NOTED[one.event]:
-                    self._tell("ledger", f"{name}: {one.event.value} is told, the ledger has {state}")
+                    self._tell("ledger", f"{name}: {one.event.value} is reported, the ledger has {state}")
         for name in world.deployments:
             quiet_min = minute - world.quiet_since_min(name)
             unserved_min = minute - max(self._served_min.get(name, 0.0), world.quiet_since_min(name))
             if quiet_min > SERVED_MIN and unserved_min > SERVED_MIN:
                 status = report.statuses.get(name)
-                told = "no status" if status is None else f"{status.status.value}: {status.sentence}"
-                self._tell("served again", f"{name} was not served for {unserved_min:.0f} quiet minutes ({told})")
+                last = "no status" if status is None else f"{status.status.value}: {status.sentence}"
+                self._tell("served again", f"{name} was not served for {unserved_min:.0f} quiet minutes ({last})")
 
     def raised(self, who: str, error: Exception) -> None:
         """Note that a tick of the whole fleet raised."""
@@ -160,8 +160,8 @@ class Watch:
         enough = twin.true_capacity(twin.scale_out) >= arrives
         near = job.policy.name != EXACT or abs(twin.scale_out - calm) <= 1  # noise decides between two
         if not (near and enough):  # a rescale may just be under way
-            told = f"{twin.scale_out} run of {deployment.asked} at the end, {calm} do without faults"
-            self._tell("end state", f"{job.name} ({job.policy.name}): {told}; {arrives:.0f}/s arrive")
+            ended = f"{twin.scale_out} run of {deployment.asked} at the end, {calm} do without faults"
+            self._tell("end state", f"{job.name} ({job.policy.name}): {ended}; {arrives:.0f}/s arrive")
 
     def _once_each(self, deployment: Deployment) -> None:
         seen: dict[str, int] = {}
