@@ -71,7 +71,7 @@ def trace_of(load: Load) -> Trace:
     ~perdix.cli.output.UserError
         When neither a trace nor a shape was named, or both.
     ~perdix.settings.yaml_files.SettingsError
-        Naming file, line and mend, when the trace cannot be read.
+        Naming file, line and fix, when the trace cannot be read.
     """
     if (load.trace is None) == (load.shape in {None, "csv"}):
         raise UserError("name either a trace (--trace FILE) or a pattern (--shape sine)")

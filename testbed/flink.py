@@ -134,7 +134,7 @@ class JobManager:
 
 
 def job_arguments(testbed: Testbed, throttle: Throttle, parallelism: int) -> dict[str, str]:
-    """Return what the word count job is told."""
+    """Return the arguments of the word count job."""
     return {
         "bootstrap": testbed.bootstrap,
         "topic": testbed.topic,

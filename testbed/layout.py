@@ -69,7 +69,7 @@ class Layout:
 
     @property
     def remembered(self) -> Path:
-        """The settings that ``up`` was told."""
+        """The settings that ``up`` was given."""
         return self.root / "testbed.json"
 
     @property

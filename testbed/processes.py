@@ -20,7 +20,7 @@ PATIENCE_S = 15.0  # for a process to end by itself once it was asked to
 
 @dataclass(frozen=True)
 class Started:
-    """A process, told from a later one with the same number by when it started.
+    """A process, distinguished from a later one with the same number by when it started.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class PidFiles:
 
 
 def identify(name: str, pid: int, command: str) -> Started | None:
-    """Return what tells the process ``pid`` from others; None when there is none."""
+    """Return what distinguishes the process ``pid`` from others; None when there is none."""
     ticks = _start_ticks(pid)
     return None if ticks is None else Started(name, pid, ticks, _boot_id(), command)
 

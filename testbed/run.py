@@ -68,7 +68,7 @@ class Run:
     Attributes
     ----------
     played
-        As a replay tells it.
+        As a replay reports it.
     latency_ms
         p50, p95 and p99 over all records of the run, in ms.
     decisions

@@ -1,4 +1,4 @@
-"""Settings of a testbed: sizes and ports. What ``up`` was told is kept, so that the other verbs know it."""
+"""Settings of a testbed: sizes and ports. What ``up`` was given is kept, so that the other verbs know it."""
 
 from __future__ import annotations
 
