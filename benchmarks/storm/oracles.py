@@ -144,7 +144,7 @@ class Watch:
         for name, deployment in self._world.deployments.items():
             entries = auditor.ledger.decisions(name, limit=100_000)
             self._once_each(deployment)
-            self._told_truly(deployment, entries)
+            self._reported_truly(deployment, entries)
             self._turned_out(name, entries)
             if calm is not None:
                 self._ends_well(deployment, calm[name])
@@ -174,7 +174,7 @@ class Watch:
                 name = deployment.place.job.name
                 self._tell("one rescale per decision", f"{name}: decision {change.decision_id} rescaled twice")
 
-    def _told_truly(self, deployment: Deployment, entries: Sequence[Entry]) -> None:
+    def _reported_truly(self, deployment: Deployment, entries: Sequence[Entry]) -> None:
         by_id = {entry.decision_id: entry for entry in entries}
         name = deployment.place.job.name
         for change in deployment.changes:

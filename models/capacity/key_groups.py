@@ -91,7 +91,7 @@ class KeyGroups:
             return self
         shares = shares / highest
         shares = np.round(shares / shares.sum(), DIGITS)  # as they are stored, so that a restart changes nothing
-        odds = self.log_odds + self._told_by(shares) if judged else self.log_odds
+        odds = self.log_odds + self._evidence(shares) if judged else self.log_odds
         kept = {n: one for n, one in self.seen.items() if n != scale_out} | {scale_out: shares}
         newest = dict(list(kept.items())[-REMEMBERED:])
         return replace(self, seen=newest, log_odds=min(max(odds, LEAST_ODDS), MOST_ODDS))
@@ -118,7 +118,7 @@ class KeyGroups:
         """Of each scale-out that was asked for so far."""
         return []
 
-    def _told_by(self, shares: Values) -> float:
+    def _evidence(self, shares: Values) -> float:
         """Return by how much shares speak for key groups: as these foresaw them, or as if keys were dealt anew."""
         scale_out = len(shares)
         if not self.seen or scale_out < 2:

@@ -37,7 +37,7 @@ class HttpAccess(Strict):
     verify_tls: bool = True
 
     @model_validator(mode="after")
-    def _told_once(self) -> HttpAccess:
+    def _unambiguous(self) -> HttpAccess:
         if self.token_file is not None and self.token_env is not None:
             raise ValueError("give 'token_file' or 'token_env', not both")
         if self.ca_file is not None and not self.verify_tls:

@@ -99,7 +99,7 @@ class KnownEvent(Strict):
         return name
 
     @model_validator(mode="after")
-    def _told_once(self) -> Self:
+    def _unambiguous(self) -> Self:
         if self.at is None and self.cron is None:
             raise ValueError("nothing says when it comes; give 'at' or 'cron'")
         if self.at is not None and self.cron is not None:

@@ -156,7 +156,7 @@ class StreamJob(Strict):
 
     @field_validator("sizes")
     @classmethod
-    def _told_apart(cls, sizes: dict[str, WorkerSize]) -> dict[str, WorkerSize]:
+    def _distinct(cls, sizes: dict[str, WorkerSize]) -> dict[str, WorkerSize]:
         for name in sizes:
             if not NAME.fullmatch(name):
                 raise ValueError(f"size '{name}': use letters, digits, '.', '_' or '-' (at most 63)")
