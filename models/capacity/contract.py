@@ -8,7 +8,7 @@ from typing import Protocol, Self
 
 # What an interval reaches on either side, in standard deviations, to hold the truth in nine cases of ten: measured
 # (decision 58). A normal distribution would ask for 1.64; doubts that are added up are more than what comes of them.
-REACH_SDS = 1.35
+REACH_SDS = 1.5
 
 
 @dataclass(frozen=True)

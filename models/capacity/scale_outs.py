@@ -282,7 +282,9 @@ class ScaleOuts:
 
     def _remembering(self) -> ScaleOuts:
         stay = self._stay
-        if stay is None or (self.memory and self.workers.weight < ENOUGH_MINUTES):
+        if stay is None:
+            return self
+        if self.memory and self.behind is None and self.workers.weight < ENOUGH_MINUTES:
             return self
         earlier, evidence = self.memory.get(stay.scale_out), stay.of_any_stay()
         if earlier is not None:

@@ -145,7 +145,7 @@ def _document(job: str, produced: dict[str, dict[str, Any]]) -> dict[str, Any]:
         "deployments": rows_of_deployments(found),
         "points": len(found.points),
         "notes": list(found.notes),
-        "left": told["profiles"]["left"],
+        "left": produced["profiles"]["left"],
         "latency_model": trained.result.get("winner"),
         "why": trained.result.get("why"),
         "promoted": bool(trained.result.get("promote")),

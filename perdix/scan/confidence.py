@@ -10,7 +10,7 @@ from perdix.scan.learning import Learned
 
 Grade = Literal["A", "B", "C", "D"]
 ORDER: Final[tuple[Grade, ...]] = ("A", "B", "C", "D")
-WIDTHS: Final = (0.08, 0.15, 0.27)  # half the 90 % interval as a share of the estimate, up to which A, B, C are given
+WIDTHS: Final = (0.09, 0.18, 0.32)  # half the 90 % interval as a share of the estimate, up to which A, B, C are given
 DAYS: Final = (6.0, 3.0, 1.0)  # of known load, from which A, B, C are given
 COVERAGES: Final = (0.95, 0.8, 0.5)  # share of the time with known load
 

@@ -88,6 +88,15 @@ def test_a_glimpse_is_not_remembered_beside_what_was_seen_for_long():
     assert set(model.update(window(3_660.0, 8, minutes=1, uptime_s=5.0), 8).memory) == {6}
 
 
+def test_a_glimpse_at_what_a_backlog_was_worked_off_with_is_remembered():
+    """Else a size that fell short of its estimate is tried again as soon as the job has left it."""
+    model = stay(ScaleOuts(), 6).update(window(3_600.0, 4, minutes=1, uptime_s=600.0), 4)
+    took = 0.85 * model.capacity(4).per_s
+    left = model.worked_off(4, took, 3_660.0).update(window(3_660.0, 8, minutes=1, uptime_s=5.0), 8)
+    assert left.capacity(4).seen
+    assert left.capacity(4).per_s < model.capacity(4).per_s
+
+
 def test_a_stale_memory_loses_to_fresh_evidence():
     model = stay(ScaleOuts(), 8, per_worker=30_000.0)
     soon = stay(model, 4, start_s=4000.0)

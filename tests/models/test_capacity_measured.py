@@ -45,10 +45,7 @@ def test_sine_bands(cases):
 
 
 def test_intervals_hold_what_was_measured(cases):
-    """Of 13 cases, which share their runs, two lie just outside."""
-    outside = [case for case in cases.values() if not case.covered]
-    assert len(outside) <= 2
-    assert all(case.low_per_s < 1.03 * case.measured_per_s < 1.06 * case.high_per_s for case in outside)
+    assert [name for name, case in cases.items() if not case.covered] == []
 
 
 def test_the_ramp_learnt_online_is_good_before_the_job_is_loaded(cases):

@@ -145,7 +145,7 @@ class TestConfidence:
         ("of", "grade", "reason"),
         [
             (learned(load(minutes=7 * 1_440), capacities=capacities(width=0.05)), "B", "never ran here"),
-            (learned(load(minutes=7 * 1_440), capacities=capacities(width=0.25, seen=6)), "C", "±25%"),
+            (learned(load(minutes=7 * 1_440), capacities=capacities(width=0.3, seen=6)), "C", "±30%"),
             (learned(load(minutes=7 * 1_440), capacities=capacities(width=0.6, seen=6)), "D", "±60%"),
             (learned(capacities=capacities(width=0.05, seen=6)), "C", "only 1.0 days"),
         ],
