@@ -9,7 +9,7 @@ from typing import TypedDict
 import numpy as np
 
 from perdix.replay.campaign import Setup, frontier_of
-from perdix.replay.frontier.curve import TOLD_AT
+from perdix.replay.frontier.curve import REPORTED_AT
 from perdix.replay.frontier.played import played, without_luck
 
 LUCK = {True: "as it is", False: "without luck"}
@@ -44,7 +44,7 @@ def checked(name: str, peak: float, setup: Setup) -> Iterator[Checked]:
             case = replace(setup, parameters=parameters).cases(seed)[0]
             found = frontier_of(case)
             late = np.array([plan.late_s / found.seconds for plan in found.plans])
-            nearest = dict.fromkeys(int(np.argmin(np.abs(late - share))) for share in TOLD_AT)
+            nearest = dict.fromkeys(int(np.argmin(np.abs(late - share))) for share in REPORTED_AT)
             for plan in (found.plans[at] for at in nearest):
                 outcome = played(case, plan).outcome
                 yield {

@@ -25,7 +25,7 @@ from perdix.replay.asked import twin_and_trace
 from perdix.replay.campaign import Campaign, Setup, run_campaign
 from perdix.replay.case import BEST_STATIC
 from perdix.replay.contenders import contenders
-from perdix.replay.frontier.curve import TOLD_AT
+from perdix.replay.frontier.curve import REPORTED_AT
 from perdix.replay.outcome import Outcome, Recovery
 from perdix.settings.stream_job import ERROR_BUDGET, Bounds, Objectives
 
@@ -215,7 +215,7 @@ def _frontier(campaign: Campaign) -> dict[str, float | None]:
     Nothing without a frontier; ``None`` where, with some seed, no plan is late so rarely.
     """
     found: dict[str, float | None] = {}
-    for share in TOLD_AT if campaign.frontiers else ():
+    for share in REPORTED_AT if campaign.frontiers else ():
         workers = [one.workers_at(share) for one in campaign.frontiers.values()]
         known = [one for one in workers if one is not None]
         found[f"{share:g}"] = float(np.mean(known)) if len(known) == len(workers) else None

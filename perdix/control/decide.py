@@ -83,7 +83,7 @@ class Circumstances:
     grace_s
         No rescale so soon after another.
     capacity_per_s
-        What so many workers take, where the situation does not say; ``None``: it holds all that is known.
+        Capacity of each scale-out that the situation lacks, records/s; ``None``: it holds all that is known.
     contradiction
         What of the job's metrics cannot be true together, in words; ``None`` where they agree.
     memory_ratio

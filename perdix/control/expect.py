@@ -60,6 +60,8 @@ def expected_capacity_per_s(scale_out: int, estimate: Estimate | None, profiled:
             known.append((highest_per_s, max(profiled.highest.relative_spread(), SUREST)))
     if not known:
         return None
+    if len(known) == 1:
+        return known[0][0]
     weights = [1.0 / deviation**2 for _, deviation in known]
     return sum(weight * per_s for weight, (per_s, _) in zip(weights, known, strict=True)) / sum(weights)
 

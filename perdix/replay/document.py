@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from perdix.replay.campaign import Campaign, Setup
-from perdix.replay.frontier.curve import TOLD_AT, Frontier
+from perdix.replay.frontier.curve import REPORTED_AT, Frontier
 from perdix.replay.outcome import Outcome, Played
 from perdix.replay.pricing import Priced
 from perdix.replay.recommendation import recommendation
@@ -201,7 +201,9 @@ def _curve(seed: int, frontier: Frontier) -> dict[str, Any]:
             }
             for plan in frontier.plans
         ],
-        "at": [{"share_above_objective": share, "average_workers": frontier.workers_at(share)} for share in TOLD_AT],
+        "at": [
+            {"share_above_objective": share, "average_workers": frontier.workers_at(share)} for share in REPORTED_AT
+        ],
     }
 
 

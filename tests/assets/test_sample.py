@@ -82,6 +82,23 @@ def run(tmp_path: Path) -> Iterator[Run]:
         yield Run(home, instance, Workspace(home=str(home.root), conf=str(conf)))
 
 
+def runs_as_parse(job: OneWorker, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a job in process be the running job ``parse``, with the commands of its file."""
+
+    @contextmanager
+    def opened(*_: object) -> Iterator[LiveJob]:
+        yield job.live
+
+    monkeypatch.setattr("perdix.assets.sample.running_job", opened)
+    jobs = run.workspace.conf_folder() / "jobs"
+    jobs.mkdir()
+    document = {
+        "prometheus": {"url": "http://in.process"},
+        "profiling": job.commands().model_dump(mode="json", exclude_none=True),
+    }
+    (jobs / "parse.yaml").write_text(json.dumps(document))
+
+
 def failure(result: dg.ExecuteInProcessResult) -> str:
     error = next(event.step_failure_data.error for event in result.all_events if event.is_step_failure)
     assert error is not None
@@ -150,19 +167,7 @@ def test_a_running_job_is_sampled_by_the_commands_of_its_file(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = OneWorker(tmp_path)
-
-    @contextmanager
-    def opened(*_: object) -> Iterator[LiveJob]:
-        yield job.live
-
-    monkeypatch.setattr("perdix.assets.sample.running_job", opened)
-    jobs = run.workspace.conf_folder() / "jobs"
-    jobs.mkdir()
-    document = {
-        "prometheus": {"url": "http://in.process"},
-        "profiling": job.commands().model_dump(mode="json", exclude_none=True),
-    }
-    (jobs / "parse.yaml").write_text(json.dumps(document))
+    runs_as_parse(job, run, monkeypatch)
     assert run.go(("parse", "parse"), live=True, method="fssa-1", first_share=0.1).success
     kept = newest_samples(run.home.operator_samples, "parse")
     assert kept is not None
@@ -176,19 +181,7 @@ def test_a_size_that_a_running_job_does_not_get_back_is_on_the_page(
 ) -> None:
     job = OneWorker(tmp_path)
     job.restore = (sys.executable, "-c", "import sys; sys.exit('no node')")
-
-    @contextmanager
-    def opened(*_: object) -> Iterator[LiveJob]:
-        yield job.live
-
-    monkeypatch.setattr("perdix.assets.sample.running_job", opened)
-    jobs = run.workspace.conf_folder() / "jobs"
-    jobs.mkdir()
-    document = {
-        "prometheus": {"url": "http://in.process"},
-        "profiling": job.commands().model_dump(mode="json", exclude_none=True),
-    }
-    (jobs / "parse.yaml").write_text(json.dumps(document))
+    runs_as_parse(job, run, monkeypatch)
     assert run.go(("parse", "parse"), live=True, method="fssa-2", first_share=0.1).success
     left = run.metadata("parse")["left"]
     assert left.endswith("no node (the command 'profiling.restore' gives it its size); restore it by hand")

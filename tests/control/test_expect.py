@@ -72,6 +72,12 @@ def test_the_middle_is_expected_not_the_low_end() -> None:
     assert expected_recovery_s(situation(capacities=wide), 4) == expected_recovery_s(situation(), 4)
 
 
+@pytest.mark.parametrize(("low", "high"), [(0.0, 900_000.0), (101_000.0, math.inf)])
+def test_an_interval_without_an_end_says_no_less_than_none(low: float, high: float) -> None:
+    endless = {4: Estimate(4, 150_000.0, low, high, True, "endless")}
+    assert expected_recovery_s(situation(capacities=endless), 4) == expected_recovery_s(situation(), 4)
+
+
 @given(load=st.floats(0, 290_000), scale_out=st.integers(1, 8), lag=st.floats(0, 1e7))
 def test_it_is_never_shorter_than_the_stop_and_never_shorter_for_more_load(
     load: float, scale_out: int, lag: float

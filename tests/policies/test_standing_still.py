@@ -224,6 +224,15 @@ def test_a_capacity_that_cannot_be_is_no_ground_for_a_trial():
     assert 1 <= stand_still(still, "perdix", LateAt(), Spent(0.0, 8 * 3600.0, 1e6)).scale_out <= 3
 
 
+def test_a_size_of_which_nothing_usable_is_known_is_not_gone_to_because_it_once_held():
+    given = situation(8, since_rescale_s=2.0 * PATIENCE_S)
+    held = LateAt(dict.fromkeys(range(1, 9), (0.0, 20_000.0)), 1e6)
+    assert stand_still(given, "daedalus", held).scale_out < 8
+    unknown = {n: Estimate(n, 40.0 * n, 0.0, 42.0 * n, False, "") for n in range(1, 8)}
+    given = replace(given, capacities={**given.capacities, **unknown})
+    assert stand_still(given, "daedalus", held).scale_out == 8
+
+
 def plateau_then(*last, hours=4.0):
     """A load of 314/s that hardly changes, and its last minutes."""
     flat = 314.0 * (1.0 + 0.02 * np.random.default_rng(5).standard_normal(int(60 * hours)))

@@ -19,7 +19,7 @@ from perdix.settings.stream_job import Bounds
 
 DECISION_INTERVAL_S = 60
 LARGEST = 86_400 * 24  # seconds times scale-outs: a day with 24, six hours with 96
-TOLD_AT = (0.01, 0.02, 0.05, 0.10)  # shares of late seconds at which it is reported
+REPORTED_AT = (0.01, 0.02, 0.05, 0.10)  # shares of late seconds at which it is reported
 SOLVED = 24  # prices that are tried
 DEAREST_LATE = 1e5  # worker-seconds per late second: lateness is avoided whatever it costs
 LATEST = 0.3  # share of late seconds up to which corners are looked for first
