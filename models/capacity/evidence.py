@@ -42,6 +42,8 @@ class Evidence:
         ``observed``, or the family of the regressor that says so.
     hottest_share
         Share of the job's records of the worker that is full first; ``None`` where that is not known.
+    hottest_speed
+        Records per CPU of that worker, as a multiple of the mean worker's; ``None`` where that is not known.
     """
 
     scale_out: int
@@ -51,6 +53,7 @@ class Evidence:
     cpu_reach: float
     source: str = OBSERVED
     hottest_share: float | None = None
+    hottest_speed: float | None = None
 
     def variance(self, now_s: float) -> float:
         """Return the variance of ``log(per_s)`` at ``now_s``: it grows linearly with age, as a random walk's."""
@@ -71,9 +74,12 @@ class Evidence:
         mine, theirs = 1.0 / self.variance(newer.at_s), 1.0 / newer.variance(newer.at_s)
         log_value = (mine * math.log(self.per_s) + theirs * math.log(newer.per_s)) / (mine + theirs)
         shared = (mine * self.shared_sd + theirs * newer.shared_sd) / (mine + theirs)
-        share = self.hottest_share if newer.hottest_share is None else newer.hottest_share
-        if self.hottest_share is not None and newer.hottest_share is not None:
-            share = (mine * self.hottest_share + theirs * newer.hottest_share) / (mine + theirs)
+
+        def mean(old: float | None, new: float | None) -> float | None:
+            if old is None or new is None:
+                return old if new is None else new
+            return (mine * old + theirs * new) / (mine + theirs)
+
         return Evidence(
             newer.scale_out,
             math.exp(log_value),
@@ -81,7 +87,8 @@ class Evidence:
             newer.at_s,
             max(self.cpu_reach, newer.cpu_reach),
             newer.source,
-            share,
+            mean(self.hottest_share, newer.hottest_share),
+            mean(self.hottest_speed, newer.hottest_speed),
         )
 
     def to_state(self) -> dict[str, Any]:
@@ -91,7 +98,7 @@ class Evidence:
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Rebuild from :meth:`to_state`. Raises ``ValueError`` when a number is missing or cannot be."""
-        share = state.get("hottest_share")
+        share, speed = state.get("hottest_share"), state.get("hottest_speed")
         try:
             evidence = cls(
                 int(state["scale_out"]),
@@ -101,6 +108,7 @@ class Evidence:
                 float(state["cpu_reach"]),
                 str(state["source"]),
                 None if share is None else float(share),
+                None if speed is None else float(speed),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"not evidence of a scale-out: {dict(state)!r} ({error!r})") from None
@@ -108,6 +116,8 @@ class Evidence:
             raise ValueError(f"evidence needs a scale-out of 1 or more, a capacity and an sd above 0: {dict(state)!r}")
         if evidence.hottest_share is not None and not 0 < evidence.hottest_share <= 1:
             raise ValueError(f"a worker's share of the records is above 0 and at most 1: {dict(state)!r}")
+        if evidence.hottest_speed is not None and not 0 < evidence.hottest_speed < math.inf:
+            raise ValueError(f"a worker's speed is above 0 and finite: {dict(state)!r}")
         return evidence
 
 

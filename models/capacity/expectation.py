@@ -14,7 +14,15 @@ from perdix.models.capacity import basis
 from perdix.models.capacity.contract import Estimate
 from perdix.models.capacity.evidence import OBSERVED, OFF_CURVE, REDRAWN_SKEW, Curve, Evidence, as_workers_add
 from perdix.models.capacity.key_groups import KeyGroups
-from perdix.models.capacity.skew import CONTENTIONS, Skew, read_shares
+from perdix.models.capacity.partitions import (
+    READERS_SD,
+    evenness,
+    if_read_evenly,
+    read_shares,
+    read_unevenly,
+    slowest_reader,
+)
+from perdix.models.capacity.skew import CONTENTIONS, Skew
 
 Values = NDArray[np.float64]
 
@@ -32,8 +40,6 @@ class Expectation:
         Scale-out -> what it leads to expect of any stay; at least one.
     current
         What is known of the stay that goes on; ``None`` where nothing is.
-    curve
-        Through what is typical.
     now_s
         Epoch seconds that ages count from.
     partitions
@@ -47,7 +53,6 @@ class Expectation:
 
     typical: Mapping[int, Evidence]
     current: Evidence | None
-    curve: Curve
     now_s: float
     partitions: int | None = None
     warnings: tuple[str, ...] = ()
@@ -65,6 +70,10 @@ class Expectation:
             limited = np.maximum(limited, self._of_any_stay[skew.of - 1][0])  # more workers are never a loss
             lost[beyond:] = (logs - limited).tolist()
             answers[beyond:] = zip(limited.tolist(), (variances + doubt).tolist(), strict=True)
+        if self.partitions is not None:
+            read = self._as_read(self.partitions, scale_outs, answers)
+            lost = [less + before[0] - after[0] for less, before, after in zip(lost, answers, read, strict=True)]
+            answers = read
         if self.groups.likely > 0.0:
             answers = self._with_key_groups(scale_outs, answers)
         if self.groups.likely > MOSTLY:
@@ -73,6 +82,31 @@ class Expectation:
             n: self._estimate(n, answer, basis.limited(self._basis(n, answer[0], dated=dated), less))
             for n, answer, less in zip(scale_outs, answers, lost, strict=True)
         }
+
+    def _as_read(
+        self, partitions: int, scale_outs: range, answers: list[tuple[float, float]]
+    ) -> list[tuple[float, float]]:
+        """Return answers as far as workers that read whole partitions allow them; what ran is as it was."""
+        tried = np.arange(scale_outs.start, scale_outs.stop)
+        logs, variances = np.array(answers).T
+        nearest = [min(self.typical, key=lambda n: abs(math.log(n / m))) for m in tried.tolist()]
+        readers = {n: self._log_reader(partitions, self.typical[n]) for n in set(nearest)}
+        limits = logs + [readers[n] for n in nearest] + np.log(evenness(partitions, tried))
+        limits += slowest_reader(partitions, tried)
+        for n, known in self._known_among(scale_outs):
+            at = n - scale_outs.start
+            limits[at] = logs[at] + math.log(known.per_s / if_read_evenly(known, partitions).per_s)
+        limited = limits < logs
+        variances += limited * READERS_SD**2
+        return list(zip(np.minimum(logs, limits).tolist(), variances.tolist(), strict=True))
+
+    def _log_reader(self, partitions: int, known: Evidence) -> float:
+        """Return the log of what the mean worker takes, over its part of what workers that read evenly would take."""
+        even = self._even[known.scale_out]
+        hottest = math.log(max((even.hottest_share or 0.0) * even.scale_out, 1.0))
+        if read_unevenly(known, partitions):
+            return hottest - float(slowest_reader(partitions, np.array([known.scale_out]))[0])
+        return hottest - min(math.log(known.hottest_speed or 1.0), 0.0)
 
     def _with_key_groups(self, scale_outs: range, answers: list[tuple[float, float]]) -> list[tuple[float, float]]:
         """Return answers as far as key groups are not behind what was seen, and what these say as far as they are."""
@@ -101,7 +135,7 @@ class Expectation:
         sizes = np.array([item.scale_out for item in ran])
         shares, doubts = self.groups.hottest(max(most, int(sizes.max())))
         own = np.array([self._of_this_stay(item) for item in ran])
-        takes = np.log([item.per_s for item in ran]) + shares[sizes - 1]
+        takes = np.log([item.per_s for item in ran]) + [self._log_share(item, shares) for item in ran]
         precision = 1.0 / (own + doubts[sizes - 1] + LIKE_THE_OTHERS**2)
         tried = np.arange(1, len(shares) + 1)
         held_up = np.log1p(CONTENTIONS[:, None] * (tried - 1.0))
@@ -114,13 +148,21 @@ class Expectation:
         variance = likely @ (worker - expected) ** 2 + 1.0 / precision.sum() + LIKE_THE_OTHERS**2
         logs, variances = expected - shares, variance + doubts
         if self.partitions is not None:
-            logs = np.minimum(logs, expected - np.log(read_shares(self.partitions, tried)))
+            speed = min(np.mean([math.log(item.hottest_speed or 1.0) for item in ran]), 0.0)
+            reads = slowest_reader(self.partitions, tried) - np.log(read_shares(self.partitions, tried))
+            logs = np.minimum(logs, expected - speed + reads)
         # Where a scale-out ran itself, that counts as well: it is dealt alike whenever it runs.
         there = 1.0 / own
         both = there + 1.0 / variances[sizes - 1]
         logs[sizes - 1] = (there * np.log([item.per_s for item in ran]) + logs[sizes - 1] / variances[sizes - 1]) / both
         variances[sizes - 1] = 1.0 / both
         return logs, variances
+
+    def _log_share(self, ran: Evidence, shares: Values) -> float:
+        """Return the logarithm of the share of the records of the worker that was full first."""
+        if self.partitions is not None and read_unevenly(ran, self.partitions):
+            return float(np.log(read_shares(self.partitions, np.array([ran.scale_out]))[0]))
+        return float(shares[ran.scale_out - 1])
 
     def _of_this_stay(self, evidence: Evidence) -> float:
         """Return the variance of evidence without that of keys that are dealt anew."""
@@ -140,7 +182,7 @@ class Expectation:
     def _answer(self, scale_out: int) -> tuple[float, float]:
         """Return log capacity and its variance: of the stay that goes on, else of any."""
         if self.current is not None and scale_out == self.current.scale_out:
-            return self._blended(scale_out, self.current)
+            return self._blended(scale_out, self._current, stays_on=True)
         expected = self._of_any_stay
         if scale_out <= len(expected):
             return expected[scale_out - 1]
@@ -154,7 +196,7 @@ class Expectation:
 
         The total does not fall with more workers; of a scale-out that never ran, the average per worker does not rise.
         """
-        blended = [self._blended(n, self.typical.get(n)) for n in range(1, max(self.typical) + 1)]
+        blended = [self._blended(n, self._even.get(n)) for n in range(1, max(self.typical) + 1)]
         values, variances = np.array(blended).T
         tried = np.arange(1, len(values) + 1)
         seen = np.zeros(len(values), dtype=np.bool_)
@@ -165,20 +207,16 @@ class Expectation:
             fewer, doubt = skew.fewer(tried[below])
             values[below] = values[skew.of - 1] + fewer
             variances[below] = variances[skew.of - 1] + doubt + OFF_CURVE**2
-            if self.partitions is not None:
-                between = ~seen & (tried > skew.of)
-                values[between] = np.minimum(values[between], skew.limit_by_partitions(tried[between]))
         logs = as_workers_add(values, 1.0 / variances, seen)
         return list(zip(logs.tolist(), variances.tolist(), strict=True))
 
-    def _blended(self, scale_out: int, evidence: Evidence | None) -> tuple[float, float]:
+    def _blended(self, scale_out: int, evidence: Evidence | None, *, stays_on: bool = False) -> tuple[float, float]:
         """Return log capacity and variance from the curve and from what is known of this very scale-out."""
         curve, variance = self.curve.log_value(scale_out), self.curve.variance(scale_out)
         redrawn = REDRAWN_SKEW**2
         if evidence is None:
             return curve, variance + redrawn
         # A stay that goes on is not an average over stays: the curve, which is one, says less of it.
-        stays_on = evidence is self.current
         own = 1.0 / evidence.variance(self.now_s)
         # With a single scale-out the curve is that evidence: adding it again would feign precision.
         other = 1.0 / (variance + redrawn * stays_on) if self.curve.points > 1 else 0.0
@@ -192,14 +230,39 @@ class Expectation:
         return [item for item in self.typical.values() if item.source == OBSERVED]
 
     @cached_property
+    def curve(self) -> Curve:
+        """Through what is typical, had each worker read equally much."""
+        return Curve.through(self._even.values(), self.now_s)
+
+    @cached_property
+    def _even(self) -> dict[int, Evidence]:
+        """What every scale-out leads to expect of any stay, had each worker read equally much."""
+        return {n: self._if_read_evenly(item) for n, item in self.typical.items()}
+
+    @cached_property
+    def _current(self) -> Evidence | None:
+        return None if self.current is None else self._if_read_evenly(self.current)
+
+    def _if_read_evenly(self, evidence: Evidence) -> Evidence:
+        return evidence if self.partitions is None else if_read_evenly(evidence, self.partitions)
+
+    def _known_among(self, scale_outs: range) -> list[tuple[int, Evidence]]:
+        known = {n: self._known(n) for n in scale_outs}
+        return [(n, item) for n, item in known.items() if item is not None]
+
+    @cached_property
     def _of_most(self) -> Skew | None:
         """The hottest worker's share beyond the largest scale-out that ran."""
-        return Skew.seen(self._observed, self.partitions)
+        return Skew.seen(self._ran_evenly)
+
+    @property
+    def _ran_evenly(self) -> list[Evidence]:
+        return [item for item in self._even.values() if item.source == OBSERVED]
 
     @cached_property
     def _of_fewest(self) -> Skew | None:
         """The hottest worker's share below the smallest: the curve does not know that fewer share keys more evenly."""
-        fewest = Skew.seen(self._observed, self.partitions, fewest=True)
+        fewest = Skew.seen(self._ran_evenly, fewest=True)
         return fewest if fewest is not None and fewest.of == min(self.typical) else None
 
     def _basis(self, scale_out: int, log_value: float, *, dated: bool) -> str:

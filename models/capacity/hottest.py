@@ -33,11 +33,15 @@ HOTTEST = 6  # workers that may turn out to be the hottest
 
 @dataclass(frozen=True)
 class Capacity:
-    """Capacity in records/s, the standard deviation of its logarithm, and what was learnt of the idle share."""
+    """Capacity in records/s, the standard deviation of its logarithm, and what was learnt of the idle share.
+
+    ``hottest_speed``: records per CPU of the worker that is full first, as a multiple of the mean worker's.
+    """
 
     per_s: float
     log_sd: float
     idle: IdleShare
+    hottest_speed: float = 1.0
 
 
 def hottest_capacity(lines: Values, shares: Values, hottest_cpu: Values, idle: IdleShare) -> Capacity:
@@ -74,13 +78,19 @@ def hottest_capacity(lines: Values, shares: Values, hottest_cpu: Values, idle: I
     likely = np.exp(fits - fits.max()) * _widths(commons.T).T * _widths(idles)[:, None]
     likely /= likely.sum()
 
-    load, uncertain = _hottest(own, own_var, commons, shares, np.argsort(-(cpu / rate) * shares))
+    load, uncertain, slower = _hottest(own, own_var, commons, shares, np.argsort(-(cpu / rate) * shares))
     full = np.log1p(-idles)[:, None] - np.log(load) + math.log(shares.sum())
     full -= np.log1p(_taking_turns(hottest_cpu, cpu, noise, idles))[:, None]
     mean = float((likely * full).sum())
     variance = float((likely * ((full - mean) ** 2 + np.minimum(uncertain, SPEED_SD**2))).sum())
     model = MODEL_ERROR + BEND_ERROR * max(0.0, 1.0 - float(reach_of(lines).max())) ** 2
-    return Capacity(math.exp(mean), math.sqrt(variance + model**2), _learnt(idles, likely * commons))
+    speed = math.exp(-float((likely * slower).sum()))
+    return Capacity(math.exp(mean), math.sqrt(variance + model**2), _learnt(idles, likely * commons), speed)
+
+
+def highest_of(deviates: int | Ints) -> Values:
+    """Return where the mean of the highest of so many standard normal deviates lies."""
+    return np.asarray(ndtri(MEAN_OF_HIGHEST ** (1.0 / deviates)))
 
 
 def _noise(lines: Values) -> Values:
@@ -132,8 +142,12 @@ def _learnt(idles: Values, likely: Values) -> IdleShare:
     return IdleShare(centre, max(math.sqrt(float(by_idle @ (idles - centre) ** 2)), BETWEEN_SD))
 
 
-def _hottest(own: Values, own_var: Values, commons: Values, shares: Values, hottest: Ints) -> tuple[Values, Values]:
+def _hottest(
+    own: Values, own_var: Values, commons: Values, shares: Values, hottest: Ints
+) -> tuple[Values, Values, Values]:
     """Return the CPU load above idle of the hottest worker, per record/s of all workers' shares, and its variance.
+
+    Also the logarithm of its CPU per record over the workers' common one.
 
     Parameters
     ----------
@@ -153,7 +167,7 @@ def _hottest(own: Values, own_var: Values, commons: Values, shares: Values, hott
     loads = np.maximum(per_record, commons * SPEED_SD) * share
     which = loads.argmax(axis=0)
     at = (which, *np.ogrid[: which.shape[0], : which.shape[1]])
-    return loads[at], trust[at] * var[which] / per_record[at] ** 2
+    return loads[at], trust[at] * var[which] / per_record[at] ** 2, np.log(loads[at] / shares[few][which] / commons)
 
 
 def _taking_turns(hottest_cpu: Values, cpu: Values, noise: Values, idles: Values) -> Values:
@@ -163,7 +177,7 @@ def _taking_turns(hottest_cpu: Values, cpu: Values, noise: Values, idles: Values
     would make of it is taken off: it does not grow with the load, and a full worker's load cannot scatter upwards.
     """
     usual = int(cpu.argmax())
-    by_noise = math.sqrt(float(noise.mean())) * float(ndtri(MEAN_OF_HIGHEST ** (1.0 / len(cpu))))
+    by_noise = math.sqrt(float(noise.mean())) * float(highest_of(len(cpu)))
     by_noise *= 1.0 - float(hottest_cpu[usual])
     apart = max(float(hottest_cpu[usual] - cpu[usual]) - max(by_noise, 0.0), 0.0)
     return np.asarray(apart / np.maximum(cpu[usual] - idles, max(apart, LEAST_BUSY)))

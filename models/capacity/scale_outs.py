@@ -12,12 +12,13 @@ import numpy as np
 import pandas as pd
 
 from perdix.models.capacity.contract import Estimate
-from perdix.models.capacity.evidence import OBSERVED, Curve, Evidence
+from perdix.models.capacity.evidence import OBSERVED, Evidence
 from perdix.models.capacity.expectation import Expectation
 from perdix.models.capacity.hottest import STRANGERS
 from perdix.models.capacity.key_groups import KeyGroups, Subtasks
 from perdix.models.capacity.line import IdleShare
 from perdix.models.capacity.pairing import MINUTE_S, paired_minutes, runs_of_scale_out
+from perdix.models.capacity.partitions import read_unevenly
 from perdix.models.capacity.reach import STALLED, Reach
 from perdix.models.capacity.workers import Against, Total, Workers
 from perdix.settings.stream_job import MOST_WORKERS
@@ -96,7 +97,9 @@ class ScaleOuts:
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
-    def update(self, window: Window, scale_out: int, subtasks: Subtasks | None = None) -> ScaleOuts:
+    def update(
+        self, window: Window, scale_out: int, subtasks: Subtasks | None = None, *, partitions: int | None = None
+    ) -> ScaleOuts:
         """Learn from a window: rows that are newer than the last update, not of a warm-up, and of this scale-out.
 
         Windows may overlap: no row counts twice. Give at least two minutes, so that every new row has the minute of
@@ -106,6 +109,8 @@ class ScaleOuts:
         ----------
         subtasks
             Which worker has which; ``None`` where that is not known, and then key groups are not learnt of.
+        partitions
+            Of the source, where that is known: where these make the hottest worker, nothing is learnt of key groups.
 
         Raises
         ------
@@ -121,7 +126,7 @@ class ScaleOuts:
         fresh = Workers.of(window.workers, rows.cpu, rows.throughput_per_s, rows.minutes_each, scale_out)
         moved = moved._reaching(moved.reach.faded(rows.newest_s - moved.newest_s))
         learnt = moved._learnt(fresh, rows.newest_s, _restarted_s(window)) if len(fresh) else moved
-        return learnt if subtasks is None else learnt._dealt(subtasks)
+        return learnt if subtasks is None else learnt._dealt(subtasks, partitions)
 
     def worked_off(
         self, scale_out: int, throughput_per_s: float, at_s: float, *, arrives_per_s: float = math.nan
@@ -219,7 +224,7 @@ class ScaleOuts:
         forgotten = replace(forgotten, groups=KeyGroups(count=self.groups.count), dealt_minutes=0.0, dealt_to=())
         return replace(forgotten, workers=fresh, newest_s=newest_s, outgrown=self.workers)
 
-    def _dealt(self, subtasks: Subtasks) -> ScaleOuts:
+    def _dealt(self, subtasks: Subtasks, partitions: int | None) -> ScaleOuts:
         """Learn how the work falls onto the subtasks, whenever the current stay is known twice as well as before."""
         weight = self.workers.weight
         if weight < max(DEALT_MINUTES, 2.0 * self.dealt_minutes) or len(subtasks.workers) != self.scale_out:
@@ -229,6 +234,8 @@ class ScaleOuts:
         shares = self.workers.shares(subtasks.workers, self.idle if self._total is None else self._total.idle)
         if shares is None:
             return self
+        if partitions is not None and self._stay is not None and read_unevenly(self._stay, partitions):
+            return self  # what they read is what they differ in
         groups = self.groups if self.groups.count == subtasks.cells else KeyGroups(count=subtasks.cells)
         known = groups.after(len(shares), shares, judged=self.dealt_minutes == 0.0)
         return replace(self, groups=known, dealt_minutes=weight, dealt_to=subtasks.workers)
@@ -405,6 +412,7 @@ class ScaleOuts:
             self.newest_s,
             total.cpu_reach,
             hottest_share=total.hottest_share,
+            hottest_speed=total.hottest_speed,
         )
         return lines if self.behind is None else self.behind.combined(lines)
 
@@ -424,17 +432,13 @@ class ScaleOuts:
         """Return what is expected of every scale-out, with a source of so many partitions."""
         if partitions not in self._expectations:
             self._expectations[partitions] = Expectation(
-                self._typical, self._current, self._curve, self._now_s, partitions, self.warnings, self.groups
+                self._typical, self._current, self._now_s, partitions, self.warnings, self.groups
             )
         return self._expectations[partitions]
 
     @cached_property
     def _expectations(self) -> dict[int | None, Expectation]:
         return {}
-
-    @cached_property
-    def _curve(self) -> Curve:
-        return Curve.through(self._typical.values(), self._now_s)
 
     @cached_property
     def _now_s(self) -> float:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perdix.models.capacity.evidence import Evidence
+from perdix.models.capacity.hottest import highest_of
 
 Values = NDArray[np.float64]
 
@@ -26,7 +27,6 @@ STEEPEST = (
 )
 HALFWAY = 0.1  # excess at which half of that is likeliest: workers differ so much for many reasons
 GROWTH_SD = 0.35
-OF_KEYS = 0.5  # of an excess that partitions explain as well, what is taken to be that of keys
 CONTENTIONS = np.array([0.0, 0.01, 0.02, 0.04])  # what each further worker costs the others (Gunther), all as likely
 
 
@@ -38,24 +38,22 @@ class Skew:
     ----------
     of
         The scale-out from which others are foreseen: the largest at which the share is known, or the smallest.
-    worker_per_s
-        What the hottest worker takes there, records/s.
+    worker_per_s, log_speed
+        What the hottest worker takes there, records/s, and the log of that over what the mean worker does, at most 0.
     excess
         By how much its share exceeds the average worker's there, relative to that.
     likely
         How likely each of :data:`GROWTHS` is; they sum to 1.
-    partitions
-        Of the source; ``None`` where nobody said.
     """
 
     of: int
     worker_per_s: float
     excess: float
+    log_speed: float
     likely: Values
-    partitions: int | None = None
 
     @classmethod
-    def seen(cls, evidence: Iterable[Evidence], partitions: int | None = None, *, fewest: bool = False) -> Self | None:
+    def seen(cls, evidence: Iterable[Evidence], *, fewest: bool = False) -> Self | None:
         """Return what scale-outs that ran say; ``None`` where of none the hottest worker's share is known.
 
         Parameters
@@ -69,19 +67,19 @@ class Skew:
         last = known[min(known) if fewest else max(known)]
         share = _share(last)
         excess = max(share * last.scale_out - 1.0, 0.0)
-        if (
-            fewest
-            and partitions is not None
-            and share < (1.0 + SCATTER) * read_shares(partitions, np.array([last.scale_out]))[0]
-        ):
-            excess *= OF_KEYS
         log_likely = -0.5 * ((GROWTHS - STEEPEST * excess / (excess + HALFWAY)) / GROWTH_SD) ** 2
         if others := [item for item in known.values() if item is not last]:
             sizes, measured = np.array([[item.scale_out, _share(item)] for item in others]).T
             off = np.log(measured / _shares(excess, sizes.astype(np.int64), last.scale_out)) / SCATTER
             log_likely -= 0.5 * (off**2).sum(axis=1)
         likely = np.exp(log_likely - log_likely.max())
-        return cls(last.scale_out, last.per_s * share, excess, likely / likely.sum(), partitions)
+        return cls(
+            last.scale_out,
+            last.per_s * share,
+            excess,
+            min(math.log(last.hottest_speed or 1.0), 0.0),
+            likely / likely.sum(),
+        )
 
     def limited(self, scale_outs: NDArray[np.int_], log_values: Values) -> tuple[Values, Values]:
         """Return logs of capacities in records/s as far as the hottest worker allows them, and the variances of that.
@@ -89,8 +87,6 @@ class Skew:
         For scale-outs above :attr:`of`, shape ``(n,)`` each; a worker is not taken to be quicker there than it is.
         """
         shares = _shares(self.excess, scale_outs, self.of)
-        if self.partitions is not None:
-            shares = np.maximum(shares, read_shares(self.partitions, scale_outs))
         logs = np.minimum(math.log(self.worker_per_s) - np.log(shares), log_values)
         mean = self.likely @ logs
         return mean, self.likely @ (logs - mean) ** 2
@@ -102,26 +98,16 @@ class Skew:
         """
         tried = np.append(scale_outs, self.of)
         shares = np.minimum(_skewed(self.excess, tried, self.of, GROWTHS[:, None]), 1.0)
-        if self.partitions is not None:
-            shares = np.maximum(shares, read_shares(self.partitions, tried))
         logs = np.log(shares)
         by_share = logs[:, -1:] - logs[:, :-1]
         held_up = np.log1p(CONTENTIONS[:, None] * (tried - 1.0))
         spared = held_up[:, -1:] - held_up[:, :-1]
         mean = self.likely @ by_share
         variance = self.likely @ (by_share - mean) ** 2 + spared.var(axis=0)
-        return np.minimum(mean + spared.mean(axis=0), 0.0), variance
-
-    def limit_by_partitions(self, scale_outs: NDArray[np.int_]) -> Values:
-        """Return the log of what more workers take at most, by the partitions that one reads."""
-        if self.partitions is None:
-            return np.full(len(scale_outs), np.inf)
-        return np.asarray(math.log(self.worker_per_s) - np.log(read_shares(self.partitions, scale_outs)))
-
-
-def read_shares(partitions: int, scale_outs: NDArray[np.int_]) -> Values:
-    """Return the share of the records that the worker with most partitions reads, all partitions being alike."""
-    return np.asarray(np.ceil(partitions / scale_outs) / partitions)
+        # The slowest of fewer workers is not as slow.
+        slowest = highest_of(tried) / max(float(highest_of(self.of)), 1e-9)
+        quicker = -self.log_speed * (1.0 - slowest[:-1])
+        return np.minimum(mean + spared.mean(axis=0) + quicker, 0.0), variance + (0.5 * quicker) ** 2
 
 
 def _shares(excess: float, scale_outs: NDArray[np.int_], of: int) -> Values:

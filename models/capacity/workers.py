@@ -49,6 +49,8 @@ class Total:
         What the reader should know, in words.
     hottest_share
         Share of the job's records of the worker that is full first; ``None`` where it is not known.
+    hottest_speed
+        Records per CPU of that worker, as a multiple of the mean worker's.
     """
 
     per_s: float
@@ -58,6 +60,7 @@ class Total:
     warnings: tuple[str, ...] = ()
     idle: IdleShare = STRANGERS
     hottest_share: float | None = None
+    hottest_speed: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,7 +253,8 @@ class Workers:
         relative = math.hypot(found.log_sd, 0.2 * max(0.0, scale - 1.0))  # workers never seen may be slower
         per_s, reach = scale * found.per_s, float(reach_of(lines).max())
         share = float(np.clip((lines[2] / total_per_s)[lines[1].argmax()] / max(scale, 1.0), 1e-9, 1.0))
-        return Total(per_s, per_s * relative, reach, len(self), self._warnings(scale_out), found.idle, share)
+        warnings = self._warnings(scale_out)
+        return Total(per_s, per_s * relative, reach, len(self), warnings, found.idle, share, found.hottest_speed)
 
     def _warnings(self, scale_out: int) -> tuple[str, ...]:
         if len(self) < scale_out:

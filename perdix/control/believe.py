@@ -12,7 +12,6 @@ from perdix.control.job_memory import JobMemory, history_of
 from perdix.control.observe import Observation, workload_of
 from perdix.control.standing import Standing, standings
 from perdix.models.capacity.contract import Estimate
-from perdix.models.capacity.key_groups import Subtasks
 from perdix.models.forecasting.contract import Forecast, Workload
 from perdix.models.forecasting.forecaster import Forecaster, fallback
 from perdix.models.forecasting.foresight import KEPT_S, MINUTE_S
@@ -22,7 +21,6 @@ from perdix.models.registry import CAPACITY, FORECAST, LATENCY, PERFORMANCE
 from perdix.settings.known_events import Calendar
 from perdix.settings.stream_job import Bounds
 from perdix.targets.contract import Running
-from perdix.telemetry.window import Window
 
 HORIZON_S = 900.0
 FURTHER_STEP_S = 300.0
@@ -81,7 +79,9 @@ class Beliefs:
     known_events: KnownEvents | None = None
 
 
-def update(memory: JobMemory, observation: Observation, running: Running | None) -> JobMemory:
+def update(
+    memory: JobMemory, observation: Observation, running: Running | None, partitions: int | None = None
+) -> JobMemory:
     """Update every model with what was seen: the truth, the champion, the fallback in use, the capacity."""
     window = observation.window
     if window is None or not len(window):
@@ -102,10 +102,12 @@ def update(memory: JobMemory, observation: Observation, running: Running | None)
         memory = replace(memory, champion=replace(memory.champion, forecaster=updated))
     if memory.fallback is not None:
         memory = replace(memory, fallback=memory.fallback.update(seen))
-    return with_capacity(memory, observation, running)
+    return with_capacity(memory, observation, running, partitions)
 
 
-def with_capacity(memory: JobMemory, observation: Observation, running: Running | None) -> JobMemory:
+def with_capacity(
+    memory: JobMemory, observation: Observation, running: Running | None, partitions: int | None = None
+) -> JobMemory:
     """Learn from the running job what it can take, where it is known how many workers it has, all of one size."""
     window = observation.window
     if window is None or not len(window):
@@ -113,7 +115,9 @@ def with_capacity(memory: JobMemory, observation: Observation, running: Running 
     scale_out = observation.scale_out if observation.scale_out is not None else (running.scale_out if running else None)
     mixed = running is not None and bool(running.mix)  # a capacity per number of workers says nothing of their sizes
     if scale_out is not None and scale_out >= 1 and not mixed and (running is None or running.settled):
-        memory = _with_rates(memory, observation, window, scale_out, None if running is None else running.subtasks)
+        subtasks = None if running is None else running.subtasks
+        capacity = memory.capacity.update(window, scale_out, subtasks, partitions=partitions)
+        memory = _with_rates(replace(memory, capacity=capacity), observation, scale_out)
     return memory
 
 
@@ -133,15 +137,13 @@ def as_seen(observation: Observation) -> Beliefs:
     return Beliefs(None, Forecast(end_s, HORIZON_S, np.array([level])))
 
 
-def _with_rates(
-    memory: JobMemory, observation: Observation, window: Window, scale_out: int, subtasks: Subtasks | None
-) -> JobMemory:
-    """Let what is known of capacity and latency learn from the running job (Daedalus, 3.1; Phoebe, 3.1).
+def _with_rates(memory: JobMemory, observation: Observation, scale_out: int) -> JobMemory:
+    """Let what is known of capacity and latency learn from what the job did (Daedalus, 3.1; Phoebe, 3.1).
 
     While a backlog is worked off, throughput shows what the job can do and latency nothing; in steady operation it is
     the other way round. A minute in which the backlog only began shows neither: it was idle before.
     """
-    capacity, profiled = memory.capacity.update(window, scale_out, subtasks), memory.profiled
+    capacity, profiled = memory.capacity, memory.profiled
     rate_per_s, uptime_s, now_s = observation.throughput_per_s, observation.uptime_s, observation.end_s
     if rate_per_s is None or uptime_s is None or now_s is None:
         return replace(memory, capacity=capacity)

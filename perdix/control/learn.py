@@ -119,8 +119,8 @@ def _taught(
     memory: JobMemory, observation: Observation, progress: Progress, *, job: StreamJob, believes: bool
 ) -> JobMemory:
     if not believes:
-        return with_capacity(noticed(memory, observation), observation, progress.running)
-    memory = update(memory, observation, progress.running)
+        return with_capacity(noticed(memory, observation), observation, progress.running, job.source_partitions)
+    memory = update(memory, observation, progress.running, job.source_partitions)
     return replace(memory, mix_share=learned_mix_share(job, memory, observation, progress.running))
 
 
