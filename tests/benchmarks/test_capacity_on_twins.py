@@ -1,0 +1,21 @@
+"""How far off sizes that never ran are, on drawn jobs."""
+
+import math
+
+from benchmarks.capacity_on_twins import foreseen, never_ran
+
+
+def test_a_job_is_asked_for_sizes_that_never_ran_and_is_held_against_its_truth():
+    found = foreseen((1, 1))
+    assert {one.side for one in found} <= {"fewer", "between", "more"}
+    assert len(found) > 5
+    assert all(math.isfinite(one.off) for one in found)
+    assert 0.5 < sum(one.held for one in found) / len(found)
+    assert foreseen((1, 1)) == found
+
+
+def test_rows_say_how_many_estimates_they_are_of():
+    rows = list(never_ran(1, 3, 1))
+    of_all = sum(row["estimates"] for row in rows if row["workers"] == "all")
+    assert of_all == sum(row["estimates"] for row in rows if row["workers"] != "all") > 0
+    assert all(0.0 <= row["held_pct"] <= 100.0 and row["rms_pct"] >= abs(row["mean_pct"]) for row in rows)
