@@ -160,14 +160,16 @@ class KeyGroups:
 
     def to_state(self) -> dict[str, Any]:
         """Return a JSON-serialisable state."""
-        seen = {str(n): shares.tolist() for n, shares in self.seen.items()}
+        seen = [shares.tolist() for shares in self.seen.values()]  # a list: their order counts
         return {"seen": seen, "log_odds": self.log_odds, "count": self.count}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Rebuild from :meth:`to_state`. Raises ``ValueError`` where shares cannot be."""
         count, odds = int(state["count"]), float(state["log_odds"])
-        seen = {int(n): np.array(shares, dtype=np.float64) for n, shares in state["seen"].items()}
+        found = state["seen"]
+        by_size = found.items() if isinstance(found, Mapping) else ((len(shares), shares) for shares in found)
+        seen = {int(n): np.array(shares, dtype=np.float64) for n, shares in by_size}
         if not 1 <= count <= FINEST or not math.isfinite(odds):
             raise ValueError(f"a job has 1 to {FINEST} key groups, and odds are finite: {count}, {odds}")
         for n, shares in seen.items():

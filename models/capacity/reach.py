@@ -29,9 +29,9 @@ class Reach:
     share
         0 to 1.
     short
-        Shares of the newest minutes in a row that fell short of it. Not kept.
+        Shares of the newest minutes in a row that fell short of it.
     short_s
-        Epoch seconds of the newest of them. Not kept.
+        Epoch seconds of the newest of them.
     """
 
     share: float = 1.0

@@ -75,7 +75,7 @@ class ScaleOuts:
     dealt_minutes
         Weight of the current stay's lines when that was last learnt from it; 0 before.
     dealt_to
-        Workers of the current stay in the order of their subtasks, when that was first learnt from it. Not kept.
+        Workers of the current stay in the order of their subtasks, when that was first learnt from it.
     reach
         How much of what the lines promise was done while work waited.
     """
@@ -459,8 +459,10 @@ class ScaleOuts:
             "behind": None if self.behind is None else self.behind.to_state(),
             "idle": [self.idle.cpu, self.idle.sd],
             **({"reach": self.reach.share} if self.reach.share < 1.0 else {}),
+            **({"short": [self.reach.short_s, *self.reach.short]} if self.reach.short else {}),
             **({"outgrown": self.outgrown.to_state()} if len(self.outgrown) else {}),
             **({"groups": {**self.groups.to_state(), "minutes": self.dealt_minutes}} if self.groups.seen else {}),
+            **({"dealt_to": list(self.dealt_to)} if self.dealt_to else {}),
         }
 
     @classmethod
@@ -476,6 +478,7 @@ class ScaleOuts:
             raise ValueError(f"not a capacity state of format {STATE_FORMAT}: format is {state.get('format')!r}")
         memory = [Evidence.from_state(item) for item in state.get("memory", [])]
         newest, arrived = state.get("newest_s"), state.get("arrived_s")
+        short_s, *short = state.get("short", [-math.inf])
         model = cls(
             scale_out=None if state.get("scale_out") is None else int(state["scale_out"]),
             workers=Workers.from_state(state.get("workers", {})),
@@ -488,7 +491,8 @@ class ScaleOuts:
             outgrown=Workers.from_state(state.get("outgrown", {})),
             groups=KeyGroups.from_state(state["groups"]) if "groups" in state else KeyGroups(),
             dealt_minutes=float(state["groups"]["minutes"]) if "groups" in state else 0.0,
-            reach=Reach(float(state.get("reach", 1.0))),
+            dealt_to=tuple(map(str, state.get("dealt_to", ()))),
+            reach=Reach(float(state.get("reach", 1.0)), tuple(map(float, short)), float(short_s)),
         )
         model._check()
         return model

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
@@ -263,23 +263,32 @@ class Workers:
             return (f"{len(self)} workers report at scale-out {scale_out}: the mean worker is taken",)
         return ()
 
-    def to_state(self) -> dict[str, list[float]]:
-        """Return a JSON-serialisable state; of more than 144 workers, 144 evenly spaced by CPU share."""
+    def to_state(self) -> list[list[str | float]]:
+        """Return a JSON-serialisable state, a row each; of more than 144 workers, 144 evenly spaced by CPU share.
+
+        In the order in which they are, as sums of the same numbers in another order differ in their last digits.
+        """
         ranked = sorted(self.cpu_shares().items(), key=lambda item: (-item[1], item[0]))
         keep = np.unique(np.linspace(0, len(ranked) - 1, min(len(ranked), KEPT_IN_STATE)).round().astype(int))
-        numbers = dict(zip(self.names, self.table.T.tolist(), strict=True))
-        return {name: numbers[name] for name in (ranked[index][0] for index in keep)}
+        kept = {ranked[index][0] for index in keep}
+        rows = zip(self.names, self.table.T.tolist(), strict=True)
+        return [[name, *numbers] for name, numbers in rows if name in kept]
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Rebuild from :meth:`to_state`. Raises ``ValueError`` naming the worker whose numbers are not usable."""
-        for name, numbers in state.items():
+    def from_state(cls, state: Mapping[str, Any] | Sequence[Any]) -> Self:
+        """Rebuild from :meth:`to_state`, or from numbers by name as they were stored until version 0.1.
+
+        Raises ``ValueError`` naming the worker whose numbers are not usable.
+        """
+        found = state.items() if isinstance(state, Mapping) else ((row[0], row[1:]) for row in state)
+        by_name = {str(name): numbers for name, numbers in found}
+        for name, numbers in by_name.items():
             if len(numbers) != ROWS:
                 raise ValueError(f"worker {name!r}: eight numbers expected, found {len(numbers)}")
             Line.from_state(numbers[:LINE])
-        if not state:
+        if not by_name:
             return cls()
-        return cls(tuple(state), np.array([[float(number) for number in numbers] for numbers in state.values()]).T)
+        return cls(tuple(by_name), np.array([[float(number) for number in numbers] for numbers in by_name.values()]).T)
 
 
 @dataclass(frozen=True)

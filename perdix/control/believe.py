@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from perdix.control.job_memory import JobMemory, history_of
+from perdix.control.job_memory import STORED_EVERY_S, JobMemory, history_of
 from perdix.control.observe import Observation, workload_of
 from perdix.control.standing import Standing, standings
 from perdix.models.capacity.contract import Estimate
@@ -16,7 +16,7 @@ from perdix.models.forecasting.contract import Forecast, Workload
 from perdix.models.forecasting.forecaster import Forecaster, fallback
 from perdix.models.forecasting.foresight import KEPT_S, MINUTE_S
 from perdix.models.forecasting.known_events import Expected, KnownEvents
-from perdix.models.forecasting.tail import Tail
+from perdix.models.forecasting.tail import EPSILON_S, Tail
 from perdix.models.registry import CAPACITY, FORECAST, LATENCY, PERFORMANCE
 from perdix.settings.known_events import Calendar
 from perdix.settings.stream_job import Bounds
@@ -86,9 +86,10 @@ def update(
     window = observation.window
     if window is None or not len(window):
         return memory
-    seen = workload_of(window)
+    seen = _unseen(memory, workload_of(window))
     memory = replace(
         memory,
+        newest=tuple(part for part in (*memory.newest, seen) if len(part) and part.end_s > seen.end_s - STORED_EVERY_S),
         workload=_appended(memory.workload, seen, TRUTH_CELL_S, TRUTH_KEPT_S),
         minutes=_appended(memory.minutes, seen, MINUTE_S, KEPT_S),
     )
@@ -287,8 +288,20 @@ def _why_fallback(memory: JobMemory, champion: Forecast | None) -> str:
 
 
 def coarse(forecast: Forecast, step_s: float = TRUTH_CELL_S) -> Forecast:
-    """Return the mean forecast over ``step_s``: what is kept until its truth is known."""
-    return replace(forecast, quantiles={}, maxima={}).over(step_s)
+    """Return the mean forecast over ``step_s``, in 32-bit numbers: what is kept until its truth is known."""
+    mean = replace(forecast, quantiles={}, maxima={}, wape=None).over(step_s)
+    return replace(mean, mean=mean.mean.astype(np.float32).astype(np.float64))
+
+
+def _unseen(memory: JobMemory, seen: Workload) -> Workload:
+    """Return what was seen from where some tail ends: what is stored, so that a restart sees the very same again."""
+    forecasters = [memory.fallback, None if memory.champion is None else memory.champion.forecaster]
+    if memory.workload is None or memory.minutes is None:
+        return seen
+    tails = [memory.workload, memory.minutes, *(tail for one in forecasters if one for tail in one.tails.values())]
+    seen_s = min(tail.measured_end_s for tail in tails)
+    first = int(np.floor((seen_s - seen.start_s) / seen.step_s + EPSILON_S))
+    return seen.part(min(max(first, 0), len(seen)), len(seen))
 
 
 def _appended(tail: Tail | None, seen: Workload, cell_s: float, keep_s: float) -> Tail | None:

@@ -24,9 +24,11 @@ from perdix.control.watching import Watching
 from perdix.models.capacity.scale_outs import ScaleOuts
 from perdix.models.drift import DriftState
 from perdix.models.forecasting.contract import Forecast, Workload
+from perdix.models.forecasting.failures import positive
 from perdix.models.forecasting.forecaster import Forecaster, forecaster_from_state
+from perdix.models.forecasting.foresight import KEPT_S
 from perdix.models.forecasting.known_events import KnownEvents
-from perdix.models.forecasting.tail import Tail
+from perdix.models.forecasting.tail import EPSILON_S, Tail
 from perdix.models.forecasting.trust import HOUR, Trust
 from perdix.models.performance.contract import PerformanceModel
 from perdix.models.performance.fitted import FittedPerformance
@@ -50,6 +52,8 @@ MIX = Kind("mix")
 PERFORMANCE = Kind("performance")
 FOLLOWED = Kind("followed")
 MINUTES = Kind("minutes")
+FALLBACK = Kind("fallback")
+NEWEST = Kind("newest")
 TRUST = Kind("trust")
 FURTHER_TRUST = Kind("further_trust")
 REJECTED = Kind("rejected")
@@ -69,14 +73,17 @@ KINDS = (
     PERFORMANCE,
     FOLLOWED,
     MINUTES,
+    FALLBACK,
+    NEWEST,
     TRUST,
     FURTHER_TRUST,
     REJECTED,
     KNOWN_EVENTS,
 )
 
+LARGE = (CHAMPION, FALLBACK, MINUTES)
 PARTS_MADE_UP = 4  # origins that a forecaster's record gets for the time that it was not stored
-STORED_EVERY_S = 1_200.0  # a forecaster's newest part is rebuilt from the workload instead
+STORED_EVERY_S = 1_200.0  # what is large: its newest part is rebuilt from what ticks saw since
 
 ANY_JOB_PER_S = ANY_WORKER_PER_S * MOST_WORKERS  # records/s
 
@@ -122,6 +129,9 @@ class JobMemory:
         The truth that forecasts are judged by, and the history that a new forecaster starts from.
     fallback
         The fallback, while it is in use; made anew from the workload when it is needed again.
+    newest
+        The workload of the last 20 minutes, in the parts in which ticks saw it: what is stored as it was before them
+        becomes what it is by seeing them again.
     pending
         The champion's forecasts whose truth has not come, oldest first.
     capacity_version
@@ -151,6 +161,7 @@ class JobMemory:
     workload: Tail | None = None
     champion: Adopted | None = None
     fallback: Forecaster | None = None
+    newest: tuple[Workload, ...] = ()
     pending: tuple[Forecast, ...] = ()
     capacity: ScaleOuts = field(default_factory=ScaleOuts)
     capacity_version: int = 0
@@ -199,7 +210,7 @@ class Recalled:
     notes
         What was stored and cannot be used, in words.
     documents
-        Kind -> document as it is stored; of a forecaster, its version and time only.
+        Kind -> document as it is stored; of a large one, its version and time only.
     stamps
         Kind -> when that was stored, epoch seconds.
     """
@@ -217,7 +228,7 @@ class Recalled:
 
 
 def recall(store: StateStore, job: str) -> Recalled:
-    """Return what the state store remembers. The newest part of a forecaster is rebuilt from the workload."""
+    """Return what the state store remembers, exactly as the process that stored it does."""
     found = store.learned.recall(job, *KINDS)
     notes: list[str] = [item.note for item in found.values() if item.note]
     read = _Reader(found, notes)
@@ -227,9 +238,13 @@ def recall(store: StateStore, job: str) -> Recalled:
     profile = read.part(PROFILE, _profile) or (None, 0, 0.0)
     performance = read.part(PERFORMANCE, _performance) or (None, 0)
     workload = read.part(WORKLOAD, _rates)
+    newest = read.part(NEWEST, _parts) or ()
+    followed_by = _Since(newest, workload)
     memory = JobMemory(
         workload=workload,
-        champion=read.part(CHAMPION, lambda document: _adopted(document, workload)),
+        champion=read.part(CHAMPION, followed_by.adopted),
+        fallback=read.part(FALLBACK, followed_by.forecaster),
+        newest=newest,
         pending=tuple(store.learned.pending_forecasts(job)),
         capacity=capacity[0] if capacity else ScaleOuts(),
         capacity_version=int(capacity[1]) if capacity else 0,
@@ -254,7 +269,7 @@ def recall(store: StateStore, job: str) -> Recalled:
         further_trust=read.part(FURTHER_TRUST, lambda document: Trust.from_state(document, HOUR)) or Trust(of=HOUR),
         rejected=read.part(REJECTED, Rejections.from_state) or Rejections(),
         known_events=read.part(KNOWN_EVENTS, KnownEvents.from_state) or KnownEvents(),
-        minutes=read.part(MINUTES, lambda document: _rates(document["state"])),
+        minutes=read.part(MINUTES, followed_by.minutes),
     )
     usable = {name: item.document for name, item in found.items() if name not in read.unusable}
     documents = {name: _slim(name, document) for name, document in usable.items() if document is not None}
@@ -265,8 +280,8 @@ def recall(store: StateStore, job: str) -> Recalled:
 def changed(job: str, memory: JobMemory, before: Mapping[str, Document]) -> dict[Kind, Document]:
     """Return the documents of ``memory`` that differ from those stored.
 
-    A forecaster is large, and its newest part is the workload's: it is stored anew every 20 minutes only, at a minute
-    that differs from job to job.
+    A forecaster is large, and its newest part is what ticks saw: it is stored anew every 20 minutes only, at a minute
+    that differs from job to job, and what was seen since is stored beside it.
     """
     documents: dict[Kind, Document] = {
         CAPACITY: {"version": memory.capacity_version, "state": memory.capacity.to_state()},
@@ -304,18 +319,34 @@ def changed(job: str, memory: JobMemory, before: Mapping[str, Document]) -> dict
         documents[REJECTED] = memory.rejected.to_state()
     if memory.followed.scale_out is not None:
         documents[FOLLOWED] = memory.followed.to_state()
-    champion, now_s = memory.champion, memory.newest_s or 0.0
-    if champion is None:
-        documents[CHAMPION] = {}
-    elif _due(job, before.get(CHAMPION.name), champion.version, now_s):
-        documents[CHAMPION] = {
-            "version": champion.version,
-            "stored_s": now_s,
-            "state": champion.forecaster.to_state(),
-        }
-    if memory.minutes is not None and _due(job, before.get(MINUTES.name), 1, now_s):
-        documents[MINUTES] = {"version": 1, "stored_s": now_s, "state": memory.minutes.to_state()}
+    documents |= _large(job, memory, before)
+    documents[NEWEST] = _newest(memory, {**before, **{kind.name: found for kind, found in documents.items()}})
     return {kind: document for kind, document in documents.items() if before.get(kind.name, {}) != document}
+
+
+def _large(job: str, memory: JobMemory, before: Mapping[str, Document]) -> dict[Kind, Document]:
+    """Return the large documents that are due, and empty ones for what is no longer in use."""
+    champion, now_s = memory.champion, memory.newest_s or 0.0
+    large: dict[Kind, tuple[int, Forecaster | Tail | None]] = {
+        CHAMPION: (0, None) if champion is None else (champion.version, champion.forecaster),
+        FALLBACK: (1, memory.fallback),
+        MINUTES: (1, memory.minutes),
+    }
+    documents: dict[Kind, Document] = {}
+    for kind, (version, model) in large.items():
+        if model is None:
+            documents[kind] = {}
+        elif _due(job, before.get(kind.name), version, now_s):
+            documents[kind] = {"version": version, "stored_s": now_s, "state": model.to_state()}
+    return documents
+
+
+def _newest(memory: JobMemory, stored: Mapping[str, Document]) -> Document:
+    """Return what was seen since the oldest of the large documents was stored; nothing where there is none."""
+    large = [stored[kind.name] for kind in LARGE if stored.get(kind.name)]
+    oldest_s = min((float(document.get("stored_s", 0.0)) for document in large), default=math.inf)
+    parts = [part for part in memory.newest if part.end_s > oldest_s + EPSILON_S]
+    return {"parts": [_part_state(part) for part in parts]} if parts else {}
 
 
 def _due(job: str, stored: Document | None, version: int, now_s: float) -> bool:
@@ -326,7 +357,7 @@ def _due(job: str, stored: Document | None, version: int, now_s: float) -> bool:
 
 
 def _slim(name: str, document: Document) -> Document:
-    if name not in (CHAMPION.name, MINUTES.name):
+    if all(name != kind.name for kind in LARGE):
         return document
     return {key: value for key, value in document.items() if key != "state"}
 
@@ -361,12 +392,50 @@ def _possible(tail: Tail) -> Tail:
     return tail
 
 
-def _adopted(document: Document, workload: Tail | None) -> Adopted:
-    forecaster = forecaster_from_state(document["state"])
-    _possible(forecaster.finest)
-    if workload is not None:
-        forecaster = walked(forecaster, history_of(workload), PARTS_MADE_UP)
-    return Adopted(forecaster, int(document["version"]))
+@dataclass(frozen=True)
+class _Since:
+    """What was seen since something was stored: in the parts in which it was seen, else the workload as it is kept."""
+
+    parts: Sequence[Workload]
+    workload: Tail | None
+
+    def forecaster(self, document: Document) -> Forecaster:
+        forecaster = forecaster_from_state(document["state"])
+        _possible(forecaster.finest)
+        for part in self._after(document):
+            forecaster = forecaster.update(part)
+        return forecaster if self.workload is None else walked(forecaster, history_of(self.workload), PARTS_MADE_UP)
+
+    def adopted(self, document: Document) -> Adopted:
+        return Adopted(self.forecaster(document), int(document["version"]))
+
+    def minutes(self, document: Document) -> Tail:
+        minutes = _rates(document["state"])
+        for part in self._after(document):
+            minutes = minutes.append(part, KEPT_S)
+        if self.workload is None or minutes.end_s >= self.workload.end_s - EPSILON_S:
+            return minutes
+        return minutes.append(history_of(self.workload), KEPT_S)
+
+    def _after(self, document: Document) -> list[Workload]:
+        return [part for part in self.parts if part.end_s > float(document.get("stored_s", 0.0)) + EPSILON_S]
+
+
+def _part_state(part: Workload) -> Document:
+    known = np.isfinite(part.per_s).tolist()
+    per_s = [rate if is_known else None for rate, is_known in zip(part.per_s.tolist(), known, strict=True)]
+    return {"start_s": part.start_s, "step_s": part.step_s, "per_s": per_s}
+
+
+def _parts(document: Document) -> tuple[Workload, ...]:
+    return tuple(
+        Workload(
+            float(part["start_s"]),
+            positive("step_s", part["step_s"]),
+            np.array([np.nan if rate is None else rate for rate in part["per_s"]], dtype=np.float64),
+        )
+        for part in document["parts"]
+    )
 
 
 def _drift(document: Document) -> tuple[DriftState, float | None, float | None, float]:

@@ -76,6 +76,8 @@ def learn(
     adopted = memory.champion is not None and memory.champion.version != version
     if job.target.kind == "flink":
         memory = replace(memory, downtimes=memory.downtimes.in_place(checkpoint=job.target.checkpoint))
+    if memory.capacity.doubted is not None:  # by an earlier tick, of what that one saw
+        memory = replace(memory, capacity=replace(memory.capacity, doubted=None))
     if observation.window is not None:
         memory = replace(memory, rejected=memory.rejected.seen(observation.window.rejected))
     if observation.teaches:

@@ -1,8 +1,9 @@
 """What the loop remembers of every job, kept in the process between ticks.
 
-A store holds a forecaster as it was up to 20 minutes ago, and reading all that is remembered costs a third of a tick. A
-memory that is kept is used only while the stored documents are exactly those that this process read or wrote: after
-another controller's tick, an operator's repair or a tick that failed half-way, the store is what counts.
+Reading all that is remembered costs a third of a tick, and a forecaster is stored as it was up to 20 minutes ago, with
+what was seen since: both memories are exactly alike, but what is stored has to be worked out. A memory that is kept is
+used only while the stored documents are exactly those that this process read or wrote: after another controller's tick,
+an operator's repair or a tick that failed half-way, the store is what counts.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from perdix.control.rejections import Rejections
 from perdix.control.sources import since_s
 from perdix.control.state.journal import Status
 from perdix.control.state.ledger import Intent, State
+from perdix.control.state.schema import from_text, to_text
 from perdix.control.state.store import DAY_S, StateStore
 from perdix.control.tenure import Tenure
 from perdix.control.tick_io import TickIO, TickReport
@@ -294,7 +295,8 @@ def _record(
     memory = foreseen(memory, planned.beliefs)
     if planned.situation is not None and planned.verdict is not None:
         name = setting.job.policy.name
-        memory = replace(memory, policy=name, policy_memory=planned.verdict.proposed.memory)
+        asked = from_text(to_text(dict(planned.verdict.proposed.memory)))  # as a restart finds it: lists, keys in order
+        memory = replace(memory, policy=name, policy_memory=asked)
     with store.together() as once:
         for forecast, realised in lesson.judgement.settled:
             once.learned.settle(job, forecast.origin_s, now_s, realised.horizon_wape)

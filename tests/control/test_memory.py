@@ -110,17 +110,18 @@ def with_memory(ratio: float):
     return change
 
 
-def test_a_job_that_is_nearly_idle_keeps_the_workers_that_its_state_needs(store: StateStore) -> None:
+@pytest.mark.parametrize("restarting", [False, True])
+def test_a_job_that_is_nearly_idle_keeps_the_workers_that_its_state_needs(store: StateStore, restarting: bool) -> None:
     """State of 2.2 heaps: three workers hold it (0.83), two do not (1.2)."""
     rig = Rig.of(store, LOW, scale_out=6, heap=Heap(own=0.1, state=2.2), policy=PolicySettings(name="daedalus"))
-    rig.restarting = True
+    rig.restarting = restarting
     rig.minutes(30)
     assert rig.twin.scale_out == 3, applied(rig)
     assert rig.reports[-1].decision is not None
     assert rig.reports[-1].decision.reason is Reason.HOLD_MEMORY
-    told = render(explain(store, "orders"), verbose=True)
-    assert "memory 83%" in told
-    assert "with 2 workers it would be about 120%, above the limit of 90%" in told
+    explained = render(explain(store, "orders"), verbose=True)
+    assert "memory 83%" in explained
+    assert "with 1 worker it would be about 230%, above the limit of 90%" in explained
 
 
 def test_without_it_the_same_job_is_scaled_in_and_what_cannot_be_is_not_believed(store: StateStore) -> None:

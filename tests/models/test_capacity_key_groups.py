@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from perdix.control.state.schema import to_text
 from perdix.models.capacity.key_groups import GROUPS, KeyGroups, Subtasks, begins
 from perdix.models.capacity.scale_outs import ScaleOuts
 from perdix.telemetry.window import Window
@@ -123,9 +124,16 @@ def test_whatever_subtasks_did_every_scale_out_has_a_hottest_one(scale_out, work
     assert (logs <= 1e-9).all()
     assert (variances >= 0.0).all()
     assert 0.0 <= known.likely <= 1.0
-    again = KeyGroups.from_state(json.loads(json.dumps(known.to_state())))
+    again = KeyGroups.from_state(json.loads(to_text(known.to_state())))
     assert list(again.seen) == list(known.seen)
     assert np.array_equal(again.hottest(12)[0], known.hottest(12)[0])
+
+
+def test_which_sizes_ran_last_survives_a_store_that_sorts_keys():
+    known = KeyGroups()
+    for scale_out in (9, 10, 2):
+        known = known.after(scale_out, np.linspace(1.0, 2.0, scale_out), judged=True)
+    assert list(KeyGroups.from_state(json.loads(to_text(known.to_state()))).seen) == [9, 10, 2]
 
 
 @pytest.mark.parametrize(
@@ -237,5 +245,6 @@ def test_what_was_learnt_of_key_groups_is_kept_and_another_program_forgets_it():
     assert again.dealt_minutes == model.dealt_minutes
     assert again.capacity(9).per_s == pytest.approx(model.capacity(9).per_s, rel=1e-9)
     assert not model._anew(model.workers, model.newest_s).groups.seen
+    assert again.dealt_to == model.dealt_to, "a restart hides no failure after which subtasks are elsewhere"
     old = {key: value for key, value in state.items() if key != "groups"}
     assert not ScaleOuts.from_state(old).groups.seen

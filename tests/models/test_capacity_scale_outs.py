@@ -76,6 +76,14 @@ def test_two_minutes_or_such_that_differ_are_no_rule():
     assert fallen_short(model, 0.05, minutes=9) == model, "it stands still: that is no capacity"
 
 
+def test_minutes_in_a_row_count_across_restarts():
+    going_on = model = fallen_short(stay(ScaleOuts(), 4), 0.5, minutes=2)
+    restarted = ScaleOuts.from_state(json.loads(json.dumps(model.to_state())))
+    at_s = model.newest_s + 150.0
+    going_on, restarted = (one.worked_off(4, 0.5 * one.capacity(4).per_s, at_s) for one in (going_on, restarted))
+    assert restarted.reach.share == going_on.reach.share == pytest.approx(0.5, rel=0.02)
+
+
 def test_minutes_that_are_not_in_a_row_are_no_rule():
     model = stay(ScaleOuts(), 4)
     for minutes in (0.0, 10.0, 20.0):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perdix.control.state.schema import to_text
 from perdix.models.capacity.workers import KEPT_IN_STATE, Workers
 
 IDLE = 0.09
@@ -116,6 +117,18 @@ def test_nothing_known_is_said():
 def test_state_survives_json_exactly():
     workers = Workers.of(names(3), *measured([1.0, 0.8, 0.6]))
     assert Workers.from_state(json.loads(json.dumps(workers.to_state()))) == workers
+
+
+def test_workers_stay_in_their_order_in_a_store_that_sorts_keys():
+    """Sums of the same numbers in another order differ in their last digits."""
+    workers = Workers.of(("w2", "w0", "w1"), *measured([1.0, 0.8, 0.6]))
+    assert Workers.from_state(json.loads(to_text(workers.to_state()))).names == ("w2", "w0", "w1")
+
+
+def test_a_state_of_before_by_name_is_read_on():
+    workers = Workers.of(names(3), *measured([1.0, 0.8, 0.6]))
+    before = {name: numbers for name, *numbers in workers.to_state()}
+    assert Workers.from_state(before) == workers
 
 
 def test_a_large_job_keeps_a_spread_of_workers():
