@@ -40,7 +40,7 @@ VETO_MINUTES = 3.0  # weight from which a stay's lines are known well enough to 
 DEALT_MINUTES = 1.0  # weight from which a stay's CPU loads tell how the work falls onto the subtasks
 LITTLE = 0.1  # share of the capacity up to which rates and CPU load may differ: an idle worker's CPU shows little
 BEHIND_SD = 0.03  # relative sd of a minute's throughput with a backlog around the capacity
-KEEPS_UP = 0.02  # of what arrives: who keeps up does so much less or more of it
+EVEN = 0.02  # of what arrives: who keeps up does so much less or more of it
 MOST_PER_WORKER_PER_S = 1e9  # records/s: no worker takes more
 
 
@@ -143,7 +143,7 @@ class ScaleOuts:
             return self
         share = throughput_per_s / self._total.per_s
         if not share > (1.0 - SURPRISE) * self.reach.share:
-            keeps_up = abs(throughput_per_s - arrives_per_s) <= KEEPS_UP * arrives_per_s
+            keeps_up = abs(throughput_per_s - arrives_per_s) <= EVEN * arrives_per_s
             return self if keeps_up else self._disproved(self.reach.fell_short(share, at_s))
         found, reach = Evidence(scale_out, throughput_per_s, BEHIND_SD, at_s, 1.0), Reach(self.reach.share)
         if self.behind is None:

@@ -14,7 +14,7 @@ Values = NDArray[np.float64]
 
 FAR = 3.0  # factor between latencies that are far apart, either way; the published relative distance of 2 means this
 ENOUGH_TO_CLUSTER = 3  # deployments: "more than two scaleouts to evaluate"
-KEEPS_UP = 0.95  # throughput as a share of what was offered
+KEEPS_UP = 0.95  # throughput as a share of what arrives: who does so much does not fall behind
 
 
 def valid_deployments(

@@ -20,11 +20,10 @@ from perdix.control.observe import Observation
 from perdix.control.reconcile import AVOID_S, SETTLE_S, Progress, still_avoided
 from perdix.control.sizes import learned_mix_share
 from perdix.control.watching import BEHIND_S, Watched, look
+from perdix.models.profiling.validity import KEEPS_UP
 from perdix.models.recovery.downtime import Downtimes
 from perdix.policies.wording import workers
 from perdix.settings.stream_job import StreamJob
-
-KEEPS_UP = 0.95  # of what arrives: who does so much does not fall behind
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from perdix.policies.wording import workers
 from perdix.profiling.deployment import Deployment, DeploymentError, Deployments, Measured
 from perdix.profiling.plan import Plan
 
-KEEPS_UP = 0.01  # of the rate: a consumer lag that grows by more is work that is left undone
+LEFT_UNDONE = 0.01  # of the rate: a consumer lag that grows by more is work that is left undone
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def _judged(active: Sequence[_Run], measured: Mapping[int, Measured | None], pla
             run.notes.append(f"{run.scale_out} workers at {rate_per_s:,.0f}/s showed no throughput")
             _end(run)
             continue
-        behind = one.lag_growth_per_s > KEEPS_UP * rate_per_s
+        behind = one.lag_growth_per_s > LEFT_UNDONE * rate_per_s
         valid = bool(verdicts.get(run.scale_out, False)) and not behind
         run.points.append(ProfilePoint(run.scale_out, rate_per_s, one.throughput_per_s, one.latency_ms, valid))
         if not valid:
