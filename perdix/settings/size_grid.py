@@ -34,9 +34,8 @@ class Axis(Strict):
     def _a_range(self) -> Self:
         if self.least > self.most:
             raise ValueError(f"least {self.least:g} is above most {self.most:g}; swap or widen them")
-        steps = (self.most - self.least) / self.unit + _WHOLE
-        if steps >= MOST_POINTS:
-            points = f"{math.floor(steps) + 1} points" if math.isfinite(steps) else "points"
+        if self._steps >= MOST_POINTS:
+            points = f"{self.last + 1} points" if math.isfinite(self._steps) else "points"
             raise ValueError(
                 f"{points} from {self.least:g} to {self.most:g} are more than {MOST_POINTS}; "
                 f"make the unit larger than {self.unit:g}"
@@ -46,7 +45,11 @@ class Axis(Strict):
     @property
     def last(self) -> int:
         """Index of the largest point; the smallest has index 0."""
-        return math.floor((self.most - self.least) / self.unit + _WHOLE)
+        return math.floor(self._steps)
+
+    @property
+    def _steps(self) -> float:
+        return (self.most - self.least) / self.unit + _WHOLE
 
     def at(self, index: int) -> float:
         """Return the amount at an index. Raises ``ValueError`` where there is none."""
