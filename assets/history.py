@@ -8,7 +8,6 @@ from datetime import UTC, date, datetime, timedelta
 import numpy as np
 import pandas as pd
 
-from perdix.control.clock import WallClock
 from perdix.models.forecasting.contract import Workload
 from perdix.replay.asked import Ingested
 from perdix.telemetry.features import DAY_S
@@ -21,12 +20,12 @@ NEEDED_COVERAGE = 0.5
 SAME = 1e-6  # relative: a held value comes back from the lake's sums with an error of some 1e-12
 
 
-def newest_days(lake: Lake, table: str, job: str, history_days: int) -> list[str]:
+def newest_days(lake: Lake, table: str, job: str, history_days: int, now_s: float) -> list[str]:
     """Return the days with rows among the ``history_days`` that end with the job's newest day.
 
     Days from the future, of a clock that was wrong, hide no others: they count where there are no others.
     """
-    tomorrow = datetime.fromtimestamp(WallClock().now_s() + DAY_S, UTC).date().isoformat()
+    tomorrow = datetime.fromtimestamp(now_s + DAY_S, UTC).date().isoformat()
     every = lake.days(table, job)
     days = [day for day in every if day <= tomorrow] or every
     if not days:
@@ -35,14 +34,14 @@ def newest_days(lake: Lake, table: str, job: str, history_days: int) -> list[str
     return [day for day in days if date.fromisoformat(day) >= oldest]
 
 
-def digest_of_days(lake: Lake, table: str, job: str, history_days: int) -> str:
+def digest_of_days(lake: Lake, table: str, job: str, history_days: int, now_s: float) -> str:
     """Return a SHA-256 over the content of the days that a training reads: the same data has the same digest."""
-    days = newest_days(lake, table, job, history_days)
+    days = newest_days(lake, table, job, history_days, now_s)
     digests = [manifest.digest for manifest in lake.manifests(table, job, days=days)]
     return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
-def workload_history(lake: Lake, job: str, history_days: int) -> Workload:
+def workload_history(lake: Lake, job: str, history_days: int, now_s: float) -> Workload:
     """Return the workload on the grid on which it was observed, NaN where nothing was measured.
 
     The lake's grid is 10 s. A workload that was observed every minute only holds each value for six of its steps;
@@ -53,7 +52,7 @@ def workload_history(lake: Lake, job: str, history_days: int) -> Workload:
     ValueError
         When the job has no workload at all.
     """
-    days = newest_days(lake, "workload_features", job, history_days)
+    days = newest_days(lake, "workload_features", job, history_days, now_s)
     table = lake.read("workload_features", job, columns=["ts", "workload_per_s"], days=days or ["1970-01-01"])
     ends_s = table["ts"].to_numpy().astype("datetime64[us]").astype(np.int64) / 1e6
     rates = table["workload_per_s"].to_numpy().astype(np.float64)
@@ -67,9 +66,9 @@ def workload_history(lake: Lake, job: str, history_days: int) -> Workload:
     return as_observed(Workload((first - 1) * WORKLOAD_STEP_S, WORKLOAD_STEP_S, per_s))
 
 
-def ingested(lake: Lake) -> Ingested:
+def ingested(lake: Lake, now_s: float) -> Ingested:
     """Return the jobs whose workload is in the lake, for a replay: all of it that there is."""
-    return Ingested(lambda: lake.jobs("workload_features"), lambda job: workload_history(lake, job, EVERY_DAY))
+    return Ingested(lambda: lake.jobs("workload_features"), lambda job: workload_history(lake, job, EVERY_DAY, now_s))
 
 
 def as_observed(history: Workload) -> Workload:
@@ -106,7 +105,7 @@ def _blocks(history: Workload, width: int) -> tuple[np.ndarray, float]:
     return padded.reshape(-1, width), (first - before) * history.step_s
 
 
-def capacity_history(lake: Lake, job: str, history_days: int) -> pd.DataFrame:
+def capacity_history(lake: Lake, job: str, history_days: int, now_s: float) -> pd.DataFrame:
     """Return the rows of ``capacity_features``, in the order of time.
 
     Raises
@@ -114,7 +113,7 @@ def capacity_history(lake: Lake, job: str, history_days: int) -> pd.DataFrame:
     ValueError
         When the job has none.
     """
-    days = newest_days(lake, "capacity_features", job, history_days)
+    days = newest_days(lake, "capacity_features", job, history_days, now_s)
     rows = lake.read("capacity_features", job, days=days or ["1970-01-01"]).to_pandas()
     if rows.empty:
         raise ValueError(f"no CPU load beside throughput of {job} is in the lake; ingest exports that hold both")

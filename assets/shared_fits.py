@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from perdix.assets.shared_training import TABLE, SharedStore, fingerprint_of, fit_shared, sample_of
 from perdix.assets.spark.tasks import run_tasks
+from perdix.control.clock import WallClock
 from perdix.telemetry.lake import Lake
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def fit_all_shared(
         ``history_days``, ``horizon_s``, ``seed``.
     """
     jobs, fitted = sample_of(lake.jobs(TABLE), settings["seed"]), Fitted()
-    fingerprint = fingerprint_of(lake, jobs, settings)
+    fingerprint = fingerprint_of(lake, jobs, settings, WallClock().now_s())
     due = [family for family in families if store.fingerprint(family) != fingerprint]
     keys = [
         {"lake": str(lake.root), "family": family, "jobs": jobs, "early": early, **settings}

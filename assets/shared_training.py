@@ -16,6 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 import orjson
 
 from perdix.assets.history import newest_days, workload_history
+from perdix.control.clock import WallClock
 from perdix.models.forecasting.contract import Workload
 from perdix.models.forecasting.families import FAMILIES, families_named
 from perdix.models.forecasting.member import Member
@@ -102,11 +103,12 @@ def fit_shared(key: Mapping[str, Any]) -> dict[str, Any]:
     ValueError
         When no job of the sample has a usable history, or the family cannot be fitted.
     """
+    now_s = WallClock().now_s()
     histories: dict[str, Workload] = {}
     skipped: dict[str, str] = {}
     for job in key["jobs"]:
         try:
-            histories[job] = workload_history(Lake(key["lake"]), job, key["history_days"])
+            histories[job] = workload_history(Lake(key["lake"]), job, key["history_days"], now_s)
         except (ValueError, OSError, LakeError) as error:  # a damaged file is an OSError or a ValueError of Arrow
             skipped[job] = str(error)
     starts_s = [
@@ -156,12 +158,12 @@ class SharedStore:
         return {one["name"]: one["state"] for document in documents for one in document["models"]}
 
 
-def fingerprint_of(lake: Lake, jobs: Sequence[str], settings: Mapping[str, Any]) -> str:
+def fingerprint_of(lake: Lake, jobs: Sequence[str], settings: Mapping[str, Any], now_s: float) -> str:
     """Return what shared models are fitted to: settings, jobs of the sample and their days, the newest left out.
 
     The newest day grows all the time: so models are fitted anew about once a day, not for each job that has drifted.
     """
-    days = {job: newest_days(lake, TABLE, job, settings["history_days"])[:-1] for job in jobs}
+    days = {job: newest_days(lake, TABLE, job, settings["history_days"], now_s)[:-1] for job in jobs}
     return hashlib.sha256(orjson.dumps([dict(settings), days], option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 

@@ -84,6 +84,7 @@ def policy_comparison(
 
 def _setup(config: ReplayConfig, workspace: Workspace) -> "Setup":
     from perdix.assets.history import ingested
+    from perdix.control.clock import WallClock
     from perdix.models.billing.packing import Resources
     from perdix.replay.asked import twin_and_trace
     from perdix.replay.campaign import Setup
@@ -97,7 +98,7 @@ def _setup(config: ReplayConfig, workspace: Workspace) -> "Setup":
         config.twin or None,
         round(3600 * config.hours),
         folder=workspace.conf_part("twins"),
-        jobs=ingested(Lake(workspace.paths().lake)),
+        jobs=ingested(Lake(workspace.paths().lake), WallClock().now_s()),
     )
     trace, _ = part_of(trace, config.hours)
     bounds = Bounds(minimum=1, maximum=parameters.workers.maximum)

@@ -20,6 +20,7 @@ import pandas as pd
 from perdix.assets.history import capacity_history, digest_of_days, workload_history
 from perdix.assets.shared_training import bound_families
 from perdix.assets.stopwatch import Stopwatch
+from perdix.control.clock import WallClock
 from perdix.models.capacity.scale_outs import ScaleOuts
 from perdix.models.capacity.selection import CapacityCandidate, TrainedCapacity, select_capacity
 from perdix.models.capacity.selection import challenge as challenge_capacity
@@ -52,9 +53,9 @@ def train_forecast(key: Mapping[str, Any]) -> dict[str, Any]:
     dict
         Candidates with their figures, the winner with its state (JSON text), the verdict, and ``stages_s``.
     """
-    watch, lake = Stopwatch(), Lake(key["lake"])
+    watch, lake, now_s = Stopwatch(), Lake(key["lake"]), WallClock().now_s()
     with watch.stage("read"):
-        history = workload_history(lake, key["job"], key["history_days"])
+        history = workload_history(lake, key["job"], key["history_days"], now_s)
         families, missing = bound_families(key["families"], key["shared"])
     champion, lost = champion_of(key, lambda state, shared: (state, shared))
     state, shared = champion or (None, {})
@@ -82,7 +83,7 @@ def train_forecast(key: Mapping[str, Any]) -> dict[str, Any]:
         "rows": int(np.isfinite(history.per_s).sum()),
         "step_s": history.step_s,
         "origin_s": history.end_s,
-        "data_digest": digest_of_days(lake, "workload_features", key["job"], key["history_days"]),
+        "data_digest": digest_of_days(lake, "workload_features", key["job"], key["history_days"], now_s),
         "stages_s": watch.seconds,
         "pictures": drawn(key, lambda: _forecast_pictures(key["job"], judged)) if judged else {},
     }
@@ -139,9 +140,9 @@ def _forecast_pictures(job: str, judged: Backtest) -> dict[str, bytes]:
 
 def train_capacity(key: Mapping[str, Any]) -> dict[str, Any]:
     """Train one job's capacity regressors; as :func:`train_forecast`, with ``maximum`` (workers) for ``families``."""
-    watch, lake = Stopwatch(), Lake(key["lake"])
+    watch, lake, now_s = Stopwatch(), Lake(key["lake"]), WallClock().now_s()
     with watch.stage("read"):
-        rows = capacity_history(lake, key["job"], key["history_days"])
+        rows = capacity_history(lake, key["job"], key["history_days"], now_s)
     with watch.stage("fit and judge"):
         trained = select_capacity(rows, key["maximum"], key["seed"])
     with watch.stage("challenge"):
@@ -154,7 +155,7 @@ def train_capacity(key: Mapping[str, Any]) -> dict[str, Any]:
         **gated(verdict, lost),
         "state": to_text(trained.to_state()),
         "rows": len(rows),
-        "data_digest": digest_of_days(lake, "capacity_features", key["job"], key["history_days"]),
+        "data_digest": digest_of_days(lake, "capacity_features", key["job"], key["history_days"], now_s),
         "stages_s": watch.seconds,
         "warnings": list(trained.model.warnings),
         "pictures": drawn(key, lambda: _capacity_pictures(key["job"], rows, trained)),

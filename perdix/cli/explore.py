@@ -38,12 +38,13 @@ def capacity(
     Example: perdix capacity ramp --cpu-below 0.7
     """
     from perdix.assets.history import capacity_history
+    from perdix.control.clock import WallClock
     from perdix.models.capacity.report import capacity_report
 
     store = lake()
     _with_history(job, store.jobs("capacity_features"))
     settings = load_product_settings().training
-    rows = _or_user_error(lambda: capacity_history(store, job, settings.history_days))
+    rows = _or_user_error(lambda: capacity_history(store, job, settings.history_days, WallClock().now_s()))
     most = maximum or stream_job(job).bounds.maximum
     estimates = _or_user_error(lambda: capacity_report(rows, most, cpu_below))
     observed = _observed(rows)
@@ -100,13 +101,14 @@ def forecast(
     Example: perdix forecast ads --horizon 1800
     """
     from perdix.assets.history import workload_history
+    from perdix.control.clock import WallClock
     from perdix.control.job_memory import walked
     from perdix.control.standing import standings
     from perdix.models.forecasting.forecaster import fallback, fitted
 
     store, settings = lake(), load_product_settings().training
     _with_history(job, store.jobs("workload_features"))
-    history = _or_user_error(lambda: workload_history(store, job, settings.history_days))
+    history = _or_user_error(lambda: workload_history(store, job, settings.history_days, WallClock().now_s()))
     champion, version, fault = (None, 0, "") if family else _or_user_error(lambda: _champion(job))
     if family:
         model = _or_user_error(lambda: fitted(family, history, seed=settings.seed))

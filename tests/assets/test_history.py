@@ -17,6 +17,7 @@ from perdix.telemetry.tables import TIMESTAMP
 
 DAYS = ("2026-03-01", "2026-03-02", "2026-03-03")
 MIDNIGHT_S = datetime(2026, 3, 1, tzinfo=UTC).timestamp()
+NOW_S = MIDNIGHT_S + 3 * 86_400.0
 
 
 def write(lake: Lake, day: str, ends_s: np.ndarray, per_s: np.ndarray) -> None:
@@ -34,41 +35,43 @@ def lake(tmp_path: Path) -> Lake:
 class TestReading:
     def test_a_step_is_named_by_its_end(self, lake: Lake) -> None:
         write(lake, DAYS[0], np.array([10.0, 20.0, 30.0]), np.array([5.0, 6.0, 8.0]))
-        history = workload_history(lake, "orders", 14)
+        history = workload_history(lake, "orders", 14, NOW_S)
         assert (history.start_s, history.step_s) == (MIDNIGHT_S, 10.0)
         np.testing.assert_array_equal(history.per_s, [5.0, 6.0, 8.0])
 
     def test_what_was_not_measured_is_nan_whether_its_row_is_null_or_absent(self, lake: Lake) -> None:
         write(lake, DAYS[0], np.array([10.0, 20.0, 40.0]), np.array([5.0, np.nan, 8.0]))
-        np.testing.assert_array_equal(workload_history(lake, "orders", 14).per_s, [5.0, np.nan, np.nan, 8.0])
+        np.testing.assert_array_equal(workload_history(lake, "orders", 14, NOW_S).per_s, [5.0, np.nan, np.nan, 8.0])
 
     def test_only_the_newest_days_are_read(self, lake: Lake) -> None:
         for number, day in enumerate(DAYS):
             write(lake, day, np.array([10.0, 20.0]), np.array([1.0, 2.0]) + number)
-        history = workload_history(lake, "orders", 2)
+        history = workload_history(lake, "orders", 2, NOW_S)
         assert history.start_s == MIDNIGHT_S + 86_400
         assert history.end_s == MIDNIGHT_S + 2 * 86_400 + 20
 
     def test_a_day_from_the_future_hides_no_history(self, lake: Lake) -> None:
-        for number, day in enumerate((*DAYS, "9999-01-01")):
+        for number, day in enumerate(DAYS):
             write(lake, day, np.array([10.0, 20.0]), np.array([1.0, 2.0]) + number)
-        assert workload_history(lake, "orders", 14).end_s == MIDNIGHT_S + 2 * 86_400 + 20
+        before_s = MIDNIGHT_S - 3_600.0  # the last of the days begins more than a day later
+        assert workload_history(lake, "orders", 14, before_s).end_s == MIDNIGHT_S + 20
+        assert workload_history(lake, "orders", 14, NOW_S).end_s == MIDNIGHT_S + 2 * 86_400 + 20
 
     @pytest.mark.parametrize("per_s", [np.array([]), np.array([np.nan, np.nan])])
     def test_a_job_without_a_value_says_what_to_do(self, lake: Lake, per_s: np.ndarray) -> None:
         write(lake, DAYS[0], 10.0 * (1 + np.arange(len(per_s))), per_s)
         with pytest.raises(ValueError, match="no workload of orders is in the lake; ingest"):
-            workload_history(lake, "orders", 14)
+            workload_history(lake, "orders", 14, NOW_S)
         with pytest.raises(ValueError, match="no workload of payments"):
-            workload_history(lake, "payments", 14)
+            workload_history(lake, "payments", 14, NOW_S)
 
     def test_the_digest_follows_the_days_that_are_read(self, lake: Lake) -> None:
         write(lake, DAYS[0], np.array([10.0]), np.array([1.0]))
         write(lake, DAYS[1], np.array([10.0]), np.array([2.0]))
-        both, newest = (digest_of_days(lake, "workload_features", "orders", days) for days in (14, 1))
+        both, newest = (digest_of_days(lake, "workload_features", "orders", days, NOW_S) for days in (14, 1))
         write(lake, DAYS[0], np.array([10.0]), np.array([3.0]))
-        assert digest_of_days(lake, "workload_features", "orders", 14) != both
-        assert digest_of_days(lake, "workload_features", "orders", 1) == newest
+        assert digest_of_days(lake, "workload_features", "orders", 14, NOW_S) != both
+        assert digest_of_days(lake, "workload_features", "orders", 1, NOW_S) == newest
 
 
 class TestGridOfTheObservations:

@@ -11,6 +11,8 @@ from perdix.assets.history import ingested
 from perdix.replay.asked import twin_and_trace
 from perdix.telemetry.lake import Lake
 
+NOW_S = pd.Timestamp("2026-02-01", tz="UTC").timestamp()
+
 
 def test_all_of_it_that_is_in_the_lake_is_the_trace(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
@@ -18,7 +20,7 @@ def test_all_of_it_that_is_in_the_lake_is_the_trace(tmp_path: Path) -> None:
         times = pd.date_range(f"{day}T23:00", f"{day}T23:59:50", freq="10s", tz="UTC")
         rates = level + np.arange(len(times), dtype=np.float64) % 7
         lake.replace("workload_features", "ramp", day, pd.DataFrame({"ts": times, "workload_per_s": rates}))
-    jobs = ingested(lake)
+    jobs = ingested(lake, NOW_S)
     assert list(jobs.names()) == ["ramp"]
     parameters, trace = twin_and_trace("ramp", None, 3_600, jobs=jobs, fill_gaps=True)
     assert parameters.name == "wordcount"

@@ -106,6 +106,7 @@ def replay_job(
     """
     from perdix.assets.history import ingested
     from perdix.cli.stores import lake
+    from perdix.control.clock import WallClock
     from perdix.replay.asked import twin_and_trace
     from perdix.replay.case import FORECASTER
     from perdix.replay.pace import pace_of
@@ -121,7 +122,7 @@ def replay_job(
         round(3600 * (USUAL_HOURS if hours is None else hours)),
         fill_gaps=fill_gaps,
         step_s=_step_s(step),
-        jobs=ingested(lake()),
+        jobs=ingested(lake(), WallClock().now_s()),
         regime=regime,
     )
     trace, hours = part_of(trace, hours, from_=from_, to=to)
