@@ -75,7 +75,7 @@ def _guarded(check: Check, home: Home, files: JobFiles) -> Iterator[Finding]:
     try:
         yield from check(home, files)
     except Exception as error:  # a doctor that falls over its patient is no help
-        yield Finding(name, ok=False, found=f"{type(error).__name__}: {error}", mend="see the message")
+        yield Finding(name, ok=False, found=f"{type(error).__name__}: {error}", fix="see the message")
 
 
 def _python(*_: object) -> Iterator[Finding]:
@@ -111,7 +111,7 @@ def _java(home: Home, _: JobFiles) -> Iterator[Finding]:
     try:
         java = find_java(home.java)
     except NoJava as error:
-        yield Finding("java", ok=False, found="none", mend=str(error))
+        yield Finding("java", ok=False, found="none", fix=str(error))
     else:
         yield Finding("java", ok=True, found=f"{java.version}, {java.origin}")
 
@@ -136,10 +136,10 @@ def _mlflow(home: Home, _: JobFiles) -> Iterator[Finding]:
         registry = prepare(home.make())
         champions = {name: registry.current_version(name) for name in FLEET_MODELS}
     except RegistryError as error:
-        yield Finding("mlflow", ok=False, found=str(error), mend="start the server that MLFLOW_TRACKING_URI names")
+        yield Finding("mlflow", ok=False, found=str(error), fix="start the server that MLFLOW_TRACKING_URI names")
         return
     if faults := Champions(home.champions, registry).refresh(WallClock().now_s()):
-        yield Finding("mlflow", ok=False, found=BETWEEN.join(faults), mend="do as it says, or train anew: perdix train")
+        yield Finding("mlflow", ok=False, found=BETWEEN.join(faults), fix="do as it says, or train anew: perdix train")
         return
     said = ", ".join(
         f"{name} {'version ' + str(v.version) if v else 'not trained yet'}" for name, v in champions.items()
@@ -181,13 +181,13 @@ def _flink_of(job: StreamJob, target: FlinkSettings) -> Finding:
         with FlinkTarget(target, job.name) as flink:
             rescaling, advice = flink.looked_over(SHORTEST_GRACE_S if job.grace_s is None else job.grace_s)
     except TargetError as error:
-        return Finding(check, ok=False, found=str(error), mend="start it, or correct 'target' in the job's file")
+        return Finding(check, ok=False, found=str(error), fix="start it, or correct 'target' in the job's file")
     except Exception as error:  # a defect that one job meets must not end the checks of others
-        return Finding(check, ok=False, found=f"{type(error).__name__}: {error}", mend="see the message")
+        return Finding(check, ok=False, found=f"{type(error).__name__}: {error}", fix="see the message")
     when = "as soon as slots are there" if rescaling.at_once else "at a checkpoint once slots are there"
     found = f"rescales {when}, and not within {rescaling.cooldown_s:.0f} s of the last deployment"
     needed, wanted = (BETWEEN.join(one.sentence for one in advice if one.needed is kind) for kind in (True, False))
-    return Finding(check, ok=not needed, found=found, mend=needed, better=wanted)
+    return Finding(check, ok=not needed, found=found, fix=needed, better=wanted)
 
 
 def _profiling(_: Home, files: JobFiles) -> Iterator[Finding]:
@@ -213,7 +213,7 @@ def _spark(*_: object) -> Iterator[Finding]:
     )
     if answer.returncode:
         last = (answer.stderr.strip().splitlines() or ["no output"])[-1]
-        yield Finding("spark", ok=False, found=last, mend="fix java first; then run with PERDIX_DEBUG=1")
+        yield Finding("spark", ok=False, found=last, fix="fix java first; then run with PERDIX_DEBUG=1")
         return
     version, python = answer.stdout.split()[-2:]
     yield Finding("spark", python == sys.executable, f"{version}, workers run {python}", "unset PYSPARK_PYTHON")

@@ -39,7 +39,7 @@ def metrics_of_jobs(home: Home, files: JobFiles) -> Iterator[Finding]:
     for name, found in checkups.items():
         if isinstance(found, Exception):
             said = f"{type(found).__name__}: {found}"
-            yield Finding(f"metrics of {name}", ok=False, found=said, mend="see the message")
+            yield Finding(f"metrics of {name}", ok=False, found=said, fix="see the message")
         elif found.answers:
             yield _of_job(home, found)
 
@@ -98,7 +98,7 @@ def _of_server(home: Home, server: str, found: Sequence[JobCheckup | Exception])
         check,
         ok=False,
         found=f"{down[0].problem}; needed by {names}",
-        mend=_placed(home, down[0].job, down[0].fix),
+        fix=_placed(home, down[0].job, down[0].fix),
         queries=queries,
     )
 
@@ -113,7 +113,7 @@ def _of_job(home: Home, checkup: JobCheckup) -> Finding:
     found = BETWEEN.join(filter(None, (checkup.problem, in_sentence(broken))))
     named = [*filter(None, (checkup.fix,)), *fixes(broken)]
     fix = BETWEEN.join(_placed(home, checkup.job, one) for one in named)
-    return Finding(check, ok=False, found=found, mend=fix, doubt=doubt, queries=facts)
+    return Finding(check, ok=False, found=found, fix=fix, doubt=doubt, queries=facts)
 
 
 def _counted(facts: Sequence[QueryFact]) -> str:

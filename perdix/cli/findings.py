@@ -18,8 +18,8 @@ class Finding:
 
     Attributes
     ----------
-    mend
-        The fix where it is not well; several are parted by semicolons.
+    fix
+        What to do where it is not well; several are parted by semicolons.
     better, doubt
         What would be better, and what may be wrong, where it is well.
     queries
@@ -29,7 +29,7 @@ class Finding:
     check: str
     ok: bool
     found: str
-    mend: str = ""
+    fix: str = ""
     better: str = ""
     doubt: str = ""
     queries: tuple[QueryFact, ...] = ()
@@ -43,7 +43,7 @@ def show(finding: Finding, *, in_full: bool) -> None:
     shown = asked if in_full else [one for one in asked if not one.ok]
     if shown:
         table("", ["metric", "series", "newest", "age", "verdict"], [_row(one) for one in shown])
-    for fix in () if finding.ok else finding.mend.split(BETWEEN):
+    for fix in () if finding.ok else finding.fix.split(BETWEEN):
         if fix:
             console.print(f"       fix: {fix}", highlight=False)
     for word, text in (("check ", finding.doubt), ("better: ", finding.better)):

@@ -337,8 +337,8 @@ def test_doctor_says_what_flink_cannot_rescale_without(
     answer = CliRunner().invoke(app, ["doctor", "--no-spark", "--json"])
     assert answer.exit_code == 1
     found = of_flink(json.loads(answer.stdout))
-    assert "set 'jobmanager.scheduler: adaptive'" in str(found["mend"])
-    assert "without checkpoints a rescale loses the job's state" in str(found["mend"])
+    assert "set 'jobmanager.scheduler: adaptive'" in str(found["fix"])
+    assert "without checkpoints a rescale loses the job's state" in str(found["fix"])
 
 
 def test_doctor_says_where_no_flink_answers(home: Path, flink: FlinkCluster, monkeypatch: pytest.MonkeyPatch) -> None:

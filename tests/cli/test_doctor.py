@@ -117,7 +117,7 @@ def test_a_server_that_is_gone_is_one_finding_for_all_its_jobs(place: Path) -> N
     (broken,) = findings(place)
     assert (broken.ok, broken.check) == (False, f"prometheus {GONE}")
     assert "needed by ads, bids" in broken.found
-    assert re.search(r"start it, or correct prometheus.url \(\S+ads\.yaml:3\)", broken.mend)
+    assert re.search(r"start it, or correct prometheus.url \(\S+ads\.yaml:3\)", broken.fix)
     assert {one.verdict for one in broken.queries} == {Verdict.NOT_ASKED}
     assert {one.job for one in broken.queries} == {"ads", "bids"}
 
@@ -233,4 +233,4 @@ def test_a_champion_whose_table_is_gone_is_broken(tmp_path: Path, monkeypatch: p
     (found,) = doctor._mlflow(Home(tmp_path), stream_jobs(Home(tmp_path)))
     assert not found.ok
     assert f"{FORECAST}: {FORECAST} version 3 is not in" in found.found
-    assert found.mend == "do as it says, or train anew: perdix train"
+    assert found.fix == "do as it says, or train anew: perdix train"
