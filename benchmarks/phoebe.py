@@ -152,7 +152,7 @@ def show(job: str, trace: Trace, rows: Sequence[dict[str, object]]) -> None:
         "recovery mean / p90 / most, s",
         f"above {ALLOWED * TARGET_S:.0f} s",
         "prediction off: failures (all)",
-        "told all but luck",
+        "knowing all but luck",
         "p95 above 2 s",
         "profiling, of the run's cost",
     )

@@ -78,7 +78,7 @@ class Deployment:
         if not self._seen or self._seen[-1][1] != state:
             self._seen = [*self._seen[-KEPT:], (now_s, state)]
 
-    def told(self, now_s: float) -> State:
+    def reported(self, now_s: float) -> State:
         """Return what the target says, which may be old."""
         self.catch_up(now_s)
         stale = self.active("stale read")

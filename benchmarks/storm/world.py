@@ -374,7 +374,7 @@ class World:
         if status is not None:
             return refusal(kind, int(status.amount))
         asked: list[tuple[int, str]] = []
-        state = deployment.told(self.now_s)
+        state = deployment.reported(self.now_s)
         code, document = answer(
             kind,
             deployment,

@@ -229,7 +229,7 @@ class Dhalion:
             return "scaling it out did not help not long ago"
         window = situation.windows.get(name)
         skew = None if window is None else skew_of(window, self.options.skew_ratio)
-        return None if skew is None else f"{skew.told()}: data skew or a slow instance has no resolver"
+        return None if skew is None else f"{skew.in_words()}: data skew or a slow instance has no resolver"
 
     def _grown(self, situation: DataflowSituation, name: str, share: float) -> int:
         """Return the resolver's parallelism: the present one, and as much of it as could not be handled."""

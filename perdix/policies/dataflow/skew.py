@@ -54,7 +54,7 @@ class Skew:
         left_per_s = self.true_per_s - self.key * target_per_s
         return (1.0 - self.key) * target_per_s / left_per_s if left_per_s > 0 else math.inf
 
-    def told(self) -> str:
+    def in_words(self) -> str:
         """Return it in words."""
         return f"instance {self.instance} works {self.useful:.0%} of its time, {self.ratio:.2g} times the mean"
 

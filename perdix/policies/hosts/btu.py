@@ -192,7 +192,7 @@ class Btu:
                 self._lease_again(plan, host_id, f"its instances cannot move: {found}")
             else:
                 carry_out(plan, found, "its instances move elsewhere than planned", {})
-                plan.said.append(f"{host_id} is still given back: {found.told()}")
+                plan.said.append(f"{host_id} is still given back: {found.in_words()}")
         return again
 
     def _end_units(
@@ -219,7 +219,7 @@ class Btu:
                 self._lease_again(plan, host_id, f"its unit ends in {left}, and {found}")
             else:
                 carry_out(plan, found, f"its unit ends in {left}", spares)
-                plan.said.append(f"{host_id} is given back, its unit ends in {left}: {found.told()}")
+                plan.said.append(f"{host_id} is given back, its unit ends in {left}: {found.in_words()}")
         return again
 
     def _blind(self, operators: list[str], triggers: Mapping[str, Trigger]) -> str | None:

@@ -73,7 +73,7 @@ class BtuForecast(Btu):
             needed = found.instances if of.most is None else min(found.instances, of.most)
             missing = needed - fleet.count(name)
             if missing > (wanted[name].instances if name in wanted else 0):
-                wanted[name] = Wanted(name, missing, found.told(seconds(ahead_s)))
+                wanted[name] = Wanted(name, missing, found.in_words(seconds(ahead_s)))
         return tuple(wanted.values())
 
     def _spares(self, situation: HostsSituation, fleet: Fleet) -> dict[str, Spare]:
@@ -86,7 +86,7 @@ class BtuForecast(Btu):
                 continue
             cap = capped(runs, self.options.most_dropped, situation.operators[name].least)
             most = max(0, min(runs - found.instances, cap))
-            spares[name] = Spare(most, most / runs if runs else 0.0, found.told(seconds(situation.unit_s)))
+            spares[name] = Spare(most, most / runs if runs else 0.0, found.in_words(seconds(situation.unit_s)))
         return spares
 
     def _forecast_demand(self, situation: HostsSituation, name: str, ahead_s: float) -> Demand | None:

@@ -30,7 +30,7 @@ class Demand:
     arriving_per_s: float
     instances: int
 
-    def told(self, over: str) -> str:
+    def in_words(self, over: str) -> str:
         """Return it in words."""
         return f"{per_s(self.arriving_per_s)} forecast within {over} take {self.instances:,}"
 

@@ -26,7 +26,7 @@ class Release:
     moved: tuple[tuple[Instance, str], ...]
     rooms: Mapping[str, Room]
 
-    def told(self) -> str:
+    def in_words(self) -> str:
         """Return it in words."""
         gone = Counter(one.operator for one in self.dropped)
         moved = Counter(f"{one.operator} to {host}" for one, host in self.moved)

@@ -24,7 +24,7 @@ from perdix.policies.visp.options import VispOptions
 from perdix.policies.wording import seconds, workers
 
 WORKER = "worker"
-MOST_TOLD = 3
+MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -115,11 +115,11 @@ class Placement:
         """Return when the unit of a host that runs now ends, epoch seconds."""
         return end_of_unit_s(self.hosts[name].since_s + options.first_end_s, options.unit_s, now_s)
 
-    def told(self, options: VispOptions, now_s: float) -> str:
+    def in_words(self, options: VispOptions, now_s: float) -> str:
         """Return the hosts in words: their workers, the room for more, and how long their units still run."""
         rooms, parts = self.rooms(options), []
         ends = {name: self.end_s(name, options, now_s) for name in self.hosts}
-        for name in sorted(ends, key=lambda one: (ends[one], one))[:MOST_TOLD]:
+        for name in sorted(ends, key=lambda one: (ends[one], one))[:MOST_NAMED]:
             more = room_for(rooms[name], options)
             space = f", room for {more}" if more else ""
             left = seconds(ends[name] - now_s)

@@ -28,7 +28,7 @@ from perdix.policies.hosts.plan import LEASED
 from perdix.policies.hosts.scale_out_trigger import trigger
 from perdix.policies.hosts.spare import Spare
 from perdix.policies.remembering import number, parts_by_name
-from perdix.policies.visp.hosts import MOST_TOLD, WORKER, Placement, room_for
+from perdix.policies.visp.hosts import MOST_NAMED, WORKER, Placement, room_for
 from perdix.policies.visp.memory import Remembered, count_of
 from perdix.policies.visp.options import VispOptions
 from perdix.policies.wording import records, seconds, workers
@@ -173,7 +173,7 @@ class Visp:
             why = f"{measured}: {least} are the least, but {self._limit(situation)}"
             return self._held(situation, memory, Reason.SCALE_MAXIMUM, why)
         if after.workers != current:
-            sentence = f"{measured}: {changed}. {_capital(after.told(options, situation.now_s))}."
+            sentence = f"{measured}: {changed}. {_capital(after.in_words(options, situation.now_s))}."
             examined = tuple(_candidate(situation, scale_out) for scale_out in (current, after.workers))
             reason, planned = Reason.of_change(current, after.workers), replace(memory, planned=after)
             return Decision(self.name, after.workers, reason, sentence, examined, memory=planned.to_json())
@@ -201,11 +201,11 @@ class Visp:
             why = f"{said}, but nothing is scaled in: {self._measured(situation, seen)}"
             return self._held(situation, memory, Reason.HOLD_BLIND, why)
         after = memory.placed.matched(most, self.options, situation.now_s)
-        sentence = f"{said}. {_capital(after.told(self.options, situation.now_s))}."
+        sentence = f"{said}. {_capital(after.in_words(self.options, situation.now_s))}."
         return Decision(self.name, most, Reason.SCALE_IN, sentence, memory=replace(memory, planned=after).to_json())
 
     def _held(self, situation: Situation, memory: Remembered, reason: Reason, why: str) -> Decision:
-        sentence = f"{why}. {_capital(memory.placed.told(self.options, situation.now_s))}."
+        sentence = f"{why}. {_capital(memory.placed.in_words(self.options, situation.now_s))}."
         return hold(self.name, situation, reason, sentence, memory=memory.to_json())
 
     def _limit(self, situation: Situation) -> str:
@@ -254,7 +254,7 @@ def _named(hosts: list[str]) -> str:
     """Return hosts with their verb; of many the first, and how many more."""
     if len(hosts) == 1:
         return f"{hosts[0]} is"
-    shown, others = hosts[:MOST_TOLD], len(hosts) - MOST_TOLD
+    shown, others = hosts[:MOST_NAMED], len(hosts) - MOST_NAMED
     return ", ".join(shown) + (f" and {others} more are" if others > 0 else " are")
 
 

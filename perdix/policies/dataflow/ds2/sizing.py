@@ -94,7 +94,7 @@ def size(
         wanted[name], exact[name] = instances[name], unrounded[name] * (1.0 + options.rate_factor)
         if name in measured.skews:
             target_per_s = float(optimal.target_per_s[-1, index]) * (1.0 + options.rate_factor)
-            reason, needed = f"{measured.skews[name].told()}, which is averaged away", exact[name]
+            reason, needed = f"{measured.skews[name].in_words()}, which is averaged away", exact[name]
             if for_the_hottest:
                 reason, needed = _for_the_hottest(measured, options, name, target_per_s, exact[name])
             why[name] = reason
@@ -119,6 +119,6 @@ def _for_the_hottest(
     skew = measured.skews[name]
     needed, most = skew.unrounded_for(target_per_s), average * options.skew_bound
     if math.isinf(needed):
-        return f"{skew.told()}; {skew.key:.0%} of its input go to one instance however many there are", average
-    said = f"{skew.told()}; that one keeps up with {needed:.4g} instances"
+        return f"{skew.in_words()}; {skew.key:.0%} of its input go to one instance however many there are", average
+    said = f"{skew.in_words()}; that one keeps up with {needed:.4g} instances"
     return (said, needed) if needed <= most else (f"{said}, of which {most:.4g} are allowed", most)
