@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,12 @@ from perdix.settings.targets import KubernetesSettings
 from perdix.targets.contract import Fault, TargetError
 from perdix.telemetry.http_access import LOOPBACK
 
-_log = logging.getLogger(__name__)
-
 
 def configuration_of(settings: KubernetesSettings) -> Any:
     """Return the client's configuration, credentials included; read anew at each call.
 
     A named kubeconfig or context comes first, then the pod's service account, then ``KUBECONFIG`` or
-    ``~/.kube/config``. An insecure kubeconfig is obeyed, and warned of.
+    ``~/.kube/config``. An insecure kubeconfig is obeyed; :func:`insecurity_of` puts that into words.
 
     Raises
     ------
@@ -37,7 +34,6 @@ def configuration_of(settings: KubernetesSettings) -> Any:
         _load_kubeconfig(configuration, settings, not_in_pod)
     if urlsplit(configuration.host).hostname in LOOPBACK:
         configuration.proxy = None  # the environment's does not lead back here
-    _warn(configuration)
     return configuration
 
 
@@ -82,9 +78,11 @@ def gist(error: Exception) -> str:
     return type(error).__name__
 
 
-def _warn(configuration: Any) -> None:
+def insecurity_of(configuration: Any) -> str:
+    """Return in words what is insecure; nothing where all is well."""
     address = urlsplit(configuration.host)
     if not configuration.verify_ssl:
-        _log.warning("%s: the kubeconfig turns off that certificates are checked", address.hostname)
-    elif address.scheme == "http" and address.hostname not in LOOPBACK:
-        _log.warning("%s: the kubeconfig names an address without TLS; tokens travel in the clear", address.hostname)
+        return f"{address.hostname}: the kubeconfig turns off that certificates are checked"
+    if address.scheme == "http" and address.hostname not in LOOPBACK:
+        return f"{address.hostname}: the kubeconfig names an address without TLS; tokens travel in the clear"
+    return ""

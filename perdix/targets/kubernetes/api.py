@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,12 +13,13 @@ from urllib3.exceptions import TimeoutError as TimedOut
 
 from perdix.settings.targets import KubernetesSettings
 from perdix.targets.contract import Fault, TargetError
-from perdix.targets.kubernetes.access import configuration_of, gist, secrets_of
+from perdix.targets.kubernetes.access import configuration_of, gist, insecurity_of, secrets_of
 from perdix.targets.kubernetes.limits import BoundedPools
 from perdix.targets.kubernetes.refusals import Refusal, error_of, number_in
 from perdix.telemetry.http_client import HttpError
 
 FIELD_MANAGER = "perdix"
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class ScaleApi:
         self._group, _, self._version = settings.api_version.rpartition("/")
         self._client: Any = None
         self._closed = False
+        self._warned = ""  # of what, so that a client made anew does not say it again
 
     @property
     def place(self) -> str:
@@ -129,10 +132,17 @@ class ScaleApi:
         if self._closed:
             raise TargetError(f"{self.place}: this connection was closed", retriable=False, fault=Fault.LASTING)
         if self._client is None:
-            self._client = client.ApiClient(configuration_of(self._settings))
+            configuration = configuration_of(self._settings)
+            self._warn(insecurity_of(configuration))
+            self._client = client.ApiClient(configuration)
             self._client.user_agent = FIELD_MANAGER
             self._client.rest_client.pool_manager = BoundedPools(self._client.rest_client.pool_manager)
         return self._client
+
+    def _warn(self, of: str) -> None:
+        if of and of != self._warned:
+            _log.warning("%s", of)
+        self._warned = of
 
     def _asked(self, method: str, call: str, subresource: str, body: Any = None) -> Any:
         try:

@@ -294,3 +294,22 @@ def test_an_insecure_kubeconfig_is_obeyed_and_warned_of(secure, tmp_path, caplog
     assert [record.getMessage() for record in caplog.records] == [
         "127.0.0.1: the kubeconfig turns off that certificates are checked"
     ]
+
+
+@pytest.mark.filterwarnings("ignore:Unverified HTTPS request")
+def test_what_is_insecure_is_said_again_only_once_it_has_changed(secure, tmp_path, caplog):
+    config = tmp_path / "secure"
+    with over_tls(secure, tmp_path, **{"insecure-skip-tls-verify": True}) as target:
+        target.read()
+        secure.tokens = {"another"}  # at each call the client is made anew, which does not help
+        for host in ("127.0.0.1", "localhost", "127.0.0.1"):
+            config.write_text(config.read_text().replace("127.0.0.1", host).replace("localhost", host))
+            for _ in range(2):
+                with pytest.raises(TargetError, match="401"):
+                    target.read()
+    said = "the kubeconfig turns off that certificates are checked"
+    assert [record.getMessage() for record in caplog.records] == [
+        f"127.0.0.1: {said}",
+        f"localhost: {said}",
+        f"127.0.0.1: {said}",
+    ]
