@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 from perdix.models.capacity.key_groups import Subtasks
 from perdix.settings.plain_error import PlainError
@@ -120,6 +120,21 @@ class Target(Protocol):
 
     def close(self) -> None:
         """Close the connections, if there are any."""
+        ...
+
+
+@runtime_checkable
+class ScalesOperators(Protocol):
+    """A target that knows the operators of a job: :class:`perdix.targets.flink.target.FlinkTarget`."""
+
+    def requested_operators(self) -> Mapping[str, int]:
+        """Return operator -> instances that were last asked for."""
+        ...
+
+    def scale_operators(
+        self, parallelism: Mapping[str, int], idempotency_key: str, guard: Guard = unguarded
+    ) -> Running:
+        """Ask for the instances of single operators."""
         ...
 
 

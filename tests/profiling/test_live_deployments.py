@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -15,13 +16,18 @@ from perdix.profiling.deployment import DeploymentError
 from perdix.profiling.live.commands import CommandError, beside
 from perdix.profiling.live.deployments import LiveDeployments
 from perdix.profiling.plan import Plan
-from perdix.targets.contract import TargetError
+from perdix.targets.contract import Guard, TargetError, unguarded
+from perdix.targets.contract import Running as Runs
 from perdix.telemetry import metrics
 from perdix.twin.job import JobTwin
-from tests.control.rig import parameters
+from tests.control.rig import FaultyTarget, parameters
 from tests.profiling.live_rig import Running
 
 PLAN = Plan((2, 4), first_per_s=8_000.0, step_per_s=8_000.0, settle_s=180, measure_s=60, fail=False)
+
+
+def unendable() -> None:
+    raise CommandError("process 7 could not be ended (Operation not permitted); end it by hand")
 
 
 def profiled(job: Running, plan: Plan = PLAN, fail: tuple[str, ...] = ()) -> Profile:
@@ -91,15 +97,59 @@ def test_what_an_interrupt_leaves_is_said_at_once() -> None:
     assert left == ["what ran before could not be restored: no right to (it had 3 workers); restore it by hand"]
 
 
+def test_nothing_is_left_to_restore_where_the_cluster_let_nothing_be_rescaled() -> None:
+    job, left = Running(scale_out=3), []
+    job.target.refusing = TargetError("no right to", retriable=False)
+    with pytest.raises(DeploymentError) as failed:
+        profile("orders", PLAN, LiveDeployments(job.live, 8_000.0), on_left=left.append)
+    assert str(failed.value) == (
+        "no deployment of orders could be measured: 2, 4 workers could not be deployed: no right to"
+    )
+    assert left == []
+
+
+def test_a_load_that_was_never_begun_is_nothing_to_restore() -> None:
+    job, left = Running(scale_out=3), []
+    job.target.never_settling = True
+    job.load.stop = unendable  # type: ignore[method-assign]
+    with pytest.raises(DeploymentError, match="a rescale of the job is under way"):
+        profile("orders", PLAN, LiveDeployments(job.live, 8_000.0), on_left=left.append)
+    assert left == []
+
+
+@dataclass
+class OfOperators(FaultyTarget):
+    """A target that knows operators, of which the widest has as many instances as the twin has workers."""
+
+    operators: dict[str, int] = field(default_factory=dict)
+
+    def requested_operators(self) -> dict[str, int]:
+        return dict(self.operators)
+
+    def scale(self, scale_out: int, idempotency_key: str, *_: object, **__: object) -> Runs:
+        self.operators = dict.fromkeys(self.operators, scale_out)
+        return super().scale(scale_out, idempotency_key)
+
+    def scale_operators(self, parallelism: Mapping[str, int], idempotency_key: str, guard: Guard = unguarded) -> Runs:
+        guard()
+        self.operators |= parallelism
+        return super().scale(max(self.operators.values()), idempotency_key)
+
+
+def test_each_operator_gets_its_own_instances_back() -> None:
+    job = Running(scale_out=6)
+    target = OfOperators(job.twin, operators={"source": 2, "count": 6, "sink": 1})
+    job.live = replace(job.live, target=target)
+    assert profiled(job).notes == ()
+    assert target.operators == {"source": 2, "count": 6, "sink": 1}
+    assert job.twin.scale_out == 6
+
+
 def test_a_load_that_cannot_be_ended_keeps_no_workers_back() -> None:
     job = Running(scale_out=3)
     deployments = LiveDeployments(job.live, 8_000.0)
     deployments.deploy(2)
-
-    def refused() -> None:
-        raise CommandError("process 7 could not be ended (Operation not permitted); end it by hand")
-
-    job.load.stop = refused  # type: ignore[method-assign]
+    job.load.stop = unendable  # type: ignore[method-assign]
     with pytest.raises(DeploymentError, match="process 7 could not be ended"):
         deployments.restore()
     assert job.twin.scale_out == 3

@@ -9,6 +9,7 @@ import pytest
 
 from perdix.models.sampling.fixed_step import FixedStep
 from perdix.models.sampling.samples import OperatorSamples
+from perdix.profiling.live.commands import CommandError
 from perdix.profiling.live.sampling import LiveSamplingInstances
 from perdix.profiling.sampling import SamplingPlan, sample_operator
 from perdix.profiling.sampling_instance import SamplingError
@@ -92,3 +93,14 @@ def test_a_worker_that_works_off_nothing_is_given_up(tmp_path: Path) -> None:
     job.without(metrics.THROUGHPUT.name)
     with pytest.raises(SamplingError, match="nothing came out within 300 s"):
         sampled(job, SamplingPlan(window_s=30, most_s=300))
+
+
+def test_where_no_size_was_given_there_is_nothing_to_restore(tmp_path: Path) -> None:
+    job = OneWorker(tmp_path)
+
+    def unendable() -> None:
+        raise CommandError("process 7 could not be ended (Operation not permitted); end it by hand")
+
+    job.load.stop = unendable  # type: ignore[method-assign]
+    LiveSamplingInstances(job.live, job.commands()).restore()
+    assert not job.file.exists()

@@ -241,6 +241,7 @@ def test_single_operators_are_scaled_and_the_others_left(cluster, target):
     assert running.requested == 5
     cluster.complete_checkpoint()
     assert target.operators() == {"Source: words -> split": 2, "count -> sink": 5}
+    assert target.requested_operators() == target.operators()
     target.scale_operators({"count -> sink": 5}, "a")
     assert len(cluster.puts()) == 1
     with pytest.raises(TargetError, match="was used for 5 workers"):

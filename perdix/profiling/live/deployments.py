@@ -6,6 +6,7 @@ is there: the job is rescaled, drained, and driven by a load that its operator c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 
 from perdix.profiling.deployment import DeploymentError, Measured
@@ -36,7 +37,7 @@ class LiveDeployments:
     def __init__(self, live: LiveJob, first_per_s: float, fail: tuple[str, ...] = ()) -> None:
         self._live = live
         self._fail = fail
-        self._before: Running | None = None
+        self._before: tuple[Running, Mapping[str, int]] | None = None
         self.driven_per_s = first_per_s
 
     def deploy(self, scale_out: int) -> LiveDeployment:
@@ -46,22 +47,24 @@ class LiveDeployments:
                 before = self._live.target.read()
                 if not before.settled:
                     raise DeploymentError("a rescale of the job is under way; profile it when that has ended")
-                self._before = before
+                self._before = before, self._live.asked_of_operators()
             self._live.rescaled(scale_out)
             self._live.drained(self.driven_per_s)
         return LiveDeployment(self, self._live, scale_out, self._fail)
 
     def restore(self) -> None:
         """Ask for the workers again that were asked for before, of which as many ran as there was room for."""
+        if self._before is None:
+            return  # not one was deployed, so there was no load either
         with turned_into(DeploymentError), ExitStack() as ends:
-            if self._before is not None:
-                ends.callback(self._give_back, self._before)
+            ends.callback(self._give_back, *self._before)
             self._live.load.stop()
 
-    def _give_back(self, before: Running) -> None:
+    def _give_back(self, before: Running, operators: Mapping[str, int]) -> None:
         wanted = before.requested or before.scale_out
         try:
-            self._live.rescaled(wanted, enough=before.scale_out)
+            if not self._live.is_as(before, operators):
+                self._live.rescaled(wanted, enough=before.scale_out, operators=operators)
         except (LiveError, TargetError) as error:
             raise LiveError(f"{error} (it had {wanted} workers)") from error
 

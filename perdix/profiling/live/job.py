@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,7 +17,7 @@ from perdix.profiling.live.commands import CommandError
 from perdix.profiling.measuring import mean
 from perdix.settings.plain_error import PlainError
 from perdix.settings.stream_job import StreamJob
-from perdix.targets.contract import Running, Target, TargetError
+from perdix.targets.contract import Running, ScalesOperators, Target, TargetError
 from perdix.telemetry import metrics
 from perdix.telemetry.window import Window
 
@@ -92,13 +92,33 @@ class LiveJob:
             self.pause(min(LOOKS_S, left_s))
             self.load.check()
 
-    def rescaled(self, scale_out: int, enough: int | None = None) -> None:
-        """Rescale it, and wait until so many workers run, or ``enough``. Raises ``LiveError``, ``TargetError``."""
+    def asked_of_operators(self) -> Mapping[str, int]:
+        """Return how many instances each operator was asked to have; empty where all are scaled alike."""
+        return self.target.requested_operators() if isinstance(self.target, ScalesOperators) else {}
+
+    def is_as(self, before: Running, operators: Mapping[str, int]) -> bool:
+        """Whether the same runs, and was asked for, as before; not where nobody can tell."""
+        try:
+            return self.target.read() == before and self.asked_of_operators() == operators
+        except TargetError:
+            return False
+
+    def rescaled(self, scale_out: int, enough: int | None = None, operators: Mapping[str, int] | None = None) -> None:
+        """Rescale it, and wait until so many workers run, or ``enough``. Raises ``LiveError``, ``TargetError``.
+
+        Parameters
+        ----------
+        operators
+            Instances of each, the most of which is ``scale_out``; where left out, all get as many.
+        """
         least = scale_out if enough is None else min(enough, scale_out)
         key, until_s = f"profiling-{scale_out}-{self.now_s:.0f}", self.now_s + READS_S
         while True:
             try:
-                self.target.scale(scale_out, key)
+                if operators and isinstance(self.target, ScalesOperators):
+                    self.target.scale_operators(operators, key)
+                else:
+                    self.target.scale(scale_out, key)
                 break
             except TargetError as error:
                 if not error.retriable or self.now_s >= until_s:

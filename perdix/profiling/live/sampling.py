@@ -55,9 +55,10 @@ class LiveSamplingInstances:
 
     def restore(self) -> None:
         """Give the worker the size that it had."""
+        if not self._resized:
+            return  # and there was no load either
         with turned_into(SamplingError), ExitStack() as ends:
-            if self._resized:
-                ends.callback(self._give_back)
+            ends.callback(self._give_back)
             self.live.load.stop()
 
     def _give_back(self) -> None:

@@ -106,6 +106,12 @@ class FlinkTarget(Connected):
         job = self._job()
         return {job.names[vertex.id]: vertex.parallelism for vertex in job.vertices}
 
+    def requested_operators(self) -> Mapping[str, int]:
+        """Return vertex name -> subtasks that were asked for."""
+        seen = self._look()
+        names = seen.job.names
+        return {names[vertex]: count for vertex, count in seen.requirements.upper().items() if vertex in names}
+
     def read_dataflow(self) -> DataflowReading:
         """Return what feeds what, what every subtask has done so far, and how many slots the job may use."""
         seen = self._look()
