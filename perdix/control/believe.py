@@ -295,10 +295,11 @@ def coarse(forecast: Forecast, step_s: float = TRUTH_CELL_S) -> Forecast:
 
 def _unseen(memory: JobMemory, seen: Workload) -> Workload:
     """Return what was seen from where some tail ends: what is stored, so that a restart sees the very same again."""
-    forecasters = [memory.fallback, None if memory.champion is None else memory.champion.forecaster]
     if memory.workload is None or memory.minutes is None:
         return seen
-    tails = [memory.workload, memory.minutes, *(tail for one in forecasters if one for tail in one.tails.values())]
+    tails = [memory.workload, memory.minutes]
+    for forecaster in (memory.fallback, None if memory.champion is None else memory.champion.forecaster):
+        tails.extend([] if forecaster is None else forecaster.tails.values())
     seen_s = min(tail.measured_end_s for tail in tails)
     first = int(np.floor((seen_s - seen.start_s) / seen.step_s + EPSILON_S))
     return seen.part(min(max(first, 0), len(seen)), len(seen))

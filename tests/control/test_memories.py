@@ -229,5 +229,5 @@ def test_who_restarts_before_each_tick_decides_and_explains_exactly_alike(
 ) -> None:
     settings = PolicySettings(name=policy, options=options)
     going_on, restarted = (course(load, settings, restarting=r, proven=proven, rough=rough) for r in (False, True))
-    for one, other in zip(going_on, restarted, strict=True):
-        assert one == other
+    for expected, found in zip(going_on, restarted, strict=True):
+        assert found == expected

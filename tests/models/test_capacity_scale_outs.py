@@ -80,7 +80,8 @@ def test_minutes_in_a_row_count_across_restarts():
     going_on = model = fallen_short(stay(ScaleOuts(), 4), 0.5, minutes=2)
     restarted = ScaleOuts.from_state(json.loads(json.dumps(model.to_state())))
     at_s = model.newest_s + 150.0
-    going_on, restarted = (one.worked_off(4, 0.5 * one.capacity(4).per_s, at_s) for one in (going_on, restarted))
+    third_per_s = 0.5 * model.capacity(4).per_s
+    going_on, restarted = (known.worked_off(4, third_per_s, at_s) for known in (going_on, restarted))
     assert restarted.reach.share == going_on.reach.share == pytest.approx(0.5, rel=0.02)
 
 
