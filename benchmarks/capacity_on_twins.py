@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -66,10 +67,10 @@ def learnt(model: ScaleOuts, twin: JobTwin, minutes: int) -> ScaleOuts:
     return model
 
 
-def rows(seeds: int) -> Iterator[dict[str, object]]:
+def rows(seeds: int) -> Iterator[dict[str, Any]]:
     """Yield a row per twin and scale-out: mean and standard deviation over seeds at each load, in percent."""
     for name, scale_out in RUNS:
-        row: dict[str, object] = {"twin": name, "scale_out": scale_out}
+        row: dict[str, Any] = {"twin": name, "scale_out": scale_out}
         for load in LOADS:
             found = 100.0 * np.array([error(name, scale_out, load, seed) for seed in range(1, seeds + 1)])
             row |= {f"error_at_{load:.0%}_pct": float(found.mean()), f"error_at_{load:.0%}_sd": float(found.std())}
@@ -99,7 +100,7 @@ def foreseen(asked: tuple[int, int]) -> list[Foreseen]:
     load = float(rng.uniform(0.3, 0.75)) * min(truth.true_capacity(n) for n in sizes)
     arrivals = _swinging(load, 0.15, float(rng.uniform(300.0, 3_000.0)))
     twin = JobTwin(parameters, truth.seed, start_s=START_S, scale_out=sizes[0], arrivals=arrivals)
-    model, found = ScaleOuts(), []
+    model, found = ScaleOuts(), list[Foreseen]()
     for k, n in enumerate(sizes):
         if k > 0:
             twin.rescale(n, f"stay-{k}")
@@ -127,7 +128,7 @@ def _held_against(
             yield Foreseen(side, partitions is not None, math.log(table[n].per_s / true), held)
 
 
-def never_ran(seed: int, jobs: int, processes: int) -> Iterator[dict[str, object]]:
+def never_ran(seed: int, jobs: int, processes: int) -> Iterator[dict[str, Any]]:
     """Yield a row for fewer and more workers than ran, and those between, with and without known partitions."""
     with ProcessPoolExecutor(processes) as pool:
         each = pool.map(foreseen, [(seed, number) for number in range(jobs)], chunksize=2)
@@ -173,8 +174,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("| twin, workers | " + " | ".join(f"at {load:.0%}" for load in LOADS) + " |")
         print("|" + "---|" * (len(LOADS) + 1))
         for row in found:
-            cells = [f"{row[f'error_at_{at:.0%}_pct']:+.1f} +- {row[f'error_at_{at:.0%}_sd']:.1f} %" for at in LOADS]
-            print(f"| {row['twin']}, {row['scale_out']} | " + " | ".join(cells) + " |")
+            at = [f"{row[f'error_at_{load:.0%}_pct']:+.1f} +- {row[f'error_at_{load:.0%}_sd']:.1f} %" for load in LOADS]
+            print(f"| {row['twin']}, {row['scale_out']} | " + " | ".join(at) + " |")
     return 0
 
 
