@@ -10,7 +10,7 @@ def test_a_job_is_asked_for_sizes_that_never_ran_and_is_held_against_its_truth()
     assert {one.side for one in found} <= {"fewer", "between", "more"}
     assert len(found) > 5
     assert all(math.isfinite(one.off) for one in found)
-    assert 0.5 < sum(one.held for one in found) / len(found)
+    assert sum(one.held for one in found) / len(found) > 0.5
     assert foreseen((1, 1)) == found
 
 
