@@ -19,16 +19,10 @@ from perdix.telemetry.partitions import source_key
 
 @dataclass(frozen=True)
 class Kept:
-    """The newest answers of jobs in a folder, those of one run distinguished from older ones.
-
-    Attributes
-    ----------
-    run
-        Name of the run that is under way; a run that is executed again goes on under its first name.
-    """
+    """The newest answers of jobs in a folder, those of one run distinguished from older ones."""
 
     folder: Path
-    run: str
+    run: str  # name of the run that is under way; a run that is executed again goes on under its first name
 
     def begin(self, job: str) -> None:
         """Note that work on a job has begun: if its process dies, this is how one knows whose work it was."""

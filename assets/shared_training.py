@@ -30,21 +30,11 @@ TABLE = "workload_features"
 
 @dataclass(frozen=True)
 class SharedModel:
-    """A fitted model that several jobs refer to.
+    """A fitted model that several jobs refer to."""
 
-    Attributes
-    ----------
-    name
-        What states call it (:func:`perdix.models.registry.shared_models.name_of`).
-    until_s
-        Epoch seconds before which everything lies that it was fitted to.
-    state
-        JSON-serialisable.
-    """
-
-    name: str
-    until_s: float
-    state: Mapping[str, Any]
+    name: str  # what states call it (:func:`perdix.models.registry.shared_models.name_of`)
+    until_s: float  # epoch seconds before which everything lies that it was fitted to
+    state: Mapping[str, Any]  # JSON-serialisable
 
 
 @runtime_checkable

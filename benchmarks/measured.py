@@ -10,9 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values
 
 DATA = Path(__file__).parents[1] / "../shared/data"
 EVERY_S = 15  # Daedalus' samples

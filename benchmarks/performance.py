@@ -23,7 +23,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.sampling import sampled
 from perdix.models.performance.contract import Sample
@@ -33,10 +32,10 @@ from perdix.models.performance.fitted import FittedPerformance
 from perdix.models.performance.sampled_range import outside
 from perdix.models.performance.samples import checked, rates_of, sizes_of
 from perdix.models.performance.selection import select_performance
+from perdix.telemetry.window import Values
 from perdix.twin.operators.parameters import OperatorTwinParameters, load_operator, operator_names
 from perdix.twin.operators.physics import true_performance
 
-Values = NDArray[np.float64]
 FIGURES = ("rmse", "rmse_spread", "mae", "mae_spread", "step_1", "inside", "corner")
 
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from perdix.replay.outcome import Course, Played, Recovery, Values
+from perdix.replay.outcome import Course, Played, Recovery
+from perdix.telemetry.window import Values
 from perdix.twin import physics
 from perdix.twin.job import JobTwin
 from perdix.twin.outages import draw_standstill_s

@@ -55,31 +55,17 @@ console = Console(width=None if sys.stdout.isatty() else 170)
 
 @dataclass(frozen=True)
 class Cost:
-    """What one rescale cost.
-
-    Attributes
-    ----------
-    waited_s
-        From the request until the job stopped.
-    standstill_s
-        From then on, until every subtask ran.
-    again
-        Records that were read again.
-    nothing_waits_s
-        From the request until nothing waited any more; ``None``: not within four minutes.
-    state_mb
-        Of the checkpoint that was restored.
-    """
+    """What one rescale cost."""
 
     way: str
     state: int
     since_s: int
     to: int
-    waited_s: float
-    standstill_s: float
-    again: float
-    nothing_waits_s: float | None
-    state_mb: float
+    waited_s: float  # from the request until the job stopped
+    standstill_s: float  # from then on, until every subtask ran
+    again: float  # records that were read again
+    nothing_waits_s: float | None  # from the request until nothing waited any more; ``None``: not within four minutes
+    state_mb: float  # of the checkpoint that was restored
 
 
 @dataclass

@@ -21,7 +21,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler
@@ -30,10 +29,10 @@ from perdix.models.sampling.course import rule_called
 from perdix.models.sampling.samples import OperatorSamples
 from perdix.profiling.sampling import sample_operator
 from perdix.profiling.twin_sampling import TwinSamplingInstances
+from perdix.telemetry.window import Values
 from perdix.twin.operators.parameters import OperatorTwinParameters, load_operator, operator_names
 from perdix.twin.operators.physics import true_performance
 
-Values = NDArray[np.float64]
 FIXED = ("fssa-2", "fssa-3", "fssa-4", "fssa-5")
 METHODS = ("fssa-1", *FIXED, "dsa", "fssa-1 again")
 WITHIN, AT_MOST = 1.05, 0.60  # the figure: error at most so many times, samples at most so many times, the best step's

@@ -13,9 +13,9 @@ from pydantic import Field
 from perdix.cli.output import UserError
 from perdix.replay.workload import Trace, recorded
 from perdix.settings.strict import Strict
+from perdix.telemetry.window import Values
 from perdix.twin.workloads import Shape, WorkloadSpec, workload
 
-Values = NDArray[np.float64]
 Counts = NDArray[np.int64]
 LONGEST_S = 7 * 86_400  # of a load, as an array of seconds
 

@@ -23,18 +23,10 @@ AUTOSCALER_JAR = SOURCES / "autoscaler" / "target" / "autoscaler.jar"
 
 @dataclass(frozen=True)
 class Module:
-    """A Maven module and what it makes.
+    """A Maven module and what it makes."""
 
-    Attributes
-    ----------
-    folder
-        Where its ``pom.xml`` is; what it makes is below ``target``.
-    makes
-        Folders or files that are there after a build.
-    """
-
-    folder: Path
-    makes: tuple[Path, ...]
+    folder: Path  # where its ``pom.xml`` is; what it makes is below ``target``
+    makes: tuple[Path, ...]  # folders or files that are there after a build
 
     @property
     def stamp(self) -> Path:

@@ -41,30 +41,14 @@ TUNED: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Live:
-    """One that takes part.
+    """One that takes part."""
 
-    Attributes
-    ----------
-    label
-        As the user wrote it.
-    policy
-        What perdix' controller decides by; ``None`` for the Flink Autoscaler.
-    options
-        Of the Flink Autoscaler, without their prefix.
-    interval_s
-        Seconds between two looks.
-    start
-        Parallelism that it begins with; ``None``: as all others do.
-    grace_s
-        As :attr:`perdix.replay.case.Contender.grace_s`.
-    """
-
-    label: str
-    policy: PolicySettings | None
-    options: Mapping[str, str]
-    interval_s: int
-    start: int | None = None
-    grace_s: float | None = 0.0
+    label: str  # as the user wrote it
+    policy: PolicySettings | None  # what perdix' controller decides by; ``None`` for the Flink Autoscaler
+    options: Mapping[str, str]  # of the Flink Autoscaler, without their prefix
+    interval_s: int  # seconds between two looks
+    start: int | None = None  # parallelism that it begins with; ``None``: as all others do
+    grace_s: float | None = 0.0  # as :attr:`perdix.replay.case.Contender.grace_s`
 
     @property
     def name(self) -> str:

@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 from perdix.control.observe import standing_still
 from perdix.replay.outcome import Course, Latency, Outcome, Played, Recovery
 from perdix.telemetry import metrics
-from perdix.telemetry.window import Window
-
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values, Window
 
 BEHIND_S = 5.0  # of the workload in the consumer lag, above which a job has not yet caught up
 CALM_S = 10.0  # for so long it must hold

@@ -20,25 +20,13 @@ PATIENCE_S = 15.0  # for a process to end by itself once it was asked to
 
 @dataclass(frozen=True)
 class Started:
-    """A process, distinguished from a later one with the same number by when it started.
-
-    Attributes
-    ----------
-    pid
-        Its number.
-    start_ticks
-        Clock ticks from the machine's start to its own.
-    boot_id
-        Of the machine's start that the ticks count from.
-    command
-        Its first words, for people.
-    """
+    """A process, distinguished from a later one with the same number by when it started."""
 
     name: str
-    pid: int
-    start_ticks: int
-    boot_id: str
-    command: str
+    pid: int  # its number
+    start_ticks: int  # clock ticks from the machine's start to its own
+    boot_id: str  # of the machine's start that the ticks count from
+    command: str  # its first words, for people
 
 
 @dataclass(frozen=True)

@@ -15,18 +15,10 @@ SHORTEST_QUOTA_US = 1_000  # the kernel refuses less
 
 @dataclass(frozen=True)
 class Quotas:
-    """The cgroups of one testbed: ``<parent>/<member>``.
+    """The cgroups of one testbed: ``<parent>/<member>``."""
 
-    Attributes
-    ----------
-    version
-        Of the cgroups.
-    parent
-        A cgroup of the testbed's own.
-    """
-
-    version: Literal[1, 2]
-    parent: Path
+    version: Literal[1, 2]  # of the cgroups
+    parent: Path  # a cgroup of the testbed's own
 
     def prepare(self) -> None:
         """Make the testbed's own cgroup; raise ``OSError`` where that is not allowed."""

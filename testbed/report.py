@@ -16,41 +16,23 @@ from testbed.settings import HOST
 
 @dataclass(frozen=True)
 class Part:
-    """One process.
-
-    Attributes
-    ----------
-    address
-        What a person opens or a client connects to.
-    state
-        ``ok``, ``ill`` (runs and does not answer), or ``ended``.
-    about
-        What it does at the moment.
-    """
+    """One process."""
 
     name: str
     pid: int | None
-    state: str
-    address: str
-    about: str
+    state: str  # ``ok``, ``ill`` (runs and does not answer), or ``ended``
+    address: str  # what a person opens or a client connects to
+    about: str  # what it does at the moment
 
 
 @dataclass(frozen=True)
 class Report:
-    """Every process of a testbed, and the job.
-
-    Attributes
-    ----------
-    job
-        Its id; None when it does not run.
-    parallelism
-        Running subtasks of each vertex.
-    """
+    """Every process of a testbed, and the job."""
 
     folder: str
     parts: tuple[Part, ...]
-    job: str | None
-    parallelism: dict[str, int]
+    job: str | None  # its id; None when it does not run
+    parallelism: dict[str, int]  # running subtasks of each vertex
     cores: float | None
 
     @property

@@ -16,19 +16,11 @@ from testbed.run import Run
 
 @dataclass(frozen=True)
 class Kept:
-    """A run that was kept, and under which conditions it ran.
-
-    Attributes
-    ----------
-    latency_ms
-        p50, p95 and p99 over all records of the run, in ms.
-    conditions
-        What must be the same for two runs to be compared.
-    """
+    """A run that was kept, and under which conditions it ran."""
 
     played: Played
-    latency_ms: tuple[float, float, float]
-    conditions: dict[str, Any]
+    latency_ms: tuple[float, float, float]  # p50, p95 and p99 over all records of the run, in ms
+    conditions: dict[str, Any]  # what must be the same for two runs to be compared
 
 
 def keep(folder: Path, name: str, run: Run, conditions: dict[str, Any]) -> None:

@@ -63,24 +63,12 @@ class Scaled:
 
 @dataclass(frozen=True)
 class Run:
-    """A run and what it came to.
+    """A run and what it came to."""
 
-    Attributes
-    ----------
-    played
-        As a replay reports it.
-    latency_ms
-        p50, p95 and p99 over all records of the run, in ms.
-    decisions
-        Of perdix' ledger, oldest first; empty for others.
-    exports
-        Files for ``perdix ingest``.
-    """
-
-    played: Played
-    latency_ms: tuple[float, float, float]
-    decisions: tuple[Entry, ...] = ()
-    exports: tuple[Path, ...] = field(default=())
+    played: Played  # as a replay reports it
+    latency_ms: tuple[float, float, float]  # p50, p95 and p99 over all records of the run, in ms
+    decisions: tuple[Entry, ...] = ()  # of perdix' ledger, oldest first; empty for others
+    exports: tuple[Path, ...] = field(default=())  # files for ``perdix ingest``
 
 
 def run(

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import measured
+from perdix.telemetry.window import Values
 from perdix.twin.job import JobTwin
 from perdix.twin.parameters import TwinParameters, Workers, load_twin
 from perdix.twin.workloads import arrivals_from
 
-Values = NDArray[np.float64]
 Row = tuple[str, float, Sequence[float], bool]  # name, observed, simulated per seed, whether the error is relative
 SATURATED_CPU = 0.95
 FULL_PER_S = 2_000_000.0  # more than any deployment takes

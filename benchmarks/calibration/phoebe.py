@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 
 from benchmarks import measured
 from benchmarks.calibration.daedalus import FULL_PER_S, Row
+from perdix.telemetry.window import Values
 from perdix.twin import physics
 from perdix.twin.job import JobTwin
 from perdix.twin.parameters import TwinParameters, Workers, load_twin
 from perdix.twin.workloads import arrivals_from
-
-Values = NDArray[np.float64]
 
 TWINS = {"cars": "tsw", "ads": "ysb"}
 METRIC_MEAN_S = 60  # the recorded latency is a moving mean: the shorter a backlog, the lower its peak

@@ -12,7 +12,8 @@ import numpy as np
 
 from benchmarks import measured
 from benchmarks.calibration.daedalus import Row
-from benchmarks.calibration.phoebe import TWINS, Values, of_the_day, recorded_ms, static_ms
+from benchmarks.calibration.phoebe import TWINS, of_the_day, recorded_ms, static_ms
+from perdix.telemetry.window import Values
 from perdix.twin import physics
 from perdix.twin.job import JobTwin
 

@@ -70,25 +70,13 @@ class Fault:
 
 @dataclass(frozen=True)
 class Kind:
-    """How faults of a kind are drawn.
+    """How faults of a kind are drawn."""
 
-    Attributes
-    ----------
-    scope
-        ``target``, ``metrics``, ``controller``, ``store`` or ``registry``: whom it happens to.
-    longest_min
-        It lasts up to so many minutes.
-    takes_time
-        Whether it moves the clock, so that other jobs are served later than they would be.
-    harmless
-        Whether the job must be served all the same.
-    """
-
-    scope: str
-    longest_min: int
+    scope: str  # ``target``, ``metrics``, ``controller``, ``store`` or ``registry``: whom it happens to
+    longest_min: int  # it lasts up to so many minutes
     draw: Draw
-    takes_time: bool = False
-    harmless: bool = False
+    takes_time: bool = False  # whether it moves the clock, so that other jobs are served later than they would be
+    harmless: bool = False  # whether the job must be served all the same
 
 
 def _none(_: np.random.Generator) -> tuple[float, str]:

@@ -21,27 +21,15 @@ FILE = "results.jsonl"
 
 @dataclass(frozen=True)
 class Campaign:
-    """What is to be played.
-
-    Attributes
-    ----------
-    jobs
-        Numbers of the jobs of the seed.
-    folder
-        Where results are kept.
-    data
-        Where real traces are, if anywhere.
-    regime
-        What rescales cost (conf/regimes); ``None``: as each job draws it.
-    """
+    """What is to be played."""
 
     seed: int
-    jobs: Sequence[int]
+    jobs: Sequence[int]  # numbers of the jobs of the seed
     policies: Sequence[str]
     hours: float
-    folder: Path
-    data: Path = DATA
-    regime: str | None = None
+    folder: Path  # where results are kept
+    data: Path = DATA  # where real traces are, if anywhere
+    regime: str | None = None  # what rescales cost (conf/regimes); ``None``: as each job draws it
 
     @property
     def name(self) -> str:

@@ -11,10 +11,11 @@ from benchmarks.measured import DATA
 from benchmarks.zoo import traces
 from benchmarks.zoo.contenders import TICK_S, contender_of
 from benchmarks.zoo.properties import drawn_parameters, objective_ms
-from benchmarks.zoo.workloads import DAY_S, MINUTE_S, SHAPES, Values
+from benchmarks.zoo.workloads import DAY_S, MINUTE_S, SHAPES
 from perdix.replay.case import START_S, Case
 from perdix.replay.contenders import needs_beliefs
 from perdix.settings.stream_job import Bounds, Objectives
+from perdix.telemetry.window import Values
 from perdix.twin.emission import Scraping, Silence
 from perdix.twin.exposition import worker_name
 from perdix.twin.job import JobTwin
@@ -32,15 +33,7 @@ _KIND, _JOB, _SHAPE, _RECORDS, _SCRAPING = range(5)  # random streams
 
 @dataclass(frozen=True)
 class ZooJob:
-    """One job and its workload, the same for every policy.
-
-    Attributes
-    ----------
-    arrivals
-        Records in each second, longer than the run by ``SETTLE_S``.
-    about
-        In words: its workload, and what is special about the job.
-    """
+    """One job and its workload, the same for every policy."""
 
     seed: int
     number: int
@@ -49,8 +42,8 @@ class ZooJob:
     parameters: TwinParameters
     objectives: Objectives
     scraping: Scraping
-    about: str
-    arrivals: Values = field(repr=False, compare=False)
+    about: str  # in words: its workload, and what is special about the job
+    arrivals: Values = field(repr=False, compare=False)  # records in each second, longer than the run by ``SETTLE_S``
 
     @property
     def maximum(self) -> int:

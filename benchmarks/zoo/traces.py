@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.measured import DATA
-from benchmarks.zoo.workloads import DAY_S, Values
+from benchmarks.zoo.workloads import DAY_S
 from perdix.replay.workload import Trace, recorded
+from perdix.telemetry.window import Values
 
 PATTERNS = ("workloads/*.csv", "load-prediction/*_5min.csv")
 

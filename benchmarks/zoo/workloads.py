@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values
+
 Draw = Callable[[np.random.Generator, int], Values]
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3_600, 86_400

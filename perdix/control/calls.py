@@ -33,18 +33,10 @@ class Call(Generic[Result]):
 
 @dataclass(frozen=True)
 class Calls:
-    """Bounds on calls.
+    """Bounds on calls."""
 
-    Attributes
-    ----------
-    at_once
-        Of all servers together.
-    per_server
-        Of one server; fewer than ``at_once``, or it could hold them all.
-    """
-
-    at_once: int = 24
-    per_server: int = 6
+    at_once: int = 24  # of all servers together
+    per_server: int = 6  # of one server; fewer than ``at_once``, or it could hold them all
 
     def run(self, calls: Iterable[Call[Result]]) -> Iterator[Result]:
         """Yield results as they come. ``calls`` is read only as far ahead as there is room for them."""

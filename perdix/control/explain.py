@@ -23,28 +23,16 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Explanation:
-    """The decision that held at a moment, and all that the ledger knows about it.
-
-    Attributes
-    ----------
-    entry
-        The last decision made up to the moment; ``None`` when there was none.
-    score
-        The forecast made in the same tick, once its truth was known.
-    recent
-        The latest scores of the champion's forecasts, newest first.
-    last_rescale
-        The decision that last changed the scale-out before the moment.
-    """
+    """The decision that held at a moment, and all that the ledger knows about it."""
 
     job: str
     at_s: float | None
-    entry: Entry | None
+    entry: Entry | None  # the last decision made up to the moment; ``None`` when there was none
     status: JobStatus | None = None
     pause: Pause | None = None
-    score: Score | None = None
-    recent: Sequence[Score] = field(default=())
-    last_rescale: Entry | None = None
+    score: Score | None = None  # the forecast made in the same tick, once its truth was known
+    recent: Sequence[Score] = field(default=())  # the latest scores of the champion's forecasts, newest first
+    last_rescale: Entry | None = None  # the decision that last changed the scale-out before the moment
 
     @property
     def of_last_rescale(self) -> Explanation:

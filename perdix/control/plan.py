@@ -25,18 +25,10 @@ PERDIX = "perdix"  # who decides where no policy does
 
 @dataclass(frozen=True)
 class Ledgered:
-    """What the ledger says about the past of a job.
+    """What the ledger says about the past of a job."""
 
-    Attributes
-    ----------
-    last_rescale_s
-        When a decision was last applied, epoch seconds; ``None`` if never.
-    rescales_today
-        Decisions applied within the last 24 hours.
-    """
-
-    last_rescale_s: float | None
-    rescales_today: int
+    last_rescale_s: float | None  # when a decision was last applied, epoch seconds; ``None`` if never
+    rescales_today: int  # decisions applied within the last 24 hours
 
 
 @dataclass(frozen=True)

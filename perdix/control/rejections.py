@@ -11,21 +11,11 @@ from perdix.telemetry.window import Rejected
 
 @dataclass(frozen=True)
 class Rejection:
-    """What was rejected of one metric.
+    """What was rejected of one metric."""
 
-    Attributes
-    ----------
-    count
-        Values so far.
-    newest_s
-        Epoch seconds of the newest.
-    sentence
-        Which value that was, and what it could have been.
-    """
-
-    count: int
-    newest_s: float
-    sentence: str
+    count: int  # values so far
+    newest_s: float  # epoch seconds of the newest
+    sentence: str  # which value that was, and what it could have been
 
 
 @dataclass(frozen=True)

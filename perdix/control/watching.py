@@ -139,26 +139,14 @@ class Watching:
 
 @dataclass(frozen=True)
 class Watched:
-    """What a look brought.
+    """What a look brought."""
 
-    Attributes
-    ----------
-    watching
-        What goes on being watched.
-    ended
-        The watch that has just come to an end.
-    outcome
-        How a decision turned out, for the ledger.
-    down
-        Whether the job stands still at the end of the watch.
-    """
-
-    watching: Watching | None
+    watching: Watching | None  # what goes on being watched
     normal: Normal
     downtimes: Downtimes
-    ended: Watching | None = None
-    outcome: Mapping[str, Any] | None = None
-    down: bool = False
+    ended: Watching | None = None  # the watch that has just come to an end
+    outcome: Mapping[str, Any] | None = None  # how a decision turned out, for the ledger
+    down: bool = False  # whether the job stands still at the end of the watch
 
     @property
     def failed(self) -> bool:

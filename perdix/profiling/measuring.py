@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perdix.control.observe import total_throughput
 from perdix.profiling.deployment import Measured
 from perdix.telemetry import metrics
-from perdix.telemetry.window import Window
-
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values, Window
 
 
 def measured(window: Window) -> Measured:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perdix.models.forecasting.contract import Workload
+from perdix.telemetry.window import Values
 
-Values = NDArray[np.float64]
 COURSE_S = 31  # what lasts longer than half a minute is the load's course, which a profiling run must not have
 
 

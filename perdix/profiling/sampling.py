@@ -51,23 +51,13 @@ class SamplingPlan:
 
 @dataclass(frozen=True)
 class SamplingProgress:
-    """One more size was tried.
+    """One more size was tried."""
 
-    Attributes
-    ----------
-    number
-        How many, this one included.
-    per_s
-        What it reached, records/s; ``None`` where it failed, and ``why`` then says it.
-    step
-        Units from the size before it.
-    """
-
-    number: int
+    number: int  # how many, this one included
     cpu_cores: float
     memory_mb: float
-    per_s: float | None
-    step: int
+    per_s: float | None  # what it reached, records/s; ``None`` where it failed, and ``why`` then says it
+    step: int  # units from the size before it
     why: str
 
     def __str__(self) -> str:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
 from perdix.profiling.deployment import Measured
 from perdix.profiling.measuring import measured
 from perdix.profiling.recording import Recording
+from perdix.telemetry.window import Values
 from perdix.twin.emission import Scraping
 from perdix.twin.job import JobTwin
 from perdix.twin.parameters import TwinParameters
 from perdix.twin.scraped import scraped
 
-Values = NDArray[np.float64]
 _LUCK = 7_919  # a deployment's seed lies so far from that of the job: other machines, other keys
 
 

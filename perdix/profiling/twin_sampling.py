@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from perdix.profiling.sampling_instance import Observed, SamplingError
+from perdix.telemetry.window import Values
 from perdix.twin.operators.instance import Live, OperatorInstance
 from perdix.twin.operators.parameters import OperatorTwinParameters
-
-Values = NDArray[np.float64]
 
 
 class TwinSamplingInstances:

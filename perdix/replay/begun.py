@@ -9,16 +9,8 @@ from perdix.control.champions import FleetChampions
 
 @dataclass(frozen=True)
 class Begun:
-    """Champions of one model.
-
-    Attributes
-    ----------
-    worker_s
-        Worker-seconds that profiling or sampling took.
-    notes
-        What could not be measured, and why.
-    """
+    """Champions of one model."""
 
     champions: FleetChampions
-    worker_s: float
-    notes: tuple[str, ...] = ()
+    worker_s: float  # worker-seconds that profiling or sampling took
+    notes: tuple[str, ...] = ()  # what could not be measured, and why

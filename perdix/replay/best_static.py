@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from perdix.replay.case import BEST_STATIC, Case, Contender
 from perdix.replay.figures import Truth, figures_of, late
-from perdix.replay.outcome import Played, Values
+from perdix.replay.outcome import Played
 from perdix.replay.run import REMEMBERED_S, failure_times_s, fresh_twin, job_of
 from perdix.settings.stream_job import PolicySettings, StreamJob
+from perdix.telemetry.window import Values
 from perdix.twin import physics
 from perdix.twin.job import JobTwin
 

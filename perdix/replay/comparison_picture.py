@@ -13,9 +13,10 @@ from matplotlib.ticker import EngFormatter, FixedLocator, MaxNLocator, NullForma
 from perdix.replay.canvas import BLUE, CYCLE, RED, canvas, hours_axis, rate_axis, with_wide_row
 from perdix.replay.case import BEST_STATIC
 from perdix.replay.curves import band, elapsed_h, extremes, latency_cdf, over_seeds
-from perdix.replay.outcome import Course, Played, Values
+from perdix.replay.outcome import Course, Played
 from perdix.replay.short_names import short_names
 from perdix.settings.stream_job import PolicySettings
+from perdix.telemetry.window import Values
 
 FIXED = "#3D3D3D"
 STATIC = ("#999999", "#C4C4C4", "#666666")

@@ -30,18 +30,10 @@ LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:=+-]*")
 
 @dataclass(frozen=True)
 class Form:
-    """One way to write a contender.
+    """One way to write a contender."""
 
-    Attributes
-    ----------
-    example
-        As shown to users.
-    pattern
-        What the words before the first colon must match; its groups are what ``options`` makes options of.
-    """
-
-    example: str
-    pattern: str
+    example: str  # as shown to users
+    pattern: str  # what the words before the first colon must match; its groups are what ``options`` makes options of
     policy: str
     options: Callable[[Mapping[str, str]], dict[str, Any]] = lambda _: {}
     tick_interval_s: int = TICK_INTERVAL_S

@@ -13,7 +13,8 @@ from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatt
 
 from perdix.replay.canvas import BLUE, GREEN, GREY, ORANGE, RED, canvas, hours_axis, rate_axis, single
 from perdix.replay.curves import averages, elapsed_h, extremes
-from perdix.replay.outcome import Course, Outcome, Played, Recovery, Values
+from perdix.replay.outcome import Course, Outcome, Played, Recovery
+from perdix.telemetry.window import Values
 
 CAUSES = {"out": ("scale-out", GREEN, "^"), "in": ("scale-in", ORANGE, "v"), "failure": ("failure", RED, "X")}
 TITLE, NARROW_TITLE = 100, 68  # letters in a line

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from perdix.replay.outcome import Course, Values
+from perdix.replay.outcome import Course
+from perdix.telemetry.window import Values
 
 PIXELS = 700  # as wide as a panel is ever drawn
 

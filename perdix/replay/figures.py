@@ -20,8 +20,9 @@ from perdix.control.tick_io import TickReport
 from perdix.models.forecasting.contract import Forecast, Workload
 from perdix.models.realised import come_true, truth_of
 from perdix.replay.case import Case
-from perdix.replay.outcome import Course, Latency, Outcome, Played, Recovery, Values
+from perdix.replay.outcome import Course, Latency, Outcome, Played, Recovery
 from perdix.settings.stream_job import StreamJob
+from perdix.telemetry.window import Values
 from perdix.twin.job import JobTwin
 from perdix.twin.outages import Outage
 

@@ -18,8 +18,8 @@ from perdix.telemetry.exports.detect import SNIFF_BYTES, Format, detect
 from perdix.telemetry.exports.matrix import MatrixReader
 from perdix.telemetry.exports.records import Limits, Quarantined, RawSeries
 from perdix.telemetry.exports.victoriametrics import read_victoriametrics
+from perdix.telemetry.window import Values
 
-Values = NDArray[np.float64]
 Samples = tuple[NDArray[np.int64], Values]  # epoch milliseconds and values, both of shape (n,)
 COUNTERS = ("_total", "_count", "_sum", "_bucket")
 SHOWN = 3

@@ -5,16 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from perdix.control.tick_io import TickReport
 from perdix.models.billing.bill import Bill
 from perdix.settings.stream_job import ERROR_BUDGET
+from perdix.telemetry.window import Values
 from perdix.twin.job import Deployed
 from perdix.twin.outages import Cause
-
-Values = NDArray[np.float64]
 
 
 def objective_held(share_above_objective: float, unprocessed: float, error_budget: float) -> bool:

@@ -24,24 +24,12 @@ TICK = "tick_s="
 
 @dataclass(frozen=True)
 class Pace:
-    """How fine time is.
+    """How fine time is."""
 
-    Attributes
-    ----------
-    step_s
-        Of the twin: within a step nothing changes, and standstills are whole ones.
-    tick_s
-        Least time between two looks of a policy; ``None``: every policy's own.
-    scraped_s
-        Between two samples of the metrics.
-    trace_step_s
-        Of the trace, for which it was chosen.
-    """
-
-    step_s: int = 1
-    tick_s: int | None = None
-    scraped_s: float = SCRAPED_S
-    trace_step_s: float = 1.0
+    step_s: int = 1  # of the twin: within a step nothing changes, and standstills are whole ones
+    tick_s: int | None = None  # least time between two looks of a policy; ``None``: every policy's own
+    scraped_s: float = SCRAPED_S  # between two samples of the metrics
+    trace_step_s: float = 1.0  # of the trace, for which it was chosen
 
     @property
     def coarse(self) -> bool:

@@ -16,7 +16,8 @@ from perdix.replay.canvas import to_png
 from perdix.replay.comparison_picture import comparison
 from perdix.replay.course_picture import course_picture, recovery_picture
 from perdix.replay.document import slug
-from perdix.replay.outcome import Played, Values
+from perdix.replay.outcome import Played
+from perdix.telemetry.window import Values
 
 _DPI = 160
 POINTS = 400  # of a curve

@@ -77,26 +77,16 @@ def play(
 
 @dataclass(frozen=True)
 class _Run:
-    """A replay under way.
-
-    Attributes
-    ----------
-    crashes
-        Epoch seconds at which workers die.
-    begun
-        What was profiled or sampled beforehand, where the policy needs that.
-    trainer
-        Trains on the way; ``None`` where models are given, or none are used.
-    """
+    """A replay under way."""
 
     case: Case
     job: StreamJob
     twin: JobTwin
     io: TickIO
     began_s: int
-    crashes: Sequence[int]
-    begun: Begun | None
-    trainer: TrainedOnTheWay | None
+    crashes: Sequence[int]  # epoch seconds at which workers die
+    begun: Begun | None  # what was profiled or sampled beforehand, where the policy needs that
+    trainer: TrainedOnTheWay | None  # trains on the way; ``None`` where models are given, or none are used
     truth: Truth = field(default_factory=Truth)
     reports: list[TickReport] = field(default_factory=list)
 

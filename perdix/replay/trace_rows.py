@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from perdix.settings.yaml_files import SettingsError
+from perdix.telemetry.window import Values
 
-Values = NDArray[np.float64]
 SEPARATORS = ",;|\t"
 TIMES = ("second", "seconds", "time", "timestamp", "ts", "date", "datetime")
 RATES = ("tuples_per_second", "records_per_second", "per_s")
@@ -37,25 +37,15 @@ Row = tuple[int, Sequence[Any]]  # line or row number, cells
 
 @dataclass(frozen=True)
 class Rows:
-    """Times in seconds and rates, both of shape ``(n,)``, and the line (Parquet: row) that each comes from.
-
-    Attributes
-    ----------
-    column
-        Name of the rates' column; empty when the file has no header.
-    empty
-        Rows whose rate is an empty cell: nothing was measured there.
-    dated
-        Whether the times are moments in UTC, not seconds since the trace began.
-    """
+    """Times in seconds and rates, both of shape ``(n,)``, and the line (Parquet: row) that each comes from."""
 
     times_s: Values
     rates: Values
     places: NDArray[np.int64]
-    column: str
-    empty: int
+    column: str  # name of the rates' column; empty when the file has no header
+    empty: int  # rows whose rate is an empty cell: nothing was measured there
     unit: str = "line"
-    dated: bool = False
+    dated: bool = False  # whether the times are moments in UTC, not seconds since the trace began
 
 
 def read_rows(path: Path, step_s: float | None = None) -> Rows:

@@ -25,25 +25,14 @@ class TrainedOnTheWay:
     """A :class:`perdix.control.champions.ChampionSource`: one family, fitted anew when drift asks (Daedalus 3.2).
 
     What is trained at one moment is in use ``TAKES_S`` later.
-
-    Attributes
-    ----------
-    family
-        Name of the forecaster's family.
-    trained
-        How many trainings there were.
-    notes
-        Trainings that failed, and why.
-    given
-        Champions of everything else.
     """
 
     job: str
-    family: str
+    family: str  # name of the forecaster's family
     seed: int = 0
-    trained: int = 0
-    notes: list[str] = field(default_factory=list)
-    given: ChampionSource = field(default_factory=GivenChampions)
+    trained: int = 0  # how many trainings there were
+    notes: list[str] = field(default_factory=list)  # trainings that failed, and why
+    given: ChampionSource = field(default_factory=GivenChampions)  # champions of everything else
     _serving: ChampionRow | None = None
     _coming: tuple[float, ChampionRow] | None = None
     _newest_s: float = float("-inf")

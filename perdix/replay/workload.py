@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perdix.models.forecasting.contract import Workload
 from perdix.replay.case import START_S
@@ -15,10 +14,9 @@ from perdix.replay.matrix_rows import is_export, read_matrix
 from perdix.replay.trace_rows import Rows, complaint, read_rows
 from perdix.settings.durations import in_words
 from perdix.settings.yaml_files import SettingsError
+from perdix.telemetry.window import Values
 from perdix.twin.parameters import TwinParameters
 from perdix.twin.workloads import WorkloadSpec, workload
-
-Values = NDArray[np.float64]
 
 GAP_S = 60.0  # a hole up to so long is closed by a line
 ONE_MISSING = 2.25  # and up to so many usual steps: one row is missing, and times are not exact

@@ -25,21 +25,13 @@ ASSUMPTIONS: Final = (
 
 @dataclass(frozen=True)
 class Scan:
-    """A scan that came to its end.
-
-    Attributes
-    ----------
-    notes
-        What could not be asked of the whole server, in words.
-    seconds
-        How long it took.
-    """
+    """A scan that came to its end."""
 
     wanted: Wanted
     jobs: tuple[Judged, ...]
     price: WorkerPrice | None
-    notes: tuple[str, ...]
-    seconds: float
+    notes: tuple[str, ...]  # what could not be asked of the whole server, in words
+    seconds: float  # how long it took
 
 
 def document(scan: Scan) -> dict[str, Any]:

@@ -34,26 +34,14 @@ SETTLE_S: Final = 600  # beyond the end, for the records that still wait by then
 
 @dataclass(frozen=True)
 class OwnPhysics:
-    """A job that can be replayed.
-
-    Attributes
-    ----------
-    parameters
-        Its twin.
-    arrivals
-        Records (in the twin's unit) of each second, longer than :attr:`hours` by ``SETTLE_S``.
-    objectives
-        What has to hold.
-    notes
-        Gaps that were closed, in words.
-    """
+    """A job that can be replayed."""
 
     name: str
-    parameters: TwinParameters
-    arrivals: Values
-    objectives: Objectives
+    parameters: TwinParameters  # its twin
+    arrivals: Values  # records (in the twin's unit) of each second, longer than :attr:`hours` by ``SETTLE_S``
+    objectives: Objectives  # what has to hold
     hours: float
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # gaps that were closed, in words
 
     @property
     def minutes(self) -> Values:

@@ -41,21 +41,11 @@ class Pulls(Asks, Protocol):
 
 @dataclass(frozen=True)
 class Past:
-    """What was read of a job.
+    """What was read of a job."""
 
-    Attributes
-    ----------
-    of_job
-        Metrics of the job; throughput as that of one worker, the sum of all.
-    of_workers
-        CPU and throughput of each worker, at a longer step.
-    warnings
-        What the server warned of, or what could not be asked, in words.
-    """
-
-    of_job: Window
-    of_workers: Window
-    warnings: tuple[str, ...] = ()
+    of_job: Window  # metrics of the job; throughput as that of one worker, the sum of all
+    of_workers: Window  # CPU and throughput of each worker, at a longer step
+    warnings: tuple[str, ...] = ()  # what the server warned of, or what could not be asked, in words
 
 
 def fitting_step_s(days: float) -> float:

@@ -14,19 +14,11 @@ MONTH_H: Final = 365.25 * 24.0 / 12.0
 
 @dataclass(frozen=True)
 class WorkerPrice:
-    """What one worker costs for an hour.
-
-    Attributes
-    ----------
-    currency
-        Empty: any.
-    about
-        Where the price is from, in words.
-    """
+    """What one worker costs for an hour."""
 
     per_h: float
-    currency: str
-    about: str
+    currency: str  # empty: any
+    about: str  # where the price is from, in words
 
 
 def price_of_list(pricing: Pricing, workers: int) -> WorkerPrice:

@@ -85,18 +85,12 @@ class InstanceType(Strict):
 
 
 class PriceList(Strict):
-    """Instance types of one provider and region.
-
-    Attributes
-    ----------
-    as_of
-        When the prices were looked up: they change.
-    """
+    """Instance types of one provider and region."""
 
     name: str
     description: str = ""
     currency: Annotated[str, Field(pattern=r"^([A-Z]{3}|unit)$")]
-    as_of: date
+    as_of: date  # when the prices were looked up: they change
     billing: Billing
     reserved: Reserved = Reserved()
     instance_types: Annotated[dict[str, InstanceType], Field(min_length=1)]

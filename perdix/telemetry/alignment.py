@@ -73,15 +73,9 @@ def align(job: str, series: Iterable[Series], start_s: float, end_s: float, step
 
 @dataclass(frozen=True, eq=False)
 class Keys:
-    """Streams in their order, and what follows from it: worked out once where the same are read again and again.
+    """Streams in their order, and what follows from it: worked out once where the same are read again and again."""
 
-    Attributes
-    ----------
-    ordered
-        Sorted, each once.
-    """
-
-    ordered: tuple[StreamKey, ...]
+    ordered: tuple[StreamKey, ...]  # sorted, each once
 
     @cached_property
     def bounds(self) -> tuple[Values, Values]:

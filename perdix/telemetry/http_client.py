@@ -36,21 +36,11 @@ class HttpError(PlainError):
 
 @dataclass(frozen=True)
 class Limits:
-    """What one call may cost.
+    """What one call may cost."""
 
-    Attributes
-    ----------
-    pause_s
-        Seconds for connecting, and between two pieces of an answer.
-    total_s
-        Seconds for the whole call; looking up the server's name is not counted.
-    largest_bytes
-        Of an answer's body, unpacked.
-    """
-
-    pause_s: float
-    total_s: float
-    largest_bytes: int
+    pause_s: float  # seconds for connecting, and between two pieces of an answer
+    total_s: float  # seconds for the whole call; looking up the server's name is not counted
+    largest_bytes: int  # of an answer's body, unpacked
 
 
 @dataclass(frozen=True)

@@ -85,21 +85,13 @@ def unread_file(file: ExportFile, problem: str) -> FileReport:
 
 @dataclass(frozen=True)
 class IngestReport:
-    """All files of one ingest.
-
-    Attributes
-    ----------
-    left
-        Days that lost samples of earlier files and still hold some of others.
-    warnings
-        What is wrong with the files as a whole, in words: series of several jobs.
-    """
+    """All files of one ingest."""
 
     job: str
     files: tuple[FileReport, ...]
     seconds: float = 0.0
-    left: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()  # days that lost samples of earlier files and still hold some of others
+    warnings: tuple[str, ...] = ()  # what is wrong with the files as a whole, in words: series of several jobs
 
     @property
     def totals(self) -> dict[str, int]:

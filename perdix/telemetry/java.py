@@ -44,21 +44,11 @@ class NoJava(Exception):  # noqa: N818 - it names the state, and the message say
 
 @dataclass(frozen=True)
 class Java:
-    """A Java for Spark.
+    """A Java for Spark."""
 
-    Attributes
-    ----------
-    home
-        What ``JAVA_HOME`` must be: a folder with ``bin/java``.
-    version
-        Major version.
-    origin
-        Where it was found, for people.
-    """
-
-    home: Path
-    version: int
-    origin: str
+    home: Path  # what ``JAVA_HOME`` must be: a folder with ``bin/java``
+    version: int  # major version
+    origin: str  # where it was found, for people
 
 
 def find_java(home: Path, environment: Mapping[str, str] | None = None) -> Java:

@@ -25,24 +25,14 @@ class LakeError(PlainError):
 
 @dataclass(frozen=True)
 class Manifest:
-    """What one partition holds.
-
-    Attributes
-    ----------
-    keys
-        Partition key -> value, for example ``{"job": "wordcount", "day": "2026-01-31"}``.
-    digest
-        SHA-256 over the data files' bytes; equal content has an equal digest.
-    counts
-        Whatever the writer counted.
-    """
+    """What one partition holds."""
 
     table: str
-    keys: dict[str, str]
+    keys: dict[str, str]  # partition key -> value, for example ``{"job": "wordcount", "day": "2026-01-31"}``
     rows: int
-    digest: str
+    digest: str  # SHA-256 over the data files' bytes; equal content has an equal digest
     files: tuple[str, ...]
-    counts: dict[str, Any] = field(default_factory=dict)
+    counts: dict[str, Any] = field(default_factory=dict)  # whatever the writer counted
 
 
 def source_key(name: str) -> str:

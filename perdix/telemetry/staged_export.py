@@ -30,19 +30,11 @@ _MOST_STRETCHES = 1_000  # of a series, until they are joined
 
 @dataclass(frozen=True)
 class ExportPart:
-    """A file, or the slice of it from byte ``start`` to ``end``.
-
-    Attributes
-    ----------
-    file
-        Its name for people.
-    source
-        Its partition in the lake.
-    """
+    """A file, or the slice of it from byte ``start`` to ``end``."""
 
     path: str
-    file: str
-    source: str
+    file: str  # its name for people
+    source: str  # its partition in the lake
     start: int = 0
     end: int | None = None
 

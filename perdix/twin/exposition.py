@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from perdix.models.capacity.key_groups import GROUPS, Subtasks
 from perdix.telemetry import metrics
 from perdix.telemetry.series import Kind
+from perdix.telemetry.window import Values
 from perdix.twin.history import History
 from perdix.twin.job import JobTwin
 from perdix.twin.parameters import Heap
 
-Values = NDArray[np.float64]
 Rows = NDArray[np.int64]
 Read = Callable[[History, Rows], Values]
 Names = Literal["canonical", "flink"]

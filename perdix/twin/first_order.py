@@ -5,10 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values
 
 
 def first_order(white: Values, kept: float, last: float) -> Values:

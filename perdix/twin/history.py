@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values
 
 JOB_COLUMNS = (
     "arrived",  # records/s in this row

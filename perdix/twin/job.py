@@ -8,17 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perdix.policies.wording import workers as in_words
+from perdix.telemetry.window import Values
 from perdix.twin import physics
 from perdix.twin.history import History
 from perdix.twin.observables import Observables
 from perdix.twin.outages import Cause, Outage, draw_standstill_s
 from perdix.twin.parameters import TwinParameters
 from perdix.twin.workloads import Arrivals, in_blocks, workload
-
-Values = NDArray[np.float64]
 
 EXPECTATION_DRAWS = 4_000
 KEYS_REMEMBERED = 4_096

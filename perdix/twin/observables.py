@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from perdix.telemetry.window import Values
 from perdix.twin import physics
 from perdix.twin.parameters import TwinParameters
 
-Values = NDArray[np.float64]
 SLOWEST = 0.1  # noise never takes more than nine tenths of a value
 FLICKER_S = 10  # noise persists this long: minute means keep a part of it, and no more of it the next minute
 _CAPACITY, _SHARES, _CPU, _LATENCY = 3, 4, 5, 6

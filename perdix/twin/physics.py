@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values
+
 SATURATED = 0.98  # utilisation above which waiting is counted as backlog, no longer as queueing
 EARLIEST_SHARE = 0.05  # the oldest twentieth of what is processed in a second stands for the 95th percentile
 

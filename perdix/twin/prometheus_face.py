@@ -22,24 +22,12 @@ MAXIMUM_BODY: Final = 1 << 20
 
 @dataclass(frozen=True)
 class Trouble:
-    """What is wrong with the server, for tests and drills.
+    """What is wrong with the server, for tests and drills."""
 
-    Attributes
-    ----------
-    down
-        Every request is answered with 503.
-    delay_s
-        Every answer comes this much later.
-    newest_s
-        No sample after this epoch second is known: the scrapes stand still.
-    refuse_scaling
-        Requests to scale are answered with 503, reading works.
-    """
-
-    down: bool = False
-    delay_s: float = 0.0
-    newest_s: float | None = None
-    refuse_scaling: bool = False
+    down: bool = False  # every request is answered with 503
+    delay_s: float = 0.0  # every answer comes this much later
+    newest_s: float | None = None  # no sample after this epoch second is known: the scrapes stand still
+    refuse_scaling: bool = False  # requests to scale are answered with 503, reading works
 
 
 class PrometheusFace:

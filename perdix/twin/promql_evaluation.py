@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perdix.telemetry.series import Series
+from perdix.telemetry.window import Values
 from perdix.twin.promql import Aggregate, Binary, Call, Expression, Matcher, Number, PromQLError, Selector
 
-Values = NDArray[np.float64]
 Fetch = Callable[[tuple[Matcher, ...], float, float], list[Series]]
 LOOKBACK_S = 300.0
 NAME = "__name__"

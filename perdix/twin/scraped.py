@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 from perdix.telemetry.alignment import Keys, Pieces, align_pieces
 from perdix.telemetry.joining import StreamKey
 from perdix.telemetry.series import Series
-from perdix.telemetry.window import Window
+from perdix.telemetry.window import Values, Window
 from perdix.twin.emission import Scraping, shown
 from perdix.twin.exposition import Exposed, OfWorker, Read, expose
 from perdix.twin.job import JobTwin
 from perdix.twin.looks import Looks
 
 Ints = NDArray[np.int64]
-Values = NDArray[np.float64]
 Table = tuple[Ints, Values, NDArray[np.bool_]]  # times, values, and which of them are shown, shape ``(series, n)``
 
 

@@ -12,21 +12,11 @@ from perdix.twin.job import JobTwin
 
 @dataclass(frozen=True)
 class CpuRule:
-    """``ceil(scale-out x CPU / target)`` as in Kubernetes' autoscaler: part of the simulated past, not a policy.
+    """``ceil(scale-out x CPU / target)`` as in Kubernetes' autoscaler: part of the simulated past, not a policy."""
 
-    Attributes
-    ----------
-    target
-        Mean CPU that is aimed at; kept low enough that the hottest worker is not full.
-    tolerance
-        No change while CPU / target is within 1 +- tolerance.
-    every_s
-        Seconds between looks; the highest wish of the last ``calm_looks`` looks is followed.
-    """
-
-    target: float = 0.55
-    tolerance: float = 0.1
-    every_s: int = 60
+    target: float = 0.55  # mean CPU that is aimed at; kept low enough that the hottest worker is not full
+    tolerance: float = 0.1  # no change while CPU / target is within 1 +- tolerance
+    every_s: int = 60  # seconds between looks; the highest wish of the last ``calm_looks`` looks is followed
     calm_looks: int = 10
 
 

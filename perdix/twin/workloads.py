@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from perdix.settings.strict import Strict
+from perdix.telemetry.window import Values
 from perdix.twin.traces import read_trace
 
-Values = NDArray[np.float64]
 Arrivals = Callable[[int, int], Values]  # (first epoch second, count) -> records/s
 Shape = Literal["constant", "sine", "daily", "step", "spikes", "csv"]
 BLOCK_S = 3_600  # random numbers are keyed by the hour, so that any stretch can be made without the ones before it

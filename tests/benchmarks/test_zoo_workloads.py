@@ -5,7 +5,8 @@ import pytest
 
 from benchmarks.zoo.jobs import KINDS, TRACE
 from benchmarks.zoo.traces import NoTracesError, available, drawn
-from benchmarks.zoo.workloads import SHAPES, Values
+from benchmarks.zoo.workloads import SHAPES
+from perdix.telemetry.window import Values
 
 DAY_S, SEEDS = 86_400, range(12)
 

@@ -12,7 +12,7 @@ from perdix.control.champions import Champions
 from perdix.replay.best_static import best_static
 from perdix.replay.case import BEST_STATIC, Case, Contender
 from perdix.replay.contenders import contender
-from perdix.replay.outcome import Outcome, Values
+from perdix.replay.outcome import Outcome
 from perdix.replay.pricing import Pricing
 from perdix.replay.run import play
 from perdix.replay.side_by_side import Raised, Task, Tell, side_by_side
@@ -20,6 +20,7 @@ from perdix.scan.saving import WorkerPrice, price_of_list
 from perdix.settings.home import Home
 from perdix.settings.prices import load_prices
 from perdix.settings.stream_job import PolicySettings
+from perdix.telemetry.window import Values
 from perdix.twin.job import JobTwin
 from perdix.twin.living import LivingTwin
 from perdix.twin.parameters import TwinParameters

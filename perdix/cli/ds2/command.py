@@ -106,29 +106,15 @@ def ds2(
 
 @dataclass(frozen=True)
 class Read:
-    """What the files say.
-
-    Attributes
-    ----------
-    windows
-        Of each epoch: operator -> its rates.
-    epochs
-        Of each: its number, and operator -> why it has no rates.
-    per_instance
-        Source -> records/s that each instance should emit.
-    running
-        Operator -> instances.
-    set_aside
-        Lines that could not be read.
-    """
+    """What the files say."""
 
     graph: Dataflow
-    windows: Sequence[dict[str, OperatorRates]]
-    epochs: Sequence[tuple[int, dict[str, str]]]
-    per_instance: Mapping[str, float | None]
-    running: Mapping[str, int]
+    windows: Sequence[dict[str, OperatorRates]]  # of each epoch: operator -> its rates
+    epochs: Sequence[tuple[int, dict[str, str]]]  # of each: its number, and operator -> why it has no rates
+    per_instance: Mapping[str, float | None]  # source -> records/s that each instance should emit
+    running: Mapping[str, int]  # operator -> instances
     notes: Sequence[str]
-    set_aside: Sequence[SetAside]
+    set_aside: Sequence[SetAside]  # lines that could not be read
 
 
 def _read(topology: Path, rates: Path, sources: Path | None, epoch: str, most: int | None) -> Read:

@@ -64,23 +64,15 @@ def replay_hosts(
 
 @dataclass(frozen=True)
 class Asked:
-    """What was asked for on the command line.
-
-    Attributes
-    ----------
-    patterns
-        Names, separated by commas; ``None`` or ``all``: all of the topology's.
-    forecaster
-        Family; ``None``: none.
-    """
+    """What was asked for on the command line."""
 
     topology: str
-    patterns: str | None
+    patterns: str | None  # names, separated by commas; ``None`` or ``all``: all of the topology's
     policies: str | None
     seeds: tuple[int, ...]
     hours: float | None
     failures: int
-    forecaster: str | None
+    forecaster: str | None  # family; ``None``: none
     processes: int | None
 
 

@@ -61,22 +61,14 @@ def replay_operators(
 
 @dataclass(frozen=True)
 class Asked:
-    """What was asked for on the command line.
-
-    Attributes
-    ----------
-    start
-        ``flatmap=10,count=5``; ``None``: as the dataflow's file says.
-    skew
-        Share of the records that one instance of every operator gets; ``None``: as the file says.
-    """
+    """What was asked for on the command line."""
 
     dataflow: str
     policies: str | None
     seeds: tuple[int, ...]
     hours: float | None
-    start: str | None
-    skew: float | None
+    start: str | None  # ``flatmap=10,count=5``; ``None``: as the dataflow's file says
+    skew: float | None  # share of the records that one instance of every operator gets; ``None``: as the file says
     processes: int | None
 
 

@@ -24,20 +24,14 @@ LESS_OFTEN: Final = 2.0  # times the interval of the job file, from which that i
 
 @dataclass(frozen=True)
 class Server:
-    """A server that answers, and when it is asked: ``start_s`` to ``end_s``, epoch seconds, every ``step_s``.
-
-    Attributes
-    ----------
-    late
-        Whether it is asked no more.
-    """
+    """A server that answers, and when it is asked: ``start_s`` to ``end_s``, epoch seconds, every ``step_s``."""
 
     client: Prometheus
     queries: EngineQueries
     start_s: float
     end_s: float
     step_s: float
-    late: Callable[[], bool] = lambda: False
+    late: Callable[[], bool] = lambda: False  # whether it is asked no more
 
     @property
     def window_s(self) -> float:

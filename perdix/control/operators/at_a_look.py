@@ -44,17 +44,11 @@ class OfOperators(Running):
 
 @dataclass
 class AtALook:
-    """The operators as one look found them; nothing is read again.
-
-    Attributes
-    ----------
-    accepted
-        Whether Flink has accepted what was asked for since.
-    """
+    """The operators as one look found them; nothing is read again."""
 
     running: OfOperators
     operators: ScalesOperators
-    accepted: bool = False
+    accepted: bool = False  # whether Flink has accepted what was asked for since
 
     @classmethod
     def of(cls, running: Running, operators: ScalesOperators, wanted: Mapping[str, int]) -> AtALook:

@@ -59,15 +59,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Freshness:
-    """When a job's numbers stop being news.
+    """When a job's numbers stop being news."""
 
-    Attributes
-    ----------
-    tick_interval_s
-        Seconds between the ticks of whoever ticks.
-    """
-
-    tick_interval_s: float = 60.0
+    tick_interval_s: float = 60.0  # seconds between the ticks of whoever ticks
 
     @property
     def stale_s(self) -> float:

@@ -83,22 +83,14 @@ class Pause:
 
 @dataclass(frozen=True)
 class Retrain:
-    """A retraining that was asked for.
+    """A retraining that was asked for."""
 
-    Attributes
-    ----------
-    run_key
-        Job, UTC day and attempt.
-    since_s
-        When forecasts became poor, epoch seconds; ``None`` where that is not known.
-    """
-
-    run_key: str
+    run_key: str  # job, UTC day and attempt
     job: str
     attempt: int
     requested_s: float
     reason: str
-    since_s: float | None = None
+    since_s: float | None = None  # when forecasts became poor, epoch seconds; ``None`` where that is not known
 
 
 @dataclass(frozen=True)

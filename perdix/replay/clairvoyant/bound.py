@@ -33,9 +33,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perdix.replay.clairvoyant.labels import Labels
-from perdix.replay.clairvoyant.physics import Physics, Values, checked_arrivals, physics_of
+from perdix.replay.clairvoyant.physics import Physics, checked_arrivals, physics_of
 from perdix.replay.clairvoyant.programme import Programme
 from perdix.settings.stream_job import Bounds, Objectives
+from perdix.telemetry.window import Values
 
 __all__ = ["Clairvoyant", "Impossible", "Physics", "clairvoyant", "instantaneous_minimum", "physics_of"]
 
@@ -76,18 +77,10 @@ class Clairvoyant:
 
 @dataclass(frozen=True)
 class Impossible:
-    """No plan holds the objectives.
+    """No plan holds the objectives."""
 
-    Attributes
-    ----------
-    at_s
-        Second of the trace that no plan gets past.
-    why
-        One sentence.
-    """
-
-    at_s: int
-    why: str
+    at_s: int  # second of the trace that no plan gets past
+    why: str  # one sentence
 
 
 def clairvoyant(

@@ -9,7 +9,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values
+
 Whole = NDArray[np.int64]
 CALM = -1  # recovering from nothing: the latency objective is in force
 

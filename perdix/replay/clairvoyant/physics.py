@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perdix.settings.stream_job import Bounds
+from perdix.telemetry.window import Values
 from perdix.twin.job import JobTwin
-
-Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

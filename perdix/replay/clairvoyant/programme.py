@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perdix.replay.clairvoyant.labels import CALM, Labels, Whole
-from perdix.replay.clairvoyant.physics import Physics, Values
+from perdix.replay.clairvoyant.physics import Physics
 from perdix.replay.clairvoyant.stretches import Stretches, guarded, hopeful_at_most, stretches
 from perdix.settings.stream_job import Bounds, Objectives
+from perdix.telemetry.window import Values
 
 
 @dataclass(frozen=True)

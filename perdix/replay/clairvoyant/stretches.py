@@ -15,7 +15,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values
+
 NEVER = -1.0  # a threshold that no backlog meets
 
 

@@ -33,18 +33,10 @@ def too_large(seconds: int, bounds: Bounds) -> bool:
 
 @dataclass(frozen=True)
 class Frontier:
-    """The corners of the frontier of one case.
+    """The corners of the frontier of one case."""
 
-    Attributes
-    ----------
-    plans
-        The less late the earlier; each needs fewer worker-seconds than those before it.
-    seconds
-        Length of the trace.
-    """
-
-    plans: tuple[Plan, ...]
-    seconds: int
+    plans: tuple[Plan, ...]  # the less late the earlier; each needs fewer worker-seconds than those before it
+    seconds: int  # length of the trace
 
     @property
     def least_late(self) -> float:

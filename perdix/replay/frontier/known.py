@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from perdix.replay.clairvoyant.physics import Physics, checked_arrivals, physics_of
 from perdix.settings.stream_job import Bounds, Objectives
+from perdix.telemetry.window import Values
 from perdix.twin import physics
 from perdix.twin.job import JobTwin
 from perdix.twin.observables import Observables
 from perdix.twin.parameters import Latency, Restart, TwinParameters
 
-Values = NDArray[np.float64]
 MUCH_PER_S = 1e12  # a capacity at which nothing queues
 
 

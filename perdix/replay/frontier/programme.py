@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perdix.replay.frontier.known import Known, Values
+from perdix.replay.frontier.known import Known
 from perdix.replay.frontier.stages import Stages, moving, staying
+from perdix.telemetry.window import Values
 
 LEVELS = 64  # points of the grid, close together near zero
 SHARE_WAITING = 0.1  # of the trace's length: how long the greatest capacity would work on the most that may wait
@@ -23,24 +24,12 @@ AT_ONCE = 60  # instants whose late seconds are counted together
 
 @dataclass(frozen=True)
 class Plan:
-    """One plan, and what it comes to.
+    """One plan, and what it comes to."""
 
-    Attributes
-    ----------
-    worker_s
-        Worker-seconds within the trace.
-    late_s
-        Seconds that are late.
-    first
-        Workers at the start.
-    changes
-        ``(second, scale-out asked for)`` of each rescale, in order.
-    """
-
-    worker_s: int
-    late_s: int
-    first: int
-    changes: tuple[tuple[int, int], ...]
+    worker_s: int  # worker-seconds within the trace
+    late_s: int  # seconds that are late
+    first: int  # workers at the start
+    changes: tuple[tuple[int, int], ...]  # ``(second, scale-out asked for)`` of each rescale, in order
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perdix.replay.frontier.known import Known, Values
+from perdix.replay.frontier.known import Known
+from perdix.telemetry.window import Values
 from perdix.twin import physics
 
 

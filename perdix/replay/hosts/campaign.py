@@ -14,27 +14,15 @@ from perdix.twin.hosts.parameters import Topology
 
 @dataclass(frozen=True)
 class HostsSetup:
-    """What is to be replayed.
-
-    Attributes
-    ----------
-    patterns
-        Names of the topology's arrival patterns.
-    seconds
-        Length of each replay; ``None``: that of the topology's file.
-    failures
-        Hosts that die in each replay.
-    forecaster
-        Family of the forecast of arrivals, or ``None`` for none.
-    """
+    """What is to be replayed."""
 
     contenders: tuple[HostsContender, ...]
     topology: Topology
-    patterns: tuple[str, ...]
+    patterns: tuple[str, ...]  # names of the topology's arrival patterns
     seeds: tuple[int, ...] = (1,)
-    seconds: int | None = None
-    failures: int = 0
-    forecaster: str | None = FORECASTER
+    seconds: int | None = None  # length of each replay; ``None``: that of the topology's file
+    failures: int = 0  # hosts that die in each replay
+    forecaster: str | None = FORECASTER  # family of the forecast of arrivals, or ``None`` for none
 
     def __post_init__(self) -> None:
         if not self.patterns:

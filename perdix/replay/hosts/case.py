@@ -48,25 +48,15 @@ class HostsContender:
 
 @dataclass(frozen=True)
 class HostsCase:
-    """One policy on one topology, with one pattern and one seed. Picklable: it may be played in another process.
-
-    Attributes
-    ----------
-    seconds
-        Length; by default that of the topology's file.
-    failures
-        Hosts that die on the way, at times that depend on the seed only.
-    forecaster
-        Family of the forecast of arrivals, or ``None`` for none.
-    """
+    """One policy on one topology, with one pattern and one seed. Picklable: it may be played in another process."""
 
     contender: HostsContender
     topology: Topology
     pattern: str
     seed: int = 1
-    seconds: int | None = None
-    failures: int = 0
-    forecaster: str | None = FORECASTER
+    seconds: int | None = None  # length; by default that of the topology's file
+    failures: int = 0  # hosts that die on the way, at times that depend on the seed only
+    forecaster: str | None = FORECASTER  # family of the forecast of arrivals, or ``None`` for none
 
     @property
     def length_s(self) -> int:

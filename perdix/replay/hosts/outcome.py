@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perdix.replay.hosts.situation import Carried
 from perdix.settings.prices import Billing
@@ -15,7 +14,6 @@ from perdix.twin.hosts.ledger import Course
 from perdix.twin.hosts.parameters import Topology
 from perdix.twin.hosts.waiting import share_within, waits_s
 
-Values = NDArray[np.float64]
 EMPTY = 1.0  # items: a queue that holds less is worked off
 
 

@@ -14,18 +14,12 @@ from perdix.twin.dataflow.parameters import DataflowParameters
 
 @dataclass(frozen=True)
 class DataflowSetup:
-    """What is to be replayed.
-
-    Attributes
-    ----------
-    seconds
-        Length of each replay; ``None``: that of the dataflow's file.
-    """
+    """What is to be replayed."""
 
     contenders: tuple[DataflowContender, ...]
     parameters: DataflowParameters
     seeds: tuple[int, ...] = (1,)
-    seconds: int | None = None
+    seconds: int | None = None  # length of each replay; ``None``: that of the dataflow's file
 
     def __post_init__(self) -> None:
         if self.length_s < max((case.interval_s for case in self.cases()), default=0):

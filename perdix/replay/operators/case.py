@@ -20,20 +20,12 @@ DEFAULT_POLICIES = "ds2,dhalion,flink-autoscaler"
 
 @dataclass(frozen=True)
 class DataflowContender:
-    """A policy as it takes part.
+    """A policy as it takes part."""
 
-    Attributes
-    ----------
-    label
-        As the user wrote it; unique within a campaign.
-    interval_s
-        Seconds between its looks; ``None``: as the dataflow's file says.
-    """
-
-    label: str
+    label: str  # as the user wrote it; unique within a campaign
     policy: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    interval_s: int | None = None
+    interval_s: int | None = None  # seconds between its looks; ``None``: as the dataflow's file says
 
     def build(self) -> DataflowPolicy:
         """Return the policy."""
@@ -42,18 +34,12 @@ class DataflowContender:
 
 @dataclass(frozen=True)
 class DataflowCase:
-    """One policy on one dataflow with one seed. Picklable: it may be played in another process.
-
-    Attributes
-    ----------
-    seconds
-        Length; by default that of the dataflow's file.
-    """
+    """One policy on one dataflow with one seed. Picklable: it may be played in another process."""
 
     contender: DataflowContender
     parameters: DataflowParameters
     seed: int = 1
-    seconds: int | None = None
+    seconds: int | None = None  # length; by default that of the dataflow's file
 
     @property
     def length_s(self) -> int:

@@ -8,9 +8,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from perdix.telemetry.window import Values
 from perdix.twin.dataflow import optimum as truth
 from perdix.twin.dataflow.job import Rescale
-from perdix.twin.dataflow.ledger import Stretch, Values
+from perdix.twin.dataflow.ledger import Stretch
 from perdix.twin.dataflow.parameters import DataflowParameters
 
 SUSTAINED = 0.99  # of the target rate: what is missing of it is noise
@@ -21,17 +22,11 @@ Parallelism = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Asked:
-    """One look of a policy: what it chose, and why.
-
-    Attributes
-    ----------
-    changed
-        Whether it led to a rescale.
-    """
+    """One look of a policy: what it chose, and why."""
 
     at_s: int
     parallelism: Parallelism
-    changed: bool
+    changed: bool  # whether it led to a rescale
     reason: str
     sentence: str
 
@@ -155,17 +150,11 @@ class DataflowOutcome:
 
 @dataclass(frozen=True)
 class DataflowCourse:
-    """The run second by second.
-
-    Attributes
-    ----------
-    stretch
-        Columns by operator in the order of ``operators``, which are topological.
-    """
+    """The run second by second."""
 
     operators: tuple[str, ...]
     sources: tuple[str, ...]
-    stretch: Stretch = field(repr=False)
+    stretch: Stretch = field(repr=False)  # columns by operator in the order of ``operators``, which are topological
 
     def of(self, operator: str) -> int:
         """Return the column of an operator."""

@@ -18,7 +18,7 @@ from perdix.replay.canvas import CYCLE, GREY, canvas, hours_axis, rate_axis, to_
 from perdix.replay.document import slug
 from perdix.replay.operators.campaign import DataflowCampaign
 from perdix.replay.operators.outcome import DataflowPlayed, scalable
-from perdix.twin.dataflow.ledger import Values
+from perdix.telemetry.window import Values
 from perdix.twin.dataflow.parameters import DataflowParameters
 
 _DPI = 150

@@ -27,23 +27,15 @@ class Overview(BaseModel):
 
 
 class Vertex(BaseModel):
-    """One vertex of a job: operators that are chained together.
-
-    Attributes
-    ----------
-    parallelism
-        Subtasks; not positive while none are deployed.
-    tasks
-        State -> subtasks in it.
-    """
+    """One vertex of a job: operators that are chained together."""
 
     model_config = ConfigDict(populate_by_name=True)
 
     id: str
     name: str
-    parallelism: int
+    parallelism: int  # subtasks; not positive while none are deployed
     max_parallelism: int = Field(alias="maxParallelism")
-    tasks: dict[str, int] = Field(default_factory=dict)
+    tasks: dict[str, int] = Field(default_factory=dict)  # state -> subtasks in it
 
     @property
     def runs(self) -> bool:

@@ -25,18 +25,10 @@ _UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3_600.0, "d": 86_40
 
 @dataclass(frozen=True)
 class Rescaling:
-    """When a cluster rescales a job.
+    """When a cluster rescales a job."""
 
-    Attributes
-    ----------
-    at_once
-        As soon as the slots are there; else when a checkpoint completes after that.
-    cooldown_s
-        For so long after a deployment it does not.
-    """
-
-    at_once: bool = False
-    cooldown_s: float = USUAL_COOLDOWN_S
+    at_once: bool = False  # as soon as the slots are there; else when a checkpoint completes after that
+    cooldown_s: float = USUAL_COOLDOWN_S  # for so long after a deployment it does not
 
 
 @dataclass(frozen=True)

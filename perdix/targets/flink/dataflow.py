@@ -41,24 +41,12 @@ class OperatorReading:
 
 @dataclass(frozen=True)
 class DataflowReading:
-    """A job at one moment.
+    """A job at one moment."""
 
-    Attributes
-    ----------
-    at_s
-        Epoch seconds, by the JobManager's clock.
-    operators
-        Vertex -> its reading, in the job's order.
-    slots
-        Slots that the job may use.
-    running
-        What runs and what was asked for; its mixes say of each vertex how many subtasks.
-    """
-
-    at_s: float
-    operators: Mapping[str, OperatorReading]
-    slots: int
-    running: Running
+    at_s: float  # epoch seconds, by the JobManager's clock
+    operators: Mapping[str, OperatorReading]  # vertex -> its reading, in the job's order
+    slots: int  # slots that the job may use
+    running: Running  # what runs and what was asked for; its mixes say of each vertex how many subtasks
 
     @property
     def settled(self) -> bool:

@@ -38,20 +38,12 @@ RATES_LINE = (
 
 @dataclass(frozen=True)
 class LoggedRates:
-    """Rates of one instance in one window, records/s; NaN and infinite where the program divided by zero.
-
-    Attributes
-    ----------
-    instances
-        How many the operator had.
-    start_ns
-        When the window began, nanoseconds of some clock that does not turn back.
-    """
+    """Rates of one instance in one window, records/s; NaN and infinite where the program divided by zero."""
 
     operator: str
     instance: str
-    instances: int
-    start_ns: int
+    instances: int  # how many the operator had
+    start_ns: int  # when the window began, nanoseconds of some clock that does not turn back
     true_processing_per_s: float
     true_output_per_s: float
     observed_processing_per_s: float

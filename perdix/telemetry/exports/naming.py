@@ -38,18 +38,10 @@ class HintError(ValueError):
 
 @dataclass(frozen=True)
 class Hint:
-    """What the user knows of a file and the file does not say.
+    """What the user knows of a file and the file does not say."""
 
-    Attributes
-    ----------
-    metric
-        Canonical metric of series that have no name, or none that is known.
-    timezone
-        Zone of date-times that carry none.
-    """
-
-    metric: str | None = None
-    timezone: str = "UTC"
+    metric: str | None = None  # canonical metric of series that have no name, or none that is known
+    timezone: str = "UTC"  # zone of date-times that carry none
 
     def __post_init__(self) -> None:
         if self.metric is not None and self.metric not in CANONICAL:

@@ -40,17 +40,7 @@ Found = Iterator[RawSeries | Quarantined | Remark]
 
 @dataclass
 class ExportReading:
-    """One pass over one file (or slice of it): iterate :meth:`series` once, then look at the rest.
-
-    Attributes
-    ----------
-    tally
-        Counts so far; ``read == kept + masked + quarantined``.
-    format
-        What the file was read as; ``unknown`` where none fits.
-    digest
-        SHA-256 of the stored bytes, after the pass.
-    """
+    """One pass over one file (or slice of it): iterate :meth:`series` once, then look at the rest."""
 
     path: Path
     naming: Naming
@@ -58,9 +48,9 @@ class ExportReading:
     file: str = ""
     start: int = 0
     end: int | None = None
-    format: str = "unknown"
-    digest: str = ""
-    tally: Tally = field(default_factory=Tally)
+    format: str = "unknown"  # what the file was read as; ``unknown`` where none fits
+    digest: str = ""  # SHA-256 of the stored bytes, after the pass
+    tally: Tally = field(default_factory=Tally)  # counts so far; ``read == kept + masked + quarantined``
     remarks: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:

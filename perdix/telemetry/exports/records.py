@@ -58,20 +58,12 @@ class RawSeries:
 
 @dataclass(frozen=True)
 class NamedSeries:
-    """A run of samples under canonical names.
-
-    Attributes
-    ----------
-    series_id
-        Digest of metric, name and labels: the same in every file and slice.
-    mapped
-        False where no canonical metric was found, and ``series.metric`` is the exporter's own name.
-    """
+    """A run of samples under canonical names."""
 
     series: Series
     name: str
-    series_id: int
-    mapped: bool
+    series_id: int  # digest of metric, name and labels: the same in every file and slice
+    mapped: bool  # false where no canonical metric was found, and ``series.metric`` is the exporter's own name
 
 
 @dataclass(frozen=True)

@@ -20,21 +20,11 @@ _RELATIVE_BELOW_MS = 86_400_000 * 365 * 3  # an epoch before 1973 is a stop watc
 
 @dataclass(frozen=True)
 class Times:
-    """A parsed column.
+    """A parsed column."""
 
-    Attributes
-    ----------
-    times_ms
-        Epoch milliseconds, shape ``(n,)``; meaningless where not ``good``.
-    good
-        Shape ``(n,)``.
-    local
-        Whether there were date-times without a zone.
-    """
-
-    times_ms: NDArray[np.int64]
-    good: NDArray[np.bool_]
-    local: bool
+    times_ms: NDArray[np.int64]  # epoch milliseconds, shape ``(n,)``; meaningless where not ``good``
+    good: NDArray[np.bool_]  # shape ``(n,)``
+    local: bool  # whether there were date-times without a zone
 
     @property
     def relative(self) -> bool:

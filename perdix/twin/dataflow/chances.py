@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from perdix.telemetry.window import Values
 from perdix.twin.observables import SLOWEST, Flicker
 from perdix.twin.parameters import RandomTime
 
-Values = NDArray[np.float64]
 DRAWN_S = 600  # noise is drawn so many seconds at a time
 _SPEED, _RATE, _STANDSTILL, _INSTRUMENTATION = 11, 12, 13, 14  # random streams
 

@@ -6,16 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perdix.models.dataflow.graph import Dataflow
 from perdix.models.dataflow.rates import InstanceWindow
+from perdix.telemetry.window import Values
 from perdix.twin.dataflow import optimum, physics
 from perdix.twin.dataflow.chances import Chances
 from perdix.twin.dataflow.ledger import Ledger, Stretch
 from perdix.twin.dataflow.parameters import DataflowParameters
 
-Values = NDArray[np.float64]
 LEAST_SEEN = 0.2  # measurement noise never takes more than four fifths of a value
 
 

@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perdix.models.dataflow.graph import Dataflow
+from perdix.telemetry.window import Values
 
-Values = NDArray[np.float64]
 ROUNDS = 4  # of dealing a join's time to its inputs; each hands on what the one before left over
 NOTHING = 1e-9  # relative difference below which a rate counts as reached
 

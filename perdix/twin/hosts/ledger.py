@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values
+
 FIRST_SECONDS = 1_024
 
 

@@ -194,17 +194,11 @@ class Costs(Strict):
 
 
 class Topology(Strict):
-    """A topology with its sensors, the hosts that it may run on, and what measuring and leasing are like.
-
-    Attributes
-    ----------
-    minute_s
-        Seconds in which a minute of the factory is replayed.
-    """
+    """A topology with its sensors, the hosts that it may run on, and what measuring and leasing are like."""
 
     name: str
     duration_s: Annotated[int, Field(ge=60, le=864_000)] = 7_200
-    minute_s: Positive = 60.0
+    minute_s: Positive = 60.0  # seconds in which a minute of the factory is replayed
     sensors: Annotated[dict[str, Sensor], Field(min_length=1)]
     operators: Annotated[dict[str, OperatorParameters], Field(min_length=1)]
     patterns: Annotated[dict[str, Pattern], Field(min_length=1)]

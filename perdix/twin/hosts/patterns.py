@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from perdix.settings.strict import Strict
+from perdix.telemetry.window import Values
 
 DOWN_BELOW, UP_ABOVE = 0.4, 0.6  # equation 6
-
-Values = NDArray[np.float64]
 
 
 class Walk(Strict):

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from perdix.telemetry.window import Values
 from perdix.twin.hosts.fleet import Fleet
 from perdix.twin.hosts.leased import Event, LeasedHost
 from perdix.twin.hosts.ledger import Course, Ledger
@@ -16,7 +16,6 @@ from perdix.twin.hosts.parameters import Topology
 from perdix.twin.hosts.waiting import mean_own, waits_s
 from perdix.twin.hosts.work import Placement, Work
 
-Values = NDArray[np.float64]
 NEVER_BELOW = 0.1  # a measured duration keeps a tenth of itself, whatever the noise
 
 

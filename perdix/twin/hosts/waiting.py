@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
-Values = NDArray[np.float64]
+from perdix.telemetry.window import Values
+
 POINTS = (np.arange(4) + 0.5) / 4.0  # of the items that leave in a second: each stands for a quarter
 
 

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from perdix.telemetry.window import Values
 from perdix.twin.hosts.fleet import Fleet
 from perdix.twin.hosts.parameters import Topology
-
-Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

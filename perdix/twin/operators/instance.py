@@ -6,15 +6,14 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from perdix.telemetry.window import Values
 from perdix.twin.first_order import first_order
 from perdix.twin.observables import SLOWEST, Flicker
 from perdix.twin.operators import physics
 from perdix.twin.operators.parameters import LiveWorkload, OperatorTwinParameters
 from perdix.twin.physics import warm_up
 
-Values = NDArray[np.float64]
 _OWN_SPEED, _FLICKER, _DRIFT, _WORKLOAD = 21, 22, 23, 24  # random streams
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from perdix.telemetry.window import Values
 from perdix.twin.operators.parameters import Compute, Memory, OperatorTwinParameters
 
-Values = NDArray[np.float64]
 _TRAFFIC_BEND = 4.0  # how sharply the rate bends towards what the bandwidth allows
 
 
