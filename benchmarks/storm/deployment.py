@@ -94,10 +94,6 @@ class Deployment:
             return
         self._wanted(now_s, scale_out, by, decision_id)
 
-    def serves(self) -> bool:
-        """Whether the job runs now, with all that was asked for."""
-        return self.twin.settled and self.twin.scale_out == self.asked
-
     def _wanted(self, now_s: float, scale_out: int, by: str = "", decision_id: str = "") -> None:
         if scale_out != self.asked:
             self.asked = scale_out

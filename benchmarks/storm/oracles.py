@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from benchmarks.storm.world import World
 
 SERVED_MIN = 3
-LEARNED_BYTES = 400_000  # of a job, as stored
-ROWS_PER_TICK = 3.0
 SLEPT_S = 45.0  # a little less than a lease lasts
 WELL = frozenset({Status.ACTING})
 NOTED = {Event.APPLIED: State.APPLIED, Event.CONFIRMED: State.CONFIRMED}

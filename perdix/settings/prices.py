@@ -95,10 +95,6 @@ class PriceList(Strict):
     reserved: Reserved = Reserved()
     instance_types: Annotated[dict[str, InstanceType], Field(min_length=1)]
 
-    def cost(self, instance_type: str, leased_s: float) -> float:
-        """Return what a lease of ``leased_s`` seconds costs, in the list's currency. Raises ``KeyError``."""
-        return self.billing.paid_s(leased_s) / 3600.0 * self.instance_types[instance_type].price_per_h
-
     def usable(self, instance_type: str) -> tuple[float, float]:
         """Return the cores and the MB that containers can be given on a host of this type. Raises ``KeyError``."""
         one = self.instance_types[instance_type]

@@ -25,7 +25,7 @@ from perdix.control.job_memory import (
 )
 from perdix.control.lease import StaleLease, acquire
 from perdix.control.memories import Memories
-from perdix.control.state.schema import to_text
+from perdix.control.state.schema import learned, to_text
 from perdix.control.state.store import StateStore
 from perdix.control.tenure import Tenure
 from perdix.control.tick import tick
@@ -139,7 +139,8 @@ def test_what_another_controller_wrote_counts(rig: Rig) -> None:
 
 def test_what_an_operator_forgot_is_forgotten(rig: Rig) -> None:
     rig.minutes(3)
-    assert rig.store.learned.forget("orders", CHAMPION) == 1
+    with rig.store.learned.transactions.writing() as connection:
+        connection.execute(learned.delete().where(learned.c.kind == CHAMPION.name))
     assert live(rig).champion is None
     rig.minutes(1)
     assert adopted(live(rig)).version == 1, "it is adopted anew"

@@ -60,15 +60,6 @@ def test_what_is_not_finite_is_refused_by_its_place_and_nothing_is_kept(store: S
     assert store.learned.recall("w", CAPACITY)["capacity"].document is None
 
 
-def test_forgetting(store: StateStore) -> None:
-    store.learned.learn("wordcount", 5.0, {CAPACITY: {"count": 1}, DRIFT: {"poor": 1}})
-    store.learned.learn("ysb", 5.0, {CAPACITY: {"count": 2}})
-    assert store.learned.forget("wordcount", DRIFT) == 1
-    assert store.learned.forget("wordcount") == 1
-    assert store.learned.forget("wordcount") == 0
-    assert store.learned.recall("ysb", CAPACITY)["capacity"].document == {"count": 2}
-
-
 def test_forecasts_wait_for_their_truth_and_leave_a_score(store: StateStore) -> None:
     assert store.learned.save_forecast("wordcount", forecast(1_060.0))
     assert store.learned.save_forecast("wordcount", forecast(1_000.0), keep_s=120)

@@ -49,9 +49,9 @@ def test_there_are_lists_for_each_way_of_billing() -> None:
 def test_the_papers_hosts_cost_one_three_and_six_per_unit(minutes: int, price: float) -> None:
     """PeerJ CS 2018, Evaluation Deployment: BTU10 costs 1, BTU30 3, BTU60 6; four cores and 7 GB."""
     prices = load_prices(f"visp-{minutes}")
-    assert prices.cost("dockerhost", 1.0) == pytest.approx(price)
-    assert prices.cost("dockerhost", 60.0 * minutes) == pytest.approx(price)
-    assert prices.cost("dockerhost", 60.0 * minutes + 1) == pytest.approx(2 * price)
+    per_s = prices.instance_types["dockerhost"].price_per_h / 3600.0
+    paid_s = [prices.billing.paid_s(leased_s) for leased_s in (1.0, 60.0 * minutes, 60.0 * minutes + 1)]
+    assert [per_s * one for one in paid_s] == pytest.approx([price, price, 2 * price])
     assert prices.usable("dockerhost") == (4.0, 7168.0)
 
 
@@ -85,7 +85,7 @@ def test_a_list_may_be_a_file_anywhere(tmp_path: Path) -> None:
 
 def test_a_price_of_nothing_must_be_said(tmp_path: Path) -> None:
     written(tmp_path, GOOD.replace("price_per_h: 0.1", "price_per_h: 0, free: true"))
-    assert load_prices("mine", tmp_path).cost("small", 3600.0) == 0.0
+    assert load_prices("mine", tmp_path).instance_types["small"].price_per_h == 0.0
 
 
 @pytest.mark.parametrize(

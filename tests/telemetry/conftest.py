@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from perdix.telemetry.exports.naming import Hint
-from perdix.telemetry.exports.reading import ExportReading, read_export
+from perdix.telemetry.exports.naming import Hint, Naming
+from perdix.telemetry.exports.reading import ExportReading, file_stem
 from perdix.telemetry.exports.records import NamedSeries
 from perdix.telemetry.queries import SeriesMap, load_series_map
 
@@ -28,6 +28,7 @@ def read(tmp_path: Path, series_map: SeriesMap) -> Callable[..., tuple[list[Name
     ) -> tuple[list[NamedSeries], ExportReading]:
         path = tmp_path / name
         path.write_bytes(content)
-        return read_export(path, series_map, hint)
+        reading = ExportReading(path, Naming(series_map, hint or Hint(), file_stem(path.name)))
+        return list(reading.series()), reading
 
     return reader

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from perdix.telemetry.exports.reading import read_export
+from perdix.telemetry.exports.naming import Hint, Naming
+from perdix.telemetry.exports.reading import ExportReading
 from perdix.telemetry.metrics import CANONICAL
 from perdix.telemetry.queries import load_series_map
 from perdix.twin.emission import Scraping, emit
@@ -40,7 +41,8 @@ def test_round_trip(twin, tmp_path, form, gzipped, names):
     series_map = load_series_map()
     read = []
     for path in write_exports(emitted, tmp_path, form, "orders", gzipped=gzipped):
-        series, reading = read_export(path, series_map)
+        reading = ExportReading(path, Naming(series_map, Hint(), path.stem))
+        series = list(reading.series())
         assert reading.quarantined == []
         read += series
     assert sum(len(entry.series) for entry in read) == sum(len(entry) for entry in emitted)

@@ -142,7 +142,7 @@ def test_what_is_measured_is_what_happens() -> None:
     busy = HostsTwin(quiet(), "two-level", 1)
     busy.step(120)
     seen = busy.measured[-1]["temperature"]
-    most = TOPOLOGY.processing.boost * busy.true_per_instance_s()["temperature"]
+    most = TOPOLOGY.processing.boost * busy._work.per_instance_s[busy.operators.index("temperature")]
     assert seen.busy_per_instance_s == pytest.approx(most)
     assert seen.queue_items == pytest.approx(120 * (20 / 0.48 - most), rel=1e-6)
     assert seen.duration_s is not None

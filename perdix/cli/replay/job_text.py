@@ -146,10 +146,6 @@ def _table(summary: Sequence[Mapping[str, Any]], types: Mapping[str, str] | None
     return grid
 
 
-def _mean(summary: Mapping[str, Any], name: str) -> float:
-    return float(summary[name]["mean"])
-
-
 def _spread(spread: Spread, scale: float = 1.0, digits: int = 3) -> str:
     if spread is None or spread["mean"] is None:
         return "-"

@@ -150,12 +150,3 @@ METRICS: tuple[Metric, ...] = (
     RETRAIN_AT, LEASE, JOB_INFO, MINIMUM, MAXIMUM, LATENCY_OBJECTIVE, RECOVERY_OBJECTIVE, ERROR_BUDGET, UP, READ_AT,
     ERRORS, SCRAPE, FAULTS, UNREADABLE, INTERVAL, TICKS, DURATION, EVENTS, LEASES, BUILD,
 )  # fmt: skip
-
-
-def table() -> str:
-    """Return the table of all metrics in Markdown, as ``docs/metrics.md`` holds it."""
-    rows = ["| metric | type | labels | published | meaning |", "|---|---|---|---|---|"]
-    for metric in METRICS:
-        labels = ", ".join(f"`{label}`" for label in metric.labels) or "-"
-        rows.append(f"| `{metric.name}` | {metric.kind} | {labels} | {metric.shown} | {metric.help} |")
-    return "\n".join(rows)

@@ -100,14 +100,6 @@ class LearnedState:
             if rows:
                 connection.execute(_LEARN, rows)
 
-    def forget(self, job: str, *kinds: Kind) -> int:
-        """Forget kinds of a job (all of them when none is named); returns how many documents went."""
-        going = learned.delete().where(learned.c.job == job)
-        if kinds:
-            going = going.where(learned.c.kind.in_([kind.name for kind in kinds]))
-        with self.transactions.writing() as connection:
-            return connection.execute(going).rowcount
-
     def save_forecast(self, job: str, forecast: Forecast, keep_s: float | None = None) -> bool:
         """Keep a forecast until its truth is known; ``False`` when the job's forecast of that origin is already kept.
 

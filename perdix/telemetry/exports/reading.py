@@ -15,7 +15,7 @@ from perdix.telemetry.exports.csv_table import CsvReader
 from perdix.telemetry.exports.detect import SNIFF_BYTES, Format, detect
 from perdix.telemetry.exports.exposition import ExpositionReader
 from perdix.telemetry.exports.matrix import MatrixReader
-from perdix.telemetry.exports.naming import Hint, Naming
+from perdix.telemetry.exports.naming import Naming
 from perdix.telemetry.exports.parquet_table import read_parquet
 from perdix.telemetry.exports.records import (
     Limits,
@@ -29,7 +29,6 @@ from perdix.telemetry.exports.records import (
 )
 from perdix.telemetry.exports.victoriametrics import read_victoriametrics
 from perdix.telemetry.moments import moment
-from perdix.telemetry.queries import SeriesMap
 
 _FUTURE: Final = (
     "samples lie more than five minutes in the future; correct the clock that wrote them, or this machine's,"
@@ -154,15 +153,3 @@ def file_stem(name: str) -> str:
         if dot and base and len(ending) <= 8:
             stem = base
     return stem
-
-
-def read_export(path: Path, series_map: SeriesMap, hint: Hint | None = None) -> tuple[list[NamedSeries], ExportReading]:
-    """Read a whole file into memory: for small files and for looking at one.
-
-    Returns
-    -------
-    series, reading
-        The runs in the order of the file, and the pass with its counts, remarks and quarantined rows.
-    """
-    reading = ExportReading(path, Naming(series_map, hint or Hint(), file_stem(path.name)))
-    return list(reading.series()), reading

@@ -10,7 +10,7 @@ import numpy as np
 from perdix.models.dataflow.graph import Dataflow
 from perdix.models.dataflow.rates import InstanceWindow
 from perdix.telemetry.window import Values
-from perdix.twin.dataflow import optimum, physics
+from perdix.twin.dataflow import physics
 from perdix.twin.dataflow.chances import Chances
 from perdix.twin.dataflow.ledger import Ledger, Stretch
 from perdix.twin.dataflow.parameters import DataflowParameters
@@ -156,23 +156,11 @@ class DataflowTwin:
         """Return source -> records/s that it is to emit now, without noise."""
         return self.parameters.target_per_s(self._now_s - self.start_s)
 
-    def achieved_per_s(self, since_s: int) -> Mapping[str, float]:
-        """Return source -> mean records/s that it emitted since epoch second ``since_s``; 0 when no second passed."""
-        seconds = self.ledger.between(max(since_s - self.start_s, 0))
-        emitted = seconds.processed.sum(axis=0) / max(len(seconds), 1)
-        return {name: float(emitted[self._numbers[name]]) for name in self.graph.sources}
-
     def offered_per_s(self, since_s: int) -> Mapping[str, float]:
         """Return source -> mean records/s that it was to emit since ``since_s``, noise included."""
         seconds = self.ledger.between(max(since_s - self.start_s, 0))
         offered = seconds.target.sum(axis=0) / max(len(seconds), 1)
         return {name: float(offered[self._numbers[name]]) for name in self.graph.sources}
-
-    def back_pressure(self, since_s: int) -> Mapping[str, float]:
-        """Return operator -> share of the time since ``since_s`` in which it waited for room in its output."""
-        seconds = self.ledger.between(max(since_s - self.start_s, 0))
-        ran = max(float(seconds.running.sum()), 1.0)
-        return dict(zip(self.graph.names, (seconds.back_pressured_s.sum(axis=0) / ran).tolist(), strict=True))
 
     def windows(self, since_s: int) -> Mapping[str, InstanceWindow]:
         """Return what the instances deployed did since epoch second ``since_s``, or since they started if later.
@@ -187,10 +175,6 @@ class DataflowTwin:
         most = max(self._parallelism.values())
         noise = self._chances.instrumentation(first_s, self._now_s, len(self.graph), most)
         return {name: self._window(k, seconds, noise[k]) for k, name in enumerate(self.graph.names)}
-
-    def true_optimum(self, source_per_s: Mapping[str, float]) -> Mapping[str, int]:
-        """Return the least parallelism that sustains these rates; raises as ``optimum.optimum``."""
-        return optimum.optimum(self.parameters, source_per_s)
 
     # ---- what can be done to it -----------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from perdix.models.dataflow.graph import Dataflow, Operator
 from perdix.settings.home import conf_part
 from perdix.settings.strict import Strict
-from perdix.settings.yaml_files import known_names, load_known
+from perdix.settings.yaml_files import load_known
 from perdix.twin.dataflow import physics
 from perdix.twin.parameters import RandomTime
 
@@ -373,8 +373,3 @@ def load_dataflow(name: str, folder: Path | None = None) -> DataflowParameters:
         Naming file, line and fix, or the dataflows that there are.
     """
     return load_known(name, folder or dataflows_folder(), DataflowParameters, "dataflow")
-
-
-def dataflow_names(folder: Path | None = None) -> list[str]:
-    """Return the names of the dataflows that can be loaded."""
-    return known_names(folder or dataflows_folder())

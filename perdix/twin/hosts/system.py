@@ -103,10 +103,6 @@ class HostsTwin:
         """Every second so far."""
         return self._ledger.course()
 
-    def true_per_instance_s(self) -> Mapping[str, float]:
-        """Return the items/s that one instance is guaranteed to work off, noise left out."""
-        return dict(zip(self.operators, self._work.per_instance_s.tolist(), strict=True))
-
     def step(self, seconds: int = 1) -> None:
         """Let ``seconds`` seconds pass. Raises ``ValueError`` when negative."""
         if seconds < 0:
