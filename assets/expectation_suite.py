@@ -19,29 +19,16 @@ Section = Literal["rules", "facts"]
 
 
 class Rule(Strict):
-    """One expectation.
+    """One expectation."""
 
-    Attributes
-    ----------
-    name
-        Becomes the name of the Dagster asset check.
-    expect, kwargs
-        A core expectation of Great Expectations in its own words, for example ``expect_column_values_to_be_between``
-        with ``{column: cpu_load, mostly: 0.99}``.
-    bounds_of
-        A canonical metric whose physical bounds become ``min_value`` and ``max_value``.
-    severity
-        ``critical`` stops what is downstream, ``warning`` is shown.
-    meaning
-        What it means when it fails, for a reader who did not write it.
-    """
-
-    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]  # becomes the name of the Dagster asset check
+    # expect, kwargs: a core expectation of Great Expectations in its own words, for example
+    # ``expect_column_values_to_be_between`` with ``{column: cpu_load, mostly: 0.99}``
     expect: Annotated[str, Field(pattern=r"^expect_[a-z0-9_]+$")]
     kwargs: dict[str, Any] = Field(default_factory=dict)
-    bounds_of: str | None = None
-    severity: Literal["critical", "warning"] = "warning"
-    meaning: Annotated[str, Field(min_length=10)]
+    bounds_of: str | None = None  # a canonical metric whose physical bounds become ``min_value`` and ``max_value``
+    severity: Literal["critical", "warning"] = "warning"  # ``critical`` stops what is downstream, ``warning`` is shown
+    meaning: Annotated[str, Field(min_length=10)]  # what it means when it fails, for a reader who did not write it
 
     @model_validator(mode="after")
     def _bounded_by_a_metric(self) -> Self:
@@ -64,27 +51,14 @@ class Rule(Strict):
 
 
 class Suite(Strict):
-    """The expectations of one table of the lake.
+    """The expectations of one table of the lake."""
 
-    Attributes
-    ----------
-    file
-        The file it was read from.
-    key
-        Columns that name a row: what the fact ``duplicate_share`` counts.
-    shown
-        Columns shown beside an unexpected value.
-    rules
-        Judged on every row.
-    facts
-        Judged on figures of the whole table, each a column of :data:`perdix.assets.checked_frames.FACTS`.
-    """
-
-    file: Path
+    file: Path  # the file it was read from
     table: str
-    key: tuple[str, ...]
-    shown: tuple[str, ...] = ()
-    rules: tuple[Rule, ...] = ()
+    key: tuple[str, ...]  # columns that name a row: what the fact ``duplicate_share`` counts
+    shown: tuple[str, ...] = ()  # columns shown beside an unexpected value
+    rules: tuple[Rule, ...] = ()  # judged on every row
+    # Judged on figures of the whole table, each a column of :data:`perdix.assets.checked_frames.FACTS`
     facts: tuple[Rule, ...] = ()
 
     @model_validator(mode="after")

@@ -26,20 +26,11 @@ _MOST_KEPT = 1_000  # expectations whose metrics are known; a suite has some ten
 
 @dataclass(frozen=True)
 class _Needs:
-    """What an expectation needs to be judged, by Great Expectations' own account.
+    """What an expectation needs to be judged, by Great Expectations' own account."""
 
-    Attributes
-    ----------
-    metrics
-        Metrics by name.
-    result_format
-        With every choice spelled out.
-    edges
-        Which metric is computed from which. Not Great Expectations' graph, which holds the table.
-    """
-
-    metrics: Mapping[str, Any]
-    result_format: Mapping[str, Any]
+    metrics: Mapping[str, Any]  # metrics by name
+    result_format: Mapping[str, Any]  # with every choice spelled out
+    # Which metric is computed from which. Not Great Expectations' graph, which holds the table
     edges: Sequence[Any]
 
 

@@ -15,20 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Judged:
-    """What came of a table's expectations.
+    """What came of a table's expectations."""
 
-    Attributes
-    ----------
-    jobs
-        Those that were judged.
-    together
-        Outcomes on all of them as one table.
-    blocked
-        Job -> the critical expectations that it fails by itself; such a job goes no further.
-    """
-
-    jobs: Sequence[str]
-    together: Sequence[ExpectationOutcome]
+    jobs: Sequence[str]  # those that were judged
+    together: Sequence[ExpectationOutcome]  # outcomes on all of them as one table
+    # Job -> the critical expectations that it fails by itself; such a job goes no further
     blocked: Mapping[str, Sequence[ExpectationOutcome]]
 
     def outcomes(self) -> list[ExpectationOutcome]:

@@ -67,17 +67,12 @@ def read_answer(folder: Path, job: str) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run has come.
-
-    Attributes
-    ----------
-    left_s
-        Seconds to go, if the others take as long as those that are done; ``None`` while that is not known.
-    """
+    """How far a run has come."""
 
     total: int
     done: int
     failed: int
+    # Seconds to go, if the others take as long as those that are done; ``None`` while that is not known
     left_s: float | None = None
 
     def __str__(self) -> str:

@@ -135,27 +135,17 @@ def results(name: str, seed: int, *, vary: bool = False) -> list[Result]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """DSA beside the best of the fixed steps on one operator, means over seeds.
-
-    Attributes
-    ----------
-    best
-        The fixed step of 2 to 5 with the least RMSE.
-    error, samples, tried
-        DSA's RMSE, number of samples, and number of sizes tried (samples and failures), in multiples of that step's.
-    reached
-        Whether both are within the figure.
-    seeds_reached
-        On how many seeds they are, each against the best step of that seed.
-    """
+    """DSA beside the best of the fixed steps on one operator, means over seeds."""
 
     operator: str
-    best: str
+    best: str  # the fixed step of 2 to 5 with the least RMSE
+    # error, samples, tried: DSA's RMSE, number of samples, and number of sizes tried (samples and failures), in
+    # multiples of that step's
     error: float
     samples: float
     tried: float
-    reached: bool
-    seeds_reached: int
+    reached: bool  # whether both are within the figure
+    seeds_reached: int  # on how many seeds they are, each against the best step of that seed
     error_of_reference: float
     samples_of_reference: float
 

@@ -31,19 +31,12 @@ def _silent(_: str) -> None:
 
 @dataclass
 class Cluster:
-    """One testbed.
+    """One testbed."""
 
-    Attributes
-    ----------
-    layout, testbed
-        Where it lives, and what it is.
-    say
-        Told what is going on, a line each.
-    """
-
+    # layout, testbed: where it lives, and what it is
     layout: Layout
     testbed: Testbed
-    say: Say = _silent
+    say: Say = _silent  # told what is going on, a line each
     files: PidFiles = field(init=False)
 
     def __post_init__(self) -> None:

@@ -23,22 +23,13 @@ TOGETHER_S = 5.0  # changes of the scale-out that are one
 
 @dataclass(frozen=True)
 class Rescale:
-    """A change of what runs, as the metrics show it.
+    """A change of what runs, as the metrics show it."""
 
-    Attributes
-    ----------
-    at_s
-        Epoch second since which the new scale-out is seen.
-    downtime_s
-        Seconds around it in which nothing was processed.
-    recovery_s
-        From the stop until the job had caught up; ``None`` when it had not by the next rescale, or the end.
-    """
-
-    at_s: float
+    at_s: float  # epoch second since which the new scale-out is seen
     from_scale_out: int
     scale_out: int
-    downtime_s: float
+    downtime_s: float  # seconds around it in which nothing was processed
+    # From the stop until the job had caught up; ``None`` when it had not by the next rescale, or the end
     recovery_s: float | None
 
 

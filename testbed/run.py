@@ -31,24 +31,13 @@ SETTLE_S = 120.0
 
 @dataclass(frozen=True)
 class Workload:
-    """What arrives: the arguments of ``python -m testbed load``, and for how long.
+    """What arrives: the arguments of ``python -m testbed load``, and for how long."""
 
-    Attributes
-    ----------
-    name
-        For tables.
-    arguments
-        Without ``--seconds`` and ``--state``.
-    seconds
-        How long it lasts.
-    before_s
-        Seconds of it before anything scales or is measured, on all workers and with CPU to spare: their JVMs load and
-        compile what they need. A worker that is cold would look like one that is weak.
-    """
-
-    name: str
-    arguments: tuple[str, ...]
-    seconds: int
+    name: str  # for tables
+    arguments: tuple[str, ...]  # without ``--seconds`` and ``--state``
+    seconds: int  # how long it lasts
+    # Seconds of it before anything scales or is measured, on all workers and with CPU to spare: their JVMs load and
+    # compile what they need. A worker that is cold would look like one that is weak
     before_s: int = 90
 
 

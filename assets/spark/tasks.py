@@ -27,18 +27,13 @@ Task = Callable[[Key], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of one key: a result, or the reason why there is none.
-
-    Attributes
-    ----------
-    seconds, cpu_s
-        What it took by the clock, and of a processor's time: the first grows when cores are shared.
-    """
+    """What became of one key: a result, or the reason why there is none."""
 
     key: Key
     result: Mapping[str, Any]
     error: str | None
     trace: str | None
+    # seconds, cpu_s: what it took by the clock, and of a processor's time: the first grows when cores are shared
     seconds: float
     cpu_s: float = 0.0
 

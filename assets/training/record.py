@@ -29,17 +29,12 @@ _TITLES = {
 
 @dataclass(frozen=True)
 class Trained:
-    """One job's training: the answer of its Spark task, or why there is none.
-
-    Attributes
-    ----------
-    seconds, cpu_s
-        What it took by the clock, and of a processor's time.
-    """
+    """One job's training: the answer of its Spark task, or why there is none."""
 
     job: str
     result: Mapping[str, Any]
     error: str | None
+    # seconds, cpu_s: what it took by the clock, and of a processor's time
     seconds: float
     cpu_s: float = 0.0
     trace: str | None = None
@@ -96,29 +91,15 @@ def read_trained(folder: Path, jobs: Iterable[str]) -> list[Trained]:
 
 @dataclass(frozen=True)
 class Gate:
-    """How the trainings of a model become a publication.
+    """How the trainings of a model become a publication."""
 
-    Attributes
-    ----------
-    registered
-        Name of the model in the registry.
-    score
-        Metric that people look at first.
-    data
-        Says of the trainings that have a model what they read.
-    same
-        On what champion and challenger were judged alike, in a word.
-    parameters
-        Settings of the training, shown beside each candidate.
-    shared
-        Name -> JSON text of the shared models that new states may refer to.
-    """
-
-    registered: str
-    score: str
-    data: Callable[[Sequence[Trained]], TrainingData]
-    same: str = "windows"
+    registered: str  # name of the model in the registry
+    score: str  # metric that people look at first
+    data: Callable[[Sequence[Trained]], TrainingData]  # says of the trainings that have a model what they read
+    same: str = "windows"  # on what champion and challenger were judged alike, in a word
+    # Settings of the training, shown beside each candidate
     parameters: Mapping[str, str | int | float] = field(default_factory=dict)
+    # Name -> JSON text of the shared models that new states may refer to
     shared: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -14,25 +14,16 @@ BETWEEN = "; "  # findings and fixes of one check
 
 @dataclass(frozen=True)
 class Finding:
-    """One check.
-
-    Attributes
-    ----------
-    fix
-        What to do where it is not well; several are parted by semicolons.
-    better, doubt
-        What would be better, and what may be wrong, where it is well.
-    queries
-        What was found of each query, where a job's metrics were checked.
-    """
+    """One check."""
 
     check: str
     ok: bool
     found: str
-    fix: str = ""
+    fix: str = ""  # what to do where it is not well; several are parted by semicolons
+    # better, doubt: what would be better, and what may be wrong, where it is well
     better: str = ""
     doubt: str = ""
-    queries: tuple[QueryFact, ...] = ()
+    queries: tuple[QueryFact, ...] = ()  # what was found of each query, where a job's metrics were checked
 
 
 def show(finding: Finding, *, in_full: bool) -> None:

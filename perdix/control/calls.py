@@ -16,18 +16,11 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Call(Generic[Result]):
-    """One question to one server.
-
-    Attributes
-    ----------
-    ask
-        Run in a thread of its own; what it raises is a defect and ends everything.
-    then
-        Run by whoever iterates, with the answer: yields results, and further calls.
-    """
+    """One question to one server."""
 
     server: str
-    ask: Callable[[], Any]
+    ask: Callable[[], Any]  # run in a thread of its own; what it raises is a defect and ends everything
+    # Run by whoever iterates, with the answer: yields results, and further calls
     then: Callable[[Any], Iterable[Result | Call[Result]]]
 
 

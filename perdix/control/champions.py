@@ -37,18 +37,11 @@ class ChampionRegistry(Protocol):
 
 @dataclass(frozen=True)
 class ChampionRow:
-    """One job's champion.
-
-    Attributes
-    ----------
-    state
-        JSON text; it may refer to shared models of its fleet by name.
-    version
-        In which the row was trained: a fleet's newer version that carries it over is no reason to take it in anew.
-    """
+    """One job's champion."""
 
     family: str
-    state: str
+    state: str  # JSON text; it may refer to shared models of its fleet by name
+    # In which the row was trained: a fleet's newer version that carries it over is no reason to take it in anew
     version: int
 
 

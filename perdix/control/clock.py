@@ -41,17 +41,10 @@ class HostClock(Clock, Protocol):
 
 @dataclass(frozen=True)
 class Moment:
-    """One read of every clock.
+    """One read of every clock."""
 
-    Attributes
-    ----------
-    wall_s
-        Epoch seconds: for people.
-    elapsed_s, boot
-        Seconds since ``boot`` began: for whatever must not be early or late because a clock was set.
-    """
-
-    wall_s: float
+    wall_s: float  # epoch seconds: for people
+    # elapsed_s, boot: seconds since ``boot`` began: for whatever must not be early or late because a clock was set
     elapsed_s: float
     boot: str
 

@@ -21,29 +21,16 @@ HOURS = 6.0  # that are read and shown
 
 @dataclass(frozen=True)
 class JobCourse:
-    """What happened to a job lately.
-
-    Attributes
-    ----------
-    now_s
-        Epoch seconds of its end.
-    window
-        Its metrics as a tick reads them; ``None`` where they cannot be read, and ``unread`` says why.
-    explanation
-        Of the last decision.
-    rescales
-        Decisions of the time shown that were applied, oldest first.
-    forecasts
-        Those whose truth is not known yet, oldest first.
-    """
+    """What happened to a job lately."""
 
     job: StreamJob
-    now_s: float
+    now_s: float  # epoch seconds of its end
+    # Its metrics as a tick reads them; ``None`` where they cannot be read, and ``unread`` says why
     window: Window | None
     unread: str
-    explanation: Explanation
-    rescales: Sequence[Entry] = ()
-    forecasts: Sequence[Forecast] = ()
+    explanation: Explanation  # of the last decision
+    rescales: Sequence[Entry] = ()  # decisions of the time shown that were applied, oldest first
+    forecasts: Sequence[Forecast] = ()  # those whose truth is not known yet, oldest first
 
     @property
     def load_per_s(self) -> float | None:

@@ -38,29 +38,17 @@ class RetrainRequest:
 
 @dataclass(frozen=True)
 class FleetReport:
-    """What one tick of a fleet did.
-
-    Attributes
-    ----------
-    reports
-        Job -> report, for the jobs that were served.
-    others
-        Job -> status, for those that were not: leased elsewhere, late, broken, or without a usable job file.
-    retrains
-        Every request that is still open: to be offered again and again, as the run key makes that harmless.
-    notes
-        What went wrong beside the jobs, in words.
-    faults
-        Which of that is perdix' own, and wants mending: a full disk, for example.
-    """
+    """What one tick of a fleet did."""
 
     started_s: float
     finished_s: float
-    reports: Mapping[str, TickReport] = field(default_factory=dict)
+    reports: Mapping[str, TickReport] = field(default_factory=dict)  # job -> report, for the jobs that were served
+    # Job -> status, for those that were not: leased elsewhere, late, broken, or without a usable job file
     others: Mapping[str, JobStatus] = field(default_factory=dict)
+    # Every request that is still open: to be offered again and again, as the run key makes that harmless
     retrains: tuple[RetrainRequest, ...] = ()
-    notes: tuple[str, ...] = ()
-    faults: tuple[LoopFault, ...] = ()
+    notes: tuple[str, ...] = ()  # what went wrong beside the jobs, in words
+    faults: tuple[LoopFault, ...] = ()  # which of that is perdix' own, and wants mending: a full disk, for example
 
     def with_fault(self, fault: LoopFault, what: str, error: Exception) -> FleetReport:
         """Return the report with one more thing that went wrong."""

@@ -16,17 +16,10 @@ MOST = 1_000  # of a job that is rescaled all the time
 
 @dataclass(frozen=True)
 class Followed:
-    """The scale-outs that the metrics have shown.
+    """The scale-outs that the metrics have shown."""
 
-    Attributes
-    ----------
-    scale_out
-        The newest; ``None`` before the first.
-    changes_s
-        Epoch seconds at which another one was first seen, oldest first, of the last 24 hours.
-    """
-
-    scale_out: int | None = None
+    scale_out: int | None = None  # the newest; ``None`` before the first
+    # Epoch seconds at which another one was first seen, oldest first, of the last 24 hours
     changes_s: tuple[float, ...] = ()
 
     @property

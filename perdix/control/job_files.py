@@ -24,25 +24,14 @@ Stamp = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class JobFiles:
-    """What the job files say.
+    """What the job files say."""
 
-    Attributes
-    ----------
-    names
-        Jobs that have a file; ``None`` where there is no job file at all: on a machine that only serves what others
-        decide.
-    jobs
-        Job -> settings, of the files that can be used.
-    faults
-        Job -> why its file cannot be used, with its place.
-    problems
-        Folders that cannot be listed; what was read of them last still counts.
-    """
-
+    # Jobs that have a file; ``None`` where there is no job file at all: on a machine that only serves what others
+    # decide
     names: frozenset[str] | None = None
-    jobs: Mapping[str, StreamJob] = field(default_factory=dict)
-    faults: Mapping[str, str] = field(default_factory=dict)
-    problems: tuple[str, ...] = ()
+    jobs: Mapping[str, StreamJob] = field(default_factory=dict)  # job -> settings, of the files that can be used
+    faults: Mapping[str, str] = field(default_factory=dict)  # job -> why its file cannot be used, with its place
+    problems: tuple[str, ...] = ()  # folders that cannot be listed; what was read of them last still counts
 
     @property
     def complaints(self) -> tuple[str, ...]:

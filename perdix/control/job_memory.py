@@ -203,22 +203,13 @@ class JobMemory:
 
 @dataclass(frozen=True)
 class Recalled:
-    """What is remembered of a job.
-
-    Attributes
-    ----------
-    notes
-        What was stored and cannot be used, in words.
-    documents
-        Kind -> document as it is stored; of a large one, its version and time only.
-    stamps
-        Kind -> when that was stored, epoch seconds.
-    """
+    """What is remembered of a job."""
 
     memory: JobMemory
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what was stored and cannot be used, in words
+    # Kind -> document as it is stored; of a large one, its version and time only
     documents: Mapping[str, Document] = field(default_factory=dict)
-    stamps: Mapping[str, float] = field(default_factory=dict)
+    stamps: Mapping[str, float] = field(default_factory=dict)  # kind -> when that was stored, epoch seconds
 
     def stored(self, memory: JobMemory, documents: Mapping[Kind, Document], now_s: float) -> Recalled:
         """Return what is remembered after documents were stored; nothing is wrong with them."""

@@ -52,31 +52,17 @@ class Event(StrEnum):
 
 @dataclass(frozen=True)
 class Progress:
-    """Where the wanted scale-out stands.
+    """Where the wanted scale-out stands."""
 
-    Attributes
-    ----------
-    running
-        What the target says; ``None`` when it could not be read.
-    desired
-        What is wanted, as of before this step; its decision may be closed.
-    sentence
-        What happened, for the reader.
-    avoided
-        A size that has just turned out badly.
-    undone
-        A rescale that never came to an end, or that was asked for without a lease: it is closed together with the
-        decision that takes it back to what its intent says ran before, so that a crash in between forgets neither.
-    took_s
-        How long the rescale took that has just been seen to end, from being accepted on; 0 where none has.
-    """
-
-    running: Running | None
-    desired: Desired | None = None
+    running: Running | None  # what the target says; ``None`` when it could not be read
+    desired: Desired | None = None  # what is wanted, as of before this step; its decision may be closed
     event: Event = Event.NOTHING
-    sentence: str = ""
-    avoided: Avoided | None = None
+    sentence: str = ""  # what happened, for the reader
+    avoided: Avoided | None = None  # a size that has just turned out badly
+    # A rescale that never came to an end, or that was asked for without a lease: it is closed together with the
+    # decision that takes it back to what its intent says ran before, so that a crash in between forgets neither
     undone: Entry | None = None
+    # How long the rescale took that has just been seen to end, from being accepted on; 0 where none has
     took_s: float = 0.0
 
     @property

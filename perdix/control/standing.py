@@ -14,18 +14,11 @@ LATE_HORIZONS = 4.0  # an hour of forecasts of 15 minutes
 
 @dataclass(frozen=True)
 class Standing:
-    """One member.
-
-    Attributes
-    ----------
-    weight
-        0 to 1, mean over the horizon; the weights of all members sum to 1.
-    wape
-        WAPE (1.0 = 100 %) of what it said in the last hour, as far as it has come true; ``None`` when nothing has.
-    """
+    """One member."""
 
     family: str
-    weight: float
+    weight: float  # 0 to 1, mean over the horizon; the weights of all members sum to 1
+    # WAPE (1.0 = 100 %) of what it said in the last hour, as far as it has come true; ``None`` when nothing has
     wape: float | None
 
 

@@ -34,19 +34,12 @@ BEFORE_A_RESTART_S = 120.0  # where the stop before an unplanned restart is look
 
 @dataclass(frozen=True)
 class Over:
-    """A rescale that is over, though no metric showed its stop.
+    """A rescale that is over, though no metric showed its stop."""
 
-    Attributes
-    ----------
-    seen_s, ran_s
-        When that was seen, and since when the job had run again, epoch seconds.
-    at_most_s
-        For how many seconds it had stood still at most.
-    """
-
+    # seen_s, ran_s: when that was seen, and since when the job had run again, epoch seconds
     seen_s: float
     ran_s: float
-    at_most_s: float
+    at_most_s: float  # for how many seconds it had stood still at most
 
     def to_state(self) -> list[float]:
         """Return a JSON-serialisable state."""
@@ -63,34 +56,19 @@ class Over:
 
 @dataclass(frozen=True)
 class Watching:
-    """One recovery that is being watched.
-
-    Attributes
-    ----------
-    decision_id
-        The decision that stopped the job; ``None`` for a failure that nobody asked for.
-    predicted_s
-        The recovery time that was predicted when it was decided.
-    inward
-        Whether it is a decision to run less: fewer workers, or as many smaller ones. Fewer that were taken for their
-        greater capacity, where nothing holds, are not less.
-    waiting_records
-        Consumer lag with which the watch began; 0 where it is not measured.
-    back
-        Whether it is a decision that took another one back.
-    over
-        That the rescale is over, though no metric has shown its stop; ``None`` before.
-    """
+    """One recovery that is being watched."""
 
     watch: RecoveryWatch
     from_scale_out: int
     scale_out: int
-    decision_id: str | None = None
-    predicted_s: float | None = None
+    decision_id: str | None = None  # the decision that stopped the job; ``None`` for a failure that nobody asked for
+    predicted_s: float | None = None  # the recovery time that was predicted when it was decided
+    # Whether it is a decision to run less: fewer workers, or as many smaller ones. Fewer that were taken for their
+    # greater capacity, where nothing holds, are not less
     inward: bool = False
-    waiting_records: float = 0.0
-    back: bool = False
-    over: Over | None = None
+    waiting_records: float = 0.0  # consumer lag with which the watch began; 0 where it is not measured
+    back: bool = False  # whether it is a decision that took another one back
+    over: Over | None = None  # that the rescale is over, though no metric has shown its stop; ``None`` before
 
     @property
     def change(self) -> tuple[int, int]:

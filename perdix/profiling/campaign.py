@@ -23,18 +23,12 @@ LEFT_UNDONE = 0.01  # of the rate: a consumer lag that grows by more is work tha
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a profiling is.
+    """How far a profiling is."""
 
-    Attributes
-    ----------
-    step, rate_per_s
-        Number of the rate (from 1), and the rate.
-    running, ended
-        Scale-outs that still take part, and those whose highest rate is known.
-    """
-
+    # step, rate_per_s: number of the rate (from 1), and the rate
     step: int
     rate_per_s: float
+    # running, ended: scale-outs that still take part, and those whose highest rate is known
     running: tuple[int, ...]
     ended: tuple[int, ...]
 

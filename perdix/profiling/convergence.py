@@ -12,21 +12,12 @@ from scipy.special import stdtrit
 
 @dataclass(frozen=True)
 class Convergence:
-    """The mean of the later half of the windows is known well enough, and stands still.
+    """The mean of the later half of the windows is known well enough, and stands still."""
 
-    Attributes
-    ----------
-    tolerance
-        Half-width of the mean's confidence interval, as a share of the mean.
-    confidence
-        Of that interval. Windows are taken as independent: choose them longer than what noise persists.
-    fewest
-        Windows that the later half must have.
-    """
-
-    tolerance: float = 0.03
+    tolerance: float = 0.03  # half-width of the mean's confidence interval, as a share of the mean
+    # Of that interval. Windows are taken as independent: choose them longer than what noise persists
     confidence: float = 0.9
-    fewest: int = 4
+    fewest: int = 4  # windows that the later half must have
 
     def __post_init__(self) -> None:
         if not (self.tolerance > 0 and 0 < self.confidence < 1 and self.fewest >= 2):

@@ -12,19 +12,13 @@ class DeploymentError(RuntimeError):
 
 @dataclass(frozen=True)
 class Measured:
-    """Means over the measured time.
+    """Means over the measured time."""
 
-    Attributes
-    ----------
-    throughput_per_s, latency_ms
-        Records/s over all workers, and the p95 end-to-end latency in ms; NaN where nothing came out.
-    lag_growth_per_s
-        By how much the consumer lag grew per second; NaN where it is not measured.
-    """
-
+    # throughput_per_s, latency_ms: records/s over all workers, and the p95 end-to-end latency in ms; NaN where nothing
+    # came out
     throughput_per_s: float
     latency_ms: float
-    lag_growth_per_s: float
+    lag_growth_per_s: float  # by how much the consumer lag grew per second; NaN where it is not measured
 
 
 class Deployment(Protocol):

@@ -21,25 +21,15 @@ from perdix.settings.size_grid import Grid, GridPoint
 
 @dataclass(frozen=True)
 class SamplingPlan:
-    """How one size is sampled.
+    """How one size is sampled."""
 
-    Attributes
-    ----------
-    window_s
-        Seconds for which a share is kept and watched.
-    first_share, raised_by
-        Share of the live workload that an instance begins with, and the factor by which it is raised.
-    follows
-        Throughput as a share of what was offered from which on an instance keeps up.
-    most_s
-        Seconds after which a size that has not converged is given up.
-    """
-
-    window_s: int = 30
+    window_s: int = 30  # seconds for which a share is kept and watched
+    # first_share, raised_by: share of the live workload that an instance begins with, and the factor by which it is
+    # raised
     first_share: float = 0.01
     raised_by: float = 1.5
-    follows: float = 0.95
-    most_s: int = 2_400
+    follows: float = 0.95  # throughput as a share of what was offered from which on an instance keeps up
+    most_s: int = 2_400  # seconds after which a size that has not converged is given up
     convergence: Convergence = field(default_factory=Convergence)
 
     def __post_init__(self) -> None:

@@ -17,18 +17,12 @@ class SamplingError(RuntimeError):
 
 @dataclass(frozen=True)
 class Observed:
-    """Means over the time that was watched.
+    """Means over the time that was watched."""
 
-    Attributes
-    ----------
-    offered_per_s, throughput_per_s
-        Records/s of the live workload that were for the instance, and that it processed.
-    cpu_cores, memory_mb
-        What it used; NaN where it is not measured.
-    """
-
+    # offered_per_s, throughput_per_s: records/s of the live workload that were for the instance, and that it processed
     offered_per_s: float
     throughput_per_s: float
+    # cpu_cores, memory_mb: what it used; NaN where it is not measured
     cpu_cores: float = float("nan")
     memory_mb: float = float("nan")
 

@@ -18,22 +18,13 @@ _LUCK = 7_919  # a deployment's seed lies so far from that of the job: other mac
 
 @dataclass(frozen=True)
 class TwinDeployments:
-    """A :class:`perdix.profiling.deployment.Deployments` of twins.
-
-    Attributes
-    ----------
-    recording
-        What they replay.
-    seed
-        Of the job in production. Deployments have other workers and another fall of the keys.
-    start_s
-        Epoch second at which they are deployed.
-    """
+    """A :class:`perdix.profiling.deployment.Deployments` of twins."""
 
     parameters: TwinParameters
-    recording: Recording
+    recording: Recording  # what they replay
+    # Of the job in production. Deployments have other workers and another fall of the keys
     seed: int = 0
-    start_s: int = 0
+    start_s: int = 0  # epoch second at which they are deployed
     scraping: Scraping = field(default_factory=lambda: Scraping(interval_s=5.0))
     side_by_side: bool = True
 

@@ -19,17 +19,10 @@ JOB = "job:"
 
 @dataclass(frozen=True)
 class Ingested:
-    """The jobs whose workload is in the lake.
+    """The jobs whose workload is in the lake."""
 
-    Attributes
-    ----------
-    names
-        Lists them.
-    workload
-        Reads the workload of one, on a regular grid; raises ``ValueError`` when it has none.
-    """
-
-    names: Callable[[], Sequence[str]]
+    names: Callable[[], Sequence[str]]  # lists them
+    # Reads the workload of one, on a regular grid; raises ``ValueError`` when it has none
     workload: Callable[[str], Workload]
 
 

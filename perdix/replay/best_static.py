@@ -30,22 +30,13 @@ NOISE_SDS = 6.0  # noise further from its mean than this does not occur
 
 @dataclass(frozen=True)
 class BestStatic:
-    """The best fixed size of one case.
+    """The best fixed size of one case."""
 
-    Attributes
-    ----------
-    scale_out
-        Workers.
-    held
-        Whether the objective is held with them; where no size within the bounds does that, it is the size that is late
-        least.
-    played
-        The run with them; its policy is called ``best-static``.
-    """
-
-    scale_out: int
+    scale_out: int  # workers
+    # Whether the objective is held with them; where no size within the bounds does that, it is the size that is late
+    # least
     held: bool
-    played: Played
+    played: Played  # the run with them; its policy is called ``best-static``
 
 
 def best_static(case: Case, on_progress: Callable[[float], None] | None = None) -> BestStatic:

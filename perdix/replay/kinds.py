@@ -30,30 +30,15 @@ Campaign = TypeVar("Campaign")
 
 @dataclass(frozen=True)
 class Kind(Generic[Setup, Campaign]):
-    """One kind of replays.
+    """One kind of replays."""
 
-    Attributes
-    ----------
-    run
-        Plays a setup, ``processes`` replays at a time, and reports to ``on_progress``.
-    document
-        Everything of a campaign but the seconds, JSON-serialisable.
-    folder_name
-        Of a setup's results: the same setup has the same.
-    series
-        Writes what was played second by second into a folder.
-    draw
-        Draws a campaign into a folder.
-    comparison
-        What MLflow is to show of a campaign: ``(campaign, started_at_s, files, tags)``; raises ``ValueError`` where no
-        replay came to its end.
-    """
-
-    run: Callable[..., Campaign]
-    document: Callable[[Campaign], dict[str, Any]]
-    folder_name: Callable[[Setup], str]
-    series: Callable[[Campaign, Path], list[Path]]
-    draw: Callable[[Campaign, Path], list[Path]]
+    run: Callable[..., Campaign]  # plays a setup, ``processes`` replays at a time, and reports to ``on_progress``
+    document: Callable[[Campaign], dict[str, Any]]  # everything of a campaign but the seconds, JSON-serialisable
+    folder_name: Callable[[Setup], str]  # of a setup's results: the same setup has the same
+    series: Callable[[Campaign, Path], list[Path]]  # writes what was played second by second into a folder
+    draw: Callable[[Campaign, Path], list[Path]]  # draws a campaign into a folder
+    # What MLflow is to show of a campaign: ``(campaign, started_at_s, files, tags)``; raises ``ValueError`` where no
+    # replay came to its end
     comparison: Callable[..., Comparison]
 
 

@@ -28,23 +28,16 @@ def objective_held(share_above_objective: float, unprocessed: float, error_budge
 
 @dataclass(frozen=True)
 class Recovery:
-    """One rescale or failure: predicted, as perdix observed it, and as it truly was (seconds; ``None``: there is none).
-
-    Attributes
-    ----------
-    cause
-        ``out``, ``in`` or ``failure``.
-    interrupted
-        Another rescale or failure began before the job had caught up: no single prediction can be held against it.
-    """
+    """One rescale or failure: predicted, as perdix observed it, and as it truly was; seconds, ``None`` without one."""
 
     at_s: float
-    cause: Cause
+    cause: Cause  # ``out``, ``in`` or ``failure``
     from_scale_out: int
     scale_out: int
     predicted_s: float | None
     observed_s: float | None
     true_s: float | None
+    # Another rescale or failure began before the job had caught up: no single prediction can be held against it
     interrupted: bool = False
 
     @property
@@ -67,40 +60,19 @@ class Latency:
 
 @dataclass(frozen=True)
 class Course:
-    """The run second by second, all of shape ``(seconds,)``.
+    """The run second by second, all of shape ``(seconds,)``."""
 
-    Attributes
-    ----------
-    times_s
-        Epoch second in which each row begins.
-    workload_per_s, throughput_per_s
-        Records that arrived and that were processed in the second.
-    workers
-        Workers deployed.
-    lag_records
-        Records waiting at the end of the second.
-    latency_p95_ms
-        NaN where nothing came out.
-    cpu_load
-        Mean over workers, ratio; NaN where none runs.
-    capacity_per_s
-        True capacity of the deployment; 0 while the job stands still.
-    forecast_per_s
-        What was forecast for this second by the newest tick before it; NaN where there was none.
-    price_per_h
-        What the deployed workers cost per hour by their sizes; NaN where they have none.
-    """
-
-    times_s: Values
+    times_s: Values  # epoch second in which each row begins
+    # workload_per_s, throughput_per_s: records that arrived and that were processed in the second
     workload_per_s: Values
     throughput_per_s: Values
-    workers: Values
-    lag_records: Values
-    latency_p95_ms: Values
-    cpu_load: Values
-    capacity_per_s: Values
-    forecast_per_s: Values
-    price_per_h: Values
+    workers: Values  # workers deployed
+    lag_records: Values  # records waiting at the end of the second
+    latency_p95_ms: Values  # naN where nothing came out
+    cpu_load: Values  # mean over workers, ratio; NaN where none runs
+    capacity_per_s: Values  # true capacity of the deployment; 0 while the job stands still
+    forecast_per_s: Values  # what was forecast for this second by the newest tick before it; NaN where there was none
+    price_per_h: Values  # what the deployed workers cost per hour by their sizes; NaN where they have none
 
     def columns(self) -> dict[str, Values]:
         """Return the columns by name."""
@@ -207,18 +179,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Played:
-    """A replay that was played to its end.
-
-    Attributes
-    ----------
-    deployments
-        What ran from when on, oldest first, where workers may differ in size; else it may be left empty.
-    hosts
-        Hosts that were leased in each second, where the replay was priced; shape ``(seconds,)``.
-    """
+    """A replay that was played to its end."""
 
     outcome: Outcome
     course: Course
     reports: tuple[TickReport, ...] = field(default=(), repr=False, compare=False)
+    # What ran from when on, oldest first, where workers may differ in size; else it may be left empty
     deployments: tuple[Deployed, ...] = ()
+    # Hosts that were leased in each second, where the replay was priced; shape ``(seconds,)``
     hosts: Values | None = field(default=None, repr=False, compare=False)

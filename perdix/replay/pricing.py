@@ -131,20 +131,14 @@ def release_named(text: str) -> Release:
 
 @dataclass(frozen=True)
 class Priced:
-    """Replays with their bills, and what the clairvoyant plans would cost.
-
-    Attributes
-    ----------
-    clairvoyants
-        Seed -> bill of the plan with the fewest worker-seconds. Not the least cost there could be where units are long.
-    at_least
-        Seed -> what no plan that holds the objectives gets below, however it is billed: the clairvoyant's
-        worker-seconds on full hosts that are paid for no second more. Empty where workers differ in size, because the
-        bound knows but one.
-    """
+    """Replays with their bills, and what the clairvoyant plans would cost."""
 
     played: tuple[Played, ...]
+    # Seed -> bill of the plan with the fewest worker-seconds. Not the least cost there could be where units are long
     clairvoyants: Mapping[int, Bill]
+    # Seed -> what no plan that holds the objectives gets below, however it is billed: the clairvoyant's worker-seconds
+    # on full hosts that are paid for no second more. Empty where workers differ in size, because the bound knows but
+    # one
     at_least: Mapping[int, float]
 
 

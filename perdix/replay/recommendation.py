@@ -18,49 +18,27 @@ AS_MUCH = 0.005  # costs that differ by less are called the same
 
 @dataclass(frozen=True)
 class Side:
-    """What one policy came to, over its seeds.
-
-    Attributes
-    ----------
-    cost
-        What is compared: worker-seconds or money, mean over seeds.
-    workers
-        Mean, least and greatest over the seeds of the average workers.
-    late, late_most
-        Share of the seconds above the objective: mean over seeds, and with the worst of them.
-    unprocessed
-        Records that were left, with the worst seed.
-    held
-        Whether the objective was held with every seed.
-    """
+    """What one policy came to, over its seeds."""
 
     policy: str
-    cost: float
-    workers: tuple[float, float, float]
+    cost: float  # what is compared: worker-seconds or money, mean over seeds
+    workers: tuple[float, float, float]  # mean, least and greatest over the seeds of the average workers
+    # late, late_most: share of the seconds above the objective: mean over seeds, and with the worst of them
     late: float
     late_most: float
-    unprocessed: float
-    held: bool
+    unprocessed: float  # records that were left, with the worst seed
+    held: bool  # whether the objective was held with every seed
 
 
 @dataclass(frozen=True)
 class Weighed:
-    """What the rule came to.
+    """What the rule came to."""
 
-    Attributes
-    ----------
-    recommended
-        The cheapest that held the objective, the best fixed size among them; where nothing held it, what comes nearest.
-        ``None``: nothing came to its end.
-    nearest
-        The policy that comes nearest to the objective, where no policy held it.
-    beaten
-        Policies that the best fixed size beats.
-    """
-
+    # The cheapest that held the objective, the best fixed size among them; where nothing held it, what comes nearest.
+    # ``None``: nothing came to its end
     recommended: Side | None
-    nearest: Side | None
-    beaten: tuple[Side, ...]
+    nearest: Side | None  # the policy that comes nearest to the objective, where no policy held it
+    beaten: tuple[Side, ...]  # policies that the best fixed size beats
 
 
 def weigh(policies: Sequence[Side], fixed: Side | None) -> Weighed:

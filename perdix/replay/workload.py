@@ -28,43 +28,23 @@ FILE_NOISE = 0.02  # recorded traces keep their shape, and no second is exactly 
 
 @dataclass(frozen=True)
 class Trace:
-    """How much arrives over time, before it is scaled. Starts anew after its end.
-
-    Attributes
-    ----------
-    times_s, rates
-        Knots of a line, shape ``(n,)``; the first time is 0.
-    length_s
-        After so many seconds it starts anew.
-    peak
-        Its highest rate, in the trace's own unit: what is scaled to the peak utilisation.
-    peak_utilisation, noise, slow_noise
-        What to take when nothing else is asked for.
-    notes
-        What a reader should know: the column that was read, gaps that were closed.
-    step_s
-        Usual time from row to row.
-    origin_s
-        Epoch seconds of its first row; ``None`` where it has no dates.
-    begin_s
-        Where a replay begins, seconds after its first row.
-    endless
-        Whether it is a pattern without end, of which there is no part to choose.
-    """
+    """How much arrives over time, before it is scaled. Starts anew after its end."""
 
     name: str
+    # times_s, rates: knots of a line, shape ``(n,)``; the first time is 0
     times_s: Values
     rates: Values
-    length_s: float
-    peak: float
+    length_s: float  # after so many seconds it starts anew
+    peak: float  # its highest rate, in the trace's own unit: what is scaled to the peak utilisation
+    # peak_utilisation, noise, slow_noise: what to take when nothing else is asked for
     peak_utilisation: float = 0.75
     noise: float = FILE_NOISE
     slow_noise: float = 0.0
-    notes: tuple[str, ...] = ()
-    step_s: float = 1.0
-    origin_s: float | None = None
-    begin_s: float = 0.0
-    endless: bool = False
+    notes: tuple[str, ...] = ()  # what a reader should know: the column that was read, gaps that were closed
+    step_s: float = 1.0  # usual time from row to row
+    origin_s: float | None = None  # epoch seconds of its first row; ``None`` where it has no dates
+    begin_s: float = 0.0  # where a replay begins, seconds after its first row
+    endless: bool = False  # whether it is a pattern without end, of which there is no part to choose
 
     @property
     def digest(self) -> str:

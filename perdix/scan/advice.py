@@ -27,46 +27,27 @@ SAME: Final = 0.05  # of the workers now: less is no saving
 
 @dataclass(frozen=True)
 class FixedSize:
-    """The best fixed size.
+    """The best fixed size."""
 
-    Attributes
-    ----------
-    workers
-        The fewest that, kept all the time, hold the objective; else those that are late least.
-    held
-        Whether they hold it.
-    late_share, late_share_at_low_end
-        Share of the seconds that are late: with the learned capacity, and with the lower end of its 90 % interval.
-    workers_at_low_end
-        The best fixed size where capacities are at their lower ends.
-    """
-
-    workers: int
-    held: bool
+    workers: int  # the fewest that, kept all the time, hold the objective; else those that are late least
+    held: bool  # whether they hold it
+    # late_share, late_share_at_low_end: share of the seconds that are late: with the learned capacity, and with the
+    # lower end of its 90 % interval
     late_share: float
     late_share_at_low_end: float
-    workers_at_low_end: int
+    workers_at_low_end: int  # the best fixed size where capacities are at their lower ends
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What is advised for one job.
+    """What is advised for one job."""
 
-    Attributes
-    ----------
-    kind
-        ``fixed``: the fixed size; ``perdix``: the shipped policy; ``keep``: what runs is about what is needed.
-    bounds
-        Between which the policy may choose.
-    late_share_now
-        Share of the measured time that was late; ``None`` where neither latency nor lag was measured.
-    """
-
-    kind: Kind
+    kind: Kind  # ``fixed``: the fixed size; ``perdix``: the shipped policy; ``keep``: what runs is about what is needed
     objectives: Objectives
-    bounds: Bounds
+    bounds: Bounds  # between which the policy may choose
     average_workers_now: float
     peak_workers_now: int
+    # Share of the measured time that was late; ``None`` where neither latency nor lag was measured
     late_share_now: float | None
     fixed: FixedSize
     perdix: WithPerdix

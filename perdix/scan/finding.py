@@ -42,32 +42,17 @@ class Asks(Protocol):
 
 @dataclass(frozen=True)
 class FoundJob:
-    """A job that has metrics.
+    """A job that has metrics."""
 
-    Attributes
-    ----------
-    name
-        As a job file may be called; unique among those that were found.
-    selector
-        Label -> value, which tell it from others of its engine.
-    first_s, newest_s
-        Epoch seconds between which it was seen, by the hour.
-    scrape_interval_s
-        How often it is scraped, seconds.
-    topic
-        Kafka topic that it reads, where its rate shows which; else ``None``.
-    partitions
-        Partitions of its source; ``None`` where no metric reports them.
-    """
-
-    name: str
+    name: str  # as a job file may be called; unique among those that were found
     engine: str
-    selector: Mapping[str, str]
+    selector: Mapping[str, str]  # label -> value, which tell it from others of its engine
+    # first_s, newest_s: epoch seconds between which it was seen, by the hour
     first_s: float
     newest_s: float
-    scrape_interval_s: float = USUAL_SCRAPE_S
-    topic: str | None = None
-    partitions: int | None = None
+    scrape_interval_s: float = USUAL_SCRAPE_S  # how often it is scraped, seconds
+    topic: str | None = None  # Kafka topic that it reads, where its rate shows which; else ``None``
+    partitions: int | None = None  # partitions of its source; ``None`` where no metric reports them
 
     @property
     def labels(self) -> dict[str, str]:

@@ -32,66 +32,40 @@ GIVEN_UP_AFTER: Final = 2  # jobs in a row that the server failed
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is asked of each job.
-
-    Attributes
-    ----------
-    latency_ms
-        Objective for the p95 latency; ``None``: assumed from what is usual.
-    error_budget
-        Share of the seconds that may be above it, 0 to 1.
-    looks_s
-        How often the shipped policy looks at each job's busiest day, seconds; ``None``: all of the time is played,
-        every minute.
-    """
+    """What is asked of each job."""
 
     access: HttpAccess
     now_s: float
     days: float
-    latency_ms: float | None = None
-    error_budget: float = 0.05
+    latency_ms: float | None = None  # objective for the p95 latency; ``None``: assumed from what is usual
+    error_budget: float = 0.05  # share of the seconds that may be above it, 0 to 1
+    # How often the shipped policy looks at each job's busiest day, seconds; ``None``: all of the time is played, every
+    # minute
     looks_s: int | None = LONGEST_TICK_S
 
 
 @dataclass(frozen=True)
 class Course:
-    """How a job went, in quarters of an hour; shape ``(n,)`` each.
+    """How a job went, in quarters of an hour; shape ``(n,)`` each."""
 
-    Attributes
-    ----------
-    times_s
-        Epoch seconds at which each begins.
-    load_per_s
-        Its highest minute, records/s; NaN where nothing was measured.
-    workers
-        Most workers that ran.
-    perdix_from_s, perdix_workers
-        Epoch seconds at which each minute begins in which the policy was played, and its workers.
-    """
-
-    times_s: Values
-    load_per_s: Values
-    workers: Values
+    times_s: Values  # epoch seconds at which each begins
+    load_per_s: Values  # its highest minute, records/s; NaN where nothing was measured
+    workers: Values  # most workers that ran
+    # perdix_from_s, perdix_workers: epoch seconds at which each minute begins in which the policy was played, and its
+    # workers
     perdix_from_s: Values
     perdix_workers: Values
 
 
 @dataclass(frozen=True)
 class Judged:
-    """One job: what is advised, or why nothing can be.
-
-    Attributes
-    ----------
-    advice
-        ``None`` where nothing can be advised; :attr:`reason` then says why.
-    capacities
-        Scale-out -> low end, estimate and high end of what it takes, records/s.
-    """
+    """One job: what is advised, or why nothing can be."""
 
     job: FoundJob
-    advice: Advice | None = None
+    advice: Advice | None = None  # ``None`` where nothing can be advised; :attr:`reason` then says why
     reason: str = ""
     course: Course | None = field(default=None, compare=False)
+    # Scale-out -> low end, estimate and high end of what it takes, records/s
     capacities: dict[int, tuple[float, float, float]] = field(default_factory=dict)
 
 

@@ -41,55 +41,29 @@ class CannotJudgeError(PlainError):
 
 @dataclass(frozen=True)
 class Restarts:
-    """What was seen of a job's restarts.
+    """What was seen of a job's restarts."""
 
-    Attributes
-    ----------
-    seen
-        How many.
-    standstill_s
-        Median time without throughput around one, seconds; ``None`` where none was seen.
-    """
-
-    seen: int = 0
+    seen: int = 0  # how many
+    # Median time without throughput around one, seconds; ``None`` where none was seen
     standstill_s: float | None = None
 
 
 @dataclass(frozen=True)
 class Learned:
-    """What is known of a job.
+    """What is known of a job."""
 
-    Attributes
-    ----------
-    load
-        What arrived, records/s; NaN where it was not measured.
-    load_is_derived
-        Whether it was not measured, but is what was consumed and what the lag grew by.
-    asked_s
-        Length of the time that was asked for, seconds.
-    capacities
-        Scale-out -> what it takes, from 1 worker to :attr:`maximum`.
-    workers
-        Workers of each step of the load, shape ``(n,)``; the last known one is carried on.
-    usual_latency_ms
-        Median of the measured p95 latency; ``None`` where none was measured.
-    latency_ms, lag_records, throughput_per_s
-        As measured in each step, shape ``(n,)``, NaN where not.
-    partitions
-        Of its source; ``None`` where that is not known.
-    """
-
-    load: Workload
-    load_is_derived: bool
-    asked_s: float
-    capacities: Mapping[int, Estimate]
-    workers: Values
+    load: Workload  # what arrived, records/s; NaN where it was not measured
+    load_is_derived: bool  # whether it was not measured, but is what was consumed and what the lag grew by
+    asked_s: float  # length of the time that was asked for, seconds
+    capacities: Mapping[int, Estimate]  # scale-out -> what it takes, from 1 worker to :attr:`maximum`
+    workers: Values  # workers of each step of the load, shape ``(n,)``; the last known one is carried on
     restarts: Restarts
-    usual_latency_ms: float | None
+    usual_latency_ms: float | None  # median of the measured p95 latency; ``None`` where none was measured
+    # latency_ms, lag_records, throughput_per_s: as measured in each step, shape ``(n,)``, NaN where not
     latency_ms: Values
     lag_records: Values
     throughput_per_s: Values
-    partitions: int | None = None
+    partitions: int | None = None  # of its source; ``None`` where that is not known
     notes: tuple[str, ...] = ()
 
     @property

@@ -39,35 +39,18 @@ Method = Literal["played", "sampled", "not needed"]
 
 @dataclass(frozen=True)
 class WithPerdix:
-    """What the shipped policy comes to.
+    """What the shipped policy comes to."""
 
-    Attributes
-    ----------
-    average_workers, peak_workers
-        Over all of the time, and the most of what was played.
-    late_share
-        Share of the seconds that were late in what was played, 0 to 1.
-    rescales_per_day
-        In what was played.
-    method
-        How it is known.
-    looks_s
-        How often the policy looked, seconds.
-    workers
-        Of each minute that was played, shape ``(minutes,)``; empty where nothing was.
-    from_s
-        Seconds after the start at which :attr:`workers` begin.
-    """
-
+    # average_workers, peak_workers: over all of the time, and the most of what was played
     average_workers: float
     peak_workers: int
-    late_share: float
-    rescales_per_day: float
-    method: Method
-    workers: Values
-    from_s: int = 0
+    late_share: float  # share of the seconds that were late in what was played, 0 to 1
+    rescales_per_day: float  # in what was played
+    method: Method  # how it is known
+    workers: Values  # of each minute that was played, shape ``(minutes,)``; empty where nothing was
+    from_s: int = 0  # seconds after the start at which :attr:`workers` begin
     held: bool = True
-    looks_s: int = TICK_INTERVAL_S
+    looks_s: int = TICK_INTERVAL_S  # how often the policy looked, seconds
 
     @property
     def about(self) -> str:

@@ -17,24 +17,15 @@ class AccessError(PlainError):
 
 
 class HttpAccess(Strict):
-    """A server, and a bearer token for it. The token itself never stands in a settings file.
-
-    Attributes
-    ----------
-    token_file, token_env
-        Where the token is: a file, read anew for each request because mounted tokens rotate, or a variable of the
-        environment.
-    ca_file
-        Certificate authorities to trust instead of the system's, PEM.
-    verify_tls
-        Whether certificates are checked.
-    """
+    """A server, and a bearer token for it. The token itself never stands in a settings file."""
 
     url: AnyHttpUrl
+    # token_file, token_env: where the token is: a file, read anew for each request because mounted tokens rotate, or a
+    # variable of the environment
     token_file: Path | None = None
     token_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
-    ca_file: Path | None = None
-    verify_tls: bool = True
+    ca_file: Path | None = None  # certificate authorities to trust instead of the system's, PEM
+    verify_tls: bool = True  # whether certificates are checked
 
     @model_validator(mode="after")
     def _unambiguous(self) -> HttpAccess:

@@ -19,18 +19,11 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Billing(Strict):
-    """How a lease is billed: each started billing time unit is paid whole, and at least ``minimum_s``.
+    """How a lease is billed: each started billing time unit is paid whole, and at least ``minimum_s``."""
 
-    Attributes
-    ----------
-    unit_s
-        Billing time unit, seconds (BTU, Hochreiner et al., PeerJ CS 2018).
-    minimum_s
-        Shortest time that is paid, seconds; whole units.
-    """
-
+    # Billing time unit, seconds (BTU, Hochreiner et al., PeerJ CS 2018)
     unit_s: Annotated[int, Field(ge=1, le=31 * 86_400)]
-    minimum_s: Annotated[int, Field(ge=0, le=31 * 86_400)] = 0
+    minimum_s: Annotated[int, Field(ge=0, le=31 * 86_400)] = 0  # shortest time that is paid, seconds; whole units
 
     @model_validator(mode="after")
     def _whole_units(self) -> Billing:
@@ -55,25 +48,15 @@ class Reserved(Strict):
 
 
 class InstanceType(Strict):
-    """A virtual machine that can be leased.
+    """A virtual machine that can be leased."""
 
-    Attributes
-    ----------
-    cores, memory_mb
-        Of the machine, virtual cores and MB; containers can be given what the list's ``reserved`` leaves of them.
-    price_per_h
-        In the list's currency, for one hour.
-    free
-        Says that a price of 0 is meant (a machine of one's own), not forgotten.
-    start_up_s
-        From the lease to the first container, seconds.
-    """
-
+    # cores, memory_mb: of the machine, virtual cores and MB; containers can be given what the list's ``reserved``
+    # leaves of them
     cores: Positive
     memory_mb: Positive
-    price_per_h: Annotated[float, Field(ge=0)]
-    free: bool = False
-    start_up_s: Annotated[float, Field(ge=0)] = 45.0
+    price_per_h: Annotated[float, Field(ge=0)]  # in the list's currency, for one hour
+    free: bool = False  # says that a price of 0 is meant (a machine of one's own), not forgotten
+    start_up_s: Annotated[float, Field(ge=0)] = 45.0  # from the lease to the first container, seconds
 
     @model_validator(mode="after")
     def _free_is_said(self) -> InstanceType:

@@ -38,29 +38,14 @@ Command = Annotated[tuple[str, ...], BeforeValidator(_words), AfterValidator(_wi
 
 
 class Profiling(Strict):
-    """Commands that put a running job under load.
+    """Commands that put a running job under load."""
 
-    Attributes
-    ----------
-    load
-        Lets ``{per_s}`` records/s arrive until it is ended by SIGTERM.
-    fail
-        Lets one worker fail, as a machine does that is lost; the job comes back by itself.
-    resize
-        Gives the job's only worker ``{cpu_cores}`` cores and ``{memory_mb}`` MB, and ends.
-    restore
-        Undoes what ``resize`` did, and ends.
-    sizes
-        What ``resize`` may be asked for.
-    most_per_s
-        Records/s that ``load`` is asked for at most while sizes are sampled.
-    """
-
-    load: Command
-    fail: Command | None = None
-    resize: Command | None = None
-    restore: Command | None = None
-    sizes: Grid | None = None
+    load: Command  # lets ``{per_s}`` records/s arrive until it is ended by SIGTERM
+    fail: Command | None = None  # lets one worker fail, as a machine does that is lost; the job comes back by itself
+    resize: Command | None = None  # gives the job's only worker ``{cpu_cores}`` cores and ``{memory_mb}`` MB, and ends
+    restore: Command | None = None  # undoes what ``resize`` did, and ends
+    sizes: Grid | None = None  # what ``resize`` may be asked for
+    # Records/s that ``load`` is asked for at most while sizes are sampled
     most_per_s: Annotated[float, Field(gt=0)] | None = None
 
     def commands(self) -> dict[str, tuple[str, ...]]:

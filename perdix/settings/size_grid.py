@@ -16,19 +16,12 @@ _WHOLE = 1e-9  # a range may miss a whole number of units by rounding
 
 
 class Axis(Strict):
-    """One resource, from ``least`` to ``most`` in units.
+    """One resource, from ``least`` to ``most`` in units."""
 
-    Attributes
-    ----------
-    least, most
-        Smallest and largest amount: cores, or MB. What is left beyond the last whole unit is not sampled.
-    unit
-        The smallest step (d of QEScalor's step 1), in the same unit.
-    """
-
+    # least, most: smallest and largest amount: cores, or MB. What is left beyond the last whole unit is not sampled
     least: Annotated[float, Field(gt=0)]
     most: Annotated[float, Field(gt=0)]
-    unit: Annotated[float, Field(gt=0)]
+    unit: Annotated[float, Field(gt=0)]  # the smallest step (d of QEScalor's step 1), in the same unit
 
     @model_validator(mode="after")
     def _a_range(self) -> Self:
@@ -70,14 +63,9 @@ class GridPoint(NamedTuple):
 
 
 class Grid(Strict):
-    """What a sampling instance can be given.
+    """What a sampling instance can be given."""
 
-    Attributes
-    ----------
-    cpu, memory
-        Cores, and MB.
-    """
-
+    # cpu, memory: cores, and MB
     cpu: Axis
     memory: Axis
 

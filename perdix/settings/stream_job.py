@@ -46,38 +46,25 @@ class Bounds(Strict):
 
 
 class Objectives(Strict):
-    """What must hold while the smallest scale-out is sought.
-
-    Attributes
-    ----------
-    error_budget
-        Share of the seconds, 0 to 1, in which the p95 latency may be above its objective.
-    memory_ratio
-        Share of its heap, 0 to 1, that a worker may be expected to use after a scale-in; ``None``: any.
-    """
+    """What must hold while the smallest scale-out is sought."""
 
     recovery_time_s: Annotated[float, Field(gt=0)] = 600.0
     latency_p95_ms: Annotated[float, Field(gt=0)] = 5_000.0
+    # Share of the seconds, 0 to 1, in which the p95 latency may be above its objective
     error_budget: Annotated[float, Field(ge=0, le=1)] = ERROR_BUDGET
     checkpoint_interval_s: Annotated[float, Field(gt=0)] = 10.0
     rescales_per_day: Annotated[int, Field(ge=0)] = 48
+    # Share of its heap, 0 to 1, that a worker may be expected to use after a scale-in; ``None``: any
     memory_ratio: Annotated[float, Field(gt=0, le=1)] | None = 0.9
 
 
 class WorkerSize(Strict):
-    """What one worker is given, and costs: a job whose workers are not equal names several (QEScalor's resources r).
+    """What one worker is given, and costs: a job whose workers are not equal names several (QEScalor's resources r)."""
 
-    Attributes
-    ----------
-    cpu_cores, memory_mb
-        Limits of its container, cores and MB.
-    price_per_h
-        Of one such worker for one hour, in any currency.
-    """
-
+    # cpu_cores, memory_mb: limits of its container, cores and MB
     cpu_cores: Annotated[float, Field(gt=0)]
     memory_mb: Annotated[float, Field(gt=0)]
-    price_per_h: Annotated[float, Field(ge=0)]
+    price_per_h: Annotated[float, Field(ge=0)]  # of one such worker for one hour, in any currency
 
 
 class PrometheusSource(HttpAccess):

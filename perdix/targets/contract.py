@@ -50,33 +50,21 @@ class TargetError(PlainError):
 class Running:
     """What a target says of itself.
 
-    Attributes
-    ----------
-    scale_out
-        Workers that really run.
-    requested
-        Workers that were last asked for, as the target remembers it; ``None`` when it does not.
-    settled
-        False while a rescale is under way.
-    mix, requested_mix
-        Size -> workers, of those numbers, zeros left out; empty where workers are equal or not distinguished.
-    note
-        What of a request went otherwise than it should, in words.
-    subtasks
-        Which worker has which subtask of the job; ``None`` where the target does not report it, or each has several.
-
     Raises
     ------
     TargetError
         Where no job has so many workers: such an answer is as good as none.
     """
 
-    scale_out: int
-    requested: int | None
-    settled: bool
+    scale_out: int  # workers that really run
+    requested: int | None  # workers that were last asked for, as the target remembers it; ``None`` when it does not
+    settled: bool  # false while a rescale is under way
+    # mix, requested_mix: size -> workers, of those numbers, zeros left out; empty where workers are equal or not
+    # distinguished
     mix: Mapping[str, int] = field(default_factory=dict)
     requested_mix: Mapping[str, int] = field(default_factory=dict)
-    note: str = field(default="", compare=False)
+    note: str = field(default="", compare=False)  # what of a request went otherwise than it should, in words
+    # Which worker has which subtask of the job; ``None`` where the target does not report it, or each has several
     subtasks: Subtasks | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:

@@ -114,19 +114,14 @@ class Keys:
 
 @dataclass(frozen=True)
 class Pieces:
-    """The samples of many series one after the other: what :func:`align` makes of them first.
-
-    Attributes
-    ----------
-    stream, lengths
-        Of each piece: the number of its key, never decreasing, and how many samples it has. Shape ``(pieces,)``.
-    times_ms, values
-        Of all pieces; as in :class:`~perdix.telemetry.series.Series`.
-    """
+    """The samples of many series one after the other: what :func:`align` makes of them first."""
 
     keys: Keys
+    # stream, lengths: of each piece: the number of its key, never decreasing, and how many samples it has. Shape
+    # ``(pieces,)``
     stream: Ints
     lengths: Ints
+    # times_ms, values: of all pieces; as in :class:`~perdix.telemetry.series.Series`
     times_ms: Ints
     values: Values
 

@@ -24,25 +24,14 @@ _PULLED: Final = re.compile(r"prometheus-\d{4}-\d{2}-\d{2}\.json\.gz")
 
 @dataclass(frozen=True)
 class ExportFile:
-    """A file to read.
-
-    Attributes
-    ----------
-    name
-        Its name for people: relative to the folder that was given.
-    source
-        Its partition in the lake. The same file has the same one, wherever it is ingested from.
-    problem
-        Why it cannot be read; empty when it may be.
-    hint
-        What the user knows of it and it does not say.
-    """
+    """A file to read."""
 
     path: Path
-    name: str
+    name: str  # its name for people: relative to the folder that was given
+    # Its partition in the lake. The same file has the same one, wherever it is ingested from
     source: str
-    problem: str = ""
-    hint: Hint = _NO_HINT
+    problem: str = ""  # why it cannot be read; empty when it may be
+    hint: Hint = _NO_HINT  # what the user knows of it and it does not say
 
 
 def export_files(paths: Iterable[Path | str]) -> list[ExportFile]:

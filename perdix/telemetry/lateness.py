@@ -11,17 +11,11 @@ from perdix.telemetry.window import Values
 
 @dataclass(frozen=True)
 class SeenLate:
-    """Whether the p95 latency was above its objective, or the job stood still.
+    """Whether the p95 latency was above its objective, or the job stood still."""
 
-    Attributes
-    ----------
-    times_s
-        Epoch seconds at which each step ends, ascending, shape ``(n,)``.
-    late
-        1 for a late step, 0 for another, NaN where nothing was measured; of the same shape.
-    """
-
+    # Epoch seconds at which each step ends, ascending, shape ``(n,)``
     times_s: Values = field(default_factory=lambda: np.zeros(0))
+    # 1 for a late step, 0 for another, NaN where nothing was measured; of the same shape
     late: Values = field(default_factory=lambda: np.zeros(0))
 
     def share(self, since_s: float) -> float | None:

@@ -44,29 +44,16 @@ Identity = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class PulledRange:
-    """What was pulled of a job.
-
-    Attributes
-    ----------
-    from_s, until_s
-        The range that was asked for, epoch seconds.
-    days
-        Days (ISO, UTC) whose landing file was written.
-    samples
-        How many samples came.
-    problems
-        What could not be pulled, in words; empty when everything was.
-    server_failed
-        Whether the server, and not the job, was the reason.
-    """
+    """What was pulled of a job."""
 
     job: str
+    # from_s, until_s: the range that was asked for, epoch seconds
     from_s: float
     until_s: float
-    days: tuple[str, ...] = ()
-    samples: int = 0
-    problems: tuple[str, ...] = ()
-    server_failed: bool = False
+    days: tuple[str, ...] = ()  # days (ISO, UTC) whose landing file was written
+    samples: int = 0  # how many samples came
+    problems: tuple[str, ...] = ()  # what could not be pulled, in words; empty when everything was
+    server_failed: bool = False  # whether the server, and not the job, was the reason
 
     def sentence(self) -> str:
         """Return what was pulled in one sentence, without the problems."""

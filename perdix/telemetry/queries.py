@@ -35,23 +35,12 @@ class UnanswerableError(ValueError):
 
 @dataclass(frozen=True)
 class Mapped:
-    """What a raw series is called here.
+    """What a raw series is called here."""
 
-    Attributes
-    ----------
-    metric
-        Canonical name.
-    worker
-        The worker, or ``None`` for a job-level metric (and where no label names a worker).
-    kind
-        ``counter`` values become rates on alignment.
-    scale
-        Raw values times ``scale`` have the canonical unit (Flink's uptime is in ms: 0.001). The reader multiplies.
-    """
-
-    metric: str
-    worker: str | None
-    kind: Kind
+    metric: str  # canonical name
+    worker: str | None  # the worker, or ``None`` for a job-level metric (and where no label names a worker)
+    kind: Kind  # ``counter`` values become rates on alignment
+    # Raw values times ``scale`` have the canonical unit (Flink's uptime is in ms: 0.001). The reader multiplies
     scale: float = 1.0
 
 

@@ -21,19 +21,12 @@ Kept = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Question:
-    """One query of one metric.
-
-    Attributes
-    ----------
-    labels
-        Whose values say of which job a result is; empty when every result is of every job.
-    jobs
-        Their values -> the jobs that are meant.
-    """
+    """One query of one metric."""
 
     metric: str
     promql: str
-    labels: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()  # whose values say of which job a result is; empty when every result is of every job
+    # Their values -> the jobs that are meant
     jobs: Mapping[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
 
     def names(self) -> tuple[str, ...]:

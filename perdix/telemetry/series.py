@@ -14,30 +14,15 @@ Kind = Literal["gauge", "counter"]
 
 @dataclass(frozen=True)
 class Series:
-    """Samples of one series, in the order in which they were read.
+    """Samples of one series, in the order in which they were read."""
 
-    Attributes
-    ----------
-    metric
-        Canonical name where it is known, else the exporter's own name.
-    worker
-        The worker that the series belongs to; ``None`` for a job-level series.
-    labels
-        The exporter's labels, without ``__name__``.
-    times_ms
-        Epoch milliseconds (UTC), int64, shape ``(n,)``.
-    values
-        float64, shape ``(n,)``; NaN where the exporter wrote NaN or a staleness marker, infinities kept.
-    kind
-        ``counter`` values only grow but for resets, and are turned into rates on alignment.
-    """
-
-    metric: str
-    worker: str | None
-    times_ms: NDArray[np.int64]
+    metric: str  # canonical name where it is known, else the exporter's own name
+    worker: str | None  # the worker that the series belongs to; ``None`` for a job-level series
+    times_ms: NDArray[np.int64]  # epoch milliseconds (UTC), int64, shape ``(n,)``
+    # float64, shape ``(n,)``; NaN where the exporter wrote NaN or a staleness marker, infinities kept
     values: NDArray[np.float64]
-    labels: Mapping[str, str] = field(default_factory=dict)
-    kind: Kind = "gauge"
+    labels: Mapping[str, str] = field(default_factory=dict)  # the exporter's labels, without ``__name__``
+    kind: Kind = "gauge"  # ``counter`` values only grow but for resets, and are turned into rates on alignment
 
     def __post_init__(self) -> None:
         if self.times_ms.shape != self.values.shape or self.times_ms.ndim != 1:

@@ -29,17 +29,12 @@ class SampleCounts:
 
 @dataclass(frozen=True)
 class Rejected:
-    """Values of one metric that cannot be: they lie outside ``low`` to ``high``. Never used, never learned.
-
-    Attributes
-    ----------
-    times_s, values
-        Epoch seconds of each, and the value in the metric's unit, shape ``(n,)``; at least one.
-    """
+    """Values of one metric that cannot be: they lie outside ``low`` to ``high``. Never used, never learned."""
 
     metric: str
     low: float
     high: float
+    # times_s, values: epoch seconds of each, and the value in the metric's unit, shape ``(n,)``; at least one
     times_s: Values
     values: Values
 

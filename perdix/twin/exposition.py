@@ -32,19 +32,12 @@ _EXPOSED: WeakKeyDictionary[JobTwin, dict[tuple[Names, float], list[Exposed]]] =
 
 @dataclass(frozen=True)
 class Exposed:
-    """One series that can be scraped.
-
-    Attributes
-    ----------
-    endpoint
-        The exporter that serves it: all series of an endpoint are scraped, and lost, together.
-    read
-        ``(history, rows) -> values``, shape of ``rows``; NaN where the exporter does not show the series. Where it is
-        an :class:`OfWorker`, all workers can be read at once.
-    """
+    """One series that can be scraped."""
 
     metric: str
-    endpoint: str
+    endpoint: str  # the exporter that serves it: all series of an endpoint are scraped, and lost, together
+    # ``(history, rows) -> values``, shape of ``rows``; NaN where the exporter does not show the series. Where it is an
+    # :class:`OfWorker`, all workers can be read at once
     read: Read
     worker: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -53,16 +46,11 @@ class Exposed:
 
 @dataclass(frozen=True, eq=False)
 class OfWorker:
-    """Reads one worker's column of a table of all of them.
-
-    Attributes
-    ----------
-    table
-        ``(history, rows) -> values`` of shape ``(n, workers)``. Rows of shape ``(n, k)`` are those of each of the first
-        ``k`` workers, and so are the values.
-    """
+    """Reads one worker's column of a table of all of them."""
 
     worker: int
+    # ``(history, rows) -> values`` of shape ``(n, workers)``. Rows of shape ``(n, k)`` are those of each of the first
+    # ``k`` workers, and so are the values
     table: Read
 
     def __call__(self, history: History, rows: Rows) -> Values:

@@ -51,24 +51,13 @@ class Silence:
 
 @dataclass(frozen=True)
 class Scraping:
-    """How a Prometheus scrapes the twin.
+    """How a Prometheus scrapes the twin."""
 
-    Attributes
-    ----------
-    interval_s
-        Scrape interval in seconds.
-    jitter_s
-        Standard deviation of a scrape's delay in seconds; a delay is never negative nor longer than 0.9 intervals.
-    loss
-        Share of an endpoint's scrapes that leave no samples at all.
-    silences
-        Times in which nothing is scraped.
-    """
-
-    interval_s: float = 15.0
+    interval_s: float = 15.0  # scrape interval in seconds
+    # Standard deviation of a scrape's delay in seconds; a delay is never negative nor longer than 0.9 intervals
     jitter_s: float = 0.0
-    loss: float = 0.0
-    silences: tuple[Silence, ...] = ()
+    loss: float = 0.0  # share of an endpoint's scrapes that leave no samples at all
+    silences: tuple[Silence, ...] = ()  # times in which nothing is scraped
 
     def clock(self, endpoint: str) -> str:
         """Return a name that endpoints share which are scraped at the very same times."""

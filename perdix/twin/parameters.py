@@ -169,15 +169,10 @@ class Keys(Strict):
 
 
 class Source(Strict):
-    """What the job reads.
+    """What the job reads."""
 
-    Attributes
-    ----------
-    partitions
-        The source has so many equally filled partitions, and each worker reads whole ones: of ``n`` workers the busiest
-        reads ``ceil(partitions / n)`` of them, and workers beyond ``partitions`` read nothing. ``None``: no limit.
-    """
-
+    # The source has so many equally filled partitions, and each worker reads whole ones: of ``n`` workers the busiest
+    # reads ``ceil(partitions / n)`` of them, and workers beyond ``partitions`` read nothing. ``None``: no limit
     partitions: Annotated[int, Field(ge=1, le=100_000)] | None = None
 
 
@@ -185,18 +180,13 @@ class Cpu(Strict):
     """CPU is linear in throughput, with a share that is used even when nothing is processed.
 
     A worker that works at full capacity (saturated, or catching up) is at CPU 1.
-
-    Attributes
-    ----------
-    shuffling
-        Above 0, CPU bends: a worker among many spends more on a record while it has little to do, since its buffers are
-        sent half empty. To the busy share ``b`` of one among ``n`` workers comes ``shuffling (1 - 1/n) b (1 - b)``.
-    request
-        What a worker requests of the CPU that it may use: Kubernetes' HPA measures use against the request.
     """
 
     idle: Annotated[float, Field(ge=0, lt=1)] = 0.08
+    # Above 0, CPU bends: a worker among many spends more on a record while it has little to do, since its buffers are
+    # sent half empty. To the busy share ``b`` of one among ``n`` workers comes ``shuffling (1 - 1/n) b (1 - b)``
     shuffling: Share = 0.0
+    # What a worker requests of the CPU that it may use: Kubernetes' HPA measures use against the request
     request: Annotated[float, Field(gt=0, le=1)] = 1.0
     noise: Share = 0.01
     averaged_over_s: Annotated[int, Field(ge=1, le=3_600)] = 60
@@ -213,72 +203,46 @@ class RandomTime(Strict):
 
 
 class Restart(Strict):
-    """How long the job stands still, and how it starts.
-
-    Attributes
-    ----------
-    rescale_replay_s
-        Seconds of work that a planned rescale does again, where a checkpoint is made for it; ``None``: all since the
-        last of those that are made every ``checkpoint_interval_s``, as after a failure.
-    """
+    """How long the job stands still, and how it starts."""
 
     out: RandomTime = RandomTime(median_s=28.0)
     in_: Annotated[RandomTime, Field(alias="in")] = RandomTime(median_s=16.0)
     failure: RandomTime = RandomTime(median_s=20.0)
     detection: RandomTime = RandomTime(median_s=8.0, spread=0.3)
     checkpoint_interval_s: Annotated[int, Field(ge=1, le=3_600)] = 10
+    # Seconds of work that a planned rescale does again, where a checkpoint is made for it; ``None``: all since the last
+    # of those that are made every ``checkpoint_interval_s``, as after a failure
     rescale_replay_s: Annotated[int, Field(ge=0, le=3_600)] | None = None
     warm_up_s: Annotated[int, Field(ge=0, le=600)] = 30
     warm_up_speed: Annotated[float, Field(gt=0, le=1)] = 0.7
 
 
 class Latency(Strict):
-    """End-to-end latency (p95): a base, queueing that grows with utilisation, filling, and the age of what waited.
-
-    Attributes
-    ----------
-    queueing
-        Weight of ``u / (1 - u)`` in the base, ``u`` being utilisation.
-    fill_records, fill_at_most_ms
-        A worker hands its records on when this many have come together, at the latest after this time: latency rises
-        when there is little to do. Off by default.
-    """
+    """End-to-end latency (p95): a base, queueing that grows with utilisation, filling, and the age of what waited."""
 
     base_ms: Positive = 1_000.0
+    # Weight of ``u / (1 - u)`` in the base, ``u`` being utilisation
     queueing: Annotated[float, Field(ge=0, le=10)] = 0.02
+    # fill_records, fill_at_most_ms: a worker hands its records on when this many have come together, at the latest
+    # after this time: latency rises when there is little to do. Off by default
     fill_records: Annotated[float, Field(ge=0)] = 0.0
     fill_at_most_ms: Annotated[float, Field(ge=0, le=600_000)] = 10_000.0
     noise: Spread = 0.03
 
 
 class Heap(Strict):
-    """What a worker's heap holds: a part of its own, and its share of the job's state.
+    """What a worker's heap holds: a part of its own, and its share of the job's state."""
 
-    Attributes
-    ----------
-    own
-        Share of the heap.
-    state
-        Of the whole job, in heaps of one worker; it is spread evenly.
-    """
-
-    own: Share = 0.1
+    own: Share = 0.1  # share of the heap
+    # Of the whole job, in heaps of one worker; it is spread evenly
     state: Annotated[float, Field(ge=0, le=10_000)] = 0.0
 
 
 class TwinParameters(Strict):
-    """One stream job's twin.
-
-    Attributes
-    ----------
-    demo
-        Whether it lives in ``perdix demo`` and ``perdix dev``.
-    heap
-        ``None``: it does not report what its workers hold in memory.
-    """
+    """One stream job's twin."""
 
     name: str
-    demo: bool = True
+    demo: bool = True  # whether it lives in ``perdix demo`` and ``perdix dev``
     engine: Engine = "flink"
     workers: Workers
     keys: Keys = Keys()
@@ -286,6 +250,7 @@ class TwinParameters(Strict):
     cpu: Cpu = Cpu()
     restart: Restart = Restart()
     latency: Latency = Latency()
+    # ``None``: it does not report what its workers hold in memory
     heap: Annotated[Heap | None, Field(exclude_if=lambda heap: heap is None)] = None  # digests stay as they were
     workload: WorkloadSpec
     start_scale_out: Annotated[int, Field(ge=1)] = 4

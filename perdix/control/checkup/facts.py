@@ -68,22 +68,13 @@ class QueryFact:
 
 @dataclass(frozen=True)
 class JobCheckup:
-    """A job's metrics, looked over.
-
-    Attributes
-    ----------
-    server
-        Address without secrets.
-    answers
-        Whether the server answers queries at all.
-    problem, fix
-        What is wrong with the server or with the metrics as a whole, in words; empty where nothing is.
-    """
+    """A job's metrics, looked over."""
 
     job: str
-    server: str
+    server: str  # address without secrets
     queries: tuple[QueryFact, ...]
-    answers: bool = True
+    answers: bool = True  # whether the server answers queries at all
+    # problem, fix: what is wrong with the server or with the metrics as a whole, in words; empty where nothing is
     problem: str = ""
     fix: str = ""
 

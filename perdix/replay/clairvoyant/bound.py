@@ -45,23 +45,12 @@ DECISION_INTERVAL_S = 60
 
 @dataclass(frozen=True)
 class Clairvoyant:
-    """A cheapest plan.
+    """A cheapest plan."""
 
-    Attributes
-    ----------
-    worker_s
-        Worker-seconds.
-    scale_outs
-        Workers paid in each second, the old number until a restart is over; shape ``(seconds,)``.
-    changes
-        ``(second, scale-out asked for)`` of each rescale, in order.
-    unguarded
-        Decision instants at which no failure was allowed for because no scale-out could have recovered from it.
-    """
-
-    worker_s: float
-    scale_outs: Values
-    changes: tuple[tuple[int, int], ...]
+    worker_s: float  # worker-seconds
+    scale_outs: Values  # workers paid in each second, the old number until a restart is over; shape ``(seconds,)``
+    changes: tuple[tuple[int, int], ...]  # ``(second, scale-out asked for)`` of each rescale, in order
+    # Decision instants at which no failure was allowed for because no scale-out could have recovered from it
     unguarded: int = 0
 
     @property

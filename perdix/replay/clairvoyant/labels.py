@@ -17,26 +17,13 @@ CALM = -1  # recovering from nothing: the latency objective is in force
 
 @dataclass(frozen=True)
 class Labels:
-    """Beginnings of plans that have come to the same decision instant, one per row of every array.
+    """Beginnings of plans that have come to the same decision instant, one per row of every array."""
 
-    Attributes
-    ----------
-    cost
-        Worker-seconds so far.
-    backlog
-        Records that wait.
-    scale_out
-        Index of the scale-out that runs.
-    since
-        Decision instant of the first rescale that has not been recovered from; ``CALM`` without one.
-    from_instant, from_row
-        The label that this one goes on from; ``from_row`` is -1 at the start.
-    """
-
-    cost: Whole
-    backlog: Values
-    scale_out: Whole
-    since: Whole
+    cost: Whole  # worker-seconds so far
+    backlog: Values  # records that wait
+    scale_out: Whole  # index of the scale-out that runs
+    since: Whole  # decision instant of the first rescale that has not been recovered from; ``CALM`` without one
+    # from_instant, from_row: the label that this one goes on from; ``from_row`` is -1 at the start
     from_instant: Whole
     from_row: Whole
 

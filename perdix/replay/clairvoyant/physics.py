@@ -17,26 +17,19 @@ from perdix.twin.job import JobTwin
 class Physics:
     """One job's expected physics.
 
-    Attributes
-    ----------
-    capacities_per_s
-        Records/s by scale-out.
-    out_s, in_s, failure_s
-        Whole seconds that the job stands still: scaling out, scaling in, and after a crash with its detection.
-    checkpoint_interval_s
-        A crash has at most so much work done again.
-
     Raises
     ------
     ValueError
         When a capacity is not finite and above 0, or a time is not a whole number of seconds from 0 on.
     """
 
-    capacities_per_s: Mapping[int, float]
+    capacities_per_s: Mapping[int, float]  # records/s by scale-out
+    # out_s, in_s, failure_s: whole seconds that the job stands still: scaling out, scaling in, and after a crash with
+    # its detection
     out_s: int
     in_s: int
     failure_s: int
-    checkpoint_interval_s: int
+    checkpoint_interval_s: int  # a crash has at most so much work done again
 
     def __post_init__(self) -> None:
         for scale_out, per_s in self.capacities_per_s.items():

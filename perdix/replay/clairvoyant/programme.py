@@ -18,31 +18,20 @@ from perdix.telemetry.window import Values
 
 @dataclass(frozen=True)
 class Programme:
-    """All that can be said about a trace before any plan is made.
+    """All that can be said about a trace before any plan is made."""
 
-    Attributes
-    ----------
-    seconds, interval_s, instants
-        Length of the trace, seconds between decisions, and how many there are.
-    workers
-        Every scale-out within the bounds, smallest first.
-    guarded
-        Where a scale-out may be decided on, shape ``(instants, scale_outs)``.
-    staying, out, in_
-        What a stretch does without a rescale, and after one; their limits go by a recovery's age in instants.
-    hopeful_at_most
-        The backlog above which a recovery is hopeless, by its age, instant and scale-out.
-    """
-
+    # seconds, interval_s, instants: length of the trace, seconds between decisions, and how many there are
     seconds: int
     interval_s: int
     instants: int
-    workers: Whole
-    guarded: NDArray[np.bool_]
+    workers: Whole  # every scale-out within the bounds, smallest first
+    guarded: NDArray[np.bool_]  # where a scale-out may be decided on, shape ``(instants, scale_outs)``
+    # staying, out, in_: what a stretch does without a rescale, and after one; their limits go by a recovery's age in
+    # instants
     staying: Stretches
     out: Stretches
     in_: Stretches
-    hopeful_at_most: Values
+    hopeful_at_most: Values  # the backlog above which a recovery is hopeless, by its age, instant and scale-out
 
     @classmethod
     def of(cls, arrivals: Values, physics: Physics, objectives: Objectives, bounds: Bounds, *, interval_s: int) -> Self:

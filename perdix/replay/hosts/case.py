@@ -22,24 +22,15 @@ FORECASTER = "last-value"  # what it chooses by: docs/hosts.md
 
 @dataclass(frozen=True)
 class HostsContender:
-    """A policy as it takes part.
+    """A policy as it takes part."""
 
-    Attributes
-    ----------
-    label
-        As the user wrote it; unique within a campaign.
-    unit_min
-        Billing time unit in minutes; ``None``: the longest of the topology's is what the policy knows, and what it
-        did is billed by each of them, as the paper does with its baseline.
-    interval_s
-        Seconds between its looks; ``None``: as the topology's file says.
-    """
-
-    label: str
+    label: str  # as the user wrote it; unique within a campaign
     policy: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    # Billing time unit in minutes; ``None``: the longest of the topology's is what the policy knows, and what it did is
+    # billed by each of them, as the paper does with its baseline
     unit_min: int | None = None
-    interval_s: int | None = None
+    interval_s: int | None = None  # seconds between its looks; ``None``: as the topology's file says
 
     def build(self) -> HostsPolicy:
         """Return the policy."""

@@ -34,28 +34,15 @@ class Lease:
 
 @dataclass(frozen=True)
 class Bill:
-    """What the leases cost with one billing time unit.
-
-    Attributes
-    ----------
-    paid_units
-        Units that were begun.
-    resource_cost
-        Of those.
-    unused_s
-        Paid time after hosts were given back.
-    premature
-        Hosts that were given back with more of a paid unit left than passes between two looks, or 5 % of it.
-    total_cost
-        Compliance level -> resource cost and penalties.
-    """
+    """What the leases cost with one billing time unit."""
 
     unit_min: int
-    paid_units: int
-    resource_cost: float
-    unused_s: float
+    paid_units: int  # units that were begun
+    resource_cost: float  # of those
+    unused_s: float  # paid time after hosts were given back
+    # Hosts that were given back with more of a paid unit left than passes between two looks, or 5 % of it
     premature: int
-    total_cost: Mapping[str, float]
+    total_cost: Mapping[str, float]  # compliance level -> resource cost and penalties
 
 
 @dataclass(frozen=True)

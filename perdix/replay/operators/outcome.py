@@ -87,22 +87,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class DataflowOutcome:
-    """What one replay came to.
-
-    Attributes
-    ----------
-    instance_s, bound_instance_s
-        Instance-seconds of all operators that may be scaled, the old numbers until a rescale is over; and the same of
-        the optimum of each phase (without skew where there is none), which rescales at once.
-    achieved
-        Share of all that was to be emitted that was emitted, standstills included.
-    back_pressured
-        Share of the seconds that it ran in which a source waited for room.
-    lag_maximum_records, lag_at_end_records
-        Over all sources; 0 without a log.
-    problems
-        Looks at which the policy failed or answered what cannot be; it was held then.
-    """
+    """What one replay came to."""
 
     policy: str
     dataflow: str
@@ -110,14 +95,18 @@ class DataflowOutcome:
     seconds: int
     start: Parallelism
     phases: tuple[Phase, ...]
+    # instance_s, bound_instance_s: instance-seconds of all operators that may be scaled, the old numbers until a
+    # rescale is over; and the same of the optimum of each phase (without skew where there is none), which rescales at
+    # once
     instance_s: float
     bound_instance_s: float
-    achieved: float
-    back_pressured: float
+    achieved: float  # share of all that was to be emitted that was emitted, standstills included
+    back_pressured: float  # share of the seconds that it ran in which a source waited for room
+    # lag_maximum_records, lag_at_end_records: over all sources; 0 without a log
     lag_maximum_records: float
     lag_at_end_records: float
     decisions: tuple[Asked, ...] = ()
-    problems: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()  # looks at which the policy failed or answered what cannot be; it was held then
     wall_s: float = 0.0
 
     @property

@@ -18,24 +18,13 @@ PENDING = ".pendingRecords"
 
 @dataclass(frozen=True)
 class OperatorReading:
-    """One vertex of a job (Flink chains operators into vertices, and scales these).
+    """One vertex of a job (Flink chains operators into vertices, and scales these)."""
 
-    Attributes
-    ----------
-    inputs
-        Vertices that feed it; empty: a source.
-    maximum
-        Its maximum parallelism: its key groups.
-    started_ms
-        Epoch milliseconds at which each subtask began, shape ``(subtasks,)``.
-    pending_records
-        Of a source: records that wait before it; ``None`` where it does not report them.
-    """
-
-    inputs: tuple[str, ...]
-    maximum: int
+    inputs: tuple[str, ...]  # vertices that feed it; empty: a source
+    maximum: int  # its maximum parallelism: its key groups
     counters: SubtaskCounters
-    started_ms: tuple[int, ...]
+    started_ms: tuple[int, ...]  # epoch milliseconds at which each subtask began, shape ``(subtasks,)``
+    # Of a source: records that wait before it; ``None`` where it does not report them
     pending_records: float | None = None
 
 

@@ -24,36 +24,22 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Scale:
-    """The subresource, as read.
+    """The subresource, as read."""
 
-    Attributes
-    ----------
-    wanted, running
-        ``spec.replicas`` and ``status.replicas``.
-    whole
-        All of it, to be sent back changed.
-    """
-
+    # wanted, running: ``spec.replicas`` and ``status.replicas``
     wanted: int
     running: int
-    whole: dict[str, Any]
+    whole: dict[str, Any]  # all of it, to be sent back changed
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What a Deployment or StatefulSet says of its pods.
+    """What a Deployment or StatefulSet says of its pods."""
 
-    Attributes
-    ----------
-    wanted, ready
-        Pods that are asked for, and that answer their readiness probes.
-    followed
-        Whether its controller has seen the latest change, and no pod is left over.
-    """
-
+    # wanted, ready: pods that are asked for, and that answer their readiness probes
     wanted: int
     ready: int
-    followed: bool
+    followed: bool  # whether its controller has seen the latest change, and no pod is left over
 
 
 class ScaleApi:

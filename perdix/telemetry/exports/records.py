@@ -68,25 +68,14 @@ class NamedSeries:
 
 @dataclass(frozen=True)
 class Quarantined:
-    """Something that could not be read, and where.
+    """Something that could not be read, and where."""
 
-    Attributes
-    ----------
-    line
-        Counted from 1; ``None`` where the format has no lines or the reader began in the middle of the file.
-    byte_offset
-        Counted from 0 in the decompressed content.
-    reason
-        One plain sentence with the mend where there is one.
-    samples
-        How many samples this stands for: those that could be counted, else 1.
-    """
-
-    reason: str
+    reason: str  # one plain sentence with the mend where there is one
+    # Counted from 1; ``None`` where the format has no lines or the reader began in the middle of the file
     line: int | None = None
-    byte_offset: int | None = None
+    byte_offset: int | None = None  # counted from 0 in the decompressed content
     excerpt: str = ""
-    samples: int = 1
+    samples: int = 1  # how many samples this stands for: those that could be counted, else 1
     file: str = ""
 
 

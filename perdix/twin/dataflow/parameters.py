@@ -26,16 +26,12 @@ class Overhead(Strict):
     """How much dearer a record becomes with every further instance (Gunther's universal scalability law).
 
     A record costs ``cost_us * (1 + contention (n-1) + coherency n (n-1))`` among n instances.
-
-    Attributes
-    ----------
-    unseen
-        Part of what is added that instrumentation does not count as useful time (DS2, section 4.2: overheads that are
-        not captured, which the target rate ratio is for).
     """
 
     contention: Share = 0.0
     coherency: Share = 0.0
+    # Part of what is added that instrumentation does not count as useful time (DS2, section 4.2: overheads that are not
+    # captured, which the target rate ratio is for)
     unseen: Share = 0.0
 
 
@@ -66,22 +62,13 @@ class Phase(Strict):
 
 
 class Source(Strict):
-    """Where records come from.
+    """Where records come from."""
 
-    Attributes
-    ----------
-    kind
-        ``generator``: what is not emitted in its second is never emitted, so a source that is held back falls to the
-        achieved rate. ``log`` (Kafka): it waits, as lag.
-    phases
-        Rates over time, constant in between.
-    noise
-        Relative standard deviation of the rate; it persists for ten seconds.
-    """
-
+    # ``generator``: what is not emitted in its second is never emitted, so a source that is held back falls to the
+    # achieved rate. ``log`` (Kafka): it waits, as lag
     kind: Literal["generator", "log"] = "generator"
-    phases: Annotated[tuple[Phase, ...], Field(min_length=1)]
-    noise: Spread = 0.0
+    phases: Annotated[tuple[Phase, ...], Field(min_length=1)]  # rates over time, constant in between
+    noise: Spread = 0.0  # relative standard deviation of the rate; it persists for ten seconds
 
     @field_validator("phases")
     @classmethod
@@ -187,17 +174,10 @@ class OperatorParameters(Strict):
 
 
 class Noise(Strict):
-    """What is not the same from second to second, and from look to look.
+    """What is not the same from second to second, and from look to look."""
 
-    Attributes
-    ----------
-    speed
-        Relative standard deviation of an operator's speed; it persists for ten seconds.
-    instrumentation
-        Relative standard deviation of an instance's useful time in a window, as it is measured.
-    """
-
-    speed: Spread = 0.02
+    speed: Spread = 0.02  # relative standard deviation of an operator's speed; it persists for ten seconds
+    # Relative standard deviation of an instance's useful time in a window, as it is measured
     instrumentation: Spread = 0.01
 
 

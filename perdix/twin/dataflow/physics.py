@@ -20,24 +20,15 @@ NOTHING = 1e-9  # relative difference below which a rate counts as reached
 
 @dataclass(frozen=True)
 class Wiring:
-    """A dataflow by numbers: operators ``0..n-1`` in topological order, edges ``0..m-1``.
-
-    Attributes
-    ----------
-    edges
-        ``(upstream, downstream)`` of each edge.
-    gains
-        Records that each edge gets per record that its upstream operator processes.
-    before
-        By edge: its upstream operator and everything that feeds that.
-    """
+    """A dataflow by numbers: operators ``0..n-1`` in topological order, edges ``0..m-1``."""
 
     names: tuple[str, ...]
-    edges: tuple[tuple[int, int], ...]
-    gains: tuple[float, ...]
+    edges: tuple[tuple[int, int], ...]  # ``(upstream, downstream)`` of each edge
+    gains: tuple[float, ...]  # records that each edge gets per record that its upstream operator processes
     inputs: tuple[tuple[int, ...], ...] = field(init=False)
     outputs: tuple[tuple[int, ...], ...] = field(init=False)
     joins: bool = field(init=False)
+    # By edge: its upstream operator and everything that feeds that
     before: tuple[frozenset[int], ...] = field(init=False)
 
     def __post_init__(self) -> None:

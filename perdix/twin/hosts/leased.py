@@ -60,14 +60,7 @@ class LeasedHost:
 
 @dataclass
 class Container:
-    """An instance of an operator type.
-
-    Attributes
-    ----------
-    starts_s, ready_s, gone_s
-        When its start began, when it works (a start that fails ends then), and when it has stopped, seconds after the
-        twin began; ``None``: not yet known, as its host or its room is not there.
-    """
+    """An instance of an operator type."""
 
     instance_id: str
     number: int
@@ -75,6 +68,8 @@ class Container:
     host_id: str
     asked_s: int
     ready: bool = False
+    # starts_s, ready_s, gone_s: when its start began, when it works (a start that fails ends then), and when it has
+    # stopped, seconds after the twin began; ``None``: not yet known, as its host or its room is not there
     starts_s: int | None = None
     ready_s: float | None = None
     gone_s: int | None = None

@@ -38,27 +38,16 @@ class Sensor(Strict):
 
 
 class OperatorParameters(Strict):
-    """An operator type (Table 2).
+    """An operator type (Table 2)."""
 
-    Attributes
-    ----------
-    duration_ms
-        What one data item takes where none has to wait: the objective ``o_slo``.
-    cpu_cores, memory_mb
-        What each instance is guaranteed.
-    image_mb
-        Of the container's image, downloaded at the first start on a host.
-    inputs
-        Sensors and operators whose data items it takes.
-    consumes, emits
-        The outgoing ratio: of ``consumes`` data items ``emits`` are made, spread evenly over the operators after it.
-    """
-
-    duration_ms: Positive
+    duration_ms: Positive  # what one data item takes where none has to wait: the objective ``o_slo``
+    # cpu_cores, memory_mb: what each instance is guaranteed
     cpu_cores: Positive
     memory_mb: Positive
-    image_mb: Annotated[float, Field(ge=0)] = 0.0
-    inputs: Annotated[list[str], Field(min_length=1)]
+    image_mb: Annotated[float, Field(ge=0)] = 0.0  # of the container's image, downloaded at the first start on a host
+    inputs: Annotated[list[str], Field(min_length=1)]  # sensors and operators whose data items it takes
+    # consumes, emits: the outgoing ratio: of ``consumes`` data items ``emits`` are made, spread evenly over the
+    # operators after it
     consumes: Positive = 1.0
     emits: Annotated[float, Field(ge=0)] = 1.0
 
@@ -69,47 +58,25 @@ class OperatorParameters(Strict):
 
 
 class HostParameters(Strict):
-    """A virtual machine that can be leased.
-
-    Attributes
-    ----------
-    start_up_s
-        From the lease to the first container.
-    price_per_h
-        Of one host.
-    at_start
-        Hosts that run when the twin begins, every operator once spread over them.
-    most
-        How many may be leased at once; ``None``: no limit.
-    """
+    """A virtual machine that can be leased."""
 
     cores: Positive = 4.0
     memory_mb: Positive = 7_168.0
-    start_up_s: Between = Between(low=30.0, high=60.0)
-    price_per_h: Annotated[float, Field(ge=0)] = 6.0
+    start_up_s: Between = Between(low=30.0, high=60.0)  # from the lease to the first container
+    price_per_h: Annotated[float, Field(ge=0)] = 6.0  # of one host
+    # Hosts that run when the twin begins, every operator once spread over them
     at_start: Annotated[int, Field(ge=1, le=1_000)] = 1
-    most: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    most: Annotated[int, Field(ge=1, le=10_000)] | None = None  # how many may be leased at once; ``None``: no limit
 
 
 class ContainerParameters(Strict):
-    """How containers start and stop.
+    """How containers start and stop."""
 
-    Attributes
-    ----------
-    start_s
-        With the image on the host.
-    download_mb_per_s
-        Of an image that is not there yet.
-    stop_s
-        From the request until it is gone: it works no more, but takes its room.
-    failing
-        Share of the starts that fail; the container is gone then.
-    """
-
-    start_s: Between = Between(low=5.0, high=10.0)
-    download_mb_per_s: Positive = 5.0
+    start_s: Between = Between(low=5.0, high=10.0)  # with the image on the host
+    download_mb_per_s: Positive = 5.0  # of an image that is not there yet
+    # From the request until it is gone: it works no more, but takes its room
     stop_s: Annotated[int, Field(ge=1, le=600)] = 10
-    failing: Share = 0.0
+    failing: Share = 0.0  # share of the starts that fail; the container is gone then
 
 
 class Processing(Strict):
@@ -157,22 +124,13 @@ class Neighbours(Strict):
 
 
 class Measuring(Strict):
-    """What is measured, and when it is looked at.
+    """What is measured, and when it is looked at."""
 
-    Attributes
-    ----------
-    every_s, look_every_s
-        Seconds between two measurements, and between two looks of a policy.
-    last
-        Durations that are kept per operator type (the paper's N).
-    share
-        Of the data items whose duration is measured.
-    """
-
+    # every_s, look_every_s: seconds between two measurements, and between two looks of a policy
     every_s: Annotated[int, Field(ge=1, le=3_600)] = 15
     look_every_s: Annotated[int, Field(ge=1, le=3_600)] = 60
-    last: Annotated[int, Field(ge=2, le=100)] = 5
-    share: Annotated[float, Field(gt=0, le=1)] = 0.1
+    last: Annotated[int, Field(ge=2, le=100)] = 5  # durations that are kept per operator type (the paper's N)
+    share: Annotated[float, Field(gt=0, le=1)] = 0.1  # of the data items whose duration is measured
 
 
 class Costs(Strict):

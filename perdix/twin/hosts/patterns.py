@@ -14,18 +14,11 @@ DOWN_BELOW, UP_ABOVE = 0.4, 0.6  # equation 6
 
 
 class Walk(Strict):
-    """A random walk (equation 6): a machine less below .4, one more above .6, the same in between.
+    """A random walk (equation 6): a machine less below .4, one more above .6, the same in between."""
 
-    Attributes
-    ----------
-    seed
-        Of the walk, not of the replay: a pattern is the same in every run.
-    lowest, highest
-        The paper chose walks that stay within them; so must this one.
-    """
-
-    seed: Annotated[int, Field(ge=0)]
+    seed: Annotated[int, Field(ge=0)]  # of the walk, not of the replay: a pattern is the same in every run
     start: Annotated[int, Field(ge=0)] = 4
+    # lowest, highest: the paper chose walks that stay within them; so must this one
     lowest: Annotated[int, Field(ge=0)] = 1
     highest: Annotated[int, Field(ge=1)] = 8
 

@@ -21,23 +21,12 @@ NEVER_BELOW = 0.1  # a measured duration keeps a tenth of itself, whatever the n
 
 @dataclass(frozen=True)
 class Measured:
-    """One measurement of an operator type.
+    """One measurement of an operator type."""
 
-    Attributes
-    ----------
-    queue_items
-        What waits.
-    arrived_per_s
-        Mean since the measurement before.
-    duration_s
-        Mean of the items that were looked at since then; ``None`` where none was begun.
-    busy_per_instance_s
-        Items/s per working instance, where items waited all the time; ``None`` elsewhere: nobody knows what they could.
-    """
-
-    queue_items: float
-    arrived_per_s: float
-    duration_s: float | None
+    queue_items: float  # what waits
+    arrived_per_s: float  # mean since the measurement before
+    duration_s: float | None  # mean of the items that were looked at since then; ``None`` where none was begun
+    # Items/s per working instance, where items waited all the time; ``None`` elsewhere: nobody knows what they could
     busy_per_instance_s: float | None
 
 

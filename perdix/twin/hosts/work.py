@@ -14,20 +14,11 @@ from perdix.twin.hosts.parameters import Topology
 
 @dataclass(frozen=True)
 class Placement:
-    """Which instances work where.
+    """Which instances work where."""
 
-    Attributes
-    ----------
-    numbers
-        Of the hosts on which something works.
-    counts
-        Working instances, ``(hosts, operators)``.
-    order
-        Per host the operators of its instances, those that were asked for first coming first.
-    """
-
-    numbers: tuple[int, ...]
-    counts: Values
+    numbers: tuple[int, ...]  # of the hosts on which something works
+    counts: Values  # working instances, ``(hosts, operators)``
+    # Per host the operators of its instances, those that were asked for first coming first
     order: tuple[tuple[int, ...], ...]
 
     @classmethod

@@ -19,18 +19,12 @@ _OWN_SPEED, _FLICKER, _DRIFT, _WORKLOAD = 21, 22, 23, 24  # random streams
 
 @dataclass(frozen=True)
 class Seconds:
-    """What an instance shows, one value per second, shape ``(seconds,)`` each.
+    """What an instance shows, one value per second, shape ``(seconds,)`` each."""
 
-    Attributes
-    ----------
-    offered_per_s, throughput_per_s
-        Records offered to it and processed by it.
-    cpu_cores, memory_mb
-        What it used.
-    """
-
+    # offered_per_s, throughput_per_s: records offered to it and processed by it
     offered_per_s: Values
     throughput_per_s: Values
+    # cpu_cores, memory_mb: what it used
     cpu_cores: Values
     memory_mb: Values
 

@@ -125,15 +125,7 @@ class LiveWorkload(Strict):
 
 
 class OperatorTwinParameters(Strict):
-    """The twin of one operator's instances.
-
-    Attributes
-    ----------
-    sizes
-        What can be sampled.
-    buffer_s
-        Seconds of work that wait before an instance at most; what does not fit goes back to the other instances.
-    """
+    """The twin of one operator's instances."""
 
     name: str
     description: str = ""
@@ -142,7 +134,8 @@ class OperatorTwinParameters(Strict):
     noise: Noise = Noise()
     start: Start = Start()
     workload: LiveWorkload
-    sizes: Grid
+    sizes: Grid  # what can be sampled
+    # Seconds of work that wait before an instance at most; what does not fit goes back to the other instances
     buffer_s: Annotated[float, Field(ge=0, le=60)] = 1.0
 
     @model_validator(mode="after")
