@@ -25,13 +25,7 @@ Tell = Callable[[Progress], None]
 
 
 def run_kept(
-    spark: SparkSession,
-    keys: Sequence[Key],
-    task: Task,
-    kept: Kept,
-    tell: Tell,
-    *,
-    tell_every_s: float = TELL_EVERY_S,
+    spark: SparkSession, keys: Sequence[Key], task: Task, kept: Kept, tell: Tell, *, tell_every_s: float = TELL_EVERY_S
 ) -> None:
     """Run ``task`` for every key on Spark, each answer becoming a file of ``kept``.
 

@@ -21,10 +21,7 @@ _MOST_DOTS = 300  # per worker: more only darken the picture
 
 
 def capacity_over_scale_outs(
-    job: str,
-    estimates: Sequence[Estimate],
-    *,
-    truth_per_s: Mapping[int, float] | None = None,
+    job: str, estimates: Sequence[Estimate], *, truth_per_s: Mapping[int, float] | None = None
 ) -> bytes:
     """Draw the capacity at each scale-out with its 90 % interval; ``truth_per_s`` is known for a twin only."""
     figure, axes = single()

@@ -169,11 +169,7 @@ def opened(store: str, of: GivenChampions) -> Iterator[TickIO]:
 
 
 def measure(
-    count: int,
-    url: str,
-    families: Mapping[str, type[Member]],
-    source: str = "memory",
-    processes: int | None = 1,
+    count: int, url: str, families: Mapping[str, type[Member]], source: str = "memory", processes: int | None = 1
 ) -> dict[str, float]:
     """Return what a tick of ``count`` jobs costs: per job in milliseconds, all of it in seconds, memory in MiB."""
     parameters = load_twin(TWIN)

@@ -22,11 +22,7 @@ _COLOURS = {tmax.RIDGE: GREY, tmax.LINE: BLUE, tmax.USL: ORANGE}
 
 
 def latency_surface(
-    job: str,
-    model: LatencyModel,
-    points: Sequence[ProfilePoint],
-    overloaded: NDArray[np.bool_],
-    rates: HighestRates,
+    job: str, model: LatencyModel, points: Sequence[ProfilePoint], overloaded: NDArray[np.bool_], rates: HighestRates
 ) -> bytes:
     """Draw latency over scale-out and rate as colours, white where it is not normal, and the measured points on it.
 

@@ -159,11 +159,7 @@ ALL = "all"
 
 
 def drawn(
-    rng: np.random.Generator,
-    minutes: int,
-    jobs: Sequence[str],
-    controllers: Sequence[str],
-    kinds: Collection[str],
+    rng: np.random.Generator, minutes: int, jobs: Sequence[str], controllers: Sequence[str], kinds: Collection[str]
 ) -> tuple[Fault, ...]:
     """Draw the faults of an episode whose first ``minutes`` are stormy; all of them end within those."""
     theme = rng.random()

@@ -171,12 +171,7 @@ def with_fallback(memory: JobMemory) -> JobMemory:
 
 
 def believe(
-    memory: JobMemory,
-    bounds: Bounds,
-    current: int,
-    *,
-    partitions: int | None = None,
-    horizon_s: float = HORIZON_S,
+    memory: JobMemory, bounds: Bounds, current: int, *, partitions: int | None = None, horizon_s: float = HORIZON_S
 ) -> Beliefs:
     """Forecast, and estimate the capacity of every scale-out that may be chosen, with ``partitions`` of the source.
 

@@ -57,13 +57,7 @@ class Setting:
     lasts: bool = True  # whether anybody will read what is stored
 
 
-def plan(
-    setting: Setting,
-    observation: Observation,
-    progress: Progress,
-    lesson: Lesson,
-    ledgered: Ledgered,
-) -> Plan:
+def plan(setting: Setting, observation: Observation, progress: Progress, lesson: Lesson, ledgered: Ledgered) -> Plan:
     """Decide, where there is ground for it: missing or stale metrics never lead to a decision of a policy."""
     running, job = progress.running, setting.job
     known = running is not None and running.scale_out >= 1  # none runs where all of them are being replaced

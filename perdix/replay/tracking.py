@@ -85,10 +85,7 @@ POINTS = 90  # of a course: MLflow draws a line through them, and every one is a
 
 
 def comparison_of(
-    campaign: Campaign,
-    started_at_s: float,
-    files: Sequence[Path] = (),
-    tags: Mapping[str, str] = NO_TAGS,
+    campaign: Campaign, started_at_s: float, files: Sequence[Path] = (), tags: Mapping[str, str] = NO_TAGS
 ) -> Comparison:
     """Return what MLflow shows of a campaign: a run, and nested in it one per policy with the means over its seeds.
 

@@ -89,11 +89,7 @@ class Target(Protocol):
         ...
 
     def scale(
-        self,
-        scale_out: int,
-        idempotency_key: str,
-        mix: Mapping[str, int] | None = None,
-        guard: Guard = unguarded,
+        self, scale_out: int, idempotency_key: str, mix: Mapping[str, int] | None = None, guard: Guard = unguarded
     ) -> Running:
         """Ask for ``scale_out`` workers; a repeated key changes nothing more than that these are asked for.
 

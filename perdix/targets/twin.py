@@ -54,11 +54,7 @@ class TwinTarget(Connected):
         return self._twin.asked("GET", self._path, _Answer).running()
 
     def scale(
-        self,
-        scale_out: int,
-        idempotency_key: str,
-        mix: Mapping[str, int] | None = None,
-        guard: Guard = unguarded,
+        self, scale_out: int, idempotency_key: str, mix: Mapping[str, int] | None = None, guard: Guard = unguarded
     ) -> Running:
         """Ask for ``scale_out`` workers."""
         body: dict[str, Any] = {"scale_out": scale_out, "idempotency_key": idempotency_key}
@@ -83,11 +79,7 @@ class LocalTwinTarget:
         return Running(twin.scale_out, twin.requested, twin.settled, *mixes, subtasks=subtasks_of(twin))
 
     def scale(
-        self,
-        scale_out: int,
-        idempotency_key: str,
-        mix: Mapping[str, int] | None = None,
-        guard: Guard = unguarded,
+        self, scale_out: int, idempotency_key: str, mix: Mapping[str, int] | None = None, guard: Guard = unguarded
     ) -> Running:
         """Ask for ``scale_out`` workers."""
         if not idempotency_key:

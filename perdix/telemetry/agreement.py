@@ -140,14 +140,7 @@ class _Seen:
 
     @classmethod
     def over(
-        cls,
-        steps: int,
-        step_s: float,
-        workload: Values,
-        throughput: Values,
-        lag: Values,
-        *,
-        late_s: float = SPAN_S,
+        cls, steps: int, step_s: float, workload: Values, throughput: Values, lag: Values, *, late_s: float = SPAN_S
     ) -> _Seen:
         both = np.isfinite(workload) & np.isfinite(throughput)
         counts = _trailing_sums(both.astype(np.float64), steps)

@@ -252,13 +252,7 @@ def _restart_first(metrics: set[str]) -> list[str]:
 
 
 def _metric_rows(
-    metric: str,
-    ordered: Sequence[StreamKey],
-    streams: Streams,
-    grid: Grid,
-    restarts: Ints,
-    *,
-    known: Values | None,
+    metric: str, ordered: Sequence[StreamKey], streams: Streams, grid: Grid, restarts: Ints, *, known: Values | None
 ) -> tuple[dict[Target, Values], int]:
     """Return ``(metric, worker) -> row`` for one metric, and the counter resets seen; a few targets at a time.
 

@@ -198,12 +198,7 @@ class Lake:
             living.close()
 
     def adopt(
-        self,
-        table: str,
-        keys: Mapping[str, str],
-        staged: Sequence[Path],
-        *,
-        counts: Mapping[str, Any] | None = None,
+        self, table: str, keys: Mapping[str, str], staged: Sequence[Path], *, counts: Mapping[str, Any] | None = None
     ) -> Manifest:
         """Replace a partition by Parquet files that were written under :meth:`staging`; they are moved, not copied.
 

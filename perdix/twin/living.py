@@ -59,12 +59,7 @@ class LivingTwin:
     """Twins by name, moved on to the clock's time whenever someone looks at them."""
 
     def __init__(
-        self,
-        jobs: Mapping[str, JobTwin],
-        clock: Clock,
-        *,
-        scraping: Scraping | None = None,
-        keep_s: int = KEEP_S,
+        self, jobs: Mapping[str, JobTwin], clock: Clock, *, scraping: Scraping | None = None, keep_s: int = KEEP_S
     ) -> None:
         self._jobs = dict(jobs)
         self._clock = clock

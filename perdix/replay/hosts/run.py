@@ -29,10 +29,7 @@ _DEATHS = 41  # random stream
 
 
 def play(
-    case: HostsCase,
-    policy: HostsPolicy | None = None,
-    *,
-    on_second: Callable[[int], None] | None = None,
+    case: HostsCase, policy: HostsPolicy | None = None, *, on_second: Callable[[int], None] | None = None
 ) -> HostsPlayed:
     """Play one policy on one topology.
 

@@ -56,10 +56,7 @@ def operator_types(topology: Topology) -> Mapping[str, OperatorType]:
 
 
 def situation_of(
-    twin: HostsTwin,
-    check_interval_s: float,
-    memory: Mapping[str, Any],
-    forecasts: Mapping[str, Forecast] | None = None,
+    twin: HostsTwin, check_interval_s: float, memory: Mapping[str, Any], forecasts: Mapping[str, Forecast] | None = None
 ) -> HostsSituation:
     """Return what a policy may know now."""
     now, limits = twin.second, twin.topology.hosts

@@ -17,10 +17,7 @@ MOST_PROBLEMS = 20  # that are reported; a policy that fails fails often
 
 
 def play(
-    case: DataflowCase,
-    policy: DataflowPolicy | None = None,
-    *,
-    on_second: Callable[[int], None] | None = None,
+    case: DataflowCase, policy: DataflowPolicy | None = None, *, on_second: Callable[[int], None] | None = None
 ) -> DataflowPlayed:
     """Play one policy on one dataflow.
 

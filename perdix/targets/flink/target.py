@@ -126,11 +126,7 @@ class FlinkTarget(Connected):
         return read_dataflow(self._flink, job, slots=self._slots_for_it(), running=running)
 
     def scale(
-        self,
-        scale_out: int,
-        idempotency_key: str,
-        mix: Mapping[str, int] | None = None,
-        guard: Guard = unguarded,
+        self, scale_out: int, idempotency_key: str, mix: Mapping[str, int] | None = None, guard: Guard = unguarded
     ) -> Running:
         """Ask for ``scale_out`` subtasks of every vertex, or as many as it can have at most."""
         if mix:

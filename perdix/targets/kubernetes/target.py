@@ -48,11 +48,7 @@ class KubernetesTarget(Connected):
         return Running(pods.ready, pods.wanted, settled=pods.followed and pods.ready == pods.wanted)
 
     def scale(
-        self,
-        scale_out: int,
-        idempotency_key: str,
-        mix: Mapping[str, int] | None = None,
-        guard: Guard = unguarded,
+        self, scale_out: int, idempotency_key: str, mix: Mapping[str, int] | None = None, guard: Guard = unguarded
     ) -> Running:
         """Ask for ``scale_out`` pods; where they are asked for already, nothing is written."""
         if mix:
