@@ -9,24 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from perdix.cli.ds2.options import (
-    ALL,
-    AlignOption,
-    AsWorkersOption,
-    CombineOption,
-    CurvesOption,
-    EpochOption,
-    MaxParallelismOption,
-    RateFactorOption,
-    RatesOption,
-    SharedSlotsOption,
-    SizeSourcesOption,
-    SlotsOption,
-    SourcesOption,
-    TargetRateRatioOption,
-    TopologyOption,
-    WriteCurvesOption,
-)
+from perdix.cli.ds2 import options
+from perdix.cli.ds2.options import ALL
 from perdix.cli.ds2.results import answer_of, epoch_row, operator_rows, show_answer, source_row
 from perdix.cli.options import JsonOption
 from perdix.cli.output import UserError, complaints, emit
@@ -44,21 +28,21 @@ T = TypeVar("T")
 
 def ds2(
     *,
-    topology: TopologyOption,
-    rates: RatesOption,
-    sources: SourcesOption = None,
-    epoch: EpochOption = ALL,
-    combine: CombineOption = "last",
-    target_rate_ratio: TargetRateRatioOption = None,
-    rate_factor: RateFactorOption = 0.0,
-    size_sources: SizeSourcesOption = False,
-    max_parallelism: MaxParallelismOption = None,
-    slots: SlotsOption = None,
-    shared_slots: SharedSlotsOption = True,
-    align: AlignOption = "OFF",
-    as_workers: AsWorkersOption = False,
-    curves: CurvesOption = None,
-    write_curves: WriteCurvesOption = None,
+    topology: options.TopologyOption,
+    rates: options.RatesOption,
+    sources: options.SourcesOption = None,
+    epoch: options.EpochOption = ALL,
+    combine: options.CombineOption = "last",
+    target_rate_ratio: options.TargetRateRatioOption = None,
+    rate_factor: options.RateFactorOption = 0.0,
+    size_sources: options.SizeSourcesOption = False,
+    max_parallelism: options.MaxParallelismOption = None,
+    slots: options.SlotsOption = None,
+    shared_slots: options.SharedSlotsOption = True,
+    align: options.AlignOption = "OFF",
+    as_workers: options.AsWorkersOption = False,
+    curves: options.CurvesOption = None,
+    write_curves: options.WriteCurvesOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say how many instances each operator of a dataflow needs, by DS2's equations 7 and 8.
