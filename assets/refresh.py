@@ -28,31 +28,18 @@ if TYPE_CHECKING:
 
 @dataclass
 class Refresh:
-    """One pass over the landed files of some jobs.
-
-    Attributes
-    ----------
-    session
-        Called when Spark is needed.
-    suites
-        Table -> its expectations.
-    now_s
-        Epoch seconds of the caller's clock.
-    reports
-        Ingest report of each job that had new files, as plain values.
-    problems
-        Job -> what went wrong, in words.
-    outcomes
-        Table -> what came of its expectations.
-    """
+    """One pass over the landed files of some jobs."""
 
     home: Home
     lake: Lake
-    session: Callable[[], SparkSession]
-    suites: Mapping[str, Suite]
-    now_s: float
+    session: Callable[[], SparkSession]  # called when Spark is needed
+    suites: Mapping[str, Suite]  # table -> its expectations
+    now_s: float  # epoch seconds of the caller's clock
+    # Ingest report of each job that had new files, as plain values
     reports: list[dict[str, Any]] = field(default_factory=list)
+    # Job -> what went wrong, in words
     problems: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    # Table -> what came of its expectations
     outcomes: dict[str, list[ExpectationOutcome]] = field(default_factory=dict)
 
     def run(self, days_of: Mapping[str, Collection[str]]) -> None:

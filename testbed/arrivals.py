@@ -21,46 +21,28 @@ LONGEST_S = 7 * 86_400  # of a load, as an array of seconds
 
 
 class Load(Strict):
-    """A load.
+    """A load."""
 
-    Attributes
-    ----------
-    trace
-        CSV or Parquet file with a time and a rate, as `perdix replay --workload` reads it.
-    shape
-        Instead of a trace: a pattern of the twin's. Its period is ``period_s`` seconds of the trace.
-    peak_per_s
-        Records per second at the highest point of the trace once it is compressed, before noise.
-    compress
-        Seconds of the trace that one second plays: the mean of their rates.
-    seconds
-        Length of the load. The trace once by default; longer, and it starts anew.
-    start_s
-        Second of the trace to begin at.
-    noise
-        Relative standard deviation from second to second.
-    skew
-        Exponent of Zipf's law over the words: 0 means that every word is as likely.
-    words_per_record, vocabulary
-        Words of a record, and how many different ones there are.
-    seed
-        Of the words, the noise and the pattern.
-    """
-
-    trace: Path | None = None
+    trace: Path | None = None  # CSV or Parquet file with a time and a rate, as `perdix replay --workload` reads it
+    # Instead of a trace: a pattern of the twin's. Its period is ``period_s`` seconds of the trace
     shape: Shape | None = None
+    # Records per second at the highest point of the trace once it is compressed, before noise
     peak_per_s: Annotated[float, Field(gt=0, le=1_000_000)] = 500.0
+    # Seconds of the trace that one second plays: the mean of their rates
     compress: Annotated[float, Field(gt=0, le=100_000)] = 1.0
+    # Length of the load. The trace once by default; longer, and it starts anew
     seconds: Annotated[int, Field(ge=1, le=LONGEST_S)] | None = None
-    start_s: Annotated[float, Field(ge=0)] = 0.0
+    start_s: Annotated[float, Field(ge=0)] = 0.0  # second of the trace to begin at
     period_s: Annotated[int, Field(ge=2, le=30 * 86_400)] = 86_400
     low: Annotated[float, Field(ge=0, le=1)] = 0.2
-    noise: Annotated[float, Field(ge=0, le=1)] = 0.02
+    noise: Annotated[float, Field(ge=0, le=1)] = 0.02  # relative standard deviation from second to second
     fill_gaps: bool = False
+    # Exponent of Zipf's law over the words: 0 means that every word is as likely
     skew: Annotated[float, Field(ge=0, le=10)] = 0.0
+    # words_per_record, vocabulary: words of a record, and how many different ones there are
     words_per_record: Annotated[int, Field(ge=1, le=1_000)] = 1
     vocabulary: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
-    seed: Annotated[int, Field(ge=0)] = 1
+    seed: Annotated[int, Field(ge=0)] = 1  # of the words, the noise and the pattern
 
 
 def trace_of(load: Load) -> Trace:

@@ -29,26 +29,16 @@ LINGER_MS = 100  # a batch per record would cost the broker and the job more tha
 
 @dataclass
 class Second:
-    """What was sent for one second of a load.
+    """What was sent for one second of a load."""
 
-    Attributes
-    ----------
-    epoch_s
-        The second.
-    due, sent
-        Records.
-    acknowledged, failed
-        Records that the broker took, or that were given up, since the second before.
-    behind_s
-        How late its last record was.
-    """
-
-    epoch_s: int
+    epoch_s: int  # the second
+    # due, sent: records
     due: int
     sent: int = 0
+    # acknowledged, failed: records that the broker took, or that were given up, since the second before
     acknowledged: int = 0
     failed: int = 0
-    behind_s: float = 0.0
+    behind_s: float = 0.0  # how late its last record was
 
 
 @dataclass

@@ -39,47 +39,28 @@ class Ports(Strict):
 
 
 class Testbed(Strict):
-    """A testbed.
-
-    Attributes
-    ----------
-    workers
-        TaskManagers, one slot each.
-    partitions
-        Of the topic; the largest scale-out that makes sense. 0 stands for as many as workers.
-    cores
-        CPU quota of a TaskManager once the job runs.
-    boot_cores
-        CPU quota of a TaskManager until then: a JVM needs about 4 CPU seconds to start.
-    throttle
-        How the job spends its service time: ``burn`` CPU (means something under a quota per TaskManager only),
-        ``sleep``, or ``auto``: burn where a quota can be set.
-    burn_ms
-        Service time per word in ms.
-    checkpoint_interval_s
-        Between two checkpoints.
-    cooldown_s
-        In which Flink does not rescale a job again (its own default: 30).
-    trigger_delay_s
-        After which Flink rescales without a checkpoint; ``None``: three intervals, Flink's own default.
-    heap_mb
-        Of a TaskManager's tasks: room for the job's state.
-    """
+    """A testbed."""
 
     __test__: ClassVar[bool] = False  # to pytest, the name looks like a test
 
-    workers: Annotated[int, Field(ge=1, le=32)] = 8
+    workers: Annotated[int, Field(ge=1, le=32)] = 8  # taskManagers, one slot each
+    # Of the topic; the largest scale-out that makes sense. 0 stands for as many as workers
     partitions: Annotated[int, Field(ge=0, le=1_000)] = 0
-    cores: Annotated[float, Field(ge=0.02, le=64)] = 0.12
+    cores: Annotated[float, Field(ge=0.02, le=64)] = 0.12  # CPU quota of a TaskManager once the job runs
+    # CPU quota of a TaskManager until then: a JVM needs about 4 CPU seconds to start
     boot_cores: Annotated[float, Field(ge=0.02, le=64)] = 1.0
+    # How the job spends its service time: ``burn`` CPU (means something under a quota per TaskManager only), ``sleep``,
+    # or ``auto``: burn where a quota can be set
     throttle: Throttle = "auto"
-    burn_ms: Annotated[float, Field(ge=0, le=60_000)] = 0.4
+    burn_ms: Annotated[float, Field(ge=0, le=60_000)] = 0.4  # service time per word in ms
     open_delay_ms: Annotated[int, Field(ge=0, le=3_600_000)] = 0
     state_bytes: Annotated[int, Field(ge=0, le=1 << 26)] = 0
-    checkpoint_interval_s: Annotated[int, Field(ge=1, le=3_600)] = 10
+    checkpoint_interval_s: Annotated[int, Field(ge=1, le=3_600)] = 10  # between two checkpoints
+    # In which Flink does not rescale a job again (its own default: 30)
     cooldown_s: Annotated[int, Field(ge=0, le=3_600)] = 2
+    # After which Flink rescales without a checkpoint; ``None``: three intervals, Flink's own default
     trigger_delay_s: Annotated[int, Field(ge=0, le=3_600)] | None = None
-    heap_mb: Annotated[int, Field(ge=64, le=1 << 16)] = 128
+    heap_mb: Annotated[int, Field(ge=64, le=1 << 16)] = 128  # of a TaskManager's tasks: room for the job's state
     topic: str = "words"
     job: str = "wordcount"
     ports: Ports = Ports()

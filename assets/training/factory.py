@@ -45,44 +45,21 @@ Learns = Callable[[dg.AssetExecutionContext, Workspace, Spark], Callable[[str], 
 
 @dataclass(frozen=True)
 class Model:
-    """What differs between the models that are trained.
+    """What differs between the models that are trained."""
 
-    Attributes
-    ----------
-    name
-        Of its two assets and their group, as ``<name>_candidates``.
-    registered
-        Name in the registry.
-    score
-        Metric that people look at first (a share of 1, lower is better).
-    deps
-        Assets that it learns from.
-    judged
-        How its candidates are judged, in words.
-    task
-        Trains one job, given its key.
-    learns
-        Returns from a job to what its key says beside job, seed, champions and pictures.
-    gate
-        How trainings become a publication.
-    more
-        Adds to the publication what only this model has: pictures of each family, for instance.
-    spark
-        Whether jobs are dealt out to Spark's tasks; else they are trained one after the other where the asset runs.
-    check
-        Raises ``dagster.Failure`` where a training is bound to fail, before a minute of starting Spark.
-    """
-
-    name: str
-    registered: str
-    score: str
-    deps: Sequence[Any]
-    judged: str
-    task: Callable[[Key], Mapping[str, Any]]
-    learns: Learns
-    gate: Callable[["Model", Workspace], Gate]
+    name: str  # of its two assets and their group, as ``<name>_candidates``
+    registered: str  # name in the registry
+    score: str  # metric that people look at first (a share of 1, lower is better)
+    deps: Sequence[Any]  # assets that it learns from
+    judged: str  # how its candidates are judged, in words
+    task: Callable[[Key], Mapping[str, Any]]  # trains one job, given its key
+    learns: Learns  # returns from a job to what its key says beside job, seed, champions and pictures
+    gate: Callable[["Model", Workspace], Gate]  # how trainings become a publication
+    # Adds to the publication what only this model has: pictures of each family, for instance
     more: Callable[["Publication", Sequence[Trained]], "Publication"] = lambda publication, _trained: publication
+    # Whether jobs are dealt out to Spark's tasks; else they are trained one after the other where the asset runs
     spark: bool = True
+    # Raises ``dagster.Failure`` where a training is bound to fail, before a minute of starting Spark
     check: Callable[[Workspace], None] = lambda _workspace: None
 
 

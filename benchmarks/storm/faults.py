@@ -20,22 +20,14 @@ ASLEEP_S = 190.0  # longer than a lease lasts
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that goes wrong.
-
-    Attributes
-    ----------
-    where
-        The job, the controller, or ``all`` controllers that it happens to.
-    from_min, minutes
-        Minutes since the episode began, and for how many.
-    amount, what
-        How much, and of what: the kind says in which sense.
-    """
+    """One thing that goes wrong."""
 
     kind: str
-    where: str
+    where: str  # the job, the controller, or ``all`` controllers that it happens to
+    # from_min, minutes: minutes since the episode began, and for how many
     from_min: int
     minutes: int
+    # amount, what: how much, and of what: the kind says in which sense
     amount: float = 0.0
     what: str = ""
 

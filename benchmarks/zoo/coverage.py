@@ -25,21 +25,13 @@ Counts = dict[str, dict[str, list[float]]]  # where -> class -> see ``Tally``
 
 @dataclass
 class Tally:
-    """What was counted in one class.
+    """What was counted in one class."""
 
-    Attributes
-    ----------
-    asked
-        Intervals that were looked at.
-    below, above
-        Those of which the truth lies below the lower end, above the upper end.
-    log_width, log_error
-        Sums of the logs of the upper end over the lower, and of the estimate over the truth.
-    """
-
-    asked: float = 0.0
+    asked: float = 0.0  # intervals that were looked at
+    # below, above: those of which the truth lies below the lower end, above the upper end
     below: float = 0.0
     above: float = 0.0
+    # log_width, log_error: sums of the logs of the upper end over the lower, and of the estimate over the truth
     log_width: float = 0.0
     log_error: float = 0.0
 

@@ -37,46 +37,25 @@ BEHIND_S = 5.0  # of throughput in the consumer lag: what is worked off, and no 
 
 @dataclass(frozen=True)
 class Beliefs:
-    """What is believed at one tick.
+    """What is believed at one tick."""
 
-    Attributes
-    ----------
-    champion
-        The champion's forecast; ``None`` when there is no champion or it could not forecast.
-    forecast
-        The forecast that is acted on: the champion's, or the fallback's, as far as such changes came true recently,
-        with the known events that fall into it.
-    foreseen
-        That forecast as it was made.
-    further, further_foreseen
-        The champion's forecast of up to an hour: as it is acted on, ``None`` where such changes did not come true on
-        this job; and as it was made, where that has to be judged.
-    events
-        Those events.
-    known_events
-        What is to be remembered of them; ``None`` where the job has none.
-    capacities
-        Scale-out -> estimate within the bounds, the current one among them; empty when nothing is known.
-    versions
-        Model name -> version; 0 where no champion is in use.
-    members
-        How the members of the forecaster that is acted on stand.
-    horizon_wape
-        WAPE (1.0 = 100 %) of its newest forecast whose whole horizon has passed.
-    """
-
-    champion: Forecast | None
+    champion: Forecast | None  # the champion's forecast; ``None`` when there is no champion or it could not forecast
+    # The forecast that is acted on: the champion's, or the fallback's, as far as such changes came true recently, with
+    # the known events that fall into it
     forecast: Forecast | None
+    # Scale-out -> estimate within the bounds, the current one among them; empty when nothing is known
     capacities: Mapping[int, Estimate] = field(default_factory=dict)
-    versions: Mapping[str, int] = field(default_factory=dict)
+    versions: Mapping[str, int] = field(default_factory=dict)  # model name -> version; 0 where no champion is in use
     notes: tuple[str, ...] = ()
-    members: tuple[Standing, ...] = ()
-    horizon_wape: float | None = None
-    foreseen: Forecast | None = None
+    members: tuple[Standing, ...] = ()  # how the members of the forecaster that is acted on stand
+    horizon_wape: float | None = None  # WAPE (1.0 = 100 %) of its newest forecast whose whole horizon has passed
+    foreseen: Forecast | None = None  # that forecast as it was made
+    # further, further_foreseen: the champion's forecast of up to an hour: as it is acted on, ``None`` where such
+    # changes did not come true on this job; and as it was made, where that has to be judged
     further: Forecast | None = None
     further_foreseen: Forecast | None = None
-    events: tuple[Expected, ...] = ()
-    known_events: KnownEvents | None = None
+    events: tuple[Expected, ...] = ()  # those events
+    known_events: KnownEvents | None = None  # what is to be remembered of them; ``None`` where the job has none
 
 
 def update(

@@ -69,84 +69,53 @@ class Ready:
 
 @dataclass(frozen=True)
 class TickIO:
-    """All that a tick touches.
-
-    Attributes
-    ----------
-    tick_interval_s
-        Seconds between ticks.
-    stopwatch_s
-        For the stage times of the report only.
-    memories
-        What this process remembers from its own ticks.
-    believes
-        Whether the load is foreseen and the capacity of every scale-out worked out. ``False`` in replays of policies
-        that decide by what is measured alone: only the guards then ask what was learned.
-    ahead
-        Asks for many jobs at once; ``None``: each job's tick asks for itself, one after the other.
-    crew
-        Serves large fleets in processes of their own; ``None``: this one serves them all.
-    """
+    """All that a tick touches."""
 
     source: MetricsSource
     store: StateStore
     champions: ChampionSource
     target_of: Callable[[StreamJob], Target]
     policy_of: Callable[[StreamJob], Policy] = policy_of
-    tick_interval_s: float = 60.0
-    stopwatch_s: Callable[[], float] = time.perf_counter
-    memories: Memories = field(default_factory=Memories)
+    tick_interval_s: float = 60.0  # seconds between ticks
+    stopwatch_s: Callable[[], float] = time.perf_counter  # for the stage times of the report only
+    memories: Memories = field(default_factory=Memories)  # what this process remembers from its own ticks
+    # Whether the load is foreseen and the capacity of every scale-out worked out. ``False`` in replays of policies that
+    # decide by what is measured alone: only the guards then ask what was learned
     believes: bool = True
+    # Asks for many jobs at once; ``None``: each job's tick asks for itself, one after the other
     ahead: AsksAhead | None = None
+    # Serves large fleets in processes of their own; ``None``: this one serves them all
     crew: ServesElsewhere | None = None
 
 
 @dataclass(frozen=True)
 class TickReport:
-    """What one tick of one job did.
-
-    Attributes
-    ----------
-    decision
-        ``None`` where none could be made.
-    event
-        What happened between perdix and the target.
-    running, wanted
-        Workers that run, and that are to run; ``None`` where not known, and where nothing is under way.
-    forecast, capacities
-        What was believed: the forecast that was acted on, and the capacity of every scale-out that may be chosen.
-    wape, horizon_wape
-        WAPE (1.0 = 100 %) of the champion's newest forecast whose first minute has come true, and of its newest whose
-        whole horizon has.
-    failure_recovery_s
-        How long the recovery would take if a worker failed now, in seconds; ``None`` where it cannot be said.
-    retrain
-        Run key of a retraining that was asked for in this tick.
-    stages_ms
-        Stage -> milliseconds.
-    running_mix
-        Size -> workers that run; empty where they are equal.
-    rejected
-        Canonical metric -> values so far that cannot be, and were not used.
-    """
+    """What one tick of one job did."""
 
     job: str
     status: Status
     sentence: str
-    decision: Decision | None = None
+    decision: Decision | None = None  # ``None`` where none could be made
     decision_id: str | None = None
-    event: Event = Event.NOTHING
+    event: Event = Event.NOTHING  # what happened between perdix and the target
+    # running, wanted: workers that run, and that are to run; ``None`` where not known, and where nothing is under way
     running: int | None = None
     wanted: int | None = None
+    # forecast, capacities: what was believed: the forecast that was acted on, and the capacity of every scale-out that
+    # may be chosen
     forecast: Forecast | None = None
     capacities: Mapping[int, Estimate] = field(default_factory=dict)
+    # wape, horizon_wape: WAPE (1.0 = 100 %) of the champion's newest forecast whose first minute has come true, and of
+    # its newest whose whole horizon has
     wape: float | None = None
     horizon_wape: float | None = None
+    # How long the recovery would take if a worker failed now, in seconds; ``None`` where it cannot be said
     failure_recovery_s: float | None = None
-    retrain: str | None = None
+    retrain: str | None = None  # run key of a retraining that was asked for in this tick
     notes: tuple[str, ...] = ()
-    stages_ms: Mapping[str, float] = field(default_factory=dict)
-    running_mix: Mapping[str, int] = field(default_factory=dict)
+    stages_ms: Mapping[str, float] = field(default_factory=dict)  # stage -> milliseconds
+    running_mix: Mapping[str, int] = field(default_factory=dict)  # size -> workers that run; empty where they are equal
+    # Canonical metric -> values so far that cannot be, and were not used
     rejected: Mapping[str, int] = field(default_factory=dict)
 
     def in_short(self) -> TickReport:

@@ -9,33 +9,21 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Plan:
-    """What a profiling does; the defaults are those of the paper's experiments.
+    """What a profiling does; the defaults are those of the paper's experiments."""
 
-    Attributes
-    ----------
-    scale_outs
-        Deployed side by side.
-    first_per_s, step_per_s
-        Records/s of the first runs, and by how much every following one is higher.
-    settle_s, measure_s
-        Seconds that conditions may take to become normal after each change of the rate, and that are measured then.
-    most_steps
-        Rates that are tried at most: a deployment that holds them all has no highest rate.
-    fail
-        Whether a worker of each deployment is made to fail once, after the first rate, to learn how long a restart
-        takes. The paper takes that time "from observations"; its program has it as a constant.
-    fail_s
-        Seconds that are allowed for the deployment to work again.
-    """
-
-    scale_outs: tuple[int, ...]
+    scale_outs: tuple[int, ...]  # deployed side by side
+    # first_per_s, step_per_s: records/s of the first runs, and by how much every following one is higher
     first_per_s: float = 20_000.0
     step_per_s: float = 20_000.0
+    # settle_s, measure_s: seconds that conditions may take to become normal after each change of the rate, and that are
+    # measured then
     settle_s: int = 300
     measure_s: int = 120
-    most_steps: int = 60
+    most_steps: int = 60  # rates that are tried at most: a deployment that holds them all has no highest rate
+    # Whether a worker of each deployment is made to fail once, after the first rate, to learn how long a restart takes.
+    # The paper takes that time "from observations"; its program has it as a constant
     fail: bool = True
-    fail_s: int = 600
+    fail_s: int = 600  # seconds that are allowed for the deployment to work again
 
     def __post_init__(self) -> None:
         if not self.scale_outs or min(self.scale_outs) < 1 or len(set(self.scale_outs)) != len(self.scale_outs):

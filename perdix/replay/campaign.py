@@ -37,43 +37,27 @@ NO_BEST_STATIC = f"{BEST_STATIC} is left out: the workers of this job may differ
 
 @dataclass(frozen=True)
 class Setup:
-    """What is to be replayed.
-
-    Attributes
-    ----------
-    bounds
-        What every policy may choose from.
-    peak_utilisation
-        The trace's peak as a share of the twin's expected capacity at the largest scale-out that the bounds allow.
-    noise, slow_noise
-        Relative standard deviations of what the seed adds to the trace, from second to second and over minutes.
-    failures
-        Workers that crash in each replay.
-    forecaster
-        Family that each replay fits on the way; ``None``: the fallback forecast throughout.
-    price_per_h
-        Of one worker for one hour; 1.0: the cost is in worker-hours.
-    pricing
-        In place of it: hosts of a price list; ``None``: none are leased.
-    pace
-        How fine time is; coarser than every second over months only.
-    """
+    """What is to be replayed."""
 
     contenders: tuple[Contender, ...]
     trace: Trace
     parameters: TwinParameters
-    bounds: Bounds
+    bounds: Bounds  # what every policy may choose from
     seeds: tuple[int, ...] = (1,)
     hours: float = 6.0
+    # The trace's peak as a share of the twin's expected capacity at the largest scale-out that the bounds allow
     peak_utilisation: float = 0.75
+    # noise, slow_noise: relative standard deviations of what the seed adds to the trace, from second to second and over
+    # minutes
     noise: float = 0.02
     slow_noise: float = 0.0
-    failures: int = 0
+    failures: int = 0  # workers that crash in each replay
+    # Family that each replay fits on the way; ``None``: the fallback forecast throughout
     forecaster: str | None = FORECASTER
     objectives: Objectives = field(default_factory=Objectives)
-    price_per_h: float = 1.0
-    pricing: Pricing | None = None
-    pace: Pace = EVERY_SECOND
+    price_per_h: float = 1.0  # of one worker for one hour; 1.0: the cost is in worker-hours
+    pricing: Pricing | None = None  # in place of it: hosts of a price list; ``None``: none are leased
+    pace: Pace = EVERY_SECOND  # how fine time is; coarser than every second over months only
 
     def __post_init__(self) -> None:
         if self.pace.coarse and self.pricing is not None:
@@ -176,28 +160,18 @@ class Setup:
 
 @dataclass(frozen=True)
 class Campaign:
-    """What came of a setup.
-
-    Attributes
-    ----------
-    played
-        In the order of seeds, then of :attr:`Setup.labels`; without the reports of the ticks.
-    clairvoyants
-        Seed -> the least that any plan would need; a seed for which no plan holds the objectives is left out. Nothing
-        where workers may differ: the bound is one of equal workers.
-    priced
-        What the replays and those plans would cost; ``None``: nothing was priced.
-    frontiers
-        Seed -> the least at each share of late seconds; nothing where workers may differ or the case is too large.
-    """
+    """What came of a setup."""
 
     setup: Setup
-    played: tuple[Played, ...]
+    played: tuple[Played, ...]  # in the order of seeds, then of :attr:`Setup.labels`; without the reports of the ticks
     failed: tuple[Failed, ...] = ()
+    # Seed -> the least that any plan would need; a seed for which no plan holds the objectives is left out. Nothing
+    # where workers may differ: the bound is one of equal workers
     clairvoyants: Mapping[int, Clairvoyant] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     wall_s: float = 0.0
-    priced: Priced | None = None
+    priced: Priced | None = None  # what the replays and those plans would cost; ``None``: nothing was priced
+    # Seed -> the least at each share of late seconds; nothing where workers may differ or the case is too large
     frontiers: Mapping[int, Frontier] = field(default_factory=dict)
 
 

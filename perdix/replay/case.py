@@ -44,44 +44,27 @@ class Contender:
 
 @dataclass(frozen=True)
 class Case:
-    """One policy on one twin and trace with one seed. Picklable: it may be played in another process.
-
-    Attributes
-    ----------
-    trace
-        What the trace is called in tables.
-    parameters
-        The twin; its ``workload`` is the trace, in records/s (nothing is left to be scaled).
-    hours
-        Length, from the first tick on.
-    failures
-        Workers that crash, spread over the run; when and which depends on the seed only.
-    forecaster
-        Family of forecasters that is fitted to what the run has seen so far, and anew when drift asks for it; ``None``:
-        the policy decides on the fallback forecast throughout.
-    arrivals
-        Records/s in each second from the start on, at least as long as the run, in place of the twin's own workload;
-        longer by the recovery time objective, for the records that still wait when it ends.
-    step_s
-        Length of the twin's steps: one second, but for months (:mod:`perdix.replay.pace`).
-    beliefs
-        Whether the job's load is foreseen and its capacities are worked out. ``False`` saves most of the work where the
-        policy decides by what is measured alone: it does the very same, but there is no WAPE, and no error of capacity
-        and recovery.
-    """
+    """One policy on one twin and trace with one seed. Picklable: it may be played in another process."""
 
     contender: Contender
-    trace: str
-    parameters: TwinParameters
+    trace: str  # what the trace is called in tables
+    parameters: TwinParameters  # the twin; its ``workload`` is the trace, in records/s (nothing is left to be scaled)
     seed: int
-    hours: float
+    hours: float  # length, from the first tick on
     objectives: Objectives = field(default_factory=Objectives)
     bounds: Bounds | None = None
     scraping: Scraping = field(default_factory=lambda: Scraping(interval_s=5.0))
-    failures: int = 0
+    failures: int = 0  # workers that crash, spread over the run; when and which depends on the seed only
+    # Family of forecasters that is fitted to what the run has seen so far, and anew when drift asks for it; ``None``:
+    # the policy decides on the fallback forecast throughout
     forecaster: str | None = FORECASTER
+    # Records/s in each second from the start on, at least as long as the run, in place of the twin's own workload;
+    # longer by the recovery time objective, for the records that still wait when it ends
     arrivals: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
-    step_s: int = 1
+    step_s: int = 1  # length of the twin's steps: one second, but for months (:mod:`perdix.replay.pace`)
+    # Whether the job's load is foreseen and its capacities are worked out. ``False`` saves most of the work where the
+    # policy decides by what is measured alone: it does the very same, but there is no WAPE, and no error of capacity
+    # and recovery
     beliefs: bool = True
 
     @property

@@ -32,23 +32,15 @@ EQUAL = ""  # how a worker is called whose size nobody names
 
 @dataclass(frozen=True)
 class Pricing:
-    """How replays are priced.
-
-    Attributes
-    ----------
-    worker
-        What a worker is given whose size nobody names.
-    instance_type
-        ``None``: for each policy the one on which all of its seeds together cost least. That is found afterwards, so it
-        is what a good guess could come to.
-    sizes
-        Size -> what its workers are given, of a job whose workers may differ.
-    """
+    """How replays are priced."""
 
     prices: PriceList
-    worker: Resources = WORKER
+    worker: Resources = WORKER  # what a worker is given whose size nobody names
+    # ``None``: for each policy the one on which all of its seeds together cost least. That is found afterwards, so it
+    # is what a good guess could come to
     instance_type: str | None = None
     release: Release = AT_ONCE
+    # Size -> what its workers are given, of a job whose workers may differ
     sizes: Mapping[str, Resources] | None = None
 
     def of_sizes(self, sizes: Mapping[str, WorkerSize]) -> Pricing:

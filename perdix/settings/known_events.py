@@ -44,24 +44,14 @@ def _several(value: Any) -> Any:
 
 
 class KnownEvent(Strict):
-    """Something that is known to change the load.
+    """Something that is known to change the load."""
 
-    Attributes
-    ----------
-    at
-        When it starts: one time or several, each with its zone.
-    cron
-        Or: five fields, as Debian's cron reads them, in ``timezone`` (UTC if left out).
-    lasts
-        Seconds, or a text such as ``45m``.
-    factor
-        The load that is expected while it lasts, as a multiple of what is forecast without it.
-    """
-
+    # When it starts: one time or several, each with its zone
     at: Annotated[tuple[datetime, ...], BeforeValidator(_several), Field(min_length=1)] | None = None
-    cron: str | None = None
+    cron: str | None = None  # or: five fields, as Debian's cron reads them, in ``timezone`` (UTC if left out)
     timezone: str | None = None
-    lasts: Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=LONGEST_S)]
+    lasts: Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=LONGEST_S)]  # seconds, or a text such as ``45m``
+    # The load that is expected while it lasts, as a multiple of what is forecast without it
     factor: Annotated[float, Field(gt=0, le=MOST_TIMES)]
 
     @field_validator("at")

@@ -85,38 +85,27 @@ CheckPolicy = Callable[[PolicySettings], None]
 
 
 class StreamJob(Strict):
-    """A stream job: where its metrics are, what may be changed, and what must hold.
-
-    Attributes
-    ----------
-    sizes
-        Name -> size, of a job whose workers may differ; empty: all are equal.
-    source_partitions
-        Of the topic that limits the job's source: each worker reads whole ones. ``None``: not known, or no limit.
-    events
-        Name -> what is known to change the load, and when.
-    grace_s
-        Nothing rescales within so many seconds of another rescale, whatever the policy: metrics of a warm-up are not
-        those of the job. ``None``: as long as the job's own restarts ask for, ``GRACE_S`` at most. Policies may wait
-        longer by options of their own.
-    profiling
-        What profiling and sampling may do to the running job; ``None``: nothing.
-    """
+    """A stream job: where its metrics are, what may be changed, and what must hold."""
 
     name: str
     engine: Engine = "flink"
     prometheus: PrometheusSource | None = None
     bounds: Bounds = Bounds()
     objectives: Objectives = Objectives()
+    # Name -> size, of a job whose workers may differ; empty: all are equal
     sizes: dict[str, WorkerSize] = Field(default_factory=dict)
+    # Of the topic that limits the job's source: each worker reads whole ones. ``None``: not known, or no limit
     source_partitions: Annotated[int, Field(ge=1)] | None = None
-    events: dict[str, KnownEvent] = Field(default_factory=dict)
+    events: dict[str, KnownEvent] = Field(default_factory=dict)  # name -> what is known to change the load, and when
     policy: PolicySettings = PolicySettings()
+    # Nothing rescales within so many seconds of another rescale, whatever the policy: metrics of a warm-up are not
+    # those of the job. ``None``: as long as the job's own restarts ask for, ``GRACE_S`` at most. Policies may wait
+    # longer by options of their own
     grace_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     target: TargetSettings = AdvisorySettings()
     mode: Literal["advise", "act"] = "advise"
     paused_until: datetime | None = None
-    profiling: Profiling | None = None
+    profiling: Profiling | None = None  # what profiling and sampling may do to the running job; ``None``: nothing
     _calendar: Calendar = PrivateAttr(default_factory=Calendar)
 
     @property

@@ -38,24 +38,16 @@ _KINDS: Final[Mapping[Trouble, ErrorKind]] = {
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked for some jobs of one engine.
+    """What is asked for some jobs of one engine."""
 
-    Attributes
-    ----------
-    wanted, selectors
-        Job -> canonical metrics, and its labels.
-    start_s, end_s, step_s
-        As for :meth:`Prometheus.query_range`.
-    scrape_interval_s
-        Of the server; ``rate()`` looks back over four of these.
-    """
-
+    # wanted, selectors: job -> canonical metrics, and its labels
     wanted: Mapping[str, tuple[str, ...]]
     selectors: Mapping[str, Mapping[str, str]]
+    # start_s, end_s, step_s: as for :meth:`Prometheus.query_range`
     start_s: float
     end_s: float
     step_s: float
-    scrape_interval_s: float
+    scrape_interval_s: float  # of the server; ``rate()`` looks back over four of these
 
     def questions(self, queries: EngineQueries) -> tuple[list[Question], dict[str, list[str]]]:
         """Return what to ask, and for each job what cannot be asked."""

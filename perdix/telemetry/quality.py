@@ -21,33 +21,18 @@ NEEDED: Final[Mapping[str, float]] = {THROUGHPUT.name: 0.8, CPU.name: 0.8}
 
 @dataclass(frozen=True)
 class Quality:
-    """What can be said of a window.
+    """What can be said of a window."""
 
-    Attributes
-    ----------
-    ok
-        A decision may be made.
-    blind
-        What is needed is absent or stale: nothing is known of the job now. Implies not ``ok``.
-    problems
-        One sentence per finding, for the ledger and for ``perdix explain``. Empty when all is well.
-    coverage
-        Needed metric -> share (0..1) of the grid that has a value.
-    age_s
-        Age of the newest sample; infinite when there was none.
-    missing_workers
-        How many workers fewer report than are registered; 0 where that is not known.
-    silent_workers
-        Workers of the window that stopped reporting.
-    """
-
-    ok: bool
+    ok: bool  # a decision may be made
+    # What is needed is absent or stale: nothing is known of the job now. Implies not ``ok``
     blind: bool
+    # One sentence per finding, for the ledger and for ``perdix explain``. Empty when all is well
     problems: tuple[str, ...]
+    # Needed metric -> share (0..1) of the grid that has a value
     coverage: Mapping[str, float] = field(default_factory=dict)
-    age_s: float = float("inf")
-    missing_workers: int = 0
-    silent_workers: tuple[str, ...] = ()
+    age_s: float = float("inf")  # age of the newest sample; infinite when there was none
+    missing_workers: int = 0  # how many workers fewer report than are registered; 0 where that is not known
+    silent_workers: tuple[str, ...] = ()  # workers of the window that stopped reporting
 
 
 def assess(

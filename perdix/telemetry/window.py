@@ -47,34 +47,22 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Window:
-    """Aligned metrics of one job. A missing value is NaN in the arrays; ask :meth:`missing` for the mask.
-
-    Attributes
-    ----------
-    times_s
-        Grid of epoch seconds, shape ``(n,)``, spaced ``step_s``; the last one is the newest step that is complete.
-    job_metrics
-        Canonical job-level metric -> shape ``(n,)``.
-    worker_metrics
-        Canonical worker-level metric -> shape ``(n, len(workers))``, columns in the order of ``workers``.
-    newest_sample_s
-        Epoch seconds of the newest finite sample of any metric, up to the window's end; ``None`` when there was none.
-    ahead
-        Samples that lie more than a scrape interval after the window's end: a clock runs ahead. They are not used.
-    rejected
-        What was read and cannot be; NaN in the arrays.
-    """
+    """Aligned metrics of one job. A missing value is NaN in the arrays; ask :meth:`missing` for the mask."""
 
     job: str
     step_s: float
+    # Grid of epoch seconds, shape ``(n,)``, spaced ``step_s``; the last one is the newest step that is complete
     times_s: Values
     workers: tuple[str, ...] = ()
-    job_metrics: Mapping[str, Values] = field(default_factory=dict)
+    job_metrics: Mapping[str, Values] = field(default_factory=dict)  # canonical job-level metric -> shape ``(n,)``
+    # Canonical worker-level metric -> shape ``(n, len(workers))``, columns in the order of ``workers``
     worker_metrics: Mapping[str, Values] = field(default_factory=dict)
+    # Epoch seconds of the newest finite sample of any metric, up to the window's end; ``None`` when there was none
     newest_sample_s: float | None = None
     counts: SampleCounts = SampleCounts()
+    # Samples that lie more than a scrape interval after the window's end: a clock runs ahead. They are not used
     ahead: int = 0
-    rejected: tuple[Rejected, ...] = ()
+    rejected: tuple[Rejected, ...] = ()  # what was read and cannot be; NaN in the arrays
 
     def __len__(self) -> int:
         return len(self.times_s)

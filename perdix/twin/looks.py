@@ -23,22 +23,14 @@ USUAL_LOOK_BACK = 6  # of which hardly ever all are lost
 
 @dataclass(frozen=True)
 class Silence:
-    """A time in which nothing is scraped: a Prometheus that is down, an exporter that restarts.
+    """A time in which nothing is scraped: a Prometheus that is down, an exporter that restarts."""
 
-    Attributes
-    ----------
-    from_s, to_s
-        Epoch seconds; the scrapes of ``[from_s, to_s)`` are missing.
-    endpoint
-        The exporter that is silent (a worker's is called as its pod is); ``None``: all of them.
-    restarted
-        The exporter's process is another one afterwards: its counters begin at 0.
-    """
-
+    # from_s, to_s: epoch seconds; the scrapes of ``[from_s, to_s)`` are missing
     from_s: float
     to_s: float
+    # The exporter that is silent (a worker's is called as its pod is); ``None``: all of them
     endpoint: str | None = None
-    restarted: bool = False
+    restarted: bool = False  # the exporter's process is another one afterwards: its counters begin at 0
 
     def __post_init__(self) -> None:
         if not self.from_s < self.to_s:

@@ -32,38 +32,23 @@ class TwinSize(WorkerSize):
 
 
 class Workers(Strict):
-    """The workers, and how a second worker is worth less than the first.
+    """The workers, and how a second worker is worth less than the first."""
 
-    Attributes
-    ----------
-    capacity_per_s
-        Records/s of a mean worker that runs alone at CPU 1.
-    maximum
-        Largest scale-out.
-    speed_spread
-        Standard deviation of the log of a worker's own speed: hosts differ.
-    contention, coherency
-        Universal scalability law: efficiency of n workers is ``1 / (1 + contention (n-1) + coherency n (n-1))``.
-        Refused where it would make the job slower with another worker below ``maximum``.
-    capacity_noise
-        Relative standard deviation of the capacity from second to second; it persists for ten seconds.
-    sizes
-        Size -> what its workers are, of a job whose workers may differ. What flows in is then dealt out by what a
-        worker of its size can do. Workers whose size nobody names have ``capacity_per_s``.
-    operator
-        Name of the operator (``conf/operators``) that the workers run: what is sampled of it is true of them.
-    measured_per_s
-        Instead of the law: records/s that 1, 2, ... ``maximum`` mean workers take, of a job where that was learned.
-    """
-
-    capacity_per_s: Annotated[float, Field(ge=1)]
-    maximum: Annotated[int, Field(ge=1, le=1_000)] = 12
-    speed_spread: Spread = 0.08
+    capacity_per_s: Annotated[float, Field(ge=1)]  # records/s of a mean worker that runs alone at CPU 1
+    maximum: Annotated[int, Field(ge=1, le=1_000)] = 12  # largest scale-out
+    speed_spread: Spread = 0.08  # standard deviation of the log of a worker's own speed: hosts differ
+    # contention, coherency: universal scalability law: efficiency of n workers is ``1 / (1 + contention (n-1) +
+    # coherency n (n-1))``. Refused where it would make the job slower with another worker below ``maximum``
     contention: Share = 0.02
     coherency: Share = 0.0
+    # Relative standard deviation of the capacity from second to second; it persists for ten seconds
     capacity_noise: Spread = 0.02
+    # Size -> what its workers are, of a job whose workers may differ. What flows in is then dealt out by what a worker
+    # of its size can do. Workers whose size nobody names have ``capacity_per_s``
     sizes: dict[str, TwinSize] = Field(default_factory=dict)
+    # Name of the operator (``conf/operators``) that the workers run: what is sampled of it is true of them
     operator: str | None = None
+    # Instead of the law: records/s that 1, 2, ... ``maximum`` mean workers take, of a job where that was learned
     measured_per_s: Annotated[list[Positive] | None, Field(exclude_if=lambda table: table is None)] = None
 
     @field_validator("measured_per_s")

@@ -27,36 +27,21 @@ OPTIONAL = frozenset({Verdict.MISSING, Verdict.STALE, Verdict.UNANSWERABLE})  # 
 
 @dataclass(frozen=True)
 class QueryFact:
-    """One query of one job.
-
-    Attributes
-    ----------
-    query
-        PromQL as it was asked; empty where it cannot be asked.
-    needed
-        Whether nothing is decided without it.
-    series
-        How many series have a sample that is new enough; of a stale query, how many there were within the hour.
-    newest
-        Newest value in ``unit``: of workers' series the sum of their throughput, else their mean. ``None``: none.
-    age_s
-        Seconds since the newest value.
-    rejected
-        Samples of the last hour outside what the metric can be.
-    found, fix
-        In words; both empty where all is well.
-    """
+    """One query of one job."""
 
     job: str
     metric: str
-    query: str
-    needed: bool
+    query: str  # PromQL as it was asked; empty where it cannot be asked
+    needed: bool  # whether nothing is decided without it
     unit: str
+    # How many series have a sample that is new enough; of a stale query, how many there were within the hour
     series: int = 0
+    # Newest value in ``unit``: of workers' series the sum of their throughput, else their mean. ``None``: none
     newest: float | None = None
-    age_s: float | None = None
-    rejected: int = 0
+    age_s: float | None = None  # seconds since the newest value
+    rejected: int = 0  # samples of the last hour outside what the metric can be
     verdict: Verdict = Verdict.OK
+    # found, fix: in words; both empty where all is well
     found: str = ""
     fix: str = ""
 

@@ -15,34 +15,20 @@ WAITING = (Reason.HOLD_GRACE, Reason.HOLD_BLIND, Reason.HOLD_INVALID)
 
 @dataclass(frozen=True)
 class Look:
-    """One look at the job.
+    """One look at the job."""
 
-    Attributes
-    ----------
-    at_s
-        Epoch seconds by Flink's clock; ``None`` where the job could not be read.
-    running
-        What Flink runs and was asked for, operator by operator; likewise.
-    situation, decision
-        ``None`` where there was no ground for a decision.
-    changes
-        Operator -> instances, for those that should change, within the bounds.
-    done
-        Whether Flink accepted the changes, for the first time.
-    problem
-        Why there is no decision, or why it was not carried out, in words; also what became of an earlier one.
-    accepted
-        What the policy wanted to remember of an earlier decision that Flink accepted only now.
-    """
-
-    at_s: float | None
+    at_s: float | None  # epoch seconds by Flink's clock; ``None`` where the job could not be read
+    # situation, decision: ``None`` where there was no ground for a decision
     situation: DataflowSituation | None = None
     decision: DataflowDecision | None = None
+    # Operator -> instances, for those that should change, within the bounds
     changes: Mapping[str, int] = field(default_factory=dict)
-    done: bool = False
+    done: bool = False  # whether Flink accepted the changes, for the first time
+    # Why there is no decision, or why it was not carried out, in words; also what became of an earlier one
     problem: str | None = None
+    # What the policy wanted to remember of an earlier decision that Flink accepted only now
     accepted: Mapping[str, Any] | None = None
-    running: Running | None = None
+    running: Running | None = None  # what Flink runs and was asked for, operator by operator; likewise
 
     @property
     def decided(self) -> bool:

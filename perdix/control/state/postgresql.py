@@ -18,23 +18,13 @@ LIBPQ = ("psycopg", "psycopg2")  # drivers that take libpq's parameters
 
 @dataclass(frozen=True)
 class Limits:
-    """How long things may take, in seconds.
+    """How long things may take, in seconds."""
 
-    Attributes
-    ----------
-    connect_s
-        Making a connection.
-    statement_s
-        A statement at the server, waiting for locks included.
-    answer_s
-        The same as the client sees it: more than ``statement_s``, so that a server that is merely busy says so itself.
-    idle_s
-        An open transaction of a client that died or froze, until the server undoes it and frees its locks.
-    """
-
-    connect_s: int = 5
-    statement_s: float = 10.0
+    connect_s: int = 5  # making a connection
+    statement_s: float = 10.0  # a statement at the server, waiting for locks included
+    # The same as the client sees it: more than ``statement_s``, so that a server that is merely busy says so itself
     answer_s: float = 12.0
+    # An open transaction of a client that died or froze, until the server undoes it and frees its locks
     idle_s: float = 60.0
 
     def parameters(self) -> dict[str, int]:

@@ -59,24 +59,14 @@ def turned_into(kind: type[Exception]) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class LiveJob:
-    """A job that runs on a cluster.
+    """A job that runs on a cluster."""
 
-    Attributes
-    ----------
-    job
-        Its file: where its metrics are.
-    source, target
-        Its metrics, and the cluster.
-    load
-        What arrives.
-    clock, pause
-        Epoch seconds, and a wait of so many seconds.
-    """
-
-    job: StreamJob
+    job: StreamJob  # its file: where its metrics are
+    # source, target: its metrics, and the cluster
     source: MetricsSource
     target: Target
-    load: RunningLoad
+    load: RunningLoad  # what arrives
+    # clock, pause: epoch seconds, and a wait of so many seconds
     clock: Clock
     pause: Callable[[float], None] = time.sleep
 

@@ -22,26 +22,16 @@ NEVER = -1.0  # a threshold that no backlog meets
 
 @dataclass(frozen=True)
 class Stretches:
-    """One stretch from each decision instant on, at each scale-out.
+    """One stretch from each decision instant on, at each scale-out."""
 
-    Attributes
-    ----------
-    seconds
-        Length of a stretch, and ``down_s`` of it in which the job stands still at first.
-    empty, surplus
-        Backlog at the end is ``max(empty, before + surplus)``; shape ``(instants, scale_outs)``, records.
-    calm_at_most
-        Largest backlog before that keeps the latency objective throughout; same shape.
-    gone_at_most
-        Largest backlog before that is gone within a limit, and keeps the latency objective from there to the end;
-        shape ``(limits, instants, scale_outs)``. What is left at the end is then ``empty``.
-    """
-
-    seconds: int
+    seconds: int  # length of a stretch, and ``down_s`` of it in which the job stands still at first
     down_s: int
+    # empty, surplus: backlog at the end is ``max(empty, before + surplus)``; shape ``(instants, scale_outs)``, records
     empty: Values
     surplus: Values
-    calm_at_most: Values
+    calm_at_most: Values  # largest backlog before that keeps the latency objective throughout; same shape
+    # Largest backlog before that is gone within a limit, and keeps the latency objective from there to the end; shape
+    # ``(limits, instants, scale_outs)``. What is left at the end is then ``empty``
     gone_at_most: Values
 
 

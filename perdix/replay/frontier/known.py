@@ -27,34 +27,19 @@ MUCH_PER_S = 1e12  # a capacity at which nothing queues
 
 @dataclass(frozen=True)
 class Known:
-    """One trace and one job; arrays by second have the shape ``(seconds,)``.
+    """One trace and one job; arrays by second have the shape ``(seconds,)``."""
 
-    Attributes
-    ----------
-    arrivals
-        Records that arrive in each second.
-    workers, per_s
-        Every scale-out within the bounds, and its expected capacity in records/s, shape ``(sizes,)``.
-    physics
-        Standstills, in whole seconds.
-    speed
-        Relative speed of all workers in each second: its noise, the first warm-up, and crashes (0: it stands still).
-    noise
-        Factor on the job's own latency in each second.
-    again
-        Records that a crash in this second has done again.
-    restart, latency
-        As the twin has them.
-    """
-
-    arrivals: Values
+    arrivals: Values  # records that arrive in each second
+    # workers, per_s: every scale-out within the bounds, and its expected capacity in records/s, shape ``(sizes,)``
     workers: NDArray[np.int64]
     per_s: Values
-    physics: Physics
+    physics: Physics  # standstills, in whole seconds
     objectives: Objectives
+    # Relative speed of all workers in each second: its noise, the first warm-up, and crashes (0: it stands still)
     speed: Values
-    noise: Values
-    again: Values
+    noise: Values  # factor on the job's own latency in each second
+    again: Values  # records that a crash in this second has done again
+    # restart, latency: as the twin has them
     restart: Restart
     latency: Latency
 

@@ -33,39 +33,22 @@ class Asked:
 
 @dataclass(frozen=True)
 class Phase:
-    """A stretch with constant source rates.
-
-    Attributes
-    ----------
-    target_per_s
-        Source -> records/s.
-    optimum
-        The least that sustains it; ``None``: nothing does, because of skew.
-    balanced_optimum
-        The same as if no instance were hotter than the others.
-    path
-        Parallelism at the start of the phase and after each rescale that was asked for in it.
-    converged_s
-        From the start of the phase until the last rescale in it was over; ``None``: what ran then does not sustain 99 %
-        of the rates, by the twin's true capacities (what is achieved may hide it while queues fill), or never ran.
-    achieved
-        Share of the target that was emitted after that and a minute; ``None``: the phase was over by then.
-    back_pressured
-        Share of the same time in which a source waited for room.
-    oscillations
-        Changes of direction, summed over operators: the rates were constant.
-    """
+    """A stretch with constant source rates."""
 
     from_s: int
     until_s: int
-    target_per_s: Mapping[str, float]
-    optimum: Parallelism | None
-    balanced_optimum: Parallelism | None
+    target_per_s: Mapping[str, float]  # source -> records/s
+    optimum: Parallelism | None  # the least that sustains it; ``None``: nothing does, because of skew
+    balanced_optimum: Parallelism | None  # the same as if no instance were hotter than the others
+    # Parallelism at the start of the phase and after each rescale that was asked for in it
     path: tuple[Parallelism, ...]
+    # From the start of the phase until the last rescale in it was over; ``None``: what ran then does not sustain 99 %
+    # of the rates, by the twin's true capacities (what is achieved may hide it while queues fill), or never ran
     converged_s: int | None
+    # Share of the target that was emitted after that and a minute; ``None``: the phase was over by then
     achieved: float | None
-    back_pressured: float | None
-    oscillations: int
+    back_pressured: float | None  # share of the same time in which a source waited for room
+    oscillations: int  # changes of direction, summed over operators: the rates were constant
 
     @property
     def steps(self) -> int:

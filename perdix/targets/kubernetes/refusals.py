@@ -33,24 +33,14 @@ class ConflictError(TargetError):
 
 @dataclass(frozen=True)
 class Refusal:
-    """An answer that is not 2xx.
+    """An answer that is not 2xx."""
 
-    Attributes
-    ----------
-    method, what
-        What was asked of what: ``PUT``, ``deployments/scale``.
-    status
-        HTTP status.
-    reason
-        Its phrase.
-    body, headers
-        As they came.
-    """
-
+    # method, what: what was asked of what: ``PUT``, ``deployments/scale``
     method: str
     what: str
-    status: int
-    reason: str = ""
+    status: int  # HTTP status
+    reason: str = ""  # its phrase
+    # body, headers: as they came
     body: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
 

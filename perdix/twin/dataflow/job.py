@@ -30,22 +30,14 @@ class Rescale:
 
 @dataclass(frozen=True)
 class Balance:
-    """Records since the twin began.
+    """Records since the twin began."""
 
-    Attributes
-    ----------
-    processed
-        By operator; of a source: emitted.
-    received, held
-        By edge: taken from its buffer, and still in it. ``processed`` of its upstream operator times the edge's gain
-        (selectivity times share) is always ``received + held``.
-    offered, lag
-        By source: what was to be emitted, and what still waits (0 for a generator, which never makes it up).
-    """
-
-    processed: Mapping[str, float]
+    processed: Mapping[str, float]  # by operator; of a source: emitted
+    # received, held: by edge: taken from its buffer, and still in it. ``processed`` of its upstream operator times the
+    # edge's gain (selectivity times share) is always ``received + held``
     received: Mapping[tuple[str, str], float]
     held: Mapping[tuple[str, str], float]
+    # offered, lag: by source: what was to be emitted, and what still waits (0 for a generator, which never makes it up)
     offered: Mapping[str, float]
     lag: Mapping[str, float]
 

@@ -12,34 +12,21 @@ from perdix.telemetry.window import Values
 
 @dataclass(frozen=True)
 class Stretch:
-    """Seconds of a dataflow; operators and edges in the order of its wiring.
+    """Seconds of a dataflow; operators and edges in the order of its wiring."""
 
-    Attributes
-    ----------
-    processed
-        Records processed in each second, of a source: emitted. Shape ``(seconds, operators)``.
-    worked_s, back_pressured_s
-        Seconds that an operator's instances worked together, as instrumentation counts it, and that each of them
-        waited for room, ``(seconds, operators)``.
-    held
-        Records in each edge's buffer at the end of each second, ``(seconds, edges)``.
-    target, lag
-        Records that each operator was to emit in the second, and that wait before it at its end; 0 for those that are
-        no source. ``(seconds, operators)``.
-    instances
-        Instances deployed, ``(seconds, operators)``.
-    running
-        1 where it ran, 0 where it stood still, ``(seconds,)``.
-    """
-
+    # Records processed in each second, of a source: emitted. Shape ``(seconds, operators)``
     processed: Values
+    # worked_s, back_pressured_s: seconds that an operator's instances worked together, as instrumentation counts it,
+    # and that each of them waited for room, ``(seconds, operators)``
     worked_s: Values
     back_pressured_s: Values
-    held: Values
+    held: Values  # records in each edge's buffer at the end of each second, ``(seconds, edges)``
+    # target, lag: records that each operator was to emit in the second, and that wait before it at its end; 0 for those
+    # that are no source. ``(seconds, operators)``
     target: Values
     lag: Values
-    instances: Values
-    running: Values
+    instances: Values  # instances deployed, ``(seconds, operators)``
+    running: Values  # 1 where it ran, 0 where it stood still, ``(seconds,)``
 
     def __len__(self) -> int:
         return len(self.running)

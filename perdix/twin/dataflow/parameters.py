@@ -84,44 +84,26 @@ class Source(Strict):
 
 
 class OperatorParameters(Strict):
-    """One operator.
+    """One operator."""
 
-    Attributes
-    ----------
-    inputs
-        Upstream operator -> share of its output that comes here: 1.0 is a full copy; those of a split sum to 1. A list
-        of names stands for full copies. Empty: a source.
-    selectivity
-        Records that it emits per record that it processes.
-    cost_us
-        Microseconds of useful time per record, of one instance alone.
-    capacity_per_s
-        Instead of ``cost_us``: records/s of one instance alone, for example a rate limit. Its useful time is then the
-        time that the limit makes of it.
-    start, maximum
-        Instances at the start, and at most (key groups, or partitions of a source).
-    scalable
-        Whether its parallelism may be changed; by default of every operator that is not a source.
-    buffer_records
-        Records that fit before one instance, for each of its inputs.
-    keyed
-        Whether keys decide which instance gets a record; always so with ``key_groups``.
-    hottest
-        Share of all records that one instance gets, because of its keys; the others get the rest evenly. ``None``:
-        even.
-    """
-
+    # Upstream operator -> share of its output that comes here: 1.0 is a full copy; those of a split sum to 1. A list of
+    # names stands for full copies. Empty: a source
     inputs: dict[str, Annotated[float, Field(gt=0, le=1)]] = Field(default_factory=dict)
     source: Source | None = None
-    selectivity: Annotated[float, Field(ge=0, le=1e6)] = 1.0
-    cost_us: Positive | None = None
+    selectivity: Annotated[float, Field(ge=0, le=1e6)] = 1.0  # records that it emits per record that it processes
+    cost_us: Positive | None = None  # microseconds of useful time per record, of one instance alone
+    # Instead of ``cost_us``: records/s of one instance alone, for example a rate limit. Its useful time is then the
+    # time that the limit makes of it
     capacity_per_s: Positive | None = None
+    # start, maximum: instances at the start, and at most (key groups, or partitions of a source)
     start: Annotated[int, Field(ge=1, le=MOST_INSTANCES)] = 1
     maximum: Annotated[int, Field(ge=1, le=MOST_INSTANCES)] | None = None
     key_groups: Annotated[int, Field(ge=1)] | None = None
+    # Whether its parallelism may be changed; by default of every operator that is not a source
     scalable: bool | None = None
-    keyed: bool = False
-    buffer_records: Positive = 20_000.0
+    keyed: bool = False  # whether keys decide which instance gets a record; always so with ``key_groups``
+    buffer_records: Positive = 20_000.0  # records that fit before one instance, for each of its inputs
+    # Share of all records that one instance gets, because of its keys; the others get the rest evenly. ``None``: even
     hottest: Annotated[float, Field(gt=0, le=1)] | None = None
     overhead: Overhead = Overhead()
     bursts: Bursts | None = None
@@ -190,33 +172,21 @@ class DataflowRestart(Strict):
 
 
 class DataflowParameters(Strict):
-    """A dataflow's twin.
-
-    Attributes
-    ----------
-    back_pressure
-        ``blocking`` (Flink): who finds no room waits until there is some, the rest of its time. ``stop-and-go``
-        (Heron): all sources stop once a queue has reached its bound, until it has fallen to ``resume_at`` of it; nobody
-        else waits, so queues may grow beyond. What is before such a queue is reported as held back.
-    slots
-        Instances that the cluster can run; ``None``: no limit.
-    sharing
-        Whether a slot runs an instance of every operator (Flink): then the largest operator must fit, else the sum.
-    interval_s
-        How often metrics are gathered and a policy is asked, unless another interval is asked for.
-    duration_s
-        Length of a replay, unless another is asked for.
-    main
-        The operator that tables show where there is room for one.
-    """
+    """A dataflow's twin."""
 
     name: str
+    # ``blocking`` (Flink): who finds no room waits until there is some, the rest of its time. ``stop-and-go`` (Heron):
+    # all sources stop once a queue has reached its bound, until it has fallen to ``resume_at`` of it; nobody else
+    # waits, so queues may grow beyond. What is before such a queue is reported as held back
     back_pressure: Literal["blocking", "stop-and-go"] = "blocking"
+    # Instances that the cluster can run; ``None``: no limit
     slots: Annotated[int, Field(ge=1, le=MOST_INSTANCES)] | None = None
+    # Whether a slot runs an instance of every operator (Flink): then the largest operator must fit, else the sum
     sharing: bool = True
+    # How often metrics are gathered and a policy is asked, unless another interval is asked for
     interval_s: Annotated[int, Field(ge=1, le=3_600)] = 10
-    duration_s: Annotated[int, Field(ge=60, le=864_000)] = 1_800
-    main: str | None = None
+    duration_s: Annotated[int, Field(ge=60, le=864_000)] = 1_800  # length of a replay, unless another is asked for
+    main: str | None = None  # the operator that tables show where there is room for one
     resume_at: Share = 0.5
     operators: Annotated[dict[str, OperatorParameters], Field(min_length=2)]
     noise: Noise = Noise()

@@ -104,21 +104,14 @@ class Processing(Strict):
 
 
 class Neighbours(Strict):
-    """What others do on the same cloud.
+    """What others do on the same cloud."""
 
-    Attributes
-    ----------
-    speed, persists_s
-        Relative standard deviation of a host's speed, and for about how long a value persists.
-    arrivals
-        Relative standard deviation of what a sensor emits per second.
-    stalls_every_s, stall_s
-        Mean time between two stalls of messaging, in which nothing is handed on, and how long one lasts; 0: none.
-    """
-
+    # speed, persists_s: relative standard deviation of a host's speed, and for about how long a value persists
     speed: Share = 0.0
     persists_s: Annotated[float, Field(ge=1, le=3_600)] = 60.0
-    arrivals: Share = 0.0
+    arrivals: Share = 0.0  # relative standard deviation of what a sensor emits per second
+    # stalls_every_s, stall_s: mean time between two stalls of messaging, in which nothing is handed on, and how long
+    # one lasts; 0: none
     stalls_every_s: Annotated[float, Field(ge=0)] = 0.0
     stall_s: Between = Between(low=1.0, high=1.0)
 
@@ -134,20 +127,12 @@ class Measuring(Strict):
 
 
 class Costs(Strict):
-    """What a replay is billed by.
+    """What a replay is billed by."""
 
-    Attributes
-    ----------
-    units_min
-        Billing time units, minutes; a policy that is named without one is billed by each.
-    penalty
-        For each data item that takes longer than allowed.
-    levels
-        Compliance level -> how many times the objective a data item may take.
-    """
-
+    # Billing time units, minutes; a policy that is named without one is billed by each
     units_min: Annotated[tuple[Annotated[int, Field(ge=1, le=44_640)], ...], Field(min_length=1)] = (10, 30, 60)
-    penalty: Annotated[float, Field(ge=0)] = 0.0001
+    penalty: Annotated[float, Field(ge=0)] = 0.0001  # for each data item that takes longer than allowed
+    # Compliance level -> how many times the objective a data item may take
     levels: Annotated[dict[str, Positive], Field(min_length=1)] = Field(default_factory=lambda: dict(LEVELS))
 
 

@@ -18,52 +18,30 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Compute(Strict):
-    """What the operator makes of cores.
+    """What the operator makes of cores."""
 
-    Attributes
-    ----------
-    cost_us
-        CPU microseconds per record, of one thread with memory in plenty.
-    idle_cores
-        Cores that the runtime takes for itself, whatever is processed.
-    threads
-        Threads that process: cores beyond them are of no use. This is the knee.
-    serial
-        Share of the work that only one thread can do at a time (Amdahl's law, from one core on).
-    throttling
-        Share of the rate that is lost halfway between two whole numbers of cores, as long as not every thread has a
-        core: the quota stops one thread in the middle of each scheduling period while others wait for it.
-    """
-
-    cost_us: Positive
-    idle_cores: NotNegative = 0.02
+    cost_us: Positive  # CPU microseconds per record, of one thread with memory in plenty
+    idle_cores: NotNegative = 0.02  # cores that the runtime takes for itself, whatever is processed
+    # Threads that process: cores beyond them are of no use. This is the knee
     threads: Annotated[float, Field(ge=1)] = 4.0
+    # Share of the work that only one thread can do at a time (Amdahl's law, from one core on)
     serial: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    # Share of the rate that is lost halfway between two whole numbers of cores, as long as not every thread has a core:
+    # the quota stops one thread in the middle of each scheduling period while others wait for it
     throttling: Annotated[float, Field(ge=0, lt=1)] = 0.0
 
 
 class Memory(Strict):
-    """What the operator makes of memory.
+    """What the operator makes of memory."""
 
-    Attributes
-    ----------
-    live_mb
-        What it always holds; given no more, it runs out of memory.
-    collecting
-        Cost of collecting garbage: a record is dearer by ``collecting * live / (given - live)``.
-    working_set_mb
-        State beyond ``live_mb`` that records touch.
-    miss_factor
-        How many times as dear a record is when none of the working set is held, and must be fetched. What is lacking
-        costs in proportion.
-    traffic_limit_per_s
-        Records/s that the memory's bandwidth allows one instance; ``None``: no limit.
-    """
-
-    live_mb: Positive
+    live_mb: Positive  # what it always holds; given no more, it runs out of memory
+    # Cost of collecting garbage: a record is dearer by ``collecting * live / (given - live)``
     collecting: NotNegative = 0.02
-    working_set_mb: NotNegative = 0.0
+    working_set_mb: NotNegative = 0.0  # state beyond ``live_mb`` that records touch
+    # How many times as dear a record is when none of the working set is held, and must be fetched. What is lacking
+    # costs in proportion
     miss_factor: Annotated[float, Field(ge=1)] = 1.0
+    # Records/s that the memory's bandwidth allows one instance; ``None``: no limit
     traffic_limit_per_s: Positive | None = None
 
 
@@ -87,40 +65,24 @@ class Noise(Strict):
 
 
 class Start(Strict):
-    """How an instance begins.
+    """How an instance begins."""
 
-    Attributes
-    ----------
-    start_s
-        Until it takes its first record, seconds.
-    warm_up_s, warm_up_speed
-        Seconds until it is at its full speed, and the share of it at which it starts.
-    out_of_memory_s
-        Until an instance without enough memory is killed, once it takes records, seconds.
-    """
-
-    start_s: Annotated[int, Field(ge=0, le=600)] = 10
+    start_s: Annotated[int, Field(ge=0, le=600)] = 10  # until it takes its first record, seconds
+    # warm_up_s, warm_up_speed: seconds until it is at its full speed, and the share of it at which it starts
     warm_up_s: Annotated[int, Field(ge=0, le=3_600)] = 90
     warm_up_speed: Annotated[float, Field(gt=0, le=1)] = 0.6
+    # Until an instance without enough memory is killed, once it takes records, seconds
     out_of_memory_s: Annotated[int, Field(ge=0, le=3_600)] = 30
 
 
 class LiveWorkload(Strict):
-    """What all instances of the operator are offered together.
+    """What all instances of the operator are offered together."""
 
-    Attributes
-    ----------
-    per_s
-        Mean, records/s.
-    swing, period_s
-        Relative amplitude and period of its sine.
-    noise
-        Relative standard deviation from second to second; it persists for ten seconds.
-    """
-
-    per_s: Positive
+    per_s: Positive  # mean, records/s
+    # swing, period_s: relative amplitude and period of its sine
     swing: Annotated[float, Field(ge=0, lt=1)] = 0.2
     period_s: Annotated[float, Field(gt=0)] = 7_200.0
+    # Relative standard deviation from second to second; it persists for ten seconds
     noise: Annotated[float, Field(ge=0, le=0.5)] = 0.03
 
 
