@@ -95,23 +95,14 @@ class Suite(Strict):
 
 
 def load_suite(path: Path) -> Suite:
-    """Read one suite.
-
-    Raises
-    ------
-    SettingsError
-        Naming file, line and fix.
-    """
+    """Read one suite. Raises ``SettingsError``, naming file, line and fix."""
     return load_model(path, Suite, file=path)
 
 
 def load_suites(folder: Path | None = None) -> Mapping[str, Suite]:
     """Read every suite of a folder (``conf/expectations``), by table.
 
-    Raises
-    ------
-    SettingsError
-        When one cannot be used, or two judge the same table.
+    Raises ``SettingsError`` when one cannot be used, or two judge the same table.
     """
     suites: dict[str, Suite] = {}
     for path in sorted((folder or conf_part("expectations")).glob("*.yaml")):

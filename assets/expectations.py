@@ -72,6 +72,9 @@ class ExpectationOutcome:
 def run_suite(frame: Frame, suite: Suite, *, now_s: float) -> list[ExpectationOutcome]:
     """Judge a table.
 
+    Raises ``SettingsError`` when Great Expectations does not know an expectation or refuses its arguments; names file
+    and line.
+
     Parameters
     ----------
     frame
@@ -86,11 +89,6 @@ def run_suite(frame: Frame, suite: Suite, *, now_s: float) -> list[ExpectationOu
     -------
     list of ExpectationOutcome
         One per rule and fact of the suite, in its order.
-
-    Raises
-    ------
-    SettingsError
-        When Great Expectations does not know an expectation or refuses its arguments; names file and line.
     """
     judged_columns = list(dict.fromkeys(name for rule in suite.rules for name in rule.columns))
     rows = partial(checked_rows, frame, suite.table, list(dict.fromkeys([*suite.key, *suite.shown, *judged_columns])))

@@ -47,10 +47,7 @@ def workload_history(lake: Lake, job: str, history_days: int, now_s: float) -> W
     The lake's grid is 10 s. A workload that was observed every minute only holds each value for six of its steps;
     those are put together again, so that no model takes six copies of a value for a calm minute.
 
-    Raises
-    ------
-    ValueError
-        When the job has no workload at all.
+    Raises ``ValueError`` when the job has no workload at all.
     """
     days = newest_days(lake, "workload_features", job, history_days, now_s)
     table = lake.read("workload_features", job, columns=["ts", "workload_per_s"], days=days or ["1970-01-01"])
@@ -106,13 +103,7 @@ def _blocks(history: Workload, width: int) -> tuple[np.ndarray, float]:
 
 
 def capacity_history(lake: Lake, job: str, history_days: int, now_s: float) -> pd.DataFrame:
-    """Return the rows of ``capacity_features``, in the order of time.
-
-    Raises
-    ------
-    ValueError
-        When the job has none.
-    """
+    """Return the rows of ``capacity_features``, in the order of time. Raises ``ValueError`` when the job has none."""
     days = newest_days(lake, "capacity_features", job, history_days, now_s)
     rows = lake.read("capacity_features", job, days=days or ["1970-01-01"]).to_pandas()
     if rows.empty:

@@ -39,17 +39,14 @@ def judged_frame(
     Samples get the column ``kind`` (``gauge`` or ``counter``), because the bounds of a metric do not hold for counters:
     one of CPU seconds is far beyond what a CPU load can be, and right.
 
+    Raises ``LakeError`` when the files of one of ``jobs`` cannot be read.
+
     Parameters
     ----------
     session
         Called only when Spark is needed.
     jobs
         When left out, every job whose files can be read; what is wrong with the others, the next step says.
-
-    Raises
-    ------
-    LakeError
-        When the files of one of ``jobs`` cannot be read.
     """
     try:
         return _frame(lake, table, days, session, None if jobs is None else sorted(jobs), in_memory)

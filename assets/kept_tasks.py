@@ -34,12 +34,8 @@ def run_kept(
     worked on are tried again alone, those that die again get that as their error, and the others go on. A job that
     takes longer than half an hour ends with that as its error.
 
-    Raises
-    ------
-    RuntimeError
-        When tasks ended without an answer being found.
-    Exception
-        What Spark raised, when Spark itself cannot go on.
+    Raises ``RuntimeError`` when tasks ended without an answer being found; ``Exception``: what Spark raised, when Spark
+    itself cannot go on.
     """
     by_job = {str(key["job"]): key for key in keys}
     for job in by_job:

@@ -148,10 +148,8 @@ def _the_running_job(
 def live_plan_of(config: ProfileConfig, settings: StreamJob, profiling: Profiling) -> "Plan":
     """Return what is profiled of a running job.
 
-    Raises
-    ------
-    SettingsError
-        When nothing rescales it, no distance of rates is given, or more workers are asked for than it may have.
+    Raises ``SettingsError`` when nothing rescales it, no distance of rates is given, or more workers are asked for than
+    it may have.
     """
     from perdix.profiling.plan import plan_for
 
@@ -171,10 +169,7 @@ def live_plan_of(config: ProfileConfig, settings: StreamJob, profiling: Profilin
 def plan_of(config: ProfileConfig, parameters: "TwinParameters") -> "Plan":
     """Return what is profiled of a twin.
 
-    Raises
-    ------
-    SettingsError
-        When more workers are asked for than it has, or the range is empty.
+    Raises ``SettingsError`` when more workers are asked for than it has, or the range is empty.
     """
     from perdix.profiling.plan import plan_for
     from perdix.twin.job import JobTwin

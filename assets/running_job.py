@@ -23,11 +23,8 @@ if TYPE_CHECKING:
 def profilable_job(workspace: "Workspace", job: str) -> tuple[StreamJob, Profiling]:
     """Return the settings of a job that may be put under load, and the commands that do so.
 
-    Raises
-    ------
-    SettingsError
-        When it has no file or one that cannot be used, or the file lacks what is needed, or lets perdix scale the job
-        meanwhile.
+    Raises ``SettingsError`` when it has no file or one that cannot be used, or the file lacks what is needed, or lets
+    perdix scale the job meanwhile.
     """
     known = workspace.stream_jobs()
     if job in known.faults:
@@ -62,10 +59,7 @@ def require_target(settings: StreamJob) -> None:
 def running_job(workspace: "Workspace", settings: StreamJob, profiling: Profiling) -> Iterator["LiveJob"]:
     """Open a job's metrics, cluster and load, for one process at a time; at the end all of it is closed.
 
-    Raises
-    ------
-    SettingsError
-        While another process has it.
+    Raises ``SettingsError`` while another process has it.
     """
     from perdix.control.sources import LiveSource
     from perdix.profiling.live.commands import Load

@@ -93,17 +93,13 @@ def sample_job(
 ) -> "tuple[OperatorSamples, Path, Sampled, str]":
     """Sample one job's operator and keep the samples.
 
+    Raises ``SettingsError`` when there is no such operator, job or method, or the job may not be sampled;
+    ``SamplingError`` when not one size could be sampled.
+
     Returns
     -------
     found, path, sampled, left
         The samples, where they are, what was sampled, and what the job was not given back, in words.
-
-    Raises
-    ------
-    SettingsError
-        When there is no such operator, job or method, or the job may not be sampled.
-    perdix.profiling.sampling_instance.SamplingError
-        When not one size could be sampled.
     """
     from perdix.models.sampling.rows import write_samples
     from perdix.profiling.sampling import SamplingPlan, sample_operator
@@ -144,10 +140,8 @@ def _instances(workspace: Workspace, sampled: Sampled, config: SampleConfig) -> 
 def what_is_sampled(config: SampleConfig, job: str, workspace: Workspace) -> Sampled:
     """Return what is sampled.
 
-    Raises
-    ------
-    SettingsError
-        When there is no such operator, job or method, or the job cannot be called so, or may not be sampled.
+    Raises ``SettingsError`` when there is no such operator, job or method, or the job cannot be called so, or may not
+    be sampled.
     """
     from perdix.models.sampling.course import rule_called
     from perdix.twin.operators.parameters import load_operator

@@ -77,6 +77,8 @@ def sample_of(jobs: Iterable[str], seed: int, count: int = SAMPLE) -> list[str]:
 def fit_shared(key: Mapping[str, Any]) -> dict[str, Any]:
     """Fit one shared model of one family: what a Spark task does.
 
+    Raises ``ValueError`` when no job of the sample has a usable history, or the family cannot be fitted.
+
     Parameters
     ----------
     key
@@ -87,11 +89,6 @@ def fit_shared(key: Mapping[str, Any]) -> dict[str, Any]:
     -------
     dict
         ``state`` (JSON text), ``until_s``, ``jobs`` that it was fitted to, ``skipped`` (job -> why).
-
-    Raises
-    ------
-    ValueError
-        When no job of the sample has a usable history, or the family cannot be fitted.
     """
     now_s = WallClock().now_s()
     histories: dict[str, Workload] = {}

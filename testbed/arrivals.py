@@ -48,12 +48,8 @@ class Load(Strict):
 def trace_of(load: Load) -> Trace:
     """Return the trace that a load follows.
 
-    Raises
-    ------
-    ~perdix.cli.output.UserError
-        When neither a trace nor a shape was named, or both.
-    ~perdix.settings.yaml_files.SettingsError
-        Naming file, line and fix, when the trace cannot be read.
+    Raises ``UserError`` when neither a trace nor a shape was named, or both; ``SettingsError``, naming file, line and
+    fix, when the trace cannot be read.
     """
     if (load.trace is None) == (load.shape in {None, "csv"}):
         raise UserError("name either a trace (--trace FILE) or a pattern (--shape sine)")
@@ -72,10 +68,7 @@ def trace_of(load: Load) -> Trace:
 def rates(load: Load, trace: Trace) -> Values:
     """Return records/s in each second of the load, before they are whole numbers.
 
-    Raises
-    ------
-    ~perdix.cli.output.UserError
-        When the trace is too long to be played in one go, or shorter than a second once compressed.
+    Raises ``UserError`` when the trace is too long to be played in one go, or shorter than a second once compressed.
     """
     once = int(trace.length_s / load.compress)
     seconds = once if load.seconds is None else load.seconds

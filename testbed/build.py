@@ -55,10 +55,7 @@ def stale(modules: Iterable[Module]) -> list[Module]:
 def build(module: Module, log: Path) -> None:
     """Build one module; two at a time wait for each other.
 
-    Raises
-    ------
-    ~perdix.cli.output.UserError
-        With the end of Maven's output, also kept in ``log``.
+    Raises ``UserError``, with the end of Maven's output, also kept in ``log``.
     """
     target = module.folder / "target"
     target.mkdir(exist_ok=True)

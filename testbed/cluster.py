@@ -47,10 +47,7 @@ class Cluster:
 
         Whatever goes wrong, a Ctrl-C too, nothing that this call started is left behind.
 
-        Raises
-        ------
-        ~perdix.cli.output.UserError
-            Naming what is missing, occupied or ill, with the end of its log.
+        Raises ``UserError``, naming what is missing, occupied or ill, with the end of its log.
         """
         prerequisites.require()
         self.layout.prepare()
@@ -83,10 +80,7 @@ class Cluster:
     def start(self, names: Sequence[str]) -> None:
         """Start single processes again after a fault, and wait until they are healthy.
 
-        Raises
-        ------
-        ~perdix.cli.output.UserError
-            When one is not part of the testbed, already runs, or does not become healthy.
+        Raises ``UserError`` when one is not part of the testbed, already runs, or does not become healthy.
         """
         self._known(names)
         with self._lock(), interruptible():
@@ -123,10 +117,7 @@ class Cluster:
     def known_running(self, name: str) -> int:
         """Return the pid of a part of the testbed that runs.
 
-        Raises
-        ------
-        ~perdix.cli.output.UserError
-            When there is no such part, or it does not run.
+        Raises ``UserError`` when there is no such part, or it does not run.
         """
         self._known([name])
         running = self.files.running()

@@ -61,10 +61,7 @@ def live(label: str, bounds: Bounds) -> Live:
 
     Further options of the Flink Autoscaler follow colons, without ``job.autoscaler.``.
 
-    Raises
-    ------
-    ~perdix.settings.yaml_files.SettingsError
-        As :func:`perdix.replay.contenders.contender`.
+    Raises ``SettingsError`` as :func:`perdix.replay.contenders.contender`.
     """
     words, *pairs = label.split(":")
     if words != APACHE:

@@ -28,10 +28,7 @@ def selector(testbed: Testbed) -> dict[str, str]:
 def window(testbed: Testbed, start_s: float, end_s: float) -> Window:
     """Return the canonical metrics of a run, a step per second.
 
-    Raises
-    ------
-    ~perdix.telemetry.prometheus_answers.PrometheusError
-        When Prometheus cannot be asked.
+    Raises ``PrometheusError`` when Prometheus cannot be asked.
     """
     with Prometheus(HttpAccess.model_validate({"url": testbed.prometheus_url})) as client:
         series = client.pull(load_queries("flink"), selector(testbed), start_s, end_s, STEP_S)
@@ -41,10 +38,7 @@ def window(testbed: Testbed, start_s: float, end_s: float) -> Window:
 def records_below(testbed: Testbed, start_s: float, end_s: float) -> dict[float, float]:
     """Return latency in ms -> records of the run at or below it, cumulative; the last bound is infinite.
 
-    Raises
-    ------
-    ~perdix.telemetry.prometheus_answers.PrometheusError
-        When Prometheus cannot be asked.
+    Raises ``PrometheusError`` when Prometheus cannot be asked.
     """
     promql = f'sum by (le) (increase({LE}{{job_name="{testbed.job}"}}[{round(end_s - start_s)}s]))'
     with Prometheus(HttpAccess.model_validate({"url": testbed.prometheus_url})) as client:
@@ -55,12 +49,7 @@ def records_below(testbed: Testbed, start_s: float, end_s: float) -> dict[float,
 def export(testbed: Testbed, start_s: float, end_s: float, folder: Path) -> list[Path]:
     """Write the raw series that perdix knows, as ``query_range`` answers: what an operator would export to train on.
 
-    A file per metric name, gzip, in ``folder``.
-
-    Raises
-    ------
-    httpx.HTTPError
-        When Prometheus cannot be asked.
+    A file per metric name, gzip, in ``folder``. Raises ``HTTPError`` when Prometheus cannot be asked.
     """
     folder.mkdir(parents=True, exist_ok=True)
     written = []

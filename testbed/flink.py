@@ -66,13 +66,7 @@ class JobManager:
         self._testbed = testbed
 
     def get(self, path: str) -> Any:
-        """Return what the API answers.
-
-        Raises
-        ------
-        httpx.HTTPError
-            When it does not.
-        """
+        """Return what the API answers. Raises ``HTTPError`` when it does not."""
         answer = self._http.get(path)
         answer.raise_for_status()
         return answer.json()
@@ -80,10 +74,7 @@ class JobManager:
     def ask(self, method: str, path: str, body: Any) -> Any:
         """Send a request that changes something, and return what the API answers.
 
-        Raises
-        ------
-        httpx.HTTPError
-            When it does not accept.
+        Raises ``HTTPError`` when it does not accept.
         """
         answer = self._http.request(method, path, json=body)
         answer.raise_for_status()
@@ -115,10 +106,7 @@ class JobManager:
     def submit(self, jar: Path, arguments: dict[str, str]) -> str:
         """Upload a jar and run it; return the job's id.
 
-        Raises
-        ------
-        ~perdix.cli.output.UserError
-            With Flink's words when it refuses the jar or the arguments.
+        Raises ``UserError``, with Flink's words when it refuses the jar or the arguments.
         """
         with jar.open("rb") as content:
             files = {"jarfile": (jar.name, content, "application/x-java-archive")}

@@ -21,10 +21,7 @@ TIMEOUT_S = 15.0
 def format_storage(layout: Layout) -> None:
     """Make the folder of the broker's log segments its own; does nothing when it already is.
 
-    Raises
-    ------
-    ~perdix.cli.output.UserError
-        With what Kafka's tool says.
+    Raises ``UserError``, with what Kafka's tool says.
     """
     if (layout.kafka_data / "meta.properties").exists():
         return
@@ -58,10 +55,7 @@ def answers(testbed: Testbed) -> bool:
 def create_topic(testbed: Testbed) -> None:
     """Create the job's topic; does nothing when it is there with as many partitions.
 
-    Raises
-    ------
-    ~perdix.cli.output.UserError
-        When it is there with another number of partitions, or the broker refuses.
+    Raises ``UserError`` when it is there with another number of partitions, or the broker refuses.
     """
     client = _client(testbed)
     topic = NewTopic(testbed.topic, num_partitions=testbed.topic_partitions, replication_factor=1)

@@ -78,13 +78,7 @@ class Layout:
         return "perdix-testbed-" + hashlib.sha256(str(self.root).encode()).hexdigest()[:8]
 
     def prepare(self) -> None:
-        """Make the folders.
-
-        Raises
-        ------
-        ~perdix.settings.yaml_files.SettingsError
-            When the folder cannot be written.
-        """
+        """Make the folders. Raises ``SettingsError`` when the folder cannot be written."""
         try:
             for folder in (self.pids, self.logs, self.conf, self.loads, self.prometheus_data, self.flink_data):
                 folder.mkdir(parents=True, exist_ok=True)
@@ -109,10 +103,7 @@ class Layout:
     def recall(self) -> Testbed | None:
         """Return the settings of the last ``up``; None before the first.
 
-        Raises
-        ------
-        ~perdix.settings.yaml_files.SettingsError
-            When the file cannot be used.
+        Raises ``SettingsError`` when the file cannot be used.
         """
         try:
             return Testbed.model_validate_json(self.remembered.read_text(encoding="utf-8"))

@@ -78,6 +78,8 @@ def play(
 ) -> Sent:
     """Send ``counts[i]`` records in second ``i``, evenly over the second and the partitions.
 
+    Raises ``UserError`` when the broker does not answer or has no such topic.
+
     Parameters
     ----------
     file
@@ -86,11 +88,6 @@ def play(
         Called after each second.
     stop
         Ends the load early when set.
-
-    Raises
-    ------
-    ~perdix.cli.output.UserError
-        When the broker does not answer or has no such topic.
     """
     try:
         partitions = kafka.partitions(testbed)

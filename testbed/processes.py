@@ -39,15 +39,12 @@ class PidFiles:
     def start(self, name: str, command: Sequence[str], joins: Callable[[int], None] | None = None) -> Started:
         """Start a process in a session of its own, so that a Ctrl-C does not reach it.
 
+        Raises ``UserError`` when the command cannot be started or ends at once.
+
         Parameters
         ----------
         joins
             Called with the pid at once, for example to put it into a cgroup.
-
-        Raises
-        ------
-        ~perdix.cli.output.UserError
-            When the command cannot be started or ends at once.
         """
         with (self.logs / f"{name}.log").open("wb") as log, Path(os.devnull).open("rb") as nothing, uninterrupted():
             files = [

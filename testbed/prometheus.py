@@ -38,10 +38,7 @@ def ready(testbed: Testbed) -> bool:
 def query(testbed: Testbed, promql: str) -> list[dict[str, Any]]:
     """Return the samples of an instant query, as Prometheus gives them.
 
-    Raises
-    ------
-    httpx.HTTPError
-        When it does not answer, or refuses.
+    Raises ``HTTPError`` when it does not answer, or refuses.
     """
     address = f"{testbed.prometheus_url}/api/v1/query"
     answer = httpx.get(address, params={"query": promql}, timeout=TIMEOUT_S, trust_env=False)
@@ -52,10 +49,7 @@ def query(testbed: Testbed, promql: str) -> list[dict[str, Any]]:
 def targets_up(testbed: Testbed) -> dict[str, int]:
     """Return how many targets of each scrape job answered at the last scrape.
 
-    Raises
-    ------
-    httpx.HTTPError
-        When Prometheus does not answer.
+    Raises ``HTTPError`` when Prometheus does not answer.
     """
     address = f"{testbed.prometheus_url}/api/v1/targets"
     answer = httpx.get(address, params={"state": "active"}, timeout=TIMEOUT_S, trust_env=False)

@@ -73,17 +73,14 @@ def run(
 ) -> Run:
     """Bring the testbed up, let ``one`` scale its job under a workload, and measure; the testbed is down afterwards.
 
+    Raises ``UserError`` when the testbed does not come up, or what scales or loads ends before its time.
+
     Parameters
     ----------
     home
         Of perdix: what it has learned before is used, and what it learns is kept there.
     exports
         Folder for what Prometheus has of the run.
-
-    Raises
-    ------
-    ~perdix.cli.output.UserError
-        When the testbed does not come up, or what scales or loads ends before its time.
     """
     testbed = cluster.testbed
     cluster.layout.prepare()
@@ -177,10 +174,7 @@ def loading(cluster: Cluster, workload: Workload) -> subprocess.Popen[bytes]:
 def begin(cluster: Cluster, scale_out: int) -> None:
     """Put quotas on the workers, and the job at a parallelism; wait until it runs.
 
-    Raises
-    ------
-    ~perdix.cli.output.UserError
-        When it does not within two minutes.
+    Raises ``UserError`` when it does not within two minutes.
     """
     testbed = cluster.testbed
     cluster.limit(testbed.worker_names())

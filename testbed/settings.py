@@ -28,13 +28,7 @@ class Ports(Strict):
     prometheus: Port = 19_090
 
     def shifted(self, offset: int) -> Ports:
-        """Return every port plus ``offset``.
-
-        Raises
-        ------
-        pydantic.ValidationError
-            When a port would be none.
-        """
+        """Return every port plus ``offset``. Raises ``ValidationError`` when a port would be none."""
         return Ports(**{name: port + offset for name, port in self.model_dump().items()})
 
 

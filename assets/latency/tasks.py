@@ -26,6 +26,8 @@ from perdix.models.registry.shared_models import to_text
 def train_latency(key: Mapping[str, Any]) -> dict[str, Any]:
     """Train one job's latency models on its newest profile and challenge its champion on the same points.
 
+    Raises ``ValueError`` when the job was never profiled, or its profile holds nothing to learn from.
+
     Parameters
     ----------
     key
@@ -36,11 +38,6 @@ def train_latency(key: Mapping[str, Any]) -> dict[str, Any]:
     -------
     dict
         Candidates with their figures, the winner with its state (JSON text), the verdict, and ``stages_s``.
-
-    Raises
-    ------
-    ValueError
-        When the job was never profiled, or its profile holds nothing to learn from.
     """
     watch = Stopwatch()
     with watch.stage("read"):

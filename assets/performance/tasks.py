@@ -22,6 +22,8 @@ from perdix.models.sampling.rows import newest_samples
 def train_performance(key: Mapping[str, Any]) -> dict[str, Any]:
     """Train one job's performance models on its newest samples and challenge its champion on them.
 
+    Raises ``ValueError`` when the job was never sampled, or its samples cannot be learned from.
+
     Parameters
     ----------
     key
@@ -32,11 +34,6 @@ def train_performance(key: Mapping[str, Any]) -> dict[str, Any]:
     -------
     dict
         Candidates with their figures, the winner with its state (JSON text), the verdict, and ``stages_s``.
-
-    Raises
-    ------
-    ValueError
-        When the job was never sampled, or its samples cannot be learned from.
     """
     watch = Stopwatch()
     with watch.stage("read"):

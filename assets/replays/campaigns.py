@@ -67,17 +67,14 @@ def carry_out(
 ) -> Carried:
     """Carry out a campaign.
 
+    Raises ``Failure``, in words, when what was asked for cannot be, or no replay came to its end.
+
     Parameters
     ----------
     asked
         Makes the setup; raises ``SettingsError`` where that cannot be.
     processes
         Replays at a time; 0: as many as there are cores.
-
-    Raises
-    ------
-    dagster.Failure
-        In words: what was asked for cannot be, or no replay came to its end.
     """
     began_s = WallClock().now_s()
     try:

@@ -111,10 +111,7 @@ def publication_of(
     The fleet holds the promoted rows beside the champion's others. Where nobody was promoted it holds the challengers
     themselves, so that a person can look at them, or promote them by hand.
 
-    Raises
-    ------
-    ValueError
-        When no job has a model.
+    Raises ``ValueError`` when no job has a model.
     """
     usable = [one for one in trained if one.usable]
     if not usable:

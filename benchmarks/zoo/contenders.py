@@ -26,12 +26,7 @@ def contender_of(label: str, maximum: int) -> Contender:
     """Return a contender that looks every ``TICK_S`` seconds unless its label says otherwise (``hpa-80:tick_s=15``).
 
     ``static-max`` keeps the most workers all the time. The best fixed size is found by search:
-    its contender does not matter.
-
-    Raises
-    ------
-    ~perdix.settings.yaml_files.SettingsError
-        Naming the label and the nearest that is known.
+    its contender does not matter. Raises ``SettingsError``, naming the label and the nearest that is known.
     """
     if label in (STATIC_MAX, BEST_STATIC):
         return replace(contender(f"static-{maximum}"), label=label)

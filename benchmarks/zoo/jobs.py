@@ -81,12 +81,8 @@ def kind_of(seed: int, number: int) -> str:
 def draw(seed: int, number: int, hours: float = 24.0, *, data: Path = DATA, regime: str | None = None) -> ZooJob:
     """Return job ``number`` (from 0 on) of a seed; in a restart ``regime`` its rescales cost what they do there.
 
-    Raises
-    ------
-    ~benchmarks.zoo.traces.NoTracesError
-        When it is one of a real trace, and there is none in ``data``.
-    ValueError
-        When the hours do not cover a tick.
+    Raises ``NoTracesError`` when it is one of a real trace, and there is none in ``data``; ``ValueError`` when the
+    hours do not cover a tick.
     """
     seconds = int(3600 * hours)
     if seconds < TICK_S:

@@ -29,10 +29,7 @@ def drawn(rng: np.random.Generator, seconds: int, folder: Path = DATA) -> tuple[
 
     Half the time a long trace is as it was recorded, else up to a week of it is played in a day.
 
-    Raises
-    ------
-    NoTracesError
-        Where ``folder`` has none.
+    Raises ``NoTracesError`` where ``folder`` has none.
     """
     paths = available(folder)
     if not paths:

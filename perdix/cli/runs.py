@@ -46,16 +46,13 @@ def run_job(
 ) -> dg.ExecuteInProcessResult:
     """Run a Dagster job over a range of partitions (first and last) in this process.
 
+    Raises ``UserError`` where it must succeed and does not, naming the step that failed and what it said; the run stays
+    in Dagster with its whole log.
+
     Parameters
     ----------
     config
         Asset -> its configuration.
-
-    Raises
-    ------
-    UserError
-        Where it must succeed and does not, naming the step that failed and what it said; the run stays in Dagster
-        with its whole log.
     """
     job = _definitions(name).resolve_job_def(name)
     with owned(opened) as process, showing(_line(progress) if progress else None):

@@ -138,10 +138,7 @@ def _taken(
 def renew(store: StateStore, lease: Lease, at: Moment, ttl_s: float) -> Lease:
     """Let a lease that nobody else has taken last until ``ttl_s`` from now, even if it has expired.
 
-    Raises
-    ------
-    StaleLease
-        When it was overtaken or released.
+    Raises ``StaleLease`` when it was overtaken or released.
     """
     with store.database.writing() as connection:
         check(connection, lease)
@@ -171,10 +168,7 @@ def holder_of(store: StateStore, name: str, at: Moment) -> Lease | None:
 def check(connection: sa.Connection, lease: Lease) -> None:
     """Lock the lease's row until the transaction ends and make sure that it still bears the lease's token.
 
-    Raises
-    ------
-    StaleLease
-        When it does not.
+    Raises ``StaleLease`` when it does not.
     """
     named = {"of_name": lease.name, "token": lease.token, "holder": lease.holder}
     held = connection.execute(_HELD, named).scalar()

@@ -62,15 +62,12 @@ def live_io(home: Home, settings: ControlSettings, registry: ChampionRegistry | 
 
     Large fleets are served by further processes (``settings.processes``), which open the same.
 
+    Raises ``StateError`` when the state store cannot be opened.
+
     Parameters
     ----------
     registry
         The home's MLflow when left out.
-
-    Raises
-    ------
-    StateError
-        When the state store cannot be opened.
     """
     with alone_io(home, settings, registry) as io, closing(_crew(home, settings)) as crew:
         yield replace(io, crew=crew)

@@ -38,11 +38,8 @@ class Tenure:
     def asking(self, decision_id: str) -> Iterator[Guard]:
         """Yield what a target calls just before its request leaves; once it has answered, the lease ends as it would.
 
-        Raises
-        ------
-        StaleLease
-            From the guard: the lease was lost, or is about to be; nothing may be asked. From here: it was lost while
-            the target was being asked.
+        Raises ``StaleLease``: from the guard: the lease was lost, or is about to be; nothing may be asked. From here:
+        it was lost while the target was being asked.
         """
         granted = False
 

@@ -45,17 +45,15 @@ def tick(job: StreamJob, io: TickIO, now_s: float, tenure: Tenure | None = None)
     What is decided is stored before the target is asked, so a crash at any point is healed by the next tick and scales
     nothing twice.
 
+    Raises ``StaleLease`` when another controller took over in the middle; nothing that this one did after that was
+    kept.
+
     Parameters
     ----------
     now_s
         Epoch seconds: the tick's one read of the clock.
     tenure
         Fences every write and the call of the target; ``None`` when nobody else can be at work (replays, tests).
-
-    Raises
-    ------
-    StaleLease
-        When another controller took over in the middle; nothing that this one did after that was kept.
     """
     begun = begin(job, io, now_s, tenure)
     return begun.end(begun.carry_out())

@@ -70,15 +70,12 @@ def profile(
 
     A deployment that cannot be made, driven or measured is dropped with a note, and the others go on.
 
+    Raises ``DeploymentError`` when not one deployment could be measured.
+
     Parameters
     ----------
     on_left
         Given at once, in words, what could not be restored, as an interrupt leaves no profile that has notes.
-
-    Raises
-    ------
-    DeploymentError
-        When not one deployment could be measured.
     """
     notes: list[str] = []
     refused: dict[str, list[int]] = {}  # why -> scale-outs that could not be deployed

@@ -43,10 +43,7 @@ def equidistant(minimum: int, maximum: int, count: int) -> tuple[int, ...]:
 
     The published program rounds the distance and so never profiles the largest.
 
-    Raises
-    ------
-    ValueError
-        When the range is empty or ``count`` is below 1.
+    Raises ``ValueError`` when the range is empty or ``count`` is below 1.
     """
     if not 1 <= minimum <= maximum or count < 1:
         raise ValueError(f"expected 1 <= minimum <= maximum and a count from 1 on, found {minimum}, {maximum}, {count}")
@@ -60,10 +57,7 @@ def plan_for(minimum: int, maximum: int, peak_per_s: float, *, count: int = 8, s
 
     Beyond it the rate goes on rising, until every deployment has ended.
 
-    Raises
-    ------
-    ValueError
-        As :func:`equidistant`, or when the peak is not above 0.
+    Raises ``ValueError`` as :func:`equidistant`, or when the peak is not above 0.
     """
     step_per_s = peak_per_s / steps_to_peak
     return Plan(equidistant(minimum, maximum, count), first_per_s=step_per_s, step_per_s=step_per_s)

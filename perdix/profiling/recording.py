@@ -18,12 +18,7 @@ class Recording:
 
     Phoebe replays recorded events at a constant rate, deleting or repeating some of them at random. What is kept here
     is how the load flickers from second to second, relative to its slow course: a constant rate is calmer than any
-    job's.
-
-    Raises
-    ------
-    ValueError
-        When less than ten seconds were recorded, or nothing arrived in them.
+    job's. Raises ``ValueError`` when less than ten seconds were recorded, or nothing arrived in them.
     """
 
     per_s: Values

@@ -69,10 +69,7 @@ def sample_operator(
 
     All is left as it was, whatever happens; ``on_left`` is given at once, in words, what could not be restored.
 
-    Raises
-    ------
-    SamplingError
-        When not one size could be sampled.
+    Raises ``SamplingError`` when not one size could be sampled.
     """
     plan = plan or SamplingPlan()
     known: dict[GridPoint, float | None] = {}
@@ -175,10 +172,7 @@ def converged_performance(instance: SamplingInstance, plan: SamplingPlan) -> flo
 
     An instance that follows again, because it has warmed up, is given more, and is watched anew.
 
-    Raises
-    ------
-    SamplingError
-        When it dies, does not converge in time, or takes all of the live workload.
+    Raises ``SamplingError`` when it dies, does not converge in time, or takes all of the live workload.
     """
     share, windows = plan.first_share, list[float]()
     for _ in range(plan.most_s // plan.window_s):

@@ -39,6 +39,8 @@ def twin_and_trace(
 ) -> tuple[TwinParameters, Trace]:
     """Return the twin, and the trace that it is to carry.
 
+    Raises ``SettingsError``, naming what is not known and the nearest that is, or file and line of what cannot be.
+
     Parameters
     ----------
     workload
@@ -56,11 +58,6 @@ def twin_and_trace(
         The jobs that were ingested; ``None``: there are none.
     regime
         What rescales cost, by a file of ``conf/regimes``; ``None``: as on the twin's own cluster.
-
-    Raises
-    ------
-    ~perdix.settings.yaml_files.SettingsError
-        Naming what is not known and the nearest that is, or file and line of what cannot be.
     """
     parameters, trace = _asked(workload, twin, seconds, folder, fill_gaps=fill_gaps, step_s=step_s, jobs=jobs)
     if regime is None:

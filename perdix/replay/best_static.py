@@ -45,17 +45,14 @@ def best_static(case: Case, on_progress: Callable[[float], None] | None = None) 
     The size is exact: every smaller one within the bounds was played, or cannot hold the objective whatever the luck.
     That matters because lateness does not always fall with the scale-out: each deals the keys differently.
 
+    Raises ``ValueError`` when the hours do not cover a second, or the twin cannot be.
+
     Parameters
     ----------
     case
         Its contender and forecaster are ignored. Workers have no size, where they may differ.
     on_progress
         Called with the share of the work that is certainly done, 0 to 1.
-
-    Raises
-    ------
-    ValueError
-        When the hours do not cover a second, or the twin cannot be.
     """
     search = _Search.of(case)
     for done, size in enumerate(search.sizes, start=1):

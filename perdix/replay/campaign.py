@@ -181,19 +181,15 @@ def run_campaign(setup: Setup, *, processes: int | None = None, on_progress: OnP
     A replay that raises is recorded with its reason, and the others go on. The results depend on the setup only, not on
     how many processes there are.
 
+    Raises ``KeyboardInterrupt`` after every process that was started has ended; ``SettingsError`` when the twin cannot
+    be.
+
     Parameters
     ----------
     processes
         How many replays at a time; by default as many as there are cores. 1 plays all in this process.
     on_progress
         Called several times per second with the simulated seconds that were played in all, and the replays that ended.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        After every process that was started has ended.
-    ~perdix.settings.yaml_files.SettingsError
-        When the twin cannot be.
     """
     began_s = time.perf_counter()
     cases = [case for seed in setup.seeds for case in setup.cases(seed)]

@@ -43,7 +43,7 @@ def comparison(
     """Draw one trace under several policies: workload, workers, latency, resource use, and how late that is.
 
     Over several seeds, lines are means (a band reaches from the least to the greatest), the distribution of latency is
-    that of all records, and bars are means with a dot per seed.
+    that of all records, and bars are means with a dot per seed. Raises ``ValueError`` when there is no replay to draw.
 
     Parameters
     ----------
@@ -56,11 +56,6 @@ def comparison(
         it there are four panels.
     note
         What else the title says, for example how high the peak is.
-
-    Raises
-    ------
-    ValueError
-        When there is no replay to draw.
     """
     if not group:
         raise ValueError("there is no replay to draw")

@@ -88,11 +88,8 @@ def contenders(text: str, bounds: Bounds | None = None) -> tuple[Contender, ...]
     After a colon each may have options of its policy, ``tick_s``, the seconds between its ticks, and ``job_grace_s``,
     seconds after a rescale in which the control loop lets it not rescale (0 for those with guards of their own).
 
-    Raises
-    ------
-    ~perdix.settings.yaml_files.SettingsError
-        Naming the contender and the nearest that is known, a label that is there twice, or a static one that lies
-        outside the bounds (it would run another number of workers than it is called by).
+    Raises ``SettingsError``, naming the contender and the nearest that is known, a label that is there twice, or a
+    static one that lies outside the bounds (it would run another number of workers than it is called by).
     """
     labels = [label.strip() for label in text.split(",") if label.strip()]
     if not labels:

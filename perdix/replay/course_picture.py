@@ -26,17 +26,14 @@ def course_picture(
 ) -> Figure:
     """Draw one replay so that it says why latency was high at a time.
 
+    Raises ``ValueError`` when no second lies between those hours.
+
     Parameters
     ----------
     objective_ms
         The p95 latency that was to be held, in ms; what lies above it is filled.
     between_h
         First and last hour to be shown; all of them when left out.
-
-    Raises
-    ------
-    ValueError
-        When no second lies between those hours.
     """
     course, outcome = played.course, played.outcome
     hours, end_h = elapsed_h(course), len(course.times_s) / 3600.0

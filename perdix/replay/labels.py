@@ -15,10 +15,8 @@ from perdix.settings.yaml_files import SettingsError
 def split_labels(text: str, known: Collection[str]) -> list[str]:
     """Return the labels of a comma-separated list.
 
-    Raises
-    ------
-    ~perdix.settings.yaml_files.SettingsError
-        When there is none, or one is there twice (also where only their files would have the same name).
+    Raises ``SettingsError`` when there is none, or one is there twice (also where only their files would have the same
+    name).
     """
     labels = [label.strip() for label in text.split(",") if label.strip()]
     if not labels:
@@ -33,10 +31,7 @@ def split_labels(text: str, known: Collection[str]) -> list[str]:
 def split_label(label: str, known: Collection[str], what: str) -> tuple[str, dict[str, Any]]:
     """Return name and options of a label; ``what`` is what the policies are for.
 
-    Raises
-    ------
-    ~perdix.settings.yaml_files.SettingsError
-        Naming the nearest that is known, or the option that has no value.
+    Raises ``SettingsError``, naming the nearest that is known, or the option that has no value.
     """
     name, *pairs = label.split(":")
     if name not in known:

@@ -39,10 +39,8 @@ def read_matrix(path: Path) -> Rows:
 
     A series counts from its first sample to its last; in between, a sample that it misses is taken from a line.
 
-    Raises
-    ------
-    ~perdix.settings.yaml_files.SettingsError
-        Naming the file and the fix: damage, several metrics, a counter that only grows, negative rates.
+    Raises ``SettingsError``, naming the file and the fix: damage, several metrics, a counter that only grows, negative
+    rates.
     """
     series = _series(path)
     names = sorted({name for name, _ in series})

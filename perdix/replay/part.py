@@ -25,6 +25,8 @@ def part_of(
 ) -> tuple[Trace, float]:
     """Return the trace from where a replay begins, and the length of the replay in hours.
 
+    Raises ``SettingsError`` when what is asked for contradicts itself or lies outside the trace.
+
     Parameters
     ----------
     hours
@@ -34,11 +36,6 @@ def part_of(
         the beginning.
     usual_hours
         Length when nothing is asked for. Of a longer trace the window of the highest mean rate is taken.
-
-    Raises
-    ------
-    ~perdix.settings.yaml_files.SettingsError
-        When what is asked for contradicts itself or lies outside the trace.
     """
     if from_ is None and to is None:
         hours = usual_hours if hours is None else hours

@@ -93,6 +93,8 @@ def pricing_named(
 ) -> Pricing:
     """Return how replays are priced, from the names that a user gives; not yet checked (:meth:`Pricing.check`).
 
+    Raises ``SettingsError``, naming what is not known and the nearest that is.
+
     Parameters
     ----------
     prices
@@ -101,11 +103,6 @@ def pricing_named(
         A name of the list; ``cheapest``, or ``None``, for what comes out so.
     release
         ``at-once``, ``after-SECONDS`` or ``end-of-unit``.
-
-    Raises
-    ------
-    ~perdix.settings.yaml_files.SettingsError
-        Naming what is not known and the nearest that is.
     """
     chosen = None if instance_type in (None, CHEAPEST) else instance_type
     return Pricing(load_prices(prices, folder), worker, chosen, release_named(release))
@@ -135,13 +132,7 @@ class Priced:
 
 
 def priced(played: Sequence[Played], clairvoyants: Mapping[int, Clairvoyant], pricing: Pricing) -> Priced:
-    """Return the replays with what they would have cost.
-
-    Raises
-    ------
-    ~perdix.settings.yaml_files.SettingsError
-        As :meth:`Pricing.check`.
-    """
+    """Return the replays with what they would have cost. Raises ``SettingsError`` as :meth:`Pricing.check`."""
     pricing.check()
     found: dict[tuple[str, int], Billed] = {}
     for policy in dict.fromkeys(one.outcome.policy for one in played):
@@ -160,10 +151,7 @@ def demand_of(played: Played, pricing: Pricing) -> Demand:
 
     Workers without a size count as the first one, where the job has sizes.
 
-    Raises
-    ------
-    ~perdix.settings.yaml_files.SettingsError
-        When a size was deployed that has no cores and memory.
+    Raises ``SettingsError`` when a size was deployed that has no cores and memory.
     """
     usual = next(iter((pricing.sizes or {}).values()), pricing.worker)
     if not any(one.mix for one in played.deployments):

@@ -49,6 +49,8 @@ def play(
 ) -> Played:
     """Let a policy run a twin for some hours.
 
+    Raises ``ValueError`` when the hours do not cover a tick, or the twin cannot be.
+
     Parameters
     ----------
     twin
@@ -58,11 +60,6 @@ def play(
         Trained models to begin with; the loop starts without any when left out.
     on_tick
         Called after each tick with its number, for progress.
-
-    Raises
-    ------
-    ValueError
-        When the hours do not cover a tick, or the twin cannot be.
     """
     ticks = int(3600 * case.hours / case.contender.tick_interval_s)
     if ticks < 1:

@@ -26,10 +26,8 @@ def sampled(case: Case) -> Begun | None:
     The sampling instances are others than the twin's workers. What they taught is the family that training chooses on
     such samples (docs/decisions/0018-performance-models.md), without its repeats, which take 15 s.
 
-    Raises
-    ------
-    ~perdix.settings.yaml_files.SettingsError
-        When the twin's workers have no sizes, or not the one that is asked for, or no operator that could be sampled.
+    Raises ``SettingsError`` when the twin's workers have no sizes, or not the one that is asked for, or no operator
+    that could be sampled.
     """
     policy, workers, job = case.contender.settings.name, case.parameters.workers, case.parameters.name
     if policy not in NEED_SAMPLES:

@@ -51,16 +51,13 @@ class Rows:
 def read_rows(path: Path, step_s: float | None = None) -> Rows:
     """Read a file's rows, in their order.
 
+    Raises ``SettingsError``, naming file, line and fix: a file that cannot be read, a column that is missing, cells
+    that are no numbers, negative or infinite rates.
+
     Parameters
     ----------
     step_s
         Seconds from row to row of a file without times; a column that numbers the rows is not read.
-
-    Raises
-    ------
-    ~perdix.settings.yaml_files.SettingsError
-        Naming file, line and fix: a file that cannot be read, a column that is missing, cells that are no numbers,
-        negative or infinite rates.
     """
     try:
         content = path.read_bytes()

@@ -89,6 +89,8 @@ def comparison_of(
 ) -> Comparison:
     """Return what MLflow shows of a campaign: a run, and nested in it one per policy with the means over its seeds.
 
+    Raises ``ValueError`` when no replay came to its end.
+
     Parameters
     ----------
     started_at_s
@@ -97,11 +99,6 @@ def comparison_of(
         Artifacts of the parent run: pictures, the document, the courses as Parquet.
     tags
         Of every run, for example ``{"dagster.run_id": ...}``.
-
-    Raises
-    ------
-    ValueError
-        When no replay came to its end.
     """
     setup, found = campaign.setup, document(campaign)
     if not campaign.played:

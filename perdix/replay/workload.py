@@ -75,17 +75,14 @@ def recorded(path: Path, *, fill_gaps: bool = False, step_s: float | None = None
     Between rows it is a line. A file with a row every few minutes is as good as one with a row every second. A gap is
     where rows are further apart than a minute and a single missing row of the file's usual step.
 
+    Raises ``SettingsError``, naming file, line and fix.
+
     Parameters
     ----------
     step_s
         Seconds from row to row of a table without times.
     fill_gaps
         Close gaps of any length by a line, and say so, where otherwise they are an error.
-
-    Raises
-    ------
-    ~perdix.settings.yaml_files.SettingsError
-        Naming file, line and fix.
     """
     if is_export(path):
         if step_s is not None:
@@ -104,10 +101,7 @@ def recorded(path: Path, *, fill_gaps: bool = False, step_s: float | None = None
 def ingested(job: str, workload: Workload, *, fill_gaps: bool = False) -> Trace:
     """Return the workload of a job as it was ingested; what was not measured is a gap.
 
-    Raises
-    ------
-    ~perdix.settings.yaml_files.SettingsError
-        Naming the job, the time and the fix.
+    Raises ``SettingsError``, naming the job, the time and the fix.
     """
     known = np.flatnonzero(np.isfinite(workload.per_s))
     times_s = np.asarray(workload.start_s + workload.step_s * (known + 1.0), dtype=np.float64)
@@ -136,10 +130,7 @@ def _trace(name: str, path: Path | str, rows: Rows, notes: list[str], *, fill_ga
 def own(parameters: TwinParameters, seconds: int) -> Trace:
     """Return the pattern of a twin's own workload over ``seconds`` seconds; its noise is left to the replay.
 
-    Raises
-    ------
-    ~perdix.settings.yaml_files.SettingsError
-        When the twin's workload is a file that cannot be read.
+    Raises ``SettingsError`` when the twin's workload is a file that cannot be read.
     """
     spec = parameters.workload
     bare = spec.model_copy(update={"noise": 0.0, "slow_noise": 0.0, "peak_utilisation": None, "peak_per_s": 1.0})

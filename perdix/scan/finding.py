@@ -73,10 +73,8 @@ def find_jobs(client: Asks, engines: Mapping[str, EngineQueries], now_s: float, 
 
     A query that the server refuses for one engine is a note; the other engines are asked all the same.
 
-    Raises
-    ------
-    PrometheusError
-        When the server cannot be reached, lets nobody in, or refuses what is asked for every engine.
+    Raises ``PrometheusError`` when the server cannot be reached, lets nobody in, or refuses what is asked for every
+    engine.
     """
     end_s = np.floor(now_s / HOUR_S) * HOUR_S
     start_s = end_s - days * DAY_S

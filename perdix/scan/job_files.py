@@ -30,12 +30,8 @@ def write_job_files(
 ) -> Written:
     """Write a file for each job that was judged.
 
-    Raises
-    ------
-    OSError
-        When the folder or a file cannot be written.
-    ~perdix.settings.yaml_files.SettingsError
-        When a file would not be accepted: a defect.
+    Raises ``OSError`` when the folder or a file cannot be written; ``SettingsError`` when a file would not be accepted:
+    a defect.
     """
     folder.mkdir(parents=True, exist_ok=True)
     files: list[Path] = []

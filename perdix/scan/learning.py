@@ -100,17 +100,14 @@ class Learned:
 def learn(past: Past, asked_s: float, partitions: int | None = None) -> Learned:
     """Return what a job's past teaches.
 
+    Raises ``CannotJudgeError``, naming what is missing or implausible, and the fix.
+
     Parameters
     ----------
     asked_s
         Length of the time that was asked for, seconds.
     partitions
         Of its source, where that is known.
-
-    Raises
-    ------
-    CannotJudgeError
-        Naming what is missing or implausible, and the fix.
     """
     _check_there(past)
     of_job, _ = tables(past.of_job)

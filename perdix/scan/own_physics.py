@@ -87,13 +87,7 @@ def objectives_of(learned: Learned, latency_ms: float | None, error_budget: floa
 
 
 def own_physics(name: str, learned: Learned, objectives: Objectives) -> OwnPhysics:
-    """Return the job as a twin of its own.
-
-    Raises
-    ------
-    CannotJudgeError
-        When its load cannot be one.
-    """
+    """Return the job as a twin of its own. Raises ``CannotJudgeError`` when its load cannot be one."""
     unit = UNIT_PER_S / learned.capacities[1].per_s
     arrivals, hours, notes = _arrivals(name, learned.load, unit)
     table = [unit * learned.capacities[n].per_s for n in range(1, learned.maximum + 1)]

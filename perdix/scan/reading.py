@@ -64,15 +64,12 @@ def read_past(
 ) -> Past:
     """Read the last ``days`` of a job.
 
+    Raises ``PrometheusError`` when the server cannot be reached, or refused everything that was asked of this job.
+
     Parameters
     ----------
     on_read
         Called after each answer, for progress.
-
-    Raises
-    ------
-    PrometheusError
-        When the server cannot be reached, or refused everything that was asked of this job.
     """
     step_s = fitting_step_s(days)
     end_s = math.floor(now_s / (COARSER * step_s)) * COARSER * step_s

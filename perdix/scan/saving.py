@@ -24,10 +24,7 @@ class WorkerPrice:
 def price_of_list(pricing: Pricing, workers: int) -> WorkerPrice:
     """Return a worker's part of the hosts that take so many of them, on the instance type asked for or the cheapest.
 
-    Raises
-    ------
-    ~perdix.settings.yaml_files.SettingsError
-        When no host takes such a worker.
+    Raises ``SettingsError`` when no host takes such a worker.
     """
     pricing.check()
     found, left_out = quotes(pricing.prices, pricing.worker, max(workers, 1))

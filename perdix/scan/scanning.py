@@ -25,17 +25,13 @@ NOTHING: Final = (
 def found_in(wanted: Wanted, only: Collection[str] = ()) -> Found:
     """Return the jobs that the server knows, with topics and partitions, and in words what could not be asked.
 
+    Raises ``PrometheusError`` when the server cannot be reached, or lets nobody in; ``SettingsError`` for a file of
+    ``conf/queries`` that cannot be used.
+
     Parameters
     ----------
     only
         Names of jobs; empty: all.
-
-    Raises
-    ------
-    ~perdix.telemetry.prometheus_answers.PrometheusError
-        When the server cannot be reached, or lets nobody in.
-    ~perdix.settings.yaml_files.SettingsError
-        For a file of ``conf/queries`` that cannot be used.
     """
     engines = {engine: load_queries(engine) for engine in ENGINES}
     jobs: list[FoundJob] = []

@@ -21,13 +21,7 @@ class WebhookError(PlainError):
 
 
 def send(access: HttpAccess, document: Mapping[str, Any]) -> None:
-    """Send the summary.
-
-    Raises
-    ------
-    WebhookError
-        When the server cannot be reached or does not take it.
-    """
+    """Send the summary. Raises ``WebhookError`` when the server cannot be reached or does not take it."""
     host = urlsplit(str(access.url)).hostname
     client = HttpClient(access, LIMITS)
     try:

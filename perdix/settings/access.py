@@ -38,10 +38,7 @@ class HttpAccess(Strict):
     def headers(self) -> dict[str, str]:
         """Return the headers that say who asks; empty where no token is named.
 
-        Raises
-        ------
-        AccessError
-            When the token cannot be read, or is not one line of plain text.
+        Raises ``AccessError`` when the token cannot be read, or is not one line of plain text.
         """
         if self.token_file is not None:
             return _bearer(_token_of(self.token_file), f"token file {self.token_file}")

@@ -105,10 +105,7 @@ def price_list_names(folder: Path | None = None) -> list[str]:
 def load_prices(name: str, folder: Path | None = None) -> PriceList:
     """Read a price list by its name in ``folder`` (by default ``conf/prices``), or from the YAML file that is named.
 
-    Raises
-    ------
-    SettingsError
-        Naming file, line and fix; for a name that is not known, the nearest that is.
+    Raises ``SettingsError``, naming file, line and fix; for a name that is not known, the nearest that is.
     """
     names = price_list_names(folder)
     path = (folder or prices_folder()) / f"{name}.yaml"

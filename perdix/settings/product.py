@@ -68,10 +68,7 @@ class ProductSettings(Strict):
 def load_product_settings(path: Path | None = None) -> ProductSettings:
     """Read ``conf/perdix.yaml``; an absent file means the defaults.
 
-    Raises
-    ------
-    SettingsError
-        Naming file, line and fix.
+    Raises ``SettingsError``, naming file, line and fix.
     """
     path = path or conf_folder() / "perdix.yaml"
     return load_model(path, ProductSettings) if path.exists() else ProductSettings()

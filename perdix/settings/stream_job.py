@@ -154,15 +154,12 @@ class StreamJob(Strict):
 def load_stream_job(path: Path, check_policy: CheckPolicy | None = None) -> StreamJob:
     """Read one job file; the name defaults to the file's stem.
 
+    Raises ``SettingsError``, naming file, line and fix.
+
     Parameters
     ----------
     check_policy
         Raises ``SettingsError`` for a policy that cannot be built (:func:`perdix.policies.build.check_policy`).
-
-    Raises
-    ------
-    SettingsError
-        Naming file, line and fix.
     """
     job = load_model(path, StreamJob, name=path.stem)
     if job.name != path.stem:

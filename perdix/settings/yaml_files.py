@@ -21,10 +21,7 @@ MOST_FOUND = 120  # characters of what stands there
 def load_model(path: Path, model: type[Model], **defaults: Any) -> Model:
     """Read ``path`` into ``model``; ``defaults`` fill keys that the file leaves out.
 
-    Raises
-    ------
-    SettingsError
-        Naming file, line, key, what was wrong and the nearest known key.
+    Raises ``SettingsError``, naming file, line, key, what was wrong and the nearest known key.
     """
     document = read_yaml(path)
     document = {} if document is None else document  # only comments: every default
@@ -43,10 +40,8 @@ def load_model(path: Path, model: type[Model], **defaults: Any) -> Model:
 def load_known(name: str, folder: Path, model: type[Model], what: str) -> Model:
     """Read ``<folder>/<name>.yaml``, or the YAML file that is named, into ``model``.
 
-    Raises
-    ------
-    SettingsError
-        As :func:`load_model`; or that there is no such ``what`` (a dataflow, for example), and which there are.
+    Raises ``SettingsError`` as :func:`load_model`; or that there is no such ``what`` (a dataflow, for example), and
+    which there are.
     """
     path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
     if path.parent == folder and not path.is_file():

@@ -34,11 +34,8 @@ class SettingsError(PlainError):
 def read_yaml(path: Path) -> Any:
     """Read one YAML document, keeping line numbers.
 
-    Raises
-    ------
-    SettingsError
-        When there is no file that can be read, or it is not UTF-8, not YAML, too large, too deep, or has aliases that
-        unfold to too much.
+    Raises ``SettingsError`` when there is no file that can be read, or it is not UTF-8, not YAML, too large, too deep,
+    or has aliases that unfold to too much.
     """
     text = _text_of(path)
     yaml = YAML(typ="rt")

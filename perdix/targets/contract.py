@@ -50,10 +50,7 @@ class TargetError(PlainError):
 class Running:
     """What a target says of itself.
 
-    Raises
-    ------
-    TargetError
-        Where no job has so many workers: such an answer is as good as none.
+    Raises ``TargetError`` where no job has so many workers: such an answer is as good as none.
     """
 
     scale_out: int  # workers that really run

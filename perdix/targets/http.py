@@ -31,6 +31,8 @@ Body = TypeVar("Body", bound=BaseModel)
 class HttpTarget:
     """A connection to one server.
 
+    Raises ``TargetError`` when the certificate authorities that are named cannot be used.
+
     Parameters
     ----------
     access
@@ -42,11 +44,6 @@ class HttpTarget:
         where there are none.
     timeout_s
         Seconds for connecting, and between two pieces of an answer; all of a call may take ``TOTAL_S``.
-
-    Raises
-    ------
-    TargetError
-        When the certificate authorities that are named cannot be used.
     """
 
     def __init__(
@@ -62,10 +59,7 @@ class HttpTarget:
     def asked(self, method: str, path: str, answer: type[Body], body: Any = None) -> Body:
         """Send a request and read its answer.
 
-        Raises
-        ------
-        TargetError
-            Naming the address. It is retriable unless the server refused what was asked.
+        Raises ``TargetError``, naming the address. It is retriable unless the server refused what was asked.
         """
         place = self.address + path
         try:

@@ -25,10 +25,7 @@ class Keys:
     def may_be_sent(self, key: str, scale_out: int, mix: Mapping[str, int] | None = None) -> bool:
         """Take note of ``key``; return False when another was used since.
 
-        Raises
-        ------
-        TargetError
-            When the key is empty, or was used for others.
+        Raises ``TargetError`` when the key is empty, or was used for others.
         """
         asked = workers(scale_out, mix)
         if not key:

@@ -21,13 +21,7 @@ class Trust(TypedDict):
 
 
 def trust(access: HttpAccess) -> Trust:
-    """Return what a client is made with.
-
-    Raises
-    ------
-    AccessError
-        When the file of authorities cannot be used.
-    """
+    """Return what a client is made with. Raises ``AccessError`` when the file of authorities cannot be used."""
     local = httpx.URL(str(access.url)).host in LOOPBACK  # a proxy does not lead back here
     return {"verify": _certificates(access), "trust_env": not local}
 

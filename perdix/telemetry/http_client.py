@@ -76,12 +76,8 @@ class HttpClient:
     def ask(self, method: str, path: str, *, params: Mapping[str, str] | None = None, json: Any = None) -> Answer:
         """Send a request and read its answer, whatever its status.
 
-        Raises
-        ------
-        HttpError
-            When there is no answer, or none that keeps to the limits.
-        AccessError
-            When the token cannot be read.
+        Raises ``HttpError`` when there is no answer, or none that keeps to the limits; ``AccessError`` when the token
+        cannot be read.
         """
         headers = self._access.headers()
         with within(self._limits.total_s):
@@ -144,10 +140,7 @@ class SharedClients:
 def unpacked(pieces: Iterable[bytes], coding: str, largest_bytes: int) -> bytes:
     """Return a body, unpacked piece by piece: of a bomb, no more is ever held than may be.
 
-    Raises
-    ------
-    HttpError
-        When it grows too large, or is packed in another way than asked for.
+    Raises ``HttpError`` when it grows too large, or is packed in another way than asked for.
     """
     codings = [one.strip().lower() for one in coding.split(",") if one.strip().lower() not in {"", "identity"}]
     if codings not in ([], ["gzip"], ["x-gzip"], ["deflate"]):

@@ -55,6 +55,8 @@ def ingest(
 ) -> IngestReport:
     """Read ``files`` (folders to their depths) into the tables samples, series, quarantine and sources of ``job``.
 
+    Raises ``LakeError`` when ``job`` cannot name a partition; ``SettingsError`` when ``conf/queries`` cannot be read.
+
     Parameters
     ----------
     hint
@@ -64,13 +66,6 @@ def ingest(
         Exporters' names; those of ``conf/queries`` by default.
     slice_bytes
         Plain files of line-based formats above this size are read by several tasks.
-
-    Raises
-    ------
-    LakeError
-        When ``job`` cannot name a partition.
-    SettingsError
-        When ``conf/queries`` cannot be read.
     """
     began = time.perf_counter()
     safe_key("job", job)

@@ -55,12 +55,7 @@ def find_java(home: Path, environment: Mapping[str, str] | None = None) -> Java:
     """Return a usable Java, writing its launcher under ``home`` (:attr:`perdix.settings.home.Home.java`).
 
     Looked for in this order: ``JAVA_HOME``, ``PATH``, the system's JVM folders, the packaged JRE. A Java older than
-    17 is passed over.
-
-    Raises
-    ------
-    NoJava
-        When there is none, saying what was seen and how to mend it.
+    17 is passed over. Raises ``NoJava`` when there is none, saying what was seen and how to mend it.
     """
     environment = os.environ if environment is None else environment
     too_old = []

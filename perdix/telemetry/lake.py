@@ -67,6 +67,8 @@ class Lake:
     ) -> pa.Table:
         """Return live rows as an Arrow table; empty, with the right schema, where there are none.
 
+        Raises ``LakeError`` for an unknown table or column, and for a manifest or data file that is broken.
+
         Parameters
         ----------
         job
@@ -77,11 +79,6 @@ class Lake:
             Days (``date`` or ISO text) wanted of a table that is partitioned by day.
         coded
             Each text as the number of an entry of a dictionary, as the files hold it: half the time for samples.
-
-        Raises
-        ------
-        LakeError
-            For an unknown table or column, and for a manifest or data file that is broken.
         """
         spec = find_table(table)
         schema = _coded(spec.schema) if coded else spec.schema
@@ -152,10 +149,7 @@ class Lake:
         ``data`` holds the table's columns in any order (partition keys may be present and are dropped); types are
         cast without loss. No rows is a valid content.
 
-        Raises
-        ------
-        LakeError
-            For an unknown table, a missing or unknown column, or a value that its column cannot hold.
+        Raises ``LakeError`` for an unknown table, a missing or unknown column, or a value that its column cannot hold.
         """
         spec = find_table(table)
         if spec.partition != ("job", "day"):

@@ -131,10 +131,7 @@ def pull_range(
     One file per day, oldest first. A day that was pulled before is completed and keeps what Prometheus has forgotten
     since; so pulling twice gives the same files. What was pulled before something failed stays.
 
-    Raises
-    ------
-    ValueError
-        When the job has no Prometheus.
+    Raises ``ValueError`` when the job has no Prometheus.
     """
     source = job.prometheus
     if source is None:

@@ -154,6 +154,8 @@ class Prometheus:
     ) -> list[Series]:
         """Evaluate a query at ``start_s``, ``start_s + step_s``, ... up to ``end_s``.
 
+        Raises ``PrometheusError`` after the retries.
+
         Parameters
         ----------
         promql
@@ -171,11 +173,6 @@ class Prometheus:
         list of Series
             One per label set, in the server's order; ``metric`` is the result's ``__name__`` (empty after an
             aggregation).
-
-        Raises
-        ------
-        PrometheusError
-            After the retries.
         """
         series, warnings = self._range(promql, start_s, end_s, step_s, lookback_s)
         self._warnings += warnings
@@ -193,6 +190,8 @@ class Prometheus:
         scrape_interval_s: float | None = None,
     ) -> list[Series]:
         """Read the canonical metrics of one job.
+
+        Raises ``PrometheusError`` when the server cannot be reached or lets nobody in, or when every query failed.
 
         Parameters
         ----------
@@ -212,11 +211,6 @@ class Prometheus:
         list of Series
             Canonical and named by worker, ready for :func:`perdix.telemetry.alignment.align`. A metric whose query the
             server refuses (or that cannot be asked) is left out, with a warning.
-
-        Raises
-        ------
-        PrometheusError
-            When the server cannot be reached or lets nobody in, or when every query failed.
         """
         wanted = tuple(queries.metrics(selector) if metrics is None else metrics)
         asked = Asked({"": wanted}, {"": selector}, start_s, end_s, step_s, scrape_interval_s or step_s)
@@ -230,17 +224,12 @@ class Prometheus:
         """Read the canonical metrics of several jobs of one engine, with as few queries as there can be.
 
         A query that the server refuses for several jobs is asked for each of them, so that one job's labels cost no
-        other job a metric. Thread-safe.
+        other job a metric. Thread-safe. Raises ``PrometheusError`` when the server cannot be reached or lets nobody in.
 
         Returns
         -------
         dict
             Job -> what :meth:`pull` returns of it, or the error of a job whose every query failed.
-
-        Raises
-        ------
-        PrometheusError
-            When the server cannot be reached or lets nobody in.
         """
         found = _Found(asked)
         together, unanswerable = asked.questions(queries)

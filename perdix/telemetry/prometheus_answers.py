@@ -70,10 +70,7 @@ def warnings_of(document: Mapping[str, Any], name: str) -> list[str]:
 def results(document: Mapping[str, Any], name: str) -> Iterator[tuple[dict[str, str], list[float], list[float]]]:
     """Yield labels, times (epoch seconds) and values of each series of a matrix.
 
-    Raises
-    ------
-    PrometheusError
-        ``malformed``, when it is no matrix.
+    Raises ``PrometheusError``: ``malformed``, when it is no matrix.
     """
     try:
         data = document["data"]

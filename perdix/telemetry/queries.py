@@ -172,6 +172,8 @@ class EngineQueries(Strict):
     def promql(self, metric: str, selector: Mapping[str, str], window_s: float) -> str:
         """Return the query for one canonical metric.
 
+        Raises ``UnanswerableError`` when the engine has no query for this metric, or none that these labels can answer.
+
         Parameters
         ----------
         metric
@@ -180,11 +182,6 @@ class EngineQueries(Strict):
             Label -> value of the job; values are escaped, names are checked.
         window_s
             Range of ``rate()``: see :func:`rate_window_s`.
-
-        Raises
-        ------
-        UnanswerableError
-            When the engine has no query for this metric, or none that these labels can answer.
         """
         text = self.text(metric, selector)
         return self.rendered(text, text.kept(selector), window_s)
@@ -280,17 +277,14 @@ def canonical_queries() -> EngineQueries:
 def load_queries(engine: str, folder: Path | None = None) -> EngineQueries:
     """Read the queries of one engine.
 
+    Raises ``SettingsError``, naming file, line and mend.
+
     Parameters
     ----------
     engine
         ``flink``, ``kafka-streams``, ``spark-structured-streaming``, any other file of the folder, or ``canonical``.
     folder
         Folder of ``<engine>.yaml``; ``conf/queries`` when left out.
-
-    Raises
-    ------
-    SettingsError
-        Naming file, line and mend.
     """
     if engine == CANONICAL_ENGINE:
         return canonical_queries()

@@ -141,10 +141,7 @@ def rate_window_s(scrape_interval_s: float) -> float:
 def matchers(selector: Selector) -> str:
     """Return ``a="x",b=~"y|z"`` with escaped values.
 
-    Raises
-    ------
-    ValueError
-        When a name is not a Prometheus label name.
+    Raises ``ValueError`` when a name is not a Prometheus label name.
     """
     for name in selector:
         if not LABEL_NAME.fullmatch(name):

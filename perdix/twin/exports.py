@@ -52,10 +52,7 @@ def write_grafana_csv(series: Sequence[Series], path: Path) -> None:
 
     A column is headed by the series as Prometheus writes it, which is Grafana's legend unless someone changed it.
 
-    Raises
-    ------
-    ValueError
-        When the series are not all of one metric: a panel shows one.
+    Raises ``ValueError`` when the series are not all of one metric: a panel shows one.
     """
     names = {entry.metric for entry in series}
     if len(names) > 1:
@@ -93,10 +90,7 @@ WRITERS: Final[dict[str, tuple[str, Write]]] = {
 def write_exports(series: Sequence[Series], folder: Path, form: str, stem: str, *, gzipped: bool = False) -> list[Path]:
     """Write all series in one form under ``folder``; return the files, one per metric for ``grafana-csv``.
 
-    Raises
-    ------
-    ValueError
-        When the form is not known.
+    Raises ``ValueError`` when the form is not known.
     """
     if form not in WRITERS:
         raise ValueError(f"unknown export form {form!r}; known: {', '.join(WRITERS)}")

@@ -77,10 +77,7 @@ class History:
     def rows(self, name: str, first: int, last: int) -> Values:
         """Return a read-only view of the rows ``first`` to ``last`` (exclusive), counted from the first that is kept.
 
-        Raises
-        ------
-        IndexError
-            When columns of workers have forgotten the first of them.
+        Raises ``IndexError`` when columns of workers have forgotten the first of them.
         """
         gone = self._first(name)
         if first < gone:

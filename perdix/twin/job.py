@@ -189,6 +189,9 @@ class JobTwin:
     def rescale(self, scale_out: int, key: str, mix: Mapping[str, int] | None = None) -> bool:
         """Ask for ``scale_out`` workers; the job stops at once and replays the work since its last checkpoint.
 
+        Raises ``ValueError`` when ``scale_out`` is outside the bounds, the mix cannot be, or the key was used for other
+        workers.
+
         Parameters
         ----------
         mix
@@ -198,11 +201,6 @@ class JobTwin:
         -------
         bool
             False when nothing changed: the key was used before for the same workers, or they run already.
-
-        Raises
-        ------
-        ValueError
-            When ``scale_out`` is outside the bounds, the mix cannot be, or the key was used for other workers.
         """
         self._checked(scale_out)
         mix = self._checked_mix(scale_out, mix)

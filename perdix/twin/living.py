@@ -147,10 +147,7 @@ def revive(
 
     In that history a plain CPU rule looked after the jobs (:mod:`perdix.twin.tending`).
 
-    Raises
-    ------
-    ValueError
-        When ``hours`` is negative.
+    Raises ``ValueError`` when ``hours`` is negative.
     """
     if hours < 0:
         raise ValueError(f"the history cannot be {hours} hours long")

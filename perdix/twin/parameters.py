@@ -267,10 +267,7 @@ def twins_folder() -> Path:
 def load_twin(name: str, folder: Path | None = None) -> TwinParameters:
     """Read the twin called ``name``; the file of a trace is relative to ``folder``.
 
-    Raises
-    ------
-    perdix.settings.yaml_files.SettingsError
-        Naming file, line and fix.
+    Raises ``SettingsError``, naming file, line and fix.
     """
     folder = folder or twins_folder()
     parameters = _with_operator(load_known(name, folder, TwinParameters, "twin"), folder)

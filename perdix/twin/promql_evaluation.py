@@ -31,10 +31,8 @@ def evaluate(expression: Expression, steps_s: Values, fetch: Fetch, lookback_s: 
     ``fetch(matchers, from_s, to_s)`` gives the raw series; NaN in them is a staleness marker. A sample counts for
     ``lookback_s`` seconds.
 
-    Raises
-    ------
-    PromQLError
-        When the expression asks for what Prometheus would refuse, or for what the twin does not know.
+    Raises ``PromQLError`` when the expression asks for what Prometheus would refuse, or for what the twin does not
+    know.
     """
     found = _Evaluation(steps_s, fetch, lookback_s).of(expression)
     results = [Result({}, found)] if isinstance(found, np.ndarray) else found

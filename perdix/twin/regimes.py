@@ -35,10 +35,7 @@ def known_regimes(folder: Path | None = None) -> tuple[str, ...]:
 def load_regime(name: str, folder: Path | None = None) -> Regime:
     """Return the regime of that name.
 
-    Raises
-    ------
-    perdix.settings.yaml_files.SettingsError
-        Naming the nearest that is known, or file, line and fix.
+    Raises ``SettingsError``, naming the nearest that is known, or file, line and fix.
     """
     names = known_regimes(folder)
     if name not in names:

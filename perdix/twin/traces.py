@@ -18,10 +18,7 @@ COLUMNS = ("second", "tuples_per_second")
 def read_trace(path: Path) -> NDArray[np.float64]:
     """Return records/s for every second from the file's first to its last; seconds left out are interpolated.
 
-    Raises
-    ------
-    SettingsError
-        Naming file, line and fix, when the file is not such a trace.
+    Raises ``SettingsError``, naming file, line and fix, when the file is not such a trace.
     """
     try:
         changed_ns = path.stat().st_mtime_ns

@@ -74,12 +74,8 @@ def workload(spec: WorkloadSpec, seconds: int, seed: int, start_s: int = 0) -> V
 
     A pure function of time: two stretches that overlap agree where they do. Never negative.
 
-    Raises
-    ------
-    ValueError
-        When ``peak_utilisation`` was not turned into records/s, or a time is negative.
-    ~perdix.settings.yaml_files.SettingsError
-        When a CSV trace cannot be used.
+    Raises ``ValueError`` when ``peak_utilisation`` was not turned into records/s, or a time is negative;
+    ``SettingsError`` when a CSV trace cannot be used.
     """
     if spec.peak_utilisation is not None:
         raise ValueError("call scaled_to() first: a share of the capacity is not yet a rate")

@@ -13,10 +13,7 @@ from perdix.settings.home import Home, conf_folder
 def clear_ground(place: Home, store: StateStore, names: Collection[str]) -> None:
     """Forget what an earlier demo stored of its jobs: its twins are gone, and its decisions are about other workers.
 
-    Raises
-    ------
-    UserError
-        When one of the names belongs to a job that no demo made; nothing is changed then.
+    Raises ``UserError`` when one of the names belongs to a job that no demo made; nothing is changed then.
     """
     taken = list(_taken(place, store, names))
     if taken:

@@ -38,15 +38,12 @@ def carry_out(
 ) -> None:
     """Say how long it takes, replay, write what came of it, and tell it; exit code 1 where a replay did not end well.
 
+    Raises ``UserError`` when the folder of the results cannot be written.
+
     Parameters
     ----------
     show
         Prints the document for people, where it is not printed as JSON.
-
-    Raises
-    ------
-    UserError
-        When the folder of the results cannot be written.
     """
     from perdix.cli.how_long import counted, replay_s, say_beforehand
     from perdix.cli.replay.job_text import progress_bar

@@ -46,6 +46,9 @@ def check_job(
 ) -> JobCheckup:
     """Ask every query of a job's engine over the last hour, as a first tick does, and judge what it found.
 
+    Raises ``ValueError`` when the job has no Prometheus; ``SettingsError`` when the queries of its engine cannot be
+    read.
+
     Parameters
     ----------
     now_s
@@ -57,13 +60,6 @@ def check_job(
     -------
     JobCheckup
         Whatever is wrong with the server or a query is in it, and not raised.
-
-    Raises
-    ------
-    ValueError
-        When the job has no Prometheus.
-    SettingsError
-        When the queries of its engine cannot be read.
     """
     source = job.prometheus
     if source is None:

@@ -45,6 +45,8 @@ def looks(
 
     A job that cannot be read, or that was redeployed since the last look, is left alone until the next.
 
+    Raises ``TargetError`` when it cannot even be read at the beginning.
+
     Parameters
     ----------
     bounds
@@ -56,11 +58,6 @@ def looks(
         What the same policy remembered when a former loop ended.
     remember
         Called with epoch seconds and what the policy remembers (JSON-serialisable) whenever that changes.
-
-    Raises
-    ------
-    TargetError
-        When it cannot even be read at the beginning.
     """
     before, memory = target.read_dataflow(), dict(memory or {})
     while True:

@@ -32,15 +32,12 @@ def situation_between(
 ) -> DataflowSituation:
     """Return what is known of a job that ran undisturbed between two readings.
 
+    Raises ``ValueError`` when the job was redeployed in between.
+
     Parameters
     ----------
     most
         Slots that the job's bounds allow.
-
-    Raises
-    ------
-    ValueError
-        When the job was redeployed in between.
     """
     if redeployed(begin, end):
         raise ValueError("the job was redeployed between the readings")

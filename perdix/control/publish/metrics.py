@@ -402,10 +402,7 @@ def registry_of(collector: PublishedCollector) -> CollectorRegistry:
 def serving(collector: PublishedCollector, address: str, port: int) -> Iterator[int]:
     """Serve ``/metrics`` in threads of their own until the block ends; yields the port.
 
-    Raises
-    ------
-    OSError
-        When the address cannot be listened at.
+    Raises ``OSError`` when the address cannot be listened at.
     """
     server, thread = start_http_server(port, address, registry_of(collector))
     try:

@@ -146,15 +146,13 @@ class PublishedState:
     def read(self, now_s: float, ticks_since_s: float) -> Snapshot:
         """Return what the store holds.
 
+        Raises ``UnreadableError`` when the store is absent, locked for longer than a quarter of a second, or of another
+        schema.
+
         Parameters
         ----------
         ticks_since_s
             Only ticks that began later are read.
-
-        Raises
-        ------
-        UnreadableError
-            When the store is absent, locked for longer than a quarter of a second, or of another schema.
         """
         try:
             with self._reading() as connection:

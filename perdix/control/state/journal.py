@@ -138,10 +138,7 @@ class Journal:
     def pause(self, job: str, until_s: float, now_s: float, why: str = "") -> None:
         """Pause a job until ``until_s``, in place of an earlier pause. An operator's act: needs no lease.
 
-        Raises
-        ------
-        ValueError
-            When ``until_s`` has already passed.
+        Raises ``ValueError`` when ``until_s`` has already passed.
         """
         if until_s <= now_s:
             raise ValueError(f"a pause must end in the future: it would have ended {now_s - until_s:.0f} s ago")

@@ -87,10 +87,7 @@ class LearnedState:
     def learn(self, job: str, now_s: float, documents: Mapping[Kind, Mapping[str, Any]]) -> None:
         """Keep documents, all or none, in place of those of the same kinds.
 
-        Raises
-        ------
-        ValueError
-            Naming the key of a number that is not finite: it would poison every later tick.
+        Raises ``ValueError``, naming the key of a number that is not finite: it would poison every later tick.
         """
         rows = [
             {**_stored(text), "job": job, "kind": kind.name, "schema_number": kind.schema, "learned_s": now_s}

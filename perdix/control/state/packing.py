@@ -46,13 +46,7 @@ def packed(text: str, dictionary: int = PLAIN) -> bytes:
 
 
 def unpacked(content: bytes) -> str:
-    """Return what was packed.
-
-    Raises
-    ------
-    ValueError
-        When it is damaged, or of a newer perdix.
-    """
+    """Return what was packed. Raises ``ValueError`` when it is damaged, or of a newer perdix."""
     if not content or (content[0] != PLAIN and content[0] not in _DICTIONARIES):
         raise ValueError(f"packed with dictionary {content[0] if content else 'none'}, which this perdix does not know")
     words = _DICTIONARIES.get(content[0])

@@ -37,10 +37,7 @@ class Limits:
 def engine_of(url: sa.URL, limits: Limits | None = None, **options: Any) -> sa.Engine:
     """Return an engine whose every call ends within the limits. What the URL itself says of libpq's parameters counts.
 
-    Raises
-    ------
-    ImportError
-        When the driver is not installed.
+    Raises ``ImportError`` when the driver is not installed.
     """
     limits = limits or Limits()
     driver = url.get_dialect().driver

@@ -228,10 +228,7 @@ class StateError(PlainError):
 def url_of(text: str) -> sa.URL:
     """Return an SQLAlchemy URL.
 
-    Raises
-    ------
-    StateError
-        When it is none. Nothing of it is quoted: a password may stand anywhere.
+    Raises ``StateError`` when it is none. Nothing of it is quoted: a password may stand anywhere.
     """
     try:
         return sa.make_url(text)
@@ -306,15 +303,12 @@ class Transactions(Protocol):
 class Database:
     """A connection pool whose transactions are either reading or writing.
 
+    Raises ``StateError`` when the database cannot be opened, or was written by a newer perdix.
+
     Parameters
     ----------
     url
         SQLAlchemy URL. Tables are made on first use; any number of processes may do so at once.
-
-    Raises
-    ------
-    StateError
-        When the database cannot be opened, or was written by a newer perdix.
     """
 
     def __init__(self, url: str) -> None:

@@ -101,17 +101,14 @@ class _Seen:
 class StateStore:
     """Opens (and on first use makes) the state behind an SQLAlchemy URL; safe to share between threads.
 
+    Raises ``StateError`` when the database cannot be opened, or was written by a newer perdix.
+
     Examples
     --------
     >>> store = StateStore("sqlite:///state.db")  # doctest: +SKIP
     >>> lease = acquire(store, "controller", "host:pid:tick", moment(WallClock()), ttl_s=55)  # doctest: +SKIP
     >>> if lease is not None:  # doctest: +SKIP
     ...     store.under(lease).ledger.record(intent)
-
-    Raises
-    ------
-    StateError
-        When the database cannot be opened, or was written by a newer perdix.
     """
 
     lasts = True  # whether another process may go on with what is in it

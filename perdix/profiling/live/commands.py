@@ -35,10 +35,7 @@ def filled(words: Sequence[str], values: Mapping[str, float]) -> list[str]:
 def run_to_end(words: Sequence[str], values: Mapping[str, float], within_s: float) -> None:
     """Run a command and wait for it.
 
-    Raises
-    ------
-    CommandError
-        When it cannot be started, fails, or takes longer; then it is ended.
+    Raises ``CommandError`` when it cannot be started, fails, or takes longer; then it is ended.
     """
     with beside(filled(words, values), within_s):
         pass
@@ -48,10 +45,8 @@ def run_to_end(words: Sequence[str], values: Mapping[str, float], within_s: floa
 def beside(words: Sequence[str], within_s: float) -> Iterator[Callable[[], None]]:
     """Run a command while the block runs, and then wait for it; yields what raises once it has failed.
 
-    Raises
-    ------
-    CommandError
-        When it cannot be started, fails, or does not end within so many seconds after the block; then it is ended.
+    Raises ``CommandError`` when it cannot be started, fails, or does not end within so many seconds after the block;
+    then it is ended.
     """
 
     def check() -> None:

@@ -182,11 +182,8 @@ class LiveJob:
 def offered_per_s(window: Window, asked_per_s: float, tolerance: float) -> float:
     """Return what arrived in a window, records/s.
 
-    Raises
-    ------
-    LiveError
-        When that is not measured, or differs from what was asked of the load by more than a share of it: what is
-        measured under another load than was meant is no measurement.
+    Raises ``LiveError`` when that is not measured, or differs from what was asked of the load by more than a share of
+    it: what is measured under another load than was meant is no measurement.
     """
     arrived_per_s = mean(window.job_metric(metrics.WORKLOAD.name))
     if math.isnan(arrived_per_s):

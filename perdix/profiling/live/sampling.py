@@ -24,17 +24,14 @@ MISSES = 0.5  # of its rate, by which a load may miss it; what arrived is measur
 class LiveSamplingInstances:
     """A :class:`perdix.profiling.sampling_instance.SamplingInstances` of one running job.
 
+    Raises ``ValueError`` when they cannot resize it.
+
     Parameters
     ----------
     live
         The job.
     commands
         Those that give its worker another size, and the one that it had; ``most_per_s`` stands for the live workload.
-
-    Raises
-    ------
-    ValueError
-        When they cannot resize it.
     """
 
     def __init__(self, live: LiveJob, commands: Profiling) -> None:

@@ -83,6 +83,9 @@ def clairvoyant(
 ) -> Clairvoyant | Impossible:
     """Return a cheapest plan for a trace; what it must hold is written at the top of this module.
 
+    Raises ``ValueError`` when the trace has seconds that are not finite or negative, a capacity within the bounds is
+    not known, or the decision interval is not a whole number of seconds above 0.
+
     Parameters
     ----------
     arrivals_per_s
@@ -90,12 +93,6 @@ def clairvoyant(
     guard_where_possible
         Where no scale-out within the bounds would recover from a failure in time, do not ask for it, in place of
         finding the trace impossible: a peak at 95 % of the greatest capacity leaves too little to catch up with.
-
-    Raises
-    ------
-    ValueError
-        When the trace has seconds that are not finite or negative, a capacity within the bounds is not known, or the
-        decision interval is not a whole number of seconds above 0.
     """
     if decision_interval_s < 1 or decision_interval_s != int(decision_interval_s):
         raise ValueError(f"decisions are a whole number of seconds apart, at least 1, found {decision_interval_s}")
@@ -119,12 +116,7 @@ def instantaneous_minimum(arrivals_per_s: Values, physics: Physics, bounds: Boun
     """Return the fewest workers that carry each second by itself, shape ``(seconds,)``.
 
     As if rescaling took no time and nothing ever failed: a looser bound. Where none carries it, those with the greatest
-    capacity.
-
-    Raises
-    ------
-    ValueError
-        As :func:`clairvoyant`.
+    capacity. Raises ``ValueError`` as :func:`clairvoyant`.
     """
     arrivals, capacities = checked_arrivals(arrivals_per_s), physics.capacities(bounds)
     strongest = np.maximum.accumulate(capacities)

@@ -17,10 +17,8 @@ from perdix.twin.job import JobTwin
 class Physics:
     """One job's expected physics.
 
-    Raises
-    ------
-    ValueError
-        When a capacity is not finite and above 0, or a time is not a whole number of seconds from 0 on.
+    Raises ``ValueError`` when a capacity is not finite and above 0, or a time is not a whole number of seconds from 0
+    on.
     """
 
     capacities_per_s: Mapping[int, float]  # records/s by scale-out
@@ -43,10 +41,7 @@ class Physics:
     def capacities(self, bounds: Bounds) -> Values:
         """Return records/s of every scale-out within the bounds, smallest first.
 
-        Raises
-        ------
-        ValueError
-            When the bounds allow a scale-out whose capacity is not known.
+        Raises ``ValueError`` when the bounds allow a scale-out whose capacity is not known.
         """
         scale_outs = range(bounds.minimum, bounds.maximum + 1)
         unknown = [scale_out for scale_out in scale_outs if scale_out not in self.capacities_per_s]
@@ -77,10 +72,8 @@ def physics_of(twin: JobTwin) -> Physics:
 def checked_arrivals(arrivals_per_s: Values) -> Values:
     """Return the trace as it was given, if it is one.
 
-    Raises
-    ------
-    ValueError
-        When it is empty, not of one dimension, or a second is not finite or negative; the first such is named.
+    Raises ``ValueError`` when it is empty, not of one dimension, or a second is not finite or negative; the first such
+    is named.
     """
     arrivals = np.asarray(arrivals_per_s, dtype=np.float64)
     if arrivals.ndim != 1 or len(arrivals) == 0:

@@ -76,15 +76,12 @@ def known(
 ) -> Known:
     """Return what is known of a twin with a seed.
 
+    Raises ``ValueError`` as :func:`perdix.replay.clairvoyant.bound.clairvoyant`.
+
     Parameters
     ----------
     crashes_s
         Seconds since the start in which a worker crashes.
-
-    Raises
-    ------
-    ValueError
-        As :func:`perdix.replay.clairvoyant.bound.clairvoyant`.
     """
     arrivals = np.maximum(np.rint(checked_arrivals(arrivals_per_s)), 0.0)
     expected = physics_of(JobTwin(parameters, seed))

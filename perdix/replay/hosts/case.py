@@ -76,10 +76,7 @@ def hosts_contenders(text: str) -> tuple[HostsContender, ...]:
 
     Options of a policy follow colons, ``unit_min`` and ``tick_s`` among them.
 
-    Raises
-    ------
-    ~perdix.settings.yaml_files.SettingsError
-        Naming the contender and the nearest that is known, or one that is there twice.
+    Raises ``SettingsError``, naming the contender and the nearest that is known, or one that is there twice.
     """
     return tuple(_contender(label) for label in split_labels(text, HOSTS_POLICIES))
 

@@ -41,13 +41,7 @@ def draw_hosts_campaign(campaign: HostsCampaign, folder: Path) -> list[Path]:
 
 
 def hosts_picture(played: Sequence[HostsPlayed]) -> Figure:
-    """Draw policies side by side on the same scales.
-
-    Raises
-    ------
-    ValueError
-        When there is no replay to draw.
-    """
+    """Draw policies side by side on the same scales. Raises ``ValueError`` when there is no replay to draw."""
     if not played:
         raise ValueError("there is no replay to draw")
     figure, grid = canvas(

@@ -57,10 +57,7 @@ def dataflow_contenders(text: str) -> tuple[DataflowContender, ...]:
 
     Options of a policy follow colons, ``tick_s`` among them; ``static:flatmap=10:count=20`` takes operators.
 
-    Raises
-    ------
-    ~perdix.settings.yaml_files.SettingsError
-        Naming the contender and the nearest that is known, or one that is there twice.
+    Raises ``SettingsError``, naming the contender and the nearest that is known, or one that is there twice.
     """
     return tuple(_contender(label) for label in split_labels(text, DATAFLOW_POLICIES))
 

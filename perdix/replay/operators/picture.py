@@ -43,13 +43,7 @@ def draw_dataflow_campaign(campaign: DataflowCampaign, folder: Path) -> list[Pat
 
 
 def dataflow_picture(played: Sequence[DataflowPlayed], parameters: DataflowParameters) -> Figure:
-    """Draw policies side by side on the same scales.
-
-    Raises
-    ------
-    ValueError
-        When there is no replay to draw.
-    """
+    """Draw policies side by side on the same scales. Raises ``ValueError`` when there is no replay to draw."""
     if not played:
         raise ValueError("there is no replay to draw")
     figure, grid = canvas(

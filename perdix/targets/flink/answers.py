@@ -267,10 +267,7 @@ class Accepted(RootModel[dict[str, object]]):
 def gist(refusal: Any) -> str:
     """Return the telling line of Flink's refusal, which carries a stack trace: its last cause or message.
 
-    Raises
-    ------
-    KeyError, TypeError, IndexError
-        When no such line is in it.
+    Raises ``KeyError``, ``TypeError``, ``IndexError`` when no such line is in it.
     """
     errors = refusal["errors"]
     texts = [errors] if isinstance(errors, str) else errors

@@ -44,13 +44,7 @@ class DataflowReading:
 
 
 def read_dataflow(flink: HttpTarget, job: Job, *, slots: int, running: Running) -> DataflowReading:
-    """Read every vertex of a job.
-
-    Raises
-    ------
-    ~perdix.targets.contract.TargetError
-        When Flink cannot be asked, or answers something else.
-    """
+    """Read every vertex of a job. Raises ``TargetError`` when Flink cannot be asked, or answers something else."""
     inputs = {node.id: tuple(job.names[one.id] for one in node.inputs) for node in job.plan.nodes}
     operators = {}
     for vertex in job.vertices:

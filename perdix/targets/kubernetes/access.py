@@ -20,10 +20,7 @@ def configuration_of(settings: KubernetesSettings) -> Any:
     A named kubeconfig or context comes first, then the pod's service account, then ``KUBECONFIG`` or
     ``~/.kube/config``. An insecure kubeconfig is obeyed; :func:`insecurity_of` puts that into words.
 
-    Raises
-    ------
-    TargetError
-        When none can be used. Nothing of what a file holds is in the message.
+    Raises ``TargetError`` when none can be used. Nothing of what a file holds is in the message.
     """
     configuration = client.Configuration()
     # urllib3 would try three times more, and sleep for as long as a Retry-After says: the loop has its own pace.

@@ -76,10 +76,7 @@ class ScaleApi:
     def replace(self, scale: Scale, replicas: int) -> Scale:
         """Ask for ``replicas``, provided that nothing has changed since ``scale`` was read.
 
-        Raises
-        ------
-        ConflictError
-            When something has.
+        Raises ``ConflictError`` when something has.
         """
         # Sent back whole: its resourceVersion and uid are what the API server checks.
         body = {**scale.whole, "spec": {"replicas": replicas}}

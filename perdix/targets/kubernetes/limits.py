@@ -31,12 +31,7 @@ class BoundedPools:
     def request(self, method: str, url: str, **options: Any) -> HTTPResponse:
         """Send a request and read its answer, unpacked.
 
-        Raises
-        ------
-        urllib3.exceptions.HTTPError
-            As urllib3 does.
-        HttpError
-            When the answer grows too large, or is packed oddly.
+        Raises ``HTTPError`` as urllib3 does; ``HttpError`` when the answer grows too large, or is packed oddly.
         """
         with within(TOTAL_S):
             response = self._manager.request(method, url, **options | {"preload_content": False})

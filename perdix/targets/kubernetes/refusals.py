@@ -129,10 +129,7 @@ def _broken(refusal: Refusal) -> tuple[str, bool]:
 def number_in(answer: Any, *path: str) -> int | None:
     """Return a whole number from 0 on of an answer; ``None`` where it is left out.
 
-    Raises
-    ------
-    ValueError
-        When something else stands there.
+    Raises ``ValueError`` when something else stands there.
     """
     for key in path:
         if not isinstance(answer, dict):

@@ -78,10 +78,7 @@ class SourceRates:
 def read_source_rates(path: Path) -> SourceRates:
     """Read what each instance of a source should emit: ``name,records per second``; -1 stands for what it did emit.
 
-    Raises
-    ------
-    Ds2FileError
-        When the file cannot be read, or not one line of it.
+    Raises ``Ds2FileError`` when the file cannot be read, or not one line of it.
     """
     found: dict[str, float | None] = {}
     aside: list[SetAside] = []
@@ -112,10 +109,7 @@ def read_rates(path: Path) -> RatesLog:
     counters of each instance; where windows of one epoch begin too far apart, the counters drifted (or began anew with
     a restart), and windows are grouped by when they began instead. So are those of a log without epochs.
 
-    Raises
-    ------
-    Ds2FileError
-        When nothing can be read.
+    Raises ``Ds2FileError`` when nothing can be read.
     """
     rows: list[tuple[int | None, LoggedRates, SetAside]] = []
     aside: list[SetAside] = []

@@ -62,10 +62,7 @@ def files_of(path: Path, aside: list[SetAside]) -> Iterator[tuple[str, list[tupl
 def lines_of(path: Path) -> list[tuple[int, str]]:
     """Return numbered lines without comments and empty ones; the file may be gzipped.
 
-    Raises
-    ------
-    Ds2FileError
-        When the file cannot be read, or is too long.
+    Raises ``Ds2FileError`` when the file cannot be read, or is too long.
     """
     try:
         with path.open("rb") as stream:

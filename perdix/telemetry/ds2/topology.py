@@ -41,10 +41,7 @@ class Topology:
 def read_topology(path: Path) -> Topology:
     """Read a topology: a line per edge (Flink, Heron), or Timely's log of operators and channels.
 
-    Raises
-    ------
-    Ds2FileError
-        When the file cannot be read, or not one line of it.
+    Raises ``Ds2FileError`` when the file cannot be read, or not one line of it.
     """
     lines = lines_of(path)
     topology = _timely(path, lines) if any("TimelySetup" in line for _, line in lines) else _edges(path, lines)

@@ -13,15 +13,12 @@ _LONE = re.compile("[\udc80-\udcff]")
 def loads(content: bytes) -> tuple[Any, bool]:
     """Parse JSON; bytes that are not UTF-8 become visible, as in ``b"..."``, in the strings that hold them.
 
+    Raises ``ValueError`` when it is not JSON, with the parser's sentence.
+
     Returns
     -------
     document, repaired
         ``repaired`` tells whether there were such bytes.
-
-    Raises
-    ------
-    ValueError
-        When it is not JSON, with the parser's sentence.
     """
     try:
         return orjson.loads(content), False

@@ -92,10 +92,7 @@ def prepare_environment(home: Home, master: str) -> Java:
 
     Workers run ``sys.executable``; without it they take the first ``python3`` on the path, which lacks our packages.
 
-    Raises
-    ------
-    NoJava
-        When there is no Java that Spark can run on.
+    Raises ``NoJava`` when there is no Java that Spark can run on.
     """
     java = find_java(home.java)
     os.environ["JAVA_HOME"] = str(java.home)
@@ -112,19 +109,15 @@ def spark_session(
 ) -> SparkSession:
     """Return the process's Spark session, starting it when there is none (about ten seconds).
 
+    Raises ``NoJava`` when there is no Java that Spark can run on; ``ClusterError`` when ``master`` is a cluster that
+    runs no task within a minute.
+
     Parameters
     ----------
     extra
         More ``spark.*`` keys; they win over the defaults.
     short_lived
         As in :func:`spark_conf`.
-
-    Raises
-    ------
-    NoJava
-        When there is no Java that Spark can run on.
-    ClusterError
-        When ``master`` is a cluster that runs no task within a minute.
     """
     from pyspark.sql import SparkSession  # noqa: PLC0415 - importing pyspark costs half a second that others need not pay
 

@@ -184,16 +184,13 @@ class DataflowTwin:
 
         What is in buffers stays there: a savepoint loses nothing.
 
+        Raises ``ValueError`` when an operator is not there, cannot have so many instances or is not to be scaled, or
+        the key was used for something else.
+
         Returns
         -------
         bool
             False when nothing changed: the key was used before for the same, or that is what was asked for last.
-
-        Raises
-        ------
-        ValueError
-            When an operator is not there, cannot have so many instances or is not to be scaled, or the key was used
-            for something else.
         """
         wanted = {**self._requested, **self._checked(parallelism)}
         if key in self._keys_seen:

@@ -12,10 +12,7 @@ BY_ROUNDING = 1.0 + 1e-9  # 20 words x 50,000/s need not be 1,000,000.0000000001
 def demands(parameters: DataflowParameters, source_per_s: Mapping[str, float]) -> Mapping[str, float]:
     """Return operator -> records/s that it must process (a source: emit) when everything keeps up.
 
-    Raises
-    ------
-    ValueError
-        Naming a source whose rate is not given.
+    Raises ``ValueError``, naming a source whose rate is not given.
     """
     found: dict[str, float] = {}
     for name, one in parameters.operators.items():
@@ -45,15 +42,12 @@ def optimum(
 
     Noise and bursts left out: in the mean. Operators that are not to be scaled keep what they start with.
 
+    Raises ``ValueError``, naming the operator that cannot take its part with all the instances that it can have.
+
     Parameters
     ----------
     even
         As if no instance were hotter than the others.
-
-    Raises
-    ------
-    ValueError
-        Naming the operator that cannot take its part with all the instances that it can have.
     """
     needed = demands(parameters, source_per_s)
     found = {}

@@ -272,10 +272,7 @@ class DataflowParameters(Strict):
     def with_skew(self, hottest: float, operators: tuple[str, ...] = ()) -> DataflowParameters:
         """Return the same dataflow with one hot instance per operator (by default in every one that is keyed).
 
-        Raises
-        ------
-        ValueError
-            When the share is not within 0 and 1, or an operator is not there.
+        Raises ``ValueError`` when the share is not within 0 and 1, or an operator is not there.
         """
         if not 0 < hottest <= 1:
             raise ValueError(f"the share of the hottest instance lies above 0 and is at most 1, found {hottest:g}")
@@ -287,10 +284,7 @@ class DataflowParameters(Strict):
     def with_start(self, parallelism: Mapping[str, int]) -> DataflowParameters:
         """Return the same dataflow with another start; operators that are not named keep theirs.
 
-        Raises
-        ------
-        ValueError
-            When an operator is not there, or cannot have so many instances.
+        Raises ``ValueError`` when an operator is not there, or cannot have so many instances.
         """
         for name, instances in parallelism.items():
             if name in self.operators and not 1 <= instances <= self.maximum(name):
@@ -317,9 +311,6 @@ def dataflows_folder() -> Path:
 def load_dataflow(name: str, folder: Path | None = None) -> DataflowParameters:
     """Read the dataflow called ``name``, or a YAML file.
 
-    Raises
-    ------
-    ~perdix.settings.yaml_files.SettingsError
-        Naming file, line and fix, or the dataflows that there are.
+    Raises ``SettingsError``, naming file, line and fix, or the dataflows that there are.
     """
     return load_known(name, folder or dataflows_folder(), DataflowParameters, "dataflow")

@@ -202,9 +202,6 @@ def topologies_folder() -> Path:
 def load_topology(name: str, folder: Path | None = None) -> Topology:
     """Read the topology called ``name``, or a YAML file.
 
-    Raises
-    ------
-    ~perdix.settings.yaml_files.SettingsError
-        Naming file, line and fix, or the topologies that there are.
+    Raises ``SettingsError``, naming file, line and fix, or the topologies that there are.
     """
     return load_known(name, folder or topologies_folder(), Topology, "topology")

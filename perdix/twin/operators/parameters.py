@@ -121,10 +121,7 @@ def operators_folder() -> Path:
 def load_operator(name: str, folder: Path | None = None) -> OperatorTwinParameters:
     """Read the operator called ``name``.
 
-    Raises
-    ------
-    ~perdix.settings.yaml_files.SettingsError
-        Naming file, line and fix, or the operators that there are.
+    Raises ``SettingsError``, naming file, line and fix, or the operators that there are.
     """
     return load_known(name, folder or operators_folder(), OperatorTwinParameters, "operator")
 
