@@ -77,12 +77,8 @@ def counted_rows(frame: Frame, table: str, wanted: Sequence[str]) -> Frame:
 def facts_of(frame: Frame, key: Sequence[str], now_s: float) -> dict[str, float | None]:
     """Return the figures :data:`FACTS` of a table in one pass; ``None`` where its columns do not allow one.
 
-    Parameters
-    ----------
-    key
-        Columns that name a row; those that the frame lacks take no part.
-    now_s
-        Epoch seconds of the caller's clock.
+    ``key``: columns that name a row; those that the frame lacks take no part.
+    ``now_s``: epoch seconds of the caller's clock.
     """
     present = [name for name in key if name in frame.columns]
     raw = _pandas_facts(frame, present) if isinstance(frame, pd.DataFrame) else _spark_facts(frame, present)

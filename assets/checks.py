@@ -60,10 +60,7 @@ def suite_checks(
 ) -> dg.AssetChecksDefinition:
     """Return one definition for all checks of a table: a single pass over the data, of which a part can be chosen.
 
-    Parameters
-    ----------
-    judge
-        Given the context and the suite of the chosen checks, reads the table and returns the outcomes.
+    ``judge``: given the context and the suite of the chosen checks, reads the table and returns the outcomes.
     """
     key = dg.AssetKey.from_coercible(asset)
 
@@ -92,10 +89,7 @@ def of_each_partition(
 
     Dagster plans each check once for every partition of the run, and shows it as skipped where a partition has none.
 
-    Parameters
-    ----------
-    judge
-        Given some of the run's partitions, returns what came of the checks on them.
+    ``judge``: given some of the run's partitions, returns what came of the checks on them.
     """
     partitions = context.partition_keys
     for partition in partitions if len(partitions) > 1 else ():

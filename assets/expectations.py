@@ -75,20 +75,12 @@ def run_suite(frame: Frame, suite: Suite, *, now_s: float) -> list[ExpectationOu
     Raises ``SettingsError`` when Great Expectations does not know an expectation or refuses its arguments; names file
     and line.
 
-    Parameters
-    ----------
-    frame
-        Spark or pandas frame with the table's columns (and ``kind`` for samples with counters, see
-        :func:`perdix.assets.judged_frames.judged_frame`). A column that is missing fails the expectations that need it.
-    suite
-        See :func:`perdix.assets.expectation_suite.load_suite`.
-    now_s
-        Epoch seconds of the caller's clock.
+    Returns one per rule and fact of the suite, in its order.
 
-    Returns
-    -------
-    list of ExpectationOutcome
-        One per rule and fact of the suite, in its order.
+    ``frame``: Spark or pandas frame with the table's columns (and ``kind`` for samples with counters, see
+    :func:`perdix.assets.judged_frames.judged_frame`). A column that is missing fails the expectations that need it.
+    ``suite``: see :func:`perdix.assets.expectation_suite.load_suite`.
+    ``now_s``: epoch seconds of the caller's clock.
     """
     judged_columns = list(dict.fromkeys(name for rule in suite.rules for name in rule.columns))
     rows = partial(checked_rows, frame, suite.table, list(dict.fromkeys([*suite.key, *suite.shown, *judged_columns])))

@@ -41,12 +41,8 @@ def judged_frame(
 
     Raises ``LakeError`` when the files of one of ``jobs`` cannot be read.
 
-    Parameters
-    ----------
-    session
-        Called only when Spark is needed.
-    jobs
-        When left out, every job whose files can be read; what is wrong with the others, the next step says.
+    ``session``: called only when Spark is needed.
+    ``jobs``: when left out, every job whose files can be read; what is wrong with the others, the next step says.
     """
     try:
         return _frame(lake, table, days, session, None if jobs is None else sorted(jobs), in_memory)

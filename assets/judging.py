@@ -37,10 +37,7 @@ class Judged:
 def judge_by_job(jobs: Collection[str], judge: Callable[[Sequence[str]], Sequence[ExpectationOutcome]]) -> Judged:
     """Judge jobs together, and each by itself only when all together fail a critical expectation.
 
-    Parameters
-    ----------
-    judge
-        Given some of the jobs, judges their rows as one table.
+    ``judge``: given some of the jobs, judges their rows as one table.
     """
     names = sorted(set(jobs))
     together = judge(names)

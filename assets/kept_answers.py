@@ -123,11 +123,8 @@ class Watch:
     def progress(self, now_s: float) -> Progress:
         """Return how far the run had come at the last look.
 
-        Parameters
-        ----------
-        now_s
-            By a clock that never goes back. What is left is reckoned from the first answers on: before them workers
-            import libraries.
+        ``now_s``: by a clock that never goes back. What is left is reckoned from the first answers on: before them
+        workers import libraries.
         """
         done, total = len(self._failed), len(self._jobs)
         if done and self._first is None:

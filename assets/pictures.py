@@ -47,14 +47,9 @@ def capacity_over_scale_outs(
 def cpu_throughput_lines(job: str, features: pd.DataFrame, lines: Mapping[str, Fit], cpu_at_capacity: float) -> bytes:
     """Draw each worker's throughput against its CPU load, and the line learnt from it up to a CPU load.
 
-    Parameters
-    ----------
-    features
-        ``worker, cpu_load, throughput_per_s``: rows of ``capacity_features`` at one scale-out.
-    lines
-        Worker -> fitted line.
-    cpu_at_capacity
-        CPU load at which capacity is read off, for example 1.0.
+    ``features``: ``worker, cpu_load, throughput_per_s``: rows of ``capacity_features`` at one scale-out.
+    ``lines``: worker -> fitted line.
+    ``cpu_at_capacity``: CPU load at which capacity is read off, for example 1.0.
     """
     figure, axes = single()
     for index, (worker, rows) in enumerate(features.dropna(subset=["cpu_load"]).groupby("worker", sort=True)):
@@ -85,10 +80,7 @@ def candidates_error(
 ) -> bytes:
     """Draw the median error of each family over jobs, a dot per job; families in ``chosen`` are coloured.
 
-    Parameters
-    ----------
-    errors
-        One row per family and job: ``family, job`` and ``metric`` (ratio; NaN where it could not be judged).
+    ``errors``: one row per family and job: ``family, job`` and ``metric`` (ratio; NaN where it could not be judged).
     """
     medians = errors.groupby("family")[metric].median().sort_values(ascending=False, na_position="first")
     figure, axes = single(1.4 + 0.42 * max(len(medians), 2))

@@ -45,10 +45,7 @@ class Refresh:
     def run(self, days_of: Mapping[str, Collection[str]]) -> None:
         """Ingest what is new of each job, and bring its days up to features.
 
-        Parameters
-        ----------
-        days_of
-            Job -> days (ISO) that are observed anew beside those of its new files.
+        ``days_of``: job -> days (ISO) that are observed anew beside those of its new files.
         """
         days = {job: sorted({*known, *self._ingested(job)}) for job, known in days_of.items()}
         self._each("samples", days, observation_tasks.write_observations)

@@ -96,10 +96,8 @@ def sample_job(
     Raises ``SettingsError`` when there is no such operator, job or method, or the job may not be sampled;
     ``SamplingError`` when not one size could be sampled.
 
-    Returns
-    -------
-    found, path, sampled, left
-        The samples, where they are, what was sampled, and what the job was not given back, in words.
+    Returns ``found``, ``path``, ``sampled``, ``left``: the samples, where they are, what was sampled, and what the job
+    was not given back, in words.
     """
     from perdix.models.sampling.rows import write_samples
     from perdix.profiling.sampling import SamplingPlan, sample_operator

@@ -32,10 +32,7 @@ def fit_all_shared(
 ) -> Fitted:
     """Bring the shared models of families up to date; one that cannot be fitted leaves its last ones in use.
 
-    Parameters
-    ----------
-    settings
-        ``history_days``, ``horizon_s``, ``seed``.
+    ``settings``: ``history_days``, ``horizon_s``, ``seed``.
     """
     jobs, fitted = sample_of(lake.jobs(TABLE), settings["seed"]), Fitted()
     fingerprint = fingerprint_of(lake, jobs, settings, WallClock().now_s())

@@ -79,16 +79,9 @@ def fit_shared(key: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises ``ValueError`` when no job of the sample has a usable history, or the family cannot be fitted.
 
-    Parameters
-    ----------
-    key
-        ``lake`` (folder), ``family``, ``jobs``, ``history_days``, ``horizon_s``, ``seed``, and ``early``: whether it is
-        the one that backtests may use.
-
-    Returns
-    -------
-    dict
-        ``state`` (JSON text), ``until_s``, ``jobs`` that it was fitted to, ``skipped`` (job -> why).
+    ``key``: ``lake`` (folder), ``family``, ``jobs``, ``history_days``, ``horizon_s``, ``seed``, and ``early``: whether
+    it is the one that backtests may use.
+    Returns ``state`` (JSON text), ``until_s``, ``jobs`` that it was fitted to, ``skipped`` (job -> why).
     """
     now_s = WallClock().now_s()
     histories: dict[str, Workload] = {}

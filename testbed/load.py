@@ -80,14 +80,9 @@ def play(
 
     Raises ``UserError`` when the broker does not answer or has no such topic.
 
-    Parameters
-    ----------
-    file
-        CSV, written a row per second as it is played.
-    every_second
-        Called after each second.
-    stop
-        Ends the load early when set.
+    ``file``: CSV, written a row per second as it is played.
+    ``every_second``: called after each second.
+    ``stop``: ends the load early when set.
     """
     try:
         partitions = kafka.partitions(testbed)

@@ -84,17 +84,9 @@ def _changes(held: Values, together: int) -> list[int]:
 def quantiles_ms(below: Mapping[float, float], asked: Sequence[float]) -> list[float]:
     """Return quantiles of a cumulative histogram, by lines within its buckets.
 
-    Parameters
-    ----------
-    below
-        Upper bound in ms (the last may be infinite) -> records at or below it.
-    asked
-        Quantiles in (0, 1).
-
-    Returns
-    -------
-    list of float
-        In ms; the largest finite bound where a quantile lies above it, NaN where there are no records.
+    ``below``: upper bound in ms (the last may be infinite) -> records at or below it.
+    ``asked``: quantiles in (0, 1).
+    Returns ms; the largest finite bound where a quantile lies above it, NaN where there are no records.
     """
     bounds = np.array(sorted(below))
     counts = np.maximum.accumulate(np.array([below[bound] for bound in bounds]))
@@ -123,12 +115,8 @@ def played(
 ) -> Played:
     """Return a run as a replay would tell it.
 
-    Parameters
-    ----------
-    window
-        The whole run, a step per second.
-    predicted_s
-        Epoch seconds of a decision -> recovery time that was predicted for it.
+    ``window``: the whole run, a step per second.
+    ``predicted_s``: epoch seconds of a decision -> recovery time that was predicted for it.
     """
     workload, lag = _carried(window.job_metric(metrics.WORKLOAD.name)), _carried(window.job_metric(metrics.LAG.name))
     latency, held = window.job_metric(metrics.LATENCY.name), workers_of(window)

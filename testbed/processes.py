@@ -41,10 +41,7 @@ class PidFiles:
 
         Raises ``UserError`` when the command cannot be started or ends at once.
 
-        Parameters
-        ----------
-        joins
-            Called with the pid at once, for example to put it into a cgroup.
+        ``joins``: called with the pid at once, for example to put it into a cgroup.
         """
         with (self.logs / f"{name}.log").open("wb") as log, Path(os.devnull).open("rb") as nothing, uninterrupted():
             files = [

@@ -75,12 +75,8 @@ def run(
 
     Raises ``UserError`` when the testbed does not come up, or what scales or loads ends before its time.
 
-    Parameters
-    ----------
-    home
-        Of perdix: what it has learned before is used, and what it learns is kept there.
-    exports
-        Folder for what Prometheus has of the run.
+    ``home``: of perdix: what it has learned before is used, and what it learns is kept there.
+    ``exports``: folder for what Prometheus has of the run.
     """
     testbed = cluster.testbed
     cluster.layout.prepare()

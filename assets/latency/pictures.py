@@ -26,12 +26,8 @@ def latency_surface(
 ) -> bytes:
     """Draw latency over scale-out and rate as colours, white where it is not normal, and the measured points on it.
 
-    Parameters
-    ----------
-    overloaded
-        Of each point, shape ``(len(points),)``: a cross instead of a dot.
-    rates
-        T_max, drawn as a line.
+    ``overloaded``: of each point, shape ``(len(points),)``: a cross instead of a dot.
+    ``rates``: T_max, drawn as a line.
     """
     sizes = np.arange(1, int(np.ceil(_BEYOND * max(point.scale_out for point in points))) + 1)
     offered = np.linspace(0.0, _BEYOND * max(point.rate_per_s for point in points), _RATES)

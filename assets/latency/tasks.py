@@ -28,16 +28,9 @@ def train_latency(key: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises ``ValueError`` when the job was never profiled, or its profile holds nothing to learn from.
 
-    Parameters
-    ----------
-    key
-        ``profiles`` (folder), ``job``, ``seed``, ``champions`` (fleet table, or null), and whether ``pictures`` are
-        wanted.
-
-    Returns
-    -------
-    dict
-        Candidates with their figures, the winner with its state (JSON text), the verdict, and ``stages_s``.
+    ``key``: ``profiles`` (folder), ``job``, ``seed``, ``champions`` (fleet table, or null), and whether ``pictures``
+    are wanted.
+    Returns candidates with their figures, the winner with its state (JSON text), the verdict, and ``stages_s``.
     """
     watch = Stopwatch()
     with watch.stage("read"):

@@ -19,11 +19,8 @@ _LEVELS = ((1.0, BLUE), (0.5, SKY), (0.0, ORANGE))  # of the other resource: fro
 def performance_curves(job: str, model: FittedPerformance, held_out: Values) -> bytes:
     """Draw predictions over each resource at three amounts of the other, broken where they are extrapolated.
 
-    Parameters
-    ----------
-    held_out
-        What the family predicted of each sample when that was left out, in the order of the model's samples, shape
-        ``(n,)``: drawn as a grey line from the sample to it.
+    ``held_out``: what the family predicted of each sample when that was left out, in the order of the model's samples,
+    shape ``(n,)``: drawn as a grey line from the sample to it.
     """
     sizes, rates = sizes_of(model.samples), rates_of(model.samples)
     figure, grid = canvas(1, 2, width_in=12.0, height_in=4.4)

@@ -24,16 +24,9 @@ def train_performance(key: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises ``ValueError`` when the job was never sampled, or its samples cannot be learned from.
 
-    Parameters
-    ----------
-    key
-        ``samples`` (folder), ``job``, ``seed``, ``repeats``, ``champions`` (fleet table, or null), and whether
-        ``pictures`` are wanted.
-
-    Returns
-    -------
-    dict
-        Candidates with their figures, the winner with its state (JSON text), the verdict, and ``stages_s``.
+    ``key``: ``samples`` (folder), ``job``, ``seed``, ``repeats``, ``champions`` (fleet table, or null), and whether
+    ``pictures`` are wanted.
+    Returns candidates with their figures, the winner with its state (JSON text), the verdict, and ``stages_s``.
     """
     watch = Stopwatch()
     with watch.stage("read"):

@@ -69,12 +69,8 @@ def carry_out(
 
     Raises ``Failure``, in words, when what was asked for cannot be, or no replay came to its end.
 
-    Parameters
-    ----------
-    asked
-        Makes the setup; raises ``SettingsError`` where that cannot be.
-    processes
-        Replays at a time; 0: as many as there are cores.
+    ``asked``: makes the setup; raises ``SettingsError`` where that cannot be.
+    ``processes``: replays at a time; 0: as many as there are cores.
     """
     began_s = WallClock().now_s()
     try:

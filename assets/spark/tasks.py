@@ -41,12 +41,9 @@ class Answer:
 def run_tasks(spark: SparkSession, keys: Sequence[Key], task: Task) -> list[Answer]:
     """Run ``task`` for every key on Spark and return the answers in the order of the keys.
 
-    Parameters
-    ----------
-    keys
-        JSON-serialisable mappings.
-    task
-        Importable function from a key to a JSON-serialisable result. What it raises becomes the answer's ``error``.
+    ``keys``: JSON-serialisable mappings.
+    ``task``: importable function from a key to a JSON-serialisable result. What it raises becomes the answer's
+    ``error``.
     """
     if not keys:
         return []

@@ -41,17 +41,10 @@ State = Mapping[str, Any]
 def train_forecast(key: Mapping[str, Any]) -> dict[str, Any]:
     """Train one job's forecasters and challenge its champion on the same windows.
 
-    Parameters
-    ----------
-    key
-        ``lake`` (folder), ``job``, ``families``, ``history_days``, ``horizon_s``, ``seed``, ``champions`` (fleet table,
-        or null), ``shared`` (folder of models that jobs share, or null), whether ``pictures`` are wanted, and, where
-        there was a drift, ``drift_since_s`` (when the newest began, epoch seconds).
-
-    Returns
-    -------
-    dict
-        Candidates with their figures, the winner with its state (JSON text), the verdict, and ``stages_s``.
+    ``key``: ``lake`` (folder), ``job``, ``families``, ``history_days``, ``horizon_s``, ``seed``, ``champions`` (fleet
+    table, or null), ``shared`` (folder of models that jobs share, or null), whether ``pictures`` are wanted, and, where
+    there was a drift, ``drift_since_s`` (when the newest began, epoch seconds).
+    Returns candidates with their figures, the winner with its state (JSON text), the verdict, and ``stages_s``.
     """
     watch, lake, now_s = Stopwatch(), Lake(key["lake"]), WallClock().now_s()
     with watch.stage("read"):

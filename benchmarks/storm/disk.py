@@ -25,10 +25,7 @@ Before = Callable[[str], str | None]  # statement -> the error that it meets
 class Disk:
     """The connections of one process to its state store.
 
-    Parameters
-    ----------
-    before
-        Asked before each statement and commit; raises when the process has died.
+    ``before``: asked before each statement and commit; raises when the process has died.
     """
 
     def __init__(self, before: Before) -> None:

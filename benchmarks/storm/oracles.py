@@ -132,12 +132,8 @@ class Watch:
     def ended(self, auditor: StateStore, calm: Mapping[str, int] | None, alone: Mapping[str, Sequence[object]]) -> None:
         """Judge the whole episode.
 
-        Parameters
-        ----------
-        calm
-            Job -> workers at the end of the run without faults.
-        alone
-            Job -> decisions of that run, for the jobs that no fault concerned.
+        ``calm``: job -> workers at the end of the run without faults.
+        ``alone``: job -> decisions of that run, for the jobs that no fault concerned.
         """
         for name, deployment in self._world.deployments.items():
             entries = auditor.ledger.decisions(name, limit=100_000)

@@ -81,12 +81,8 @@ def _pace(elapsed_s: Callable[[], float], waits: Callable[[float], bool]) -> Pac
 class Process:
     """A controller from its start to its end.
 
-    Parameters
-    ----------
-    boundary
-        Called with what is about to happen (``statement``, ``request`` ...) before each act on the outside.
-    waits
-        Lets time pass while a target waits for so many seconds; False where only that target's time is to pass.
+    ``boundary``: called with what is about to happen (``statement``, ``request`` ...) before each act on the outside.
+    ``waits``: lets time pass while a target waits for so many seconds; False where only that target's time is to pass.
     """
 
     def __init__(

@@ -116,10 +116,7 @@ def _backfill(job: str | None, days: int, *, as_json: bool) -> None:
 def _taken_in(days_of: Mapping[str, Sequence[str]], now_s: float, *, show: bool) -> dict[str, dict[str, Any]]:
     """Ingest what was landed of jobs, and bring their days up to features: all in one pass, each job for itself.
 
-    Returns
-    -------
-    dict
-        Job -> its report as JSON, with ``problems`` in words.
+    Returns job -> its report as JSON, with ``problems`` in words.
     """
     from perdix.assets.expectation_suite import load_suites
     from perdix.assets.refresh import Refresh
@@ -152,10 +149,7 @@ def _taken_in(days_of: Mapping[str, Sequence[str]], now_s: float, *, show: bool)
 def ingest_files(paths: list[Path], job: str, hint: Hint, *, show: bool) -> dict[str, Any]:
     """Land and ingest files, then observe the days they reach.
 
-    Returns
-    -------
-    dict
-        The report as JSON, with the ``days`` that were reached and ``problems``: the checks that failed.
+    Returns the report as JSON, with the ``days`` that were reached and ``problems``: the checks that failed.
     """
     return _ingested(land(home(), paths, job, hint), job, show=show)
 
@@ -210,10 +204,7 @@ def _observed(
 ) -> tuple[list[str], bool]:
     """Tell Dagster of the samples, and check, observe and derive features of the job's days.
 
-    Returns
-    -------
-    tuple
-        What is wrong, in words, and whether features of every day were derived.
+    Returns what is wrong, in words, and whether features of every day were derived.
     """
     from perdix.assets import partitions
     from perdix.assets.observe import ONE_JOB

@@ -49,10 +49,7 @@ def run_job(
     Raises ``UserError`` where it must succeed and does not, naming the step that failed and what it said; the run stays
     in Dagster with its whole log.
 
-    Parameters
-    ----------
-    config
-        Asset -> its configuration.
+    ``config``: asset -> its configuration.
     """
     job = _definitions(name).resolve_job_def(name)
     with owned(opened) as process, showing(_line(progress) if progress else None):

@@ -82,10 +82,7 @@ def stream_job(name: str) -> StreamJob:
 def known(name: str, names: Iterable[str], what: str, fix: str, files: JobFiles | None = None) -> str:
     """Return ``name`` when it is among ``names``; else raise ``UserError`` with the nearest one and the fix.
 
-    Parameters
-    ----------
-    files
-        Where given, a job whose file cannot be used is said to be that, and such jobs count among the nearest.
+    ``files``: where given, a job whose file cannot be used is said to be that, and such jobs count among the nearest.
     """
     names = sorted(names)
     if name in names:

@@ -55,10 +55,7 @@ def train_jobs(jobs: list[str], *, show: bool, sampled: Sequence[str] = ()) -> d
 
     A run that fails keeps no other job from being trained; it is in ``problems``.
 
-    Parameters
-    ----------
-    sampled
-        Jobs that get a performance model from their samples.
+    ``sampled``: jobs that get a performance model from their samples.
     """
     from perdix.cli import runs
     from perdix.cli.how_long import counted, say_beforehand, train_s
@@ -81,10 +78,7 @@ def train_jobs(jobs: list[str], *, show: bool, sampled: Sequence[str] = ()) -> d
 def _run(name: str, jobs: list[str], opened: Any, *, show: bool) -> tuple[list[Any], dict[str, str]]:
     """Run a Dagster job over the partitions of ``jobs``: in one run where they follow each other.
 
-    Returns
-    -------
-    tuple
-        The results of the runs that succeeded, and why each job of the others was not trained.
+    Returns the results of the runs that succeeded, and why each job of the others was not trained.
     """
     from perdix.cli import runs
 

@@ -156,10 +156,7 @@ def believe(
 
     A champion whose recent forecasts were poor still forecasts, to be judged, but is not acted on.
 
-    Parameters
-    ----------
-    horizon_s
-        How far the policy plans: beyond 15 minutes, the champion's further forecasts are judged, too.
+    ``horizon_s``: how far the policy plans: beyond 15 minutes, the champion's further forecasts are judged, too.
     """
     notes: list[str] = []
     champion = None

@@ -100,13 +100,9 @@ class _Retry:
 class Champions:
     """Champions of every fleet model, behind a cache folder that outlives MLflow and the process.
 
-    Parameters
-    ----------
-    folder
-        ``Home.champions``; tables lie at ``<name>/<version>.parquet`` and the last good one is named in
-        ``<name>/good.json`` with its SHA-256.
-    registry
-        ``None`` when there is no MLflow at all: only the cache is used.
+    ``folder``: ``Home.champions``; tables lie at ``<name>/<version>.parquet`` and the last good one is named in
+    ``<name>/good.json`` with its SHA-256.
+    ``registry``: ``None`` when there is no MLflow at all: only the cache is used.
     """
 
     def __init__(self, folder: Path, registry: ChampionRegistry | None) -> None:

@@ -38,14 +38,9 @@ def run(
     Ticks start at fixed times: one that takes long does not push the following ones back, and those that it swallows
     are left out.
 
-    Parameters
-    ----------
-    jobs
-        Asked anew before each tick, so that job files may change while it runs.
-    stop
-        Ends the loop between two ticks; a single tick needs none.
-    ticks
-        End after so many; never when left out.
+    ``jobs``: asked anew before each tick, so that job files may change while it runs.
+    ``stop``: ends the loop between two ticks; a single tick needs none.
+    ``ticks``: end after so many; never when left out.
     """
     stop = stop or threading.Event()
     started_s, done = clock.elapsed_s(), 0

@@ -54,14 +54,9 @@ def processes_for(jobs: int, at_most: int | None = None) -> int:
 class Crew(Generic[Turn, Outcome]):
     """Processes, started when they are first needed; they end with this one, however it ends.
 
-    Parameters
-    ----------
-    opening
-        Opens what a tick touches; called in each process. Can be pickled.
-    serve
-        What each process does with its jobs; a function of a module, whose outcome can be pickled.
-    at_most
-        Processes; as many as there are cores when left out.
+    ``opening``: opens what a tick touches; called in each process. Can be pickled.
+    ``serve``: what each process does with its jobs; a function of a module, whose outcome can be pickled.
+    ``at_most``: processes; as many as there are cores when left out.
     """
 
     def __init__(self, opening: Opening, serve: Serve[Turn, Outcome], at_most: int | None = None) -> None:

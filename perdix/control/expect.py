@@ -24,10 +24,7 @@ def expected_recovery_s(
     Seconds from the stop; equal numbers mean a failure, unless it is ``planned``: other sizes of as many workers.
     ``None`` where the capacity is not known, or where the job would never catch up.
 
-    Parameters
-    ----------
-    mix
-        Size -> workers; left out where they are equal.
+    ``mix``: size -> workers; left out where they are equal.
     """
     capacity_per_s = situation.mix_per_s(mix or {})
     if capacity_per_s is None:

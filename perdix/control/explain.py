@@ -60,10 +60,7 @@ def explain(
 ) -> Explanation:
     """Return why a job runs as it does, now or at ``at_s`` (epoch seconds): the last decision made until then.
 
-    Parameters
-    ----------
-    job_file_until
-        ``paused_until`` of the job's file, where that is known.
+    ``job_file_until``: ``paused_until`` of the job's file, where that is known.
     """
     made = store.ledger.decisions(job, until_s=at_s, limit=1)
     entry = made[0] if made else None

@@ -29,12 +29,8 @@ USUAL: Final = frozenset({Status.ACTING, Status.ADVISE})  # of these the decisio
 def render(explanation: Explanation, *, verbose: bool = False, now_s: float | None = None) -> str:
     """Return the explanation as lines of plain text; no colours, no width assumed.
 
-    Parameters
-    ----------
-    verbose
-        All that was seen, believed and examined, in place of what somebody on call needs.
-    now_s
-        Epoch seconds, for how long ago something was; ``None``: that is left out.
+    ``verbose``: all that was seen, believed and examined, in place of what somebody on call needs.
+    ``now_s``: epoch seconds, for how long ago something was; ``None``: that is left out.
     """
     return "\n".join(_lines(explanation) if verbose else _short(explanation, now_s))
 

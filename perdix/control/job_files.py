@@ -57,14 +57,10 @@ class _Kept:
 class FollowedFiles:
     """Follows folders of job files; of two files for a job, that of the later folder counts. Threads may share it.
 
-    Parameters
-    ----------
-    folders
-        Of ``<job>.yaml``; one that is absent is empty.
-    check_policy
-        Raises ``SettingsError`` for a policy that cannot be built (:func:`perdix.policies.build.check_policy`).
-    stopwatch_s
-        Seconds, for the budget of a look only.
+    ``folders``: of ``<job>.yaml``; one that is absent is empty.
+    ``check_policy``: raises ``SettingsError`` for a policy that cannot be built
+    (:func:`perdix.policies.build.check_policy`).
+    ``stopwatch_s``: seconds, for the budget of a look only.
     """
 
     def __init__(

@@ -36,14 +36,9 @@ class Judgement:
 def judge(pending: Sequence[Forecast], truth: Workload | None, version: int, scored_until_s: float) -> Judgement:
     """Score the forecasts that have come true.
 
-    Parameters
-    ----------
-    pending
-        Forecasts not settled yet, oldest first.
-    truth
-        The workload that was measured.
-    version
-        The champion in use: only its first minutes say whether it may go on.
+    ``pending``: forecasts not settled yet, oldest first.
+    ``truth``: the workload that was measured.
+    ``version``: the champion in use: only its first minutes say whether it may go on.
     """
     if truth is None:
         return Judgement(scored_until_s=scored_until_s)

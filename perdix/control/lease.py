@@ -81,15 +81,8 @@ def acquire(store: StateStore, name: str, holder: str, at: Moment, ttl_s: float)
 
     Not re-entrant, even for the same ``holder``: a tick that timed out and still runs may bear the same name.
 
-    Parameters
-    ----------
-    at
-        Now. Not earlier: what is seen held for the first time is watched from then on.
-
-    Returns
-    -------
-    Lease or None
-        ``None`` while somebody holds it, or when another one was faster.
+    ``at``: now. Not earlier: what is seen held for the first time is watched from then on.
+    Returns ``None`` while somebody holds it, or when another one was faster.
     """
     return acquire_all(store, [name], holder, at, ttl_s)[name]
 

@@ -64,10 +64,7 @@ def live_io(home: Home, settings: ControlSettings, registry: ChampionRegistry | 
 
     Raises ``StateError`` when the state store cannot be opened.
 
-    Parameters
-    ----------
-    registry
-        The home's MLflow when left out.
+    ``registry``: the home's MLflow when left out.
     """
     with alone_io(home, settings, registry) as io, closing(_crew(home, settings)) as crew:
         yield replace(io, crew=crew)

@@ -101,12 +101,8 @@ def observe(
 ) -> Observation:
     """Read and judge; whatever is wrong with the metrics becomes a judgement, never an exception.
 
-    Parameters
-    ----------
-    ranges
-        Canonical metric -> what it can be; the rest is dropped and reported.
-    running
-        Workers that the target says run; ``None`` where it does not say, or where that is about to change.
+    ``ranges``: canonical metric -> what it can be; the rest is dropped and reported.
+    ``running``: workers that the target says run; ``None`` where it does not say, or where that is about to change.
     """
     try:
         reading = source.read(job, now_s, since_s)
@@ -230,10 +226,7 @@ def _rejected(tick: Window, quality: Quality) -> tuple[str, ...]:
 def doubting(observation: Observation, doubted: Against | None) -> Observation:
     """Return the observation with what the workers did at their CPU load before held against it.
 
-    Parameters
-    ----------
-    doubted
-        What of it contradicts the capacity model; ``None`` where nothing does.
+    ``doubted``: what of it contradicts the capacity model; ``None`` where nothing does.
     """
     if doubted is None or observation.contradiction is not None:
         return observation

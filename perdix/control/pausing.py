@@ -14,10 +14,7 @@ REMOVE_IT = "its job file says so: remove paused_until"
 def why_paused(job: StreamJob, pause: Pause | None, now_s: float) -> str | None:
     """Return why and until when a job is paused, in words, or ``None``; a pause ends by itself.
 
-    Parameters
-    ----------
-    pause
-        What was asked for with ``perdix pause``, where it still holds.
+    ``pause``: what was asked for with ``perdix pause``, where it still holds.
     """
     later = later_pause(job.name, pause, job.paused_until, now_s)
     if later is None:

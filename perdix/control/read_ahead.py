@@ -50,12 +50,9 @@ class ReadAhead:
     ) -> Iterator[Result]:
         """Serve the jobs as soon as they are ready, and yield what that gives; those of a server that hangs come last.
 
-        Parameters
-        ----------
-        batches
-            Jobs of one server each (:func:`batches`), read one batch at a time and only when there is room for it.
-        serve
-            Gives results, and calls that take their time: others are served meanwhile.
+        ``batches``: jobs of one server each (:func:`batches`), read one batch at a time and only when there is room for
+        it.
+        ``serve``: gives results, and calls that take their time: others are served meanwhile.
         """
         asked = _Asked(self.source, self.hanging, io, clock, serve)
         return self.calls.run(asked.metrics(jobs) for jobs in batches if jobs)

@@ -87,10 +87,7 @@ class Reconciler:
 
     ``store`` is fenced; so what a controller that was overtaken writes here is refused.
 
-    Parameters
-    ----------
-    in_words
-        Says a number of workers and their mix.
+    ``in_words``: says a number of workers and their mix.
     """
 
     store: StateStore
@@ -102,10 +99,7 @@ class Reconciler:
     def review(self, *, act: bool, paused: bool = False) -> Progress:
         """Read what runs and note what became of the decision under way; asks nothing of the target.
 
-        Parameters
-        ----------
-        paused
-            Nothing may be undone now: a rescale that never ends is taken back when the pause does.
+        ``paused``: nothing may be undone now: a rescale that never ends is taken back when the pause does.
         """
         desired = self.store.ledger.desired(self.job)
         try:

@@ -50,11 +50,8 @@ class MetricsSource(Protocol):
 def since_s(now_s: float, newest_s: float | None, tick_interval_s: float, checkpoint_interval_s: float) -> float:
     """Return from when a tick must read: what is new, and what its means and the capacity model need before that.
 
-    Parameters
-    ----------
-    newest_s
-        End of what earlier ticks have seen (epoch seconds); ``None`` on a first tick, which reads an hour, so that the
-        loop starts with a forecast and a capacity instead of learning them in front of the user.
+    ``newest_s``: end of what earlier ticks have seen (epoch seconds); ``None`` on a first tick, which reads an hour, so
+    that the loop starts with a forecast and a capacity instead of learning them in front of the user.
     """
     usual_s = now_s - tick_interval_s - max(BESIDE_THE_TICK_S, checkpoint_interval_s)
     earliest_s = now_s - LONGEST_READ_S
@@ -75,12 +72,8 @@ def connected(source: PrometheusSource) -> Prometheus:
 class LiveSource:
     """Prometheus, read with the PromQL of each job's engine; one client per server. Thread-safe.
 
-    Parameters
-    ----------
-    connect
-        Makes a client from a job's settings; tests hand in one with another transport.
-    queries_of
-        PromQL of an engine.
+    ``connect``: makes a client from a job's settings; tests hand in one with another transport.
+    ``queries_of``: PromQL of an engine.
     """
 
     def __init__(
@@ -105,10 +98,7 @@ class LiveSource:
     def read_jobs(self, jobs: Iterable[tuple[StreamJob, float]], now_s: float) -> dict[str, Reading | SourceError]:
         """Read several jobs, those of one server with the same queries; what fails for one is returned, not raised.
 
-        Parameters
-        ----------
-        jobs
-            Each with the epoch second from which on it is read.
+        ``jobs``: each with the epoch second from which on it is read.
         """
         found: dict[str, Reading | SourceError] = {}
         alike: dict[tuple[str, str, float, float], list[tuple[StreamJob, PrometheusSource, float]]] = {}

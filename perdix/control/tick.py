@@ -48,12 +48,9 @@ def tick(job: StreamJob, io: TickIO, now_s: float, tenure: Tenure | None = None)
     Raises ``StaleLease`` when another controller took over in the middle; nothing that this one did after that was
     kept.
 
-    Parameters
-    ----------
-    now_s
-        Epoch seconds: the tick's one read of the clock.
-    tenure
-        Fences every write and the call of the target; ``None`` when nobody else can be at work (replays, tests).
+    ``now_s``: epoch seconds: the tick's one read of the clock.
+    ``tenure``: fences every write and the call of the target; ``None`` when nobody else can be at work (replays,
+    tests).
     """
     begun = begin(job, io, now_s, tenure)
     return begun.end(begun.carry_out())
@@ -283,10 +280,7 @@ def _record(
 ) -> tuple[str | None, Recalled]:
     """Store all that was learned and decided, or nothing of it.
 
-    Returns
-    -------
-    tuple of (str or None, Recalled)
-        The run key of a new retrain request, and what is remembered from now on.
+    Returns the run key of a new retrain request, and what is remembered from now on.
     """
     lesson, planned = recorded.lesson, recorded.planned
     job, now_s, memory = setting.job.name, setting.now_s, lesson.memory

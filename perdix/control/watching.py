@@ -152,14 +152,9 @@ def look(
 ) -> Watched:
     """Go on watching, or start to.
 
-    Parameters
-    ----------
-    last
-        The decision that was applied last; it is watched from the moment at which it was applied.
-    objective_s
-        The job's recovery time objective: a recovery that takes half as long again has failed.
-    settled
-        False while the target is still at the rescale.
+    ``last``: the decision that was applied last; it is watched from the moment at which it was applied.
+    ``objective_s``: the job's recovery time objective: a recovery that takes half as long again has failed.
+    ``settled``: false while the target is still at the rescale.
     """
     lag, timeout_s = window.job_metric(metrics.LAG.name), min(max(PATIENCE * objective_s, LEAST_S), TIMEOUT_S)
     begun = _begun(watching, normal, window, last, timeout_s)

@@ -72,10 +72,7 @@ def profile(
 
     Raises ``DeploymentError`` when not one deployment could be measured.
 
-    Parameters
-    ----------
-    on_left
-        Given at once, in words, what could not be restored, as an interrupt leaves no profile that has notes.
+    ``on_left``: given at once, in words, what could not be restored, as an interrupt leaves no profile that has notes.
     """
     notes: list[str] = []
     refused: dict[str, list[int]] = {}  # why -> scale-outs that could not be deployed

@@ -29,10 +29,7 @@ class Convergence:
         The earlier half of the windows is taken for the warm-up. A mean that still moves is known by its halves: they
         may differ by no more than twice the tolerance.
 
-        Parameters
-        ----------
-        throughputs_per_s
-            Means of windows of equal length, in order, since the instance was full.
+        ``throughputs_per_s``: means of windows of equal length, in order, since the instance was full.
         """
         later = np.asarray(throughputs_per_s[len(throughputs_per_s) // 2 :], float)
         if later.size < self.fewest or not np.isfinite(later).all():

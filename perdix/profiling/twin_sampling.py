@@ -11,12 +11,8 @@ from perdix.twin.operators.parameters import OperatorTwinParameters
 class TwinSamplingInstances:
     """A :class:`perdix.profiling.sampling_instance.SamplingInstances` of twins, one after the other on one clock.
 
-    Parameters
-    ----------
-    seed
-        Of the live workload, and with its number of the luck of each instance.
-    start_s
-        Epoch second at which the first is started.
+    ``seed``: of the live workload, and with its number of the luck of each instance.
+    ``start_s``: epoch second at which the first is started.
     """
 
     def __init__(self, operator: OperatorTwinParameters, seed: int = 0, start_s: int = 0) -> None:

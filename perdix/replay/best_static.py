@@ -47,12 +47,8 @@ def best_static(case: Case, on_progress: Callable[[float], None] | None = None) 
 
     Raises ``ValueError`` when the hours do not cover a second, or the twin cannot be.
 
-    Parameters
-    ----------
-    case
-        Its contender and forecaster are ignored. Workers have no size, where they may differ.
-    on_progress
-        Called with the share of the work that is certainly done, 0 to 1.
+    ``case``: its contender and forecaster are ignored. Workers have no size, where they may differ.
+    ``on_progress``: called with the share of the work that is certainly done, 0 to 1.
     """
     search = _Search.of(case)
     for done, size in enumerate(search.sizes, start=1):
@@ -77,6 +73,8 @@ def certainly_late(
 ) -> NDArray[np.bool_]:
     """Return where records are late even if nothing but the capacity holds them up.
 
+    Returns a value of each step, shape ``(seconds / step_s,)``.
+
     Parameters
     ----------
     arrivals_per_s
@@ -87,11 +85,6 @@ def certainly_late(
         Below the latency of any record that does not wait.
     step_s
         Of the twin, which does not distinguish times within a step.
-
-    Returns
-    -------
-    NDArray[np.bool_]
-        Of each step, shape ``(seconds / step_s,)``.
     """
     arriving = arrivals_per_s.reshape(-1, step_s).sum(axis=1)
     lag = physics.backlog(0.0, arriving, np.full(len(arriving), capacity_per_s * step_s))

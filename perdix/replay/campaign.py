@@ -184,12 +184,9 @@ def run_campaign(setup: Setup, *, processes: int | None = None, on_progress: OnP
     Raises ``KeyboardInterrupt`` after every process that was started has ended; ``SettingsError`` when the twin cannot
     be.
 
-    Parameters
-    ----------
-    processes
-        How many replays at a time; by default as many as there are cores. 1 plays all in this process.
-    on_progress
-        Called several times per second with the simulated seconds that were played in all, and the replays that ended.
+    ``processes``: how many replays at a time; by default as many as there are cores. 1 plays all in this process.
+    ``on_progress``: called several times per second with the simulated seconds that were played in all, and the replays
+    that ended.
     """
     began_s = time.perf_counter()
     cases = [case for seed in setup.seeds for case in setup.cases(seed)]

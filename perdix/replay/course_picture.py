@@ -28,12 +28,8 @@ def course_picture(
 
     Raises ``ValueError`` when no second lies between those hours.
 
-    Parameters
-    ----------
-    objective_ms
-        The p95 latency that was to be held, in ms; what lies above it is filled.
-    between_h
-        First and last hour to be shown; all of them when left out.
+    ``objective_ms``: the p95 latency that was to be held, in ms; what lies above it is filled.
+    ``between_h``: first and last hour to be shown; all of them when left out.
     """
     course, outcome = played.course, played.outcome
     hours, end_h = elapsed_h(course), len(course.times_s) / 3600.0

@@ -79,14 +79,9 @@ def figures_of(
     The twin then goes on for the recovery time objective at most, so that what is done in the middle of a rescale is
     not lost, only what the job does not do; nothing of that time is part of any other figure.
 
-    Parameters
-    ----------
-    look
-        Called at each tick of that time.
-    reports
-        Of the ticks of the run; none where nobody decides.
-    rescales
-        Epoch second in which each rescale began -> its entry in the ledger, asked for once that time is over.
+    ``look``: called at each tick of that time.
+    ``reports``: of the ticks of the run; none where nobody decides.
+    ``rescales``: epoch second in which each rescale began -> its entry in the ledger, asked for once that time is over.
     """
     course = _course(twin, began_s, reports)
     left = _left_after_recovery(case, twin, look)

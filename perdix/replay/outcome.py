@@ -16,12 +16,8 @@ from perdix.twin.outages import Cause
 def objective_held(share_above_objective: float, unprocessed: float, error_budget: float) -> bool:
     """Return whether a run held its objective: late within the budget of errors, and nothing left unprocessed.
 
-    Parameters
-    ----------
-    share_above_objective, error_budget
-        Shares of the seconds, 0 to 1.
-    unprocessed
-        Records.
+    ``share_above_objective``, ``error_budget``: shares of the seconds, 0 to 1.
+    ``unprocessed``: records.
     """
     return share_above_objective <= error_budget and unprocessed <= 0.0
 

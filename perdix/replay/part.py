@@ -27,15 +27,10 @@ def part_of(
 
     Raises ``SettingsError`` when what is asked for contradicts itself or lies outside the trace.
 
-    Parameters
-    ----------
-    hours
-        Length that was asked for; with ``from_`` from there on, with ``to`` up to there, not with both.
-    from_, to
-        ISO times, or offsets from the trace's first row such as ``36h`` and ``2d``; one alone: up to the end, or from
-        the beginning.
-    usual_hours
-        Length when nothing is asked for. Of a longer trace the window of the highest mean rate is taken.
+    ``hours``: length that was asked for; with ``from_`` from there on, with ``to`` up to there, not with both.
+    ``from_``, ``to``: ISO times, or offsets from the trace's first row such as ``36h`` and ``2d``; one alone: up to the
+    end, or from the beginning.
+    ``usual_hours``: length when nothing is asked for. Of a longer trace the window of the highest mean rate is taken.
     """
     if from_ is None and to is None:
         hours = usual_hours if hours is None else hours

@@ -62,6 +62,9 @@ def draw(
 ) -> list[Path]:
     """Draw what a campaign came to.
 
+    Returns ``<trace>.png`` with four or five panels for each trace first, then ``<trace>-<policy>-recoveries.png`` of
+    each policy that predicts recoveries, then ``<trace>-<policy>-seed-<seed>.png``.
+
     Parameters
     ----------
     played
@@ -78,12 +81,6 @@ def draw(
         What else the titles say, for example how high the peak is.
     courses
         Also a picture of each single replay: why was latency high, and when?
-
-    Returns
-    -------
-    list of Path
-        ``<trace>.png`` with four or five panels for each trace first, then ``<trace>-<policy>-recoveries.png`` of
-        each policy that predicts recoveries, then ``<trace>-<policy>-seed-<seed>.png``.
     """
     folder.mkdir(parents=True, exist_ok=True)
     pictures: dict[str, bytes] = {}

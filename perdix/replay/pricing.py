@@ -95,14 +95,9 @@ def pricing_named(
 
     Raises ``SettingsError``, naming what is not known and the nearest that is.
 
-    Parameters
-    ----------
-    prices
-        Name of a list in ``folder`` (by default ``conf/prices``), or a YAML file.
-    instance_type
-        A name of the list; ``cheapest``, or ``None``, for what comes out so.
-    release
-        ``at-once``, ``after-SECONDS`` or ``end-of-unit``.
+    ``prices``: name of a list in ``folder`` (by default ``conf/prices``), or a YAML file.
+    ``instance_type``: a name of the list; ``cheapest``, or ``None``, for what comes out so.
+    ``release``: ``at-once``, ``after-SECONDS`` or ``end-of-unit``.
     """
     chosen = None if instance_type in (None, CHEAPEST) else instance_type
     return Pricing(load_prices(prices, folder), worker, chosen, release_named(release))

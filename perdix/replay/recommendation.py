@@ -78,12 +78,8 @@ def recommendation(
 ) -> dict[str, Any]:
     """Return ``policy`` (``best-static``: a fixed size), ``held``, the labels that are ``beaten``, and a ``sentence``.
 
-    Parameters
-    ----------
-    summaries
-        The document's ``summary``.
-    currency
-        Of the costs, which are then compared in place of the worker-seconds; empty: they are in any currency.
+    ``summaries``: the document's ``summary``.
+    ``currency``: of the costs, which are then compared in place of the worker-seconds; empty: they are in any currency.
     """
     sides = [_side(one, "worker_seconds" if currency is None else "cost") for one in summaries if one["seeds"]]
     fixed = next((one for one in sides if one.policy == BEST_STATIC), None)

@@ -51,15 +51,10 @@ def play(
 
     Raises ``ValueError`` when the hours do not cover a tick, or the twin cannot be.
 
-    Parameters
-    ----------
-    twin
-        A twin to go on with, in place of a fresh one; it is changed. History that it has already is what the first tick
-        can see, and is not part of the outcome.
-    champions
-        Trained models to begin with; the loop starts without any when left out.
-    on_tick
-        Called after each tick with its number, for progress.
+    ``twin``: a twin to go on with, in place of a fresh one; it is changed. History that it has already is what the
+    first tick can see, and is not part of the outcome.
+    ``champions``: trained models to begin with; the loop starts without any when left out.
+    ``on_tick``: called after each tick with its number, for progress.
     """
     ticks = int(3600 * case.hours / case.contender.tick_interval_s)
     if ticks < 1:

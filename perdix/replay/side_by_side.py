@@ -45,15 +45,8 @@ def side_by_side(tasks: Sequence[Task], *, processes: int, on_progress: OnProgre
     A process that dies (killed, out of memory) takes down those beside it; what was under way is tried again one by
     one, so that only the culprit is lost. On Ctrl-C every process ends before ``KeyboardInterrupt`` goes on.
 
-    Parameters
-    ----------
-    processes
-        1: all in this process.
-
-    Returns
-    -------
-    list
-        What each function returned, or :class:`Raised`.
+    ``processes``: 1: all in this process.
+    Returns what each function returned, or :class:`Raised`.
     """
     if processes <= 1:
         return _one_after_another(tasks, on_progress)
@@ -126,14 +119,9 @@ def play_all(
     A replay that raises is recorded with its reason, and the others go on. The results depend on the setup only, not on
     how many processes there are.
 
-    Parameters
-    ----------
-    play
-        Plays one case, and reports how many seconds of it have passed.
-    name_of
-        What a case's policy is called in tables.
-    processes
-        How many at a time; by default as many as there are cores. 1 plays all in this process.
+    ``play``: plays one case, and reports how many seconds of it have passed.
+    ``name_of``: what a case's policy is called in tables.
+    ``processes``: how many at a time; by default as many as there are cores. 1 plays all in this process.
     """
     began_s, cases = time.perf_counter(), setup.cases()
     count = min(processes or os.cpu_count() or 1, len(cases))

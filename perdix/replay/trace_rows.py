@@ -54,10 +54,7 @@ def read_rows(path: Path, step_s: float | None = None) -> Rows:
     Raises ``SettingsError``, naming file, line and fix: a file that cannot be read, a column that is missing, cells
     that are no numbers, negative or infinite rates.
 
-    Parameters
-    ----------
-    step_s
-        Seconds from row to row of a file without times; a column that numbers the rows is not read.
+    ``step_s``: seconds from row to row of a file without times; a column that numbers the rows is not read.
     """
     try:
         content = path.read_bytes()

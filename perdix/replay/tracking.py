@@ -91,14 +91,9 @@ def comparison_of(
 
     Raises ``ValueError`` when no replay came to its end.
 
-    Parameters
-    ----------
-    started_at_s
-        Epoch seconds at which the campaign began.
-    files
-        Artifacts of the parent run: pictures, the document, the courses as Parquet.
-    tags
-        Of every run, for example ``{"dagster.run_id": ...}``.
+    ``started_at_s``: epoch seconds at which the campaign began.
+    ``files``: artifacts of the parent run: pictures, the document, the courses as Parquet.
+    ``tags``: of every run, for example ``{"dagster.run_id": ...}``.
     """
     setup, found = campaign.setup, document(campaign)
     if not campaign.played:
@@ -135,10 +130,7 @@ def comparison_of(
 def metrics_of(summary: Mapping[str, Any], statistic: str = "mean") -> dict[str, float]:
     """Return a policy's figures by MLflow's names, from its entry in the document's ``summary``.
 
-    Parameters
-    ----------
-    statistic
-        ``mean``, ``sd``, ``min`` or ``max`` over seeds. What is not known is left out.
+    ``statistic``: ``mean``, ``sd``, ``min`` or ``max`` over seeds. What is not known is left out.
     """
     found = {}
     for name, (path, factor) in METRICS.items():

@@ -77,12 +77,8 @@ def recorded(path: Path, *, fill_gaps: bool = False, step_s: float | None = None
 
     Raises ``SettingsError``, naming file, line and fix.
 
-    Parameters
-    ----------
-    step_s
-        Seconds from row to row of a table without times.
-    fill_gaps
-        Close gaps of any length by a line, and say so, where otherwise they are an error.
+    ``step_s``: seconds from row to row of a table without times.
+    ``fill_gaps``: close gaps of any length by a line, and say so, where otherwise they are an error.
     """
     if is_export(path):
         if step_s is not None:

@@ -86,12 +86,9 @@ def advise(
 
     Raises ``CannotJudgeError`` when its load cannot be replayed.
 
-    Parameters
-    ----------
-    latency_ms
-        Objective for the p95 latency; ``None``: 5 s, or twice what is usual where that is more.
-    looks_s
-        How often the policy looks at the busiest day, seconds; ``None``: all of the time is played, every minute.
+    ``latency_ms``: objective for the p95 latency; ``None``: 5 s, or twice what is usual where that is more.
+    ``looks_s``: how often the policy looks at the busiest day, seconds; ``None``: all of the time is played, every
+    minute.
     """
     objectives = objectives_of(learned, latency_ms, error_budget)
     job = own_physics(name, learned, objectives)

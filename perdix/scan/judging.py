@@ -78,12 +78,8 @@ def judge_jobs(
 ) -> list[Judged]:
     """Return what is advised for each job, in their order.
 
-    Parameters
-    ----------
-    processes
-        How many at a time; by default as many as there are cores. 1: all in this process.
-    on_progress
-        Called with how many jobs are done, parts of jobs counted, and with how many came to their end.
+    ``processes``: how many at a time; by default as many as there are cores. 1: all in this process.
+    ``on_progress``: called with how many jobs are done, parts of jobs counted, and with how many came to their end.
     """
     _failed.clear()
     tasks = [Task(_judged, (wanted, job)) for job in jobs]

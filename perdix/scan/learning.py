@@ -102,12 +102,8 @@ def learn(past: Past, asked_s: float, partitions: int | None = None) -> Learned:
 
     Raises ``CannotJudgeError``, naming what is missing or implausible, and the fix.
 
-    Parameters
-    ----------
-    asked_s
-        Length of the time that was asked for, seconds.
-    partitions
-        Of its source, where that is known.
+    ``asked_s``: length of the time that was asked for, seconds.
+    ``partitions``: of its source, where that is known.
     """
     _check_there(past)
     of_job, _ = tables(past.of_job)

@@ -19,12 +19,8 @@ TEMPLATES: Final = Path(__file__).parent / "templates"
 def page(document: Mapping[str, Any], jobs: Sequence[Judged]) -> str:
     """Return the page.
 
-    Parameters
-    ----------
-    document
-        As :func:`perdix.scan.document.document` returns it.
-    jobs
-        The same jobs, in any order, with their courses.
+    ``document``: as :func:`perdix.scan.document.document` returns it.
+    ``jobs``: the same jobs, in any order, with their courses.
     """
     drawn = {judged.job.name: picture(judged) for judged in jobs}
     pictures = {name: base64.b64encode(png).decode() for name, png in drawn.items() if png is not None}
@@ -48,10 +44,7 @@ def page(document: Mapping[str, Any], jobs: Sequence[Judged]) -> str:
 def environment(*folders: Path) -> Environment:
     """Return where pages to hand on are made: what they all look like (``base.html``), and how numbers are written.
 
-    Parameters
-    ----------
-    folders
-        Of further templates.
+    ``folders``: of further templates.
     """
     made = Environment(loader=FileSystemLoader([*folders, TEMPLATES]), autoescape=True, undefined=StrictUndefined)
     made.filters |= {

@@ -66,10 +66,7 @@ def read_past(
 
     Raises ``PrometheusError`` when the server cannot be reached, or refused everything that was asked of this job.
 
-    Parameters
-    ----------
-    on_read
-        Called after each answer, for progress.
+    ``on_read``: called after each answer, for progress.
     """
     step_s = fitting_step_s(days)
     end_s = math.floor(now_s / (COARSER * step_s)) * COARSER * step_s

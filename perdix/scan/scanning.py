@@ -28,10 +28,7 @@ def found_in(wanted: Wanted, only: Collection[str] = ()) -> Found:
     Raises ``PrometheusError`` when the server cannot be reached, or lets nobody in; ``SettingsError`` for a file of
     ``conf/queries`` that cannot be used.
 
-    Parameters
-    ----------
-    only
-        Names of jobs; empty: all.
+    ``only``: names of jobs; empty: all.
     """
     engines = {engine: load_queries(engine) for engine in ENGINES}
     jobs: list[FoundJob] = []
@@ -60,14 +57,9 @@ def scan(
 ) -> Scan:
     """Judge the jobs that were found.
 
-    Parameters
-    ----------
-    thorough
-        Play the shipped policy every minute of all of the time: minutes per job.
-    price_of
-        Price of a worker where so many run.
-    stopwatch_s, began_s
-        Seconds of any clock, and when the scan began by it.
+    ``thorough``: play the shipped policy every minute of all of the time: minutes per job.
+    ``price_of``: price of a worker where so many run.
+    ``stopwatch_s``, ``began_s``: seconds of any clock, and when the scan began by it.
     """
     wanted = replace(wanted, looks_s=None if thorough else looks_every_s(len(found.jobs)))
     jobs = judge_jobs(wanted, found.jobs, processes=processes, on_progress=on_progress)

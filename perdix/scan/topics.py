@@ -66,12 +66,8 @@ def with_topics(
 def matching_topic(consumed: Values, topics: Mapping[str, Values]) -> str | None:
     """Return the topic whose hourly rate a job consumed; ``None`` where none fits, or two fit as well.
 
-    Parameters
-    ----------
-    consumed
-        Records/s of each hour, shape ``(hours,)``, NaN where unknown.
-    topics
-        Topic -> records/s of each hour, of the same shape.
+    ``consumed``: records/s of each hour, shape ``(hours,)``, NaN where unknown.
+    ``topics``: topic -> records/s of each hour, of the same shape.
     """
     apart = sorted((_difference(consumed, rates), topic) for topic, rates in topics.items())
     if not apart or not apart[0][0] <= APART:

@@ -125,10 +125,7 @@ def conf_folder() -> Path:
 def conf_part(name: str, folder: Path | None = None) -> Path:
     """Return a folder or file of the configuration; the one that comes with perdix where the operator has none.
 
-    Parameters
-    ----------
-    folder
-        The operator's configuration; :func:`conf_folder` when left out.
+    ``folder``: the operator's configuration; :func:`conf_folder` when left out.
     """
     own, shipped = (folder or conf_folder()) / name, PACKAGE / "conf" / name
     return shipped.resolve() if shipped.exists() and not own.exists() else own

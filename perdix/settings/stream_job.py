@@ -156,10 +156,8 @@ def load_stream_job(path: Path, check_policy: CheckPolicy | None = None) -> Stre
 
     Raises ``SettingsError``, naming file, line and fix.
 
-    Parameters
-    ----------
-    check_policy
-        Raises ``SettingsError`` for a policy that cannot be built (:func:`perdix.policies.build.check_policy`).
+    ``check_policy``: raises ``SettingsError`` for a policy that cannot be built
+    (:func:`perdix.policies.build.check_policy`).
     """
     job = load_model(path, StreamJob, name=path.stem)
     if job.name != path.stem:

@@ -11,10 +11,7 @@ from perdix.targets.idempotency import Keys
 class AdvisoryTarget:
     """Changes nothing. It reads the scale-out it is given, and remembers what was advised.
 
-    Parameters
-    ----------
-    scale_out
-        Workers that run, as far as is known; :meth:`observe` corrects it from the metrics.
+    ``scale_out``: workers that run, as far as is known; :meth:`observe` corrects it from the metrics.
     """
 
     def __init__(self, scale_out: int | None = None) -> None:

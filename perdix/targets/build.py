@@ -16,14 +16,9 @@ def build_target(
 ) -> Target:
     """Return the target that ``job.target`` names.
 
-    Parameters
-    ----------
-    scale_out
-        Workers that the metrics show; an advisory target has no other way to know.
-    timeout_s
-        For targets that are asked over a network.
-    pace
-        How time passes for targets that wait for something; as it really does when left out.
+    ``scale_out``: workers that the metrics show; an advisory target has no other way to know.
+    ``timeout_s``: for targets that are asked over a network.
+    ``pace``: how time passes for targets that wait for something; as it really does when left out.
     """
     match job.target:
         case TwinSettings(url=url):

@@ -90,12 +90,9 @@ class Target(Protocol):
     ) -> Running:
         """Ask for ``scale_out`` workers; a repeated key changes nothing more than that these are asked for.
 
-        Parameters
-        ----------
-        mix
-            Size -> workers, which sum to ``scale_out``; left out where workers are equal.
-        guard
-            After all that has to be read first, and again before each further attempt. When it raises, nothing leaves.
+        ``mix``: size -> workers, which sum to ``scale_out``; left out where workers are equal.
+        ``guard``: after all that has to be read first, and again before each further attempt. When it raises, nothing
+        leaves.
         """
         ...
 

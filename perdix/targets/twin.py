@@ -38,10 +38,7 @@ class _Answer(BaseModel):
 class TwinTarget(Connected):
     """A job of a twin that serves at ``url`` (:mod:`perdix.twin.prometheus_face`).
 
-    Parameters
-    ----------
-    timeout_s
-        Seconds that each of connecting, sending and reading may take.
+    ``timeout_s``: seconds that each of connecting, sending and reading may take.
     """
 
     def __init__(self, url: str, job: str, timeout_s: float = TIMEOUT_S) -> None:

@@ -34,15 +34,10 @@ def contradicting(
     Each step is judged by the minute before it (longer where checkpoints are far apart) and by the newer half of that.
     What is not measured contradicts nothing. The lag may have moved up to a minute earlier: rates are often means.
 
-    Parameters
-    ----------
-    workload, throughput
-        Records/s over all workers, shape ``(n,)``.
-    lag
-        Consumer lag in records, shape ``(n,)``.
-    interrupted
-        Where the job stands still or has just been restarted, shape ``(n,)``: it then reads again what it had read, so
-        a minute with such a step in it is not judged.
+    ``workload``, ``throughput``: records/s over all workers, shape ``(n,)``.
+    ``lag``: consumer lag in records, shape ``(n,)``.
+    ``interrupted``: where the job stands still or has just been restarted, shape ``(n,)``: it then reads again what it
+    had read, so a minute with such a step in it is not judged.
     """
     if len(workload) < 2 or not np.isfinite(lag).any():
         return np.zeros(len(workload), dtype=np.bool_)

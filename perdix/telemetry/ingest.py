@@ -57,15 +57,10 @@ def ingest(
 
     Raises ``LakeError`` when ``job`` cannot name a partition; ``SettingsError`` when ``conf/queries`` cannot be read.
 
-    Parameters
-    ----------
-    hint
-        What the user knows and the files do not say (metric of nameless series, time zone); what is known of each
-        file (:attr:`ExportFile.hint`) when left out.
-    series_map
-        Exporters' names; those of ``conf/queries`` by default.
-    slice_bytes
-        Plain files of line-based formats above this size are read by several tasks.
+    ``hint``: what the user knows and the files do not say (metric of nameless series, time zone); what is known of each
+    file (:attr:`ExportFile.hint`) when left out.
+    ``series_map``: exporters' names; those of ``conf/queries`` by default.
+    ``slice_bytes``: plain files of line-based formats above this size are read by several tasks.
     """
     began = time.perf_counter()
     safe_key("job", job)

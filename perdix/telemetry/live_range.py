@@ -75,14 +75,10 @@ def pull_missing(
     What cannot be pulled is in :attr:`PulledRange.problems`, as is what is broken in the lake. A server that does not
     answer is asked once, not once per job.
 
-    Parameters
-    ----------
-    now_s
-        Epoch seconds until which is pulled.
-    history_days
-        How far back it goes at most: so far where the lake holds nothing of a job.
-    again
-        Pull what was pulled before once more, too, for gaps in it; never what exports that were ingested by hand hold.
+    ``now_s``: epoch seconds until which is pulled.
+    ``history_days``: how far back it goes at most: so far where the lake holds nothing of a job.
+    ``again``: pull what was pulled before once more, too, for gaps in it; never what exports that were ingested by hand
+    hold.
     """
     down: dict[str, str] = {}
     for job in jobs:

@@ -30,17 +30,13 @@ _JOB_LEVEL = (WORKLOAD.name, LAG.name, LATENCY.name, UPTIME.name)
 def observe(samples: pd.DataFrame, job: str, day: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame, SampleCounts]:
     """Align the samples of one job (and day) on the grid of its scrape interval.
 
-    Parameters
-    ----------
-    samples
-        Rows of the lake's ``samples``: ``metric``, ``worker``, ``ts``, ``value`` (null where masked), and ``series_id``
-        and ``kind`` where known; with ``labels`` (JSON), the replicas of a Prometheus pair are told apart from the
-        slots of a worker, else each ``series_id`` is a series of its own. Other than canonical metrics are left alone.
-    job
-        Name of the stream job.
-    day
-        ``YYYY-MM-DD`` (UTC): only steps whose end lies in the day are kept, and a sample after the day's last step is
-        counted as outside. Without it, everything.
+    ``samples``: rows of the lake's ``samples``: ``metric``, ``worker``, ``ts``, ``value`` (null where masked), and
+    ``series_id`` and ``kind`` where known; with ``labels`` (JSON), the replicas of a Prometheus pair are told apart
+    from the slots of a worker, else each ``series_id`` is a series of its own. Other than canonical metrics are left
+    alone.
+    ``job``: name of the stream job.
+    ``day``: ``YYYY-MM-DD`` (UTC): only steps whose end lies in the day are kept, and a sample after the day's last step
+    is counted as outside. Without it, everything.
 
     Returns
     -------

@@ -35,12 +35,9 @@ def plausible_ranges(
 ) -> Mapping[str, Plausible]:
     """Return canonical metric -> what it can be.
 
-    Parameters
-    ----------
-    running
-        Workers that the target says run; ``None`` where it does not say.
-    highest_per_s
-        The highest workload that the job is known to have had, records/s; ``None`` where nothing is known.
+    ``running``: workers that the target says run; ``None`` where it does not say.
+    ``highest_per_s``: the highest workload that the job is known to have had, records/s; ``None`` where nothing is
+    known.
     """
     workers = max(bounds.maximum, running or 0)
     surge_per_s = SURGE * (highest_per_s or 0.0)

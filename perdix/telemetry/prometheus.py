@@ -156,6 +156,9 @@ class Prometheus:
 
         Raises ``PrometheusError`` after the retries.
 
+        Returns one per label set, in the server's order; ``metric`` is the result's ``__name__`` (empty after an
+        aggregation).
+
         Parameters
         ----------
         promql
@@ -167,12 +170,6 @@ class Prometheus:
         lookback_s
             How old a sample may be and still count, where the server lets us say (else its own: five minutes, over
             which a series that nobody marked stale is repeated).
-
-        Returns
-        -------
-        list of Series
-            One per label set, in the server's order; ``metric`` is the result's ``__name__`` (empty after an
-            aggregation).
         """
         series, warnings = self._range(promql, start_s, end_s, step_s, lookback_s)
         self._warnings += warnings
@@ -193,6 +190,9 @@ class Prometheus:
 
         Raises ``PrometheusError`` when the server cannot be reached or lets nobody in, or when every query failed.
 
+        Returns series under canonical names, named by worker, ready for :func:`perdix.telemetry.alignment.align`. A metric whose query
+        the server refuses (or that cannot be asked) is left out, with a warning.
+
         Parameters
         ----------
         queries
@@ -205,12 +205,6 @@ class Prometheus:
             Canonical names; all that the selector can answer when left out.
         scrape_interval_s
             Of the server; ``step_s`` when left out. ``rate()`` looks back over four of these.
-
-        Returns
-        -------
-        list of Series
-            Canonical and named by worker, ready for :func:`perdix.telemetry.alignment.align`. A metric whose query the
-            server refuses (or that cannot be asked) is left out, with a warning.
         """
         wanted = tuple(queries.metrics(selector) if metrics is None else metrics)
         asked = Asked({"": wanted}, {"": selector}, start_s, end_s, step_s, scrape_interval_s or step_s)
@@ -226,10 +220,7 @@ class Prometheus:
         A query that the server refuses for several jobs is asked for each of them, so that one job's labels cost no
         other job a metric. Thread-safe. Raises ``PrometheusError`` when the server cannot be reached or lets nobody in.
 
-        Returns
-        -------
-        dict
-            Job -> what :meth:`pull` returns of it, or the error of a job whose every query failed.
+        Returns job -> what :meth:`pull` returns of it, or the error of a job whose every query failed.
         """
         found = _Found(asked)
         together, unanswerable = asked.questions(queries)

@@ -174,14 +174,9 @@ class EngineQueries(Strict):
 
         Raises ``UnanswerableError`` when the engine has no query for this metric, or none that these labels can answer.
 
-        Parameters
-        ----------
-        metric
-            Canonical name.
-        selector
-            Label -> value of the job; values are escaped, names are checked.
-        window_s
-            Range of ``rate()``: see :func:`rate_window_s`.
+        ``metric``: canonical name.
+        ``selector``: label -> value of the job; values are escaped, names are checked.
+        ``window_s``: range of ``rate()``: see :func:`rate_window_s`.
         """
         text = self.text(metric, selector)
         return self.rendered(text, text.kept(selector), window_s)
@@ -279,12 +274,9 @@ def load_queries(engine: str, folder: Path | None = None) -> EngineQueries:
 
     Raises ``SettingsError``, naming file, line and mend.
 
-    Parameters
-    ----------
-    engine
-        ``flink``, ``kafka-streams``, ``spark-structured-streaming``, any other file of the folder, or ``canonical``.
-    folder
-        Folder of ``<engine>.yaml``; ``conf/queries`` when left out.
+    ``engine``: ``flink``, ``kafka-streams``, ``spark-structured-streaming``, any other file of the folder, or
+    ``canonical``.
+    ``folder``: folder of ``<engine>.yaml``; ``conf/queries`` when left out.
     """
     if engine == CANONICAL_ENGINE:
         return canonical_queries()

@@ -65,13 +65,9 @@ class QueryText(Strict):
     def render(self, kept: Selector, window_s: float, worker_labels: Iterable[str], lacking: Iterable[str] = ()) -> str:
         """Return the query with selectors, windows and worker labels filled in.
 
-        Parameters
-        ----------
-        kept
-            What :meth:`kept` returns of a job, or of several jobs: then a label that differs has several values, and
-            is among the result's labels.
-        lacking
-            Labels of the selector that ``$of_worker`` leaves out.
+        ``kept``: what :meth:`kept` returns of a job, or of several jobs: then a label that differs has several values,
+        and is among the result's labels.
+        ``lacking``: labels of the selector that ``$of_worker`` leaves out.
         """
         lacking = set(lacking)
         of_worker = {name: value for name, value in kept.items() if name not in lacking}
@@ -93,10 +89,7 @@ class QueryText(Strict):
     ) -> str:
         """Return the query for every value of a label: a result per value, which is among its labels.
 
-        Parameters
-        ----------
-        rest
-            The other labels that are asked with; none when left out. For the others see :meth:`render`.
+        ``rest``: the other labels that are asked with; none when left out. For the others see :meth:`render`.
         """
         lacking, rest = set(lacking), rest or {}
         of_worker = {name: value for name, value in rest.items() if name not in lacking}

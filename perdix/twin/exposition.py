@@ -72,13 +72,9 @@ def subtasks_of(twin: JobTwin) -> Subtasks:
 def expose(twin: JobTwin, names: Names = "canonical", interval_s: float = 15.0) -> list[Exposed]:
     """Return every series of the twin's exporters.
 
-    Parameters
-    ----------
-    names
-        ``canonical``: perdix' own names, rates and one-minute CPU means. ``flink``: raw names as Flink's Prometheus
-        reporter and a Kafka broker show them, counters among them.
-    interval_s
-        The canonical rates are means over this many seconds: those since the last scrape.
+    ``names``: ``canonical``: perdix' own names, rates and one-minute CPU means. ``flink``: raw names as Flink's
+    Prometheus reporter and a Kafka broker show them, counters among them.
+    ``interval_s``: the canonical rates are means over this many seconds: those since the last scrape.
     """
     known = _EXPOSED.setdefault(twin, {})
     if (names, interval_s) not in known:

@@ -11,10 +11,7 @@ from perdix.telemetry.window import Values
 def first_order(white: Values, kept: float, last: float) -> Values:
     """Return noise of variance 1 that goes on from ``last`` and keeps the share ``kept`` of each value; shape ``(n,)``.
 
-    Parameters
-    ----------
-    white
-        Independent draws of variance 1, shape ``(n,)``.
+    ``white``: independent draws of variance 1, shape ``(n,)``.
     """
     from scipy.signal import lfilter  # noqa: PLC0415 -- brings scipy.stats along: a second that most commands need not pay
 

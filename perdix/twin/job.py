@@ -192,15 +192,8 @@ class JobTwin:
         Raises ``ValueError`` when ``scale_out`` is outside the bounds, the mix cannot be, or the key was used for other
         workers.
 
-        Parameters
-        ----------
-        mix
-            Size -> workers, which sum to ``scale_out``; left out for equal ones.
-
-        Returns
-        -------
-        bool
-            False when nothing changed: the key was used before for the same workers, or they run already.
+        ``mix``: size -> workers, which sum to ``scale_out``; left out for equal ones.
+        Returns false when nothing changed: the key was used before for the same workers, or they run already.
         """
         self._checked(scale_out)
         mix = self._checked_mix(scale_out, mix)

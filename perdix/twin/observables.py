@@ -55,12 +55,9 @@ class Observables:
     def workers(self, processed: Values, speed: Values, shares: Values, capacities: Values) -> tuple[Values, Values]:
         """Return records and CPU of each worker, both ``(seconds, maximum)``; NaN beyond those deployed.
 
-        Parameters
-        ----------
-        processed, speed
-            Records in each second, and the workers' relative speed in it, shape ``(seconds,)``.
-        shares, capacities
-            Share of the keys, and records/s at CPU 1, of each deployed worker, shape ``(scale_out,)``.
+        ``processed``, ``speed``: records in each second, and the workers' relative speed in it, shape ``(seconds,)``.
+        ``shares``, ``capacities``: share of the keys, and records/s at CPU 1, of each deployed worker, shape
+        ``(scale_out,)``.
         """
         cpu, keys = self._parameters.cpu, self._parameters.keys
         shape, deployed = (len(processed), self._parameters.workers.maximum), len(shares)

@@ -40,10 +40,7 @@ def carry_out(
 
     Raises ``UserError`` when the folder of the results cannot be written.
 
-    Parameters
-    ----------
-    show
-        Prints the document for people, where it is not printed as JSON.
+    ``show``: prints the document for people, where it is not printed as JSON.
     """
     from perdix.cli.how_long import counted, replay_s, say_beforehand
     from perdix.cli.replay.job_text import progress_bar

@@ -49,17 +49,9 @@ def check_job(
     Raises ``ValueError`` when the job has no Prometheus; ``SettingsError`` when the queries of its engine cannot be
     read.
 
-    Parameters
-    ----------
-    now_s
-        Epoch seconds.
-    most_s
-        After so many seconds no other query begins.
-
-    Returns
-    -------
-    JobCheckup
-        Whatever is wrong with the server or a query is in it, and not raised.
+    ``now_s``: epoch seconds.
+    ``most_s``: after so many seconds no other query begins.
+    Returns whatever is wrong with the server or a query is in it, and not raised.
     """
     source = job.prometheus
     if source is None:

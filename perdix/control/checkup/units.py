@@ -67,10 +67,8 @@ def of_uptime(times_s: Values, uptime: Values) -> tuple[Unit, float] | None:
 def of_latency(latency_ms: float, objective_ms: float, waits_s: float | None) -> tuple[Unit, str] | None:
     """Return the unit that a p95 latency seems to be in and why that is thought; ``None`` where it may well be ms.
 
-    Parameters
-    ----------
-    waits_s
-        Consumer lag over throughput: how long a record waits before it is read; ``None`` where that is not measured.
+    ``waits_s``: consumer lag over throughput: how long a record waits before it is read; ``None`` where that is not
+    measured.
     """
     seconds, microseconds = (Unit(scale, name) for scale, name in SCALES["ms"][:2])
     if 0.0 < latency_ms < objective_ms / FAR_BELOW:

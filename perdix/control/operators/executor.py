@@ -60,12 +60,8 @@ def _is_part(changes: Mapping[str, int], runs: Mapping[str, int], mix: Mapping[s
 class Executor:
     """Carries out what one loop decides for one job.
 
-    Parameters
-    ----------
-    holder
-        Name of the loop, under which it holds the lease.
-    interval_s
-        Between two looks: the lease is held for longer than three.
+    ``holder``: name of the loop, under which it holds the lease.
+    ``interval_s``: between two looks: the lease is held for longer than three.
     """
 
     target: ScalesOperators

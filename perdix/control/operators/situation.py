@@ -34,10 +34,7 @@ def situation_between(
 
     Raises ``ValueError`` when the job was redeployed in between.
 
-    Parameters
-    ----------
-    most
-        Slots that the job's bounds allow.
+    ``most``: slots that the job's bounds allow.
     """
     if redeployed(begin, end):
         raise ValueError("the job was redeployed between the readings")

@@ -195,10 +195,7 @@ class PublishedCollector(Collector):
 class TickCounts:
     """Ticks since this process began, counted from the journal: of whichever controller, each once.
 
-    Parameters
-    ----------
-    since_s
-        Epoch seconds; earlier ticks are not counted.
+    ``since_s``: epoch seconds; earlier ticks are not counted.
     """
 
     def __init__(self, since_s: float) -> None:

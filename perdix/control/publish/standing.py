@@ -132,11 +132,8 @@ class Snapshot:
 class PublishedState:
     """Reads a state store without ever writing to it; opened with the first read, and again after an error.
 
-    Parameters
-    ----------
-    url
-        SQLAlchemy URL of the state store. Unlike :class:`perdix.control.state.store.StateStore` this makes neither
-        file nor table.
+    ``url``: SQLAlchemy URL of the state store. Unlike :class:`perdix.control.state.store.StateStore` this makes neither
+    file nor table.
     """
 
     def __init__(self, url: str) -> None:
@@ -149,10 +146,7 @@ class PublishedState:
         Raises ``UnreadableError`` when the store is absent, locked for longer than a quarter of a second, or of another
         schema.
 
-        Parameters
-        ----------
-        ticks_since_s
-            Only ticks that began later are read.
+        ``ticks_since_s``: only ticks that began later are read.
         """
         try:
             with self._reading() as connection:

@@ -172,15 +172,8 @@ class Journal:
 
         The run key ends in the attempt's number, because Dagster drops a key that it has seen, even of a failed run.
 
-        Parameters
-        ----------
-        since_s
-            When forecasts became poor, epoch seconds: what a retraining is to learn, and to be judged on.
-
-        Returns
-        -------
-        str or None
-            The run key of the new request.
+        ``since_s``: when forecasts became poor, epoch seconds: what a retraining is to learn, and to be judged on.
+        Returns the run key of the new request.
         """
         day = datetime.fromtimestamp(now_s, UTC).date().isoformat()
         mine = sa.select(retrains).where(retrains.c.job == job)

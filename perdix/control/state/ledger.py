@@ -270,10 +270,8 @@ class Ledger:
 
         An applied decision that the target lost becomes an intent again. Returns the entry as it now stands.
 
-        Parameters
-        ----------
-        fault
-            Counted for the job, so that the decisions that follow wait, too. Left out where only this one is at fault.
+        ``fault``: counted for the job, so that the decisions that follow wait, too. Left out where only this one is at
+        fault.
         """
         with self.transactions.writing() as connection:
             entry = _read(connection, decision_id)

@@ -58,10 +58,7 @@ class Answer:
 class QuickConnection:
     """Stands in for a connection to SQLite; what is not marked goes through it.
 
-    Parameters
-    ----------
-    compiled
-        Marked statements as they were compiled before: shared by the connections of one database.
+    ``compiled``: marked statements as they were compiled before: shared by the connections of one database.
     """
 
     def __init__(self, connection: sa.Connection, compiled: Compiled) -> None:

@@ -305,10 +305,7 @@ class Database:
 
     Raises ``StateError`` when the database cannot be opened, or was written by a newer perdix.
 
-    Parameters
-    ----------
-    url
-        SQLAlchemy URL. Tables are made on first use; any number of processes may do so at once.
+    ``url``: SQLAlchemy URL. Tables are made on first use; any number of processes may do so at once.
     """
 
     def __init__(self, url: str) -> None:

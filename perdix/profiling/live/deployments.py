@@ -22,14 +22,10 @@ FAILS_S = 120.0  # that the command may take once the job works again
 class LiveDeployments:
     """A :class:`perdix.profiling.deployment.Deployments` of one running job.
 
-    Parameters
-    ----------
-    live
-        The job.
-    first_per_s
-        Rate that it is driven with first, records/s: as much as arrives in a second of it may wait beforehand.
-    fail
-        Command that lets one worker fail; empty where none may.
+    ``live``: the job.
+    ``first_per_s``: rate that it is driven with first, records/s: as much as arrives in a second of it may wait
+    beforehand.
+    ``fail``: command that lets one worker fail; empty where none may.
     """
 
     side_by_side = False

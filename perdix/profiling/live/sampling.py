@@ -26,12 +26,9 @@ class LiveSamplingInstances:
 
     Raises ``ValueError`` when they cannot resize it.
 
-    Parameters
-    ----------
-    live
-        The job.
-    commands
-        Those that give its worker another size, and the one that it had; ``most_per_s`` stands for the live workload.
+    ``live``: the job.
+    ``commands``: those that give its worker another size, and the one that it had; ``most_per_s`` stands for the live
+    workload.
     """
 
     def __init__(self, live: LiveJob, commands: Profiling) -> None:

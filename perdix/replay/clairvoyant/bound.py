@@ -86,13 +86,10 @@ def clairvoyant(
     Raises ``ValueError`` when the trace has seconds that are not finite or negative, a capacity within the bounds is
     not known, or the decision interval is not a whole number of seconds above 0.
 
-    Parameters
-    ----------
-    arrivals_per_s
-        Records that arrive in each second, shape ``(seconds,)``.
-    guard_where_possible
-        Where no scale-out within the bounds would recover from a failure in time, do not ask for it, in place of
-        finding the trace impossible: a peak at 95 % of the greatest capacity leaves too little to catch up with.
+    ``arrivals_per_s``: records that arrive in each second, shape ``(seconds,)``.
+    ``guard_where_possible``: where no scale-out within the bounds would recover from a failure in time, do not ask for
+    it, in place of finding the trace impossible: a peak at 95 % of the greatest capacity leaves too little to catch up
+    with.
     """
     if decision_interval_s < 1 or decision_interval_s != int(decision_interval_s):
         raise ValueError(f"decisions are a whole number of seconds apart, at least 1, found {decision_interval_s}")

@@ -59,12 +59,8 @@ class Frontier:
 def frontier(known: Known, *, interval_s: int = DECISION_INTERVAL_S, solved: int = SOLVED) -> Frontier:
     """Return the frontier of what is known.
 
-    Parameters
-    ----------
-    interval_s
-        Seconds between decision instants.
-    solved
-        Prices that are tried, at least 2.
+    ``interval_s``: seconds between decision instants.
+    ``solved``: prices that are tried, at least 2.
     """
     programme = Programme.of(known, interval_s=interval_s)
     plans = corners([programme.plan(DEAREST_LATE), programme.plan(0.0)])

@@ -78,10 +78,7 @@ def known(
 
     Raises ``ValueError`` as :func:`perdix.replay.clairvoyant.bound.clairvoyant`.
 
-    Parameters
-    ----------
-    crashes_s
-        Seconds since the start in which a worker crashes.
+    ``crashes_s``: seconds since the start in which a worker crashes.
     """
     arrivals = np.maximum(np.rint(checked_arrivals(arrivals_per_s)), 0.0)
     expected = physics_of(JobTwin(parameters, seed))

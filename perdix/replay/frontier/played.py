@@ -18,10 +18,7 @@ FRONTIER = "frontier"
 def played(case: Case, plan: Plan) -> Played:
     """Return the run of a case with a plan that nobody changes on the way.
 
-    Parameters
-    ----------
-    case
-        Its contender and forecaster are ignored.
+    ``case``: its contender and forecaster are ignored.
     """
     settings = PolicySettings(name="static", options={"scale_out": plan.first})
     plain = replace(case, contender=Contender(FRONTIER, settings), forecaster=None)

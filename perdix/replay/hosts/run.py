@@ -36,12 +36,8 @@ def play(
     A policy that fails, or answers what is no decision, is held at what runs for that look. A step that cannot be
     carried out is reported with its reason, and the steps after it are carried out all the same.
 
-    Parameters
-    ----------
-    policy
-        By default the one that the case names.
-    on_second
-        Called after each look with the simulated seconds that have passed.
+    ``policy``: by default the one that the case names.
+    ``on_second``: called after each look with the simulated seconds that have passed.
     """
     began_s = time.perf_counter()
     policy = policy or case.contender.build()

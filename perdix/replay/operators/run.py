@@ -24,12 +24,8 @@ def play(
     A policy is not asked while the dataflow stands still: no metrics come then. One that fails, or answers what cannot
     be, is held at what runs for that look.
 
-    Parameters
-    ----------
-    policy
-        By default the one that the case names.
-    on_second
-        Called after each look with the simulated seconds that have passed.
+    ``policy``: by default the one that the case names.
+    ``on_second``: called after each look with the simulated seconds that have passed.
     """
     began_s = time.perf_counter()
     policy = policy or case.contender.build()

@@ -58,12 +58,8 @@ def rescaling(values: Mapping[str, str], version: tuple[int, int]) -> Rescaling:
 def advice(values: Mapping[str, str], checkpoints: CheckpointConfig | None, grace_s: float) -> Iterator[Advice]:
     """Yield what to set otherwise, so that a rescale costs little.
 
-    Parameters
-    ----------
-    checkpoints
-        Of the job; ``None``: it makes none.
-    grace_s
-        Seconds after a rescale in which perdix asks for no other.
+    ``checkpoints``: of the job; ``None``: it makes none.
+    ``grace_s``: seconds after a rescale in which perdix asks for no other.
     """
     if values.get(SCHEDULER, "default").lower() != "adaptive" and values.get(MODE, "").lower() != "reactive":
         yield Advice(f"set '{SCHEDULER}: adaptive': only that scheduler rescales a running job", needed=True)

@@ -152,10 +152,7 @@ class FlinkTarget(Connected):
     ) -> Running:
         """Ask for the parallelism of single operators, as DS2 decides it; the others stay as they are.
 
-        Parameters
-        ----------
-        parallelism
-            Vertex (as :meth:`operators` calls it) -> subtasks.
+        ``parallelism``: vertex (as :meth:`operators` calls it) -> subtasks.
         """
         for wanted in parallelism.values():
             _refuse_below_one(wanted)
@@ -175,10 +172,7 @@ class FlinkTarget(Connected):
     def looked_over(self, grace_s: float) -> tuple[Rescaling, tuple[Advice, ...]]:
         """Return when the cluster rescales this job, and what is better set otherwise.
 
-        Parameters
-        ----------
-        grace_s
-            Seconds after a rescale in which perdix asks for no other.
+        ``grace_s``: seconds after a rescale in which perdix asks for no other.
         """
         job = self._job()
         values = self._flink.asked("GET", "/jobmanager/config", Configuration).values()

@@ -49,10 +49,7 @@ class ScaleApi:
     rotated (a token's file, a kubeconfig, a certificate) is read again then. In a pod, the client also reads its token
     again every minute.
 
-    Parameters
-    ----------
-    timeout_s
-        Seconds that each of connecting and reading may take.
+    ``timeout_s``: seconds that each of connecting and reading may take.
     """
 
     def __init__(self, settings: KubernetesSettings, timeout_s: float) -> None:

@@ -17,10 +17,7 @@ from perdix.telemetry.http_client import unpacked
 class BoundedPools:
     """Stands in for the pool manager of the client.
 
-    Parameters
-    ----------
-    manager
-        urllib3's, which has made no connection yet.
+    ``manager``: urllib3's, which has made no connection yet.
     """
 
     def __init__(self, manager: Any) -> None:

@@ -62,12 +62,8 @@ class Refusal:
 def error_of(refusal: Refusal, place: str, settings: KubernetesSettings, plain: Callable[[str], str]) -> TargetError:
     """Return the one error that says what was refused, why, and what to do.
 
-    Parameters
-    ----------
-    place
-        Server and resource.
-    plain
-        Takes secrets out of a text.
+    ``place``: server and resource.
+    ``plain``: takes secrets out of a text.
     """
     fix, retriable = _fix(refusal, settings)
     said = " ".join(plain(refusal.message).split())[:SHOWN]

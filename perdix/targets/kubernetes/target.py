@@ -24,14 +24,10 @@ class KubernetesTarget(Connected):
 
     A resource that somebody has scaled to 0 is left alone: it cannot be read as running.
 
-    Parameters
-    ----------
-    settings
-        Which resource, and how its cluster is reached. Nothing is read or asked before the first call.
-    job
-        The stream job, for messages.
-    timeout_s
-        Seconds that each of connecting and reading may take; nothing is tried again by itself but a conflict.
+    ``settings``: which resource, and how its cluster is reached. Nothing is read or asked before the first call.
+    ``job``: the stream job, for messages.
+    ``timeout_s``: seconds that each of connecting and reading may take; nothing is tried again by itself but a
+    conflict.
     """
 
     def __init__(self, settings: KubernetesSettings, job: str, timeout_s: float = TIMEOUT_S) -> None:

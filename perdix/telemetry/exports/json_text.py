@@ -15,10 +15,7 @@ def loads(content: bytes) -> tuple[Any, bool]:
 
     Raises ``ValueError`` when it is not JSON, with the parser's sentence.
 
-    Returns
-    -------
-    document, repaired
-        ``repaired`` tells whether there were such bytes.
+    Returns ``document``, ``repaired``; the latter tells whether there were such bytes.
     """
     try:
         return orjson.loads(content), False

@@ -17,11 +17,8 @@ _ESCAPED = {"n": "\n", '"': '"', "\\": "\\", "t": "\t", "r": "\r"}
 def parse_series(text: str) -> tuple[str, dict[str, str], int] | None:
     """Parse the series that ``text`` begins with.
 
-    Returns
-    -------
-    name, labels, end
-        ``name`` is empty where there is none, ``end`` is where the series ends in ``text``; ``None`` when there is no
-        series.
+    Returns ``name``, ``labels``, ``end``; ``name`` is empty where there is none, ``end`` is where the series ends in
+    ``text``; ``None`` when there is no series.
     """
     start = _NAME.match(text)
     name, at = (start.group(), start.end()) if start else ("", 0)

@@ -81,12 +81,8 @@ class Naming:
 def canonical(name: str, labels: Mapping[str, str], file_stem: str, hint: Hint, series_map: SeriesMap) -> Mapped | None:
     """Return what a series is called here; ``None`` when nothing tells.
 
-    Parameters
-    ----------
-    name
-        The exporter's name; empty for a CSV column and for the result of an expression.
-    file_stem
-        The file's name, in which a word such as ``cpu`` or ``throughput`` may tell the metric.
+    ``name``: the exporter's name; empty for a CSV column and for the result of an expression.
+    ``file_stem``: the file's name, in which a word such as ``cpu`` or ``throughput`` may tell the metric.
     """
     if name and (known := series_map.canonical(name, labels)):
         return known

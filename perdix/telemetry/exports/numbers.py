@@ -61,10 +61,8 @@ def samples(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], list[tuple[int, str]]]:
     """Convert sample by sample.
 
-    Returns
-    -------
-    times_ms, values, bad
-        The good samples, shape ``(n,)``, and for each bad one its index and what is wrong with it.
+    Returns ``times_ms``, ``values``, ``bad``: the good samples, shape ``(n,)``, and for each bad one its index and what
+    is wrong with it.
     """
     whole = _at_once(times, values, unit_ms)
     if whole is not None:

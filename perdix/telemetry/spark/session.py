@@ -50,10 +50,7 @@ def spark_conf(master: str, home: Home, *, short_lived: bool = False) -> dict[st
 
     The settings that only make sense on one machine (loopback, the small shuffle) are left out for a cluster.
 
-    Parameters
-    ----------
-    short_lived
-        Whether the session ends within a minute: a local one then starts in half of the processor's time.
+    ``short_lived``: whether the session ends within a minute: a local one then starts in half of the processor's time.
     """
     conf = {
         "spark.master": master,
@@ -112,12 +109,8 @@ def spark_session(
     Raises ``NoJava`` when there is no Java that Spark can run on; ``ClusterError`` when ``master`` is a cluster that
     runs no task within a minute.
 
-    Parameters
-    ----------
-    extra
-        More ``spark.*`` keys; they win over the defaults.
-    short_lived
-        As in :func:`spark_conf`.
+    ``extra``: more ``spark.*`` keys; they win over the defaults.
+    ``short_lived``: as in :func:`spark_conf`.
     """
     from pyspark.sql import SparkSession  # noqa: PLC0415 - importing pyspark costs half a second that others need not pay
 

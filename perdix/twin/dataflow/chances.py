@@ -17,10 +17,7 @@ _SPEED, _RATE, _STANDSTILL, _INSTRUMENTATION = 11, 12, 13, 14  # random streams
 class Chances:
     """Two policies meet the same luck in the same second, however time is cut into steps.
 
-    Parameters
-    ----------
-    speed, rate
-        Relative standard deviations, by operator, shape ``(n,)`` each; noise persists for ten seconds.
+    ``speed``, ``rate``: relative standard deviations, by operator, shape ``(n,)`` each; noise persists for ten seconds.
     """
 
     def __init__(self, seed: int, speed: Values, rate: Values) -> None:

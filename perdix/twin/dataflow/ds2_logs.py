@@ -63,10 +63,7 @@ def write_ds2_logs(twin: DataflowTwin, folder: Path, *, epochs: int, interval_s:
     Epochs in which it stands still leave nothing behind. Sources need a ``cost_us``: without one they have no useful
     time, hence no true rates.
 
-    Returns
-    -------
-    Mapping
-        ``rates``, ``topology`` and ``source_rates`` -> file. The latter two are of the end.
+    Returns ``rates``, ``topology`` and ``source_rates`` -> file. The latter two are of the end.
     """
     folder.mkdir(parents=True, exist_ok=True)
     rates = [RATES]

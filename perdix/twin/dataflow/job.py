@@ -48,12 +48,8 @@ class DataflowTwin:
     Deterministic for ``parameters``, ``seed`` and the calls made; how the time is cut into steps makes no difference.
     Noise is drawn per second whatever the dataflow does, so that two policies are compared on the same luck.
 
-    Parameters
-    ----------
-    start_s
-        Epoch second at which it begins, with nothing waiting.
-    parallelism
-        Operator -> instances to begin with; by default those of the parameters.
+    ``start_s``: epoch second at which it begins, with nothing waiting.
+    ``parallelism``: operator -> instances to begin with; by default those of the parameters.
     """
 
     def __init__(
@@ -187,10 +183,7 @@ class DataflowTwin:
         Raises ``ValueError`` when an operator is not there, cannot have so many instances or is not to be scaled, or
         the key was used for something else.
 
-        Returns
-        -------
-        bool
-            False when nothing changed: the key was used before for the same, or that is what was asked for last.
+        Returns false when nothing changed: the key was used before for the same, or that is what was asked for last.
         """
         wanted = {**self._requested, **self._checked(parallelism)}
         if key in self._keys_seen:

@@ -44,10 +44,7 @@ def optimum(
 
     Raises ``ValueError``, naming the operator that cannot take its part with all the instances that it can have.
 
-    Parameters
-    ----------
-    even
-        As if no instance were hotter than the others.
+    ``even``: as if no instance were hotter than the others.
     """
     needed = demands(parameters, source_per_s)
     found = {}

@@ -90,14 +90,9 @@ def flow(
     more wants into a join than it can take, its inputs get a part each in proportion to what comes new, so that sources
     of different rates are held back alike.
 
-    Parameters
-    ----------
-    wishes
-        Records that each source would emit; not used for other operators. Shape ``(n,)``.
-    capacity
-        Records that each operator can process in the step, ``(n,)``.
-    held, bounds
-        Records in each edge's buffer before the step, and how many fit, ``(m,)``.
+    ``wishes``: records that each source would emit; not used for other operators. Shape ``(n,)``.
+    ``capacity``: records that each operator can process in the step, ``(n,)``.
+    ``held``, ``bounds``: records in each edge's buffer before the step, and how many fit, ``(m,)``.
     """
     processed, taken, offered = _forward(wired, wishes, capacity, held)
     if not _overflows(wired, processed, taken, held, bounds):

@@ -36,12 +36,8 @@ class HostsTwin:
     Deterministic for topology, pattern, seed and the calls made; how the time is cut into steps makes no difference.
     At the beginning each operator has one instance, spread over the hosts that run then.
 
-    Parameters
-    ----------
-    unit_s
-        Billing time unit of the hosts.
-    start_s
-        Epoch second at which it begins.
+    ``unit_s``: billing time unit of the hosts.
+    ``start_s``: epoch second at which it begins.
     """
 
     def __init__(

@@ -43,14 +43,9 @@ def share_within(
 ) -> Values:
     """Return the share of the items of each second that took at most ``factor`` times the objective, ``(seconds,)``.
 
-    Parameters
-    ----------
-    waited_s
-        Of :func:`waits_s`.
-    slowness
-        How many times as long as usual the work itself took, ``(seconds,)``.
-    own
-        Median of an item's own duration as a share of the objective, and standard deviation of its log.
+    ``waited_s``: of :func:`waits_s`.
+    ``slowness``: how many times as long as usual the work itself took, ``(seconds,)``.
+    ``own``: median of an item's own duration as a share of the objective, and standard deviation of its log.
     """
     usual, spread = own
     left = factor - waited_s / duration_s

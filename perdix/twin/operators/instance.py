@@ -32,12 +32,9 @@ class Seconds:
 class OperatorInstance:
     """One instance; time passes only in :meth:`step`.
 
-    Parameters
-    ----------
-    cpu_cores, memory_mb
-        What it is given. An impossible size is not refused here: it starves or dies, as on a cluster.
-    luck
-        Seeds of its noise: the same numbers, the same course, however time is cut into steps.
+    ``cpu_cores``, ``memory_mb``: what it is given. An impossible size is not refused here: it starves or dies, as on a
+    cluster.
+    ``luck``: seeds of its noise: the same numbers, the same course, however time is cut into steps.
     """
 
     def __init__(

@@ -14,10 +14,7 @@ _TRAFFIC_BEND = 4.0  # how sharply the rate bends towards what the bandwidth all
 def true_performance(operator: OperatorTwinParameters, cpu_cores: ArrayLike, memory_mb: ArrayLike) -> Values:
     """Return the records/s of a warm instance of mean speed; 0 where it dies or starves.
 
-    Parameters
-    ----------
-    cpu_cores, memory_mb
-        Cores and MB; both broadcast, and the result has their shape.
+    ``cpu_cores``, ``memory_mb``: cores and MB; both broadcast, and the result has their shape.
     """
     cores, given = np.broadcast_arrays(np.asarray(cpu_cores, float), np.asarray(memory_mb, float))
     dearer = memory_cost(operator.memory, given)
