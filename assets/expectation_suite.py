@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -11,6 +10,7 @@ from pydantic import Field, model_validator
 
 from perdix.assets.checked_frames import FACTS, checked_columns
 from perdix.settings.home import conf_part
+from perdix.settings.nearest_name import meant
 from perdix.settings.strict import Strict
 from perdix.settings.yaml_files import SettingsError, load_model, read_yaml
 from perdix.telemetry.metrics import CANONICAL
@@ -114,5 +114,4 @@ def load_suites(folder: Path | None = None) -> Mapping[str, Suite]:
 
 
 def _unknown(kind: str, name: str, known: Collection[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"no {kind} '{name}'; " + (f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}")
+    return f"no {kind} '{name}'; " + meant(name, known, f"known: {', '.join(known)}")

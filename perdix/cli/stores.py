@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from perdix.cli.output import UserError, complaints, styled
 from perdix.settings.home import Home
+from perdix.settings.nearest_name import meant
 from perdix.settings.stream_job import StreamJob
 
 WRITE_ONE = "write conf/jobs/<job>.yaml (see conf/jobs/README.md)"
@@ -91,6 +91,5 @@ def known(name: str, names: Iterable[str], what: str, fix: str, files: JobFiles 
         if name in files.faults:
             raise UserError(files.faults[name])
         names = sorted({*names, *files.faults})
-    close = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean '{close[0]}'?" if close else (f"there are: {', '.join(names)}" if names else fix)
+    hint = meant(name, names, f"there are: {', '.join(names)}" if names else fix)
     raise UserError(f"{what} '{name}' is not known; {hint}")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perdix.models.forecasting.contract import Workload
 from perdix.replay.workload import Trace, ingested, own, recorded
+from perdix.settings.nearest_name import meant
 from perdix.settings.yaml_files import SettingsError
 from perdix.twin.parameters import TwinParameters, load_twin, twins_folder
 from perdix.twin.regimes import under
@@ -100,9 +100,8 @@ def _of_job(workload: str, jobs: Ingested | None, twins: list[str], *, fill_gaps
     job, known = workload.removeprefix(JOB), [] if jobs is None else list(jobs.names())
     if jobs is None or job not in known:
         what = "no such job was ingested" if workload.startswith(JOB) else "no such file, and no twin of that name"
-        close = difflib.get_close_matches(job, [*twins, *known], n=1)
         there = f"twins: {', '.join(twins)}; ingested jobs: {', '.join(known) or 'none'}"
-        raise SettingsError(f"workload '{workload}': {what}; " + (f"did you mean '{close[0]}'?" if close else there))
+        raise SettingsError(f"workload '{workload}': {what}; {meant(job, [*twins, *known], there)}")
     if step_s is not None:
         raise SettingsError(f"--step: the workload of job '{job}' has times; leave it out")
     try:
@@ -117,9 +116,5 @@ def _twin(name: str, names: list[str], folder: Path) -> TwinParameters:
     path = Path(name)
     if path.suffix in (".yaml", ".yml") and path.exists():
         return load_twin(path.stem, path.parent)
-    raise SettingsError(f"twin '{name}': not known, and no YAML file; {_nearest(name, names)}")
-
-
-def _nearest(word: str, names: list[str]) -> str:
-    close = difflib.get_close_matches(word, names, n=1)
-    return f"did you mean '{close[0]}'?" if close else f"twins: {', '.join(names)}"
+    there = meant(name, names, f"twins: {', '.join(names)}")
+    raise SettingsError(f"twin '{name}': not known, and no YAML file; {there}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +15,8 @@ from perdix.policies import phoebe
 from perdix.policies.build import POLICIES, build_policy
 from perdix.policies.daedalus_options import AS_PRINTED
 from perdix.replay.case import BEST_STATIC, TICK_INTERVAL_S, Contender
+from perdix.replay.labels import LABEL, options_of
+from perdix.settings.nearest_name import meant
 from perdix.settings.stream_job import Bounds, PolicySettings
 from perdix.settings.yaml_files import SettingsError
 
@@ -25,7 +25,6 @@ FLINK_INTERVAL_S = 10  # autoscaler.standalone.control-loop.interval
 DS2_INTERVAL_S = 10  # the policy interval of the paper's runs on Flink
 TICK, GRACE = "tick_s", "job_grace_s"  # options of the contender, not of its policy
 BY_MEASUREMENT = ("ds2-global", "flink-autoscaler", "hpa", "static")  # look at no forecast and at no capacity
-LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:=+-]*")
 
 
 @dataclass(frozen=True)
@@ -110,12 +109,7 @@ def contender(label: str, bounds: Bounds | None = None) -> Contender:
     """Return the contender that ``label`` describes; raises as :func:`contenders`."""
     words, *pairs = label.split(":")
     form, said = _form(words)
-    options = form.options(said)
-    for pair in pairs:
-        name, equals, value = (part.strip() for part in pair.partition("="))
-        if not name or not equals or not value:
-            raise SettingsError(f"policy '{label}': option '{pair}' has no value; write {name or 'option'}=VALUE")
-        options[name] = _scalar(value)
+    options = {**form.options(said), **options_of(label, pairs)}
     tick_s = options.pop(TICK, form.tick_interval_s)
     if not isinstance(tick_s, int) or isinstance(tick_s, bool) or not 1 <= tick_s <= 3_600:
         raise SettingsError(f"policy '{label}': {TICK} must be whole seconds from 1 to 3600, found {tick_s!r}")
@@ -150,8 +144,7 @@ def _form(words: str) -> tuple[Form, Mapping[str, str]]:
             return form, match.groupdict()
     if words == BEST_STATIC:
         raise SettingsError(f"policy '{words}': takes part in every replay without being named; leave it out")
-    close = difflib.get_close_matches(words, [form.example for form in _available()], n=1, cutoff=0.5)
-    hint = f"did you mean '{close[0]}'?" if close else f"known: {known()}"
+    hint = meant(words, [form.example for form in _available()], f"known: {known()}", cutoff=0.5)
     raise SettingsError(f"unknown policy '{words}'; {hint}")
 
 
@@ -172,10 +165,3 @@ def _settings(label: str, policy: str, options: dict[str, Any], bounds: Bounds |
 
 def _share(said: Mapping[str, str]) -> float:
     return int(said["percent"]) / 100.0
-
-
-def _scalar(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text

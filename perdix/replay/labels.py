@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
-from perdix.replay.contenders import LABEL
+from perdix.settings.nearest_name import meant
 from perdix.settings.yaml_files import SettingsError
+
+LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:=+-]*")
 
 
 def split_labels(text: str, known: Collection[str]) -> list[str]:
@@ -35,18 +36,22 @@ def split_label(label: str, known: Collection[str], what: str) -> tuple[str, dic
     """
     name, *pairs = label.split(":")
     if name not in known:
-        close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
+        hint = meant(name, known, f"known: {', '.join(known)}", cutoff=0.5)
         raise SettingsError(f"unknown policy '{name}' for {what}; {hint}")
     if not LABEL.fullmatch(label):
         raise SettingsError(f"policy '{label}': letters, digits and . _ : = + - only, because files are named by it")
+    return name, options_of(label, pairs)
+
+
+def options_of(label: str, pairs: Iterable[str]) -> dict[str, Any]:
+    """Return the options that ``key=value`` pairs of a label say."""
     options: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = (part.strip() for part in pair.partition("="))
         if not key or not equals or not value:
             raise SettingsError(f"policy '{label}': option '{pair}' has no value; write {key or 'option'}=VALUE")
         options[key] = _scalar(value)
-    return name, options
+    return options
 
 
 def whole(label: str, options: dict[str, Any], key: str, unit: str) -> int | None:

@@ -7,7 +7,6 @@ Belongs here: what an event is, and when it starts. Does not belong here: what b
 from __future__ import annotations
 
 import bisect
-import difflib
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from cronsim import CronSim, CronSimError
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from perdix.settings.durations import seconds_of
+from perdix.settings.nearest_name import meant
 from perdix.settings.strict import Strict
 
 MOST_TIMES = 1_000.0  # the usual load: what claims to be more is a fault
@@ -83,8 +83,7 @@ class KnownEvent(Strict):
             try:
                 ZoneInfo(name)
             except (LookupError, ValueError, OSError):
-                close = difflib.get_close_matches(name, available_timezones(), n=1)
-                fix = f"did you mean '{close[0]}'?" if close else "write for example Europe/Berlin"
+                fix = meant(name, available_timezones(), "write for example Europe/Berlin")
                 raise ValueError(f"not a known time zone; {fix}") from None
         return name
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from datetime import date
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from perdix.settings.home import conf_part
+from perdix.settings.nearest_name import meant
 from perdix.settings.strict import Strict
 from perdix.settings.yaml_files import SettingsError, load_model
 
@@ -86,10 +86,8 @@ class PriceList(Strict):
     def check_type(self, instance_type: str) -> None:
         """Raise ``SettingsError``, naming the nearest one, for an instance type that is not in the list."""
         if instance_type not in self.instance_types:
-            known = list(self.instance_types)
-            raise SettingsError(
-                f"prices '{self.name}': no instance type '{instance_type}'; {_nearest(instance_type, known)}"
-            )
+            there = meant(instance_type, self.instance_types, f"known: {', '.join(self.instance_types) or 'none'}")
+            raise SettingsError(f"prices '{self.name}': no instance type '{instance_type}'; {there}")
 
 
 def prices_folder() -> Path:
@@ -112,13 +110,9 @@ def load_prices(name: str, folder: Path | None = None) -> PriceList:
     if name not in names:
         path = Path(name)
         if path.suffix not in (".yaml", ".yml") or not path.exists():
-            raise SettingsError(f"prices '{name}': no such list, and no YAML file; {_nearest(name, names)}")
+            there = meant(name, names, f"known: {', '.join(names) or 'none'}")
+            raise SettingsError(f"prices '{name}': no such list, and no YAML file; {there}")
     prices = load_model(path, PriceList, name=path.stem)
     if prices.name != path.stem:
         raise SettingsError(f"{path}: the list is named '{prices.name}'; rename the file or drop the key 'name'")
     return prices
-
-
-def _nearest(word: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(word, known, n=1)
-    return f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known) or 'none'}"

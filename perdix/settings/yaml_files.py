@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
+from perdix.settings.nearest_name import meant
 from perdix.settings.secrets import names_a_secret, without_user
 from perdix.settings.yaml_text import SettingsError, read_yaml
 
@@ -66,8 +66,7 @@ def _explain(path: Path, document: Any, model: type[BaseModel], item: Any) -> st
     name = without_user(".".join(str(part) for part in location))
     if item["type"] == "extra_forbidden":
         known = _fields_at(model, location[:-1], document)
-        close = difflib.get_close_matches(str(location[-1]), known, n=1)
-        fix = f"did you mean '{close[0]}'?" if close else f"known keys: {', '.join(sorted(known))}"
+        fix = meant(str(location[-1]), known, f"known keys: {', '.join(sorted(known))}")
         return f"{path}:{line}: unknown key '{name}'; {fix}"
     if item["type"] == "missing":
         return f"{path}:{line}: '{name}' is missing; add it"

@@ -190,8 +190,8 @@ class Prometheus:
 
         Raises ``PrometheusError`` when the server cannot be reached or lets nobody in, or when every query failed.
 
-        Returns series under canonical names, named by worker, ready for :func:`perdix.telemetry.alignment.align`. A metric whose query
-        the server refuses (or that cannot be asked) is left out, with a warning.
+        Returns series under canonical names, named by worker, ready for :func:`perdix.telemetry.alignment.align`. A
+        metric whose query the server refuses (or that cannot be asked) is left out, with a warning.
 
         Parameters
         ----------

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
 from perdix.settings.home import conf_part
+from perdix.settings.nearest_name import meant
 from perdix.settings.strict import Strict
 from perdix.settings.yaml_files import SettingsError, load_model
 from perdix.twin.parameters import RandomTime, TwinParameters
@@ -39,8 +39,7 @@ def load_regime(name: str, folder: Path | None = None) -> Regime:
     """
     names = known_regimes(folder)
     if name not in names:
-        close = difflib.get_close_matches(name, names, n=1)
-        there = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(names)}"
+        there = meant(name, names, f"known: {', '.join(names)}")
         raise SettingsError(f"regime '{name}': not known; {there}")
     return load_model(_folder(folder) / f"{name}.yaml", Regime)
 
