@@ -67,16 +67,10 @@ class Run:
 class World:
     """An episode.
 
-    Parameters
-    ----------
-    controllers
-        How many; each ticks once a minute, at its own second.
-    calm
-        The run of the same climate without faults, to compare with.
-    wrapped
-        Put around each target: for bugs that are planted.
-    crash_at
-        Number of the boundary, counted from the episode's begin, at which the first controller dies.
+    ``controllers``: how many; each ticks once a minute, at its own second.
+    ``calm``: the run of the same climate without faults, to compare with.
+    ``wrapped``: put around each target: for bugs that are planted.
+    ``crash_at``: number of the boundary, counted from the episode's begin, at which the first controller dies.
     """
 
     def __init__(

@@ -41,21 +41,13 @@ def tick_fleet(
 ) -> FleetReport:
     """Tick every job once; whatever else fails is in the report, not raised.
 
-    Parameters
-    ----------
-    clock
-        Read once per job, or per batch that is read together: those jobs' ``now_s``.
-    holder
-        Name of this controller: who it is that holds a lease.
-    soft_deadline_s
-        Checked between jobs; those that are left are reported as late and served first the next time.
-    heartbeat
-        File that is written at the end: a dead-man switch outside of any scheduler.
-    keep_lease
-        Keep each job's lease for most of the interval, so that of several controllers only one acts in it; ``False``
-        gives it back at once (a single tick by hand).
-    files
-        What was read of the job files: a job whose file cannot be used is reported as broken.
+    ``clock``: read once per job, or per batch that is read together: those jobs' ``now_s``.
+    ``holder``: name of this controller: who it is that holds a lease.
+    ``soft_deadline_s``: checked between jobs; those that are left are reported as late and served first the next time.
+    ``heartbeat``: file that is written at the end: a dead-man switch outside of any scheduler.
+    ``keep_lease``: keep each job's lease for most of the interval, so that of several controllers only one acts in it;
+    ``False`` gives it back at once (a single tick by hand).
+    ``files``: what was read of the job files: a job whose file cannot be used is reported as broken.
     """
     started = moment(clock)
     started_s = started.wall_s

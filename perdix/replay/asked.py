@@ -41,23 +41,14 @@ def twin_and_trace(
 
     Raises ``SettingsError``, naming what is not known and the nearest that is, or file and line of what cannot be.
 
-    Parameters
-    ----------
-    workload
-        A twin's name for its own workload, else a file, else an ingested job's name; ``job:NAME`` is always a job. By
-        default the workload of ``twin``.
-    twin
-        A name, or a YAML file; by default the twin whose workload it is, and ``wordcount`` for a file.
-    seconds
-        Length of the replay.
-    folder
-        Of the twins; by default ``conf/twins``.
-    step_s
-        Seconds from row to row of a file without times.
-    jobs
-        The jobs that were ingested; ``None``: there are none.
-    regime
-        What rescales cost, by a file of ``conf/regimes``; ``None``: as on the twin's own cluster.
+    ``workload``: a twin's name for its own workload, else a file, else an ingested job's name; ``job:NAME`` is always a
+    job. By default the workload of ``twin``.
+    ``twin``: a name, or a YAML file; by default the twin whose workload it is, and ``wordcount`` for a file.
+    ``seconds``: length of the replay.
+    ``folder``: of the twins; by default ``conf/twins``.
+    ``step_s``: seconds from row to row of a file without times.
+    ``jobs``: the jobs that were ingested; ``None``: there are none.
+    ``regime``: what rescales cost, by a file of ``conf/regimes``; ``None``: as on the twin's own cluster.
     """
     parameters, trace = _asked(workload, twin, seconds, folder, fill_gaps=fill_gaps, step_s=step_s, jobs=jobs)
     if regime is None:

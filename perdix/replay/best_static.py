@@ -75,16 +75,10 @@ def certainly_late(
 
     Returns a value of each step, shape ``(seconds / step_s,)``.
 
-    Parameters
-    ----------
-    arrivals_per_s
-        Records that arrive in each second, shape ``(seconds,)``; whole steps.
-    capacity_per_s
-        Above all that the job can ever process.
-    base_ms
-        Below the latency of any record that does not wait.
-    step_s
-        Of the twin, which does not distinguish times within a step.
+    ``arrivals_per_s``: records that arrive in each second, shape ``(seconds,)``; whole steps.
+    ``capacity_per_s``: above all that the job can ever process.
+    ``base_ms``: below the latency of any record that does not wait.
+    ``step_s``: of the twin, which does not distinguish times within a step.
     """
     arriving = arrivals_per_s.reshape(-1, step_s).sum(axis=1)
     lag = physics.backlog(0.0, arriving, np.full(len(arriving), capacity_per_s * step_s))

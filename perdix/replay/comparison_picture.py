@@ -45,17 +45,11 @@ def comparison(
     Over several seeds, lines are means (a band reaches from the least to the greatest), the distribution of latency is
     that of all records, and bars are means with a dot per seed. Raises ``ValueError`` when there is no replay to draw.
 
-    Parameters
-    ----------
-    objective_ms
-        The p95 latency that was to be held, in ms.
-    plan
-        Workers of the clairvoyant plan, one value per second.
-    frontier
-        Shares of late seconds, ascending, and the fewest workers on average of any plan that is late so often; without
-        it there are four panels.
-    note
-        What else the title says, for example how high the peak is.
+    ``objective_ms``: the p95 latency that was to be held, in ms.
+    ``plan``: workers of the clairvoyant plan, one value per second.
+    ``frontier``: shares of late seconds, ascending, and the fewest workers on average of any plan that is late so
+    often; without it there are four panels.
+    ``note``: what else the title says, for example how high the peak is.
     """
     if not group:
         raise ValueError("there is no replay to draw")

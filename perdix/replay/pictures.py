@@ -65,22 +65,13 @@ def draw(
     Returns ``<trace>.png`` with four or five panels for each trace first, then ``<trace>-<policy>-recoveries.png`` of
     each policy that predicts recoveries, then ``<trace>-<policy>-seed-<seed>.png``.
 
-    Parameters
-    ----------
-    played
-        Replays of any traces, policies and seeds.
-    folder
-        Where the PNGs go; made when it is absent. Pictures of the same name are replaced.
-    objective_ms
-        The p95 latency that was to be held, in ms; marked where it is given.
-    plans
-        Trace -> workers of the clairvoyant plan, one value per second.
-    frontiers
-        Trace -> shares of late seconds, and the fewest workers on average of any plan that is late so often.
-    note
-        What else the titles say, for example how high the peak is.
-    courses
-        Also a picture of each single replay: why was latency high, and when?
+    ``played``: replays of any traces, policies and seeds.
+    ``folder``: where the PNGs go; made when it is absent. Pictures of the same name are replaced.
+    ``objective_ms``: the p95 latency that was to be held, in ms; marked where it is given.
+    ``plans``: trace -> workers of the clairvoyant plan, one value per second.
+    ``frontiers``: trace -> shares of late seconds, and the fewest workers on average of any plan that is late so often.
+    ``note``: what else the titles say, for example how high the peak is.
+    ``courses``: also a picture of each single replay: why was latency high, and when?.
     """
     folder.mkdir(parents=True, exist_ok=True)
     pictures: dict[str, bytes] = {}

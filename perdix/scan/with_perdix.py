@@ -76,17 +76,11 @@ def with_perdix(
 ) -> WithPerdix:
     """Return what the shipped policy makes of a job.
 
-    Parameters
-    ----------
-    fixed, fixed_late
-        The best fixed size, and the share of the seconds in which it is late.
-    bounds
-        Between which it may choose.
-    looks_s
-        How often the policy looks at the busiest day, seconds; ``None``: every minute of all of the time is played, and
-        the job takes minutes then.
-    on_progress
-        Called with the share that is done, 0 to 1.
+    ``fixed``, ``fixed_late``: the best fixed size, and the share of the seconds in which it is late.
+    ``bounds``: between which it may choose.
+    ``looks_s``: how often the policy looks at the busiest day, seconds; ``None``: every minute of all of the time is
+    played, and the job takes minutes then.
+    ``on_progress``: called with the share that is done, 0 to 1.
     """
     thorough = looks_s is None
     looks_s = looks_s or TICK_INTERVAL_S

@@ -33,17 +33,11 @@ class HttpTarget:
 
     Raises ``TargetError`` when the certificate authorities that are named cannot be used.
 
-    Parameters
-    ----------
-    access
-        Address, token, certificates.
-    what
-        What answers there, for messages: ``Flink``.
-    reason_of
-        Finds the server's own words in the JSON of a refusal; raises ``KeyError``, ``TypeError`` or ``IndexError``
-        where there are none.
-    timeout_s
-        Seconds for connecting, and between two pieces of an answer; all of a call may take ``TOTAL_S``.
+    ``access``: address, token, certificates.
+    ``what``: what answers there, for messages: ``Flink``.
+    ``reason_of``: finds the server's own words in the JSON of a refusal; raises ``KeyError``, ``TypeError`` or
+    ``IndexError`` where there are none.
+    ``timeout_s``: seconds for connecting, and between two pieces of an answer; all of a call may take ``TOTAL_S``.
     """
 
     def __init__(

@@ -53,16 +53,11 @@ def join_rows(
 ) -> dict[Target, Floats]:
     """Return one row, shape ``(n,)``, per target.
 
-    Parameters
-    ----------
-    keys
-        Sorted, one per stream and row of ``matrix``.
-    streams
-        The samples that ``matrix`` was made of: their first and last times say when a stream is expected to report.
-    matrix
-        Shape ``(streams, n)``.
-    restarts_ms
-        Sorted times at which the job was seen to restart.
+    ``keys``: sorted, one per stream and row of ``matrix``.
+    ``streams``: the samples that ``matrix`` was made of: their first and last times say when a stream is expected to
+    report.
+    ``matrix``: shape ``(streams, n)``.
+    ``restarts_ms``: sorted times at which the job was seen to restart.
     """
     rows: dict[Target, Floats] = {}
     for low, high in _runs([key.target for key in keys]):

@@ -69,16 +69,10 @@ class Lake:
 
         Raises ``LakeError`` for an unknown table or column, and for a manifest or data file that is broken.
 
-        Parameters
-        ----------
-        job
-            One job; all jobs when ``None``.
-        columns
-            Columns wanted (partition keys count as columns); all when ``None``.
-        days
-            Days (``date`` or ISO text) wanted of a table that is partitioned by day.
-        coded
-            Each text as the number of an entry of a dictionary, as the files hold it: half the time for samples.
+        ``job``: one job; all jobs when ``None``.
+        ``columns``: columns wanted (partition keys count as columns); all when ``None``.
+        ``days``: days (``date`` or ISO text) wanted of a table that is partitioned by day.
+        ``coded``: each text as the number of an entry of a dictionary, as the files hold it: half the time for samples.
         """
         spec = find_table(table)
         schema = _coded(spec.schema) if coded else spec.schema

@@ -94,20 +94,13 @@ class _Found:
 class Prometheus:
     """Client of one server (or of Thanos, Mimir, VictoriaMetrics, the twin: all that answer ``query_range``).
 
-    Parameters
-    ----------
-    access
-        Base URL (a path prefix is kept), token and certificates.
-    timeout_s
-        For connecting and between two reads.
-    deadline_s
-        For one whole answer, so that a server that drips bytes cannot hold a tick; after as long, no other try begins.
-    attempts
-        Tries per page.
-    largest_bytes
-        Of one answer, unpacked.
-    sleep
-        Injected by tests.
+    ``access``: base URL (a path prefix is kept), token and certificates.
+    ``timeout_s``: for connecting and between two reads.
+    ``deadline_s``: for one whole answer, so that a server that drips bytes cannot hold a tick; after as long, no other
+    try begins.
+    ``attempts``: tries per page.
+    ``largest_bytes``: of one answer, unpacked.
+    ``sleep``: injected by tests.
     """
 
     def __init__(
@@ -159,17 +152,11 @@ class Prometheus:
         Returns one per label set, in the server's order; ``metric`` is the result's ``__name__`` (empty after an
         aggregation).
 
-        Parameters
-        ----------
-        promql
-            The query.
-        start_s, end_s
-            Epoch seconds, both included.
-        step_s
-            Seconds, at least a millisecond.
-        lookback_s
-            How old a sample may be and still count, where the server lets us say (else its own: five minutes, over
-            which a series that nobody marked stale is repeated).
+        ``promql``: the query.
+        ``start_s``, ``end_s``: epoch seconds, both included.
+        ``step_s``: seconds, at least a millisecond.
+        ``lookback_s``: how old a sample may be and still count, where the server lets us say (else its own: five
+        minutes, over which a series that nobody marked stale is repeated).
         """
         series, warnings = self._range(promql, start_s, end_s, step_s, lookback_s)
         self._warnings += warnings
@@ -193,18 +180,11 @@ class Prometheus:
         Returns series under canonical names, named by worker, ready for :func:`perdix.telemetry.alignment.align`. A
         metric whose query the server refuses (or that cannot be asked) is left out, with a warning.
 
-        Parameters
-        ----------
-        queries
-            Of the job's engine.
-        selector
-            The job's labels.
-        start_s, end_s, step_s
-            As for :meth:`query_range`.
-        metrics
-            Canonical names; all that the selector can answer when left out.
-        scrape_interval_s
-            Of the server; ``step_s`` when left out. ``rate()`` looks back over four of these.
+        ``queries``: of the job's engine.
+        ``selector``: the job's labels.
+        ``start_s``, ``end_s``, ``step_s``: as for :meth:`query_range`.
+        ``metrics``: canonical names; all that the selector can answer when left out.
+        ``scrape_interval_s``: of the server; ``step_s`` when left out. ``rate()`` looks back over four of these.
         """
         wanted = tuple(queries.metrics(selector) if metrics is None else metrics)
         asked = Asked({"": wanted}, {"": selector}, start_s, end_s, step_s, scrape_interval_s or step_s)

@@ -47,16 +47,10 @@ def questions(
 ) -> tuple[list[Question], dict[str, list[str]]]:
     """Return what to ask for some jobs, and for each job what cannot be asked, in words.
 
-    Parameters
-    ----------
-    wanted
-        Job -> canonical metrics.
-    selectors
-        Job -> labels.
-    window_s
-        Range of ``rate()``.
-    steps
-        Points that each series will have: a long range is asked for fewer jobs at once.
+    ``wanted``: job -> canonical metrics.
+    ``selectors``: job -> labels.
+    ``window_s``: range of ``rate()``.
+    ``steps``: points that each series will have: a long range is asked for fewer jobs at once.
     """
     most = max(1, min(JOBS_AT_ONCE, STEPS_AT_ONCE // max(steps, 1)))
     unanswerable: dict[str, list[str]] = {job: [] for job in wanted}

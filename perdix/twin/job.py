@@ -55,17 +55,11 @@ class JobTwin:
     Deterministic for ``parameters``, ``seed`` and the calls made; how the time is cut into steps makes no difference.
     Noise is drawn per second whatever the job does, so that two policies are compared on the same luck.
 
-    Parameters
-    ----------
-    start_s
-        Epoch second at which it begins, running at ``scale_out`` with nothing waiting.
-    arrivals
-        ``(first epoch second, count) -> records/s``; by default the workload of the parameters.
-    mix
-        Size -> workers at the start, which sum to ``scale_out``; left out where they are equal.
-    step_s
-        Length of a row of its history: within one nothing changes, and standstills are whole ones. More than a second
-        is for months.
+    ``start_s``: epoch second at which it begins, running at ``scale_out`` with nothing waiting.
+    ``arrivals``: ``(first epoch second, count) -> records/s``; by default the workload of the parameters.
+    ``mix``: size -> workers at the start, which sum to ``scale_out``; left out where they are equal.
+    ``step_s``: length of a row of its history: within one nothing changes, and standstills are whole ones. More than a
+    second is for months.
     """
 
     def __init__(

@@ -140,16 +140,10 @@ def waited_s(
 ) -> Values:
     """Return how long the oldest records of each step had waited, first come first served, shape of ``ends_s``.
 
-    Parameters
-    ----------
-    times_s, arrived_total
-        Records that had arrived by each time, not decreasing, shape ``(m,)``.
-    ends_s
-        End of each step, shape ``(n,)``.
-    progress_before, processed
-        Records finished before the step, and in it, shape ``(n,)``.
-    step_s
-        Length of a step in seconds.
+    ``times_s``, ``arrived_total``: records that had arrived by each time, not decreasing, shape ``(m,)``.
+    ``ends_s``: end of each step, shape ``(n,)``.
+    ``progress_before``, ``processed``: records finished before the step, and in it, shape ``(n,)``.
+    ``step_s``: length of a step in seconds.
     """
     finished_s = ends_s - step_s + EARLIEST_SHARE * step_s
     arrived_s = np.interp(progress_before + EARLIEST_SHARE * processed, arrived_total, times_s)

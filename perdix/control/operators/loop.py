@@ -47,17 +47,11 @@ def looks(
 
     Raises ``TargetError`` when it cannot even be read at the beginning.
 
-    Parameters
-    ----------
-    bounds
-        No operator that is scaled gets fewer or more instances.
-    carry_out
-        Asks Flink for what was decided and says in the look what came of it (:class:`~.executor.Executor`); left out,
-        nothing is asked.
-    memory
-        What the same policy remembered when a former loop ended.
-    remember
-        Called with epoch seconds and what the policy remembers (JSON-serialisable) whenever that changes.
+    ``bounds``: no operator that is scaled gets fewer or more instances.
+    ``carry_out``: asks Flink for what was decided and says in the look what came of it (:class:`~.executor.Executor`);
+    left out, nothing is asked.
+    ``memory``: what the same policy remembered when a former loop ended.
+    ``remember``: called with epoch seconds and what the policy remembers (JSON-serialisable) whenever that changes.
     """
     before, memory = target.read_dataflow(), dict(memory or {})
     while True:

@@ -79,18 +79,11 @@ class PublishedCollector(Collector):
     Without the store it goes on to publish what it read last, with its times, and ``perdix_up`` 0: a series that
     vanished would look like a wish for no workers to some of those who scale by it.
 
-    Parameters
-    ----------
-    state
-        The store to read.
-    files
-        Folders of job files; without any, jobs are published that the store knows.
-    clock
-        Read once per scrape.
-    holder
-        Name of the controller in this process, whose leases are counted; ``None`` where there is none.
-    stopwatch_s
-        For the scrape's duration only.
+    ``state``: the store to read.
+    ``files``: folders of job files; without any, jobs are published that the store knows.
+    ``clock``: read once per scrape.
+    ``holder``: name of the controller in this process, whose leases are counted; ``None`` where there is none.
+    ``stopwatch_s``: for the scrape's duration only.
     """
 
     def __init__(

@@ -47,18 +47,13 @@ def stretches(
 ) -> Stretches:
     """Work out every stretch of ``seconds`` seconds that begins at a multiple of ``interval_s``.
 
-    Parameters
-    ----------
-    arrivals
-        Records in each second, shape ``(n,)``. After the end of the trace time stands still: nothing arrives and
-        nothing is processed.
-    capacities, allowed
-        Records/s, and the records that may wait while the latency objective holds, by scale-out.
-    down_s
-        The job stands still so long at the start of each stretch.
-    limits_s
-        Within how many seconds from the start the backlog may have to be gone. It counts as gone only once the job
-        runs again.
+    ``arrivals``: records in each second, shape ``(n,)``. After the end of the trace time stands still: nothing arrives
+    and nothing is processed.
+    ``capacities``, ``allowed``: records/s, and the records that may wait while the latency objective holds, by
+    scale-out.
+    ``down_s``: the job stands still so long at the start of each stretch.
+    ``limits_s``: within how many seconds from the start the backlog may have to be gone. It counts as gone only once
+    the job runs again.
     """
     instants = -(-len(arrivals) // interval_s)
     padding = (instants - 1) * interval_s + seconds - len(arrivals)

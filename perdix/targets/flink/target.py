@@ -68,16 +68,10 @@ class FlinkTarget(Connected):
     So that little is read again, a checkpoint is made where Flink rescales at once: before the request; where it waits
     for one: after it, once the slots are there. Neither is waited for longer than ``settings.checkpoint_wait_s``.
 
-    Parameters
-    ----------
-    settings
-        Where the cluster is, and which of its jobs.
-    job
-        The stream job; its name is that of the Flink job where the settings name no other.
-    timeout_s
-        Seconds that each of connecting, sending and reading may take.
-    pace
-        How time passes.
+    ``settings``: where the cluster is, and which of its jobs.
+    ``job``: the stream job; its name is that of the Flink job where the settings name no other.
+    ``timeout_s``: seconds that each of connecting, sending and reading may take.
+    ``pace``: how time passes.
     """
 
     def __init__(

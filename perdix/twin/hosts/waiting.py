@@ -16,16 +16,11 @@ def waits_s(arrived: Values, left: Values, seconds: slice, utilisation: Values, 
     Both curves are lines between the ends of seconds, so an item that is the n-th to be begun is the n-th that came.
     Where nobody waits in the long run, items still wait within a burst, the longer the busier the instances are.
 
-    Parameters
-    ----------
-    arrived, left
-        Items that had come, and that had been begun, by the end of each second, from 0 on; shape ``(n + 1,)``.
-    seconds
-        Which seconds, of ``n``.
-    utilisation
-        Share of what could have been worked off that was, in those seconds.
-    burst_s
-        Time between two bursts of arrivals.
+    ``arrived``, ``left``: items that had come, and that had been begun, by the end of each second, from 0 on; shape
+    ``(n + 1,)``.
+    ``seconds``: which seconds, of ``n``.
+    ``utilisation``: share of what could have been worked off that was, in those seconds.
+    ``burst_s``: time between two bursts of arrivals.
     """
     begin, end = seconds.start, seconds.stop
     before, after = left[begin:end, None], left[begin + 1 : end + 1, None]
